@@ -18,6 +18,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -213,10 +214,10 @@ func TestDeleteRemovesWhatNoOtherThreadMentions(t *testing.T) {
 	for _, e := range storetest.Story("kept", 1) {
 		mustAppend(t, s, e)
 	}
-	if err := s.PutAgentEdge(ctx, store.AgentEdge{Parent: "a", Child: "kept"}); err != nil {
+	if err := s.Agents().PutEdge(ctx, agents.Edge{Parent: "a", Child: "kept"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddAgentMessage(ctx, "a", "kept", []byte(`1`)); err != nil {
+	if _, err := s.Agents().AddMessage(ctx, "a", "kept", []byte(`1`)); err != nil {
 		t.Fatal(err)
 	}
 	report, err := s.Delete(ctx, "a")

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 )
 
 // Condition is what was found of a thread.
@@ -44,7 +45,11 @@ func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Condition, er
 		return c, err
 	}
 	for _, ref := range refs {
-		err := s.checkArtifact(ctx, ref.SHA256)
+		r, err := s.Artifact(ctx, ref.SHA256)
+		if err == nil {
+			_, err = io.Copy(io.Discard, artifacts.NewReader(ctx, r))
+			err = errors.Join(err, r.Close())
+		}
 		_, corrupt := errors.AsType[*CorruptError](err)
 		_, missing := errors.AsType[*NotFoundError](err)
 		switch {
@@ -57,19 +62,10 @@ func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Condition, er
 	return c, nil
 }
 
-func (s *Store) checkArtifact(ctx context.Context, digest string) error {
-	r, err := s.Artifact(ctx, digest)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, contextReader{ctx, r})
-	return errors.Join(err, r.Close())
-}
-
 // Lengths finds threads of whose log rows are missing, which takes no look into an event: those whose number of events, or whose
 // last one, is not what their row says.
 func (s *Store) Lengths(ctx context.Context) ([]event.ThreadID, error) {
-	g, err := s.reading(ctx)
+	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +81,11 @@ func (s *Store) Lengths(ctx context.Context) ([]event.ThreadID, error) {
 // Verify says what is wrong with the database as a whole, as far as it knows itself; of a server its operators take care. With
 // full its indexes are compared with what they are of, which takes as long as reading all of it several times.
 func (s *Store) Verify(ctx context.Context, full bool) ([]string, error) {
-	if s.cfg.RefuseReads {
+	if s.db.refuseReads {
 		return nil, ErrReadsRefused
 	}
 	return s.db.Verify(ctx, full)
 }
 
 // Reindex makes the indexes of the database anew from what they are of.
-func (s *Store) Reindex(ctx context.Context) error { return s.change(ctx, s.db.Reindex) }
+func (s *Store) Reindex(ctx context.Context) error { return s.db.Change(ctx, s.db.Reindex) }

@@ -1,22 +1,18 @@
 package store
 
 import (
-	"context"
+	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"iter"
-	"math"
+	"hash/crc32"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store/database"
-	"gorm.io/gorm"
 )
 
-// DamageError says that what is stored of a thread is not what was written: bytes have changed, or rows are gone. Reading ends
-// with it, behind the last event before the damage. Nobody can go on with the thread from there, since what would be written
-// does not follow; [Store.Recover] makes a thread of what is whole.
+// DamageError says that the stored events of a thread are not the ones that were written: bytes have changed, or rows are
+// missing. Reading ends with it, after the last event before the damage. The thread can't be continued, since new events
+// would not follow what is left; [Store.Recover] copies the undamaged events to a new thread.
 type DamageError struct {
 	Thread event.ThreadID
 	Where  string // the database
@@ -50,7 +46,7 @@ func (e *DamageError) NextStep() string {
 // Unwrap returns what is wrong.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// unreadableError says that a row has something else in it than its columns hold.
+// unreadableError says that the columns of a row have values of other types than they should.
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string {
@@ -58,13 +54,13 @@ func (e *unreadableError) Error() string {
 }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// length is what a store says of how long a thread is, in two places and at one moment.
+// length is the number of a thread's last event, from two sources that should agree.
 type length struct {
-	row uint64 // by the thread's row
-	log uint64 // by its last event; 0: there is none
+	row uint64 // in the thread's row
+	log uint64 // in the log; 0: there is no event
 }
 
-// short tells what is wrong with a log that ends with an event; nil: nothing.
+// short returns what is wrong with a log whose last readable event is last, or nil.
 func (l length) short(last uint64) error {
 	switch {
 	case last < l.row:
@@ -75,55 +71,10 @@ func (l length) short(last uint64) error {
 	return nil
 }
 
-// lengthOf reads both; found is false where the thread has no row.
-func lengthOf(g *gorm.DB, thread event.ThreadID) (l length, found bool, err error) {
-	rows, err := g.Raw("SELECT seq, COALESCE((SELECT MAX(seq) FROM events WHERE thread_id = ?), 0) FROM threads WHERE id = ?",
-		string(thread), string(thread)).Rows()
-	if err != nil {
-		return l, false, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if rows.Next() {
-		found = true
-		err = rows.Scan(&l.row, &l.log)
-	}
-	return l, found, errors.Join(err, rows.Err())
-}
-
-// between reads a span page by page, and looks at each event before it is given out: a gap, or an event that is not what was
-// written, ends it with a [*DamageError].
-func (s *Store) between(g *gorm.DB, thread event.ThreadID, in span) iter.Seq2[event.Event, error] {
-	return func(yield func(event.Event, error) bool) {
-		for at := in; ; {
-			rows, more, readErr := eventPage(g, thread, at)
-			for _, r := range rows {
-				if err := r.whole(at.after + 1); err != nil {
-					yield(event.Event{}, s.damaged(g, thread, at.after, err))
-					return
-				}
-				if !yield(r.event()) {
-					return
-				}
-				at.after = r.Seq
-			}
-			switch {
-			case readErr != nil:
-				yield(event.Event{}, s.unread(g, thread, at.after, readErr))
-				return
-			case more && at.after < at.upto:
-				continue
-			case at.upto != math.MaxInt64 && at.after < at.upto:
-				yield(event.Event{}, s.damaged(g, thread, at.after, missing(at.after+1)))
-			}
-			return
-		}
-	}
-}
-
 func missing(seq uint64) error { return fmt.Errorf("its event %d is missing", seq) }
 
-// whole tells what is wrong with a row that should be the event of this number; nil: nothing.
-func (r *eventRow) whole(seq uint64) error {
+// verify returns what is wrong with a row that should be the event with this number, or nil.
+func (r *eventRow) verify(seq uint64) error {
 	switch {
 	case r.Seq != seq:
 		return missing(seq)
@@ -133,27 +84,19 @@ func (r *eventRow) whole(seq uint64) error {
 	return nil
 }
 
-// unread is the error of a read: a [*DamageError] where the database says that it is damaged itself.
-func (s *Store) unread(g *gorm.DB, thread event.ThreadID, good uint64, err error) error {
-	err = s.db.Explain(err)
-	_, row := errors.AsType[*unreadableError](err)
-	if ctx := g.Statement.Context; ctx.Err() == nil && (row || database.IsDamaged(err)) {
-		return s.damaged(g, thread, good, err)
-	}
-	return fmt.Errorf("read events of thread %s: %w", thread, err)
-}
+// noSum stands in the place of the checksum of events that were stored before there were checksums.
+const noSum = -1
 
-// damaged makes the error, unless the thread was deleted meanwhile.
-func (s *Store) damaged(g *gorm.DB, thread event.ThreadID, good uint64, why error) error {
-	l, found, err := lengthOf(g, thread)
-	if ctx := g.Statement.Context; ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err == nil && !found && l.log == 0 {
-		return &NotFoundError{What: "thread", ID: string(thread)}
-	}
-	if e, ok := errors.AsType[*database.Error](why); ok {
-		why = e.Err // where it is, and what helps, is said already
-	}
-	return &DamageError{Thread: thread, Where: s.db.Where(), Good: good, Last: max(l.row, l.log), Err: why}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is what Sum is of a row that says what was written. Which thread it is of is not in it: a fork has the same rows.
+// It finds bytes that a disk has changed, and nobody's intent.
+func (r *eventRow) checksum() int64 {
+	head := binary.AppendUvarint(make([]byte, 0, 64), r.Seq)
+	head = binary.AppendVarint(head, r.Time)
+	head = binary.AppendUvarint(head, uint64(len(r.TurnID)))
+	head = append(head, r.TurnID...)
+	head = binary.AppendUvarint(head, uint64(len(r.Kind)))
+	head = append(head, r.Kind...)
+	return int64(crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, []byte(r.Body)))
 }

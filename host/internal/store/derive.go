@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
@@ -63,6 +64,18 @@ func newRecord(e event.Event) (record, error) {
 	r.Sum = r.checksum()
 	r.derive(e)
 	return r, nil
+}
+
+func newRecords(evs []event.Event) ([]*record, error) {
+	recs := make([]*record, len(evs))
+	for i, e := range evs {
+		r, err := newRecord(e)
+		if err != nil {
+			return nil, err
+		}
+		recs[i] = &r
+	}
+	return recs, nil
 }
 
 // size is what the record costs while it waits.
@@ -203,43 +216,26 @@ func preview(text string) string {
 	return b.String()
 }
 
-// digestLen is the length of a SHA-256 in hex.
-const digestLen = 64
-
 // digests finds what could be the digest of an artifact anywhere in a body: a run of exactly 64 lower-case hex digits. An
 // event may mention an artifact in a field of its own, in a plugin's payload or in text for the model; a run that is not
 // an artifact costs one look-up. A run of 64 can't hide between two bytes that are 64 apart, so only every 64th is looked at.
 func digests(body string) []string {
 	var found []string
-	for i := 0; i < len(body); i += digestLen {
-		if !isHex(body[i]) {
+	for i := 0; i < len(body); i += artifacts.DigestLen {
+		if !artifacts.IsHex(body[i]) {
 			continue
 		}
 		from, to := i, i+1
-		for from > 0 && isHex(body[from-1]) {
+		for from > 0 && artifacts.IsHex(body[from-1]) {
 			from--
 		}
-		for to < len(body) && isHex(body[to]) {
+		for to < len(body) && artifacts.IsHex(body[to]) {
 			to++
 		}
-		if to-from == digestLen {
+		if to-from == artifacts.DigestLen {
 			found = append(found, body[from:to])
 		}
 		i = to // no digit: the next run of 64 covers i+64 or begins behind it
 	}
 	return found
-}
-
-func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
-
-func isDigest(s string) bool {
-	if len(s) != digestLen {
-		return false
-	}
-	for i := range len(s) {
-		if !isHex(s[i]) {
-			return false
-		}
-	}
-	return true
 }

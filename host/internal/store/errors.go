@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/sink"
 )
 
 var (
@@ -31,49 +31,12 @@ func Unwritable(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) || database.IsDenied(err) || database.IsFull(err)
 }
 
-// DegradedError says that the store can't write at the moment. Barriers fail with it; events stay in memory up to a bound
-// and are written once writing works again.
-type DegradedError struct {
-	Where   string // the database
-	Since   time.Time
-	Waiting int // events in memory
-	Err     error
-}
-
-// Error implements error.
-func (e *DegradedError) Error() string {
-	return fmt.Sprintf("store %s: nothing was written since %s: %v", e.Where, e.Since.Format(time.TimeOnly), e.Err)
-}
-
-// Unwrap returns the error of the write.
-func (e *DegradedError) Unwrap() error { return e.Err }
-
-// FullError refuses events of a degraded store whose memory is full. None of the Append's events was taken; the same ones
-// may be appended again later.
-type FullError struct {
-	Waiting int
-	Err     error // why nothing is written
-}
-
-// Error implements error.
-func (e *FullError) Error() string {
-	return fmt.Sprintf("%d events wait to be written, more are not taken: %v", e.Waiting, e.Err)
-}
-
-// Unwrap returns the [*DegradedError].
-func (e *FullError) Unwrap() error { return e.Err }
-
-// OrderError refuses an event that does not follow the last one of its thread.
-type OrderError struct {
-	Thread event.ThreadID
-	Seq    uint64 // of the event
-	Want   uint64 // the number that would follow
-}
-
-// Error implements error.
-func (e *OrderError) Error() string {
-	return fmt.Sprintf("thread %s: event %d does not follow event %d", e.Thread, e.Seq, e.Want-1)
-}
+// Errors of the queue of events; see package sink.
+type (
+	DegradedError = sink.DegradedError
+	FullError     = sink.FullError
+	OrderError    = sink.OrderError
+)
 
 // ConflictError says that the stored thread is not the one that is being written: another process wrote to it, or it was
 // loaded incompletely. From here on nothing of the thread is written by this store, other threads are not touched.
@@ -214,20 +177,3 @@ func (e *DecodeError) NextStep() string { return "update gantry" }
 
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
-
-// CorruptError says that stored content is not what its digest says.
-type CorruptError struct {
-	SHA256 string
-	Path   string
-	Got    string // the digest that it has
-}
-
-// Error implements error.
-func (e *CorruptError) Error() string {
-	return hint.Line(fmt.Sprintf("artifact %s is damaged (its content has digest %s)", e.SHA256, e.Got), e.NextStep())
-}
-
-// NextStep implements [hint.Stepper].
-func (e *CorruptError) NextStep() string {
-	return fmt.Sprintf("restore %s from a copy, or remove it", e.Path)
-}

@@ -8,70 +8,43 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 	"gorm.io/gorm"
 )
 
-// One read of [Store.Events] takes up to pageRows events, fewer where they are large. Between two reads nothing is held
-// open, so that a slow consumer keeps no snapshot that the write-ahead log would have to grow behind.
-const (
-	pageRows  = 256
-	pageBytes = 4 << 20
-)
-
-// Events yields the stored events of a thread behind afterSeq, in order. An event that this version can't read comes as an
-// [event.Unknown] with a [*DecodeError], and the consumer chooses whether to go on; any other error is the last thing
-// yielded, a [*DamageError] behind the last event before the damage. A consumer that stops early leaves nothing open.
+// Events yields the stored events of a thread after the number afterSeq, in order. An event that this version can't decode is
+// an [event.Unknown] with a [*DecodeError], after which the consumer may continue. Any other error ends the sequence; a
+// [*DamageError] comes after the last event before the damage. A consumer that stops early leaves nothing open.
 func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		g, err := s.reading(ctx)
+		r, err := s.reader(ctx, thread)
 		if err != nil {
 			yield(event.Event{}, err)
 			return
 		}
-		// Before the first page: a thread that runs grows meanwhile.
-		l, found, err := lengthOf(g, thread)
+		// Read the length before the first page: a running thread grows meanwhile.
+		l, found, err := r.length()
 		if err != nil {
-			yield(event.Event{}, s.unread(g, thread, afterSeq, err))
+			yield(event.Event{}, r.failed(afterSeq, err))
 			return
 		}
 		last := afterSeq
-		for e, err := range s.between(g, thread, behind(afterSeq)) {
+		for e, err := range r.between(span{afterSeq, math.MaxInt64}) {
 			if _, newer := errors.AsType[*DecodeError](err); !yield(e, err) || err != nil && !newer {
 				return
 			}
 			last = e.Seq
 		}
 		if err := l.short(last); found && err != nil {
-			yield(event.Event{}, s.damaged(g, thread, last, err))
+			yield(event.Event{}, r.damaged(last, err))
 		}
 	}
-}
-
-// eventPage reads what it can: with an error come the rows before it.
-func eventPage(g *gorm.DB, thread event.ThreadID, in span) (page []eventRow, more bool, err error) {
-	rows, err := g.Raw(`SELECT seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
-		string(thread), in.after, in.upto, pageRows).Rows()
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	size := 0
-	for rows.Next() {
-		r := eventRow{ThreadID: string(thread)}
-		if err := rows.Scan(&r.Seq, &r.TurnID, &r.Time, &r.Kind, &r.Body, &r.Sum); err != nil {
-			return page, false, &unreadableError{err}
-		}
-		page = append(page, r)
-		if size += len(r.Body); size >= pageBytes {
-			return page, true, rows.Err()
-		}
-	}
-	return page, len(page) == pageRows, rows.Err()
 }
 
 // Export writes the events of a thread as JSON, one a line. Artifacts are not among them.
@@ -115,13 +88,9 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (ThreadInfo, error) {
 		_ = spool.Close()
 		_ = os.Remove(spool.Name()) // else the next Collect does
 	}()
-	err = s.sink.do(ctx, thread, func(tx *gorm.DB) error {
-		var n int64
-		if err := tx.Model(&threadRow{}).Where("id = ?", string(thread)).Count(&n).Error; err != nil {
+	err = s.db.ChangeThread(ctx, thread, func(tx *gorm.DB) error {
+		if err := mustNotExist(tx, thread); err != nil {
 			return err
-		}
-		if n > 0 {
-			return &ExistsError{Thread: thread}
 		}
 		if _, err := spool.Seek(0, io.SeekStart); err != nil {
 			return err
@@ -154,11 +123,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (ThreadInfo, error) {
 
 // spool copies an import into a file, and checks that it is one whole thread.
 func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread event.ThreadID, err error) {
-	dir := s.files.tmp()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, "", err
-	}
-	f, err := os.CreateTemp(dir, "import-")
+	f, err := s.files.Temp("import-")
 	if err != nil {
 		return nil, "", err
 	}
@@ -169,7 +134,7 @@ func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread even
 	}()
 	out := bufio.NewWriter(f)
 	var seq uint64
-	for rec, err := range spooled(io.TeeReader(contextReader{ctx, r}, out)) {
+	for rec, err := range spooled(io.TeeReader(artifacts.NewReader(ctx, r), out)) {
 		if err != nil {
 			return nil, "", err
 		}

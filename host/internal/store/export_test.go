@@ -3,27 +3,29 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"gorm.io/gorm"
 )
 
 // ExecOnWriter runs a statement on the connection that writes.
 func (s *Store) ExecOnWriter(ctx context.Context, statement string) error {
-	return s.sink.do(ctx, "", func(tx *gorm.DB) error { return tx.Exec(statement).Error })
+	return s.db.Change(ctx, func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 }
 
 // AgeArtifact makes an artifact look as if it had been put long ago.
 func (s *Store) AgeArtifact(ctx context.Context, digest string, by time.Duration) error {
-	return s.sink.do(ctx, "", func(tx *gorm.DB) error {
+	return s.db.Change(ctx, func(tx *gorm.DB) error {
 		return database.Exec(tx, "UPDATE artifacts SET used_at = used_at - ? WHERE sha256 = ?", int64(by), digest)
 	})
 }
 
 // ArtifactPath returns where an artifact's file is.
-func (s *Store) ArtifactPath(digest string) string { return s.files.path(digest) }
+func (s *Store) ArtifactPath(digest string) string { return s.files.Path(digest) }
 
 // Digests and Preview are what is derived from text.
 var (
@@ -42,7 +44,7 @@ func (s *Store) Hold(ctx context.Context, f func()) error {
 }
 
 // Committed waits for a commit that survives the end of the process, and not the end of the machine as Barrier does.
-func (s *Store) Committed(ctx context.Context) error { return s.sink.await(ctx, "", 0, false) }
+func (s *Store) Committed(ctx context.Context) error { return s.db.sink.Await(ctx, "", 0, false) }
 
 // WriteFirstSchema writes a thread as the first version of the schema kept it.
 func WriteFirstSchema(ctx context.Context, path string, events []event.Event) error {
@@ -72,4 +74,86 @@ func WriteFirstSchema(ctx context.Context, path string, events []event.Event) er
 		return tx.Exec("ALTER TABLE events DROP COLUMN sum").Error
 	})
 	return errors.Join(err, db.Close())
+}
+
+// Run is one host process that has written to the store.
+type Run struct {
+	ID          string
+	PID         int
+	HostVersion string
+	Started     time.Time
+	Ended       time.Time // zero: it runs, or it was killed
+}
+
+// Runs lists the host processes that have written, the latest first. Limit 0: all.
+func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
+	g, err := s.db.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := g.Order("started_at DESC, id DESC")
+	if limit > 0 {
+		q = q.Limit(limit)
+	}
+	var rows []runRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("list runs: %w", s.db.Explain(err))
+	}
+	runs := make([]Run, len(rows))
+	for i, r := range rows {
+		runs[i] = Run{
+			ID: r.ID, PID: r.PID, HostVersion: r.HostVersion, Started: database.Time(r.StartedAt), Ended: database.Time(r.EndedAt),
+		}
+	}
+	return runs, nil
+}
+
+// Items lists the items of a turn, or of the whole thread when turn is empty, as they were last and in the order in which
+// they appeared. Those of turns that were taken back are among them.
+func (s *Store) Items(ctx context.Context, thread event.ThreadID, turn event.TurnID) ([]event.Item, error) {
+	g, err := s.db.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := g.Table("items").Select("events.*").
+		Joins("JOIN events ON events.thread_id = items.thread_id AND events.seq = items.last_seq").
+		Where("items.thread_id = ?", string(thread)).Order("items.first_seq, items.id")
+	if turn != "" {
+		q = q.Where("items.turn_id = ?", string(turn))
+	}
+	var rows []eventRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("list items: %w", s.db.Explain(err))
+	}
+	items := make([]event.Item, 0, len(rows))
+	var errs []error
+	for _, r := range rows {
+		e, err := r.event()
+		switch b := e.Body.(type) {
+		case event.ItemStarted:
+			items = append(items, b.Item)
+		case event.ItemCompleted:
+			items = append(items, b.Item)
+		default:
+			errs = append(errs, err)
+		}
+	}
+	return items, errors.Join(errs...)
+}
+
+// ArtifactInfo returns what is known of an artifact.
+func (s *Store) ArtifactInfo(ctx context.Context, digest string) (contract.ArtifactRef, error) {
+	g, err := s.db.Read(ctx)
+	if err != nil {
+		return contract.ArtifactRef{}, err
+	}
+	var rows []artifactRow
+	if err := g.Where("sha256 = ?", digest).Find(&rows).Error; err != nil {
+		return contract.ArtifactRef{}, s.db.Explain(err)
+	}
+	if len(rows) == 0 {
+		return contract.ArtifactRef{}, &NotFoundError{What: "artifact", ID: digest}
+	}
+	a := rows[0]
+	return contract.ArtifactRef{SHA256: a.SHA256, SizeBytes: a.Size, MediaType: a.MediaType, Name: a.Name}, nil
 }

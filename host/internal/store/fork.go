@@ -31,14 +31,12 @@ func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 		if want := forked.Through + 1 + uint64(i); e.Thread != id || e.Seq != want {
 			return fmt.Errorf("fork: %w", &OrderError{Thread: e.Thread, Seq: e.Seq, Want: want})
 		}
-		rec, err := newRecord(e)
-		if err != nil {
-			return err
-		}
-		g.recs = append(g.recs, &rec)
 	}
-	recs := g.recs
-	err := s.sink.do(ctx, id, func(tx *gorm.DB) error {
+	recs, err := newRecords(tail)
+	if err != nil {
+		return err
+	}
+	err = s.db.ChangeThread(ctx, id, func(tx *gorm.DB) error {
 		g.recs = recs // of an earlier try
 		if err := copyThread(tx, forked, string(id), s.writer.run.ID); err != nil {
 			return err

@@ -10,41 +10,30 @@ import (
 	"gorm.io/gorm"
 )
 
-// Recover stores a thread that begins with the first events of a damaged one, up to a number: copies, with what is derived from
-// them made anew. tail is what it has beyond them; it is given what going on with the thread takes, as [Store.EffectiveEvents] yields it.
-// All of it is stored, or nothing. The damaged thread stays as it is.
+// Recover stores a new thread, id, that begins with copies of the events of a damaged thread up to through; all other tables
+// are derived from them again. tail returns the events that follow; it gets the events needed to resume the thread, as
+// [Store.EffectiveEvents] yields them. Either all of it is stored or nothing. The damaged thread is not changed.
 func (s *Store) Recover(ctx context.Context, from event.ThreadID, through uint64, id event.ThreadID,
-	tail func(standing iter.Seq2[event.Event, error]) ([]event.Event, error)) error {
+	tail func(effective iter.Seq2[event.Event, error]) ([]event.Event, error)) error {
 	if err := id.Check(); err != nil {
 		return fmt.Errorf("recover thread %s: %w", from, err)
 	}
-	err := s.sink.do(ctx, id, func(tx *gorm.DB) error {
-		var n int64
-		if err := tx.Model(&threadRow{}).Where("id = ?", string(id)).Count(&n).Error; err != nil {
+	err := s.db.ChangeThread(ctx, id, func(tx *gorm.DB) error {
+		if err := mustNotExist(tx, id); err != nil {
 			return err
 		}
-		if n > 0 {
-			return &ExistsError{Thread: id}
-		}
-		if err := s.copyWhole(tx, from, through, id); err != nil {
+		w := &group{thread: string(id), run: s.writer.run.ID}
+		if err := w.copyEvents(tx, reader{s.db.DB, tx, from}, through); err != nil {
 			return err
 		}
-		evs, err := tail(s.standing(tx, id, through))
-		if err != nil {
+		evs, err := tail(reader{s.db.DB, tx, id}.effective(through))
+		if err != nil || len(evs) == 0 {
 			return err
 		}
-		g := s.groupOf(id)
-		for _, e := range evs {
-			rec, err := newRecord(e)
-			if err != nil {
-				return err
-			}
-			g.recs = append(g.recs, &rec)
+		if w.recs, err = newRecords(evs); err != nil {
+			return err
 		}
-		if len(g.recs) == 0 {
-			return nil
-		}
-		return g.store(tx)
+		return w.store(tx)
 	})
 	if err != nil {
 		return fmt.Errorf("recover thread %s: %w", from, err)
@@ -52,23 +41,31 @@ func (s *Store) Recover(ctx context.Context, from event.ThreadID, through uint64
 	return nil
 }
 
-func (s *Store) groupOf(id event.ThreadID) *group {
-	return &group{thread: string(id), run: s.writer.run.ID}
+// mustNotExist returns an [*ExistsError] if the thread exists.
+func mustNotExist(tx *gorm.DB, id event.ThreadID) error {
+	var n int64
+	if err := tx.Model(&threadRow{}).Where("id = ?", string(id)).Count(&n).Error; err != nil {
+		return err
+	}
+	if n > 0 {
+		return &ExistsError{Thread: id}
+	}
+	return nil
 }
 
-// copyWhole copies events page by page, byte for byte.
-func (s *Store) copyWhole(tx *gorm.DB, from event.ThreadID, through uint64, id event.ThreadID) error {
+// copyEvents copies the events of a thread up to through, page by page and byte for byte.
+func (g *group) copyEvents(tx *gorm.DB, from reader, through uint64) error {
 	for at := (span{0, through}); at.after < at.upto; {
-		rows, _, readErr := eventPage(tx, from, at)
-		g := s.groupOf(id)
+		rows, _, readErr := from.page(at)
+		g.recs = nil
 		for _, r := range rows {
-			if err := r.whole(at.after + 1); err != nil {
-				return s.damaged(tx, from, at.after, err)
+			if err := r.verify(at.after + 1); err != nil {
+				return from.damaged(at.after, err)
 			}
 			at.after = r.Seq
-			r.ThreadID = string(id)
+			r.ThreadID = g.thread
 			rec := record{eventRow: r}
-			rec.Sum = rec.checksum() // where it had none
+			rec.Sum = rec.checksum() // events of older versions have none
 			e, err := r.event()
 			if _, newer := errors.AsType[*DecodeError](err); err != nil && !newer {
 				return err
@@ -78,9 +75,9 @@ func (s *Store) copyWhole(tx *gorm.DB, from event.ThreadID, through uint64, id e
 		}
 		switch {
 		case readErr != nil:
-			return s.unread(tx, from, at.after, readErr)
+			return from.failed(at.after, readErr)
 		case len(rows) == 0:
-			return s.damaged(tx, from, at.after, missing(at.after+1))
+			return from.damaged(at.after, missing(at.after+1))
 		}
 		if err := g.store(tx); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
-	"github.com/gantry-agent/gantry/host/internal/store/flock"
 	"gorm.io/gorm"
 )
 
@@ -50,9 +50,9 @@ func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (Report, erro
 }
 
 func (s *Store) delete(ctx context.Context, thread event.ThreadID) (Report, error) {
-	report, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]unused, error) {
-		var dead []unused
-		err := s.sink.do(ctx, thread, func(tx *gorm.DB) error {
+	report, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]artifacts.Unused, error) {
+		var dead []artifacts.Unused
+		err := s.db.ChangeThread(ctx, thread, func(tx *gorm.DB) error {
 			var err error
 			dead, err = deleteThread(tx, string(thread))
 			crashpoint.At(crashpoint.RowsWritten, "deleted")
@@ -66,7 +66,7 @@ func (s *Store) delete(ctx context.Context, thread event.ThreadID) (Report, erro
 	return report, err
 }
 
-func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
+func deleteThread(tx *gorm.DB, thread string) (dead []artifacts.Unused, err error) {
 	n, err := database.Affected(tx, "DELETE FROM threads WHERE id = ?", thread)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
 			return nil, &NotFoundError{What: "thread", ID: thread}
 		}
 	}
-	var mentioned []unused
+	var mentioned []artifacts.Unused
 	err = tx.Raw(`SELECT a.sha256, a.size, a.used_at FROM artifacts a JOIN artifact_refs r ON r.sha256 = a.sha256
 		WHERE r.thread_id = ? AND a.holds = 0`, thread).Scan(&mentioned).Error
 	if err != nil {
@@ -115,20 +115,10 @@ func deleteThread(tx *gorm.DB, thread string) (dead []unused, err error) {
 	return dead, nil
 }
 
-// removeArtifacts runs find, which takes artifacts out of the database, and removes their files. A put in another process
-// waits meanwhile, so that it does not find a file that is about to go.
-func (s *Store) removeArtifacts(ctx context.Context, find func(context.Context) ([]unused, error)) (Report, error) {
-	var report Report
-	err := flock.While(ctx, s.files.lock(), true, func() error {
-		dead, err := find(ctx)
-		if err != nil {
-			return err
-		}
-		crashpoint.At(crashpoint.ArtifactsForgotten, "")
-		report.Artifacts, report.Bytes, err = s.files.remove(dead)
-		return err
-	})
-	return report, err
+// removeArtifacts runs find, which deletes artifacts from the database, and removes their files.
+func (s *Store) removeArtifacts(ctx context.Context, find func(context.Context) ([]artifacts.Unused, error)) (r Report, err error) {
+	r.Artifacts, r.Bytes, err = s.files.Remove(ctx, find)
+	return r, err
 }
 
 // Collect removes artifacts that no thread mentions, a day after they were put at the earliest, and what crashes have left
@@ -138,7 +128,7 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	cutoff := time.Now().Add(-artifactGrace)
 	for {
 		n := 0
-		part, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]unused, error) {
+		part, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]artifacts.Unused, error) {
 			dead, err := s.takeUnmentioned(ctx, cutoff)
 			n = len(dead)
 			return dead, err
@@ -151,10 +141,10 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 			break
 		}
 	}
-	part, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]unused, error) { return s.strays(ctx, cutoff) })
+	part, err := s.removeArtifacts(ctx, func(ctx context.Context) ([]artifacts.Unused, error) { return s.strays(ctx, cutoff) })
 	report.add(part)
 	if err == nil {
-		err = s.change(ctx, deleteOldRuns)
+		err = s.db.Change(ctx, deleteOldRuns)
 	}
 	if err != nil {
 		return report, fmt.Errorf("collect artifacts: %w", err)
@@ -162,9 +152,9 @@ func (s *Store) Collect(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-func (s *Store) takeUnmentioned(ctx context.Context, cutoff time.Time) ([]unused, error) {
-	var dead []unused
-	err := s.change(ctx, func(tx *gorm.DB) error {
+func (s *Store) takeUnmentioned(ctx context.Context, cutoff time.Time) ([]artifacts.Unused, error) {
+	var dead []artifacts.Unused
+	err := s.db.Change(ctx, func(tx *gorm.DB) error {
 		dead = nil
 		err := tx.Raw(`SELECT sha256, size, used_at FROM artifacts WHERE (holds = 0 OR used_at < ?)
 			AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE sha256 = artifacts.sha256) LIMIT ?`,
@@ -180,13 +170,13 @@ func (s *Store) takeUnmentioned(ctx context.Context, cutoff time.Time) ([]unused
 }
 
 // strays are old files without a row: their process ended between the file and its row.
-func (s *Store) strays(ctx context.Context, cutoff time.Time) ([]unused, error) {
-	files, err := s.files.old(cutoff)
+func (s *Store) strays(ctx context.Context, cutoff time.Time) ([]artifacts.Unused, error) {
+	files, err := s.files.Old(cutoff)
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
-	var strays []unused
-	err = s.change(ctx, func(tx *gorm.DB) error {
+	var strays []artifacts.Unused
+	err = s.db.Change(ctx, func(tx *gorm.DB) error {
 		strays = nil
 		for _, f := range files {
 			var n int64
@@ -213,7 +203,7 @@ type Policy struct {
 // Retain removes threads by policy, and then the artifacts that nothing mentions any more. Threads that are open
 // somewhere stay.
 func (s *Store) Retain(ctx context.Context, p Policy) (Report, error) {
-	g, err := s.reading(ctx)
+	g, err := s.db.Read(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -241,7 +231,7 @@ func (s *Store) Retain(ctx context.Context, p Policy) (Report, error) {
 	part, err := s.Collect(ctx)
 	report.add(part)
 	if err == nil && len(report.Threads) > 0 {
-		err = s.shrink(ctx)
+		err = s.db.Change(ctx, s.db.Shrink) // returns the space of deleted threads to the system
 	}
 	if err != nil {
 		return report, fmt.Errorf("retain: %w", err)
@@ -275,5 +265,10 @@ func (s *Store) retire(ctx context.Context, thread event.ThreadID, dry bool, rep
 	return err
 }
 
-// shrink gives space that deleted threads took back to the system.
-func (s *Store) shrink(ctx context.Context) error { return s.change(ctx, s.db.Shrink) }
+// keepRuns is how long a run is listed that no thread was last written by.
+const keepRuns = 30 * 24 * time.Hour
+
+func deleteOldRuns(tx *gorm.DB) error {
+	return database.Exec(tx, "DELETE FROM runs WHERE started_at < ? AND id NOT IN (SELECT run_id FROM threads)",
+		time.Now().Add(-keepRuns).UnixNano())
+}

@@ -298,33 +298,3 @@ type runRow struct {
 }
 
 func (runRow) TableName() string { return "runs" }
-
-type edgeRow struct {
-	Child     string `gorm:"primaryKey"`
-	Parent    string
-	Status    string
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt int64 `gorm:"autoUpdateTime:false"`
-	Payload   string
-}
-
-func (edgeRow) TableName() string { return "agent_edges" }
-
-type messageRow struct {
-	ID          int64 `gorm:"primaryKey"`
-	Sender      string
-	Recipient   string
-	CreatedAt   int64 `gorm:"autoCreateTime:false"`
-	DeliveredAt int64
-	Payload     string
-}
-
-func (messageRow) TableName() string { return "agent_messages" }
-
-type settingRow struct {
-	Key       string `gorm:"primaryKey"`
-	Value     string
-	UpdatedAt int64 `gorm:"autoUpdateTime:false"`
-}
-
-func (settingRow) TableName() string { return "settings" }

@@ -47,7 +47,7 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 	case len(words) > maxWords:
 		return nil, hint.With(fmt.Errorf("search: %d words are more than %d", len(words), maxWords), "look for fewer")
 	}
-	g, err := s.reading(ctx)
+	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -21,11 +21,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/privatedir"
+	"github.com/gantry-agent/gantry/host/internal/store/agents"
+	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/database/sqlite"
+	"github.com/gantry-agent/gantry/host/internal/store/sink"
 	"github.com/google/uuid"
 	"github.com/hashicorp/go-hclog"
-	"gorm.io/gorm"
 )
 
 const (
@@ -110,6 +112,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
+	c.Logger = c.Logger.Named("store")
 	if c.Around == nil {
 		c.Around = func(commit func() error) error { return commit() }
 	}
@@ -126,11 +129,10 @@ func def[T comparable](field *T, value T) {
 // Store is an open store. Its methods may be called from several goroutines.
 type Store struct {
 	cfg    Config
-	db     *database.DB
+	db     access
 	locks  database.Locks // of threads
-	files  artifactFiles
+	files  artifacts.Folder
 	writer *writer
-	sink   *sink
 }
 
 // Open opens or creates the store and starts its writer. Close ends it. Several processes may have the same store open.
@@ -156,18 +158,15 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, db: db, locks: db.Locks(cfg.LockDir), files: artifactFiles{dir: cfg.ArtifactDir, maxBytes: cfg.MaxArtifactBytes}}
+	s := &Store{cfg: cfg, locks: db.Locks(cfg.LockDir), files: artifacts.Folder{Dir: cfg.ArtifactDir, MaxBytes: cfg.MaxArtifactBytes}}
 	s.writer = &writer{db: db, locks: s.locks, files: s.files, around: cfg.Around, run: runRow{
 		ID: uuid.Must(uuid.NewV7()).String(), PID: os.Getpid(), HostVersion: cfg.HostVersion, StartedAt: time.Now().UnixNano(),
 	}}
-	s.sink = &sink{
-		write: s.writer.write, tend: db.Tend, onDegraded: cfg.OnDegraded, log: cfg.Logger.Named("store"),
-	}
-	s.sink.start(&queue{
-		batchRows: cfg.BatchRows, batchDelay: cfg.BatchDelay, maxRows: cfg.QueueRows, maxBytes: cfg.QueueBytes,
-		keepRows: cfg.KeepRows, keepBytes: cfg.KeepBytes, where: db.Where(),
-		heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
-	})
+	s.db = access{DB: db, refuseReads: cfg.RefuseReads, sink: sink.Start(sink.Config{
+		BatchRows: cfg.BatchRows, BatchDelay: cfg.BatchDelay, QueueRows: cfg.QueueRows, QueueBytes: cfg.QueueBytes,
+		KeepRows: cfg.KeepRows, KeepBytes: cfg.KeepBytes, Where: db.Where(),
+		Write: s.writer.write, Tend: db.Tend, OnDegraded: cfg.OnDegraded, Log: s.cfg.Logger,
+	})}
 	return s, nil
 }
 
@@ -180,7 +179,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 //
 // Append keeps nothing of the events: the caller may change what they point to.
 func (s *Store) Append(ctx context.Context, evs ...event.Event) error {
-	entries := make([]entry, 0, len(evs))
+	entries := make([]sink.Entry, 0, len(evs))
 	for _, e := range evs {
 		if e.Body == nil {
 			return fmt.Errorf("store event %d of thread %s: it has no body", e.Seq, e.Thread)
@@ -192,24 +191,24 @@ func (s *Store) Append(ctx context.Context, evs ...event.Event) error {
 		if err != nil {
 			return err
 		}
-		entries = append(entries, entry{rec: &rec})
+		entries = append(entries, sink.Entry{Thread: e.Thread, Seq: e.Seq, Size: rec.size(), Value: &rec})
 	}
 	if len(entries) == 0 {
 		return nil
 	}
 	passing(crashpoint.AppendBefore, entries)
-	err := s.sink.deliver(ctx, entries...)
+	err := s.db.sink.Deliver(ctx, entries...)
 	passing(crashpoint.AppendAfter, entries)
 	return err
 }
 
 // passing passes a point with each event.
-func passing(p crashpoint.Point, entries []entry) {
+func passing(p crashpoint.Point, entries []sink.Entry) {
 	if !crashpoint.Enabled {
 		return
 	}
 	for _, e := range entries {
-		crashpoint.At(p, e.rec.Kind)
+		crashpoint.At(p, e.Value.(*record).Kind)
 	}
 }
 
@@ -218,18 +217,16 @@ func passing(p crashpoint.Point, entries []entry) {
 // happen.
 func (s *Store) Barrier(ctx context.Context, thread event.ThreadID, seq uint64) error {
 	crashpoint.At(crashpoint.BarrierBefore, "")
-	err := s.sink.await(ctx, thread, seq, true)
+	err := s.db.sink.Await(ctx, thread, seq, true)
 	crashpoint.At(crashpoint.BarrierAfter, "")
 	return err
 }
 
+// Agents returns the part of the store with the edges and messages between threads.
+func (s *Store) Agents() agents.Agents { return agents.Agents{DB: s.db} }
+
 // Degraded returns nil while writing works, else the [*DegradedError].
-func (s *Store) Degraded() error {
-	if err := s.sink.degraded.Load(); err != nil {
-		return err
-	}
-	return nil
-}
+func (s *Store) Degraded() error { return s.db.sink.Degraded() }
 
 // About says what the store's database is and in which version, for people.
 func (s *Store) About(ctx context.Context) (string, error) { return s.db.About(ctx) }
@@ -239,27 +236,10 @@ func (s *Store) About(ctx context.Context) (string, error) { return s.db.About(c
 func (s *Store) Close(ctx context.Context) error {
 	if s.Degraded() == nil && !s.cfg.ReadOnly {
 		// Behind everything else. Without it the run counts as one that was killed, which is the worst of it.
-		if err := s.sink.do(ctx, "", s.writer.endRun); err != nil && !errors.Is(err, ErrClosed) {
-			s.sink.log.Warn("note the end of the run", "err", err)
+		if err := s.db.Change(ctx, s.writer.endRun); err != nil && !errors.Is(err, ErrClosed) {
+			s.cfg.Logger.Warn("note the end of the run", "err", err)
 		}
 	}
-	err := s.sink.close(ctx)
+	err := s.db.sink.Close(ctx)
 	return errors.Join(err, s.db.Close())
-}
-
-// reading returns a connection for reading that sees everything appended so far, unless the store is degraded.
-func (s *Store) reading(ctx context.Context) (*gorm.DB, error) {
-	if s.cfg.RefuseReads {
-		return nil, ErrReadsRefused
-	}
-	err := s.sink.await(ctx, "", 0, false)
-	if _, degraded := errors.AsType[*DegradedError](err); err != nil && !degraded {
-		return nil, err
-	}
-	return s.db.Read(ctx)
-}
-
-// change runs fn in a transaction that is on the disk when change returns. fn may be run more than once.
-func (s *Store) change(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.sink.do(ctx, "", fn)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
@@ -237,10 +238,9 @@ func TestRefuseReads(t *testing.T) {
 		"Items":         func() error { _, err := s.Items(ctx, thread, ""); return err },
 		"Export":        func() error { return s.Export(ctx, thread, new(strings.Builder)) },
 		"Runs":          func() error { _, err := s.Runs(ctx, 0); return err },
-		"AgentEdges":    func() error { _, err := s.AgentEdges(ctx, thread); return err },
-		"AgentParent":   func() error { _, _, err := s.AgentParent(ctx, thread); return err },
-		"AgentMessages": func() error { _, err := s.AgentMessages(ctx, thread, true); return err },
-		"Setting":       func() error { _, err := s.Setting(ctx, "k"); return err },
+		"AgentEdges":    func() error { _, err := s.Agents().Edges(ctx, thread); return err },
+		"AgentParent":   func() error { _, _, err := s.Agents().Parent(ctx, thread); return err },
+		"AgentMessages": func() error { _, err := s.Agents().Messages(ctx, thread, true); return err },
 		"ArtifactInfo":  func() error { _, err := s.ArtifactInfo(ctx, ref.SHA256); return err },
 		"Retain":        func() error { _, err := s.Retain(ctx, store.Policy{}); return err },
 		"Events": func() error {
@@ -267,10 +267,10 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 		t.Errorf("closing again: %v", err)
 	}
 	for name, err := range map[string]error{
-		"Append":     s.Append(t.Context(), story...),
-		"Barrier":    s.Barrier(t.Context(), story[0].Thread, 1),
-		"PutSetting": s.PutSetting(t.Context(), "k", []byte("1")),
-		"Threads":    func() error { _, err := s.Threads(t.Context(), store.Filter{}); return err }(),
+		"Append":  s.Append(t.Context(), story...),
+		"Barrier": s.Barrier(t.Context(), story[0].Thread, 1),
+		"PutEdge": s.Agents().PutEdge(t.Context(), agents.Edge{Parent: "p", Child: "c"}),
+		"Threads": func() error { _, err := s.Threads(t.Context(), store.Filter{}); return err }(),
 	} {
 		if !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%s: %v, want %v", name, err, store.ErrClosed)

@@ -100,7 +100,7 @@ type Filter struct {
 
 // Threads lists threads, the ones that were updated last first.
 func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
-	g, err := s.reading(ctx)
+	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ const ambiguousShown = 5
 // Thread finds a thread by its id, by the beginning of its id if no other thread's id begins so, or by its name. A query
 // that fits several threads is an [*AmbiguousError], one that fits none a [*NotFoundError].
 func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
-	g, err := s.reading(ctx)
+	g, err := s.db.Read(ctx)
 	if err != nil {
 		return ThreadInfo{}, err
 	}
@@ -215,37 +215,4 @@ func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 		}
 	}
 	return ThreadInfo{}, &NotFoundError{What: "thread", ID: query}
-}
-
-// Items lists the items of a turn, or of the whole thread when turn is empty, as they were last and in the order in which
-// they appeared. Those of turns that were taken back are among them.
-func (s *Store) Items(ctx context.Context, thread event.ThreadID, turn event.TurnID) ([]event.Item, error) {
-	g, err := s.reading(ctx)
-	if err != nil {
-		return nil, err
-	}
-	q := g.Table("items").Select("events.*").
-		Joins("JOIN events ON events.thread_id = items.thread_id AND events.seq = items.last_seq").
-		Where("items.thread_id = ?", string(thread)).Order("items.first_seq, items.id")
-	if turn != "" {
-		q = q.Where("items.turn_id = ?", string(turn))
-	}
-	var rows []eventRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("list items: %w", s.db.Explain(err))
-	}
-	items := make([]event.Item, 0, len(rows))
-	var errs []error
-	for _, r := range rows {
-		e, err := r.event()
-		switch b := e.Body.(type) {
-		case event.ItemStarted:
-			items = append(items, b.Item)
-		case event.ItemCompleted:
-			items = append(items, b.Item)
-		default:
-			errs = append(errs, err)
-		}
-	}
-	return items, errors.Join(errs...)
 }

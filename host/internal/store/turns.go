@@ -35,7 +35,7 @@ var (
 
 // Turns lists the turns of a thread in their order, those that were taken back, too.
 func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, error) {
-	g, err := s.reading(ctx)
+	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err
 	}

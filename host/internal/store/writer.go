@@ -10,7 +10,9 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/gantry-agent/gantry/host/internal/store/sink"
 	"gorm.io/gorm"
 )
 
@@ -18,33 +20,35 @@ import (
 type writer struct {
 	db     *database.DB
 	locks  database.Locks // of threads
-	files  artifactFiles
+	files  artifacts.Folder
 	run    runRow
 	inRuns bool // the run's row is committed
 	// around stands around every commit; tests put faults there.
 	around func(commit func() error) error
 }
 
-// write commits one batch. An operation answers its own error; everything else is the store's.
-func (w *writer) write(ctx context.Context, b batch) outcome {
-	if len(b.entries) == 1 && b.entries[0].op != nil {
-		w.perform(ctx, b.entries[0].op)
-		return outcome{}
+// write commits one batch. An operation answers its own error; every other error is the store's.
+func (w *writer) write(ctx context.Context, b sink.Batch) sink.Outcome {
+	if op := b.Operation(); op != nil {
+		op.Run(ctx, func(ctx context.Context, fn func(tx *gorm.DB) error) error {
+			return w.around(func() error { return w.db.Write(ctx, database.Full, fn) })
+		})
+		return sink.Outcome{}
 	}
 	var conflicts map[event.ThreadID]error
 	for {
 		var found map[event.ThreadID]error
 		err := w.around(func() error {
-			if err := w.files.sync(b.entries); err != nil {
+			if err := w.syncArtifacts(b); err != nil {
 				return err
 			}
-			return w.db.WriteConcurrent(ctx, database.Durability(b.sync), func(tx *gorm.DB) error {
-				found = maps.Clone(conflicts) // what an earlier try found is void
+			return w.db.WriteConcurrent(ctx, database.Durability(b.Sync), func(tx *gorm.DB) error {
+				found = maps.Clone(conflicts) // discards what an earlier try has found
 				return w.fill(tx, b, &found)
 			})
 		})
 		if refused, ok := errors.AsType[*refusedError](err); ok {
-			// A thread whose rows contradict each other must not keep others from being stored: go on without it.
+			// A thread whose rows contradict each other must not keep the others from being stored: retry without it.
 			if conflicts == nil {
 				conflicts = map[event.ThreadID]error{}
 			}
@@ -54,19 +58,19 @@ func (w *writer) write(ctx context.Context, b batch) outcome {
 		if err == nil {
 			w.inRuns = true
 		}
-		return outcome{err: err, synced: w.db.Durable(), conflicts: found}
+		return sink.Outcome{Err: err, Synced: w.db.Durable(), Conflicts: found}
 	}
 }
 
-// perform runs an operation, unless nobody waits for it any more.
-func (w *writer) perform(ctx context.Context, op *operation) {
-	if !op.begin() {
-		return
+// syncArtifacts makes the files of a batch survive a crash of the machine, as its rows will.
+func (w *writer) syncArtifacts(b sink.Batch) error {
+	var digests []string
+	for _, e := range b.Entries {
+		if row, ok := e.Value.(*artifactRow); ok {
+			digests = append(digests, row.SHA256)
+		}
 	}
-	waiting, cancel := context.WithCancelCause(op.ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	op.reply <- w.around(func() error { return w.db.Write(waiting, database.Full, op.fn) })
+	return w.files.Sync(digests...)
 }
 
 // refusedError says that a constraint of the database stands against a thread's rows.
@@ -75,27 +79,27 @@ type refusedError struct{ conflict *ConflictError }
 func (e *refusedError) Error() string { return e.conflict.Error() }
 
 // fill is the transaction of a batch.
-func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error) error {
+func (w *writer) fill(tx *gorm.DB, b sink.Batch, conflicts *map[event.ThreadID]error) error {
 	if err := w.noteRun(tx, b); err != nil {
 		return err
 	}
 	crashpoint.At(crashpoint.RowsWritten, "run")
 	groups, order := map[string]*group{}, []*group{}
-	for _, e := range b.entries {
-		switch {
-		case e.artifact != nil:
-			if err := putArtifactRow(tx, e.artifact); err != nil {
+	for _, e := range b.Entries {
+		switch v := e.Value.(type) {
+		case *artifactRow:
+			if err := putArtifactRow(tx, v); err != nil {
 				return err
 			}
 			crashpoint.At(crashpoint.RowsWritten, "artifact")
-		case e.rec != nil:
-			g := groups[e.rec.ThreadID]
+		case *record:
+			g := groups[v.ThreadID]
 			if g == nil {
-				g = &group{thread: e.rec.ThreadID, run: w.run.ID, locks: w.locks}
-				groups[e.rec.ThreadID] = g
+				g = &group{thread: v.ThreadID, run: w.run.ID, locks: w.locks}
+				groups[v.ThreadID] = g
 				order = append(order, g)
 			}
-			g.recs = append(g.recs, e.rec)
+			g.recs = append(g.recs, v)
 		}
 	}
 	for _, g := range order {
@@ -123,13 +127,13 @@ func (w *writer) fill(tx *gorm.DB, b batch, conflicts *map[event.ThreadID]error)
 
 // noteRun keeps the row of this host process. A batch without entries, which is there to sync or to find out whether
 // writing works, writes this row: without a changed page a commit does nothing.
-func (w *writer) noteRun(tx *gorm.DB, b batch) error {
+func (w *writer) noteRun(tx *gorm.DB, b sink.Batch) error {
 	if !w.inRuns {
 		// It may be there: a commit whose outcome was not known may have happened.
 		return database.Exec(tx, `INSERT INTO runs (id, pid, host_version, started_at, synced_at, ended_at) VALUES (?, ?, ?, ?, 0, 0)
 			ON CONFLICT (id) DO NOTHING`, w.run.ID, w.run.PID, w.run.HostVersion, w.run.StartedAt)
 	}
-	if len(b.entries) > 0 {
+	if len(b.Entries) > 0 {
 		return nil
 	}
 	return database.Exec(tx, "UPDATE runs SET synced_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)

@@ -1,4 +1,4 @@
-package store
+package sink
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"pgregory.net/rapid"
 )
 
@@ -14,27 +15,27 @@ import (
 type world struct {
 	q       *queue
 	now     time.Time
-	flight  batch
+	flight  Batch
 	flying  bool
 	written map[event.ThreadID][]uint64
 }
 
 func newWorld() *world {
 	return &world{
-		q: &queue{
-			batchRows: 4, batchDelay: 3 * time.Millisecond, maxRows: 10, maxBytes: 1 << 20, keepRows: 20, keepBytes: 1 << 21,
-			where: "/threads.db", heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
-		},
+		q: newQueue(Config{
+			BatchRows: 4, BatchDelay: 3 * time.Millisecond, QueueRows: 10, QueueBytes: 1 << 20, KeepRows: 20, KeepBytes: 1 << 21,
+			Where: "/threads.db",
+		}),
 		now: time.Unix(1000, 0), written: map[event.ThreadID][]uint64{},
 	}
 }
 
-func someEvent(thread event.ThreadID, seq uint64) entry {
-	return entry{rec: &record{eventRow: eventRow{ThreadID: string(thread), Seq: seq, Body: "{}"}}}
+func someEvent(thread event.ThreadID, seq uint64) Entry {
+	return Entry{Thread: thread, Seq: seq, Size: 258}
 }
 
 func (w *world) append(thread event.ThreadID, seqs ...uint64) error {
-	var entries []entry
+	var entries []Entry
 	for _, seq := range seqs {
 		entries = append(entries, someEvent(thread, seq))
 	}
@@ -88,18 +89,18 @@ func (w *world) begin() bool {
 // end ends the write of the batch.
 func (w *world) end(err error, conflicts map[event.ThreadID]error) (changed bool) {
 	if err == nil {
-		for _, e := range w.flight.entries {
-			if e.rec == nil {
+		for _, e := range w.flight.Entries {
+			if !e.isEvent() {
 				continue
 			}
-			thread := event.ThreadID(e.rec.ThreadID)
+			thread := e.Thread
 			if conflicts[thread] == nil {
-				w.written[thread] = append(w.written[thread], e.rec.Seq)
+				w.written[thread] = append(w.written[thread], e.Seq)
 			}
 		}
 	}
 	w.flying = false
-	return w.q.finish(w.flight, outcome{err: err, conflicts: conflicts}, w.now)
+	return w.q.finish(w.flight, Outcome{Err: err, Conflicts: conflicts}, w.now)
 }
 
 func TestABatchGoesOutByCountOrByAge(t *testing.T) {
@@ -115,7 +116,7 @@ func TestABatchGoesOutByCountOrByAge(t *testing.T) {
 		t.Errorf("wake = %v, %v", at, ok)
 	}
 	w.each("t", 4, 5)
-	if !w.begin() || len(w.flight.entries) != 4 || w.flight.sync {
+	if !w.begin() || len(w.flight.Entries) != 4 || w.flight.Sync {
 		t.Fatalf("five events: batch %+v, want the first four, not synced", w.flight)
 	}
 	if w.begin() {
@@ -126,7 +127,7 @@ func TestABatchGoesOutByCountOrByAge(t *testing.T) {
 		t.Error("the fifth goes out before its time")
 	}
 	w.now = w.now.Add(3 * time.Millisecond)
-	if !w.begin() || len(w.flight.entries) != 1 {
+	if !w.begin() || len(w.flight.Entries) != 1 {
 		t.Errorf("after 3 ms: batch %+v", w.flight)
 	}
 }
@@ -139,8 +140,8 @@ func TestWhatIsHandedOverTogetherIsCommittedTogether(t *testing.T) {
 	_ = w.append("t", 7)
 	for _, want := range []int{6, 1} { // the fourth, which fills the batch, brings its company
 		w.now = w.now.Add(3 * time.Millisecond)
-		if !w.begin() || len(w.flight.entries) != want {
-			t.Fatalf("batch of %d events, want %d", len(w.flight.entries), want)
+		if !w.begin() || len(w.flight.Entries) != want {
+			t.Fatalf("batch of %d events, want %d", len(w.flight.Entries), want)
 		}
 		w.end(nil, nil)
 	}
@@ -153,7 +154,7 @@ func TestABarrierGoesOutAtOnceAndSynced(t *testing.T) {
 	if _, done := told(); done {
 		t.Fatal("answered before anything was written")
 	}
-	if !w.begin() || !w.flight.sync || len(w.flight.entries) != 2 {
+	if !w.begin() || !w.flight.Sync || len(w.flight.Entries) != 2 {
 		t.Fatalf("batch %+v", w.flight)
 	}
 	w.end(nil, nil)
@@ -178,7 +179,7 @@ func TestABarrierBehindAPlainCommitStillSyncs(t *testing.T) {
 	if _, done := told(); done {
 		t.Fatal("a plain commit answers a barrier")
 	}
-	if !w.begin() || !w.flight.sync || len(w.flight.entries) != 0 {
+	if !w.begin() || !w.flight.Sync || len(w.flight.Entries) != 0 {
 		t.Fatalf("batch %+v, want an empty one with sync", w.flight)
 	}
 	w.end(nil, nil)
@@ -255,7 +256,7 @@ func TestAFullQueueStopsTaking(t *testing.T) {
 		t.Error("full after four were written")
 	}
 	w = newWorld()
-	_ = w.q.accept([]entry{{rec: &record{eventRow: eventRow{ThreadID: "t", Seq: 1, Body: string(make([]byte, 1<<20))}}}}, w.now)
+	_ = w.q.accept([]Entry{{Thread: "t", Seq: 1, Size: 1 << 20}}, w.now)
 	if !w.q.full() {
 		t.Error("not full with 1 MiB of 1 MiB")
 	}
@@ -267,8 +268,8 @@ func TestDegradedKeepsEventsAndFailsBarriers(t *testing.T) {
 	w := newWorld()
 	_ = w.append("t", 1, 2)
 	told := w.barrier("t", 2)
-	op := &operation{reply: make(chan error, 1)}
-	_ = w.q.accept([]entry{{op: op}}, w.now)
+	op := &Operation{reply: make(chan error, 1)}
+	_ = w.q.accept([]Entry{{op: op}}, w.now)
 	opTold := w.told(op.reply)
 	w.begin()
 	if !w.end(errDisk, nil) {
@@ -283,7 +284,7 @@ func TestDegradedKeepsEventsAndFailsBarriers(t *testing.T) {
 	if err, done := w.barrier("t", 2)(); !done || !errors.As(err, new(*DegradedError)) {
 		t.Errorf("a new barrier was told %v, %v", err, done)
 	}
-	if err := w.q.accept([]entry{{op: op}}, w.now); !errors.As(err, new(*DegradedError)) {
+	if err := w.q.accept([]Entry{{op: op}}, w.now); !errors.As(err, new(*DegradedError)) {
 		t.Errorf("a new operation: %v", err)
 	}
 	if w.begin() {
@@ -357,7 +358,7 @@ func TestAnIdleDegradedQueueFindsOutThatWritingWorks(t *testing.T) {
 	w.begin()
 	w.end(errDisk, nil) // the sync failed; no events wait
 	w.now, _ = w.q.wake()
-	if !w.begin() || len(w.flight.entries) != 0 {
+	if !w.begin() || len(w.flight.Entries) != 0 {
 		t.Fatalf("batch %+v, want an empty one", w.flight)
 	}
 	if !w.end(nil, nil) || w.q.failed != nil {
@@ -399,13 +400,13 @@ func TestAConflictStopsItsThreadOnly(t *testing.T) {
 
 func TestAnOperationIsAlone(t *testing.T) {
 	w := newWorld()
-	op := &operation{reply: make(chan error, 1), forget: "t"}
+	op := &Operation{reply: make(chan error, 1), forget: "t"}
 	_ = w.append("t", 1)
-	_ = w.q.accept([]entry{{op: op}}, w.now)
+	_ = w.q.accept([]Entry{{op: op}}, w.now)
 	_ = w.append("t", 2)
 	var sizes []int
 	for w.begin() {
-		sizes = append(sizes, len(w.flight.entries))
+		sizes = append(sizes, len(w.flight.Entries))
 		w.end(nil, nil)
 	}
 	if fmt.Sprint(sizes) != "[1 1]" {
@@ -420,12 +421,12 @@ func TestClosingWritesEverythingSynced(t *testing.T) {
 	w := newWorld()
 	w.each("t", 1, 2, 3, 4, 5, 6)
 	w.q.closing = true
-	if err := w.append("t", 7); err != ErrClosed {
+	if err := w.append("t", 7); err != database.ErrClosed {
 		t.Errorf("append = %v", err)
 	}
 	var syncs []bool
 	for w.begin() {
-		syncs = append(syncs, w.flight.sync)
+		syncs = append(syncs, w.flight.Sync)
 		w.end(nil, nil)
 	}
 	if fmt.Sprint(syncs) != "[false true]" || len(w.written["t"]) != 6 {
@@ -482,7 +483,7 @@ func TestQueueProperties(t *testing.T) {
 			if w.q.synced > w.q.committed || w.q.committed > w.q.accepted() {
 				t.Fatalf("synced %d, committed %d, accepted %d", w.q.synced, w.q.committed, w.q.accepted())
 			}
-			if n := len(w.flight.entries); w.flying && n > 0 && w.flight.entries[n-1].more {
+			if n := len(w.flight.Entries); w.flying && n > 0 && w.flight.Entries[n-1].more {
 				t.Fatal("a batch ends in the middle of what was handed over together")
 			}
 			bytes := 0
@@ -507,12 +508,12 @@ func TestQueueProperties(t *testing.T) {
 			switch {
 			case fails < 3:
 				err = errDisk
-			case fails == 3 && len(w.flight.entries) > 0 && w.flight.entries[0].rec != nil:
-				thread := event.ThreadID(w.flight.entries[0].rec.ThreadID)
+			case fails == 3 && len(w.flight.Entries) > 0 && w.flight.Entries[0].isEvent():
+				thread := w.flight.Entries[0].Thread
 				conflicts = map[event.ThreadID]error{thread: errors.New("conflict")}
 				conflicted[thread] = true
 			}
-			sync := w.flight.sync
+			sync := w.flight.Sync
 			w.end(err, conflicts)
 			if err == nil && sync {
 				for thread, seqs := range w.written {
@@ -561,7 +562,7 @@ func TestQueueProperties(t *testing.T) {
 		})
 		// In the end writing works, and everything goes out.
 		if w.flying {
-			sync := w.flight.sync
+			sync := w.flight.Sync
 			w.end(nil, nil)
 			if sync {
 				for thread, seqs := range w.written {

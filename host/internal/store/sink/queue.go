@@ -1,9 +1,10 @@
-package store
+package sink
 
 import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
 const (
@@ -19,34 +20,50 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
-// entry is one thing to write: an event, an artifact's row or an operation. An entry that has become void has none.
-type entry struct {
-	rec      *record
-	artifact *artifactRow
-	op       *operation
-	more     bool // the one behind it was handed over with it, and is committed with it
+// Entry is one thing to write: an event, another value, or an operation.
+type Entry struct {
+	Thread event.ThreadID // of an event; empty otherwise
+	Seq    uint64         // of an event
+	Size   int            // memory that an event needs, in bytes; other entries count as [entrySize]
+	Value  any            // what Config.Write stores; nil: nothing, since the event's thread is broken
+
+	op   *Operation
+	more bool // the next entry belongs to the same delivery, and is committed with this one
 }
 
-func (e entry) size() int {
-	if e.rec != nil {
-		return e.rec.size()
+// entrySize is the assumed size of an entry that is not an event.
+const entrySize = 256
+
+func (e Entry) isEvent() bool { return e.Thread != "" }
+
+func (e Entry) size() int {
+	if e.isEvent() {
+		return e.Size
 	}
-	return 256
+	return entrySize
 }
 
-// batch is what one transaction writes: entries up to the first operation, or one operation. What was handed over together is
-// in one batch, which may go past its bounds for it. With sync the commit makes
-// everything before it survive the end of the machine, also when there are no entries.
-type batch struct {
-	entries []entry
-	sync    bool
+// Batch is what one transaction writes: entries up to the first operation, or one operation. The entries of one delivery are
+// in the same batch, which may exceed its limits for that.
+type Batch struct {
+	Entries []Entry
+	// Sync says that this commit and all earlier ones must survive a crash of the machine, even if there are no entries.
+	Sync bool
 }
 
-// outcome is how the write of a batch ended. An err says that nothing of it was written.
-type outcome struct {
-	err       error
-	synced    bool // it survives the end of the machine, whatever the batch asked for
-	conflicts map[event.ThreadID]error
+// Operation returns the operation that the batch consists of, or nil.
+func (b Batch) Operation() *Operation {
+	if len(b.Entries) == 1 {
+		return b.Entries[0].op
+	}
+	return nil
+}
+
+// Outcome is the result of writing a batch.
+type Outcome struct {
+	Err       error                    // nothing of the batch was written
+	Synced    bool                     // the commit survives a crash of the machine even if Batch.Sync is false
+	Conflicts map[event.ThreadID]error // threads whose events were not written
 }
 
 // waiter waits until everything up to a position is committed, or committed and synced.
@@ -77,7 +94,7 @@ type queue struct {
 	maxRows, maxBytes   int    // beyond them publishers wait
 	keepRows, keepBytes int    // beyond them a degraded store refuses
 	where               string // the database, for messages
-	entries             []entry
+	entries             []Entry
 	bytes               int
 	oldest              time.Time // when the first of entries came in, roughly
 	committed, synced   uint64
@@ -93,13 +110,21 @@ type queue struct {
 	answers             []answer // decided, for the owner to send
 }
 
+func newQueue(cfg Config) *queue {
+	return &queue{
+		batchRows: cfg.BatchRows, batchDelay: cfg.BatchDelay, maxRows: cfg.QueueRows, maxBytes: cfg.QueueBytes,
+		keepRows: cfg.KeepRows, keepBytes: cfg.KeepBytes, where: cfg.Where,
+		heads: map[event.ThreadID]head{}, broken: map[event.ThreadID]error{},
+	}
+}
+
 func (q *queue) accepted() uint64 { return q.committed + uint64(len(q.entries)) }
 
 // events counts the events among the entries.
 func (q *queue) events() int {
 	n := 0
 	for _, e := range q.entries {
-		if e.rec != nil {
+		if e.isEvent() {
 			n++
 		}
 	}
@@ -112,9 +137,9 @@ func (q *queue) full() bool {
 }
 
 // accept takes all of the entries or none. It may go past a bound by the size of one delivery.
-func (q *queue) accept(entries []entry, now time.Time) error {
+func (q *queue) accept(entries []Entry, now time.Time) error {
 	if q.closing {
-		return ErrClosed
+		return database.ErrClosed
 	}
 	staged := make(map[event.ThreadID]head, 1)
 	size := 0
@@ -123,10 +148,10 @@ func (q *queue) accept(entries []entry, now time.Time) error {
 		if e.op != nil && q.failed != nil {
 			return q.failed
 		}
-		if e.rec == nil {
+		if !e.isEvent() {
 			continue
 		}
-		thread := event.ThreadID(e.rec.ThreadID)
+		thread := e.Thread
 		if err := q.broken[thread]; err != nil {
 			return err
 		}
@@ -134,10 +159,10 @@ func (q *queue) accept(entries []entry, now time.Time) error {
 		if !known {
 			h, known = q.heads[thread]
 		}
-		if known && e.rec.Seq != h.seq+1 {
-			return &OrderError{Thread: thread, Seq: e.rec.Seq, Want: h.seq + 1}
+		if known && e.Seq != h.seq+1 {
+			return &OrderError{Thread: thread, Seq: e.Seq, Want: h.seq + 1}
 		}
-		staged[thread] = head{seq: e.rec.Seq, pos: q.accepted() + uint64(i) + 1}
+		staged[thread] = head{seq: e.Seq, pos: q.accepted() + uint64(i) + 1}
 	}
 	if q.failed != nil && (len(q.entries) >= q.keepRows || q.bytes >= q.keepBytes) {
 		return &FullError{Waiting: q.events(), Err: q.failed}
@@ -193,7 +218,7 @@ func (q *queue) await(w *waiter, seq uint64) {
 	case q.failed != nil:
 		q.tell(w.reply, q.failed)
 	case q.closing:
-		q.tell(w.reply, ErrClosed)
+		q.tell(w.reply, database.ErrClosed)
 	default:
 		q.waiters = append(q.waiters, w)
 	}
@@ -211,9 +236,9 @@ func (q *queue) reached(w *waiter) bool {
 }
 
 // next returns the batch to write now, if one is due, and marks it as under way.
-func (q *queue) next(now time.Time) (batch, bool) {
+func (q *queue) next(now time.Time) (Batch, bool) {
 	if !q.due(now) {
-		return batch{}, false
+		return Batch{}, false
 	}
 	n, bytes := 0, 0
 	for n < len(q.entries) && (n < q.batchRows && bytes < maxBatchBytes || n > 0 && q.entries[n-1].more) {
@@ -227,12 +252,12 @@ func (q *queue) next(now time.Time) (batch, bool) {
 		n++
 	}
 	// The batch is a copy: entries may become void while it is under way.
-	b := batch{entries: append([]entry(nil), q.entries[:n]...)}
+	b := Batch{Entries: append([]Entry(nil), q.entries[:n]...)}
 	reach := q.committed + uint64(n)
-	b.sync = q.closing && n == len(q.entries) || n == 1 && b.entries[0].op != nil
+	b.Sync = q.closing && n == len(q.entries) || n == 1 && b.Entries[0].op != nil
 	for _, w := range q.waiters {
 		if w.sync && w.pos <= reach {
-			b.sync = true
+			b.Sync = true
 		}
 	}
 	q.flight, q.flying = n, true
@@ -273,11 +298,11 @@ func (q *queue) wake() (time.Time, bool) {
 }
 
 // finish takes in how the batch under way has ended. It reports whether the store's health has changed.
-func (q *queue) finish(b batch, o outcome, now time.Time) (changed bool) {
+func (q *queue) finish(b Batch, o Outcome, now time.Time) (changed bool) {
 	n := q.flight
 	q.flight, q.flying = 0, false
-	if o.err != nil {
-		return q.fail(o.err, now)
+	if o.Err != nil {
+		return q.fail(o.Err, now)
 	}
 	for _, e := range q.entries[:n] {
 		q.bytes -= e.size()
@@ -294,10 +319,10 @@ func (q *queue) finish(b batch, o outcome, now time.Time) (changed bool) {
 	}
 	q.oldest = now
 	q.committed += uint64(n)
-	if b.sync || o.synced {
+	if b.Sync || o.Synced {
 		q.synced = q.committed
 	}
-	for thread, err := range o.conflicts {
+	for thread, err := range o.Conflicts {
 		q.breakThread(thread, err)
 	}
 	q.answer()
@@ -325,9 +350,9 @@ func (q *queue) breakThread(thread event.ThreadID, err error) {
 	q.broken[thread] = err
 	delete(q.heads, thread)
 	for i, e := range q.entries {
-		if e.rec != nil && e.rec.ThreadID == string(thread) {
-			q.bytes += entry{}.size() - e.size()
-			q.entries[i] = entry{more: e.more} // keeps its place: positions are counted
+		if e.Thread == thread {
+			q.bytes += entrySize - e.size()
+			q.entries[i] = Entry{more: e.more} // keeps its place: positions are counted
 		}
 	}
 	keep := q.waiters[:0]
@@ -352,7 +377,7 @@ func (q *queue) fail(err error, now time.Time) (changed bool) {
 	for i, e := range q.entries {
 		if e.op != nil {
 			q.tell(e.op.reply, err)
-			q.entries[i] = entry{}
+			q.entries[i] = Entry{}
 		}
 	}
 	q.failed = &DegradedError{Where: q.where, Since: since, Waiting: q.events(), Err: err}

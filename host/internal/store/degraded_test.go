@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
@@ -59,8 +60,8 @@ func TestAWriteErrorDegradesTheStoreUntilALaterWriteWorks(t *testing.T) {
 	}
 	h.degraded(t)
 	mustAppend(t, s, story[5:]...) // in memory
-	if err := s.PutSetting(t.Context(), "k", []byte("1")); !errors.As(err, new(*store.DegradedError)) {
-		t.Errorf("PutSetting = %v, want a DegradedError", err)
+	if err := s.Agents().PutEdge(t.Context(), agents.Edge{Parent: "p", Child: "c"}); !errors.As(err, new(*store.DegradedError)) {
+		t.Errorf("PutEdge = %v, want a DegradedError", err)
 	}
 	h.recovered(t)
 	mustBarrier(t, s, story)
@@ -380,13 +381,13 @@ func TestAChangeThatWasGivenUpDoesNotHappen(t *testing.T) {
 		mustAppend(t, s, before...)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(enough) })
-		if err := s.PutSetting(ctx, "k", []byte("1")); !errors.Is(err, enough) {
-			t.Errorf("PutSetting = %v", err)
+		if err := s.Agents().PutEdge(ctx, agents.Edge{Parent: "p", Child: "c"}); !errors.Is(err, enough) {
+			t.Errorf("PutEdge = %v", err)
 		}
 	}
 	release()
 	mustBarrier(t, s, story)
-	if _, err := s.Setting(t.Context(), "k"); !errors.As(err, new(*store.NotFoundError)) {
-		t.Errorf("Setting = %v", err)
+	if _, found, err := s.Agents().Parent(t.Context(), "c"); found || err != nil {
+		t.Errorf("Parent = %v, %v", found, err)
 	}
 }

@@ -1,0 +1,343 @@
+// Package sink is the write-behind side of the store: it accepts entries at once and commits them in batches.
+//
+// It owns: the queue, the size and time of batches, who waits for which commit, the degraded state in which nothing can be
+// written, and retries. It must not know: what an entry contains, how a batch is written.
+//
+// Start with [Start] and [Sink.Deliver]; queue.go makes the decisions.
+package sink
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
+	"github.com/hashicorp/go-hclog"
+	"gorm.io/gorm"
+)
+
+// Config contains the limits of a sink and what it calls.
+type Config struct {
+	BatchRows  int           // a batch of this many entries is written at once
+	BatchDelay time.Duration // how long an entry waits for others to share its commit
+
+	// Publishers wait while the queue contains more than this.
+	QueueRows, QueueBytes int
+	// A degraded sink that keeps more than this in memory returns a [*FullError].
+	KeepRows, KeepBytes int
+
+	Where string // the database, for messages
+
+	// Write writes a batch. It is called by one goroutine, with one batch at a time.
+	Write func(context.Context, Batch) Outcome
+	// Tend maintains the database after every MiB that was written, concurrently with Write.
+	Tend func(context.Context) error
+	// OnDegraded is called with a [*DegradedError] when writing stops working, and with nil when it works again. It may be
+	// nil. It has a goroutine of its own.
+	OnDegraded func(error)
+	Log        hclog.Logger
+}
+
+// Sink accepts entries and writes them in the background. One goroutine owns the queue; another writes one batch after the
+// other, so that the first can accept entries meanwhile. Methods may be called from several goroutines.
+//
+//	Deliver ──┐             ┌─ batch ──► Config.Write ─► database
+//	Await ────┼─► owner ────┤
+//	Do ───────┘   (queue)   └◄ outcome ──┘
+type Sink struct {
+	cfg     Config
+	in      chan *delivery
+	waits   chan *wait
+	closing chan struct{}
+	gone    chan struct{} // closed when nothing is accepted any more
+	done    chan struct{} // closed when all goroutines have ended
+
+	cancel   context.CancelCauseFunc // ends waiting for other processes
+	once     sync.Once
+	degraded atomic.Pointer[DegradedError]
+	result   error // of the end; written before done is closed
+}
+
+// delivery is a group of entries, which are accepted together or not at all.
+type delivery struct {
+	entries []Entry
+	reply   chan error // of capacity 1
+}
+
+// wait is a request to be notified when a position is committed.
+type wait struct {
+	waiter
+	seq uint64
+}
+
+// Operation is a change with a transaction of its own, for which a caller of [Sink.Do] waits.
+type Operation struct {
+	ctx    context.Context // the caller's; its end cancels waiting, but not a transaction that has begun
+	fn     func(tx *gorm.DB) error
+	forget event.ThreadID // see [Sink.Do]
+	reply  chan error     // of capacity 1; answered by the writer, or by the queue when the store degrades
+	state  atomic.Int32
+}
+
+// Either the writer begins an operation or the caller gives it up, whichever comes first. fn shares variables with the
+// caller, so it must not run after the caller has given up.
+const (
+	opWaiting int32 = iota
+	opBegun
+	opGivenUp
+)
+
+func (o *Operation) begin() bool  { return o.state.CompareAndSwap(opWaiting, opBegun) }
+func (o *Operation) giveUp() bool { return o.state.CompareAndSwap(opWaiting, opGivenUp) }
+
+// Run runs the operation with write, unless the caller has given it up. write runs fn in a transaction and returns when it is
+// durable; its context ends with ctx or with the caller's.
+func (o *Operation) Run(ctx context.Context, write func(ctx context.Context, fn func(tx *gorm.DB) error) error) {
+	if !o.begin() {
+		return
+	}
+	waiting, cancel := context.WithCancelCause(o.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	o.reply <- write(waiting, o.fn)
+}
+
+// tendEvery is how much is written between two looks at what the database needs.
+const tendEvery = 1 << 20
+
+// Start starts a sink, which runs until Close.
+func Start(cfg Config) *Sink {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s := &Sink{
+		cfg: cfg, cancel: cancel, in: make(chan *delivery), waits: make(chan *wait), closing: make(chan struct{}),
+		gone: make(chan struct{}), done: make(chan struct{}),
+	}
+	go s.run(ctx, newQueue(cfg)) // owned by the sink: Close waits for it
+	return s
+}
+
+// Degraded returns nil while writing works, and the [*DegradedError] otherwise.
+func (s *Sink) Degraded() error {
+	if err := s.degraded.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Sink) run(ctx context.Context, q *queue) {
+	defer close(s.done)
+	work, outcomes := make(chan Batch), make(chan Outcome)
+	health := make(chan error)
+	look := make(chan struct{}, 1)
+	var children sync.WaitGroup
+	children.Go(func() {
+		for b := range work {
+			outcomes <- s.cfg.Write(ctx, b)
+		}
+	})
+	children.Go(func() {
+		for err := range health {
+			if s.cfg.OnDegraded != nil {
+				s.cfg.OnDegraded(err)
+			}
+		}
+	})
+	children.Go(func() {
+		for range look {
+			if err := s.cfg.Tend(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Log.Warn("tend to the database", "err", err)
+			}
+		}
+	})
+
+	s.own(q, work, outcomes, health, look)
+	close(s.gone)
+
+	left := q.events()
+	for _, w := range q.waiters {
+		w.reply <- database.ErrClosed
+	}
+	if left > 0 {
+		err := error(q.failed)
+		if q.failed == nil {
+			err = context.Cause(ctx)
+		}
+		s.result = fmt.Errorf("close store: %d events were not written: %w", left, err)
+	}
+	for _, e := range q.entries {
+		if e.op != nil {
+			e.op.reply <- database.ErrClosed
+		}
+	}
+	s.cancel(database.ErrClosed) // tending under way
+	close(work)
+	close(health)
+	close(look)
+	children.Wait()
+}
+
+// own is the loop of the goroutine that owns the queue. It returns when the sink closes and nothing more can be written.
+func (s *Sink) own(q *queue, work chan<- Batch, outcomes <-chan Outcome, health chan<- error, look chan<- struct{}) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	closing := s.closing
+	var (
+		flight  Batch
+		reports []error // changes of health that the reporter has not taken yet
+		written int
+	)
+	for {
+		if b, ok := q.next(time.Now()); ok {
+			flight = b
+			work <- b // the writer is idle
+		} else if q.closing && !q.flying {
+			return
+		}
+		in := s.in
+		if q.full() {
+			in = nil // publishers wait, nothing is dropped
+		}
+		var wake <-chan time.Time
+		if at, ok := q.wake(); ok {
+			timer.Reset(time.Until(at))
+			wake = timer.C
+		}
+		var reporter chan<- error
+		var report error
+		if len(reports) > 0 {
+			reporter, report = health, reports[0]
+		}
+		select {
+		case d := <-in:
+			d.reply <- q.accept(d.entries, time.Now())
+		case w := <-s.waits:
+			q.await(&w.waiter, w.seq)
+			q.send()
+		case o := <-outcomes:
+			for _, e := range flight.Entries {
+				written += e.size()
+			}
+			if q.finish(flight, o, time.Now()) {
+				reports = s.changed(q, reports)
+			}
+			for thread, err := range o.Conflicts {
+				s.cfg.Log.Error("thread is not stored any more", "thread", thread, "err", err)
+			}
+			s.degraded.Store(q.failed) // before anybody hears of it
+			q.send()
+			flight = Batch{}
+			if written >= tendEvery {
+				written = 0
+				select {
+				case look <- struct{}{}:
+				default: // one is under way
+				}
+			}
+			if q.closing && q.failed != nil {
+				return // the last try
+			}
+		case reporter <- report:
+			reports = reports[1:]
+		case <-wake:
+		case <-closing:
+			closing = nil
+			q.closing = true
+		}
+	}
+}
+
+// send performs what the queue has decided. Replies have room for their one answer.
+func (q *queue) send() {
+	for _, a := range q.answers {
+		a.reply <- a.err
+	}
+	clear(q.answers)
+	q.answers = q.answers[:0]
+}
+
+// changed notes a change of health for the reporter. Changes alternate, so a third that meets two untold ones cancels
+// the second.
+func (s *Sink) changed(q *queue, reports []error) []error {
+	var err error
+	if q.failed != nil {
+		err = q.failed
+		level := hclog.Warn
+		if s.cfg.OnDegraded != nil {
+			level = hclog.Debug // who listens tells the user
+		}
+		s.cfg.Log.Log(level, "store is degraded", "err", err, "waiting", q.failed.Waiting)
+	} else {
+		s.cfg.Log.Info("store works again")
+	}
+	if len(reports) >= 2 {
+		return reports[:1]
+	}
+	return append(reports, err)
+}
+
+// Deliver accepts all of the entries or none, and returns before they are committed; entries that are delivered together are
+// committed together. It waits while the queue is full, until ctx ends.
+func (s *Sink) Deliver(ctx context.Context, entries ...Entry) error {
+	d := &delivery{entries: entries, reply: make(chan error, 1)}
+	select {
+	case s.in <- d:
+		return <-d.reply // at once
+	case <-s.gone:
+		return database.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Await returns when everything accepted so far is committed, or only the events of a thread up to seq if thread is set. With
+// sync the commit must also survive a crash of the machine.
+func (s *Sink) Await(ctx context.Context, thread event.ThreadID, seq uint64, sync bool) error {
+	w := &wait{waiter: waiter{thread: thread, sync: sync, reply: make(chan error, 1)}, seq: seq}
+	select {
+	case s.waits <- w:
+	case <-s.gone:
+		return database.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-w.reply:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Do runs fn in a transaction of its own, after everything that was accepted before, and returns when it is durable. fn may
+// run more than once, but never after Do has returned. What the sink remembers of the thread forget is void afterwards.
+func (s *Sink) Do(ctx context.Context, forget event.ThreadID, fn func(tx *gorm.DB) error) error {
+	op := &Operation{ctx: ctx, fn: fn, forget: forget, reply: make(chan error, 1)}
+	if err := s.Deliver(ctx, Entry{op: op}); err != nil {
+		return err
+	}
+	select {
+	case err := <-op.reply:
+		return err
+	case <-ctx.Done():
+		if op.giveUp() {
+			return context.Cause(ctx)
+		}
+		return <-op.reply
+	}
+}
+
+// Close writes what was accepted and ends the sink. When ctx ends first, it gives up what is not yet written, and the error
+// says how many events that is.
+func (s *Sink) Close(ctx context.Context) error {
+	s.once.Do(func() { close(s.closing) })
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.cancel(fmt.Errorf("%w: %w", database.ErrClosed, context.Cause(ctx)))
+		<-s.done
+	}
+	return s.result
+}

@@ -81,7 +81,7 @@ func TestHookBeforeACall(t *testing.T) {
 		{"bad JSON", on("Bash", says("{bad json")), "ran\n", ""},
 		{"plain text", on("Bash", says("hello")), "ran\n", ""},
 		{"no such program", on("Bash", "/there/is/none"), "ran\n", ""},
-		{"asks, where nobody is asked", on("Bash", specific(`"permissionDecision":"ask","permissionDecisionReason":"a look"`)), "", "a PreToolUse hook wants a person to be asked (a look)"},
+		{"asks, where nobody is asked", on("Bash", specific(`"permissionDecision":"ask","permissionDecisionReason":"a look"`)), "", "a PreToolUse hook asks for the user's approval (a look)"},
 		{"allows what would run anyway", on("Bash", specific(`"permissionDecision":"allow"`)), "ran\n", ""},
 		{"denies", on("Bash", specific(`"permissionDecision":"deny","permissionDecisionReason":"R"`)), "", "hook: R. Command"},
 		{"denies twice", on("Bash", `echo '{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"R"}}'; echo SE >&2; exit 2`), "", "hook: SE. Command"},

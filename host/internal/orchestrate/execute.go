@@ -13,74 +13,74 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Grace is how long a call may take to stop when it is asked to; codex-compatible.
+// Grace is how long a call may take to stop after it was asked to; codex-compatible.
 const Grace = 100 * time.Millisecond
 
-// killBound is how long ending a call's processes may take; the launcher's own ladder is shorter.
-const killBound = 5 * time.Second
+// killTimeout bounds ending a call's processes; the launcher's own escalation takes less.
+const killTimeout = 5 * time.Second
 
-// maxAttempts is how often a call is tried: once more where a person allows a wider grant.
+// maxAttempts is how often a call is tried: a second time if the user allows a wider grant.
 const maxAttempts = 2
 
-// execute runs the call, and once more where policy allows a wider grant after a denial.
-func (r *run) execute(ctx context.Context) verdict {
+// execute runs the call, and once more if the sandbox stopped it and the policy allows a wider grant.
+func (r *run) execute(ctx context.Context) outcome {
 	if t, ok := r.hostTool(); ok {
 		return r.executeHost(ctx, t)
 	}
-	backend, v := r.backend()
-	if v != nil {
-		return *v
+	backend, end := r.backend()
+	if end != nil {
+		return *end
 	}
 	for {
 		result, err := r.attemptCall(ctx, backend)
 		if e, ok := errors.AsType[*uncommittedError](err); ok {
-			return *r.publishFailed(ctx, e.err)
+			return *publishFailed(ctx, e.err)
 		}
 		switch {
 		case ctx.Err() != nil && (err != nil || result.Aborted):
-			return verdict{outcome: event.OutcomeAborted, result: result}
+			return outcome{kind: event.OutcomeAborted, result: result}
 		case err != nil:
-			return r.failed(callError(err))
-		case result.Aborted && len(result.Parts) == 0: // by its deadline: nobody else asked it to stop
-			return verdict{outcome: event.OutcomeError, text: callError(tool.ErrDeadline)}
+			return *failed(callError(err))
+		case result.Aborted && len(result.Parts) == 0: // by its deadline, as it was not asked to stop
+			return *failed(callError(tool.ErrDeadline))
 		}
 		if !result.SandboxDenied || r.attempt >= maxAttempts {
-			return resultVerdict(result)
+			return resultOutcome(result)
 		}
-		wider, ask := r.pipeline.deps.Retry(r.policyRequest(), result)
+		wider, ask := r.pipeline.deps.Retry(r.decision.policyRequest(), result)
 		if wider == nil {
-			return resultVerdict(result)
+			return resultOutcome(result)
 		}
-		if v := r.decideAgain(ctx, wider, ask); v != nil {
-			told := resultVerdict(result)
-			told.abort = v.abort
-			return told
+		if end := r.decision.again(ctx, wider, ask); end != nil {
+			first := resultOutcome(result)
+			first.abort = end.abort
+			return first
 		}
-		r.escalation = wider
-		// Every attempt gets its own grant and its own entry in the journal.
-		if v := r.grant(ctx); v != nil {
-			return *v
+		// Each attempt has its own grant and its own entry in the journal.
+		if end := r.grant(ctx); end != nil {
+			return *end
 		}
-		if v := r.journal(ctx); v != nil {
-			return *v
+		if end := r.journal(ctx); end != nil {
+			return *end
 		}
 	}
 }
 
-func resultVerdict(result *contract.Result) verdict {
-	outcome := event.OutcomeOK
+func resultOutcome(result *contract.Result) outcome {
+	kind := event.OutcomeOK
 	if result.IsError || result.Aborted {
-		outcome = event.OutcomeError
+		kind = event.OutcomeError
 	}
-	return verdict{outcome: outcome, result: result}
+	return outcome{kind: kind, result: result}
 }
 
+// attemptCall calls the plugin once, under the current grant.
 func (r *run) attemptCall(ctx context.Context, backend ToolBackend) (*contract.Result, error) {
-	if id, text, ok := r.typedInto(); ok && !r.executed {
-		r.pipeline.tokens.typing(session{r.entry.Plugin, r.call.Thread, id}, text)
+	if in, ok := r.typedInto(); ok && !r.executed {
+		r.pipeline.tokens.typing(in.session, in.text)
 	}
 	r.executed = true
-	// The call outlives the soft end by its grace; only then is it ended hard.
+	// When ctx ends, the call is asked to stop and has a grace period; the end of hard stops it at once.
 	hard, end := context.WithCancel(context.WithoutCancel(ctx))
 	waits := make(chan bool)
 	live := r.begin(ctx, r.granted)
@@ -91,7 +91,7 @@ func (r *run) attemptCall(ctx context.Context, backend ToolBackend) (*contract.R
 		}
 	}
 	defer r.endProcesses(ctx)
-	defer live.end() // what was begun in the call's name is over before its processes are looked for
+	defer live.end() // before its processes are ended, so that no more are started
 	defer end()
 	r.commit(ctx, live, end)
 
@@ -102,7 +102,7 @@ func (r *run) attemptCall(ctx context.Context, backend ToolBackend) (*contract.R
 	result, err := backend.Call(hard, start, ctl, func(ev contract.CallEvent) { r.observe(hard, ev) })
 	crashpoint.At(crashpoint.CallReturned, "")
 	if err != nil {
-		r.pipeline.tokens.broke(live) // before its token is taken back: at no moment does it look answered
+		r.pipeline.tokens.broke(live) // before live.end revokes the token, so that the call is unanswered throughout
 	} else if live.wide && result.SessionID != "" {
 		r.pipeline.tokens.leaves(live, result.SessionID)
 	}
@@ -113,7 +113,7 @@ func (r *run) attemptCall(ctx context.Context, backend ToolBackend) (*contract.R
 	return result, err
 }
 
-// callStart returns what a tool is told of the call; a call token is added for those that have one.
+// callStart returns the description of the call that a tool receives, without a call token.
 func (r *run) callStart() contract.CallStart {
 	start := contract.CallStart{
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
@@ -131,8 +131,8 @@ func (r *run) callStart() contract.CallStart {
 	return start
 }
 
-// commit sees to it, beside the call, that its start is stored; what the call asks the host for waits for that. A start that
-// can't be stored ends the call.
+// commit waits concurrently until the call's start is committed; requests of the call to the host wait for that. If the start can't be
+// committed, the call is ended.
 func (r *run) commit(ctx context.Context, live *Live, end func()) {
 	seq := r.start
 	r.start = 0
@@ -140,7 +140,7 @@ func (r *run) commit(ctx context.Context, live *Live, end func()) {
 		return
 	}
 	live.committed = make(chan struct{})
-	live.work.Go(func() { // waited for by the call's end
+	live.work.Go(func() { // live.end waits for it
 		defer close(live.committed)
 		if err := r.pipeline.deps.Journal.Barrier(ctx, seq); err != nil {
 			live.uncommitted = &uncommittedError{err}
@@ -149,7 +149,7 @@ func (r *run) commit(ctx context.Context, live *Live, end func()) {
 	})
 }
 
-// uncommittedError says that a call's start could not be stored: it was held before it could do anything.
+// uncommittedError says that a call's start could not be committed. The call was ended before it could do anything.
 type uncommittedError struct{ err error }
 
 func (e *uncommittedError) Error() string {
@@ -158,15 +158,15 @@ func (e *uncommittedError) Error() string {
 
 func (e *uncommittedError) Unwrap() error { return e.err }
 
-// ErrInterrupted is the cause of a context that a person ended; ErrReplaced of one that another task took over; ErrTimeUp of
-// one whose turn has a limit; ErrShutdown of one that ends with the host.
+// Causes of the end of a call's context.
 var (
-	ErrInterrupted = errors.New("interrupted")
+	ErrInterrupted = errors.New("interrupted") // by the user
 	ErrReplaced    = errors.New("replaced by another task")
-	ErrTimeUp      = errors.New("the time of the turn is up")
+	ErrTimeUp      = errors.New("the turn's time limit is exceeded")
 	ErrShutdown    = errors.New("the host is shutting down")
 )
 
+// cancelReason is the reason that a plugin is given when its call is asked to stop.
 func cancelReason(cause error) string {
 	switch {
 	case errors.Is(cause, ErrReplaced):
@@ -178,20 +178,20 @@ func cancelReason(cause error) string {
 	}
 }
 
-// observe turns what the plugin sends into events. The log refusing a delta must not stop the call.
+// observe publishes an event of the plugin. If the log does not accept it, the call continues.
 func (r *run) observe(ctx context.Context, ev contract.CallEvent) {
 	body := r.item.observe(ev)
 	if body == nil {
 		return
 	}
-	if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, body); err != nil && ctx.Err() == nil {
+	if _, err := r.publish(ctx, body); err != nil && ctx.Err() == nil {
 		r.pipeline.log.Warn("call event not published", "call", r.call.ID, "err", err)
 	}
 }
 
-// endProcesses ends what the call started and did not declare a session.
+// endProcesses ends the processes that the call started and did not declare a session.
 func (r *run) endProcesses(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killBound)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	err := r.pipeline.deps.Processes.EndCall(ctx, launch.Owner{
 		Plugin: r.entry.Plugin, Thread: string(r.call.Thread), Call: string(r.call.ID),
@@ -201,10 +201,10 @@ func (r *run) endProcesses(ctx context.Context) {
 	}
 }
 
-// callError words a broken call for the model: what happened, and that trying again makes sense or not.
+// callError words the failure of a call for the model: what happened, whether it had an effect, and whether to try again.
 func callError(err error) string {
 	if errors.Is(err, tool.ErrDeadline) {
-		return "the call ran longer than its deadline and was stopped; what it had done until then stays done"
+		return "the call exceeded its deadline and was stopped; what it had done until then remains"
 	}
 	pe, ok := errors.AsType[*plugin.Error](err)
 	if errors.Is(err, tool.ErrUnreached) {

@@ -7,39 +7,39 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// keepFiles keeps what stands where the call may write. A second attempt goes on from what was kept before the first.
-func (r *run) keepFiles(ctx context.Context) (*event.FilesKept, *verdict) {
-	files := r.pipeline.deps.Files
-	if files == nil || r.assessment.ReadOnly || r.attempt > 1 {
+// keepFiles backs up the files that the call may write. A second attempt uses the backup of the first.
+func (s *subject) keepFiles(ctx context.Context) (*event.FilesKept, *outcome) {
+	files := s.pipeline.deps.Files
+	if files == nil || s.assessment.ReadOnly || s.attempt > 1 {
 		return nil, nil
 	}
-	kept, err := files.Before(ctx, r.call.ID, r.assessment.Effects, r.assessment.Item)
+	kept, err := files.Before(ctx, s.call.ID, s.assessment.Effects, s.assessment.Item)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, &verdict{outcome: event.OutcomeAborted}
+		return nil, aborted()
 	case err != nil:
-		return nil, fail("what the call would change could not be kept, so it was not started: " + err.Error())
+		return nil, failed("the files that the call would change could not be backed up, so it was not started: " + err.Error())
 	}
 	return kept, nil
 }
 
-// keepAlso keeps what a call that runs may write from now on.
-func (r *run) keepAlso(ctx context.Context) error {
-	kept, v := r.keepFiles(ctx)
-	if v != nil {
-		return errors.New(v.text)
+// keepMoreFiles backs up and commits the files that a running call may write from now on.
+func (s *subject) keepMoreFiles(ctx context.Context) error {
+	kept, end := s.keepFiles(ctx)
+	if end != nil {
+		return errors.New(end.text)
 	}
 	if kept == nil {
 		return nil
 	}
-	seq, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, *kept)
+	seq, err := s.publish(ctx, *kept)
 	if err != nil {
 		return err
 	}
-	return r.pipeline.deps.Journal.Barrier(ctx, seq)
+	return s.pipeline.deps.Journal.Barrier(ctx, seq)
 }
 
-// filesChanged sees what the call has changed.
+// filesChanged compares the files with their backup, and adds the stored contents to the item.
 func (r *run) filesChanged(ctx context.Context, item *event.Item) (*event.FilesChanged, *event.TurnDiff) {
 	files := r.pipeline.deps.Files
 	if files == nil || !r.journaled {

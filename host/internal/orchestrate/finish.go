@@ -15,52 +15,52 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// finish is the end of every call, whatever stage ended it: hooks, one cut for the model, the item, the journal.
-func (r *run) finish(ctx context.Context, v verdict) Answer {
+// finish completes a call, whichever stage ended it: hooks, truncation for the model, item, journal.
+func (r *run) finish(ctx context.Context, end outcome) Answer {
 	took := time.Since(r.started)
 	late := errors.Is(context.Cause(ctx), ErrTimeUp)
-	ctx = context.WithoutCancel(ctx) // an aborted call is recorded too
-	v.text = r.pipeline.deps.Redact.Text(v.text)
-	v.result = withoutSecrets(v.result, r.pipeline.deps.Redact)
-	if v.outcome == event.OutcomeOK && r.entry != nil {
-		given := v.result
-		if r.postHook(ctx, &v); v.result != given {
-			v.tools = nil // a hook put something else in the place of what was found
+	ctx = context.WithoutCancel(ctx) // an aborted call is recorded as well
+	end.text = r.pipeline.deps.Redact.Text(end.text)
+	end.result = withoutSecrets(end.result, r.pipeline.deps.Redact)
+	if end.kind == event.OutcomeOK && r.entry != nil {
+		given := end.result
+		if r.postHook(ctx, &end); end.result != given {
+			end.tools = nil // a hook has replaced the result
 		}
 	}
-	r.explain(v.result)
+	r.explain(end.result)
 	result := &llm.ToolResult{
 		ID: r.call.Model.ID, Name: r.call.Model.Name, Namespace: r.call.Model.Namespace, Freeform: r.call.Model.Freeform,
-		IsError: v.outcome != event.OutcomeOK, Search: r.call.Model.Search, Tools: v.tools,
+		IsError: end.kind != event.OutcomeOK, Search: r.call.Model.Search, Tools: end.tools,
 	}
 	switch {
-	case v.outcome == event.OutcomeAborted:
+	case end.kind == event.OutcomeAborted:
 		result.Content = llm.Parts{&llm.Text{Text: r.abortText(took, late)}}
-	case v.result != nil:
+	case end.result != nil:
 		var missing cut
-		result.Content, missing = modelContent(v.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
+		result.Content, missing = modelContent(end.result.Parts, r.call.Output, r.call.Caps.MaxInlineBytes)
 		r.keepWhole(missing)
 	default:
-		result.Content = llm.Parts{&llm.Text{Text: history.Truncate(v.text, r.call.Output)}}
+		result.Content = llm.Parts{&llm.Text{Text: history.Truncate(end.text, r.call.Output)}}
 	}
-	if result.Search && v.outcome != event.OutcomeOK && v.outcome != event.OutcomeAborted {
-		// The result of a search has room for tools alone, so that the reason goes beside it.
+	if result.Search && end.kind != event.OutcomeOK && end.kind != event.OutcomeAborted {
+		// The result of a search holds only tools, so the reason is a message of its own.
 		r.context = append(r.context, fmt.Sprintf("The search for tools (call %s) failed: %s", result.ID, resultText(result)))
 	}
-	r.publishEnd(ctx, v, result, took)
+	r.publishEnd(ctx, end, result, took)
 	return Answer{
-		Result: result, Outcome: v.outcome, Raw: v.result, Context: r.context, Abort: v.abort, Duration: took,
+		Result: result, Outcome: end.kind, Raw: end.result, Context: r.context, Abort: end.abort, Duration: took,
 	}
 }
 
-// keepWhole puts an output that was cut where commands can read it, and tells the model where that is.
+// keepWhole stores an output that was truncated where commands can read it, and tells the model where that is.
 func (r *run) keepWhole(c cut) {
-	if !c.some || r.pipeline.deps.Keep == nil || len(r.call.Parents) > 0 { // what a nested call gave was not cut
+	if !c.some || r.pipeline.deps.Keep == nil || len(r.call.Parents) > 0 { // results of nested calls are not truncated
 		return
 	}
 	path, err := r.pipeline.deps.Keep(strings.Join(c.whole, "\n"))
 	if err != nil {
-		r.pipeline.log.Debug("an output that was cut is not kept", "call", r.call.ID, "err", err)
+		r.pipeline.log.Debug("truncated output not stored", "call", r.call.ID, "err", err)
 		return
 	}
 	what := "All of the output"
@@ -70,8 +70,8 @@ func (r *run) keepWhole(c cut) {
 	r.context = append(r.context, fmt.Sprintf("%s of call %s is in %s for now; read the part that you need.", what, r.call.ID, path))
 }
 
-// explain notes what the sandbox did not let a call do. Where that is a path, the model is told of it beside what was printed: it may
-// ask for it, or do without.
+// explain adds to the item what the sandbox kept the call from doing. If that concerns a path, the model gets a message: it may request
+// access to it, or do without.
 func (r *run) explain(result *contract.Result) {
 	if result == nil || !result.SandboxDenied || r.pipeline.deps.Denial == nil {
 		return
@@ -101,7 +101,7 @@ func deniedContext(d event.Denial) string {
 	return text
 }
 
-// withoutSecrets is a result as everybody may see it: the model, hooks, a call that made this one.
+// withoutSecrets returns a result without secrets, for the model, hooks and the parent call.
 func withoutSecrets(in *contract.Result, secrets *redact.Redactor) *contract.Result {
 	if in == nil || secrets == nil {
 		return in
@@ -125,7 +125,7 @@ func withoutSecrets(in *contract.Result, secrets *redact.Redactor) *contract.Res
 	return &out
 }
 
-// abortText is what the model reads of a call that was stopped; codex-compatible.
+// abortText is the model's result of a call that was stopped; codex-compatible.
 func (r *run) abortText(took time.Duration, late bool) string {
 	seconds := max(took.Seconds(), 0.1)
 	by := "aborted by user"
@@ -138,17 +138,18 @@ func (r *run) abortText(took time.Duration, late bool) string {
 	return fmt.Sprintf("%s after %.1fs", by, seconds)
 }
 
-func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult, took time.Duration) {
+// publishEnd publishes what is not published yet, and the end of the item and the call.
+func (r *run) publishEnd(ctx context.Context, end outcome, result *llm.ToolResult, took time.Duration) {
 	bodies := make([]event.Body, 0, 6)
 	if !r.item.shown {
 		bodies = append(bodies, event.ItemStarted{Item: r.item.begin()})
 	}
-	bodies = append(bodies, r.takeDecided()...)
+	bodies = append(bodies, r.decision.takeReports()...)
 	if rest := r.item.flush(); rest != nil {
 		bodies = append(bodies, rest)
 	}
 	text := resultText(result)
-	item := r.item.end(v, text)
+	item := r.item.end(end, text)
 	changed, diff := r.filesChanged(ctx, &item)
 	if changed != nil {
 		bodies = append(bodies, *changed)
@@ -158,19 +159,19 @@ func (r *run) publishEnd(ctx context.Context, v verdict, result *llm.ToolResult,
 		bodies = append(bodies, *diff)
 	}
 	if r.journaled {
-		end := event.CallEnded{Call: r.call.ID, Outcome: v.outcome, DurationMS: took.Milliseconds()}
-		if v.result != nil {
-			end.Session = v.result.SessionID
+		ended := event.CallEnded{Call: r.call.ID, Outcome: end.kind, DurationMS: took.Milliseconds()}
+		if end.result != nil {
+			ended.Session = end.result.SessionID
 		}
-		if v.outcome != event.OutcomeOK {
-			end.Message = firstLine(text)
+		if end.kind != event.OutcomeOK {
+			ended.Message = firstLine(text)
 		}
-		if len(r.call.Parents) == 0 { // what a nested call gave is its parent's, not the history's
-			end.Result = result
+		if len(r.call.Parents) == 0 { // the result of a nested call is not part of the history
+			ended.Result = result
 		}
-		bodies = append(bodies, end)
+		bodies = append(bodies, ended)
 	}
-	if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, bodies...); err != nil {
+	if _, err := r.publish(ctx, bodies...); err != nil {
 		r.pipeline.log.Warn("end of call not published", "call", r.call.ID, "err", err)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// Gate lets calls run first come first served: shared ones beside each other, exclusive ones alone, members of a group
-// one after the other. Which sessions a call works on is known only once it was assessed, so there is a second door behind
-// that: calls of one session pass it one after the other, in the order of Enter. Calls that run beside each other pass it in
-// that order, too, so that they begin as the model asked. The zero value is open.
+// Gate admits calls in order: shared calls run concurrently, exclusive ones alone, and members of a group one at a time. The sessions
+// that a call works on are known only after its assessment, so calls are admitted twice: Wait admits them to the assessment, and Claim
+// to their sessions, where calls of one session run one at a time, in the order of Enter. Concurrent calls pass Claim in that order as
+// well, so that they begin in the order in which the model made them. The zero value is ready to use.
 type Gate struct {
 	mu    sync.Mutex
-	queue []*Ticket // everybody who waits or runs, in the order of Enter
+	queue []*Ticket // of calls that wait or run, in the order of Enter
 }
 
 // Ticket is a place in the gate's queue.
@@ -20,11 +20,11 @@ type Ticket struct {
 	gate     *Gate
 	shared   bool
 	group    string
-	admitted chan struct{} // closed when it may be judged
+	admitted chan struct{} // closed when the call may be assessed
 	cleared  chan struct{} // closed when it may work on its sessions
 
-	// Under the gate's lock: which of the channels are closed, and what was claimed.
-	open, clear bool
+	// Guarded by the gate's lock.
+	open, clear bool // the channels are closed
 	claimed     bool
 	begun       bool
 	sessions    []string
@@ -40,11 +40,11 @@ func (g *Gate) Enter(shared bool, group string) *Ticket {
 	return t
 }
 
-// Wait returns when the call may be judged, or with the cause of ctx's end.
+// Wait returns when the call may be assessed, or with the cause of ctx's end.
 func (t *Ticket) Wait(ctx context.Context) error { return await(ctx, t.admitted) }
 
-// Claim says which sessions the call works on, and returns when it may: those before it have said which are theirs, and
-// the ones of the same session have left; and those before it that can begin have begun. It is called once, after Wait.
+// Claim declares which sessions the call works on, and returns when it may: all earlier calls have declared theirs, those of the same
+// sessions have left, and those that can begin have begun. It is called once, after Wait.
 func (t *Ticket) Claim(ctx context.Context, sessions ...string) error {
 	t.gate.mu.Lock()
 	t.claimed, t.sessions = true, sessions
@@ -53,7 +53,7 @@ func (t *Ticket) Claim(ctx context.Context, sessions ...string) error {
 	return await(ctx, t.cleared)
 }
 
-// Begun says that the call is under way for everybody to see: those behind it may follow.
+// Begun says that the start of the call is published, so that later calls may begin.
 func (t *Ticket) Begun() {
 	t.gate.mu.Lock()
 	defer t.gate.mu.Unlock()
@@ -61,21 +61,22 @@ func (t *Ticket) Begun() {
 	t.gate.admitLocked()
 }
 
-func await(ctx context.Context, door <-chan struct{}) error {
+// await waits for ready, which has precedence over ctx.
+func await(ctx context.Context, ready <-chan struct{}) error {
 	select {
-	case <-door:
+	case <-ready:
 		return nil
 	default:
 	}
 	select {
-	case <-door:
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// Leave gives the place back, whether the call ran or not. Idempotent.
+// Leave gives up the place, whether or not the call ran. Idempotent.
 func (t *Ticket) Leave() {
 	g := t.gate
 	g.mu.Lock()
@@ -86,8 +87,8 @@ func (t *Ticket) Leave() {
 	}
 }
 
-// admitLocked opens both doors for every ticket that no earlier one stands in the way of. A turn has few calls at once, so
-// looking at all pairs is cheaper than anything clever.
+// admitLocked admits every ticket that does not have to wait for an earlier one. A turn has few calls at a time, so comparing all pairs
+// is fast enough.
 func (g *Gate) admitLocked() {
 	for i, t := range g.queue {
 		if !t.open && !slices.ContainsFunc(g.queue[:i], t.waitsFor) {
@@ -101,16 +102,17 @@ func (g *Gate) admitLocked() {
 	}
 }
 
+// waitsFor reports whether t is admitted only after an earlier ticket has left.
 func (t *Ticket) waitsFor(earlier *Ticket) bool {
 	return !t.shared || !earlier.shared || t.group != "" && t.group == earlier.group
 }
 
-// follows: a call that has not claimed yet may turn out to be of the same session.
+// follows reports whether t may work on its sessions only after an earlier ticket has left, or has claimed other sessions.
 func (t *Ticket) follows(earlier *Ticket) bool {
 	return len(t.sessions) > 0 && (!earlier.claimed || slices.ContainsFunc(t.sessions, func(s string) bool {
 		return slices.Contains(earlier.sessions, s)
 	}))
 }
 
-// begins: it will begin without waiting for anybody's end, but has not yet.
+// begins reports whether the call will begin without waiting for the end of another, but has not yet.
 func (t *Ticket) begins() bool { return t.open && !t.begun && (!t.claimed || t.clear) }

@@ -5,84 +5,82 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// hookCall is what hooks are told of the call. They match it by the name that they know, by others of the tool's, and by the name
-// by which the model calls it.
-func (r *run) hookCall() hook.Call {
-	name, aliases := r.entry.HookName, r.entry.HookAliases
+// hookCall describes the call to hooks. Their matchers see the tool's name for hooks, its aliases, and its name for models.
+func (s *subject) hookCall() hook.Call {
+	name, aliases := s.entry.HookName, s.entry.HookAliases
 	if name == "" {
-		name = r.entry.FullName()
+		name = s.entry.FullName()
 	} else {
-		aliases = append([]string{r.entry.FullName()}, aliases...)
+		aliases = append([]string{s.entry.FullName()}, aliases...)
 	}
 	return hook.Call{
-		Thread: string(r.call.Thread), Turn: string(r.call.Turn), ID: string(r.call.ID),
-		Tool: name, Aliases: aliases, Input: r.hookInput(), Cwd: r.call.Cwd,
+		Thread: string(s.call.Thread), Turn: string(s.call.Turn), ID: string(s.call.ID),
+		Tool: name, Aliases: aliases, Input: s.hookInput(), Cwd: s.call.Cwd,
 	}
 }
 
-// plainToHooks reports whether hooks see the call as what it is. A plugin may choose the name and the arguments that they see, so that
-// hooks which refuse such calls refuse its own, too; it gets no yes by that.
-func (r *run) plainToHooks() bool {
-	return r.builtIn() || r.entry.HookName == "" && len(r.entry.HookAliases) == 0 && len(r.entry.HookFields) == 0
+// plainToHooks reports whether hooks see the call's real name and arguments. A plugin may choose others, so that hooks that refuse such
+// calls refuse its calls as well; the approval of a hook that saw those does not count.
+func (s *subject) plainToHooks() bool {
+	return s.builtIn() || s.entry.HookName == "" && len(s.entry.HookAliases) == 0 && len(s.entry.HookFields) == 0
 }
 
 // freeformField is the field under which hooks see raw text.
 const freeformField = "command"
 
-// hookInput shows the arguments under the names that hooks know.
-func (r *run) hookInput() json.RawMessage {
-	if r.input.Freeform {
-		b, _ := json.Marshal(map[string]string{freeformField: r.input.Text}) // a string always marshals
+// hookInput returns the arguments under their names for hooks.
+func (s *subject) hookInput() json.RawMessage {
+	if s.input.Freeform {
+		b, _ := json.Marshal(map[string]string{freeformField: s.input.Text}) // a string can always be marshalled
 		return b
 	}
-	if len(r.entry.HookFields) == 0 {
-		return r.input.Arguments
+	if len(s.entry.HookFields) == 0 {
+		return s.input.Arguments
 	}
 	var args map[string]json.RawMessage
-	if json.Unmarshal(r.input.Arguments, &args) != nil {
-		return r.input.Arguments
+	if json.Unmarshal(s.input.Arguments, &args) != nil {
+		return s.input.Arguments
 	}
 	out := map[string]json.RawMessage{}
-	for hookField, argument := range r.entry.HookFields {
+	for hookField, argument := range s.entry.HookFields {
 		if v, ok := args[argument]; ok {
 			out[hookField] = v
 		}
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return r.input.Arguments
+		return s.input.Arguments
 	}
 	return b
 }
 
-// rewritten is the call with what a hook put in the place of its arguments. Arguments that hooks do not see stay.
-func (r *run) rewritten(input json.RawMessage) (*llm.ToolCall, error) {
-	call := *r.call.Model
+// rewritten returns the call with the arguments of a hook. Arguments that hooks do not see are unchanged.
+func (s *subject) rewritten(input json.RawMessage) (*llm.ToolCall, error) {
+	call := *s.call.Model
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(input, &fields); err != nil || fields == nil {
-		return nil, errors.New("updatedInput is no object")
+		return nil, errors.New("updatedInput is not an object")
 	}
-	if r.input.Freeform {
+	if s.input.Freeform {
 		var text string
 		if err := json.Unmarshal(fields[freeformField], &text); err != nil {
-			return nil, errors.New("updatedInput has no text \"" + freeformField + "\"")
+			return nil, errors.New("updatedInput has no string \"" + freeformField + "\"")
 		}
 		call.Input, call.Freeform = text, true
 		return &call, nil
 	}
-	if len(r.entry.HookFields) > 0 {
+	if len(s.entry.HookFields) > 0 {
 		args := map[string]json.RawMessage{}
-		if json.Unmarshal(r.input.Arguments, &args) != nil {
-			return nil, errors.New("the arguments are no object")
+		if json.Unmarshal(s.input.Arguments, &args) != nil {
+			return nil, errors.New("the arguments are not an object")
 		}
 		for field, value := range fields {
-			if argument, ok := r.entry.HookFields[field]; ok {
+			if argument, ok := s.entry.HookFields[field]; ok {
 				field = argument
 			}
 			args[field] = value
@@ -97,20 +95,15 @@ func (r *run) rewritten(input json.RawMessage) (*llm.ToolCall, error) {
 	return &call, nil
 }
 
-// unhooked reports whether there are no hooks, for whom what the call is would only be put together in vain.
-func (r *run) unhooked() bool {
-	_, none := r.pipeline.deps.Hooks.(hook.None)
-	return none
-}
-
-func (r *run) preHook(ctx context.Context) *verdict {
-	if r.unhooked() {
+// preHook runs the PreToolUse hooks, which may deny the call or rewrite its arguments.
+func (r *run) preHook(ctx context.Context) *outcome {
+	if _, none := r.pipeline.deps.Hooks.(hook.None); none { // saves describing the call
 		return nil
 	}
 	v, err := r.pipeline.deps.Hooks.PreToolUse(ctx, r.hookCall())
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return &verdict{outcome: event.OutcomeAborted}
+		return aborted()
 	case err != nil:
 		return denied("a PreToolUse hook failed: " + err.Error())
 	}
@@ -126,43 +119,45 @@ func (r *run) preHook(ctx context.Context) *verdict {
 	}
 	call, err := r.rewritten(v.Input)
 	if err != nil {
-		return fail("a PreToolUse hook rewrote the arguments: " + err.Error())
+		return failed("a PreToolUse hook rewrote the arguments: " + err.Error())
 	}
 	in, err := r.entry.Parse(call)
 	if err != nil {
-		return fail("a PreToolUse hook rewrote the arguments: " + err.Error())
+		return failed("a PreToolUse hook rewrote the arguments: " + err.Error())
 	}
 	r.input = in
 	return nil
 }
 
-// permission asks hooks in a person's place. decided false: they leave it to others. nil: it may run.
-func (r *run) permission(ctx context.Context, why string) (v *verdict, decided bool) {
-	p, err := r.pipeline.deps.Hooks.PermissionRequest(ctx, hook.Request{Call: r.hookCall(), Description: why, Retry: r.attempt > 0 && r.executed})
+// permission runs the PermissionRequest hooks, which may answer a question in the user's place. decided is false if they don't; a nil
+// outcome approves.
+func (s *subject) permission(ctx context.Context, why string) (end *outcome, decided bool) {
+	p, err := s.pipeline.deps.Hooks.PermissionRequest(ctx, hook.Request{Call: s.hookCall(), Description: why, Retry: s.attempt > 0 && s.executed})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return &verdict{outcome: event.OutcomeAborted}, true
+		return aborted(), true
 	case err != nil:
 		return denied("a PermissionRequest hook failed: " + err.Error()), true
 	case p.Deny:
 		return denied("rejected: " + p.Message), true
 	}
-	return nil, p.Allow && r.plainToHooks()
+	return nil, p.Allow && s.plainToHooks()
 }
 
-func (r *run) postHook(ctx context.Context, v *verdict) {
-	if r.unhooked() {
+// postHook runs the PostToolUse hooks, which may replace the result.
+func (r *run) postHook(ctx context.Context, end *outcome) {
+	if _, none := r.pipeline.deps.Hooks.(hook.None); none {
 		return
 	}
-	review, err := r.pipeline.deps.Hooks.PostToolUse(ctx, r.hookCall(), v.result)
+	review, err := r.pipeline.deps.Hooks.PostToolUse(ctx, r.hookCall(), end.result)
 	if err != nil {
 		review.Context = append(review.Context, "a PostToolUse hook failed: "+err.Error())
 	}
 	r.context = append(r.context, review.Context...)
 	if review.Replace != nil {
-		replaced := *v.result
-		replaced.Structured = nil // it is the answer once more
+		replaced := *end.result
+		replaced.Structured = nil // the same result in another form
 		replaced.Parts = []contract.Part{&contract.TextPart{Text: *review.Replace, Fit: contract.FitBounded}}
-		v.result = &replaced
+		end.result = &replaced
 	}
 }

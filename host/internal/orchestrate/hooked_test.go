@@ -29,9 +29,9 @@ func TestHookRewritesWhatRuns(t *testing.T) {
 		{"another command", d, `{"cmd":"ls","login":false}`, `{"command":"echo CHANGED"}`, `{"cmd":"echo CHANGED","login":false}`, ""},
 		{"an argument that hooks do not see", d, `{"cmd":"ls"}`, `{"command":"ls","login":true}`, `{"cmd":"ls","login":true}`, ""},
 		{"an argument that is not there", d, `{"cmd":"ls"}`, `{"command":"ls","sudo":true}`, "", "rewrote the arguments"},
-		{"no object", d, `{"cmd":"ls"}`, `[]`, "", "no object"},
+		{"no object", d, `{"cmd":"ls"}`, `[]`, "", "updatedInput is not an object"},
 		{"raw text", freeform, `{"input":"old"}`, `{"command":"new"}`, "new", ""},
-		{"raw text that is none", freeform, `{"input":"old"}`, `{"command":5}`, "", `no text "command"`},
+		{"raw text that is none", freeform, `{"input":"old"}`, `{"command":5}`, "", `has no string "command"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bench{hooks: hook.Verdict{Input: json.RawMessage(tt.rewrite)}}

@@ -1,7 +1,6 @@
 package orchestrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,119 +15,98 @@ import (
 
 // HostTool is a tool that the host implements itself.
 type HostTool struct {
-	// Backend returns the implementation of one call. It has no process: its context is all that stops it. Errors of its Call
-	// are for the model.
+	// Backend returns the implementation of one call. It has no process: its context is all that stops it. An error of its Call is
+	// a message to the model.
 	Backend func(c *HostCall) ToolBackend
 	// Decides says that the tool consults the policy itself with [HostCall.Decide], so that the pipeline does not do so before the call.
 	Decides bool
 }
 
-// HostCall is a call of a host tool, and what the tool may do in its name.
+// HostCall is a call of a host tool, and what the tool can do in its name.
 type HostCall struct {
-	Call            // with the settings of its turn and the tools that the model chose from
-	Permits Permits // nil: no permissions can be granted
-	run     *run
-	found   []llm.Tool
+	Call             // with the settings of its turn and the tools that the model chose from
+	Permits  Permits // nil: no permissions can be granted
+	decision *decision
+	found    []llm.Tool
 }
 
 // Resolve returns permissions with paths in the form in which they can be granted. Its error is for the model.
 func (c *HostCall) Resolve(p policy.Permissions) (policy.Permissions, error) {
-	return c.run.pipeline.deps.Granter.Resolve(c.Cwd, p)
+	return c.decision.pipeline.deps.Granter.Resolve(c.Cwd, p)
 }
 
-// Decide asks the policy about the call, after change has completed the request. The event reports the decision; the tool completes
-// it with the answer and publishes it.
+// Decide asks the policy about the call, after change has completed the request. The event reports the decision; the tool adds the
+// answer and publishes it.
 func (c *HostCall) Decide(change func(*policy.Request)) (policy.Decision, event.CallDecided) {
-	req := c.run.policyRequest()
+	req := c.decision.policyRequest()
 	change(&req)
-	d := c.run.pipeline.deps.Policy(req)
-	return d, event.CallDecided{Call: c.ID, Verdict: d.Verdict.String(), By: byPolicy, Reason: visible(d.Reason, maxReason)}
+	p := c.decision.pipeline.deps.Policy(req)
+	return p, event.CallDecided{Call: c.ID, Verdict: p.Verdict.String(), By: byPolicy, Reason: visible(p.Reason, maxReason)}
 }
 
-// RefusedError says that a question was refused by a hook or could not be put to anyone. The text is for the model.
+// RefusedError says that a hook refused a question, or that there is no one to ask. The text is for the model.
 type RefusedError struct{ text string }
 
 func (e *RefusedError) Error() string { return e.text }
 
-// endedError ends the call with a verdict.
-type endedError struct{ verdict verdict }
-
-func (e *endedError) Error() string { return cmp.Or(e.verdict.text, "the call was aborted") }
-
-// Ask puts a question to the hooks, then the reviewer, then a person. The ruling says who answered, and how, even if there is an
-// error. Except for a [RefusedError], an error ends the call: the tool returns it as it is. A hook that approves chooses the first option.
+// Ask puts a question to the hooks, then the reviewer, then the user. The ruling says who answered and how, with an error too. Except
+// for a [RefusedError], an error ends the call: the tool returns it unchanged. A hook that approves chooses the first option.
 func (c *HostCall) Ask(ctx context.Context, q approval.Question) (Ruling, error) {
-	r := c.run
 	q.Turn, q.Call = c.Turn, c.ID
 	q.Title, q.Message, q.Reason = visible(q.Title, maxTitle), visible(q.Message, maxReason), visible(q.Reason, maxReason)
-	defer r.asker.Wait()()
-	if v, decided := r.permission(ctx, cmp.Or(q.Message, q.Reason)); decided {
-		if v == nil {
-			return Ruling{Answer: approval.Answer{Choice: q.Options[0], By: byHook}}, nil
-		}
-		no := Ruling{Answer: approval.Answer{Choice: approval.Deny, By: byHook}}
-		if v.outcome == event.OutcomeAborted {
-			return no, &endedError{*v}
-		}
-		return no, &RefusedError{v.text}
-	}
-	a, err := r.answer(ctx, q, &contract.Escalation{Justification: q.Message, Additional: q.Wanted})
+	a, err := c.decision.put(ctx, q, nil)
+	ended, ok := errors.AsType[*endedError](err)
 	switch {
+	case ok && ended.outcome.kind == event.OutcomeDenied && !ended.outcome.abort:
+		return a, &RefusedError{ended.outcome.text}
 	case errors.Is(err, approval.ErrNoApprover):
-		a.By = byNobody
 		return a, &RefusedError{err.Error() + ". " + a.Message}
-	case ctx.Err() != nil:
-		a.By = byCancelled
-		return a, &endedError{verdict{outcome: event.OutcomeAborted}}
-	case err != nil:
-		a.By = byNobody
-		return a, fmt.Errorf("%s was cancelled before there was an answer: %w", r.entry.Name, err)
-	case a.Choice == approval.Abort:
-		v := denied(cmp.Or(a.Message, "rejected by user"))
-		v.abort = true
-		return a, &endedError{*v}
+	case err != nil && !ok:
+		return a, fmt.Errorf("%s was cancelled before there was an answer: %w", c.decision.entry.Name, err)
 	}
-	return a, nil
+	return a, err
 }
 
-// Publish publishes events of the call, even after it was cancelled. The tool returns its error as it is.
+// Publish publishes events of the call, even after it was cancelled. The tool returns an error unchanged.
 func (c *HostCall) Publish(ctx context.Context, bodies ...event.Body) error {
-	if _, err := c.run.pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), c.Turn, bodies...); err != nil {
-		return &endedError{*c.run.publishFailed(ctx, err)}
+	if _, err := c.decision.publish(context.WithoutCancel(ctx), bodies...); err != nil {
+		return &endedError{*publishFailed(ctx, err)}
 	}
 	return nil
 }
 
 // AddContext gives the model a message after the call's result.
-func (c *HostCall) AddContext(text string) { c.run.context = append(c.run.context, text) }
+func (c *HostCall) AddContext(text string) {
+	c.decision.context = append(c.decision.context, text)
+}
 
-// Found adds declarations of tools to the result, if that is how the model has asked for them.
+// Found adds declarations of tools to the result of a search for tools.
 func (c *HostCall) Found(tools []llm.Tool) { c.found = tools }
 
-// hostTool finds the implementation of a host tool; false: the tool belongs to a plugin, or is not there.
-func (r *run) hostTool() (HostTool, bool) {
-	if r.entry.HostTool == "" || r.pipeline.deps.HostTools == nil {
+// hostTool finds the implementation of a host tool; ok is false for tools of plugins.
+func (s *subject) hostTool() (t HostTool, ok bool) {
+	if s.entry.HostTool == "" || s.pipeline.deps.HostTools == nil {
 		return HostTool{}, false
 	}
-	return r.pipeline.deps.HostTools(r.entry.HostTool)
+	return s.pipeline.deps.HostTools(s.entry.HostTool)
 }
 
 func (r *run) hostCall() *HostCall {
-	return &HostCall{Call: r.call, Permits: r.pipeline.deps.Permits, run: r}
+	return &HostCall{Call: r.call, Permits: r.pipeline.deps.Permits, decision: &r.decision}
 }
 
-// executeHost runs a host tool. There is no process, so there is no token, nothing to retry and nothing to clean up.
-func (r *run) executeHost(ctx context.Context, t HostTool) verdict {
+// executeHost runs a host tool. There is no process, so there is no call token, nothing to retry and nothing to clean up.
+func (r *run) executeHost(ctx context.Context, t HostTool) outcome {
 	c := r.hostCall()
 	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace}
 	result, err := t.Backend(c).Call(ctx, r.callStart(), ctl, func(ev contract.CallEvent) { r.observe(ctx, ev) })
-	if e, ok := errors.AsType[*endedError](err); ok {
-		return e.verdict
+	if ended, ok := errors.AsType[*endedError](err); ok {
+		return ended.outcome
 	}
 	if err != nil {
-		return r.failed(err.Error())
+		return *failed(err.Error())
 	}
-	v := resultVerdict(result)
-	v.tools = c.found
-	return v
+	end := resultOutcome(result)
+	end.tools = c.found
+	return end
 }

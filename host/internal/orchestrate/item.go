@@ -15,18 +15,18 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// maxItemOutput is how much of a call's output its item keeps for people: a few screens, head first. The model's copy
-// is cut by its own policy; the full output is the plugin's to store as an artifact.
+// maxItemOutput bounds the beginning of a call's output that its item keeps for people, in bytes: a few screens. The model's copy is
+// truncated separately; a plugin that wants the full output to be kept stores it as an artifact.
 const maxItemOutput = 64 << 10
 
-// itemState is a call's item as it grows.
+// itemState is a call's item while the call runs.
 type itemState struct {
 	item   event.Item
 	shown  bool
-	full   bool // it lists as many artifacts as it may
-	bytes  int64
+	full   bool  // it has reported that no more artifacts are listed
+	bytes  int64 // of output so far
 	redact *redact.Redactor
-	output *redact.Stream // of what the call shows while it runs
+	output *redact.Stream // of the output
 }
 
 func newItem(c Call, e *registry.Entry, secrets *redact.Redactor) itemState {
@@ -59,7 +59,7 @@ func (s *itemState) begin() event.Item {
 	return s.item
 }
 
-// assessed takes over what the plugin says of the item.
+// assessed applies the plugin's description of the item.
 func (s *itemState) assessed(it contract.Item) {
 	switch it := it.(type) {
 	case *contract.CommandItem:
@@ -90,7 +90,7 @@ func (s *itemState) assessed(it contract.Item) {
 	}
 }
 
-// observe turns a plugin's event into one of ours; nil: nothing to tell.
+// observe applies an event of the plugin and returns the event to publish; nil: there is none.
 func (s *itemState) observe(ev contract.CallEvent) event.Body {
 	switch ev := ev.(type) {
 	case contract.Started:
@@ -98,7 +98,7 @@ func (s *itemState) observe(ev contract.CallEvent) event.Body {
 	case contract.ItemUpdate:
 		s.assessed(ev.Item)
 	case contract.Output:
-		return s.printed(s.output.Write(string(ev.Data)))
+		return s.outputDelta(s.output.Write(string(ev.Data)))
 	case contract.Progress:
 		return event.ItemDelta{Item: s.item.ID, Delta: event.DeltaProgress, Text: short(s.redact.Text(ev.Message))}
 	case contract.ArtifactRef:
@@ -112,12 +112,12 @@ func (s *itemState) observe(ev contract.CallEvent) event.Body {
 // maxItemArtifacts bounds the artifacts that an item lists.
 const maxItemArtifacts = 100
 
-// stored adds an artifact to the item. What is no digest is ignored. The event says that the list is full; nil: it is not.
+// stored adds an artifact to the item; an invalid digest is ignored. It returns an event once the list is full, else nil.
 func (s *itemState) stored(ref contract.ArtifactRef) event.Body {
 	if !isDigest(ref.SHA256) {
 		return nil
 	}
-	s.item.Artifacts = slices.Clone(s.item.Artifacts) // published items keep theirs
+	s.item.Artifacts = slices.Clone(s.item.Artifacts) // published items share the slice
 	i := slices.IndexFunc(s.item.Artifacts, func(a event.Artifact) bool { return a.SHA256 == ref.SHA256 })
 	switch {
 	case i >= 0:
@@ -131,7 +131,7 @@ func (s *itemState) stored(ref contract.ArtifactRef) event.Body {
 		i = len(s.item.Artifacts)
 		s.item.Artifacts = append(s.item.Artifacts, event.Artifact{SHA256: ref.SHA256})
 	}
-	a := &s.item.Artifacts[i] // an image item gives no more than the digest
+	a := &s.item.Artifacts[i] // an image item has only the digest, so later details are added
 	a.Bytes = cmp.Or(a.Bytes, max(ref.SizeBytes, 0))
 	a.MediaType = cmp.Or(a.MediaType, phrase(ref.MediaType))
 	a.Name = cmp.Or(a.Name, phrase(s.redact.Text(ref.Name)))
@@ -143,13 +143,13 @@ func isDigest(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// phrase bounds a text that is part of a line.
+// phrase bounds text that is part of a line.
 func phrase(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), 255)], "")
 }
 
-// printed is the event of a piece of output that may be shown; nil: there is nothing.
-func (s *itemState) printed(text string) event.Body {
+// outputDelta returns the event for a piece of output; nil: it is empty.
+func (s *itemState) outputDelta(text string) event.Body {
 	if text == "" {
 		return nil
 	}
@@ -160,11 +160,11 @@ func (s *itemState) printed(text string) event.Body {
 	return d
 }
 
-// flush is the event of what was held back of the output; nil: nothing was.
-func (s *itemState) flush() event.Body { return s.printed(s.output.End()) }
+// flush returns the event for output that the redactor has held back; nil: there is none.
+func (s *itemState) flush() event.Body { return s.outputDelta(s.output.End()) }
 
-// maxItemText bounds one text of an item, maxItemDiff the diffs of all its changes: each is stored, and shown by every
-// door. The whole change is in the artifacts before and after it.
+// maxItemText bounds each text of an item and maxItemDiff the diffs of all its changes, in bytes: they are stored, and shown by every
+// client. The artifacts of the file's contents before and after hold the complete change.
 const (
 	maxItemText = 64 << 10
 	maxItemDiff = 1 << 20
@@ -174,7 +174,7 @@ func short(s string) string {
 	return history.Truncate(s, history.Policy{Bytes: true, Limit: maxItemText})
 }
 
-// validJSON drops what a plugin or a model only says is JSON: the log could not store it.
+// validJSON returns raw, or nil if it is not valid JSON, which the log could not store.
 func validJSON(raw json.RawMessage) json.RawMessage {
 	if !json.Valid(raw) {
 		return nil
@@ -196,23 +196,23 @@ func (s *itemState) keep(text string) {
 	s.item.Output += text
 }
 
-// ranSilently: a command that printed nothing. What the model reads of it is no output.
+// ranSilently reports whether the item is a command that printed nothing; the text for the model then is not output.
 func (s *itemState) ranSilently() bool {
 	return s.item.Type == event.ItemCommand && (s.item.ExitCode != nil || s.item.Session != "")
 }
 
-// end completes the item.
-func (s *itemState) end(v verdict, answer string) event.Item {
-	if v.result != nil {
-		s.assessed(v.result.Item)
-		if v.result.SessionID != "" {
-			s.item.Session = v.result.SessionID
+// end completes the item. answer is the text for the model.
+func (s *itemState) end(end outcome, answer string) event.Item {
+	if end.result != nil {
+		s.assessed(end.result.Item)
+		if end.result.SessionID != "" {
+			s.item.Session = end.result.SessionID
 		}
 	}
 	if s.item.Output == "" && !s.ranSilently() {
 		s.keep(answer)
 	}
-	switch v.outcome {
+	switch end.kind {
 	case event.OutcomeOK:
 		s.item.Status = event.StatusCompleted
 		if s.item.ExitCode != nil && *s.item.ExitCode != 0 {

@@ -33,10 +33,10 @@ func TestAnOutputThatIsCutIsKept(t *testing.T) {
 		{"not kept", []contract.Part{text(contract.FitTruncatable, long)}, false, errors.New("disk full"), long, ""},
 	} {
 		kept := ""
-		r := &run{call: Call{ID: "c1"}, pipeline: &Pipeline{log: hclog.NewNullLogger(), deps: Deps{Keep: func(s string) (string, error) {
+		r := &run{subject: subject{call: Call{ID: "c1"}, pipeline: &Pipeline{log: hclog.NewNullLogger(), deps: Deps{Keep: func(s string) (string, error) {
 			kept = s
 			return "/tmp/x", tc.fails
-		}}}}
+		}}}}}
 		if tc.nested {
 			r.call.Parents = []event.CallID{"c0"}
 		}

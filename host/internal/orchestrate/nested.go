@@ -9,10 +9,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxDepth is how deep calls may be nested: code that calls a tool that runs code that calls a tool. Deeper is a loop.
+// maxDepth bounds nested calls: code that calls a tool that runs code that calls a tool. More is an endless recursion.
 const maxDepth = 4
 
-// CallTool runs another tool of the thread for l, by the whole way of any call and under a gate that l owns.
+// CallTool runs another tool of the thread for l. The call passes all stages, with a gate that belongs to l.
 func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract.Input) (*contract.Result, error) {
 	if len(l.Call.Parents) >= maxDepth {
 		return nil, fmt.Errorf("calls are nested deeper than %d", maxDepth)
@@ -34,24 +34,34 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 	return result, nil
 }
 
-// Authorize decides on effects that only showed up while the call runs. denial says why not; "": granted.
+// Authorize decides on effects that become known only while the call runs. denial says why they are refused; "": they are allowed.
 func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason string, discriminators []string) (denial string, err error) {
-	entry, ok := l.Call.Tools.Lookup(l.Call.Model.Namespace, l.Call.Model.Name)
+	d, ok := l.decision()
 	if !ok {
-		return "", fmt.Errorf("the tool is not there any more")
+		return "", fmt.Errorf("the tool no longer exists")
 	}
-	r := &run{pipeline: l.Pipeline, call: l.Call, asker: l, entry: entry, late: true, item: itemState{redact: l.Pipeline.deps.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
-	r.assessment = contract.Assessment{Effects: effects, Summary: reason}
-	d := l.Pipeline.deps.Policy(r.policyRequest())
-	v := r.settle(ctx, d, discriminators, r.offerFor(d))
-	if _, err := l.Pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
+	d.late = true
+	d.assessment = contract.Assessment{Effects: effects, Summary: reason}
+	p := l.Pipeline.deps.Policy(d.policyRequest())
+	end := d.settle(ctx, p, discriminators, d.offerFor(p))
+	if _, err := d.publish(context.WithoutCancel(ctx), d.takeReports()...); err != nil {
 		return "", err
 	}
 	switch {
-	case v == nil:
-		return "", r.keepAlso(ctx)
-	case v.outcome == event.OutcomeAborted:
+	case end == nil:
+		return "", d.keepMoreFiles(ctx)
+	case end.kind == event.OutcomeAborted:
 		return "", context.Cause(ctx)
 	}
-	return v.text, nil
+	return end.text, nil
+}
+
+// decision begins a decision about something that the call wants to do while it runs. ok is false if its tool no longer exists.
+func (l *Live) decision() (d *decision, ok bool) {
+	entry, ok := l.Call.Tools.Lookup(l.Call.Model.Namespace, l.Call.Model.Name)
+	if !ok {
+		return nil, false
+	}
+	item := itemState{redact: l.Pipeline.deps.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}
+	return &decision{subject: &subject{pipeline: l.Pipeline, call: l.Call, asker: l, entry: entry, item: item}}, true
 }

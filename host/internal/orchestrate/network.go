@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// OfCall finds a call that runs.
+// OfCall finds a running call.
 func (t *Tokens) OfCall(thread event.ThreadID, call event.CallID) (*Live, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -21,12 +21,12 @@ func (t *Tokens) OfCall(thread event.ThreadID, call event.CallID) (*Live, bool) 
 	return nil, false
 }
 
-// Connect asks whether the call's processes may reach a host that the network rules neither allow nor deny. It is asked as
-// about any wish for more than the grant: the reviewer, then the person; under a policy that asks nobody the answer is no. A
-// process may outlive its call, so this may be asked after the call's end. rule is where the rule stands that wants it to be asked about; empty: none
-// says anything of the host. asked: the no is somebody's, not the policy's.
+// Connect asks whether the call's processes may reach a host that the network rules neither allow nor deny, as for any request beyond
+// the grant: the reviewer, then the user. If the approval policy forbids questions, the answer is no. A process may outlive its call,
+// so Connect works after the call's end. rule is the position of the rule that requires the question; "": no rule matches the host.
+// asked reports whether a person or program answered, rather than the policy.
 func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, rule string) (allowed, asked bool) {
-	entry, ok := l.Call.Tools.Lookup(l.Call.Model.Namespace, l.Call.Model.Name)
+	d, ok := l.decision()
 	if !ok {
 		return false, false
 	}
@@ -35,30 +35,29 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, 
 	if rule != "" {
 		reason = fmt.Sprintf("a rule asks about %s: %s", host, rule)
 	}
-	r := &run{pipeline: l.Pipeline, call: l.Call, asker: l, entry: entry, item: itemState{redact: l.Pipeline.deps.Redact, item: event.Item{ID: l.item, Tool: entry.FullName()}}}
-	r.assessment = contract.Assessment{
+	d.assessment = contract.Assessment{
 		Effects: effects, Summary: fmt.Sprintf("network access: %s://%s:%d", protocol, host, port),
 		Escalation: &contract.Escalation{Justification: reason, Additional: effects},
 	}
-	// Whoever lets a connection through without a word has not understood what is asked: only an answer counts.
-	req := r.policyRequest()
-	req.Prompted, req.Tool = rule, nil // it is about a process in the sandbox
-	d := l.Pipeline.deps.Policy(req)
-	if d.Verdict != policy.Ask {
+	req := d.policyRequest()
+	req.Prompted, req.Tool = rule, nil // the question is about a process in the sandbox, not about the tool
+	p := l.Pipeline.deps.Policy(req)
+	if p.Verdict != policy.Ask { // a policy without rules for hosts can't allow one
 		return false, false
 	}
-	d.Reason = reason
+	p.Reason = reason
 	var offer *event.RuleOffer
 	if book := l.Pipeline.deps.Rulebook; book != nil {
 		offer = book.OfferHost(protocol, host)
 	}
-	v := r.settle(ctx, d, []string{"network", protocol}, offer)
+	end := d.settle(ctx, p, []string{"network", protocol}, offer)
+	reports := d.takeReports()
 	var by string
-	if note, ok := r.decided[len(r.decided)-1].(event.CallDecided); ok {
-		by = note.By
+	if report, ok := reports[len(reports)-1].(event.CallDecided); ok {
+		by = report.By
 	}
-	if _, err := l.Pipeline.deps.Journal.Publish(context.WithoutCancel(ctx), l.Call.Turn, r.takeDecided()...); err != nil {
+	if _, err := d.publish(context.WithoutCancel(ctx), reports...); err != nil {
 		return false, false
 	}
-	return v == nil, by != byNobody && by != byCancelled
+	return end == nil, by != byNobody && by != byCancelled
 }

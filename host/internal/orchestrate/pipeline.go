@@ -1,10 +1,10 @@
-// Package orchestrate is the one way that every tool call takes, from what the model asked to what it reads.
+// Package orchestrate is the pipeline that every tool call passes, from the model's request to the result that the model reads.
 //
-// It owns: the order of the stages, the gate, the treatment of denials and aborts, call tokens, and the single place
-// where output is cut for the model. It must not know: any tool or plugin by name, how a plugin is reached, how events
-// are stored, how a question is shown.
+// It owns: the order of the stages, the gate, the treatment of denials and aborts, call tokens, and the only place where output is
+// truncated for the model. It must not know: any tool or plugin by name, how a plugin is reached, how events are stored, how a
+// question is shown.
 //
-// Start with [Pipeline.Dispatch]; the order of the stages stands in [Pipeline.run]. A stage is an interface in [Deps].
+// Start with [Pipeline.Dispatch]; [Pipeline.run] defines the order of the stages. [Deps] has the interfaces that they use.
 package orchestrate
 
 import (
@@ -33,13 +33,13 @@ type ToolBackend interface {
 	Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error)
 }
 
-// Journal is the thread's event stream: Publish orders, Barrier waits until what was published is durable.
+// Journal is the thread's event stream. Publish appends events in order; Barrier waits until they are committed up to a sequence number.
 type Journal interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 	Barrier(ctx context.Context, seq uint64) error
 }
 
-// Approver asks a person and remembers session-wide answers.
+// Approver asks the user, and remembers approvals for the turn and the session by their keys.
 type Approver interface {
 	Ask(ctx context.Context, q approval.Question) (approval.Answer, error)
 	Allowed(turn event.TurnID, keys []string) bool
@@ -47,88 +47,89 @@ type Approver interface {
 	AllowTurn(turn event.TurnID, keys []string)
 }
 
-// Rulebook writes rules that answer questions for good.
+// Rulebook writes rules that answer questions permanently.
 type Rulebook interface {
-	// Offer says what a rule for commands that begin with these words would look like.
+	// Offer returns the rule for commands that begin with these words.
 	Offer(prefixes [][]string) event.RuleOffer
-	// OfferHost says what a rule for a host would look like, reached by a protocol of the network's proxy. nil: no rule would let it
-	// through without a question.
+	// OfferHost returns the rule for a host and a protocol of the network proxy; nil: no rule would allow it without a question.
 	OfferHost(protocol, host string) *event.RuleOffer
-	// OfferTool says what a rule would look like that lets a tool be called without a question, as long as its descriptor has this digest.
+	// OfferTool returns the rule for a tool, which applies as long as the tool's descriptor has this digest.
 	OfferTool(plugin, tool, descriptor string) event.RuleOffer
-	// Write adds it to the user's rules.
+	// Write adds a rule to the user's rules.
 	Write(ctx context.Context, o event.RuleOffer) error
 }
 
-// Reviewer answers in a person's place. ok false: it leaves the question to the person; why says the reason. An error is a no.
+// Reviewer answers questions in the user's place. If ok is false, the question goes to the user, and the ruling's message says why. An
+// error is a refusal.
 type Reviewer interface {
 	Review(ctx context.Context, r ReviewRequest) (a Ruling, ok bool, err error)
 }
 
-// ReviewRequest is what a reviewer has to judge.
+// ReviewRequest is a question to a reviewer.
 type ReviewRequest struct {
 	Question    approval.Question
 	Tool        string
 	Input       contract.Input
 	Cwd         string
 	Sandbox     string
-	Unsandboxed bool          // it asks to run without the sandbox
-	Retry       bool          // it ran, and the sandbox stopped it
-	History     []llm.Message // the conversation up to the call
+	Unsandboxed bool          // the call requests to run outside of the sandbox
+	Retry       bool          // the call ran, and the sandbox stopped it
+	History     []llm.Message // the conversation before the call
 }
 
 // Ruling is a reviewer's answer.
 type Ruling struct {
 	approval.Answer
-	Message string // for the model, where it is no yes
+	Message string // for the model, unless it is an approval
 }
 
-// Policy decides whether a call runs, is asked about, or is refused.
+// Policy decides whether a call runs, is refused, or needs an approval.
 type Policy func(policy.Request) policy.Decision
 
-// Granter makes the grant that a call runs under.
+// Granter determines what the processes of a call may do.
 type Granter interface {
 	// Grant may refuse; its error is for the model and the user.
 	Grant(ctx context.Context, r GrantRequest) (launch.Grant, error)
-	// Writable says whether a call may write a path; absolute. The request has no escalation.
+	// Writable reports whether a call may write an absolute path. The request has no escalation.
 	Writable(r GrantRequest, path string) bool
-	// Resolve names permissions as the machine knows them, where they can be given. Its error is for the model.
+	// Resolve returns permissions with paths in the form in which they can be granted. Its error is for the model.
 	Resolve(cwd string, p policy.Permissions) (policy.Permissions, error)
 }
 
-// GrantRequest is what a grant is made for.
+// GrantRequest is a request for the grant of one attempt of a call.
 type GrantRequest struct {
 	Sandbox    string
 	Cwd        string
 	Effects    []contract.Effect
 	Escalation *contract.Escalation // approved, or nil
-	Permitted  policy.Permissions   // before
+	Permitted  policy.Permissions   // granted before the call
 	Attempt    uint32
 }
 
-// Retry decides whether a call that the sandbox denied may be tried again with a wider grant.
+// Retry decides whether a call that the sandbox stopped may run again with a wider grant; again is nil if not. ask says that the user
+// has to approve it.
 type Retry func(policy.Request, *contract.Result) (again *contract.Escalation, ask bool)
 
-// NoRetry never tries again.
+// NoRetry is a [Retry] that never allows another attempt.
 func NoRetry(policy.Request, *contract.Result) (*contract.Escalation, bool) { return nil, false }
 
-// Processes ends what a call left behind.
+// Processes ends the processes that a call has left running.
 type Processes interface {
 	EndCall(ctx context.Context, owner launch.Owner) error
 }
 
-// Files keeps what calls may change, and sees what they have changed.
+// Files backs up the files that calls may change, and finds out what they have changed.
 type Files interface {
-	// Before keeps what stands where the call may write. What it returns is committed with the call's start; nil: nothing is to be
-	// kept. With an error the call is not started.
+	// Before backs up the files that the call may write. Its event is committed with the call's start; nil: there are none. After an
+	// error the call is not started.
 	Before(ctx context.Context, call event.CallID, effects []contract.Effect, item contract.Item) (*event.FilesKept, error)
-	// After says what the call has changed, and notes in its item what of that is stored; nil: there is nothing to say.
+	// After returns what the call has changed, and adds the stored contents to its item; nil: there is nothing to report.
 	After(ctx context.Context, call event.CallID, item *event.Item) *event.FilesChanged
-	// Diff is the turn's net diff so far; nil: there is none.
+	// Diff returns the turn's net diff so far; nil: there is none.
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Deps are the parts of the pipeline. All are required but Reviewer, Rulebook, Permits, Denial, Keep, HostTools, BuiltIn, Tool, Files and
+// Deps are the parts that the pipeline uses. All are required but Reviewer, Rulebook, Permits, Denial, Keep, HostTools, BuiltIn, Tool, Files and
 // Redact.
 type Deps struct {
 	Hooks    hook.Hooks
@@ -140,22 +141,22 @@ type Deps struct {
 	Granter  Granter
 	Journal  Journal
 	Retry    Retry
-	// Denial tells what a grant did not let a command do that has printed this; nil: that can't be told.
+	// Denial finds out from a command's output what its grant kept it from doing; it returns nil if it can't.
 	Denial func(g launch.Grant, cwd, text string) *event.Denial
-	// Keep puts an output that was cut for the model where commands of the thread can read it, and returns its path.
+	// Keep stores an output that was truncated for the model where commands of the thread can read it, and returns its path.
 	Keep     func(text string) (path string, err error)
 	Backends func(plugin string) (ToolBackend, bool)
 	// HostTools finds the host tool with a label.
 	HostTools func(label string) (HostTool, bool)
-	BuiltIn   func(plugin string) bool // tells which plugins come with gantry; nil: none does
-	// Tool is how calls of a tool are decided on as such; nil, as a function or for one tool: only by their effects.
+	BuiltIn   func(plugin string) bool // reports whether a plugin comes with gantry; nil: none does
+	// Tool returns the user's settings for a tool; its calls are decided on by their effects alone if it returns nil or is nil.
 	Tool      func(e *registry.Entry) *policy.Tool
 	Processes Processes
-	Files     Files            // of the turn; nil: nobody wants to know
-	Redact    *redact.Redactor // takes secrets out of what calls show; nil: nothing does
+	Files     Files            // of the turn; nil: files are not backed up
+	Redact    *redact.Redactor // removes secrets from results and items; nil: nothing is removed
 }
 
-// Settings hold for one turn.
+// Settings are the settings of a turn.
 type Settings struct {
 	Thread   event.ThreadID
 	Turn     event.TurnID
@@ -163,8 +164,8 @@ type Settings struct {
 	Approval policy.Approval
 	Sandbox  string
 	Tools    *registry.Snapshot
-	Traits   []string       // of the model, for the plugin
-	Output   history.Policy // how much of an output the model sees
+	Traits   []string       // of the model
+	Output   history.Policy // truncates output for the model
 	Caps     contract.CallCaps
 }
 
@@ -175,9 +176,9 @@ type Pipeline struct {
 	log    hclog.Logger
 }
 
-// New makes a pipeline. Tokens are shared with whoever serves the plugins.
-func New(s Deps, tokens *Tokens, log hclog.Logger) *Pipeline {
-	return &Pipeline{deps: s, tokens: tokens, log: log}
+// New makes a pipeline. The tokens are shared with the service that plugins send their requests to.
+func New(d Deps, tokens *Tokens, log hclog.Logger) *Pipeline {
+	return &Pipeline{deps: d, tokens: tokens, log: log}
 }
 
 // Call is one call as the model made it.
@@ -186,12 +187,12 @@ type Call struct {
 	Model   *llm.ToolCall
 	ID      event.CallID
 	Parents []event.CallID
-	History []llm.Message // the conversation up to the call; for reviewers, who only read
+	History []llm.Message // the conversation before the call; for reviewers, read-only
 
-	parent *Live // the call that made this one; nil: the model did
+	parent *Live // the call that made this one; nil: the model made it
 }
 
-// reenters reports whether one of the calls that c was made from runs in the same plugin.
+// reenters reports whether c is nested in a call of this plugin.
 func (c Call) reenters(plugin string) bool {
 	for l := c.parent; l != nil; l = l.Call.parent {
 		if l.Plugin == plugin {
@@ -201,42 +202,42 @@ func (c Call) reenters(plugin string) bool {
 	return false
 }
 
-// Answer is how a call ended. Result is what the history gets.
+// Answer is how a call ended.
 type Answer struct {
-	Result   *llm.ToolResult
+	Result   *llm.ToolResult // for the history
 	Outcome  event.Outcome
-	Raw      *contract.Result // for nested calls; nil where the plugin gave none
-	Context  []string         // from hooks
-	Abort    bool             // the person wants the turn to end
+	Raw      *contract.Result // for nested calls; nil if the tool returned none
+	Context  []string         // messages for the model after the result
+	Abort    bool             // the user wants the turn to end
 	Duration time.Duration
 }
 
-// Future is a call that runs.
+// Future is a running call.
 type Future struct{ done chan Answer }
 
-// Wait returns the answer; it comes soon after the call's context ends.
+// Wait waits for the answer, which comes shortly after the call's context ends, if not before.
 func (f *Future) Wait() Answer {
 	a := <-f.done
 	f.done <- a
 	return a
 }
 
-// Dispatch starts a call and returns at once. Its place in the gate is the order of the Dispatch calls. When ctx ends,
-// the call is asked to stop, and after [Grace] it is stopped. The goroutine belongs to the future: it ends with it.
-func (s *Pipeline) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
+// Dispatch starts a call and returns immediately. Calls enter the gate in the order of Dispatch. When ctx ends, the call is asked to stop,
+// and it is stopped after [Grace]. The call's goroutine ends when the future has its answer.
+func (p *Pipeline) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
 	f := &Future{done: make(chan Answer, 1)}
 	entry, found := c.Tools.Lookup(c.Model.Namespace, c.Model.Name)
 	ticket := gate.Enter(found && entry.ParallelSafe, groupOf(entry))
 	go func() { // owned by the future
 		defer ticket.Leave()
-		r := &run{pipeline: s, call: c, asker: c.parent, entry: entry, started: time.Now(), item: newItem(c, entry, s.deps.Redact)}
+		r := newRun(p, c, entry)
 		defer func() {
-			if p := recover(); p != nil {
-				s.log.Error("call panicked", "call", c.ID, "err", p, "stack", string(debug.Stack()))
-				f.done <- r.finish(ctx, r.failed(fmt.Sprintf("internal error while running the call: %v", p)))
+			if cause := recover(); cause != nil {
+				p.log.Error("call panicked", "call", c.ID, "err", cause, "stack", string(debug.Stack()))
+				f.done <- r.finish(ctx, *failed(fmt.Sprintf("internal error while running the call: %v", cause)))
 			}
 		}()
-		f.done <- r.finish(ctx, s.run(ctx, r, ticket))
+		f.done <- r.finish(ctx, p.run(ctx, r, ticket))
 	}()
 	return f
 }
@@ -248,25 +249,24 @@ func groupOf(e *registry.Entry) string {
 	return e.SerialGroup
 }
 
-// run is the pipeline: the stages in their order. Each returns either nothing, and the next one goes on, or the verdict
-// that ends the call.
-func (s *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) verdict {
+// run passes a call through the stages in their order. A stage returns nil to let the call continue, or the outcome that ends it.
+func (p *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) outcome {
 	if r.entry == nil {
-		return r.failed(unsupported(r.call.Model))
+		return *failed(unsupported(r.call.Model))
 	}
-	for _, stage := range []func(context.Context) *verdict{
-		r.parse,               // arguments against the schema
-		r.awaitTurn(ticket),   // the gate: judged on the world that earlier calls left behind
+	for _, stage := range []func(context.Context) *outcome{
+		r.parse,               // validates the arguments
+		r.awaitTurn(ticket),   // the gate: the call is assessed against the state that earlier calls have left
 		r.preHook,             // may deny or rewrite
-		r.assess,              // effects, or an early result
-		r.awaitOthers(ticket), // calls that work on the same session go one by one, in the order asked
-		r.show(ticket),        // the item appears, in the order asked
-		r.decide,              // policy, reviewer, person
-		r.grant,               // what it may do, and its token
-		r.journal,             // committed before any side effect
+		r.assess,              // learns the effects, or gets an early result
+		r.awaitOthers(ticket), // calls that work on the same session run one at a time, in order
+		r.show(ticket),        // publishes the item, in order
+		r.decision.decide,     // policy, hooks, reviewer, user
+		r.grant,               // what its processes may do
+		r.journal,             // commits the start before any side effect
 	} {
-		if v := stage(ctx); v != nil {
-			return *v
+		if end := stage(ctx); end != nil {
+			return *end
 		}
 	}
 	return r.execute(ctx)

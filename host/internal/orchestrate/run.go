@@ -8,114 +8,83 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
-	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// run is one call on its way. Its fields are filled by the stages, in order; it belongs to one goroutine.
+// run is a call on its way through the stages.
 type run struct {
-	pipeline *Pipeline
-	call     Call
-	asker    *Live // whose plugin waits while a person is asked; nil: none
-	entry    *registry.Entry
-	started  time.Time
-	item     itemState
+	subject
+	decision decision // about the subject
 
-	input      contract.Input
-	assessment contract.Assessment
-	escalation *contract.Escalation // approved
-	approved   bool                 // the call itself, by a person, hook or reviewer
-	decided    []event.Body         // what was decided, until it is published
-	granted    launch.Grant
-	attempt    uint32
-	journaled  bool
-	start      uint64       // the number of its start in the journal, when that is still to be committed
-	late       bool         // its effects only showed up while the call runs
-	executed   bool         // the plugin was asked to run it
-	hooked     hook.Verdict // of the hooks before it
-	context    []string
+	started   time.Time
+	granted   launch.Grant
+	journaled bool
+	start     uint64 // sequence number of the call's start if it is still to be committed, else 0
 }
 
-// verdict ends a call.
-type verdict struct {
-	outcome event.Outcome
-	result  *contract.Result // nil: text alone
-	text    string           // of a failure, for the model
-	tools   []llm.Tool       // that a search has found
-	abort   bool
+func newRun(p *Pipeline, c Call, e *registry.Entry) *run {
+	r := &run{
+		subject: subject{pipeline: p, call: c, asker: c.parent, entry: e, item: newItem(c, e, p.deps.Redact)},
+		started: time.Now(),
+	}
+	r.decision.subject = &r.subject
+	return r
 }
 
-func (r *run) failed(text string) verdict { return verdict{outcome: event.OutcomeError, text: text} }
-
-func fail(text string) *verdict { return &verdict{outcome: event.OutcomeError, text: text} }
-
-func denied(text string) *verdict { return &verdict{outcome: event.OutcomeDenied, text: text} }
-
-func (r *run) parse(context.Context) *verdict {
+// parse validates the arguments against the tool's schema.
+func (r *run) parse(context.Context) *outcome {
 	in, err := r.entry.Parse(r.call.Model)
 	if err != nil {
-		return fail(err.Error())
+		return failed(err.Error())
 	}
 	r.input = in
 	return nil
 }
 
-func (r *run) awaitTurn(t *Ticket) func(context.Context) *verdict {
-	return func(ctx context.Context) *verdict {
+// awaitTurn waits at the gate. The wait is not part of the call's duration.
+func (r *run) awaitTurn(t *Ticket) func(context.Context) *outcome {
+	return func(ctx context.Context) *outcome {
 		if err := t.Wait(ctx); err != nil {
-			return &verdict{outcome: event.OutcomeAborted}
+			return aborted()
 		}
-		r.started = time.Now() // waiting for others is not the call's own time
+		r.started = time.Now()
 		return nil
 	}
 }
 
-func (r *run) awaitOthers(t *Ticket) func(context.Context) *verdict {
-	return func(ctx context.Context) *verdict {
+// awaitOthers waits for earlier calls that work on the same sessions. The wait is not part of the call's duration.
+func (r *run) awaitOthers(t *Ticket) func(context.Context) *outcome {
+	return func(ctx context.Context) *outcome {
 		sessions := r.sessions()
 		if err := t.Claim(ctx, sessions...); err != nil {
-			return &verdict{outcome: event.OutcomeAborted}
+			return aborted()
 		}
 		if len(sessions) > 0 {
-			r.started = time.Now() // as above
+			r.started = time.Now()
 		}
 		return nil
 	}
 }
 
-// sessions are those that the call works on, as its plugin says: it types into them, or only looks at what came.
-func (r *run) sessions() []string {
-	var out []string
-	for _, e := range r.assessment.Effects {
-		if in, ok := e.(contract.SessionInputEffect); ok {
-			out = append(out, r.entry.Plugin+" "+in.SessionID)
-		}
-	}
-	if it, ok := r.assessment.Item.(*contract.CommandItem); ok && it.SessionID != "" {
-		out = append(out, r.entry.Plugin+" "+it.SessionID)
-	}
-	return out
-}
-
-func (r *run) assess(ctx context.Context) *verdict {
+// assess learns what the call would do: from the plugin, if the tool can assess calls, else from the descriptor.
+func (r *run) assess(ctx context.Context) *outcome {
 	if !r.entry.Assess {
 		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly && !slices.ContainsFunc(r.entry.Effects, changes)}
 		return nil
 	}
-	backend, v := r.backend()
-	if v != nil {
-		return v
+	backend, end := r.backend()
+	if end != nil {
+		return end
 	}
-	// Helpers that read on behalf of the assessment run under a token of their own and change nothing.
+	// Processes that read for the assessment have a token of their own, with which they can't change anything.
 	live := r.begin(ctx, launch.Grant{Mode: r.call.Sandbox})
 	live.ReadOnly = true
 	defer r.endProcesses(ctx)
 	defer live.end()
-	bounded, cancel := context.WithTimeoutCause(ctx, assessBound, errAssess)
+	bounded, cancel := context.WithTimeoutCause(ctx, assessTimeout, errAssess)
 	defer cancel()
 	request := contract.AssessRequest{
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
@@ -123,33 +92,30 @@ func (r *run) assess(ctx context.Context) *verdict {
 		CallToken: live.token, ToolsRevision: r.entry.Revision,
 	}
 	a, err := backend.Assess(bounded, request)
-	if plugin.IsCrash(err) && bounded.Err() == nil { // it has changed nothing; once, since the question may be what it dies of
+	if plugin.IsCrash(err) && bounded.Err() == nil { // it has changed nothing; only once, as the question may be the reason
 		a, err = backend.Assess(bounded, request)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return &verdict{outcome: event.OutcomeAborted}
+		return aborted()
 	case err != nil && bounded.Err() != nil:
-		return fail("the call failed: " + errAssess.Error())
+		return failed("the call failed: " + errAssess.Error())
 	case plugin.IsCrash(err):
-		return fail(fmt.Sprintf("plugin %q crashed, and crashed again, when it was asked what the call would do; the call was not started and had no effect.", r.entry.Plugin))
+		return failed(fmt.Sprintf("plugin %q crashed twice when it was asked what the call would do; the call was not started and had no effect.", r.entry.Plugin))
 	case err != nil:
-		return fail(callError(err))
+		return failed(callError(err))
 	}
 	r.assessment = *a
 	r.assessment.ReadOnly = a.ReadOnly && !slices.ContainsFunc(a.Effects, changes)
 	r.item.assessed(a.Item)
 	if a.Early != nil {
-		outcome := event.OutcomeOK
-		if a.Early.IsError {
-			outcome = event.OutcomeError
-		}
-		return &verdict{outcome: outcome, result: a.Early}
+		end := resultOutcome(a.Early)
+		return &end
 	}
 	return nil
 }
 
-// changes reports whether an effect is a change, whatever else the plugin says of the call.
+// changes reports whether an effect is a change, whether or not the plugin calls the call read-only.
 func changes(e contract.Effect) bool {
 	if in, ok := e.(contract.SessionInputEffect); ok {
 		return in.Text != ""
@@ -158,33 +124,28 @@ func changes(e contract.Effect) bool {
 	return ok
 }
 
-// assessBound is how long a plugin may think about what a call would do. Nobody is asked meanwhile, and nothing runs that
-// the user could see.
-const assessBound = time.Minute
+// assessTimeout bounds an assessment, during which the user sees nothing happen.
+const assessTimeout = time.Minute
 
-var errAssess = errors.New("its plugin did not say within a minute what the call would do; it was not started")
-
-// builtIn reports whether the tool's plugin comes with gantry.
-func (r *run) builtIn() bool {
-	return r.pipeline.deps.BuiltIn != nil && r.pipeline.deps.BuiltIn(r.entry.Plugin)
-}
+var errAssess = errors.New("the plugin did not say within a minute what the call would do; it was not started")
 
 // backend finds the implementation of the tool.
-func (r *run) backend() (ToolBackend, *verdict) {
+func (r *run) backend() (ToolBackend, *outcome) {
 	if t, ok := r.hostTool(); ok {
 		return t.Backend(r.hostCall()), nil
 	}
 	if b, ok := r.pipeline.deps.Backends(r.entry.Plugin); ok {
 		return b, nil
 	}
-	return nil, fail(fmt.Sprintf("plugin %q is not configured any more", r.entry.Plugin))
+	return nil, failed(fmt.Sprintf("plugin %q is no longer configured", r.entry.Plugin))
 }
 
-func (r *run) show(t *Ticket) func(context.Context) *verdict {
-	return func(ctx context.Context) *verdict {
+// show publishes the call's item, unless a question has shown it, and lets the calls after this one begin.
+func (r *run) show(t *Ticket) func(context.Context) *outcome {
+	return func(ctx context.Context) *outcome {
 		if !r.item.shown {
-			if _, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, event.ItemStarted{Item: r.item.begin()}); err != nil {
-				return r.publishFailed(ctx, err)
+			if _, err := r.publish(ctx, event.ItemStarted{Item: r.item.begin()}); err != nil {
+				return publishFailed(ctx, err)
 			}
 		}
 		t.Begun()
@@ -192,17 +153,12 @@ func (r *run) show(t *Ticket) func(context.Context) *verdict {
 	}
 }
 
-func (r *run) publishFailed(ctx context.Context, err error) *verdict {
-	if ctx.Err() != nil {
-		return &verdict{outcome: event.OutcomeAborted}
-	}
-	return fail("the event log does not take events, so the call was not started: " + err.Error())
-}
-
-func (r *run) grant(ctx context.Context) *verdict {
+// grant determines what the processes of this attempt may do.
+func (r *run) grant(ctx context.Context) *outcome {
 	r.attempt++
 	g, err := r.pipeline.deps.Granter.Grant(ctx, GrantRequest{
-		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.escalation, Permitted: r.permitted(), Attempt: r.attempt,
+		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.decision.escalation,
+		Permitted: r.permitted(), Attempt: r.attempt,
 	})
 	if err != nil {
 		return denied(err.Error())
@@ -211,30 +167,31 @@ func (r *run) grant(ctx context.Context) *verdict {
 	return nil
 }
 
-// journal commits the start before anything can happen, and with it what stands where the call may write. A call that changes
-// nothing is noted without waiting; one that can only act through the host is waited for there, while its plugin prepares.
-func (r *run) journal(ctx context.Context) *verdict {
-	entry := event.CallStarted{
+// journal commits the call's start before the call can do anything, along with copies of the files that it may write. It does not wait
+// for the commit if the call is read-only. If the call acts only through the host, its requests to the host wait instead, so that its
+// plugin can prepare in the meantime.
+func (r *run) journal(ctx context.Context) *outcome {
+	started := event.CallStarted{
 		Call: r.call.ID, Item: r.item.id(), Plugin: r.entry.Plugin, Namespace: r.entry.Namespace, Tool: r.entry.Name,
 		Effects: event.EffectsOf(r.assessment.Effects), ReadOnly: r.assessment.ReadOnly,
 		GrantDigest: r.granted.Digest(), Attempt: r.attempt, Parents: r.call.Parents,
 	}
 	if r.input.Freeform {
-		entry.Text = r.input.Text
+		started.Text = r.input.Text
 	} else {
-		entry.Arguments = r.input.Arguments
+		started.Arguments = r.input.Arguments
 	}
-	bodies := append(r.takeDecided(), entry)
-	kept, v := r.keepFiles(ctx)
-	if v != nil {
-		return v
+	bodies := append(r.decision.takeReports(), started)
+	kept, end := r.keepFiles(ctx)
+	if end != nil {
+		return end
 	}
 	if kept != nil {
 		bodies = append(bodies, *kept)
 	}
-	seq, err := r.pipeline.deps.Journal.Publish(ctx, r.call.Turn, bodies...)
+	seq, err := r.publish(ctx, bodies...)
 	if err != nil {
-		return r.publishFailed(ctx, err)
+		return publishFailed(ctx, err)
 	}
 	r.journaled = true
 	if r.assessment.ReadOnly {
@@ -245,7 +202,7 @@ func (r *run) journal(ctx context.Context) *verdict {
 		return nil
 	}
 	if err := r.pipeline.deps.Journal.Barrier(ctx, seq); err != nil {
-		return r.publishFailed(ctx, err)
+		return publishFailed(ctx, err)
 	}
 	return nil
 }

@@ -10,34 +10,35 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// historySlack is how much longer than the policy a whole answer may be, so that a header beside an output that fills
-// its budget costs nothing; codex-compatible.
+// historySlack is the factor by which a whole result may exceed the policy, so that a header in addition to an output that fills the
+// budget is not cut; codex-compatible.
 const historySlack = 1.2
 
-// maxVerbatim bounds the text of one result that may not be cut, as the contract announces.
+// maxVerbatim bounds the text of one result that must not be truncated, in bytes; the contract documents it.
 const maxVerbatim = 4096
 
-// shape is a result being cut for the model: once, here and nowhere else.
+// shape truncates a result for the model. It is the only place that does.
 type shape struct {
 	policy  history.Policy
 	out     llm.Parts
-	inline  int64 // most bytes of one inline medium; 0: any
+	inline  int64 // bound of one inline medium, in bytes; 0: none
 	shown   int   // media so far
 	used    int64 // bytes of text so far
 	fixed   int64 // of these, verbatim
-	omitted int   // texts for which there was no room at all
-	unseen  int   // media beyond the most
-	cut     cut   // of what may be cut
+	omitted int   // texts without any room left
+	unseen  int   // media beyond maxMedia
+	cut     cut
 }
 
-// cut is what a model does not see of what may be cut.
+// cut describes the truncation of a result's truncatable texts.
 type cut struct {
-	whole []string // the texts as they came, those that were cut and those that were not
-	some  bool     // of them were
-	lost  int64    // bytes that were dropped before they came
+	whole []string // all of the texts, complete
+	some  bool     // at least one was truncated
+	lost  int64    // bytes that the plugin had already dropped
 }
 
-// modelContent cuts a result for the model. Parts for people only stay out. inline bounds media that are not artifacts.
+// modelContent returns a result as the model sees it: truncated, and without parts for people. inline bounds media that are not
+// artifacts.
 func modelContent(parts []contract.Part, p history.Policy, inline int64) (llm.Parts, cut) {
 	s := &shape{policy: p, inline: inline}
 	for _, part := range parts {
@@ -73,12 +74,12 @@ func modelContent(parts []contract.Part, p history.Policy, inline int64) (llm.Pa
 		s.out = append(s.out, &llm.Text{Text: fmt.Sprintf("[omitted %d items ...]", s.unseen)})
 	}
 	if len(s.out) == 0 {
-		s.add("") // a result without a word is still a result
+		s.add("") // a result needs at least one part
 	}
 	return s.out, s.cut
 }
 
-// compact is JSON as the model reads it; what is no JSON is text like any other.
+// compact returns JSON without insignificant space; invalid JSON is returned unchanged.
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
@@ -87,7 +88,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// maxMedia is how many media one result may show the model; more than any vendor takes in a request.
+// maxMedia bounds the media of one result; no vendor accepts as many in a request.
 const maxMedia = 100
 
 func (s *shape) media(part *contract.MediaPart) {
@@ -97,23 +98,23 @@ func (s *shape) media(part *contract.MediaPart) {
 		s.unseen++
 	case s.inline > 0 && int64(len(part.Data)) > s.inline:
 		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: fmt.Sprintf(
-			"[%s of %d bytes left out: inline content may have %d, larger content has to be an artifact]", part.MediaType, len(part.Data), s.inline)})
+			"[%s of %d bytes left out: inline content is limited to %d bytes, larger content must be an artifact]", part.MediaType, len(part.Data), s.inline)})
 	default:
 		s.out = append(s.out, &llm.Media{MediaType: part.MediaType, Data: part.Data, Artifact: part.Artifact, Detail: part.Detail})
 	}
 }
 
-// sealed passes on what nobody here can read, whole: a piece of it is worth nothing.
+// sealed passes on encrypted content, which only its vendor's models can read, completely or not at all.
 func (s *shape) sealed(part *contract.SealedPart) {
 	s.shown++
 	switch {
 	case s.shown > maxMedia:
 		s.unseen++
 	case part.Namespace == "" || part.Data == "":
-		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: "[encrypted content left out: its plugin does not say whose models can read it, or it is empty]"})
+		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: "[encrypted content left out: it is empty, or its plugin does not say whose models can read it]"})
 	case s.inline > 0 && int64(len(part.Data)) > s.inline:
 		s.text(&contract.TextPart{Fit: contract.FitBounded, Text: fmt.Sprintf(
-			"[encrypted content of %d bytes left out: inline content may have %d]", len(part.Data), s.inline)})
+			"[encrypted content of %d bytes left out: inline content is limited to %d bytes]", len(part.Data), s.inline)})
 	default:
 		s.out = append(s.out, &llm.Sealed{Namespace: part.Namespace, Data: part.Data})
 	}
@@ -129,15 +130,15 @@ func (s *shape) text(part *contract.TextPart) {
 		s.add(t)
 		return
 	}
-	able := part.Fit != contract.FitBounded && part.Fit != contract.FitVerbatim
-	if able {
+	truncatable := part.Fit != contract.FitBounded && part.Fit != contract.FitVerbatim
+	if truncatable {
 		s.cut.whole = append(s.cut.whole, part.Text)
 		s.cut.lost += int64(part.OmittedBytes)
 	}
-	// Behind the budget each further text would cost a marker; there may be any number of them.
+	// Once the budget is used up, each further text would cost a marker, and there may be any number of them.
 	if s.used > 0 && s.policy.Scale(historySlack).Less(s.used).Limit <= 0 {
 		s.omitted++
-		s.cut.some = s.cut.some || able
+		s.cut.some = s.cut.some || truncatable
 		return
 	}
 	switch part.Fit {
@@ -157,7 +158,7 @@ func (s *shape) text(part *contract.TextPart) {
 	}
 }
 
-// add appends text. Adjacent texts become one: models and their vendors treat a list of texts and their sum alike.
+// add appends text. Adjacent texts are joined, which makes no difference to models.
 func (s *shape) add(text string) {
 	s.used += int64(len(text))
 	if n := len(s.out); n > 0 {

@@ -13,18 +13,19 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 )
 
-// Start is a process that a plugin asks for in a call's name.
+// Start is a plugin's request to start a process in a call's name.
 type Start struct {
 	Argv  []string
 	Cwd   string            // absolute
-	Set   map[string]string // changes to the environment that the host gives
+	Set   map[string]string // variables to set in the environment that the host gives
 	Unset []string
-	// Bound says that the user has named the programs that the plugin may start: what they do must not be up to its environment.
+	// Bound says that the user has listed the programs that the plugin may start, so the plugin must not control them by their
+	// environment.
 	Bound bool
 }
 
-// inAState tells whether a process is the shell of a command that was decided on, which is brought into a state before, or only into
-// one, or has nothing to be brought into. What the state does a profile could do: the rules do not reach that either.
+// inAState reports whether a process is the shell of a command that was decided on, with code before the command that restores the
+// shell's state, with that code alone, or without it. The rules don't apply to that code, as they don't to a shell's profile.
 func (l *Live) inAState(argv []string, cwd string) bool {
 	command, ok := shellstate.Command(argv)
 	if n := len(argv); !ok && n >= 3 && (slices.Equal(argv[1:n-1], []string{"-c"}) || slices.Equal(argv[1:n-1], []string{"-f", "-c"})) {
@@ -36,7 +37,7 @@ func (l *Live) inAState(argv []string, cwd string) bool {
 	})
 }
 
-// in reports whether a command was declared for a folder. Without one it is the call's.
+// in reports whether a command was declared for a folder, which by default is the call's.
 func (l *Live) in(x contract.ExecEffect, cwd string) bool {
 	if x.Cwd == "" {
 		return cwd == l.Call.Cwd
@@ -44,13 +45,14 @@ func (l *Live) in(x contract.ExecEffect, cwd string) bool {
 	return x.Cwd == cwd
 }
 
-// declared reports whether the call said that it would start this.
+// declared reports whether the call's assessment has declared this command.
 func (l *Live) declared(argv []string, cwd string) bool {
 	return slices.ContainsFunc(l.commands, func(x contract.ExecEffect) bool { return slices.Equal(x.Argv, argv) && l.in(x, cwd) })
 }
 
-// Exec decides on a process that a plugin starts in the call's name. What the call said it would start was decided on; anything else
-// is held against the rules, and never runs with what was approved for something else. denial says why not; "": it may start.
+// Exec decides whether a plugin may start a process in the call's name. Declared commands were decided on with the call. Others are
+// decided on now, and never run under a grant that was approved for another command. denial says why the process is refused; "": it may
+// start.
 func (l *Live) Exec(ctx context.Context, s Start) (denial string, err error) {
 	declared := l.declared(s.Argv, s.Cwd)
 	if s.Bound {
@@ -75,12 +77,12 @@ func (l *Live) Exec(ctx context.Context, s Start) (denial string, err error) {
 	case policy.Run:
 		return "", nil
 	case policy.Ask:
-		return l.Authorize(ctx, []contract.Effect{also}, "it starts another program than it said", nil)
+		return l.Authorize(ctx, []contract.Effect{also}, "it starts a program that it has not declared", nil)
 	}
 	return d.Reason, nil
 }
 
-// another is what a plugin reads whose process is none of those that were decided on.
+// another is the message to a plugin whose process is not among those that were decided on.
 func (l *Live) another(s Start) string {
 	for _, x := range l.commands {
 		if slices.Equal(x.Argv, s.Argv) {
@@ -88,13 +90,13 @@ func (l *Live) another(s Start) string {
 		}
 	}
 	if len(l.commands) == 0 {
-		return "the call was approved for what it said it would do, and it named no program: name what it starts as an effect"
+		return "the call was approved for the effects that it has declared, and no program is among them: declare the program as an effect"
 	}
 	return "the call was approved for another command"
 }
 
-// asks is the policy by which a process is judged that the call did not announce. The helpers of a built-in plugin, and processes that
-// the sandbox keeps from writing, are part of the call that was decided on; only rules hold them back.
+// asks returns the approval policy for processes that were not declared. Helpers of a built-in plugin, and processes that the sandbox
+// keeps from writing, belong to the call that was decided on, so only rules can restrict them.
 func (l *Live) asks() policy.Approval {
 	if l.Call.Approval == policy.Untrusted && (l.builtIn || l.ReadOnly && l.Call.Sandbox != launch.FullAccess) {
 		return policy.OnRequest
@@ -102,8 +104,8 @@ func (l *Live) asks() policy.Approval {
 	return l.Call.Approval
 }
 
-// foreignEnvironment is what a plugin reads whose process runs with more than its sandbox gives and would get an environment that
-// was not approved: variables make programs run other programs. "": it asks for no such thing.
+// foreignEnvironment is the message to a plugin that wants to change the environment of a process whose permissions were approved:
+// variables can make programs run other programs. "": it does not.
 func (l *Live) foreignEnvironment(s Start) string {
 	var names []string
 	for name, value := range s.Set {
@@ -119,8 +121,8 @@ func (l *Live) foreignEnvironment(s Start) string {
 		"; a variable that the command needs has to be part of the command: env NAME=VALUE PROGRAM"
 }
 
-// harmless reports whether a plugin may set a variable for any process: it says for whom the process runs, or makes it write for
-// reading. Pagers are programs, so only one value is taken.
+// harmless reports whether a plugin may set a variable for any process: it identifies the call, or makes output plain. Pagers are
+// programs, so only cat is accepted.
 func (l *Live) harmless(name, value string) bool {
 	switch name {
 	case "GANTRY_THREAD_ID":

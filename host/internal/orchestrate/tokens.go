@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Live is a call that runs: what a plugin may do in its name. It ends with the call's result, and everything that was begun
-// in its name has ended before.
+// Live is a running call, and what its plugin may do in its name. It ends with the call's result, after everything that was started in
+// its name has ended.
 type Live struct {
 	Call     Call
 	Plugin   string
@@ -23,35 +23,34 @@ type Live struct {
 	// Nested is the gate of the calls that this one makes.
 	Nested *Gate
 	item   event.ItemID
-	// ReadOnly says that what runs in the call's name changes nothing, as the call said before it was decided on.
+	// ReadOnly says that the call was assessed as one that changes nothing.
 	ReadOnly bool
-	// commands are those that the call said it would start, and that were decided on; wide says that they run outside of the sandbox,
-	// bound that nothing else may run with what they were given, builtIn that the plugin comes with gantry.
-	commands []contract.ExecEffect
-	wide     bool
-	bound    bool
-	builtIn  bool
-	ctx      context.Context // ends with the call
+	commands []contract.ExecEffect // declared by the assessment and decided on
+	wide     bool                  // commands run outside of the sandbox
+	bound    bool                  // no other command may run under the call's grant
+	builtIn  bool                  // the plugin comes with gantry
+	ctx      context.Context       // ends with the call
 	cancel   context.CancelCauseFunc
 	token    string
-	// paused tells the plugin that a person is being asked (true) or not any more; nil: it need not know.
+	// paused tells the plugin that a person is being asked (true) or no longer is (false); nil: the plugin is not told.
 	paused func(bool)
-	// committed is closed when the call's start is stored, or uncommitted says why not; nil: it was before the call began.
+	// committed is closed when the call's start is committed, or can't be: then uncommitted is the reason. nil: the start was committed
+	// before the call began, or need not be.
 	committed   chan struct{}
 	uncommitted error
 
-	work sync.WaitGroup // of Join
+	work sync.WaitGroup // of Join and commit
 	mu   struct {
 		sync.Mutex
 		ended bool
-		notes []string // of the host's, for the model
+		notes []string // of the host, for the model
 	}
 }
 
-// ErrEnded says that a call has its result: nothing more is done in its name.
+// ErrEnded says that a call has its result, so that nothing more can be done in its name.
 var ErrEnded = errors.New("the call has ended")
 
-// begin makes a call live and gives it a token. The caller ends it.
+// begin issues a token for the call. The caller ends the live call.
 func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 	l := &Live{Call: r.call, Plugin: r.entry.Plugin, Pipeline: r.pipeline, Grant: g, Nested: &Gate{}, item: r.item.id()}
 	for _, e := range r.assessment.Effects {
@@ -60,15 +59,15 @@ func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 		}
 	}
 	l.ReadOnly, l.builtIn = r.assessment.ReadOnly, r.builtIn()
-	l.wide = r.escalation != nil && r.escalation.Unsandboxed
+	l.wide = r.decision.escalation != nil && r.decision.escalation.Unsandboxed
 	asked := r.call.Sandbox == policy.FullAccess && r.call.Approval == policy.Untrusted && !l.builtIn
-	l.bound = r.escalation != nil || len(l.commands) > 0 && asked
+	l.bound = r.decision.escalation != nil || len(l.commands) > 0 && asked
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.token = r.pipeline.tokens.issue(l)
 	return l
 }
 
-// end takes the token back, ends what is still done in the call's name and waits for it. Idempotent.
+// end revokes the token, cancels what is still done in the call's name, and waits for it. Idempotent.
 func (l *Live) end() {
 	l.Pipeline.tokens.revoke(l.token)
 	l.mu.Lock()
@@ -78,8 +77,8 @@ func (l *Live) end() {
 	l.work.Wait()
 }
 
-// Join is for work in the call's name: the returned context ends with ctx and with the call, which waits for done. It
-// returns once the call's start is stored; when that failed, or after the call's end ([ErrEnded]), there is nothing to do.
+// Join begins work in the call's name, after the call's start is committed. The returned context ends with ctx and with the call, whose
+// end waits for done. Join fails if the start can't be committed, and with [ErrEnded] after the call's end.
 func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err error) {
 	if err := l.awaitStart(ctx); err != nil {
 		return nil, nil, err
@@ -99,8 +98,8 @@ func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err er
 	}), nil
 }
 
-// note adds to a result what the host has to say of the call, and returns what the model would not read there: there is no result, or
-// the call that made this one takes its structure.
+// note appends the host's notes to a result, and returns them if the model would not read them there: there is no result, or the parent
+// call only uses its structured form. A parent call gets them instead, if there is one.
 func (l *Live) note(result *contract.Result) (unread []string) {
 	l.mu.Lock()
 	notes := l.mu.notes
@@ -123,7 +122,7 @@ func (l *Live) note(result *contract.Result) (unread []string) {
 	return nil
 }
 
-// tell notes what is to be said of the call. false: it has its result.
+// tell adds a note; false: the call already has its result.
 func (l *Live) tell(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,65 +145,64 @@ func (l *Live) awaitStart(ctx context.Context) error {
 	}
 }
 
-// Wait tells the plugin of this call, and those of the calls that it was made from, that a person is being asked, until
-// the returned function is called: their deadlines stand still. A nil Live has nobody to tell.
+// Wait suspends the deadlines of this call and of its parent calls while a person is asked, until the returned function is called. l may
+// be nil.
 func (l *Live) Wait() (done func()) {
-	var told []func(bool)
+	var suspended []func(bool)
 	for ; l != nil; l = l.Call.parent {
 		if l.paused != nil {
 			l.paused(true)
-			told = append(told, l.paused)
+			suspended = append(suspended, l.paused)
 		}
 	}
 	return func() {
-		for _, paused := range told {
+		for _, paused := range suspended {
 			paused(false)
 		}
 	}
 }
 
-// Tokens binds call tokens to live calls, and thread tokens to what a plugin may say in a thread outside any call. A token is
-// unguessable; a call's is dead after the result, a thread's when the plugin is told that the thread is over.
+// Tokens maps call tokens to live calls, and thread tokens to threads in which a plugin may act outside of calls. A token can't be
+// guessed. A call's token is valid until its result, a thread's until the plugin is told that the thread has ended.
 type Tokens struct {
 	mu      sync.Mutex
 	live    map[string]*Live
 	threads map[string]threadScope
 	broken  []brokenCall // oldest first
-	outside []session    // that run outside of the sandbox; oldest first
-	typed   []typedIn    // the one typed into last is the last
+	outside []session    // running outside of the sandbox; oldest first
+	typed   []typedLine  // least recently changed first
 }
 
-// typedIn is what stands in a session's line.
-type typedIn struct {
-	in   session
-	line policy.Typed
+// Bounds of the entries that are kept, more than are in use at a time. Of broken calls, only recent ones matter: a restarted plugin asks
+// within seconds.
+const (
+	maxTyped   = 256
+	maxOutside = 1024 // more sessions than a plugin may have open
+	maxBroken  = 256
+)
+
+// typedLine is the incomplete line that calls have typed into a session.
+type typedLine struct {
+	session session
+	line    policy.Typed
 }
 
-// maxTypedIn bounds how many of them are remembered: more than are used at a time.
-const maxTypedIn = 256
-
-// session is one that a call left running; without an id, any that the plugin has in the thread.
+// session is a session of a plugin in a thread; with an empty id, each of them.
 type session struct {
 	plugin string
 	thread event.ThreadID
 	id     string
 }
 
-// maxOutside bounds how many of them are remembered: more than a plugin may have open.
-const maxOutside = 1024
-
-// brokenCall is a call whose plugin took it and gave no result.
+// brokenCall is a call that its plugin has accepted and not answered.
 type brokenCall struct {
 	plugin string
 	thread event.ThreadID
 	call   event.CallID
 }
 
-// maxBroken bounds what is remembered of them. A process that comes after another asks within seconds.
-const maxBroken = 256
-
-// threadScope is what a thread token stands for. It gives no right to processes, tools, questions or the model: these are
-// for calls, which were approved.
+// threadScope is the plugin and thread of a thread token. The token does not allow to start processes, call tools, ask questions or use
+// the model: that requires a call, which was approved.
 type threadScope struct {
 	plugin string
 	thread event.ThreadID
@@ -213,7 +211,7 @@ type threadScope struct {
 // NewTokens makes an empty set.
 func NewTokens() *Tokens { return &Tokens{live: map[string]*Live{}, threads: map[string]threadScope{}} }
 
-// IssueThread makes a token for a plugin's word in a thread. revoke kills it; it may be called more than once.
+// IssueThread issues a token for a plugin in a thread. revoke may be called more than once.
 func (t *Tokens) IssueThread(plugin string, thread event.ThreadID) (token string, revoke func()) {
 	token = rand.Text()
 	t.mu.Lock()
@@ -226,8 +224,8 @@ func (t *Tokens) IssueThread(plugin string, thread event.ThreadID) (token string
 	}
 }
 
-// LookupThread finds the thread behind a thread token of this plugin. A dead token, another plugin's and a call's look the
-// same.
+// LookupThread finds the thread of a thread token of this plugin. It does not distinguish revoked tokens from those of other plugins and
+// of calls.
 func (t *Tokens) LookupThread(plugin, token string) (event.ThreadID, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,7 +250,7 @@ func (t *Tokens) revoke(token string) {
 	delete(t.live, token)
 }
 
-// Lookup finds the call behind a token of this plugin. A dead token and another plugin's token look the same.
+// Lookup finds the call of a token of this plugin. It does not distinguish revoked tokens from those of other plugins.
 func (t *Tokens) Lookup(plugin, token string) (*Live, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -263,8 +261,7 @@ func (t *Tokens) Lookup(plugin, token string) (*Live, bool) {
 	return l, true
 }
 
-// Note has the model read a text at the end of the result of the call for which a process was started. false: that call has its
-// result, or had none.
+// Note appends a text for the model to the result of the call for which a process was started; false: the call has ended.
 func (t *Tokens) Note(o launch.Owner, text string) bool {
 	t.mu.Lock()
 	var l *Live
@@ -277,7 +274,7 @@ func (t *Tokens) Note(o launch.Owner, text string) bool {
 	return l != nil && l.tell(text)
 }
 
-// leaves notes that a session which runs outside of the sandbox goes on after its call.
+// leaves records that a session of the call continues after it, outside of the sandbox.
 func (t *Tokens) leaves(l *Live, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -287,48 +284,48 @@ func (t *Tokens) leaves(l *Live, id string) {
 	}
 }
 
-// runsOutside tells whether a session runs outside of the sandbox, or may.
+// runsOutside reports whether a session may run outside of the sandbox.
 func (t *Tokens) runsOutside(plugin string, thread event.ThreadID, id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Contains(t.outside, session{plugin, thread, id}) || slices.Contains(t.outside, session{plugin, thread, ""})
 }
 
-// typedIn is what stands in a session's line.
+// typedIn returns the incomplete line that was typed into a session.
 func (t *Tokens) typedIn(s session) policy.Typed {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, x := range t.typed {
-		if x.in == s {
+		if x.session == s {
 			return x.line
 		}
 	}
 	return policy.Typed{}
 }
 
-// typing notes what is typed into a session.
+// typing records text that is typed into a session.
 func (t *Tokens) typing(s session, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var line policy.Typed
-	t.typed = slices.DeleteFunc(t.typed, func(x typedIn) bool {
-		if x.in == s {
+	t.typed = slices.DeleteFunc(t.typed, func(x typedLine) bool {
+		if x.session == s {
 			line = x.line
 		}
-		return x.in == s
+		return x.session == s
 	})
 	if line = line.After(text); line == (policy.Typed{}) {
 		return
 	}
-	t.typed = append(t.typed, typedIn{s, line})
-	if over := len(t.typed) - maxTypedIn; over > 0 {
+	t.typed = append(t.typed, typedLine{s, line})
+	if over := len(t.typed) - maxTyped; over > 0 {
 		t.typed = t.typed[over:]
 	}
 }
 
-// broke notes that a live call gets no result.
+// broke records that a live call gets no result.
 func (t *Tokens) broke(l *Live) {
-	if l.wide { // what it started may be adopted, under a number that nobody knows
+	if l.wide { // sessions that it started may be adopted, with unknown IDs
 		t.leaves(l, "")
 	}
 	t.mu.Lock()
@@ -339,8 +336,7 @@ func (t *Tokens) broke(l *Live) {
 	}
 }
 
-// Unanswered returns the calls of a plugin that run or have broken: no result of theirs has come. thread chooses those of
-// one; empty: of any.
+// Unanswered returns the calls of a plugin that have no result: they run, or have failed. thread restricts them to one thread; empty: all.
 func (t *Tokens) Unanswered(plugin string, thread event.ThreadID) []event.CallID {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -214,7 +214,7 @@ func TestFamilyWithoutItsSandbox(t *testing.T) {
 	l, _ := newSeatbelted(t, `echo "sandbox-exec: sandbox_apply: Operation not permitted" >&2; exit 71`)
 	_, err := l.Spawn(t.Context(), command("true"))
 	e, ok := errors.AsType[*launch.StartError](err)
-	if !ok || e.Op != "confine" || !strings.Contains(e.Message, "could not be made: sandbox_apply") || !strings.Contains(e.Message, "start it outside") {
+	if !ok || e.Op != "confine" || !strings.Contains(e.Message, "could not be created: sandbox_apply") || !strings.Contains(e.Message, "start it outside") {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,20 +23,20 @@ const FullAccess = "full-access"
 type Grant struct {
 	Mode          string   `json:"mode"`
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
-	ReadableRoots []string `json:"readableRoots,omitempty"` // absolute; nothing else is read but the system's folders; empty: everything
-	Shown         []string `json:"shown,omitempty"`         // files and folders that are read though a box usually hides them; absolute
-	DenyRead      []string `json:"denyRead,omitempty"`      // patterns of what is neither read nor written, in every mode; see config/glob
-	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what is not written in a writable root of a box
-	Opened        []string `json:"opened,omitempty"`        // files that may be written though their name is protected; absolute
-	Network       bool     `json:"network,omitempty"`       // all of it
-	Proxied       bool     `json:"proxied,omitempty"`       // what the host's proxy lets through; not with Network
-	Landlock      bool     `json:"landlock,omitempty"`      // is demanded where the mode is one of a box
-	Tmp           string   `json:"tmp,omitempty"`           // the folder that is the process's /tmp; absolute, empty: the machine's
-	Env           []string `json:"env,omitempty"`           // K=V; what the grant gives; Spec.Env is what the process gets
+	ReadableRoots []string `json:"readableRoots,omitempty"` // absolute; only these and the system's folders can be read; empty: everything
+	Shown         []string `json:"shown,omitempty"`         // files and folders that sandboxes hide by default but may be read; absolute
+	DenyRead      []string `json:"denyRead,omitempty"`      // patterns of what can be neither read nor written, in every mode; see config/glob
+	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what can't be written in a writable root
+	Opened        []string `json:"opened,omitempty"`        // files that may be written although their names are protected; absolute
+	Network       bool     `json:"network,omitempty"`       // unrestricted
+	Proxied       bool     `json:"proxied,omitempty"`       // only through the host's proxy; not with Network
+	Landlock      bool     `json:"landlock,omitempty"`      // required in sandbox modes
+	Tmp           string   `json:"tmp,omitempty"`           // the folder that the process sees as /tmp; absolute, empty: the machine's
+	Env           []string `json:"env,omitempty"`           // K=V; variables of the grant, to compare grants: Spec.Env is the environment
 	Limits        Limits   `json:"limits,omitzero"`
 }
 
-// Digest identifies a grant by its content. The order of roots and variables does not count.
+// Digest identifies a grant by its content, regardless of the order of its lists.
 func (g Grant) Digest() string {
 	g.WritableRoots = slices.Sorted(slices.Values(g.WritableRoots))
 	g.Env = slices.Sorted(slices.Values(g.Env))
@@ -72,70 +72,69 @@ func FindMeans() Means { return limit.FindMeans() }
 
 // Confiner is a way to enforce grants: namespaces, Landlock, a helper program. A launcher has a list of them.
 type Confiner interface {
-	// Name is for messages.
+	// Name returns a name for messages.
 	Name() string
-	// Modes are the sandbox modes that it is for.
+	// Modes returns the sandbox modes that it enforces.
 	Modes() []string
-	// Enforces reports whether a grant is one for it; the first that it is one for is taken.
+	// Enforces reports whether it is responsible for a grant. The launcher uses the first confiner that is.
 	Enforces(g Grant) bool
-	// Check says whether a grant of one of its modes can be enforced here: nil, or an [UnsupportedError].
+	// Check returns an [UnsupportedError] if a grant that it is responsible for can't be enforced on this machine.
 	Check(g Grant) error
-	// Confine changes the confinement of one process so that the grant holds, or says why it can't. readOnly asks for
-	// less than the grant: no writes. release, if not nil, is called once when the tree has ended, or when the start
-	// has failed.
+	// Confine changes the confinement of one process to enforce a grant. readOnly asks for less than the grant: no writes.
+	// release, if not nil, is called once, when the tree has ended or the start has failed.
 	Confine(ctx context.Context, g Grant, readOnly bool, c *Confinement) (release func(), err error)
 }
 
-// Keeper is a [Confiner] that answers for what its processes leave to others.
+// Keeper is a [Confiner] that is responsible for what its processes leave behind.
 type Keeper interface {
-	// Settle is called before a process starts that is not confined. An error means that it must not.
+	// Settle is called before an unconfined process starts. The process must not start if it returns an error.
 	Settle(Owner) error
-	// Watch says that processes of a grant are to come, and for whom.
+	// Watch announces processes with a grant.
 	Watch(Owner, Grant) error
-	// Held is a file that launchers keep open until nothing of their tree is left: others see by it whether processes are left of a host
-	// that was killed. The caller closes it. nil: there is none.
+	// Held returns a file that gantry-launch processes keep open until nothing of their tree is left. It shows other hosts whether
+	// a killed host has left processes. The caller closes it. nil: there is none.
 	Held() *os.File
-	// Outlived says that a call has ended, of which processes may still run.
+	// Outlived is called when a call has ended; its sessions may still run.
 	Outlived(Owner)
 	// Close is called when no process is left.
 	Close() error
 }
 
-// Confinement is what a confiner may change about a process. Limits are not its concern, they apply to all.
+// Confinement is what a confiner may change about a process. Limits are independent of it.
 type Confinement struct {
-	Owner   Owner    // who it runs for
-	Argv    []string // a helper program goes in front
+	Owner   Owner
+	Argv    []string // may be prefixed with a helper program
 	Env     []string
 	Cwd     string
 	Rlimits []control.Rlimit // applied between fork and exec
-	Box     *control.Box     // made around the process; nil: none
-	// Waits: the box may be made before its process is there, and serve another after it.
+	Box     *control.Box     // the sandbox that gantry-launch creates around the process; nil: none
+	// Waits: the sandbox may be created before there is a process for it, and be reused by another.
 	Waits bool
-	// Launcher is gantry-launch, which has to be executed in the box as well.
+	// Launcher is the path of gantry-launch, which has to be executable in the sandbox.
 	Launcher string
-	// End ends the process and all that it has started; it may be called until release.
+	// End ends the process tree. It may be called until release.
 	End func()
-	// Hide lays covers in the process's box as soon as it runs, over what has appeared or was replaced meanwhile. It does nothing once the
-	// process has ended.
+	// Hide hides files in the process's sandbox that have appeared or were replaced since it was created, as soon as the process
+	// runs. It does nothing once the process has ended.
 	Hide func([]control.Cover) error
-	// Listener is where the process's way out begins, where that is made outside of the box and not by [control.Box.Listen]. It is
-	// closed with the process.
+	// Listener receives the connections for the proxy, if it is outside of the sandbox and not created by [control.Box.Listen].
+	// It is closed with the process.
 	Listener net.Listener
 }
 
-// Unconfined enforces full access: nothing. There are no namespaces under it, so that sudo and the like keep working.
+// Unconfined enforces full access, that is nothing. It uses no namespaces, so that programs such as sudo work.
 type Unconfined struct{}
 
 // Name returns "none".
 func (Unconfined) Name() string { return "none" }
 
-// Modes returns full access alone.
+// Modes returns full access.
 func (Unconfined) Modes() []string { return []string{FullAccess} }
 
-// Enforces takes full access where nothing is denied.
+// Enforces accepts full access, unless files are denied.
 func (Unconfined) Enforces(g Grant) bool { return g.Mode == FullAccess && len(g.DenyRead) == 0 }
 
-// Check has nothing to say.
+// Check returns nil.
 func (Unconfined) Check(Grant) error { return nil }
 
 // Confine changes nothing.
@@ -143,12 +142,12 @@ func (Unconfined) Confine(context.Context, Grant, bool, *Confinement) (func(), e
 	return nil, nil
 }
 
-// UnsupportedError says that a grant can't be enforced here. Nothing was started.
+// UnsupportedError says that a grant can't be enforced on this machine. Nothing was started.
 type UnsupportedError struct {
-	Mode  string // the sandbox mode, where that is the reason
-	Limit string // the limit, where that is
-	What  string // what can't be done and why
-	Next  string // what to do
+	Mode  string // the sandbox mode, if that is the reason
+	Limit string // the limit, if that is the reason
+	What  string // what can't be enforced, and why
+	Next  string // the next step
 }
 
 // Error says what can't be enforced, and the next step.
@@ -165,7 +164,7 @@ func enforceable(system string, g Grant) error {
 	return notHere(system, g)
 }
 
-// notHere says that a system is one on which nothing is started.
+// notHere returns the error of a system on which no processes can be started.
 func notHere(system string, g Grant) error {
 	e := &UnsupportedError{
 		Mode: g.Mode, What: fmt.Sprintf("starting processes is not supported on %s", system),
@@ -173,12 +172,12 @@ func notHere(system string, g Grant) error {
 	}
 	if system == "windows" {
 		e.What = "starting processes is not supported on Windows"
-		e.Next = "run gantry in WSL 2 (`wsl --install`), where all of it works"
+		e.Next = "run gantry in WSL 2 (`wsl --install`), where everything works"
 	}
 	return e
 }
 
-// notByRlimit says which limits a system can't enforce that has limits of single processes alone.
+// notByRlimit returns an error for limits of a whole tree, on a system that only limits single processes.
 func notByRlimit(system string, lim Limits) error {
 	for _, l := range []struct {
 		asked      bool
@@ -190,15 +189,15 @@ func notByRlimit(system string, lim Limits) error {
 	} {
 		if l.asked {
 			return &UnsupportedError{
-				Limit: l.name, What: l.what + " can't be enforced on " + system + ", which has none for a command and all that it starts",
-				Next: "remove the limit; those on processor time, open files and the size of files are enforced",
+				Limit: l.name, What: l.what + " can't be enforced on " + system + ", which can't limit a command together with its descendants",
+				Next: "remove the limit; limits on processor time, open files and file sizes are enforced",
 			}
 		}
 	}
 	return nil
 }
 
-// Check says whether a grant can be enforced here: nil, or an [UnsupportedError]. Nothing is started.
+// Check returns an [UnsupportedError] if a grant can't be enforced on this machine. It starts nothing.
 func (l *Launcher) Check(g Grant) error {
 	c, err := l.confiner(g)
 	if err != nil {
@@ -210,7 +209,7 @@ func (l *Launcher) Check(g Grant) error {
 	return enforceable(runtime.GOOS, g)
 }
 
-// confiner returns the first that enforces the grant's mode.
+// confiner returns the first confiner that is responsible for a grant.
 func (l *Launcher) confiner(g Grant) (Confiner, error) {
 	if err := g.Limits.Check(); err != nil {
 		return nil, err
@@ -231,7 +230,7 @@ func (l *Launcher) confiner(g Grant) (Confiner, error) {
 	case g.Mode == "":
 		e.What = "the grant names no sandbox mode"
 	case g.Mode == FullAccess:
-		e.What, e.Next = "what sandbox { deny_read } names can't be kept from commands by this build", "remove it to run them all the same"
+		e.What, e.Next = "this build can't enforce sandbox { deny_read }", "remove it to run commands without it"
 	}
 	return nil, e
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Bounds of what goes over from one process of a plugin to the next.
+// Limits of what one process of a plugin leaves to the next.
 const (
-	// DefaultAdoptTime is how long a kept session waits for a process of its plugin that adopts it. One that crashed is
-	// started again within seconds; what nobody wants must not stay for as long as its thread.
+	// DefaultAdoptTime is how long a kept session waits for a process of its plugin to adopt it. A plugin that has crashed is
+	// restarted within seconds, and an unwanted session must not remain as long as its thread.
 	DefaultAdoptTime = time.Minute
-	// MaxNote and MaxMemory bound what a plugin has kept for it with each session.
+	// MaxNote and MaxMemory limit what the host keeps for a plugin with each session.
 	MaxNote   = 64 << 10
 	MaxMemory = 8 << 20
 )
 
-// Keep is what a session needs for going over to the next process of its plugin.
+// Keep is what the host keeps with a session for the next process of its plugin.
 type Keep struct {
-	Note   []byte // the plugin's own words; at most MaxNote
-	Memory int    // bytes, zero at first, that its processes can map; at most MaxMemory, 0: none
+	Note   []byte // for the plugin alone to understand; at most MaxNote bytes
+	Memory int    // bytes of shared memory, initially zero; at most MaxMemory, 0: none
 }
 
-// Kept returns the sessions of a plugin that can be adopted, those included that ended while nobody knew, with their last
-// output. thread chooses those of one thread; empty: all.
+// Kept returns the sessions of a plugin that can be adopted, with those that have ended meanwhile and whose last output was not read.
+// thread selects those of one thread; empty: all.
 func (l *Launcher) Kept(plugin, thread string) []*Process {
 	return l.find(func(p *Process) bool {
 		return p.spec.Keep != nil && !p.place.released && p.running() && p.spec.Owner.Plugin == plugin &&
@@ -32,8 +32,7 @@ func (l *Launcher) Kept(plugin, thread string) []*Process {
 	})
 }
 
-// HolderEnded says that a process of a plugin has ended and reads nothing any more: of its sessions those that are kept
-// wait to be adopted, the others are ended.
+// HolderEnded says that a process of a plugin has ended: its kept sessions wait to be adopted, the others are ended.
 func (l *Launcher) HolderEnded(plugin string, holder uint64) {
 	kept := l.Kept(plugin, "")
 	for _, p := range l.find(func(p *Process) bool { return p.spec.Owner.Plugin == plugin && p.running() }) {
@@ -47,19 +46,19 @@ func (l *Launcher) HolderEnded(plugin string, holder uint64) {
 	}
 }
 
-// abandon ends a session that nobody holds.
+// abandon ends a session that no process of its plugin has. It calls tell first, unless that is nil.
 func (l *Launcher) abandon(p *Process, tell func(*Process)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.closed {
 		return // Close ends it
 	}
-	l.work.Go(func() { // waited for by Close; the ladder has its own bound
+	l.work.Go(func() { // Close waits for it; KillTree has a time limit of its own
 		if tell != nil {
 			tell(p)
 		}
 		if err := p.KillTree(context.Background()); err != nil {
-			l.cfg.Logger.Warn("a session that nobody holds was not ended", "id", p.id, "error", err)
+			l.cfg.Logger.Warn("an abandoned session was not ended", "id", p.id, "error", err)
 		}
 		l.forget(p)
 	})
@@ -69,10 +68,10 @@ func (l *Launcher) abandon(p *Process, tell func(*Process)) {
 // time, or its thread has ended.
 func (p *Process) Adopt(ctx context.Context, holder uint64) error { return p.hold.adopt(ctx, holder) }
 
-// IsKept reports whether another process of its plugin may adopt it.
+// IsKept reports whether another process of its plugin may adopt the process.
 func (p *Process) IsKept() bool { return p.spec.Keep != nil }
 
-// Note is what its plugin wants to know again.
+// Note is what the plugin has noted about the process.
 func (p *Process) Note() []byte {
 	if p.spec.Keep == nil {
 		return nil
@@ -80,16 +79,16 @@ func (p *Process) Note() []byte {
 	return p.spec.Keep.Note
 }
 
-// Cwd is the folder in which it was started.
+// Cwd is the folder in which the process was started.
 func (p *Process) Cwd() string { return p.spec.Cwd }
 
-// OnTerminal reports whether it has a terminal.
+// OnTerminal reports whether the process has a terminal.
 func (p *Process) OnTerminal() bool { return p.spec.Terminal != nil }
 
-// Started is when it was started.
+// Started is when the process was started.
 func (p *Process) Started() time.Time { return p.started }
 
-// Ended returns how it ended, if it has.
+// Ended returns how the process ended, if it has.
 func (p *Process) Ended() (Exit, bool) {
 	select {
 	case <-p.exited:

@@ -1,14 +1,11 @@
-// Package launch starts every process that gantry runs on somebody's behalf, under the grant of the call that asked, and
-// sees to its end.
+// Package launch starts the processes that plugins and hooks ask for, each under the grant of its call, and ends them.
 //
-// It owns: the process trees, their descriptors (pipes or a terminal) and the one-time tokens by which a plugin takes
-// them, limits, signals, and the end of a tree when its call, thread or host ends. It must not know: policy, approvals,
-// what a tool is, who decides about a grant.
+// It owns: grants and the ways to enforce them, the process trees, signals, sessions that outlive their plugin's process, and the end
+// of a tree when its call, thread or host ends. It must not know: policy, approvals, what a tool is, who decides about a grant.
 //
-// Start with [Launcher.Spawn]. Each process has a gantry-launch of its own between it and the host: parent of the tree,
-// collector of its orphans, and the one that kills it within a second when the host is gone, also after kill -9. One more
-// waits for the next process: where it can be, the one that has just seen the end of its tree. On macOS it is not handed the tree's orphans, but looks for them, and nothing ends the tree when host
-// and launcher are killed at once. On other systems Spawn answers with an [UnsupportedError].
+// Start with [Launcher.Spawn]. Between the host and each process there is a gantry-launch: the parent of the process tree, which adopts
+// its orphans, and kills the tree within a second when the host ends, even after kill -9. On macOS it has to search for orphans, and
+// nothing ends the tree if host and gantry-launch are killed at the same time. On other systems Spawn returns an [UnsupportedError].
 package launch
 
 import (
@@ -33,25 +30,26 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/stdio"
 )
 
-// Bounds and their defaults.
+// Limits and their defaults.
 const (
-	// DefaultMaxProcesses bounds the trees that are alive, and ended ones whose output nobody has taken yet. Each costs a
-	// launcher (0.7 MB of its own, no processor time while nothing happens) and up to six descriptors of the host.
-	// Beyond it Spawn fails, it doesn't wait: sessions may live for ever.
+	// DefaultMaxProcesses limits the trees that are alive, and ended ones whose output has not been read. Each costs a
+	// gantry-launch (0.7 MB, and no processor time while it is idle) and up to six of the host's descriptors. Beyond the limit
+	// Spawn fails instead of waiting, because sessions may live forever.
 	DefaultMaxProcesses = 256
-	// maxEnded bounds the records of ended processes whose output was taken and that nobody has released. Beyond it the
-	// oldest is forgotten.
+	// maxEnded limits the records of ended processes whose output was read but that were not released. Beyond it the oldest
+	// is removed.
 	maxEnded = 128
 	// DefaultKillGrace is the time between SIGTERM and SIGKILL.
 	DefaultKillGrace = 500 * time.Millisecond
-	// lifelineGrace is the same after the host has gone; the whole ladder has to fit into one second.
+	// lifelineGrace is the same after the host has ended, when everything must be over within one second.
 	lifelineGrace = 300 * time.Millisecond
-	// killSlack is what a launcher gets beyond the grace before it is killed itself: it repeats SIGKILL for 2 s, then
-	// reports what it could not kill.
+	// killSlack is the time after the grace in which gantry-launch repeats SIGKILL for 2 s and reports what it could not
+	// kill. Then it is killed itself.
 	killSlack = 3 * time.Second
-	// spareDelay: most commands have ended by then, and leave their launcher to the next.
+	// spareDelay is when a spare gantry-launch is started while a command runs. Most commands have ended by then, and their
+	// gantry-launch becomes the spare.
 	spareDelay = 20 * time.Millisecond
-	// maxArgumentBytes is what an order may hold of arguments and environment; the kernel's own bound is lower.
+	// maxArgumentBytes limits the arguments and the environment in an order; the kernel's own limit is lower.
 	maxArgumentBytes = 7 << 20
 )
 
@@ -59,7 +57,7 @@ const (
 var (
 	// ErrClosed: the launcher was closed. Spawn returns it.
 	ErrClosed = pool.ErrClosed
-	// ErrTooMany: MaxProcesses are alive. Wrapped by the StartError of Spawn; end some first.
+	// ErrTooMany: there are MaxProcesses. Spawn's StartError wraps it; end some first.
 	ErrTooMany = errors.New("too many processes")
 	// ErrEnded: the owner's call, thread or plugin ended while the process was being started.
 	ErrEnded = errors.New("ended while it was being started")
@@ -71,17 +69,17 @@ type Config struct {
 	Logger       hclog.Logger  // default: none
 	MaxProcesses int           // default: DefaultMaxProcesses
 	KillGrace    time.Duration // default: DefaultKillGrace; negative: none
-	CgroupDir    string        // folder of cgroup v2 for groups of our own; default: found out, of v1 as well; "none": don't
-	Confiners    []Confiner    // default: Unconfined alone; the first that enforces a grant's mode is taken
-	// Proxy serves the way out of a process whose grant is Proxied: what it and its children connect to. It returns when ctx
-	// ends, which it does with the process's tree. nil: there is none, and such a process is not started.
+	CgroupDir    string        // folder of cgroup v2 for our groups; default: one of v2 or v1 that is found; "none": no groups
+	Confiners    []Confiner    // default: Unconfined; the first that enforces a grant is used
+	// Proxy serves the connections of a process whose grant is Proxied, and of its descendants. It returns when ctx ends, which
+	// happens when the tree has ended. nil: such a process is not started.
 	Proxy func(ctx context.Context, p *Process, ln net.Listener)
-	// Limited hears which limit has ended a process, before Wait returns. nil: nobody does.
+	// Limited is called when a limit has ended a process, before Wait returns. It may be nil.
 	Limited func(p *Process, limit string)
-	// Ahead is how long a box that was made ahead waits for its process; 0: none is made.
+	// Ahead is how long a prepared sandbox waits for its process; 0: none is prepared.
 	Ahead time.Duration
-	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. Abandoned hears of one that is
-	// ended because nobody did; nil: nobody does.
+	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. Abandoned is called before a session
+	// is ended because no process has adopted it; it may be nil.
 	AdoptTime time.Duration
 	Abandoned func(p *Process)
 }
@@ -129,22 +127,22 @@ type Size = stdio.Size
 
 // Spec is a process to start.
 type Spec struct {
-	Argv []string // Argv[0] without a slash is searched in the PATH of Env
+	Argv []string // Argv[0] without a slash is searched for in the PATH of Env
 	Cwd  string   // absolute
-	Env  []string // all of it, K=V; of two equal names the later counts
-	// Terminal: stdin, stdout and stderr are a pseudo terminal, which is the process's controlling one.
+	Env  []string // the whole environment, K=V; the last of several equal names applies
+	// Terminal makes stdin, stdout and stderr a pseudo terminal, the process's controlling terminal. nil: pipes.
 	Terminal *Size
-	// Stdin: without a terminal, stdin is a pipe. Otherwise it is empty (/dev/null).
+	// Stdin makes stdin a pipe, if there is no terminal. Otherwise it is /dev/null.
 	Stdin bool
-	// MergeStderr: stderr is the same pipe as stdout, in the order of writing.
+	// MergeStderr makes stderr the same pipe as stdout, which keeps the order of writes.
 	MergeStderr bool
 	// Session: the process may outlive its call. Otherwise EndCall ends it.
 	Session bool
-	// Keep: the session may outlive the process of its plugin, whose number is Holder, until another adopts it: the host
-	// keeps its descriptors as well. nil: it ends with that process.
+	// Keep: the session may outlive its plugin's process, whose number is Holder, until another process of the plugin adopts
+	// it. The host keeps its descriptors meanwhile. nil: the session ends with that process.
 	Keep   *Keep
 	Holder uint64
-	// ReadOnly asks for a grant without writes. Under full access nothing enforces it.
+	// ReadOnly asks for the grant without writes. It is not enforced under full access.
 	ReadOnly bool
 	Grant    Grant
 	Owner    Owner
@@ -172,7 +170,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// lastOfEach drops every K=V whose name comes again.
+// lastOfEach removes every K=V that is followed by another with the same name.
 func lastOfEach(env []string) []string {
 	seen := make(map[string]bool, len(env))
 	out := make([]string, 0, len(env))
@@ -191,10 +189,9 @@ func lastOfEach(env []string) []string {
 // Launcher starts processes and ends them. Its methods may be called concurrently.
 type Launcher struct {
 	cfg Config
-	// spareAfter is how long a command may run before the next spare is started beside it.
-	spareAfter time.Duration
+	spareAfter time.Duration // spareDelay; longer in tests
 	limits     *limit.Enforcer
-	work       sync.WaitGroup // a goroutine for each launcher that lives
+	work       sync.WaitGroup // goroutines, among them one for each tree
 
 	pool     *pool.Pool
 	handover *stdio.Handover
@@ -210,7 +207,7 @@ type Launcher struct {
 	}
 }
 
-// New returns a launcher. It starts nothing, but looks whether gantry-launch is there.
+// New returns a launcher. It starts nothing. It returns an error if gantry-launch is missing.
 func New(cfg Config) (*Launcher, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -230,12 +227,11 @@ func New(cfg Config) (*Launcher, error) {
 	return l, nil
 }
 
-// Spawn starts a process and returns when it runs: its program has been executed. When the program or its folder can't be
-// used the error is a [StartError] with the text of the operating system; when the grant can't be enforced, an
-// [UnsupportedError].
+// Spawn starts a process and returns once its program has been executed. If the program or its folder can't be used the error is a
+// [StartError] with the operating system's text; if the grant can't be enforced, an [UnsupportedError].
 //
-// ctx bounds the start only. Derive it from the call's context: a Spawn that is under way when the call ends then leaves
-// nothing behind.
+// ctx limits only the start. Derive it from the call's context, so that a Spawn that is under way when the call ends leaves nothing
+// behind.
 func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -262,7 +258,7 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// settle sees to it that an unconfined process finds nothing that confined ones have made for it.
+// settle prepares for an unconfined process, which must not execute what confined ones have created for it.
 func (l *Launcher) settle(spec *Spec) error {
 	if spec.Grant.Mode != FullAccess {
 		return nil
@@ -284,8 +280,8 @@ func (l *Launcher) keepers() (out []Keeper) {
 	return out
 }
 
-// Watch says that a thread's processes are to run under a grant: what has to be known of its folders is found out meanwhile, and what
-// processes of a host have left that was killed is dealt with when it returns.
+// Watch announces that a thread's processes will run under a grant, so that its folders can be examined in the background. What
+// processes of a killed host have left there has been dealt with when it returns.
 func (l *Launcher) Watch(thread string, g Grant) error {
 	var errs []error
 	for _, k := range l.keepers() {
@@ -294,7 +290,7 @@ func (l *Launcher) Watch(thread string, g Grant) error {
 	return errors.Join(errs...)
 }
 
-// admit enters a process that is about to be started, if there is room.
+// admit adds the record of a process that is about to be started, unless there are too many.
 func (l *Launcher) admit(p *Process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -303,7 +299,7 @@ func (l *Launcher) admit(p *Process) error {
 	}
 	if l.mu.held >= l.cfg.MaxProcesses {
 		e := failure.New("start", p.spec.Argv[0], syscall.EAGAIN)
-		e.Message = fmt.Sprintf("%s: %d processes are running, or have output that nobody has taken, which is the limit; end some first",
+		e.Message = fmt.Sprintf("%s: %d processes are running or have unread output, which is the limit; end some first",
 			e.Message, l.mu.held)
 		e.Err = ErrTooMany
 		return e
@@ -315,9 +311,8 @@ func (l *Launcher) admit(p *Process) error {
 	return nil
 }
 
-// note records a step in the life of a process: that its tree has ended, that its output has been taken, that its plugin
-// knows how it ended, or that its record is to go. When the tree has ended and the output was taken, its place is free for
-// another; the record stays until it is released, its call or thread ends, or newer ones push it out.
+// note records a change in the life of a process. Once its tree has ended and its output was read, it no longer counts against
+// MaxProcesses; its record remains until the process is released, its call or thread ends, or there are maxEnded newer ones.
 func (l *Launcher) note(p *Process, step func(*place)) {
 	l.mu.Lock()
 	step(&p.place)
@@ -341,16 +336,16 @@ func (l *Launcher) note(p *Process, step func(*place)) {
 	}
 }
 
-// place is what a launcher knows of a process; guarded by the launcher's mutex.
+// place is the state of a process's record; guarded by the launcher's mutex.
 type place struct {
-	held      bool // counts against MaxProcesses
-	ended     bool // the whole tree
-	taken     bool // its output was handed over, or read to its end
+	held      bool // it counts against MaxProcesses
+	ended     bool // the whole tree has
+	taken     bool // its plugin has received the descriptors, or its output was read to the end
 	released  bool // its plugin knows how it ended
-	forgotten bool
+	forgotten bool // the record was removed
 }
 
-// forget removes a record, its token, and the host's descriptors.
+// forget removes the record of a process, its token, and the host's descriptors.
 func (l *Launcher) forget(p *Process) {
 	l.mu.Lock()
 	delete(l.mu.procs, p.id)
@@ -367,7 +362,7 @@ func (l *Launcher) forget(p *Process) {
 // It returns when every connection is closed.
 func (l *Launcher) ServeDescriptors(plugin string, ln net.Listener) { l.handover.Serve(plugin, ln) }
 
-// Process returns a process by its id: alive, or ended and not yet forgotten.
+// Process returns the process with an id, if its record exists.
 func (l *Launcher) Process(id string) (*Process, bool) {
 	l.mu.Lock()
 	p := l.mu.procs[id]
@@ -378,7 +373,7 @@ func (l *Launcher) Process(id string) (*Process, bool) {
 	return p, true
 }
 
-// Held returns how many processes count against MaxProcesses: they are alive, or nobody has taken their output.
+// Held returns the number of processes that count against MaxProcesses: they are alive, or their output has not been read.
 func (l *Launcher) Held() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -398,9 +393,8 @@ func (l *Launcher) find(match func(*Process) bool) []*Process {
 	return ps
 }
 
-// EndCall kills what belongs to the call and is no session, and forgets it. Like the other End methods it works side by
-// side on all of them, sends its signals also when ctx has ended already, and returns when the trees are gone or ctx
-// ends; what then still runs is killed none the less.
+// EndCall kills the processes of a call that are not sessions, and removes their records. Like the other End methods it kills them
+// concurrently, even if ctx has ended already, and returns when the trees have ended or ctx ends; in that case the killing continues.
 func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 	err := l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
 	for _, k := range l.keepers() {
@@ -409,14 +403,14 @@ func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 	return err
 }
 
-// EndThread kills and forgets everything of a thread.
+// EndThread kills all processes of a thread, and removes their records.
 func (l *Launcher) EndThread(ctx context.Context, thread string) error {
 	l.pool.Rest(thread)
 	defer l.pool.Resume(thread)
 	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Thread == thread })
 }
 
-// EndPlugin kills and forgets everything of a plugin that is removed for good.
+// EndPlugin kills all processes of a plugin that is removed for good, and removes their records.
 func (l *Launcher) EndPlugin(ctx context.Context, plugin string) error {
 	return l.end(ctx, func(p *Process) bool { return p.spec.Owner.Plugin == plugin })
 }
@@ -435,8 +429,8 @@ func (l *Launcher) end(ctx context.Context, match func(*Process) bool) error {
 	return errors.Join(errs...)
 }
 
-// Close kills everything and refuses new processes. It is bounded by ctx; when that ends first the launchers are left to
-// kill their trees, which they do when the host has ended at the latest.
+// Close kills all processes and refuses new ones. If ctx ends first, the gantry-launch processes finish the killing, at the latest
+// when the host has ended.
 func (l *Launcher) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.mu.closed = true

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killSession kills what is left of a session whose launcher was killed: nothing else ends with that here, not even its leader. What
-// made a session of its own is found if its parent is in this one.
+// killSession kills what is left of a session whose gantry-launch was killed, including its leader: macOS has no parent-death signal. A
+// process with a session of its own is found if its parent is in this one.
 func killSession(sid int) {
-	const rounds = 8 // of looking for what was being forked
+	const rounds = 8 // the next round finds processes that were forked during a round
 	for range rounds {
 		list, err := unix.SysctlKinfoProcSlice("kern.proc.uid", os.Geteuid())
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/procfs"
 )
 
-// Adopt has the kernel make this process the parent of what a killed gantry-launch leaves running. A daemon then stays below the host,
-// in whatever session it is, and the run socket recognizes it.
+// Adopt makes this process the parent of the processes that a killed gantry-launch leaves running. A daemon then remains a descendant of
+// the host, in whatever session it is, and the run socket recognizes it.
 func (l *Launcher) Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)
@@ -21,11 +21,11 @@ func (l *Launcher) Adopt() error {
 	return nil
 }
 
-// reapInterval is the time between two looks for adopted processes that have ended.
+// reapInterval is how often adopted processes that have ended are reaped.
 const reapInterval = 10 * time.Second
 
-// reapAdopted waits for adopted processes, which nothing else does. A process that the host has started has a goroutine that waits for
-// it, so it is no zombie twice in a row.
+// reapAdopted reaps adopted processes. A process that the host itself has started is never found as a zombie twice in a row, because a
+// goroutine waits for it.
 func (l *Launcher) reapAdopted() {
 	look := time.NewTicker(reapInterval)
 	defer look.Stop()
@@ -46,7 +46,7 @@ func (l *Launcher) reapAdopted() {
 	}
 }
 
-// zombies are the ended children of this process that nobody has waited for, and when each began.
+// zombies returns the children of this process that have ended and were not waited for, with their start times.
 func zombies() map[int]uint64 {
 	var any unix.Siginfo
 	if unix.Waitid(unix.P_ALL, 0, &any, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) != nil || any.Signo == 0 {
@@ -65,16 +65,15 @@ func zombies() map[int]uint64 {
 	return out
 }
 
-// killSession kills what is left of a session whose launcher was killed. Its leader is dead already (parent-death
-// signal); a grandchild that made a session of its own is adopted instead. Called at once, before the leader's number can come
-// round again.
+// killSession kills what is left of a session whose gantry-launch was killed. The leader is dead already, by its parent-death signal; a
+// grandchild with a session of its own is adopted instead. It is called at once, before the leader's id can be reused.
 func killSession(sid int) {
 	pids, _ := procfs.PIDs()
 	for _, pid := range pids {
 		if pid == os.Getpid() {
 			continue
 		}
-		// A handle first, then a look: what the handle means can't change any more.
+		// Open the handle before reading the session: the process that a handle refers to can't change.
 		proc, err := os.FindProcess(pid)
 		if err != nil {
 			continue

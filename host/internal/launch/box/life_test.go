@@ -256,12 +256,12 @@ func TestBoxesThatAreNotMade(t *testing.T) {
 		{"a folder that is not there", func(_ *testing.T, w *world, s *launch.Spec) { s.Cwd = w.ws + "/none" }, "No such file or directory"},
 		{"no bubblewrap", func(t *testing.T, w *world, _ *launch.Spec) {
 			w.confined(t, box.New(box.Config{Helper: "/no/such/bwrap"}))
-		}, "the sandbox could not be made: No such file or directory"},
+		}, "the sandbox could not be created: No such file or directory"},
 		{"bubblewrap that fails", func(t *testing.T, w *world, _ *launch.Spec) {
 			w.confined(t, box.New(box.Config{Helper: "/bin/false"}))
-		}, "the sandbox could not be made: it ended without a word"},
+		}, "the sandbox could not be created: its helper ended without a message"},
 		{"a folder that can't be mounted", func(_ *testing.T, _ *world, s *launch.Spec) { s.Grant.Tmp = "/no/such/folder" },
-			"the sandbox could not be made: Can't find source path /no/such/folder"},
+			"the sandbox could not be created: Can't find source path /no/such/folder"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -182,10 +182,10 @@ func FindMeans() Means {
 	}
 	userPIDs := ""
 	if os.Geteuid() != 0 {
-		userPIDs = "a limit in the sandbox's own user namespace, and a look at the processes five times a second"
+		userPIDs = "a limit in the sandbox's own user namespace, and polling of the processes five times a second"
 	}
 	return Means{
-		Memory: cmp.Or(means(p.Memory()), "a limit on each process, and a look at all of them five times a second"),
-		Pids:   cmp.Or(means(p.PIDs()), userPIDs, "a look at the processes five times a second"),
+		Memory: cmp.Or(means(p.Memory()), "a limit on each process, and polling of all of them five times a second"),
+		Pids:   cmp.Or(means(p.PIDs()), userPIDs, "polling of the processes five times a second"),
 	}
 }

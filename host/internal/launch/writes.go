@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 )
 
-// CouldChange returns the owner of a running process in a sandbox that can write one of these files or folders: one that was started
-// before they had to be held. Processes with full access are not meant, which can write everything.
+// CouldChange returns the owner of a running sandboxed process that can write one of these files or folders, because it was started
+// before they were protected. It ignores processes with full access, which can write everything.
 func (l *Launcher) CouldChange(paths []string) (owner Owner, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,7 +24,7 @@ func (l *Launcher) CouldChange(paths []string) (owner Owner, found bool) {
 	return Owner{}, false
 }
 
-// writes reports whether a path lies in a writable root, and is not kept from being written.
+// writes reports whether a path is in a writable root, and is not excluded from it.
 func (g Grant) writes(path string) bool {
 	in := func(dir string) bool {
 		rel, err := filepath.Rel(dir, path)

@@ -188,7 +188,7 @@ func lastOfEach(env []string) []string {
 
 // Launcher starts processes and ends them. Its methods may be called concurrently.
 type Launcher struct {
-	cfg Config
+	cfg        Config
 	spareAfter time.Duration // spareDelay; longer in tests
 	limits     *limit.Enforcer
 	work       sync.WaitGroup // goroutines, among them one for each tree

@@ -18,17 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Starter starts processes. A process here learns of its host's end by its lifeline; what does not listen to that is ended by the next
-// host.
+// Starter starts processes. On macOS a process notices by its lifeline that its host has ended; the next host kills those that do not.
 type Starter struct{ closed atomic.Bool }
 
-// NewStarter starts nothing. There are no namespaces here.
+// NewStarter returns a starter. It starts nothing. There are no namespaces on macOS.
 func NewStarter(hclog.Logger, bool) *Starter { return &Starter{} }
 
 // Close refuses further starts.
 func (s *Starter) Close() { s.closed.Store(true) }
 
-// Start starts a process, in the system's sandbox where the spec has a cage. ctx only bounds the start.
+// Start starts a process, in the system's sandbox if the spec has one. ctx limits only the start.
 func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	switch {
 	case s.closed.Load():
@@ -36,14 +35,14 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case spec.Sandbox != nil && spec.Sandbox.Box.Helper == "":
-		return nil, errors.New("the plugin could not be confined: its folders can't be worded for the system's sandbox")
+		return nil, errors.New("the plugin could not be confined: its folders can't be expressed in a profile of the system's sandbox")
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("open empty input: %w", err)
 	}
 	defer null.Close()
-	// What is executed is found by its path once more: nothing here executes an open file. So it is looked at before and after.
+	// macOS can't execute an open file, so the path is resolved again. Check that it still leads to the same file, before and after.
 	if err := unchanged(spec); err != nil {
 		return nil, err
 	}
@@ -58,7 +57,8 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	pr := &Process{process: p, pid: p.Pid, marker: spec.Marker, exited: make(chan struct{}), gone: make(chan struct{})}
+	pr := &Process{process: p, pid: p.Pid, marker: spec.Marker, isolation: IsolationScan, exited: make(chan struct{}), gone: make(chan struct{})}
+	pr.reaped = pr.exited
 	if t, err := readTable(); err == nil {
 		pr.started = t[p.Pid].started
 	}
@@ -71,7 +71,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	return pr, nil
 }
 
-// unchanged says whether the path still leads to the file that was checked.
+// unchanged returns an error if the path no longer leads to the file that was checked.
 func unchanged(spec Spec) error {
 	if spec.Binary == nil {
 		return nil
@@ -90,22 +90,7 @@ func unchanged(spec Spec) error {
 	return nil
 }
 
-// Process is a running or ended process.
-type Process struct {
-	process *os.Process
-	pid     int
-	marker  string
-	started uint64
-
-	killed atomic.Bool
-	exited chan struct{}
-	exit   Exit          // set before exited is closed
-	gone   chan struct{} // after exited
-}
-
-func (p *Process) root() root { return root{p.pid, p.started, p.marker} }
-
-// wait notices the end, tells it, and ends what is left of the tree.
+// wait reports the end of the process, and kills the rest of the tree.
 func (p *Process) wait() {
 	defer close(p.gone)
 	state, err := p.process.Wait()
@@ -126,113 +111,30 @@ func (p *Process) wait() {
 	p.killStrays()
 }
 
-// PID is the number of the process.
-func (p *Process) PID() int { return p.pid }
-
-// Isolation says what keeps the tree together.
-func (p *Process) Isolation() Isolation { return IsolationScan }
-
-// Exited is closed when the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
-
-// Gone is closed soon after that, when nothing of its tree is left either.
-func (p *Process) Gone() <-chan struct{} { return p.gone }
-
-// Exit returns how it ended; the zero value while it runs.
-func (p *Process) Exit() Exit {
-	select {
-	case <-p.exited:
-		return p.exit
-	default:
-		return Exit{}
-	}
-}
-
-// Signal sends sig to the process alone. A process that has ended is no error.
-func (p *Process) Signal(sig syscall.Signal) error {
-	if err := p.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("signal %d to process %d: %w", int(sig), p.pid, err)
-	}
-	return nil
-}
-
-// SignalGroup sends sig to the process and to what is still in its session's first group.
-func (p *Process) SignalGroup(sig syscall.Signal) error {
-	select {
-	case <-p.exited:
-		return nil // the number may belong to somebody else by now
-	default:
-	}
-	if err := syscall.Kill(-p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal %d to group %d: %w", int(sig), p.pid, err)
-	}
-	return nil
-}
-
-// Kill ends the whole tree. It doesn't wait: see [Process.Exited].
+// Kill kills the whole tree. It doesn't wait: see [Process.Exited].
 func (p *Process) Kill() {
 	p.killed.Store(true)
 	_ = p.SignalGroup(syscall.SIGKILL)
 	p.killStrays()
 }
 
-// Open is false: this system does not tell, and nobody owns a namespace here.
+// Open returns false: macOS has no namespaces by which other processes could inspect it.
 func (p *Process) Open(int) bool { return false }
 
-// Owns returns nil when the process with this number belongs to the tree.
-func (p *Process) Owns(pid int) error {
-	switch {
-	case pid <= 0:
-		return errors.New("the system does not say which process is at the other end")
-	case pid == p.pid:
-		return nil
-	}
-	t, err := readTable()
-	if err != nil {
-		return err
-	}
-	if !t.owns(p.root(), pid, carries) {
-		return fmt.Errorf("process %d is not one of the plugin's", pid)
-	}
-	return nil
-}
-
-// tree lists p and all that belongs to it.
-func (t table) tree(p *Process) []int {
-	var pids []int
-	for pid := range t {
-		if t.owns(p.root(), pid, carries) {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
-	return pids
-}
-
-// usageBound is how long the system's program may take to tell what processes use.
+// usageBound limits the time that ps may take.
 const usageBound = 5 * time.Second
 
-// Usage adds up what the tree uses. Proportional figures are not known here.
-func (p *Process) Usage(bool) (Usage, error) {
-	var u Usage
-	select {
-	case <-p.exited:
-		return u, nil
-	default:
-	}
-	t, err := readTable()
-	if err != nil {
-		return u, err
-	}
-	var list []string
-	for _, pid := range t.tree(p) {
-		list = append(list, strconv.Itoa(pid))
+// usageOf adds up the usage of processes. Proportional figures are not known here.
+func usageOf(pids []int, _ bool) (u Usage, _ error) {
+	list := make([]string, len(pids))
+	for i, pid := range pids {
+		list[i] = strconv.Itoa(pid)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageBound)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "/bin/ps", "-o", "rss=", "-p", strings.Join(list, ",")).Output()
 	if err != nil && len(out) == 0 {
-		return u, fmt.Errorf("ask what processes use: %w", err)
+		return u, fmt.Errorf("run ps: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
 		if kb, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil {
@@ -243,7 +145,7 @@ func (p *Process) Usage(bool) (Usage, error) {
 	return u, nil
 }
 
-// readTable lists the user's processes.
+// readTable returns the user's processes.
 func readTable() (table, error) {
 	list, err := unix.SysctlKinfoProcSlice("kern.proc.uid", os.Geteuid())
 	if err != nil {
@@ -252,7 +154,7 @@ func readTable() (table, error) {
 	t := make(table, len(list))
 	for i := range list {
 		x := &list[i]
-		e := entry{pid: int(x.Proc.P_pid), parent: int(x.Eproc.Ppid), group: int(x.Eproc.Pgid), state: 'R'}
+		e := entry{pid: int(x.Proc.P_pid), parent: int(x.Eproc.Ppid), state: 'R'}
 		const zombie = 5 // SZOMB
 		if x.Proc.P_stat == zombie {
 			e.state = 'Z'
@@ -266,8 +168,8 @@ func readTable() (table, error) {
 	return t, nil
 }
 
-// environment are a process's arguments and the variables that it was started with, with zero bytes around them. The system's own
-// programs don't show theirs.
+// environment returns the arguments and the environment that a process was started with, each between zero bytes. Those of the system's
+// own programs can't be read.
 func environment(pid int) []byte {
 	b, err := unix.SysctlRaw("kern.procargs2", pid)
 	if err != nil {
@@ -276,58 +178,19 @@ func environment(pid int) []byte {
 	return append(b, 0)
 }
 
-func carries(pid int, marker string) bool {
-	return bytes.Contains(environment(pid), []byte("\x00"+marker+"\x00"))
-}
-
-// strayRounds bounds the hunt for processes that fork while they are hunted.
-const strayRounds = 8
-
-// hunt kills what find finds until that is nothing any more, and returns how many processes there were.
-func hunt(find func(table) []entry) int {
-	killed := map[entry]bool{}
-	for range strayRounds {
-		t, err := readTable()
-		if err != nil {
-			break
-		}
-		found := false
-		for _, e := range find(t) {
-			if e.state != 'Z' && e.pid != os.Getpid() && syscall.Kill(e.pid, syscall.SIGKILL) == nil {
-				found = true
-				killed[entry{pid: e.pid, started: e.started}] = true
-			}
-		}
-		if !found {
-			break
-		}
+// hasEntry reports whether the process was started with an entry in its environment, or with one that starts with it.
+func hasEntry(pid int, entry string, whole bool) bool {
+	entry = "\x00" + entry
+	if whole {
+		entry += "\x00"
 	}
-	return len(killed)
+	return bytes.Contains(environment(pid), []byte(entry))
 }
 
-// killStrays kills everything of the tree except p itself, until nothing new turns up.
-func (p *Process) killStrays() {
-	hunt(func(t table) []entry {
-		var found []entry
-		for _, pid := range t.tree(p) {
-			if pid != p.pid {
-				found = append(found, t[pid])
-			}
-		}
-		return found
-	})
-}
-
-// KillMarked kills every process whose environment holds an entry that starts with prefix, and returns how many there were. It is for
-// what a host that was killed left behind.
-func KillMarked(prefix string) int {
-	return hunt(func(t table) []entry {
-		var found []entry
-		for pid, e := range t {
-			if bytes.Contains(environment(pid), []byte("\x00"+prefix)) {
-				found = append(found, e)
-			}
-		}
-		return found
-	})
+// kill kills processes. It returns false if it has killed none.
+func kill(list []entry) (killed bool) {
+	for _, e := range list {
+		killed = syscall.Kill(e.pid, syscall.SIGKILL) == nil || killed
+	}
+	return killed
 }

@@ -333,19 +333,6 @@ func TestAThreadThatEndsDoesNotTakeProcessesWithIt(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	line := "42 (a) b (c) S 1 42 40 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 9 0 12345 100 200"
-	e, ok := parseStat(42, []byte(line))
-	if !ok || e != (entry{pid: 42, parent: 1, group: 42, session: 40, state: 'S', started: 12345}) {
-		t.Errorf("entry = %+v, %v", e, ok)
-	}
-	for _, bad := range []string{"", "42", "42 (x", "42 (x) S 1 2", "42 (x) S a b c 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 9 0 z 1"} {
-		if _, ok := parseStat(42, []byte(bad)); ok {
-			t.Errorf("%q was understood", bad)
-		}
-	}
-}
-
 func BenchmarkStart(b *testing.B) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -1,57 +1,41 @@
 package proc
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"os"
-	"sync/atomic"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-agent/gantry/host/internal/procfs"
 )
 
-// Process is a running or ended process.
-type Process struct {
-	process   *os.Process
-	pid       int
-	marker    string
-	isolation Isolation
-	namespace string // link text of its PID namespace; IsolationNamespace only, and empty where we may not look into it either
-	started   uint64 // as in entry; 0 when it ended before we looked
-
-	killed atomic.Bool
-	exited chan struct{}
-	exit   Exit          // set before exited is closed
-	gone   chan struct{} // after exited
-}
-
-// newProcess takes the process over and waits for its end.
+// newProcess returns the Process of a process that was started, and waits for its end in the background.
 func newProcess(p *os.Process, marker string, isolation Isolation) (*Process, error) {
 	pr := &Process{process: p, pid: p.Pid, marker: marker, isolation: isolation, exited: make(chan struct{}), gone: make(chan struct{})}
+	pr.reaped = pr.gone
 	if e, ok := readEntry(p.Pid); ok {
 		pr.started = e.started
 	}
 	if isolation == IsolationNamespace {
-		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.Pid))
-		if err != nil {
-			// It can be gone already, or nobody may look into it. Its descendants belong to it then: in a namespace there is nobody
-			// whose ancestors do not lead to its first process, but for who came from outside.
-			ns = ""
-		}
-		pr.namespace = ns
+		// The link can't be read if the process has ended, or if it is protected from inspection. Then its descendants are its tree: in a
+		// PID namespace everything descends from the first process, except for processes that have entered from outside.
+		pr.namespace, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.Pid))
 	}
-	// No core dump of a plugin: it may hold secrets. A process that has ended by now needs none of this.
+	// No core dump of a plugin: it may contain secrets. The error of a process that has ended already doesn't matter.
 	_ = unix.Prlimit(p.Pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	// Owned by the Process: it ends when the process has.
 	go pr.wait()
 	return pr, nil
 }
 
-// guard has a gate make the connections of the process's tree until nothing is left of that.
+// guard has a gate make the connections of the process's tree, until the tree has ended.
 func (p *Process) guard(g *gate) {
-	// Owned by the Process: it ends when nothing is left that could ask.
+	// Owned by the Process: it ends when there is no process left that could ask.
 	go g.run()
 	// Owned by the Process: it ends with its tree.
 	go func() {
@@ -60,25 +44,25 @@ func (p *Process) guard(g *gate) {
 	}()
 }
 
-// childInfo is what the kernel says about the end of a child.
+// childInfo is the kernel's siginfo_t for SIGCHLD.
 type childInfo struct {
 	signo, errno, code int32
 	_                  [unsafe.Sizeof(uintptr(0)) - 4]byte
 	pid                int32
 	uid                uint32
 	status             int32
-	_                  [128]byte // more than a siginfo can have
+	_                  [128]byte // more than the rest of a siginfo_t
 }
 
-// Codes of a child's end: si_code of SIGCHLD.
+// Values of si_code for SIGCHLD.
 const (
 	cldExited = 1
 	cldKilled = 2
 	cldDumped = 3
 )
 
-// wait notices the end and tells it at once; then it ends what is left of the tree while the number of the process is
-// still taken, and reaps.
+// wait reports the end of the process at once. Then it kills the rest of the tree, while the id of the process is still taken, and reaps
+// the process.
 func (p *Process) wait() {
 	defer close(p.gone)
 	var info childInfo
@@ -92,7 +76,7 @@ func (p *Process) wait() {
 	}
 	p.exit = Exit{Code: -1, At: time.Now()}
 	switch {
-	case err != nil: // somebody else reaped it: how it ended is lost
+	case err != nil: // another goroutine has reaped it: its status is lost
 	case info.code == cldExited:
 		p.exit.Code = int(info.status)
 	case info.code == cldKilled, info.code == cldDumped:
@@ -108,118 +92,87 @@ func (p *Process) wait() {
 	_, _ = p.process.Wait()
 }
 
-func (p *Process) root() root { return root{p.pid, p.started, p.marker} }
-
-// PID is the number of the process as the host sees it.
-func (p *Process) PID() int { return p.pid }
-
-// Isolation says what keeps the tree together.
-func (p *Process) Isolation() Isolation { return p.isolation }
-
-// Exited is closed when the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
-
-// Gone is closed soon after that, when nothing of its tree is left either.
-func (p *Process) Gone() <-chan struct{} { return p.gone }
-
-// Exit returns how it ended; the zero value while it runs.
-func (p *Process) Exit() Exit {
-	select {
-	case <-p.exited:
-		return p.exit
-	default:
-		return Exit{}
-	}
-}
-
-// Signal sends sig to the process alone. A process that has ended is no error.
-func (p *Process) Signal(sig syscall.Signal) error {
-	if err := p.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("signal %d to process %d: %w", int(sig), p.pid, err)
-	}
-	return nil
-}
-
-// SignalGroup sends sig to the process and to what is still in its session's first group.
-func (p *Process) SignalGroup(sig syscall.Signal) error {
-	select {
-	case <-p.gone:
-		return nil // the number may belong to somebody else by now
-	default:
-	}
-	if err := syscall.Kill(-p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal %d to group %d: %w", int(sig), p.pid, err)
-	}
-	return nil
-}
-
-// Kill ends the whole tree. It doesn't wait: see [Process.Exited].
+// Kill kills the whole tree. It doesn't wait: see [Process.Exited].
 func (p *Process) Kill() {
 	p.killed.Store(true)
-	// In a namespace this is its init: the kernel ends everything else in it before the process counts as ended.
+	// In a PID namespace this is the init process: the kernel kills all others in it before the process is reported as ended.
 	_ = p.Signal(syscall.SIGKILL)
 	if p.isolation != IsolationNamespace {
 		p.killStrays()
 	}
 }
 
-// Open tells whether other processes of an ordinary user can look into a process of the tree, and read what it holds. Into root's only
-// root can.
+// Open reports whether other processes of an ordinary user can inspect a process of the tree. Only root can inspect root's.
 func (p *Process) Open(pid int) bool { return os.Geteuid() != 0 && open(pid) }
 
-// Owns returns nil when the process with this number belongs to the tree.
-func (p *Process) Owns(pid int) error {
-	switch {
-	case pid <= 0:
-		return errors.New("the process at the other end lives in a namespace that the host can't see")
-	case pid == p.pid:
-		return nil
-	case p.isolation == IsolationNamespace && p.namespace != "":
-		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
-		if err != nil {
-			return fmt.Errorf("look at process %d: %w", pid, err)
-		}
-		if ns != p.namespace {
-			return fmt.Errorf("process %d is not in the plugin's namespace", pid)
-		}
-		return nil
-	}
-	t, err := readTable()
+func readTable() (table, error) {
+	pids, err := procfs.PIDs()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	if p.isolation == IsolationNamespace && !t.descends(p.root(), pid) || p.isolation != IsolationNamespace && !t.owns(p.root(), pid, carries) {
-		return fmt.Errorf("process %d is not one of the plugin's", pid)
+	t := make(table, len(pids))
+	for _, pid := range pids {
+		if e, ok := readEntry(pid); ok {
+			t[pid] = e
+		}
 	}
-	return nil
+	return t, nil
 }
 
-// Usage adds up what the tree uses. With pss it also reads the proportional figures, which takes the kernel longer.
-func (p *Process) Usage(pss bool) (Usage, error) {
-	var u Usage
-	select {
-	case <-p.exited:
-		return u, nil
-	default:
-	}
-	t, err := readTable()
+func readEntry(pid int) (entry, bool) {
+	s, ok := procfs.Read(pid)
+	return entry{pid: pid, parent: s.Parent, session: s.Session, state: s.State, started: s.Started}, ok
+}
+
+// hasEntry reports whether the process was started with an entry in its environment, or with one that starts with it.
+func hasEntry(pid int, entry string, whole bool) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return u, err
+		return false
 	}
-	for _, pid := range t.tree(p) {
-		rss, err := residentBytes(pid)
-		if err != nil {
-			continue // ended meanwhile
+	for kv := range bytes.SplitSeq(b, []byte{0}) {
+		if string(kv) == entry || !whole && bytes.HasPrefix(kv, []byte(entry)) {
+			return true
+		}
+	}
+	return false
+}
+
+// deathTime limits the wait for killed processes to end. The kernel needs well under a millisecond for each, unless one can't be
+// interrupted.
+const deathTime = 100 * time.Millisecond
+
+// kill kills processes, but not later ones that have got their ids.
+func kill(list []entry) bool {
+	started := make(map[int]uint64, len(list))
+	pids := make([]int, 0, len(list))
+	for _, e := range list {
+		started[e.pid] = e.started
+		pids = append(pids, e.pid)
+	}
+	procfs.Kill(pids, func(pid int) bool {
+		now, ok := readEntry(pid)
+		return ok && now.started == started[pid]
+	}, deathTime)
+	return true
+}
+
+// usageOf adds up the usage of processes.
+func usageOf(pids []int, pss bool) (u Usage, _ error) {
+	for _, pid := range pids {
+		s, ok := procfs.Read(pid)
+		if !ok {
+			continue // it has ended meanwhile
 		}
 		u.Processes++
-		u.RSSBytes += rss
+		u.RSSBytes += s.Resident
 		if !pss {
 			continue
 		}
-		if n := proportionalBytes(pid); n > 0 {
+		if n, _ := procfs.Proportional(pid); n > 0 {
 			u.PSSBytes += n
 		} else {
-			pss, u.PSSBytes = false, 0 // a part of it would tell nothing
+			pss, u.PSSBytes = false, 0 // the sum of some processes would be misleading
 		}
 	}
 	return u, nil

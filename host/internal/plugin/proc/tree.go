@@ -1,23 +1,23 @@
 package proc
 
-// entry is what the process table says about the place of a process.
+// entry is a process in the process table.
 type entry struct {
-	pid, parent, group, session int
-	state                       byte
-	started                     uint64 // in the system's own units, later is larger: with the pid it names one process for ever
+	pid, parent, session int
+	state                byte   // 'Z': a zombie
+	started              uint64 // in units of the system, increasing: together with the pid it identifies a process
 }
 
-// table is every process that the host sees at one moment.
+// table is all processes that the host can see, by id.
 type table map[int]entry
 
-// root is a process that others belong to.
+// root is the first process of a tree.
 type root struct {
 	pid     int
 	started uint64
 	marker  string
 }
 
-// descends tells whether pid is p, or a descendant of it.
+// descends reports whether pid is p or a descendant of p.
 func (t table) descends(p root, pid int) bool {
 	for at, steps := pid, 0; at > 1 && steps <= len(t); steps++ {
 		if at == p.pid {
@@ -32,10 +32,10 @@ func (t table) descends(p root, pid int) bool {
 	return false
 }
 
-// owns tells whether pid is p, a descendant of it, in its session, or carries its marker.
+// owns reports whether pid is p, descends from p or from a member of its session, or carries its marker.
 func (t table) owns(p root, pid int, carries func(pid int, marker string) bool) bool {
 	if e, ok := t[pid]; ok && e.started < p.started {
-		return false // older than p; spares reading the environments of the whole system
+		return false // older than p: there is no need to read its environment
 	}
 	for at, steps := pid, 0; at > 1 && steps <= len(t); steps++ {
 		if at == p.pid {

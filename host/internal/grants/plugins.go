@@ -8,6 +8,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -34,17 +35,17 @@ func (p Plugins) Sandbox(b *config.PluginBlock, program string) func(own []strin
 		}
 	}
 	return func(own []string) (*plugin.Sandbox, error) {
-		config := func() (box.PluginConfig, error) {
-			files, err := box.Denied(denied)
+		config := func() (pluginbox.Config, error) {
+			files, err := pluginbox.Denied(denied)
 			if err != nil {
-				return box.PluginConfig{}, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
+				return pluginbox.Config{}, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
 			}
 			for _, path := range KeyPaths(p.Keys(), b.Label) {
 				if !slices.Contains(b.Permissions.Read, path) && !slices.Contains(b.Permissions.Write, path) {
 					files = append(files, path)
 				}
 			}
-			return box.PluginConfig{
+			return pluginbox.Config{
 				Home: p.Home, UserHome: p.UserHome, Own: own,
 				Read: slices.Concat(b.Permissions.Read, userFiles(p.Home), []string{program}), Write: b.Permissions.Write,
 				Confined: b.Kind == contract.KindTool, Network: network, Tmp: filepath.Join(own[0], plugin.TmpDir), Near: near,
@@ -61,7 +62,7 @@ func (p Plugins) Sandbox(b *config.PluginBlock, program string) func(own []strin
 		if err != nil {
 			return nil, err
 		}
-		out.Box = box.PluginSandbox(cfg)
+		out.Box = pluginbox.New(cfg)
 		return out, nil
 	}
 }

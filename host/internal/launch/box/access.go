@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
 // Access is what a box lets its processes do with a path.
@@ -26,7 +27,7 @@ var ofLinux = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/li
 
 // system are those of this system.
 func system() []string {
-	if bySeatbelt {
+	if seatbelt.Native {
 		return ofMacOS
 	}
 	return ofLinux
@@ -34,7 +35,7 @@ func system() []string {
 
 // ownTmp is what is a box's own in every writable grant, under the name that it has there.
 func ownTmp() []string {
-	if bySeatbelt { // which gives nothing another name; TMPDIR says where it is
+	if seatbelt.Native { // which gives nothing another name; TMPDIR says where it is
 		return nil
 	}
 	return []string{"/tmp"}

@@ -12,18 +12,19 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/kernel"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/latecover"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 	"github.com/gantry-agent/gantry/host/internal/network"
 )
-
-// bySeatbelt tells whether boxes are made by macOS's own sandbox here.
-const bySeatbelt = runtime.GOOS == "darwin"
 
 // The modes that are enforced here.
 const (
@@ -55,33 +56,11 @@ type Config struct {
 	Moved func(owner launch.Owner, moved []Moved, err error)
 }
 
-// credentials are where programs keep keys, below the user's home. Nothing in a box reads them: not a command, and not what
-// a command was talked into running.
-var credentials = []string{
-	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
-	".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/glab-cli", ".config/github-copilot", ".config/rclone", ".config/doctl",
-	".netrc", ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc", ".vault-token", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".boto",
-	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml",
-	".terraformrc", ".terraform.d/credentials.tfrc.json", ".config/containers/auth.json", ".config/pypoetry/auth.toml", ".composer/auth.json", ".config/composer/auth.json",
-	".fly/config.yml", ".config/heroku", ".config/netlify", ".ngrok2", ".config/ngrok",
-	// Of other agents.
-	".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
-	// Of browsers and programs for mail: passwords and the cookies of sessions.
-	".mozilla", ".thunderbird", ".librewolf", ".config/google-chrome", ".config/google-chrome-beta", ".config/google-chrome-unstable", ".config/chromium", ".config/BraveSoftware",
-	".config/microsoft-edge", ".config/opera", ".config/vivaldi", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", "snap/firefox", "snap/chromium",
-}
-
-// ofTheMachine are files with passwords and keys of the machine's.
-var ofTheMachine = []string{
-	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
-	"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key",
-}
-
 // Box makes boxes. It implements [launch.Confiner].
 type Box struct {
 	home     string
 	userHome string
-	keyFiles func() []string
+	locator  secrets.Locator
 	programs func() []string
 	helper   func() (string, error)
 	moved    func(launch.Owner, []Moved, error)
@@ -89,10 +68,10 @@ type Box struct {
 	landlock func() int
 	guests   guests
 	narrowed narrowed
-	patterns finder
+	patterns deny.Finder
 
-	residents residents
-	remains   remains
+	late    *latecover.Processes
+	remains remains
 
 	mu    sync.Mutex
 	swept map[string]bool // roots that were cleared of what older versions left
@@ -100,11 +79,15 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{seatbelt: bySeatbelt, landlock: landlock, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), keyFiles: cfg.KeyFiles, programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
+	b := &Box{seatbelt: seatbelt.Native, landlock: kernel.LandlockVersion, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
+	b.locator = secrets.Locator{Home: b.home, UserHome: b.userHome, KeyFiles: cfg.KeyFiles, MacOS: seatbelt.Native}
 	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}, ending: make(chan struct{})}
 	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred, occupied: b.guests.moving}
-	b.residents = residents{moved: cfg.Moved}
-	b.residents.lookout.stirred = b.residents.stirred
+	b.late = latecover.New(func(owner launch.Owner, err error) {
+		if cfg.Moved != nil {
+			cfg.Moved(owner, nil, err)
+		}
+	})
 	if b.home != "" {
 		b.guests.index.cache = filepath.Join(b.home, "cache", ".trees") // no plugin has such a name
 		b.guests.marks.dir = filepath.Join(b.home, "locks", "running")
@@ -136,7 +119,7 @@ func (*Box) Enforces(g launch.Grant) bool {
 
 // Check says whether boxes can be made here at all.
 func (b *Box) Check(g launch.Grant) error {
-	if err := supported(); err != nil {
+	if err := kernel.Supported(); err != nil {
 		return &launch.UnsupportedError{
 			Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %v", g.Mode, err),
 			Next: `set sandbox { mode = "full-access" } to run without confinement`,
@@ -203,10 +186,10 @@ func (b *Box) cleared(owner launch.Owner) error {
 // Watch begins to look where things lie in the roots of a grant that are executed later, before the first command asks, and deals with
 // what commands of a gantry have left that was killed.
 func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
-	if g.Mode != WorkspaceWrite || supported() != nil {
+	if g.Mode != WorkspaceWrite || kernel.Supported() != nil {
 		return nil
 	}
-	b.residents.expect(b.watched(g))
+	b.late.Expect(b.watched(g))
 	roots, _, err := b.rootsNow(owner, g.WritableRoots)
 	if err != nil {
 		return nil // the first command says so
@@ -219,7 +202,7 @@ func (b *Box) Outlived(owner launch.Owner) { b.guests.outlive(owner) }
 
 // Close ends what happens in the background.
 func (b *Box) Close() error {
-	b.residents.close()
+	b.late.Close()
 	b.guests.close()
 	return nil
 }
@@ -284,13 +267,13 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 	if b.seatbelt {
 		return d, nil
 	}
-	d.box = &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: filter(g.Network, g.Proxied), Listen: g.Proxied}
+	d.box = &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: kernel.Filter(g.Network, g.Proxied), Listen: g.Proxied}
 	if b.programs != nil && slices.Contains(b.programs(), program) {
 		d.box.Args = append(d.box.Args, "--ro-bind", program, program)
 	}
 	if !v.full {
 		d.box.Kernel = root()
-		d.box.Handled, d.box.Scoped, d.box.Rules = rules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
+		d.box.Handled, d.box.Scoped, d.box.Rules = kernel.LandlockRules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
 	}
 	for i, r := range d.box.Rules {
 		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].Dev, known[r.Path].Ino
@@ -314,9 +297,9 @@ func (b *Box) enter(d *design, v *view, process *guest) (err error) {
 
 // lookThrough adds to a view what is kept in its roots for what lies in them.
 func (b *Box) lookThrough(d *design, v *view) error {
-	var links []denial
-	err := errMoved
-	for n := 0; n < looks && errors.Is(err, errMoved); n++ {
+	var links []deny.Entry
+	err := deny.ErrMoved
+	for n := 0; n < deny.Attempts && errors.Is(err, deny.ErrMoved); n++ {
 		if n > 0 {
 			if d.before, err = b.guests.look(v.roots, d.whole); err != nil {
 				return err
@@ -369,18 +352,18 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		program = c.Argv[0]
 	}
 	process := &guest{owner: c.Owner, argv: slices.Clone(c.Argv), end: c.End}
-	made, left := func(func() ([]control.Cover, error)) {}, func() {}
+	ready, left := func(func() ([]control.Cover, error)) {}, func() {}
 	if !b.seatbelt && c.Hide != nil {
-		r := &resident{owner: c.Owner, name: process.name(), hide: c.Hide, made: make(chan struct{})}
-		made, left = b.residents.enter(r, b.watched(g)) // before it is worked out what is there
+		p := b.late.Enter(c.Owner, process.name(), c.Hide, b.watched(g)) // before it is worked out what is there
+		ready, left = p.Ready, func() { b.late.Leave(p) }
 	}
 	d, err := b.design(g, readOnly, program, process)
 	if err != nil {
-		made(nil)
+		ready(nil)
 		left()
 		return nil, err
 	}
-	made(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
+	ready(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
 	release = left
 	if d.guest != nil {
 		look := func() map[string]fspath.Identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }

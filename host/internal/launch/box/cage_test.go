@@ -18,18 +18,19 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 )
 
 // caged runs a script as a plugin's process and returns what it says.
-func (w *world) caged(cfg box.PluginConfig, namespaces bool, script string) string {
+func (w *world) caged(cfg pluginbox.Config, namespaces bool, script string) string {
 	w.t.Helper()
 	out, _ := w.kept(cfg, namespaces, script, nil)
 	return out
 }
 
 // kept does the same with what keeps others out of the process, and tells whether they are.
-func (w *world) kept(cfg box.PluginConfig, namespaces bool, script string, keep func() (*proc.Keep, error)) (string, bool) {
+func (w *world) kept(cfg pluginbox.Config, namespaces bool, script string, keep func() (*proc.Keep, error)) (string, bool) {
 	w.t.Helper()
 	s := proc.NewStarter(hclog.NewNullLogger(), namespaces)
 	defer s.Close()
@@ -48,7 +49,7 @@ func (w *world) kept(cfg box.PluginConfig, namespaces bool, script string, keep 
 		Env: []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "OUT=" + w.out, "WS=" + w.ws, "GANTRY=" + w.home, "HOME=" + cfg.UserHome, "MARK=" + w.ws,
 			"SERVICE=" + w.services(), "RELATIVE=stream", "LINKED=" + cfg.Own[0] + "/host.sock", "ABSTRACT=@" + w.services(), "DATAGRAM=" + w.services() + ".d",
 			"SHARED=" + w.shared(), "NEAR=" + w.shared() + "/near"},
-		Sandbox: &proc.Sandbox{Launcher: launcherPath, Box: box.PluginSandbox(cfg), Keep: keep, Network: cfg.Network, Late: w.late},
+		Sandbox: &proc.Sandbox{Launcher: launcherPath, Box: pluginbox.New(cfg), Keep: keep, Network: cfg.Network, Late: w.late},
 	})
 	wr.Close()
 	if err != nil {
@@ -145,7 +146,7 @@ func TestWhatAPluginMayDo(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(top, "userhome", ".aws", "credentials"), []byte("VENDOR"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				cfg := box.PluginConfig{Home: w.home, UserHome: filepath.Join(top, "userhome"), Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}, Tmp: filepath.Join(mine, "tmp"), Near: []string{w.shared() + "/near"}}
+				cfg := pluginbox.Config{Home: w.home, UserHome: filepath.Join(top, "userhome"), Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}, Tmp: filepath.Join(mine, "tmp"), Near: []string{w.shared() + "/near"}}
 				for confined, want := range map[bool]string{true: a.tool, false: a.provider} {
 					if !namespaces && (!confined || strings.Contains(want, "No such") || strings.Contains(want, "Read-only") || want == "mine" || want == "empty" || slices.Contains(madeAnew, a.name)) {
 						continue // nothing is hidden there; what is refused is refused all the same
@@ -190,12 +191,12 @@ func TestWhatIsDeniedToPlugins(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			denied, err := box.Denied([]string{w.out + "/**/*.pem", w.out + "/private", w.out + "/granted/deep", mine + "/own.pem"})
+			denied, err := pluginbox.Denied([]string{w.out + "/**/*.pem", w.out + "/private", w.out + "/granted/deep", mine + "/own.pem"})
 			if err != nil || len(denied) != 5 {
 				t.Fatalf("%v, %v", denied, err)
 			}
 			for _, confined := range []bool{true, false} {
-				got := w.caged(box.PluginConfig{
+				got := w.caged(pluginbox.Config{
 					Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Own: []string{mine}, Denied: denied, Confined: confined,
 					Read: []string{filepath.Join(w.out, "granted"), filepath.Join(w.out, "private", "open")},
 				}, true, tc.do)
@@ -305,7 +306,7 @@ func TestAKeptProcess(t *testing.T) {
 				os.WriteFile(filepath.Join(userHome, ".aws", "credentials"), []byte("VENDOR"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			out, closed := w.kept(box.PluginConfig{Home: w.home, UserHome: userHome, Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}}, true, a.do, w.keep(mine))
+			out, closed := w.kept(pluginbox.Config{Home: w.home, UserHome: userHome, Own: []string{mine}, Write: []string{filepath.Join(w.out, "granted")}}, true, a.do, w.keep(mine))
 			if !closed {
 				t.Error("others of its user can look into it")
 			}
@@ -342,7 +343,7 @@ func TestAKeptProcessThatIsTouched(t *testing.T) {
 			defer null.Close()
 			_, err = s.Start(t.Context(), proc.Spec{
 				Path: "/bin/sh", Args: []string{"-c", "sleep 100"}, Dir: mine, Stdout: null, Stderr: null, Lifeline: null, Env: []string{"MARK=" + w.ws}, Marker: "MARK=" + w.ws,
-				Sandbox: &proc.Sandbox{Launcher: launcherPath, Box: box.PluginSandbox(box.PluginConfig{Home: w.home, Own: []string{mine}}), Keep: func() (*proc.Keep, error) {
+				Sandbox: &proc.Sandbox{Launcher: launcherPath, Box: pluginbox.New(pluginbox.Config{Home: w.home, Own: []string{mine}}), Keep: func() (*proc.Keep, error) {
 					k, err := w.keep(mine)()
 					if err == nil {
 						err = os.Chmod(touched(k), 0o755)

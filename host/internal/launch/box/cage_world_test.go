@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 )
 
 // services are sockets beside a cage: the path of one that takes connections, which with @ before it is an abstract one's name, and with
@@ -79,7 +79,7 @@ func TestACageWithoutNamespaces(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(mine, "tmp"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			cfg := box.PluginConfig{Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Own: []string{mine}, Tmp: filepath.Join(mine, "tmp"), Confined: true}
+			cfg := pluginbox.Config{Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Own: []string{mine}, Tmp: filepath.Join(mine, "tmp"), Confined: true}
 			if got := w.caged(cfg, false, "{ "+do+"\n} && echo worked"); strings.Contains(got, "worked") || !strings.Contains(got, "ermi") {
 				t.Errorf("%q", got)
 			}
@@ -92,7 +92,7 @@ func TestACageWithoutNamespaces(t *testing.T) {
 		if err := os.MkdirAll(mine, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		got := w.caged(box.PluginConfig{Home: w.home, Own: []string{mine}, Confined: true}, false, `echo x > /dev/null && head -c 1 /dev/urandom > x && cat $OUT/file && echo worked`)
+		got := w.caged(pluginbox.Config{Home: w.home, Own: []string{mine}, Confined: true}, false, `echo x > /dev/null && head -c 1 /dev/urandom > x && cat $OUT/file && echo worked`)
 		if !strings.Contains(got, "as it was") || !strings.Contains(got, "worked") {
 			t.Errorf("%q", got)
 		}
@@ -126,7 +126,7 @@ func TestACageWithANetwork(t *testing.T) {
 				if err := os.MkdirAll(mine, 0o755); err != nil {
 					t.Fatal(err)
 				}
-				got := w.caged(box.PluginConfig{Home: w.home, Own: []string{mine}, Confined: true, Network: true}, namespaces, "python3 -c '"+tc.do+"'")
+				got := w.caged(pluginbox.Config{Home: w.home, Own: []string{mine}, Confined: true, Network: true}, namespaces, "python3 -c '"+tc.do+"'")
 				if !strings.Contains(got, tc.says) || strings.Contains(got, "REACHED") {
 					t.Errorf("namespaces %v: %q, want %q", namespaces, got, tc.says)
 				}

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
@@ -33,12 +34,12 @@ func Narrow(roots, names []string) ([]string, error) {
 // NewSeatbelt makes boxes for macOS's sandbox, whatever system this is.
 func NewSeatbelt(cfg Config) *Box {
 	b := New(cfg)
-	b.seatbelt = true
+	b.seatbelt, b.locator.MacOS = true, true
 	return b
 }
 
 // CagePolicy is a plugin's cage on macOS.
-func CagePolicy(cfg PluginConfig) seatbelt.Policy { return cagePolicy(cfg) }
+func CagePolicy(cfg pluginbox.Config) seatbelt.Policy { return pluginbox.Policy(cfg) }
 
 // WithLandlock is a box on a kernel that has this version of Landlock.
 func (b *Box) WithLandlock(version int) *Box {

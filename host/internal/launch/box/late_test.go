@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
@@ -78,8 +79,8 @@ func TestKeysThatAppearAreHiddenFromPlugins(t *testing.T) {
 				w := lateWorld(t, box.WorkspaceWrite)
 				w.make("home/data/own/")
 				w.atHome(k.before)
-				cfg := box.PluginConfig{Home: w.home, UserHome: w.user(), Own: []string{filepath.Join(w.home, "data/own")}, Confined: confined, Denied: []string{filepath.Join(w.user(), "key")}}
-				w.late = w.box.Late("plugin", func() (box.PluginConfig, error) { return cfg, nil })
+				cfg := pluginbox.Config{Home: w.home, UserHome: w.user(), Own: []string{filepath.Join(w.home, "data/own")}, Confined: confined, Denied: []string{filepath.Join(w.user(), "key")}}
+				w.late = w.box.Late("plugin", func() (pluginbox.Config, error) { return cfg, nil })
 				own := cfg.Own[0]
 				go func() { // ends with the script
 					maker := exec.CommandContext(t.Context(), "/bin/sh", "-c", `n=0; until [ -e "$0/runs" ]; do n=$((n + 1)); [ $n -lt 2000 ] || exit; sleep 0.01; done; `+k.make, own)

@@ -2,7 +2,6 @@ package box
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
@@ -79,7 +79,7 @@ func (p *parts) apart(held holding) map[fspath.Inode]int64 {
 func namesOf(dir string, files []fspath.Inode, held holding) (map[string]fspath.Inode, error) {
 	entries, err := os.ReadDir(dir)
 	if fspath.IsNotExist(err) {
-		return nil, errMoved
+		return nil, deny.ErrMoved
 	}
 	if err != nil {
 		return nil, fmt.Errorf("names of files in %s can't be found: %w", dir, err)
@@ -221,44 +221,18 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 	return folders, single, nil
 }
 
-// linkedKeys are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
-// shows its content too.
-func (b *Box) linkedKeys() map[fspath.Inode]uint64 {
-	const most = 10_000 // entries; folders of credentials are small
-	out := map[fspath.Inode]uint64{}
-	look := func(path string) {
-		left := most
-		_ = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
-			if left--; err != nil || left < 0 {
-				return fs.SkipAll
-			}
-			if id, links, ok := fspath.LinkCount(p); ok && e.Type().IsRegular() {
-				out[id.Inode()] = links
-			}
-			return nil
-		})
-	}
-	for _, p := range b.keys() {
-		look(fspath.Resolve(p))
-	}
-	if b.home != "" {
-		look(filepath.Join(b.home, "secrets"))
-	}
-	return out
-}
-
 // links are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
 // to be looked again.
-func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial, err error) {
+func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []deny.Entry, err error) {
 	held := v.holding(opened, found)
 	names, keep, narrowErr := b.narrowed.find(v.roots, found, held)
 	if names == 0 && !found.moved {
 		return nil, nil, nil
 	}
-	keys := b.linkedKeys()
+	keys := b.locator.Inodes()
 	maps.DeleteFunc(keys, func(_ fspath.Inode, links uint64) bool { return links < 2 })
 	if found.moved && len(keys) > 0 {
-		return nil, nil, errMoved // one of those names may be where nobody has looked
+		return nil, nil, deny.ErrMoved // one of those names may be where nobody has looked
 	}
 	if len(keys) > 0 {
 		for dir, files := range found.foreign(holding{}) { // what is read-only is read
@@ -279,12 +253,12 @@ func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial
 			}
 		}
 	}
-	slices.SortFunc(hide, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(hide, func(a, b deny.Entry) int { return strings.Compare(a.Path, b.Path) })
 	if narrowErr != nil {
 		return nil, nil, narrowErr
 	}
 	for _, p := range slices.Sorted(maps.Keys(keep)) {
-		if isOpen(p, opened) || slices.ContainsFunc(hide, func(d denial) bool { return d.path == p }) {
+		if isOpen(p, opened) || slices.ContainsFunc(hide, func(d deny.Entry) bool { return d.Path == p }) {
 			continue
 		}
 		d, err := locate(p, keep[p])
@@ -297,13 +271,13 @@ func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []denial
 }
 
 // locate finds out in which folder a path lies. f is the file that it has to be; zero: any.
-func locate(path string, f fspath.Inode) (denial, error) {
+func locate(path string, f fspath.Inode) (deny.Entry, error) {
 	in, id, mode, err := fspath.LstatIn(path)
 	switch {
 	case fspath.IsNotExist(err) || err == nil && f != (fspath.Inode{}) && f != (id.Inode()):
-		return denial{}, errMoved
+		return deny.Entry{}, deny.ErrMoved
 	case err != nil:
-		return denial{}, fmt.Errorf("%s can't be kept as it is: %w", path, err)
+		return deny.Entry{}, fmt.Errorf("%s can't be kept as it is: %w", path, err)
 	}
-	return denial{path: path, folder: mode.IsDir(), in: in, id: id}, nil
+	return deny.Entry{Path: path, Folder: mode.IsDir(), Parent: in, ID: id}, nil
 }

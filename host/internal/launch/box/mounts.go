@@ -7,26 +7,28 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
 // view is what a box's processes see of the machine's files. Its paths are as the kernel knows them.
 type view struct {
-	full   bool     // everything is as it is outside, but what is denied
-	read   []string // nothing else is seen; nil: everything
-	shown  []string // what is seen though it is usually hidden
-	keys   []key    // what is usually hidden, of the user's
-	roots  []string // what may be written
-	hold   []string // what of it may not
-	kept   []denial // what of that others may be moving
-	ajar   []string // folders that would be held, were nothing opened in them
-	opened []string // files and folders that may be written in what is held
-	hide   []denial // files in roots that are keys by another name
-	denied []denial // what nobody reads
-	pinned []string // folders in roots that keep their names
-	blank  string   // a file that nobody may read, in the place of those that are denied
-	tmp    string   // what /tmp is; empty: the machine's
+	full   bool          // everything is as it is outside, but what is denied
+	read   []string      // nothing else is seen; nil: everything
+	shown  []string      // what is seen though it is usually hidden
+	keys   []secrets.Key // what is usually hidden, of the user's
+	roots  []string      // what may be written
+	hold   []string      // what of it may not
+	kept   []deny.Entry  // what of that others may be moving
+	ajar   []string      // folders that would be held, were nothing opened in them
+	opened []string      // files and folders that may be written in what is held
+	hide   []deny.Entry  // files in roots that are keys by another name
+	denied []deny.Entry  // what nobody reads
+	pinned []string      // folders in roots that keep their names
+	blank  string        // a file that nobody may read, in the place of those that are denied
+	tmp    string        // what /tmp is; empty: the machine's
 }
 
 // mount is one step of making the box's file system.
@@ -92,23 +94,23 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--bind", p, p)
 	}
 	for _, d := range v.hide {
-		if v.lost(d.path) {
+		if v.lost(d.Path) {
 			continue
 		}
-		m.add(d.path, "--ro-bind", "/dev/null", d.path)
+		m.add(d.Path, "--ro-bind", "/dev/null", d.Path)
 	}
 	for _, d := range v.denied {
 		switch {
-		case !v.shows(d.path):
-		case !d.folder:
-			m.add(d.path, "--ro-bind", v.blank, d.path)
+		case !v.shows(d.Path):
+		case !d.Folder:
+			m.add(d.Path, "--ro-bind", v.blank, d.Path)
 		default:
 			mode := "0000"
-			if m.holds(d.path) {
+			if m.holds(d.Path) {
 				mode = "0111"
 			}
-			m.add(d.path, "--perms", mode, "--tmpfs", d.path)
-			m.seal(d.path)
+			m.add(d.Path, "--perms", mode, "--tmpfs", d.Path)
+			m.seal(d.Path)
 		}
 	}
 	return append(args, m.arguments()...)
@@ -152,7 +154,7 @@ func (b *Box) hide(m *mounts, v view) {
 		}
 	}
 	if os.Geteuid() == 0 {
-		for _, p := range ofTheMachine { // others can't read them anyway
+		for _, p := range secrets.MachineFiles { // others can't read them anyway
 			if fspath.Exists(p) {
 				m.add(p, "--ro-bind", "/dev/null", p)
 			}
@@ -166,35 +168,35 @@ func (b *Box) hide(m *mounts, v view) {
 		}
 	}
 	for _, k := range b.hidden(v) {
-		if k.folder {
+		if k.Folder {
 			mode := "0000"
-			if v.opens(k.path) {
+			if v.opens(k.Path) {
 				mode = "0111"
 			}
-			m.add(k.path, "--perms", mode, "--tmpfs", k.path)
-			m.seal(k.path)
+			m.add(k.Path, "--perms", mode, "--tmpfs", k.Path)
+			m.seal(k.Path)
 		} else {
-			m.add(k.path, "--ro-bind", "/dev/null", k.path)
+			m.add(k.Path, "--ro-bind", "/dev/null", k.Path)
 		}
 	}
 }
 
 // hidden are the keys outside of the roots that a view hides; for those in roots see keysIn.
-func (b *Box) hidden(v view) (list []key) {
+func (b *Box) hidden(v view) (list []secrets.Key) {
 	covered := []string{"/run", "/dev", "/proc", b.home}
 	for _, k := range v.keys {
-		covered = append(covered, k.path)
+		covered = append(covered, k.Path)
 	}
 	if v.tmp != "" {
 		covered = append(covered, "/tmp")
 	}
 	for _, k := range v.keys {
-		switch p := k.path; {
-		case !k.there || !v.shows(p):
+		switch p := k.Path; {
+		case !k.Exists || !v.shows(p):
 		case fspath.BelowAny(p, covered): // it is not seen anyway
 		case fspath.BelowAny(p, v.roots) || slices.Contains(v.roots, p):
 		case slices.Contains(v.shown, p):
-		case k.folder || k.file:
+		case k.Folder || k.Regular:
 			list = append(list, k)
 		}
 	}
@@ -212,10 +214,10 @@ func (v view) shows(path string) bool {
 }
 
 // keep holds what others may be moving.
-func (v *view) keep(list ...denial) {
+func (v *view) keep(list ...deny.Entry) {
 	v.kept = append(v.kept, list...)
 	for _, d := range list {
-		v.hold = append(v.hold, d.path)
+		v.hold = append(v.hold, d.Path)
 	}
 }
 
@@ -226,9 +228,9 @@ func (v view) writes(path string) bool {
 
 // lost reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
 func (v view) lost(path string) bool {
-	return slices.ContainsFunc(v.denied, func(o denial) bool {
-		return o.folder && fspath.Below(path, o.path) && !slices.ContainsFunc(v.roots, func(r string) bool {
-			return fspath.Below(r, o.path) && (path == r || fspath.Below(path, r))
+	return slices.ContainsFunc(v.denied, func(o deny.Entry) bool {
+		return o.Folder && fspath.Below(path, o.Path) && !slices.ContainsFunc(v.roots, func(r string) bool {
+			return fspath.Below(r, o.Path) && (path == r || fspath.Below(path, r))
 		})
 	})
 }
@@ -236,15 +238,15 @@ func (v view) lost(path string) bool {
 // covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
-	inRoot := func(d denial) bool { return fspath.BelowAny(d.path, v.roots) && !v.lost(d.path) }
+	inRoot := func(d deny.Entry) bool { return fspath.BelowAny(d.Path, v.roots) && !v.lost(d.Path) }
 	for _, d := range slices.Concat(v.denied, v.hide) {
 		if inRoot(d) {
-			out = append(out, control.Cover{Path: d.path, Dev: d.in.Dev, Ino: d.in.Ino, WasDev: d.id.Dev, WasInode: d.id.Ino})
+			out = append(out, control.Cover{Path: d.Path, Dev: d.Parent.Dev, Ino: d.Parent.Ino, WasDev: d.ID.Dev, WasInode: d.ID.Ino})
 		}
 	}
 	for _, d := range v.kept {
 		if inRoot(d) {
-			out = append(out, control.Cover{Path: d.path, Dev: d.in.Dev, Ino: d.in.Ino})
+			out = append(out, control.Cover{Path: d.Path, Dev: d.Parent.Dev, Ino: d.Parent.Ino})
 		}
 	}
 	return out

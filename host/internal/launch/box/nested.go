@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/evict"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
@@ -245,28 +246,7 @@ func (p *parts) closed(root, path string) (opened bool) {
 		p.hold = append(p.hold, path)
 		return false
 	}
-	return reopen(root, path) == nil
-}
-
-// reopen lets the owner of a folder list it.
-func reopen(root, path string) error {
-	rel, err := filepath.Rel(root, path)
-	if err != nil {
-		return err
-	}
-	in, err := part{root: root, path: rel}.reach()
-	if err != nil {
-		return err
-	}
-	defer in.close()
-	info, err := in.folder.Lstat(in.name)
-	if err != nil {
-		return err
-	}
-	if rel == "." {
-		in.undo = nil // which would take it back
-	}
-	return in.folder.Chmod(in.name, info.Mode().Perm()|0o500)
+	return evict.MakeListable(root, path) == nil
 }
 
 // repository notes what git executes for the repository whose own folder dir is. Of a worktree much of it lies with the repository

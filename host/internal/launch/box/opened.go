@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
@@ -26,7 +27,7 @@ func (v *view) open(opened []string) error {
 		kept := fspath.Deepest(v.ajar, dir)
 		switch {
 		case kept == "" || len(fspath.Deepest(v.roots, dir)) > len(kept): // it may be written in any case
-		case slices.ContainsFunc(v.denied, func(d denial) bool { return o == d.path || fspath.Below(o, d.path) }):
+		case slices.ContainsFunc(v.denied, func(d deny.Entry) bool { return o == d.Path || fspath.Below(o, d.Path) }):
 			return fmt.Errorf("%s can't be opened: it is denied, which nothing opens", o)
 		case !slices.Contains(folders, dir):
 			folders = append(folders, dir)

@@ -38,7 +38,7 @@ type kept map[fspath.Identity]string
 func keptIn(v *view) kept {
 	out := kept{}
 	for _, d := range slices.Concat(v.denied, v.kept) {
-		out[fspath.Persistent(d.path, d.id)] = d.path
+		out[fspath.Persistent(d.Path, d.ID)] = d.Path
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
@@ -24,19 +25,6 @@ var ofMacOS = []string{
 	"/private/var/select", "/Applications/Xcode.app", "/nix/store", "/run/current-system/sw",
 }
 
-// hiddenOnMacOS are what no command has any business with there: services' sockets and what they keep, passwords and keys of the
-// machine's.
-var hiddenOnMacOS = []string{
-	"/private/var/run", "/private/etc/master.passwd", "/private/etc/sudoers", "/private/etc/sudoers.d", "/private/var/db/dslocal", "/private/var/root",
-	"/private/etc/ssh/ssh_host_rsa_key", "/private/etc/ssh/ssh_host_ecdsa_key", "/private/etc/ssh/ssh_host_ed25519_key",
-}
-
-// shownOnMacOS are what is seen of it all the same: names are resolved.
-var shownOnMacOS = []string{"/private/var/run/resolv.conf"}
-
-// credentialsOnMacOS are further places of keys below the user's home.
-var credentialsOnMacOS = []string{"Library/Keychains", "Library/Cookies"}
-
 // machineTmp is what the machine's /tmp leads to.
 const machineTmp = "/private/tmp"
 
@@ -49,34 +37,34 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 	case g.Network:
 		p.Network = seatbelt.NetworkFull
 	}
-	var list ruleList
+	var list seatbelt.Rules
 	switch {
 	case v.full:
 	case v.read != nil:
-		list.add(seatbelt.AccessRead, ofMacOS...)
+		list.Add(seatbelt.AccessRead, ofMacOS...)
 	default:
-		list.add(seatbelt.AccessRead, "/")
+		list.Add(seatbelt.AccessRead, "/")
 	}
 	if !v.full {
-		list.add(seatbelt.AccessNone, hiddenOnMacOS...)
-		list.add(seatbelt.AccessRead, shownOnMacOS...)
+		list.Add(seatbelt.AccessNone, secrets.HiddenOnMacOS...)
+		list.Add(seatbelt.AccessRead, secrets.ShownOnMacOS...)
 		b.hideRules(&list, v)
 		if v.tmp != "" {
-			list.add(seatbelt.AccessNone, machineTmp)
-			list.add(seatbelt.AccessWrite, fspath.Resolve(v.tmp))
+			list.Add(seatbelt.AccessNone, machineTmp)
+			list.Add(seatbelt.AccessWrite, fspath.Resolve(v.tmp))
 		}
-		list.add(seatbelt.AccessRead, v.read...)
-		list.add(seatbelt.AccessRead, v.shown...)
-		list.add(seatbelt.AccessWrite, v.roots...)
+		list.Add(seatbelt.AccessRead, v.read...)
+		list.Add(seatbelt.AccessRead, v.shown...)
+		list.Add(seatbelt.AccessWrite, v.roots...)
 		for _, e := range extra {
-			list.add(seatbelt.AccessRead, fspath.Resolve(e))
+			list.Add(seatbelt.AccessRead, fspath.Resolve(e))
 		}
 	}
-	list.add(seatbelt.AccessKept, v.hold...)
+	list.Add(seatbelt.AccessKept, v.hold...)
 	open := inRoots(opened, v.roots)
-	list.add(seatbelt.AccessWrite, open...)
+	list.Add(seatbelt.AccessWrite, open...)
 	for _, d := range v.hide {
-		list.add(seatbelt.AccessNone, d.path)
+		list.Add(seatbelt.AccessNone, d.Path)
 	}
 	patterns, err := parsed(g.DenyRead)
 	if err != nil {
@@ -84,11 +72,11 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 	}
 	for _, d := range v.denied {
 		// What a pattern stands for by its name its own rule says. This is for what a link in its place leads to, and other names.
-		if !slices.ContainsFunc(patterns, func(p glob.Pattern) bool { return p.Match(d.path) != "" }) {
-			list.add(seatbelt.AccessNone, d.path)
+		if !slices.ContainsFunc(patterns, func(p glob.Pattern) bool { return p.Match(d.Path) != "" }) {
+			list.Add(seatbelt.AccessNone, d.Path)
 		}
 	}
-	p.Files = list.sorted()
+	p.Files = list.Sorted()
 	if !v.full {
 		p.Files = append(p.Files, protectedRules(v, open)...)
 		kept, err := parsed(g.DenyWrite)
@@ -111,50 +99,17 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 }
 
 // hideRules say what of the user's own nobody in a box reads.
-func (b *Box) hideRules(list *ruleList, v view) {
+func (b *Box) hideRules(list *seatbelt.Rules, v view) {
 	if fspath.IsDir(b.home) {
-		list.add(seatbelt.AccessNone, b.home)
-		list.add(seatbelt.AccessRead, filepath.Join(b.home, "plugins"))
+		list.Add(seatbelt.AccessNone, b.home)
+		list.Add(seatbelt.AccessRead, filepath.Join(b.home, "plugins"))
 	}
-	for _, p := range b.keys() {
+	for _, p := range b.locator.Paths() {
 		p = fspath.Resolve(p)
 		if !fspath.BelowAny(p, v.roots) && !slices.Contains(v.roots, p) { // see keysIn
-			list.add(seatbelt.AccessNone, p)
+			list.Add(seatbelt.AccessNone, p)
 		}
 	}
-}
-
-// keys are where programs keep keys, below the user's home, and the files that the configuration reads keys from.
-func (b *Box) keys() []string {
-	names := credentials
-	if b.seatbelt {
-		names = slices.Concat(credentials, credentialsOnMacOS)
-	}
-	var out []string
-	if b.userHome != "" {
-		for _, name := range names {
-			out = append(out, filepath.Join(b.userHome, name))
-		}
-	}
-	if b.keyFiles != nil {
-		out = append(out, b.keyFiles()...)
-	}
-	return out
-}
-
-// ruleList collects rules for paths.
-type ruleList []seatbelt.Rule
-
-func (l *ruleList) add(a seatbelt.Access, paths ...string) {
-	for _, p := range paths {
-		*l = append(*l, seatbelt.Rule{Access: a, Path: p})
-	}
-}
-
-// sorted are the rules from shallow to deep; of two for one path the later counts.
-func (l ruleList) sorted() []seatbelt.Rule {
-	slices.SortStableFunc(l, func(a, b seatbelt.Rule) int { return fspath.Depth(a.Path) - fspath.Depth(b.Path) })
-	return l
 }
 
 func parsed(patterns []string) ([]glob.Pattern, error) {
@@ -236,13 +191,13 @@ func fixedRules(v view) []seatbelt.Rule {
 		above(p, v.roots)
 	}
 	for _, d := range v.hide {
-		above(d.path, v.roots)
+		above(d.Path, v.roots)
 	}
 	for _, d := range v.denied {
 		if v.full {
-			above(d.path, []string{"/"})
+			above(d.Path, []string{"/"})
 		} else {
-			above(d.path, v.roots)
+			above(d.Path, v.roots)
 		}
 	}
 	for _, r := range v.roots {

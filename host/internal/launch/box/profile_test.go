@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt/seatbelttest"
 )
@@ -234,7 +235,7 @@ func TestProfileOfHostileNames(t *testing.T) {
 func TestProfileOfAPlugin(t *testing.T) {
 	t.Parallel()
 	m := newMac(t, "u/.gantry/data/mine/x", "u/.gantry/run/h1/p1/", "u/.gantry/run/h1/p2/s", "u/.aws/credentials", "out/granted/x", "u/.gantry/own.pem")
-	cfg := box.PluginConfig{
+	cfg := pluginbox.Config{
 		Home: m.home, UserHome: m.path("u"), Hidden: m.paths("u/.gantry/run/h1"), Own: m.paths("u/.gantry/run/h1/p1", "u/.gantry/data/mine"),
 		Read: m.paths("u/.gantry/own.pem"), Write: m.paths("out/granted"), Confined: true,
 	}

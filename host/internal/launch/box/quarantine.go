@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/evict"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
@@ -93,22 +94,22 @@ func (k kind) why() string {
 // moveAside renames a part. Settings of git that name no program may stay; of others those lines are kept that may. What can't be renamed
 // is made harmless where it is.
 func (p part) moveAside() (*Moved, error) {
-	in, err := p.reach()
+	in, err := evict.Open(p.root, p.path)
 	if err != nil {
 		return nil, err
 	}
-	defer in.close()
+	defer in.Close()
 	if p.kind == kindRights {
-		return &Moved{From: p.full(), Why: p.kind.why(), Changed: true}, in.disown()
+		return &Moved{From: p.full(), Why: p.kind.why(), Changed: true}, in.DropSetID()
 	}
 	var harmless []byte
 	if p.kind == kindSettings {
-		info, err := in.folder.Lstat(in.name)
+		info, err := in.Folder.Lstat(in.Name)
 		if err != nil {
 			return nil, err
 		}
 		if info.Mode().IsRegular() {
-			all, err := readAll(in.folder, in.name)
+			all, err := readAll(in.Folder, in.Name)
 			if err != nil && !errors.Is(err, fs.ErrPermission) {
 				return nil, err
 			}
@@ -117,9 +118,9 @@ func (p part) moveAside() (*Moved, error) {
 			}
 		}
 	}
-	to, err := in.rename()
+	to, err := in.Rename()
 	if err != nil {
-		if p.mine || in.disarm() != nil {
+		if p.mine || in.Disable() != nil {
 			return nil, err
 		}
 		return &Moved{From: p.full(), Why: p.kind.why(), Changed: true}, nil
@@ -128,7 +129,7 @@ func (p part) moveAside() (*Moved, error) {
 	if harmless == nil {
 		return m, nil
 	}
-	f, err := in.folder.OpenFile(in.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := in.Folder.OpenFile(in.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return m, nil // it lacks settings that a command has made
 	}
@@ -142,16 +143,16 @@ func (p part) harmless() bool {
 	if p.kind != kindSettings {
 		return false
 	}
-	in, err := p.reach()
+	in, err := evict.Open(p.root, p.path)
 	if err != nil {
 		return fspath.IsNotExist(err)
 	}
-	defer in.close()
-	info, err := in.folder.Lstat(in.name)
+	defer in.Close()
+	info, err := in.Folder.Lstat(in.Name)
 	if err != nil || !info.Mode().IsRegular() {
 		return fspath.IsNotExist(err)
 	}
-	all, err := readAll(in.folder, in.name)
+	all, err := readAll(in.Folder, in.Name)
 	return err == nil && len(harmlessSettings(all, p.holds)) == len(all)
 }
 

@@ -87,7 +87,7 @@ func (b *Box) Report(g launch.Grant) Report {
 	if fspath.IsDir(b.home) {
 		r.Unreadable = append(r.Unreadable, b.home)
 	}
-	for _, p := range b.keys() {
+	for _, p := range b.locator.Paths() {
 		if fspath.Exists(p) {
 			r.Unreadable = append(r.Unreadable, p)
 		}

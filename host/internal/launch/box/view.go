@@ -11,14 +11,16 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 )
 
 // view is what a grant lets processes see. missing is what is denied and not there, but could be made.
 func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []string, err error) {
 	v = view{full: g.Mode == launch.FullAccess, roots: roots, tmp: g.Tmp}
 	if !v.full {
-		v.keys = b.located()
+		v.keys = b.locator.Locate()
 	}
 	if len(roots) == 0 {
 		v.tmp = "" // the machine's own, to be read
@@ -35,16 +37,16 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		}
 	}
 	for _, p := range g.Shown {
-		if p = fspath.Resolve(p); g.Mode != launch.FullAccess && fspath.Exists(p) && isKey(p, v.keys) {
+		if p = fspath.Resolve(p); g.Mode != launch.FullAccess && fspath.Exists(p) && secrets.IsKey(p, v.keys) {
 			v.shown = append(v.shown, p)
 		}
 	}
-	var found []denial
-	if v.denied, missing, err = b.patterns.find(g.DenyRead, around); err != nil {
+	var found []deny.Entry
+	if v.denied, missing, err = b.patterns.Find(g.DenyRead, around); err != nil {
 		return view{}, nil, err
 	}
 	if !v.full {
-		others, err := otherNames(v.denied, slices.Concat(roots, v.read))
+		others, err := deny.HardLinks(v.denied, slices.Concat(roots, v.read))
 		if err != nil {
 			return view{}, nil, err
 		}
@@ -54,7 +56,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 			return view{}, nil, err
 		}
 		v.denied, missing = append(v.denied, keys...), append(missing, gaps...)
-		kept, gaps, err := b.patterns.find(g.DenyWrite, roots)
+		kept, gaps, err := b.patterns.Find(g.DenyWrite, roots)
 		if err != nil {
 			return view{}, nil, err
 		}
@@ -67,90 +69,83 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 	v.denied = append(v.denied, mounted...)
 	for _, d := range found {
 		switch {
-		case !fspath.BelowAny(d.path, roots):
-		case !isOpen(d.path, opened):
+		case !fspath.BelowAny(d.Path, roots):
+		case !isOpen(d.Path, opened):
 			v.keep(d)
-		case d.folder:
-			v.ajar = append(v.ajar, d.path)
+		case d.Folder:
+			v.ajar = append(v.ajar, d.Path)
 		}
 	}
 	for _, d := range slices.Concat(v.denied, found) {
-		for _, p := range d.pinned {
+		for _, p := range d.Pinned {
 			if !slices.Contains(v.pinned, p) {
 				v.pinned = append(v.pinned, p)
 			}
 		}
 	}
-	if !b.seatbelt && slices.ContainsFunc(v.denied, func(d denial) bool { return !d.folder }) {
+	if !b.seatbelt && slices.ContainsFunc(v.denied, func(d deny.Entry) bool { return !d.Folder }) {
 		v.blank, err = b.blank()
 	}
 	return v, missing, err
 }
 
-// isKey reports whether a path is one that boxes hide because it holds keys, or lies in one. Who was let read what lies above such a
-// one has not been told of the keys.
-func isKey(path string, keys []key) bool {
-	return slices.Contains(ofTheMachine, path) || fspath.BelowAny(path, ofTheMachine) ||
-		slices.ContainsFunc(keys, func(k key) bool { return k.path == path || fspath.Below(path, k.path) })
-}
-
 // keysIn are the keys that lie in the writable roots of a view, and the names of those that could be made. Who works in such a folder
 // itself, or below it, sees what is there.
-func (b *Box) keysIn(v view) (list []denial, missing []string, err error) {
-	out := map[string]denial{}
+func (b *Box) keysIn(v view) (list []deny.Entry, missing []string, err error) {
+	out := map[string]deny.Entry{}
 	for _, k := range v.keys {
 		switch {
-		case !k.there && fspath.BelowAny(k.at, v.roots) && !fspath.Exists(k.at):
-			missing = append(missing, k.at)
-		case k.there && fspath.BelowAny(k.path, v.roots) && !slices.Contains(v.roots, k.path) && !slices.Contains(v.shown, k.path):
-			if err := note(k.path, true, v.roots, out); err != nil {
+		case !k.Exists && fspath.BelowAny(k.At, v.roots) && !fspath.Exists(k.At):
+			missing = append(missing, k.At)
+		case k.Exists && fspath.BelowAny(k.Path, v.roots) && !slices.Contains(v.roots, k.Path) && !slices.Contains(v.shown, k.Path):
+			if err := deny.Add(k.Path, true, v.roots, out); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
 	for _, d := range out {
-		if !b.among(d.path, v) {
+		if !b.among(d.Path, v) {
 			list = append(list, d)
 		}
 	}
-	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(list, func(a, b deny.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return list, missing, nil
 }
 
 // among reports whether a path lies in a root that is a folder of keys itself, in which the process is to work.
 func (b *Box) among(path string, v view) bool {
 	return slices.ContainsFunc(v.roots, func(r string) bool {
-		return r != b.userHome && fspath.Below(r, b.userHome) && fspath.Below(path, r) && isKey(r, v.keys)
+		return r != b.userHome && fspath.Below(r, b.userHome) && fspath.Below(path, r) && secrets.IsKey(r, v.keys)
 	})
 }
 
 // mountedAgain are other mounts of what is denied or hidden in a view.
-func (b *Box) mountedAgain(v view) ([]denial, error) {
+func (b *Box) mountedAgain(v view) ([]deny.Entry, error) {
 	var paths []string
 	for _, d := range v.denied {
-		paths = append(paths, d.path)
+		paths = append(paths, d.Path)
 	}
 	if !v.full {
 		paths = append(paths, b.home)
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { return p == "" || !fspath.Exists(p) })
 	for _, k := range v.keys {
-		if k.there && !slices.Contains(v.shown, k.path) && !slices.Contains(v.roots, k.path) && !slices.Contains(paths, k.path) {
-			paths = append(paths, k.path)
+		if k.Exists && !slices.Contains(v.shown, k.Path) && !slices.Contains(v.roots, k.Path) && !slices.Contains(paths, k.Path) {
+			paths = append(paths, k.Path)
 		}
 	}
-	out := map[string]denial{}
+	out := map[string]deny.Entry{}
 	for _, p := range fspath.OtherMounts(paths) {
 		gone := !v.full && (fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && fspath.Below(p, "/tmp")) // the box has others
 		if gone || slices.Contains(v.roots, p) || fspath.BelowAny(p, paths) {
 			continue
 		}
-		if err := note(p, true, v.roots, out); err != nil {
+		if err := deny.Add(p, true, v.roots, out); err != nil {
 			return nil, err
 		}
 	}
 	list := slices.Collect(maps.Values(out))
-	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(list, func(a, b deny.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return list, nil
 }
 

@@ -10,6 +10,7 @@ package seatbelt
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,26 @@ type Rule struct {
 	Match string
 	// Except are folders below what Match stands for, which the rule is not about.
 	Except []string
+}
+
+// Native reports whether this system has macOS's sandbox.
+const Native = runtime.GOOS == "darwin"
+
+// Rules collects rules for paths.
+type Rules []Rule
+
+// Add appends a rule for each of the paths.
+func (l *Rules) Add(a Access, paths ...string) {
+	for _, p := range paths {
+		*l = append(*l, Rule{Access: a, Path: p})
+	}
+}
+
+// Sorted returns the rules ordered from shallow to deep paths, so that a rule for a folder's content overrides the one for the folder.
+func (l Rules) Sorted() []Rule {
+	depth := func(r Rule) int { return strings.Count(strings.TrimSuffix(r.Path, "/"), "/") }
+	slices.SortStableFunc(l, func(a, b Rule) int { return depth(a) - depth(b) })
+	return l
 }
 
 // Network is what a process reaches.

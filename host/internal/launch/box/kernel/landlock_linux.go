@@ -1,10 +1,8 @@
-package box
+package kernel
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -12,28 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// helperFolders are where bubblewrap is looked for: where only root can put a program. PATH may begin with the workspace.
-var helperFolders = []string{"/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"}
-
-func findHelper() (string, error) {
-	for _, dir := range helperFolders {
-		path, err := filepath.EvalSymlinks(filepath.Join(dir, "bwrap"))
-		if err != nil {
-			continue
-		}
-		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-			continue
-		}
-		if st := info.Sys().(*syscall.Stat_t); st.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
-			return "", fmt.Errorf("%s belongs to somebody else than root, or others may write it", path)
-		}
-		return path, nil
-	}
-	return "", errors.New("bubblewrap is not installed")
-}
-
-func supported() error {
+// Supported returns an error if processes can't be confined on this system.
+func Supported() error {
 	if architectures[runtime.GOARCH] == 0 {
 		return fmt.Errorf("confinement is not supported on %s yet", runtime.GOARCH)
 	}
@@ -55,8 +33,8 @@ const (
 	versionOfDevices = 5
 )
 
-// landlock is the version that the kernel has; 0: none.
-var landlock = sync.OnceValue(func() int {
+// LandlockVersion is the version that the kernel has; 0: none.
+var LandlockVersion = sync.OnceValue(func() int {
 	const create, askVersion = 444, 1
 	v, _, errno := syscall.Syscall(create, 0, 0, askVersion)
 	if errno != 0 {
@@ -65,15 +43,15 @@ var landlock = sync.OnceValue(func() int {
 	return int(v)
 })
 
-// rules are Landlock's, the second lock behind the mounts: writing only in the roots, and in what is made anew for the box.
+// LandlockRules are Landlock's, the second lock behind the mounts: writing only in the roots, and in what is made anew for the box.
 // Where Landlock is missing they only name the roots.
-func rules(writable []string, tmp bool) (handled, scoped uint64, list []control.Rule) {
+func LandlockRules(writable []string, tmp bool) (handled, scoped uint64, list []control.Rule) {
 	for _, w := range writable {
 		if w != "/tmp" || tmp {
 			list = append(list, control.Rule{Path: w})
 		}
 	}
-	version := landlock()
+	version := LandlockVersion()
 	if version == 0 {
 		return 0, 0, list
 	}
@@ -94,15 +72,15 @@ func rules(writable []string, tmp bool) (handled, scoped uint64, list []control.
 	return handled, scoped, append(list, control.Rule{Path: "/proc", Access: rightWrite | handled&rightTruncate})
 }
 
-// cageRules are Landlock's for a plugin's process. It may write to some devices, and to nothing in /proc; what a cage makes anew it adds
+// PluginLandlockRules are Landlock's for a plugin's process. It may write to some devices, and to nothing in /proc; what a cage makes anew it adds
 // itself.
-func cageRules(writable []string) (handled, scoped uint64, list []control.Rule) {
-	handled, scoped, list = rules(writable, true)
+func PluginLandlockRules(writable []string) (handled, scoped uint64, list []control.Rule) {
+	handled, scoped, list = LandlockRules(writable, true)
 	if handled == 0 {
 		return 0, 0, list
 	}
 	list = list[:len(writable)] // without those of a box that has a /dev and a /proc of its own
-	if landlock() >= versionOfDevices {
+	if LandlockVersion() >= versionOfDevices {
 		handled |= rightDevice
 	}
 	for i := range list {

@@ -1,4 +1,13 @@
-package box
+// Package deny finds the files and folders that deny patterns match.
+//
+// Mounts cover files, not patterns, so the matches have to be found before a sandbox is made. What can't be found out is an error: a
+// sandbox without a denial that the user asked for must not start.
+//
+// It owns: matching patterns against the file system, what symbolic and hard links lead to, the cache of folders that have not changed.
+// It must not know: who denies what, how a denial is enforced.
+//
+// Start with [Finder.Find].
+package deny
 
 import (
 	"errors"
@@ -15,9 +24,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// What is denied has to be found before a box is made: mounts are laid over files, not over patterns. Whatever can't be found out
-// is a reason not to start, not one to go on without.
-
 // maxDenied is how much may be denied in one box. Each is a mount, and bubblewrap takes 9,000 arguments.
 const maxDenied = 2000
 
@@ -25,22 +31,22 @@ const maxDenied = 2000
 // commands that make links of that name can't have everything denied.
 const maxTargets = 256
 
-// denial is a file or folder that is there and denied, or kept from being written.
-type denial struct {
-	path   string          // as the kernel knows it
-	folder bool            // else a file, or anything else
-	pinned []string        // folders above it that must keep their names, or another command would find it under a new one
-	in, id fspath.Identity // the folder that it lies in, and itself
+// Entry is a file or folder that is there and denied, or kept from being written.
+type Entry struct {
+	Path       string          // as the kernel knows it
+	Folder     bool            // else a file, or anything else
+	Pinned     []string        // folders above it that must keep their names, or another command would find it under a new one
+	Parent, ID fspath.Identity // the folder that it lies in, and itself
 }
 
-// errMoved says that somebody has moved what was being looked at.
-var errMoved = errors.New("folders are moved while it is looked for what is denied or kept; try again, and end what moves them")
+// ErrMoved says that somebody has moved what was being looked at.
+var ErrMoved = errors.New("folders are moved while it is looked for what is denied or kept; try again, and end what moves them")
 
-// looks is how often a tree is looked through that changes meanwhile.
-const looks = 8
+// Attempts is how often a tree is looked through that changes meanwhile.
+const Attempts = 8
 
-// finder finds what patterns stand for, and remembers folders that have not changed.
-type finder struct {
+// Finder finds what patterns stand for, and remembers folders that have not changed.
+type Finder struct {
 	mu      sync.Mutex
 	trees   map[string]*leaf           // by pattern
 	targets map[string]map[string]bool // by pattern, what links led to that it stood for: a command may have removed the link
@@ -57,21 +63,21 @@ type leaf struct {
 	below   []*leaf  // to go on with
 }
 
-// find returns what the patterns stand for now; missing are paths that are not there and could be made, since they lie below one
+// Find returns what the patterns stand for now; missing are paths that are not there and could be made, since they lie below one
 // of the roots, which may be written. What was moved aside from such a path is denied under its new name as well.
-func (f *finder) find(patterns, roots []string) (list []denial, missing []string, err error) {
+func (f *Finder) Find(patterns, roots []string) (list []Entry, missing []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for range looks {
-		if list, missing, err = f.look(patterns, roots); !errors.Is(err, errMoved) {
+	for range Attempts {
+		if list, missing, err = f.look(patterns, roots); !errors.Is(err, ErrMoved) {
 			break
 		}
 	}
 	return list, missing, err
 }
 
-func (f *finder) look(patterns, roots []string) (list []denial, missing []string, err error) {
-	out := make(map[string]denial)
+func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string, err error) {
+	out := make(map[string]Entry)
 	before := f.trees
 	f.trees = keep(before, patterns)
 	for _, text := range patterns {
@@ -85,7 +91,7 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 		}
 		if path, ok := p.Path(); ok {
 			if gap == "" {
-				if err := note(fspath.Resolve(path), true, roots, out); err != nil {
+				if err := Add(fspath.Resolve(path), true, roots, out); err != nil {
 					return nil, nil, err
 				}
 			} else if at := fspath.ResolveParent(gap); fspath.BelowAny(at, roots) {
@@ -93,7 +99,7 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 				missing = append(missing, path)
 			}
 			for _, p := range fspath.Quarantined(path) {
-				if err := note(p, true, roots, out); err != nil {
+				if err := Add(p, true, roots, out); err != nil {
 					return nil, nil, err
 				}
 			}
@@ -109,7 +115,7 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 			return nil, nil, err
 		}
 		for to := range f.targets[text] {
-			if err := note(to, true, roots, out); errors.Is(err, errMoved) {
+			if err := Add(to, true, roots, out); errors.Is(err, ErrMoved) {
 				delete(f.targets[text], to)
 			} else if err != nil {
 				return nil, nil, err
@@ -122,7 +128,7 @@ func (f *finder) look(patterns, roots []string) (list []denial, missing []string
 	for _, d := range out {
 		list = append(list, d)
 	}
-	slices.SortFunc(list, func(a, b denial) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	return list, missing, nil
 }
 
@@ -162,11 +168,11 @@ func straight(path string, roots []string) (missing string, err error) {
 
 // matched notes a path that a pattern stands for. A link denies what it leads to, also when it is gone, and the folders above that keep
 // their names.
-func (f *finder) matched(p glob.Pattern, path string, roots []string, out map[string]denial) error {
+func (f *Finder) matched(p glob.Pattern, path string, roots []string, out map[string]Entry) error {
 	to, err := filepath.EvalSymlinks(path)
 	switch {
 	case fspath.IsNotExist(err) && !fspath.Exists(path):
-		return errMoved
+		return ErrMoved
 	case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission):
 		return nil
 	case err != nil && strings.Contains(err.Error(), "too many links"):
@@ -189,28 +195,28 @@ func (f *finder) matched(p glob.Pattern, path string, roots []string, out map[st
 			known[to] = true
 		}
 	}
-	return note(to, !p.AnyFolder(), roots, out)
+	return Add(to, !p.AnyFolder(), roots, out)
 }
 
-// note adds what is there. named: the names of the folders above it count.
-func note(path string, named bool, roots []string, out map[string]denial) error {
+// Add adds what is there. named: the names of the folders above it count.
+func Add(path string, named bool, roots []string, out map[string]Entry) error {
 	in, id, mode, err := fspath.LstatIn(path)
 	switch {
 	case fspath.IsNotExist(err):
-		return errMoved
+		return ErrMoved
 	case errors.Is(err, fs.ErrPermission):
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s can't be denied: %w", path, err)
 	}
-	d := denial{path: path, folder: mode.IsDir(), in: in, id: id}
+	d := Entry{Path: path, Folder: mode.IsDir(), Parent: in, ID: id}
 	for dir := filepath.Dir(path); named && fspath.BelowAny(dir, roots); dir = filepath.Dir(dir) {
 		if slices.Contains(roots, dir) {
 			break
 		}
-		d.pinned = append(d.pinned, dir)
+		d.Pinned = append(d.Pinned, dir)
 	}
-	if other, ok := out[path]; !ok || len(other.pinned) < len(d.pinned) {
+	if other, ok := out[path]; !ok || len(other.Pinned) < len(d.Pinned) {
 		out[path] = d
 	}
 	return nil
@@ -240,7 +246,7 @@ func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots [
 			return err
 		}
 		if b.gone {
-			return errMoved // it was there just now
+			return ErrMoved // it was there just now
 		}
 	}
 	return nil
@@ -292,21 +298,21 @@ func (t *leaf) look(p glob.Pattern) error {
 	return nil
 }
 
-// otherNames returns the paths below the roots that lead to the same files as what is denied: a hard link has no pattern.
-func otherNames(denied []denial, roots []string) ([]denial, error) {
+// HardLinks returns the paths below the roots that lead to the same files as what is denied: a hard link has no pattern.
+func HardLinks(denied []Entry, roots []string) ([]Entry, error) {
 	type inode struct{ dev, ino uint64 }
 	linked := make(map[inode]bool)
 	known := make(map[string]bool, len(denied))
 	for _, d := range denied {
-		known[d.path] = true
-		if id, links, ok := fspath.LinkCount(d.path); ok && !d.folder && links > 1 {
+		known[d.Path] = true
+		if id, links, ok := fspath.LinkCount(d.Path); ok && !d.Folder && links > 1 {
 			linked[inode{id.Dev, id.Ino}] = true
 		}
 	}
 	if len(linked) == 0 {
 		return nil, nil
 	}
-	var out []denial
+	var out []Entry
 	folders := 0
 	for _, root := range roots {
 		if fspath.BelowAny(root, roots) {
@@ -322,12 +328,12 @@ func otherNames(denied []denial, roots []string) ([]denial, error) {
 				if folders++; folders > maxFolders {
 					return fmt.Errorf("a file that is denied has more than one name, and there are more than %d folders to look for them below %s; give the sandbox narrower roots", maxFolders, root)
 				}
-				if slices.ContainsFunc(denied, func(d denial) bool { return d.path == path }) {
+				if slices.ContainsFunc(denied, func(d Entry) bool { return d.Path == path }) {
 					return filepath.SkipDir
 				}
 			case e.Type().IsRegular() && !known[path]:
 				if in, id, _, err := fspath.LstatIn(path); err == nil && linked[inode{id.Dev, id.Ino}] {
-					out = append(out, denial{path: path, in: in, id: id})
+					out = append(out, Entry{Path: path, Parent: in, ID: id})
 				}
 			}
 			return nil

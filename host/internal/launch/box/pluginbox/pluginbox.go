@@ -1,4 +1,10 @@
-package box
+// Package pluginbox makes the sandbox of a plugin's own process, as opposed to the one for the commands that plugins run.
+//
+// It owns: what a plugin's process sees, writes and connects to, in the terms of gantry-launch on Linux and of macOS's sandbox.
+// It must not know: which plugins there are, what was granted to them and why.
+//
+// Start with [New].
+package pluginbox
 
 import (
 	"cmp"
@@ -7,13 +13,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/kernel"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// PluginConfig says what a plugin's process is confined to.
-type PluginConfig struct {
+// Config says what a plugin's process is confined to.
+type Config struct {
 	Home     string   // gantry's folder: hidden
 	UserHome string   // the user's, whose credentials are hidden
 	Hidden   []string // further folders and files
@@ -37,30 +46,27 @@ type PluginConfig struct {
 // shmBytes is what a plugin's shared memory may take where its block says nothing of memory.
 const shmBytes = 64 << 20
 
-// ofVendors are those credentials that vendors' own programs share with a provider.
-var ofVendors = []string{".aws", ".azure", ".config/gcloud"}
-
 // Denied are the files and folders that patterns stand for now.
 func Denied(patterns []string) ([]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
-	var f finder
-	found, _, err := f.find(patterns, nil)
+	var f deny.Finder
+	found, _, err := f.Find(patterns, nil)
 	out := make([]string, 0, len(found))
 	for _, d := range found {
-		out = append(out, d.path)
+		out = append(out, d.Path)
 	}
 	return out, err
 }
 
-// PluginSandbox confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
+// New confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
 // can't be made has no helper.
-func PluginSandbox(cfg PluginConfig) *control.Box {
-	if !bySeatbelt {
-		return cage(cfg)
+func New(cfg Config) *control.Box {
+	if !seatbelt.Native {
+		return forLinux(cfg)
 	}
-	profile, err := cagePolicy(cfg).Profile()
+	profile, err := Policy(cfg).Profile()
 	if err != nil {
 		return &control.Box{}
 	}
@@ -76,11 +82,11 @@ func reals(paths ...[]string) (out []string) {
 }
 
 // hidden are what a plugin does not see.
-func (cfg PluginConfig) hidden(keys, services []string) []string {
+func (cfg Config) hidden(keys, services []string) []string {
 	hide := append([]string{cfg.Home}, cfg.Hidden...)
 	if cfg.UserHome != "" {
 		for _, name := range keys {
-			if cfg.Confined || !slices.Contains(ofVendors, name) {
+			if cfg.Confined || !slices.Contains(secrets.VendorCredentials, name) {
 				hide = append(hide, filepath.Join(cfg.UserHome, name))
 			}
 		}
@@ -88,44 +94,44 @@ func (cfg PluginConfig) hidden(keys, services []string) []string {
 	if cfg.Confined {
 		hide = append(hide, services...)
 		if os.Geteuid() == 0 { // others can't read them anyway
-			hide = append(hide, ofTheMachine...)
+			hide = append(hide, secrets.MachineFiles...)
 		}
 	}
 	return slices.DeleteFunc(hide, func(p string) bool { return p == "" })
 }
 
-// cagePolicy is a cage in the words of macOS's sandbox.
-func cagePolicy(cfg PluginConfig) seatbelt.Policy {
+// Policy is a cage in the words of macOS's sandbox.
+func Policy(cfg Config) seatbelt.Policy {
 	p := seatbelt.Policy{Open: !cfg.Confined, Network: seatbelt.NetworkNone, Sockets: reals(cfg.Own)}
 	if cfg.Network {
 		p.Network = seatbelt.NetworkFull
 	}
 	show := seatbelt.AccessRead
-	var list ruleList
+	var list seatbelt.Rules
 	if cfg.Confined {
-		list.add(seatbelt.AccessRead, "/")
-		list.add(seatbelt.AccessRead, shownOnMacOS...)
+		list.Add(seatbelt.AccessRead, "/")
+		list.Add(seatbelt.AccessRead, secrets.ShownOnMacOS...)
 	} else {
 		show = seatbelt.AccessWrite // as it would be without a cage
 	}
 	shown := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
-	for _, p := range reals(cfg.hidden(slices.Concat(credentials, credentialsOnMacOS), hiddenOnMacOS)) {
+	for _, p := range reals(cfg.hidden(slices.Concat(secrets.UserCredentials, secrets.UserCredentialsOnMacOS), secrets.HiddenOnMacOS)) {
 		if !fspath.BelowAny(p, shown) { // and if it is one of them, that comes later
-			list.add(seatbelt.AccessNone, p)
+			list.Add(seatbelt.AccessNone, p)
 		}
 	}
-	list.add(show, reals(cfg.Read, []string{filepath.Join(cfg.Home, "plugins")})...)
-	list.add(seatbelt.AccessWrite, reals(cfg.Own, cfg.Write)...)
-	list.add(seatbelt.AccessNone, reals(cfg.Denied)...)
-	p.Files = list.sorted()
+	list.Add(show, reals(cfg.Read, []string{filepath.Join(cfg.Home, "plugins")})...)
+	list.Add(seatbelt.AccessWrite, reals(cfg.Own, cfg.Write)...)
+	list.Add(seatbelt.AccessNone, reals(cfg.Denied)...)
+	p.Files = list.Sorted()
 	return p
 }
 
-func cage(cfg PluginConfig) *control.Box {
-	x := &control.Box{Filter: cageFilter(cfg.Confined, cfg.Network), Gate: cfg.Confined, Kernel: !cfg.Confined && os.Geteuid() == 0}
+func forLinux(cfg Config) *control.Box {
+	x := &control.Box{Filter: kernel.PluginFilter(cfg.Confined, cfg.Network), Gate: cfg.Confined, Kernel: !cfg.Confined && os.Geteuid() == 0}
 	own := reals(cfg.Own, cfg.Write)
 	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
-	hide := cfg.hidden(credentials, []string{"/run"})
+	hide := cfg.hidden(secrets.UserCredentials, []string{"/run"})
 	hide = append(hide, slices.DeleteFunc(fspath.OtherMounts(reals(hide, cfg.Denied)), func(p string) bool { return fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) })...)
 	tmp := fspath.Resolve("/tmp")
 	if cfg.Confined && cfg.Tmp != "" {
@@ -175,6 +181,6 @@ func cage(cfg PluginConfig) *control.Box {
 	// Who may write everything has nothing left that could be its own.
 	x.Apart = !slices.Contains(own, "/")
 	x.Write, x.ShmBytes = own, uint64(cmp.Or(cfg.ShmBytes, shmBytes))
-	x.Handled, x.Scoped, x.Rules = cageRules(own)
+	x.Handled, x.Scoped, x.Rules = kernel.PluginLandlockRules(own)
 	return x
 }

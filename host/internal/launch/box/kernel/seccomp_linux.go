@@ -1,4 +1,4 @@
-package box
+package kernel
 
 import (
 	"encoding/binary"
@@ -58,9 +58,9 @@ var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": 
 // x32 is the bit that marks the system calls of a third numbering on amd64.
 const x32 = 0x40000000
 
-// filter is the program that the kernel asks before each system call; the bytes of its instructions. proxied is for a box
+// Filter is the program that the kernel asks before each system call; the bytes of its instructions. proxied is for a box
 // whose network is a loopback of its own.
-func filter(network, proxied bool) []byte {
+func Filter(network, proxied bool) []byte {
 	none := denied
 	if !network && !proxied {
 		none = append(none[:len(none):len(none)], offline...)
@@ -182,9 +182,9 @@ func connected(b *assembler) {
 	b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
 }
 
-// cageFilter is for a plugin's process. A confined one listens on a socket with a path, where the host speaks to it, and is connected by
+// PluginFilter is for a plugin's process. A confined one listens on a socket with a path, where the host speaks to it, and is connected by
 // the host alone, which is asked each time: a filter can't see where to.
-func cageFilter(confined, network bool) []byte {
+func PluginFilter(confined, network bool) []byte {
 	p := assembler(common(denied))
 	if !confined {
 		p.call(unix.SYS_SOCKET, func(b *assembler) {

@@ -1,0 +1,112 @@
+package box
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/gantry-agent/gantry/config/glob"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// watched are the paths whose appearance matters to a grant: of keys, and of what is denied by its path.
+func (b *Box) watched(g launch.Grant) []string {
+	var out []string
+	if g.Mode != launch.FullAccess {
+		out = b.locator.Paths()
+	}
+	return append(out, deniedPaths(g)...)
+}
+
+// deniedPaths are those patterns of a grant that name one path.
+func deniedPaths(g launch.Grant) (out []string) {
+	for _, text := range g.DenyRead {
+		if p, err := glob.Parse(text); err == nil {
+			if path, ok := p.Path(); ok {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+// lateCovers are the covers of what a grant hides now. What was missing in a root when the process began is judged when it appears, and not
+// covered: the process may be making it.
+func (b *Box) lateCovers(g launch.Grant, d *design) ([]control.Cover, error) {
+	v := d.view
+	var paths []string
+	add := func(p string) {
+		held := slices.ContainsFunc(v.roots, func(r string) bool { return r == p || fspath.Below(r, p) }) // the process works there
+		if v.shows(p) && !v.lost(p) && !held && !slices.Contains(v.shown, p) && !slices.Contains(d.missing, p) {
+			paths = append(paths, p)
+		}
+	}
+	if !v.full {
+		v.keys = b.locator.Locate()
+		for _, k := range b.hidden(v) {
+			if !v.opens(k.Path) {
+				add(k.Path)
+			}
+		}
+		for _, k := range v.keys {
+			if k.Exists && fspath.BelowAny(k.Path, v.roots) && !b.among(k.Path, v) {
+				add(k.Path)
+			}
+		}
+	}
+	for _, p := range deniedPaths(g) {
+		if !slices.Contains(d.missing, fspath.ResolveParent(p)) {
+			add(fspath.Resolve(p))
+		}
+	}
+	var mounted []deny.Entry
+	err := deny.ErrMoved
+	for n := 0; n < deny.Attempts && errors.Is(err, deny.ErrMoved); n++ {
+		mounted, err = b.mountedAgain(v)
+	}
+	for _, x := range mounted {
+		add(x.Path)
+	}
+	list, failed := coversOf(paths)
+	return list, errors.Join(err, failed)
+}
+
+// coversOf are the covers of what is there of these paths.
+func coversOf(paths []string) (list []control.Cover, err error) {
+	for _, p := range paths {
+		in, id, mode, failed := fspath.LstatIn(p)
+		switch {
+		case fspath.IsNotExist(failed) || errors.Is(failed, fs.ErrPermission):
+		case failed != nil:
+			err = errors.Join(err, failed)
+		default:
+			list = append(list, control.Cover{Path: p, Dev: in.Dev, Ino: in.Ino, WasDev: id.Dev, WasInode: id.Ino, Folder: mode.IsDir()})
+		}
+	}
+	return list, err
+}
+
+// Late has what appears later hidden from a plugin's process as well; it is for [proc.PluginSandbox]. It is asked for before the cage is made.
+func (b *Box) Late(label string, cage func() (pluginbox.Config, error)) func(hide func([]control.Cover) error) (leave func()) {
+	if b.seatbelt {
+		return nil
+	}
+	covers := func() ([]control.Cover, error) {
+		cfg, err := cage()
+		if err != nil {
+			return nil, err
+		}
+		return coversOf(pluginbox.New(cfg).Hide)
+	}
+	before := b.late.Watch(b.locator.Paths())
+	return func(hide func([]control.Cover) error) func() {
+		p := b.late.Enter(launch.Owner{Plugin: label}, "the plugin "+label, hide, b.locator.Paths())
+		p.Ready(covers)
+		b.late.Since(p, before)
+		return func() { b.late.Leave(p) }
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
@@ -104,11 +105,11 @@ func unprotected(root, path string) bool {
 	}
 	for i, name := range names {
 		switch rest := strings.Join(names[i+1:], "/"); {
-		case others[name] != nil:
-			if slices.ContainsFunc(others[name], func(o string) bool { return rest == o || fspath.Below(rest, o) }) {
+		case autorun.VCSSettings[name] != nil:
+			if slices.ContainsFunc(autorun.VCSSettings[name], func(o string) bool { return rest == o || fspath.Below(rest, o) }) {
 				return false
 			}
-		case !slices.Contains(nestedNames, name):
+		case !slices.Contains(autorun.NestedNames, name):
 		case name != ".git" || i == len(names)-1: // a file that says where the repository lies
 			return false
 		case slices.Contains([]string{"hooks", "config", "config.worktree"}, names[i+1]):

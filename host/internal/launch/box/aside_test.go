@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
 // What a command puts around what it has made is no obstacle.
@@ -70,43 +68,6 @@ func TestRightsAreTakenForAMomentOnly(t *testing.T) {
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
-	}
-}
-
-// A path may be longer than the kernel takes at once.
-func TestALongPathIsMovedAside(t *testing.T) {
-	t.Parallel()
-	top := t.TempDir()
-	at, err := os.OpenRoot(top)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := strings.Repeat("d", 200)
-	for range 25 {
-		if err := at.Mkdir(name, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		next, err := at.OpenRoot(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at.Close()
-		at = next
-	}
-	defer at.Close()
-	if err := at.Mkdir(".codex", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	path := strings.Repeat(name+"/", 25) + ".codex"
-	m, err := box.MoveAside(top, path)
-	if err != nil || m == nil || m.To != filepath.Join(top, path)+".quarantined" {
-		t.Errorf("%+v, %v", m, err)
-	}
-	if _, err := at.Lstat(".codex.quarantined"); err != nil {
-		t.Error(err)
-	}
-	if _, err := at.Lstat(".codex"); err == nil {
-		t.Error("it is there")
 	}
 }
 

@@ -11,15 +11,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"os"
 	"slices"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/hardlink"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/kernel"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/latecover"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/quarantine"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
@@ -32,9 +35,11 @@ const (
 	WorkspaceWrite = "workspace-write"
 )
 
-// Protected are the names below a writable root that stay read-only, whether they exist or not: what is executed later, or
-// says what may be. Matches codex 0.169, with this project's own.
-var Protected = []string{".git", ".agents", ".codex", ".gantry", ".aws"}
+// Protected are the names that stay read-only directly below a writable root.
+var Protected = autorun.Protected
+
+// Moved is what a command has made that was moved aside, or that should be looked at.
+type Moved = quarantine.Moved
 
 // Config is what a box is made with.
 type Config struct {
@@ -63,15 +68,13 @@ type Box struct {
 	locator  secrets.Locator
 	programs func() []string
 	helper   func() (string, error)
-	moved    func(launch.Owner, []Moved, error)
 	seatbelt bool // macOS's sandbox
 	landlock func() int
-	guests   guests
-	narrowed narrowed
+	guard    *quarantine.Guard
+	narrowed hardlink.Finder
 	patterns deny.Finder
 
-	late    *latecover.Processes
-	remains remains
+	late *latecover.Processes
 
 	mu    sync.Mutex
 	swept map[string]bool // roots that were cleared of what older versions left
@@ -79,19 +82,14 @@ type Box struct {
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
 func New(cfg Config) *Box {
-	b := &Box{seatbelt: seatbelt.Native, landlock: kernel.LandlockVersion, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), programs: cfg.Programs, moved: cfg.Moved, swept: map[string]bool{}}
+	b := &Box{seatbelt: seatbelt.Native, landlock: kernel.LandlockVersion, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), programs: cfg.Programs, swept: map[string]bool{}}
 	b.locator = secrets.Locator{Home: b.home, UserHome: b.userHome, KeyFiles: cfg.KeyFiles, MacOS: seatbelt.Native}
-	b.guests = guests{remains: &b.remains, moved: cfg.Moved, marks: &markings{}, grounds: map[string]*ground{}, ending: make(chan struct{})}
-	b.guests.index = &index{home: b.userHome, namer: newNamer(b.userHome, cfg.Environ), stirred: b.guests.stirred, occupied: b.guests.moving}
+	b.guard = quarantine.New(quarantine.Config{Home: b.home, UserHome: b.userHome, Environ: cfg.Environ, Moved: cfg.Moved})
 	b.late = latecover.New(func(owner launch.Owner, err error) {
 		if cfg.Moved != nil {
 			cfg.Moved(owner, nil, err)
 		}
 	})
-	if b.home != "" {
-		b.guests.index.cache = filepath.Join(b.home, "cache", ".trees") // no plugin has such a name
-		b.guests.marks.dir = filepath.Join(b.home, "locks", "running")
-	}
 	b.helper = sync.OnceValues(func() (string, error) {
 		if cfg.Helper != "" {
 			return cfg.Helper, nil
@@ -155,8 +153,8 @@ type design struct {
 	helper string
 	box    *control.Box // nil where the helper is told otherwise
 	opened []string
-	before *parts // what in the roots is executed later; nil: there are no roots
-	guest  *guest // the process that is in it; nil: there is none, or it writes nowhere
+	before *autorun.Found      // what in the roots is executed later; nil: there are no roots
+	guest  *quarantine.Command // the process that is in it; nil: there is none, or it writes nowhere
 	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
 	whole   map[string]fspath.Identity
 	missing []string
@@ -164,24 +162,10 @@ type design struct {
 
 // Settle deals with what commands have made until now that others would execute, before something runs outside of a box. While
 // something of it is left, nothing may run: the error says what it is, and what is to be done.
-func (b *Box) Settle(owner launch.Owner) error {
-	if err := b.cleared(owner); err != nil {
-		return err
-	}
-	if err := b.guests.settle(owner); err != nil {
-		return err
-	}
-	return b.cleared(owner)
-}
+func (b *Box) Settle(owner launch.Owner) error { return b.guard.Settle(owner) }
 
-// cleared deals with what could not be moved aside before.
-func (b *Box) cleared(owner launch.Owner) error {
-	moved, err := b.remains.settle()
-	if b.moved != nil && len(moved) > 0 {
-		b.moved(owner, moved, nil)
-	}
-	return err
-}
+// Held is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
+func (b *Box) Held() *os.File { return b.guard.HeldFile() }
 
 // Watch begins to look where things lie in the roots of a grant that are executed later, before the first command asks, and deals with
 // what commands of a gantry have left that was killed.
@@ -194,21 +178,21 @@ func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
 	if err != nil {
 		return nil // the first command says so
 	}
-	return b.guests.watch(owner, roots)
+	return b.guard.Watch(owner, roots)
 }
 
 // Outlived hears that a call has ended; what it has left running is judged from now on whenever something appears.
-func (b *Box) Outlived(owner launch.Owner) { b.guests.outlive(owner) }
+func (b *Box) Outlived(owner launch.Owner) { b.guard.Outlived(owner) }
 
 // Close ends what happens in the background.
 func (b *Box) Close() error {
 	b.late.Close()
-	b.guests.close()
+	b.guard.Close()
 	return nil
 }
 
 // design works out the box in which a grant puts a program. process is who it is for; nil: one that is to come.
-func (b *Box) design(g launch.Grant, readOnly bool, program string, process *guest) (d *design, err error) {
+func (b *Box) design(g launch.Grant, readOnly bool, program string, process *quarantine.Command) (d *design, err error) {
 	if err := b.Check(g); err != nil {
 		return nil, err
 	}
@@ -223,7 +207,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 	begun := d
 	defer func() {
 		if err != nil && begun.guest != nil {
-			b.guests.withdraw(begun.guest)
+			b.guard.Withdraw(begun.guest)
 		}
 	}()
 	var roots []string
@@ -231,7 +215,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 	if g.Mode == WorkspaceWrite && !readOnly {
 		var owner launch.Owner
 		if process != nil {
-			owner, process.asked = process.owner, g.WritableRoots
+			owner, process.Asked = process.Owner, g.WritableRoots
 		}
 		if roots, known, err = b.rootsNow(owner, g.WritableRoots); err != nil {
 			return nil, err
@@ -283,13 +267,13 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *gue
 }
 
 // enter finds what is executed later in the roots of a view, for a process that is about to work there or is to come.
-func (b *Box) enter(d *design, v *view, process *guest) (err error) {
+func (b *Box) enter(d *design, v *view, process *quarantine.Command) (err error) {
 	if process == nil {
-		d.before, err = b.guests.expect(v.roots, d.whole)
+		d.before, err = b.guard.Expect(v.roots, d.whole)
 		return err
 	}
-	process.roots, process.opened, process.whole, process.missing, process.kept = v.roots, d.opened, d.whole, d.missing, keptIn(v)
-	if d.before, err = b.guests.enter(process); err == nil {
+	process.Roots, process.Opened, process.Whole, process.Missing, process.Kept = v.roots, d.opened, d.whole, d.missing, keptIn(v)
+	if d.before, err = b.guard.Enter(process); err == nil {
 		d.guest = process
 	}
 	return err
@@ -301,23 +285,23 @@ func (b *Box) lookThrough(d *design, v *view) error {
 	err := deny.ErrMoved
 	for n := 0; n < deny.Attempts && errors.Is(err, deny.ErrMoved); n++ {
 		if n > 0 {
-			if d.before, err = b.guests.look(v.roots, d.whole); err != nil {
+			if d.before, err = b.guard.Look(v.roots, d.whole); err != nil {
 				return err
 			}
 		}
-		links, v.hide, err = b.links(v, d.opened, d.before)
+		links, v.hide, err = b.narrowed.Find(v.roots, slices.Concat(v.hold, v.ajar), d.opened, d.before, b.locator.Inodes)
 	}
 	if err == nil {
-		err = d.before.err
+		err = d.before.Err
 	}
 	if err != nil {
 		return err
 	}
 	v.keep(links...)
-	for _, p := range d.before.hold {
+	for _, p := range d.before.ReadOnly {
 		switch {
 		case slices.Contains(v.roots, p) || slices.Contains(v.hold, p):
-		case !isOpen(p, d.opened):
+		case !fspath.ContainsOpened(p, d.opened):
 			v.hold = append(v.hold, p)
 		case fspath.IsDir(p):
 			v.ajar = append(v.ajar, p)
@@ -344,17 +328,17 @@ func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.B
 
 // Confine puts a process into a box.
 func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
-	if err := b.cleared(c.Owner); err != nil {
+	if err := b.guard.Clear(c.Owner); err != nil {
 		return nil, err
 	}
 	program := ""
 	if len(c.Argv) > 0 {
 		program = c.Argv[0]
 	}
-	process := &guest{owner: c.Owner, argv: slices.Clone(c.Argv), end: c.End}
+	process := &quarantine.Command{Owner: c.Owner, Argv: slices.Clone(c.Argv), End: c.End}
 	ready, left := func(func() ([]control.Cover, error)) {}, func() {}
 	if !b.seatbelt && c.Hide != nil {
-		p := b.late.Enter(c.Owner, process.name(), c.Hide, b.watched(g)) // before it is worked out what is there
+		p := b.late.Enter(c.Owner, process.Name(), c.Hide, b.watched(g)) // before it is worked out what is there
 		ready, left = p.Ready, func() { b.late.Leave(p) }
 	}
 	d, err := b.design(g, readOnly, program, process)
@@ -366,11 +350,11 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	ready(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
 	release = left
 	if d.guest != nil {
-		look := func() map[string]fspath.Identity { return lookLater(d.roots, b.guests.index.entered(d.roots)) }
+		look := func() map[string]fspath.Identity { return autorun.Everyday(d.roots, b.guard.Entered(d.roots)) }
 		later := look()
 		release = func() {
 			left()
-			b.guests.leave(d.guest, func() []Moved { return changedLater(later, look()) })
+			b.guard.Leave(d.guest, func() []Moved { return changedLater(later, look()) })
 		}
 	}
 	if b.seatbelt {

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
@@ -30,18 +31,18 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 	}
 	home = fspath.Resolve(home)
 	if home != "" {
-		for _, p := range atHome(home) {
+		for _, p := range autorun.StartupFiles(home) {
 			if fspath.Below(p, root) && (p == path || fspath.Below(path, p)) {
 				return "your shells, or other programs, execute it"
 			}
 		}
 	}
-	n := newNamer(home, environ)
-	list := n.inPath(roots)
+	n := autorun.NewReferences(home, environ)
+	list := n.InPath(roots)
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if own, top := enclosing(dir); own != "" {
+		if own, top := autorun.EnclosingRepository(dir); own != "" {
 			dir = top
-			more, err := n.repository(own, top)
+			more, err := n.Of(own, top)
 			if err != nil {
 				return err.Error()
 			}
@@ -52,9 +53,9 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 		}
 	}
 	for _, t := range list {
-		for _, p := range []string{fspath.ResolveParent(t.path), fspath.Resolve(t.path)} {
-			if p == path || t.folder && fspath.Below(path, p) && fspath.Below(p, root) {
-				return t.why
+		for _, p := range []string{fspath.ResolveParent(t.Path), fspath.Resolve(t.Path)} {
+			if p == path || t.Folder && fspath.Below(path, p) && fspath.Below(p, root) {
+				return t.Why
 			}
 		}
 	}

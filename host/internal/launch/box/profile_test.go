@@ -241,7 +241,7 @@ func TestProfileOfAPlugin(t *testing.T) {
 	}
 	for _, confined := range []bool{true, false} {
 		cfg.Confined = confined
-		p, err := box.CagePolicy(cfg).Profile()
+		p, err := pluginbox.Policy(cfg).Profile()
 		if err != nil {
 			t.Fatal(err)
 		}

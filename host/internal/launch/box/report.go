@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
@@ -97,29 +98,29 @@ func (b *Box) Report(g launch.Grant) Report {
 
 // reportParts says what lies in roots that others execute.
 func (b *Box) reportParts(r *Report, roots []string) error {
-	found, err := b.guests.look(roots, nil)
+	found, err := b.guard.Look(roots, nil)
 	if err != nil {
 		return err
 	}
 	held := map[string]bool{}
-	for _, p := range found.hold {
-		if why := found.why[p]; why != "" && !held[p] {
+	for _, p := range found.ReadOnly {
+		if why := found.Reasons[p]; why != "" && !held[p] {
 			r.Held = append(r.Held, Held{p, why})
 		}
 		held[p] = true
 	}
 	slices.SortFunc(r.Held, func(a, b Held) int { return strings.Compare(a.Path, b.Path) })
 	repositories := map[string]bool{}
-	for _, p := range found.list {
-		if p.kind == kindRepository {
-			repositories[p.full()] = true
+	for _, p := range found.Files {
+		if p.Kind == autorun.KindRepository {
+			repositories[p.Full()] = true
 		}
 	}
 	r.Repositories = len(repositories)
 	for _, root := range fspath.Outermost(roots) {
-		if why := b.guests.index.walked(root); why != "" {
+		if why := b.guard.WhyCompared(root); why != "" {
 			r.Walked = append(r.Walked, Walked{root, why})
 		}
 	}
-	return found.err
+	return found.Err
 }

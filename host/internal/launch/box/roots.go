@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/quarantine"
 )
 
 // roots are the writable roots as the kernel knows them, and which folders they are. Those that are not there are left out.
@@ -68,25 +69,11 @@ func (e *rootLinkError) Error() string {
 
 // rootsNow are the writable roots, once links that commands have put in their place are moved aside.
 func (b *Box) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]fspath.Identity, err error) {
-	for range tries {
+	for range quarantine.Attempts {
 		var link *rootLinkError
-		if roots, known, err = b.roots(asked); !errors.As(err, &link) || !b.guests.straighten(owner, link.link) {
+		if roots, known, err = b.roots(asked); !errors.As(err, &link) || !b.guard.RemoveLink(owner, link.link) {
 			break
 		}
 	}
 	return roots, known, err
-}
-
-// misled are the links in roots through which those that were asked for lead.
-func misled(asked, roots []string) (out []part) {
-	for _, r := range asked {
-		link := fspath.LinkIn(r, roots)
-		for _, root := range fspath.Outermost(roots) {
-			if rel, err := filepath.Rel(root, link); err == nil && fspath.Below(link, root) {
-				id, _, _ := fspath.Lstat(link)
-				out = append(out, part{root: root, path: rel, kind: kindRootLink, id: id})
-			}
-		}
-	}
-	return out
 }

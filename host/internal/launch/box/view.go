@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/quarantine"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 )
 
@@ -70,7 +71,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 	for _, d := range found {
 		switch {
 		case !fspath.BelowAny(d.Path, roots):
-		case !isOpen(d.Path, opened):
+		case !fspath.ContainsOpened(d.Path, opened):
 			v.keep(d)
 		case d.Folder:
 			v.ajar = append(v.ajar, d.Path)
@@ -170,4 +171,13 @@ func (b *Box) blank() (string, error) {
 		return "", fmt.Errorf("files can't be denied: %w", err)
 	}
 	return path, f.Close()
+}
+
+// keptIn are those of a view.
+func keptIn(v *view) quarantine.Kept {
+	out := quarantine.Kept{}
+	for _, d := range slices.Concat(v.denied, v.kept) {
+		out[fspath.Persistent(d.Path, d.ID)] = d.Path
+	}
+	return out
 }

@@ -109,3 +109,8 @@ func Exists(path string) bool {
 func IsNotExist(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
+
+// ContainsOpened reports whether path is one of opened, or contains one of them.
+func ContainsOpened(path string, opened []string) bool {
+	return slices.ContainsFunc(opened, func(o string) bool { return o == path || Below(o, path) })
+}

@@ -1,4 +1,10 @@
-package box
+// Package hardlink finds what to keep read-only because a file has other names, outside of the writable folders or in what is read-only.
+//
+// It owns: counting names, choosing between files and whole folders so that few mounts are needed. It must not know: how a path is kept
+// read-only.
+//
+// Start with [Finder.Find].
+package hardlink
 
 import (
 	"fmt"
@@ -9,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/deny"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
@@ -24,11 +31,11 @@ const maxLinked = 32
 
 // foreign are the files with names beyond what may be written, by the folders that their names inside lie in. A file is there once for
 // each of them.
-func (p *parts) foreign(held holding) map[string][]fspath.Inode {
+func foreign(p *autorun.Found, held holding) map[string][]fspath.Inode {
 	var linked []tree.Linked
-	for _, g := range p.trees {
+	for _, g := range p.Trees {
 		for _, f := range g.Linked() {
-			if !p.held(f.Path) && !held.covers(f.Path) {
+			if !p.Covered(f.Path) && !held.covers(f.Path) {
 				linked = append(linked, f)
 			}
 		}
@@ -36,7 +43,7 @@ func (p *parts) foreign(held holding) map[string][]fspath.Inode {
 	if len(linked) == 0 {
 		return nil
 	}
-	seen := p.apart(held)
+	seen := apart(p, held)
 	for _, f := range linked {
 		for _, l := range f.Links {
 			seen[fspath.Inode{Dev: f.Dev, Ino: l.Ino}]++
@@ -55,7 +62,7 @@ func (p *parts) foreign(held holding) map[string][]fspath.Inode {
 
 // apart are the names that count otherwise than the folders that they lie in: single ones that are read-only, and single ones in what is
 // read-only that were opened.
-func (p *parts) apart(held holding) map[fspath.Inode]int64 {
+func apart(p *autorun.Found, held holding) map[fspath.Inode]int64 {
 	out := map[fspath.Inode]int64{}
 	count := func(path string, by int64) {
 		if id, links, ok := fspath.LinkCount(path); ok && links > 1 && fspath.IsRegular(path) {
@@ -63,12 +70,12 @@ func (p *parts) apart(held holding) map[fspath.Inode]int64 {
 		}
 	}
 	for path := range held.paths {
-		if dir := filepath.Dir(path); !p.held(dir) && !held.covers(dir) && !held.opened(path) {
+		if dir := filepath.Dir(path); !p.Covered(dir) && !held.covers(dir) && !held.opened(path) {
 			count(path, -1)
 		}
 	}
 	for _, path := range held.open {
-		if dir := filepath.Dir(path); !p.held(dir) && held.covers(dir) {
+		if dir := filepath.Dir(path); !p.Covered(dir) && held.covers(dir) {
 			count(path, 1)
 		}
 	}
@@ -105,13 +112,13 @@ type holding struct {
 	key   string   // changes with it
 }
 
-func (v *view) holding(opened []string, found *parts) holding {
-	if !slices.ContainsFunc(found.trees, func(g *grown) bool { return g.HasLinks() }) {
+func newHolding(readOnly, roots, opened []string, found *autorun.Found) holding {
+	if !slices.ContainsFunc(found.Trees, (*tree.Tree).HasLinks) {
 		return holding{}
 	}
-	list := slices.Concat(v.hold, v.ajar, found.hold)
+	list := slices.Concat(readOnly, found.ReadOnly)
 	slices.Sort(list)
-	h := holding{paths: make(map[string]bool, len(list)), roots: v.roots, open: opened, key: fmt.Sprintf("%q %q", list, opened)}
+	h := holding{paths: make(map[string]bool, len(list)), roots: roots, open: opened, key: fmt.Sprintf("%q %q", list, opened)}
 	for _, p := range list {
 		h.paths[p] = true
 	}
@@ -135,9 +142,9 @@ func (h holding) opened(path string) bool {
 	return slices.Contains(h.open, path) || fspath.BelowAny(path, h.open)
 }
 
-// narrowed is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
+// Finder is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
 // changed: there may be as many as there are files.
-type narrowed struct {
+type Finder struct {
 	mu    sync.Mutex
 	of    string
 	names int
@@ -145,12 +152,12 @@ type narrowed struct {
 	err   error
 }
 
-func (n *narrowed) find(roots []string, found *parts, held holding) (names int, keep map[string]fspath.Inode, err error) {
-	of := fmt.Sprintf("%q %s %s", roots, found.links, held.key)
+func (n *Finder) narrowed(roots []string, found *autorun.Found, held holding) (names int, keep map[string]fspath.Inode, err error) {
+	of := fmt.Sprintf("%q %s %s", roots, found.LinkVersion, held.key)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.of != of {
-		foreign := found.foreign(held)
+		foreign := foreign(found, held)
 		n.names, n.keep = 0, map[string]fspath.Inode{}
 		counts := make(map[string]int, len(foreign))
 		for dir, files := range foreign {
@@ -221,21 +228,21 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 	return folders, single, nil
 }
 
-// links are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
+// Find are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
 // to be looked again.
-func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []deny.Entry, err error) {
-	held := v.holding(opened, found)
-	names, keep, narrowErr := b.narrowed.find(v.roots, found, held)
-	if names == 0 && !found.moved {
+func (n *Finder) Find(roots, readOnly, opened []string, found *autorun.Found, inodes func() map[fspath.Inode]uint64) (hold, hide []deny.Entry, err error) {
+	held := newHolding(readOnly, roots, opened, found)
+	names, keep, narrowErr := n.narrowed(roots, found, held)
+	if names == 0 && !found.Moved {
 		return nil, nil, nil
 	}
-	keys := b.locator.Inodes()
+	keys := inodes()
 	maps.DeleteFunc(keys, func(_ fspath.Inode, links uint64) bool { return links < 2 })
-	if found.moved && len(keys) > 0 {
+	if found.Moved && len(keys) > 0 {
 		return nil, nil, deny.ErrMoved // one of those names may be where nobody has looked
 	}
 	if len(keys) > 0 {
-		for dir, files := range found.foreign(holding{}) { // what is read-only is read
+		for dir, files := range foreign(found, holding{}) { // what is read-only is read
 			files = slices.DeleteFunc(files, func(f fspath.Inode) bool { return keys[f] == 0 })
 			if len(files) == 0 {
 				continue
@@ -258,7 +265,7 @@ func (b *Box) links(v *view, opened []string, found *parts) (hold, hide []deny.E
 		return nil, nil, narrowErr
 	}
 	for _, p := range slices.Sorted(maps.Keys(keep)) {
-		if isOpen(p, opened) || slices.ContainsFunc(hide, func(d deny.Entry) bool { return d.Path == p }) {
+		if fspath.ContainsOpened(p, opened) || slices.ContainsFunc(hide, func(d deny.Entry) bool { return d.Path == p }) {
 			continue
 		}
 		d, err := locate(p, keep[p])

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package box
+package quarantine
 
 // anchor stays with a folder. Where boxes know folders by their names there is none: what lies at the name is what a process may write.
 type anchor struct{}

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package box
+package recovery
 
 import (
 	"errors"
@@ -9,4 +9,4 @@ import (
 
 func lock(*os.File) error { return errors.ErrUnsupported }
 
-func unlock(*os.File) {}
+func Unlock(*os.File) {}

@@ -1,21 +1,22 @@
-package box
+package quarantine
 
 import (
 	"fmt"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/evict"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
 // stuckPart is a part that is there, was not dealt with, and why.
 type stuckPart struct {
-	part
+	autorun.File
 	err error
 }
 
 func (s stuckPart) refusal() error {
-	return fmt.Errorf("%s was made in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere; until then no command runs", s.full(), s.kind.why(), s.err)
+	return fmt.Errorf("%s was made in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere; until then no command runs", s.Full(), s.Kind.Why(), s.err)
 }
 
 // remains are parts that were not dealt with.
@@ -36,12 +37,12 @@ func (r *remains) settle() (moved []Moved, err error) {
 	defer r.mu.Unlock()
 	left := r.list[:0]
 	for _, s := range r.list {
-		if !s.there() {
+		if !there(s.File) {
 			continue
 		}
-		m, err := s.moveAside()
+		m, err := moveAside(s.File)
 		if err != nil && !fspath.IsNotExist(err) {
-			left = append(left, stuckPart{s.part, err})
+			left = append(left, stuckPart{s.File, err})
 		}
 		if m != nil {
 			moved = append(moved, *m)
@@ -54,8 +55,8 @@ func (r *remains) settle() (moved []Moved, err error) {
 }
 
 // there reports whether the very part is still where it was. What cannot be found out is taken to be.
-func (p part) there() bool {
-	in, err := evict.Open(p.root, p.path)
+func there(p autorun.File) bool {
+	in, err := evict.Open(p.Root, p.Path)
 	if err != nil {
 		return !fspath.IsNotExist(err)
 	}
@@ -65,5 +66,5 @@ func (p part) there() bool {
 		return !fspath.IsNotExist(err)
 	}
 	is, _ := fspath.InodeOf(info)
-	return is == p.id.Inode()
+	return is == p.ID.Inode()
 }

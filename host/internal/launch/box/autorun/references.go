@@ -1,4 +1,4 @@
-package box
+package autorun
 
 import (
 	"cmp"
@@ -19,31 +19,31 @@ import (
 // Git's settings may name what lies in the working tree: a folder of hooks, further settings, programs. The user's PATH may lead there, too.
 // All that is executed by others as it is, without a question, so that it stays as it is.
 
-// namer finds what is named, and remembers settings that have not changed.
-type namer struct {
+// References finds what is named, and remembers settings that have not changed.
+type References struct {
 	user gitconfig.User
 	path []string // the folders of the user's PATH
 	mu   sync.Mutex
-	read map[[2]string]*settings // by a repository's own folder, and that of the one it belongs to
+	read map[[2]string]*repositorySettings // by a repository's own folder, and that of the one it belongs to
 }
 
-// settings are a repository's, with the files that they were read from.
-type settings struct {
+// repositorySettings are a repository's, with the files that they were read from.
+type repositorySettings struct {
 	gitconfig.Settings
 	ids map[string]fspath.Identity
 }
 
-// target is a path that something else executes, or takes for its settings.
-type target struct {
-	path   string
-	folder bool // with all that is in it
-	kind   kind // kindNamed, or kindSettings
-	why    string
+// Reference is a path that something else executes, or takes for its settings.
+type Reference struct {
+	Path   string
+	Folder bool // with all that is in it
+	Kind   Kind // kindNamed, or kindSettings
+	Why    string
 	via    string // the link among a repository's hooks that leads there; empty: none
 	text   string // what names it, in whatever repository; empty: its path
 }
 
-func newNamer(home string, environ []string) *namer {
+func NewReferences(home string, environ []string) *References {
 	variable := func(name string) string {
 		for _, kv := range slices.Backward(environ) {
 			if k, v, _ := strings.Cut(kv, "="); k == name {
@@ -52,12 +52,12 @@ func newNamer(home string, environ []string) *namer {
 		}
 		return ""
 	}
-	return &namer{user: gitconfig.UserOf(home, variable), path: filepath.SplitList(variable("PATH")), read: map[[2]string]*settings{}}
+	return &References{user: gitconfig.UserOf(home, variable), path: filepath.SplitList(variable("PATH")), read: map[[2]string]*repositorySettings{}}
 }
 
 // settings of a repository, and those of the user.
-func (n *namer) settings(dir string) gitconfig.Settings {
-	common := commonDir(dir)
+func (n *References) settings(dir string) gitconfig.Settings {
+	common := gitconfig.CommonDir(dir)
 	if common == "" {
 		common = dir
 	}
@@ -68,7 +68,7 @@ func (n *namer) settings(dir string) gitconfig.Settings {
 		return s.Settings
 	}
 	now := time.Now()
-	s := &settings{Settings: gitconfig.Read(n.user, dir, common)}
+	s := &repositorySettings{Settings: gitconfig.Read(n.user, dir, common)}
 	s.ids = identities(s.Files)
 	for _, id := range s.ids {
 		if now.Sub(time.Unix(0, id.Changed)) < fspath.ClockSlack {
@@ -95,19 +95,19 @@ func identities(files []string) map[string]fspath.Identity {
 	return out
 }
 
-// repository says what is executed for the repository whose own folder dir is, and whose working tree is at top.
-func (n *namer) repository(dir, top string) (out []target, err error) {
+// Of says what is executed for the repository whose own folder dir is, and whose working tree is at top.
+func (n *References) Of(dir, top string) (out []Reference, err error) {
 	s := n.settings(dir)
 	if s.Cut {
 		return nil, fmt.Errorf("the git settings that hold in %s include too many files, or too deep ones, to be followed; let them include fewer, or work in another folder", top)
 	}
-	common := cmp.Or(commonDir(dir), dir)
+	common := cmp.Or(gitconfig.CommonDir(dir), dir)
 	for _, f := range s.Files {
 		in, name := filepath.Dir(f), filepath.Base(f)
 		if _, mode, _ := fspath.Lstat(f); (in == dir || in == common) && (name == "config" || name == "config.worktree") && mode&fs.ModeSymlink == 0 {
 			continue // its own, which is looked at wherever it lies
 		}
-		out = append(out, target{path: f, kind: kindSettings, why: "git reads it as settings, which may name programs"})
+		out = append(out, Reference{Path: f, Kind: KindGitSettings, Why: "git reads it as settings, which may name programs"})
 	}
 	for _, x := range s.List {
 		why := fmt.Sprintf("git would execute it, because of %s in %s", x.Name(), x.From)
@@ -118,9 +118,9 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 			if dir := filepath.Dir(folder); filepath.Base(folder) == "_" && filepath.Base(dir) == ".husky" {
 				folder = dir // where husky's own hooks look for the project's
 			}
-			out = append(out, target{path: folder, folder: true, kind: kindNamed, why: why, text: text})
+			out = append(out, Reference{Path: folder, Folder: true, Kind: KindReferenced, Why: why, text: text})
 		case gitconfig.Template:
-			out = append(out, target{path: gitconfig.Expand(x.Value, top, n.user.Home), folder: true, kind: kindNamed, why: why, text: text})
+			out = append(out, Reference{Path: gitconfig.Expand(x.Value, top, n.user.Home), Folder: true, Kind: KindReferenced, Why: why, text: text})
 		case gitconfig.Program:
 			out = append(out, n.programs(x.Value, top, why, x.Section == "alias")...)
 		case gitconfig.Include, gitconfig.Nothing:
@@ -131,7 +131,7 @@ func (n *namer) repository(dir, top string) (out []target, err error) {
 
 // programs are the files that a line may execute which git starts at the top of the working tree. byHand: the user starts it, as an
 // alias; then folders that it names are only looked into, since work on them is what it is for.
-func (n *namer) programs(line, top, why string, byHand bool) (out []target) {
+func (n *References) programs(line, top, why string, byHand bool) (out []Reference) {
 	words := gitconfig.Words(line)
 	bases := []string{top}
 	for _, w := range words {
@@ -140,7 +140,7 @@ func (n *namer) programs(line, top, why string, byHand bool) (out []target) {
 		}
 	}
 	add := func(w gitconfig.Word, path string, folder bool) {
-		out = append(out, target{path: path, folder: folder, kind: kindNamed, why: why, text: w.Text + " in " + line})
+		out = append(out, Reference{Path: path, Folder: folder, Kind: KindReferenced, Why: why, text: w.Text + " in " + line})
 	}
 	for _, w := range words {
 		in := bases // where a build takes place
@@ -187,12 +187,12 @@ func (n *namer) programs(line, top, why string, byHand bool) (out []target) {
 }
 
 // linkedHooks are what links among a repository's hooks lead to.
-func linkedHooks(dir string) (out []target) {
+func linkedHooks(dir string) (out []Reference) {
 	const why = "git would execute it: a hook is a link to it"
 	hooks := filepath.Join(dir, "hooks")
 	if to, err := filepath.EvalSymlinks(hooks); err == nil && to != hooks {
 		if info, err := os.Lstat(hooks); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			out = append(out, target{path: to, folder: true, kind: kindNamed, why: why, via: hooks})
+			out = append(out, Reference{Path: to, Folder: true, Kind: KindReferenced, Why: why, via: hooks})
 		}
 	}
 	entries, err := os.ReadDir(hooks)
@@ -204,7 +204,7 @@ func linkedHooks(dir string) (out []target) {
 			continue
 		}
 		if to, err := os.Readlink(filepath.Join(hooks, e.Name())); err == nil {
-			out = append(out, target{path: gitconfig.Expand(to, hooks, ""), kind: kindNamed, why: why, via: filepath.Join(hooks, e.Name())})
+			out = append(out, Reference{Path: gitconfig.Expand(to, hooks, ""), Kind: KindReferenced, Why: why, via: filepath.Join(hooks, e.Name())})
 		}
 	}
 	return out
@@ -213,8 +213,8 @@ func linkedHooks(dir string) (out []target) {
 // managed are ends of paths at which package managers put programs. The name alone counts: what lies there a command can make.
 var managed = []string{"/node_modules/.bin", "/.venv/bin", "/venv/bin", "/env/bin", "/.env/bin", "/virtualenv/bin"}
 
-// inPath are the folders of the user's PATH. What a package manager fills is left out: that is work of every day, and pointed out.
-func (n *namer) inPath(roots []string) (out []target) {
+// InPath are the folders of the user's PATH. What a package manager fills is left out: that is work of every day, and pointed out.
+func (n *References) InPath(roots []string) (out []Reference) {
 	for _, dir := range n.path {
 		dirs := []string{dir}
 		if !filepath.IsAbs(dir) {
@@ -226,7 +226,7 @@ func (n *namer) inPath(roots []string) (out []target) {
 		for _, d := range dirs {
 			d = filepath.Clean(d)
 			if !slices.ContainsFunc(managed, func(end string) bool { return strings.HasSuffix(d, end) }) && !slices.ContainsFunc(roots, func(r string) bool { return r == d || fspath.Below(r, d) }) {
-				out = append(out, target{path: d, folder: true, kind: kindNamed, why: "your shell finds programs there, because of PATH"})
+				out = append(out, Reference{Path: d, Folder: true, Kind: KindReferenced, Why: "your shell finds programs there, because of PATH"})
 			}
 		}
 	}
@@ -236,15 +236,15 @@ func (n *namer) inPath(roots []string) (out []target) {
 // maxEnclosing is how far up a repository is looked for.
 const maxEnclosing = 64
 
-// enclosing is the repository in whose working tree a folder lies, as git finds it; empty: none.
-func enclosing(dir string) (own, top string) {
+// EnclosingRepository is the repository in whose working tree a folder lies, as git finds it; empty: none.
+func EnclosingRepository(dir string) (own, top string) {
 	for range maxEnclosing {
 		p := filepath.Join(dir, ".git")
 		switch info, err := os.Stat(p); {
 		case err == nil && info.IsDir():
 			return p, dir
 		case err == nil && info.Mode().IsRegular():
-			return gitDir(p), dir
+			return gitconfig.Dir(p), dir
 		}
 		if dir == filepath.Dir(dir) {
 			break
@@ -263,98 +263,98 @@ const (
 )
 
 // named notes what a repository's settings name in the roots.
-func (p *parts) settings(dir, top string) {
-	if p.namer == nil || dir == "" || p.err != nil || p.fresh(dir) {
+func (p *Found) addSettings(dir, top string) {
+	if p.refs == nil || dir == "" || p.Err != nil || p.newSettings(dir) {
 		return
 	}
-	list, err := p.namer.repository(dir, top)
+	list, err := p.refs.Of(dir, top)
 	if err != nil {
-		p.err = err
+		p.Err = err
 		return
 	}
-	p.targets(list)
+	p.addReferences(list)
 }
 
-// fresh reports whether a repository's settings are new since a command began: of these no line stays that names anything.
-func (p *parts) fresh(dir string) bool {
-	if p.open == nil || p.held(dir) || !fspath.BelowAny(dir, p.roots) {
+// newSettings reports whether a repository's settings are new since a command began: of these no line stays that names anything.
+func (p *Found) newSettings(dir string) bool {
+	if p.known == nil || p.Covered(dir) || !fspath.BelowAny(dir, p.Roots) {
 		return false
 	}
 	id, _, ok := fspath.Lstat(filepath.Join(dir, "config"))
-	return ok && !p.open[id]
+	return ok && !p.known[id]
 }
 
-// targets holds what of these lies in a root and is there, and notes all of them.
-func (p *parts) targets(list []target) {
+// addReferences holds what of these lies in a root and is there, and notes all of them.
+func (p *Found) addReferences(list []Reference) {
 	w := fspath.NewStatCache()
 	for _, t := range list {
-		if _, _, plain := w.Lstat(t.path); plain {
-			p.target(t, t.path)
+		if _, _, plain := w.Lstat(t.Path); plain {
+			p.addReference(t, t.Path)
 			continue
 		}
-		at := fspath.ResolveParent(t.path)
-		p.target(t, at)
-		if to, err := filepath.EvalSymlinks(t.path); err == nil && to != at {
-			p.target(t, to)
+		at := fspath.ResolveParent(t.Path)
+		p.addReference(t, at)
+		if to, err := filepath.EvalSymlinks(t.Path); err == nil && to != at {
+			p.addReference(t, to)
 		}
 	}
 }
 
-// target notes what is named, which is at path for now: by way of another link it may be elsewhere the next time.
-func (p *parts) target(t target, path string) {
+// addReference notes what is named, which is at path for now: by way of another link it may be elsewhere the next time.
+func (p *Found) addReference(t Reference, path string) {
 	root := ""
-	for _, r := range p.roots {
+	for _, r := range p.Roots {
 		if fspath.Below(path, r) && (root == "" || len(r) < len(root)) {
 			root = r
 		}
 	}
-	if root == "" || p.held(path) || p.named[path] != "" {
+	if root == "" || p.Covered(path) || p.Named[path] != "" {
 		return
 	}
-	if p.named == nil {
-		p.named, p.why, p.texts = map[string]string{}, map[string]string{}, map[string]bool{}
+	if p.Named == nil {
+		p.Named, p.Reasons, p.texts = map[string]string{}, map[string]string{}, map[string]bool{}
 	}
 	id, mode, ok := fspath.Lstat(path)
 	if ok {
 		p.texts[cmp.Or(t.text, path)] = true
 	}
-	if len(p.texts) > maxNamed || len(p.named) >= maxNames {
-		p.err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
+	if len(p.texts) > maxNamed || len(p.Named) >= maxNames {
+		p.Err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
 		return
 	}
-	p.named[path], p.why[path] = t.path, t.why
+	p.Named[path], p.Reasons[path] = t.Path, t.Why
 	switch {
 	case !ok:
 		return
 	case mode&fs.ModeSymlink != 0:
-	case t.folder && mode.IsDir():
+	case t.Folder && mode.IsDir():
 		id = fspath.Persistent(path, id) // its content is kept read-only
-		p.hold = append(p.hold, path)
+		p.ReadOnly = append(p.ReadOnly, path)
 	case !mode.IsRegular():
 		return
 	default:
-		p.hold = append(p.hold, path)
+		p.ReadOnly = append(p.ReadOnly, path)
 	}
-	made := origin{named: t.path, top: root}
+	made := Origin{Named: t.Path, Top: root}
 	if t.via != "" {
-		made.via = []string{t.via}
+		made.Via = []string{t.via}
 	}
-	p.addMade(root, path, t.kind, id, made)
+	p.addMade(root, path, t.Kind, id, made)
 }
 
-// since leaves out of what was found after a command what nothing named before it and what has not changed since: somebody else has
+// DropOlder leaves out of what was found after a command what nothing named before it and what has not changed since: somebody else has
 // changed the settings, and what they name now is older.
-func (p *parts) since(start time.Time, before *parts) {
+func (p *Found) DropOlder(start time.Time, before *Found) {
 	asked := map[string]bool{}
-	for _, name := range before.named {
+	for _, name := range before.Named {
 		asked[name] = true
 	}
-	p.list = slices.DeleteFunc(p.list, func(x part) bool {
-		path := x.full()
-		if p.named[path] == "" || asked[p.named[path]] || x.kind != kindNamed && x.kind != kindSettings {
+	p.Files = slices.DeleteFunc(p.Files, func(x File) bool {
+		path := x.Full()
+		if p.Named[path] == "" || asked[p.Named[path]] || x.Kind != KindReferenced && x.Kind != KindGitSettings {
 			return false
 		}
-		newest := x.id.Changed
+		newest := x.ID.Changed
 		entries, _ := os.ReadDir(path)
 		for _, e := range entries {
 			id, _, _ := fspath.Lstat(filepath.Join(path, e.Name()))

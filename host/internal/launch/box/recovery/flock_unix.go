@@ -1,6 +1,6 @@
 //go:build unix
 
-package box
+package recovery
 
 import (
 	"os"
@@ -17,6 +17,6 @@ func lock(f *os.File) error {
 	}
 }
 
-// unlock gives a lock back at once: a process that is just being started holds a copy of the descriptor until it executes its program,
+// Unlock gives a lock back at once: a process that is just being started holds a copy of the descriptor until it executes its program,
 // and closing ours would leave the lock with that copy.
-func unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+func Unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

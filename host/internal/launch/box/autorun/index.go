@@ -1,4 +1,4 @@
-package box
+package autorun
 
 import (
 	"crypto/sha256"
@@ -16,8 +16,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
-// marks are what lies in a repository's own folder, however that is called, as bits in this order.
-var marks = []string{"head", "objects", "refs", "commondir"}
+// RepositoryMarks are what lies in a repository's own folder, however that is called, as bits in this order.
+var RepositoryMarks = []string{"head", "objects", "refs", "commondir"}
 
 // shapes are the marks that make a folder a repository's own: each of them may be a link.
 var shapes = []uint8{1 | 2 | 4, 1 | 8}
@@ -29,50 +29,53 @@ func isRepository(of uint8) bool {
 // maxTrees is how many trees are kept of which no command is running.
 const maxTrees = 16
 
-// index knows of each writable root where parts lie. It is filled once, in the background, and kept current from then on.
-type index struct {
-	home    string            // the user's; empty: nobody's
-	namer   *namer            // finds what git's settings name
-	cache   string            // the folder of the trees' files; empty: there are none
-	walk    bool              // nothing is watched, for tests
-	stirred func(root string) // hears that something has changed
+// ErrClosed is returned once the index is closed.
+var ErrClosed = errors.New("gantry is ending")
+
+// Index knows of each writable root where parts lie. It is filled once, in the background, and kept current from then on.
+type Index struct {
+	UserHome    string            // the user's; empty: nobody's
+	References  *References       // finds what git's settings name
+	CacheDir    string            // the folder of the trees' files; empty: there are none
+	CompareOnly bool              // nothing is watched, for tests
+	OnChange    func(root string) // hears that something has changed
 	// occupied reports whether guests work in the folder that a root was.
-	occupied func(root string) bool
+	InUse func(root string) bool
 
 	mu     sync.Mutex
-	trees  map[string]*grown
+	trees  map[string]*indexTree
 	closed bool
 	work   sync.WaitGroup
 }
 
-// grown is a tree that is listened to.
-type grown struct {
+// indexTree is a tree that is listened to.
+type indexTree struct {
 	*tree.Tree
 	last tree.Result // of settle
 	used time.Time
 	stop chan struct{}
 }
 
-// plant returns the tree of a root, which may still be filled.
-func (x *index) plant(root string) (*grown, error) {
+// Open returns the tree of a root, which may still be filled.
+func (x *Index) Open(root string) (*indexTree, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed {
-		return nil, errEnding
+		return nil, ErrClosed
 	}
 	g := x.trees[root]
 	if g == nil {
-		o := tree.Options{Walk: x.walk, Rules: tree.Rules{Names: slices.Concat(nestedNames, enteredNames), Enter: slices.Concat(entered(), enteredNames), Marks: marks, Shapes: shapes}}
-		if x.cache != "" {
-			o.Cache = filepath.Join(x.cache, shortSum(root))
+		o := tree.Options{Walk: x.CompareOnly, Rules: tree.Rules{Names: slices.Concat(NestedNames, enteredNames), Enter: slices.Concat(entered(), enteredNames), Marks: RepositoryMarks, Shapes: shapes}}
+		if x.CacheDir != "" {
+			o.Cache = filepath.Join(x.CacheDir, shortSum(root))
 		}
 		t, err := tree.Open(root, o)
 		if err != nil {
 			return nil, err
 		}
-		g = &grown{Tree: t, stop: make(chan struct{})}
+		g = &indexTree{Tree: t, stop: make(chan struct{})}
 		if x.trees == nil {
-			x.trees = map[string]*grown{}
+			x.trees = map[string]*indexTree{}
 		}
 		x.trees[root] = g
 		x.work.Go(func() { x.listen(root, g) }) // waited for by close
@@ -87,14 +90,14 @@ func shortSum(s string) string {
 }
 
 // listen passes on that something has changed.
-func (x *index) listen(root string, g *grown) {
+func (x *Index) listen(root string, g *indexTree) {
 	for {
 		select {
 		case <-g.stop:
 			return
 		case <-g.Changes():
 			began := time.Now()
-			x.stirred(root)
+			x.OnChange(root)
 			pause := time.NewTimer(9 * time.Since(began)) // whoever changes folders all the time gets no more than a tenth of a processor
 			select {
 			case <-g.stop:
@@ -106,8 +109,8 @@ func (x *index) listen(root string, g *grown) {
 	}
 }
 
-// uproot forgets a tree.
-func (x *index) uproot(root string, g *grown) {
+// remove forgets a tree.
+func (x *Index) remove(root string, g *indexTree) {
 	x.mu.Lock()
 	ours := x.trees[root] == g
 	if ours {
@@ -121,8 +124,8 @@ func (x *index) uproot(root string, g *grown) {
 	_ = g.Close() // its file is written again by the next
 }
 
-// walked says why the folders of a root are compared for each command; empty: they are watched.
-func (x *index) walked(root string) string {
+// WhyCompared says why the folders of a root are compared for each command; empty: they are watched.
+func (x *Index) WhyCompared(root string) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if g := x.trees[root]; g != nil {
@@ -131,18 +134,18 @@ func (x *index) walked(root string) string {
 	return ""
 }
 
-// forget forgets the tree of a root, if there is one.
-func (x *index) forget(root string) {
+// Forget forgets the tree of a root, if there is one.
+func (x *Index) Forget(root string) {
 	x.mu.Lock()
 	g := x.trees[root]
 	x.mu.Unlock()
 	if g != nil {
-		x.uproot(root, g)
+		x.remove(root, g)
 	}
 }
 
-// trim forgets trees that have not been used for longest.
-func (x *index) trim(idle func(root string) bool) {
+// Trim forgets trees that have not been used for longest.
+func (x *Index) Trim(idle func(root string) bool) {
 	x.mu.Lock()
 	over := len(x.trees) - maxTrees
 	roots := slices.SortedFunc(maps.Keys(x.trees), func(a, b string) int { return x.trees[a].used.Compare(x.trees[b].used) })
@@ -155,15 +158,15 @@ func (x *index) trim(idle func(root string) bool) {
 			continue
 		}
 		over--
-		x.forget(root)
+		x.Forget(root)
 	}
 }
 
-// entered are the places of enteredNames below the first level of roots, as they were when the roots were looked through last.
-func (x *index) entered(roots []string) (paths []string) {
+// Entered are the places of enteredNames below the first level of roots, as they were when the roots were looked through last.
+func (x *Index) Entered(roots []string) (paths []string) {
 	const most = 5_000
 	for _, root := range fspath.Outermost(roots) {
-		g, err := x.plant(root)
+		g, err := x.Open(root)
 		if err != nil {
 			continue // its end is said where parts are looked for
 		}
@@ -178,21 +181,21 @@ func (x *index) entered(roots []string) (paths []string) {
 	return paths
 }
 
-func (x *index) close() {
+func (x *Index) Close() {
 	x.mu.Lock()
 	x.closed = true
 	trees := maps.Clone(x.trees)
 	x.mu.Unlock()
 	for root, g := range trees {
-		x.uproot(root, g)
+		x.remove(root, g)
 	}
 	x.work.Wait()
 }
 
-// settle makes sure that what is known of a root is what is there.
-func (x *index) settle(root string) (*grown, tree.Result, error) {
+// Settle makes sure that what is known of a root is what is there.
+func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 	for again := false; ; again = true {
-		g, err := x.plant(root)
+		g, err := x.Open(root)
 		if err == nil {
 			var r tree.Result
 			if r, err = g.Settle(); err == nil {
@@ -201,8 +204,8 @@ func (x *index) settle(root string) (*grown, tree.Result, error) {
 			}
 		}
 		if errors.Is(err, tree.ErrGone) && g != nil {
-			x.uproot(root, g)
-			if !again && !x.occupied(root) { // another may lie there by now, in which nobody works
+			x.remove(root, g)
+			if !again && !x.InUse(root) { // another may lie there by now, in which nobody works
 				continue
 			}
 		}
@@ -211,15 +214,15 @@ func (x *index) settle(root string) (*grown, tree.Result, error) {
 }
 
 // settler returns the tree of a root, and the result of its last Settle.
-type settler func(root string) (*grown, tree.Result, error)
+type settler func(root string) (*indexTree, tree.Result, error)
 
 // settled is settle for a root that was settled just now.
-func (x *index) settled(root string) (*grown, tree.Result, error) {
+func (x *Index) settled(root string) (*indexTree, tree.Result, error) {
 	x.mu.Lock()
 	g := x.trees[root]
 	x.mu.Unlock()
 	if g == nil || g.last == (tree.Result{}) {
-		return x.settle(root)
+		return x.Settle(root)
 	}
 	return g, g.last, nil
 }
@@ -227,44 +230,44 @@ func (x *index) settled(root string) (*grown, tree.Result, error) {
 // maxOpened is how often folders are opened that lie in others that had to be.
 const maxOpened = 64
 
-// look finds the parts in roots. whole are the protected paths that are held, with what lay there: while it does, nothing in them is
+// Find finds the parts in roots. whole are the protected paths that are held, with what lay there: while it does, nothing in them is
 // looked at. open makes folders be listed that can't be, but for those that it names; nil: none.
-func (x *index) look(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool) (*parts, error) {
-	return x.find(roots, whole, open, x.settle)
+func (x *Index) Find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool) (*Found, error) {
+	return x.find(roots, whole, open, x.Settle)
 }
 
-// lookAgain is look for a caller that has just called it, with the same roots and another whole: the folders are not compared again.
-func (x *index) lookAgain(roots []string, whole map[string]fspath.Identity) (*parts, error) {
+// FindAgain is look for a caller that has just called it, with the same roots and another whole: the folders are not compared again.
+func (x *Index) FindAgain(roots []string, whole map[string]fspath.Identity) (*Found, error) {
 	return x.find(roots, whole, nil, x.settled)
 }
 
-func (x *index) find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool, settle settler) (*parts, error) {
+func (x *Index) find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool, settle settler) (*Found, error) {
 	for range maxOpened {
-		p := &parts{roots: roots, whole: fspath.Unchanged(whole), open: open, namer: x.namer}
+		p := &Found{Roots: roots, Whole: fspath.Unchanged(whole), known: open, refs: x.References}
 		again, err := x.collect(p, settle)
 		if err != nil || !again {
 			return p, err
 		}
-		settle = x.settle
+		settle = x.Settle
 	}
 	return nil, fmt.Errorf("folders that can't be listed lie in each other more than %d deep; remove them", maxOpened)
 }
 
-func (x *index) collect(p *parts, settle settler) (again bool, err error) {
+func (x *Index) collect(p *Found, settle settler) (again bool, err error) {
 	var versions strings.Builder
-	if x.home != "" {
-		for _, root := range fspath.Outermost(p.roots) {
-			p.startup(root, x.home)
+	if x.UserHome != "" {
+		for _, root := range fspath.Outermost(p.Roots) {
+			p.addStartup(root, x.UserHome)
 		}
 	}
-	for _, root := range fspath.Outermost(p.roots) {
+	for _, root := range fspath.Outermost(p.Roots) {
 		g, result, err := settle(root)
 		if err != nil {
 			return false, err
 		}
-		p.moved = p.moved || result.Moved
+		p.Moved = p.Moved || result.Moved
 		fmt.Fprintf(&versions, "%p %d ", g, result.Links)
-		p.trees = append(p.trees, g)
+		p.Trees = append(p.Trees, g.Tree)
 		folders := g.Noted()
 		for i := range folders {
 			if p.visit(root, &folders[i]) {
@@ -272,12 +275,12 @@ func (x *index) collect(p *parts, settle settler) (again bool, err error) {
 				again = true
 			}
 		}
-		p.tops(root)
-		p.settings(enclosing(root))
+		p.addProtected(root)
+		p.addSettings(EnclosingRepository(root))
 	}
-	if x.namer != nil {
-		p.targets(x.namer.inPath(p.roots))
+	if x.References != nil {
+		p.addReferences(x.References.InPath(p.Roots))
 	}
-	p.links = fmt.Sprintf("%s%q", versions.String(), p.whole)
+	p.LinkVersion = fmt.Sprintf("%s%q", versions.String(), p.Whole)
 	return again, nil
 }

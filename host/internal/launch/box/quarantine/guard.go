@@ -1,4 +1,4 @@
-package box
+package quarantine
 
 import (
 	"cmp"
@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/recovery"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
@@ -35,42 +37,42 @@ const (
 	patience = 30 * time.Second
 )
 
-// guest is a process in a box that may write, with all that it starts.
-type guest struct {
-	owner   launch.Owner
-	argv    []string
-	end     func() // ends it
-	roots   []string
-	opened  []string
-	whole   map[string]fspath.Identity
-	missing []string
-	kept    kept
-	asked   []string // the roots as the grant names them
+// Command is a process in a box that may write, with all that it starts.
+type Command struct {
+	Owner   launch.Owner
+	Argv    []string
+	End     func() // ends it
+	Roots   []string
+	Opened  []string
+	Whole   map[string]fspath.Identity
+	Missing []string
+	Kept    Kept
+	Asked   []string // the roots as the grant names them
 
 	background bool // its call has ended
 	strikes    int  // how often something was moved aside that it may have made since then
 	moves      int  // how many parts
 }
 
-// name is for messages.
-func (g *guest) name() string {
-	text := strings.Join(g.argv, " ")
+// Name is for messages.
+func (g *Command) Name() string {
+	text := strings.Join(g.Argv, " ")
 	if len(text) > 80 {
 		text = strings.ToValidUTF8(text[:77], "") + "..."
 	}
 	return fmt.Sprintf("%q", text)
 }
 
-// ground is a root in which guests work.
-type ground struct {
+// rootState is a root in which guests work.
+type rootState struct {
 	known map[fspath.Identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
 	named map[string]string        // what git's settings named then
-	kept  kept                     // what those that work there were denied
+	kept  Kept                     // what those that work there were denied
 	asked []string                 // the roots that they have, as grants name them
 	began time.Time
-	mark  *mark // that somebody works there, for the next gantry; nil: there is none
+	mark  *recovery.Lock // that somebody works there, for the next gantry; nil: there is none
 	// record is what the mark says.
-	record record
+	record recovery.Record
 	anchor *anchor // the folder itself, while somebody works there; nil: its path is all that counts
 
 	until   time.Time                  // how long the mark stays when nobody works there
@@ -81,7 +83,7 @@ type ground struct {
 }
 
 // forget ends what is known of a root in which nobody works any more.
-func (at *ground) forget() {
+func (at *rootState) forget() {
 	at.known = nil
 	if at.anchor != nil {
 		at.anchor.close()
@@ -90,7 +92,7 @@ func (at *ground) forget() {
 }
 
 // end takes back what a ground leaves on disk, and stops what is to come.
-func (at *ground) end() {
+func (at *rootState) end() {
 	for _, t := range []*time.Timer{at.off, at.lull} {
 		if t != nil {
 			t.Stop()
@@ -98,23 +100,49 @@ func (at *ground) end() {
 	}
 	at.forget()
 	if at.mark != nil {
-		at.mark.remove()
+		at.mark.Remove()
 		at.mark = nil
 	}
 }
 
-var errEnding = errors.New("gantry is ending")
+// Config are what guests are made with.
+type Config struct {
+	Home     string   // gantry's own folder; empty: nothing is kept on disk
+	UserHome string   // the user's
+	Environ  []string // the user's environment
+	Moved    func(launch.Owner, []Moved, error)
+}
 
-// guests are all of a box's, and what is known of the roots in which they work.
-type guests struct {
-	index   *index
-	remains *remains
-	marks   *markings
+// New returns none.
+func New(o Config) *Guard {
+	h := &Guard{moved: o.Moved, marks: &recovery.Records{}, grounds: map[string]*rootState{}, ending: make(chan struct{})}
+	h.index = &autorun.Index{UserHome: o.UserHome, References: autorun.NewReferences(o.UserHome, o.Environ), OnChange: h.stirred, InUse: h.moving}
+	if o.Home != "" {
+		h.index.CacheDir = filepath.Join(o.Home, "cache", ".trees") // no plugin has such a name
+		h.marks.Dir = filepath.Join(o.Home, "locks", "running")
+	}
+	return h
+}
+
+// HeldFile is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
+func (h *Guard) HeldFile() *os.File { return h.marks.HeldFile() }
+
+// WhyCompared says why the folders of a root are compared for each command; empty: they are watched.
+func (h *Guard) WhyCompared(root string) string { return h.index.WhyCompared(root) }
+
+// Entered are places that take effect in a folder that is entered.
+func (h *Guard) Entered(roots []string) []string { return h.index.Entered(roots) }
+
+// Guard are all of a box's, and what is known of the roots in which they work.
+type Guard struct {
+	index   *autorun.Index
+	remains remains
+	marks   *recovery.Records
 	moved   func(launch.Owner, []Moved, error)
 
 	mu      sync.Mutex
-	list    []*guest // in the order in which they came
-	grounds map[string]*ground
+	list    []*Command // in the order in which they came
+	grounds map[string]*rootState
 	closed  bool
 	pipes   []*os.File // of gantries that were killed
 
@@ -129,7 +157,7 @@ type word struct {
 	err   error
 }
 
-func (h *guests) say(words ...word) {
+func (h *Guard) say(words ...word) {
 	for _, w := range words {
 		if h.moved != nil && (len(w.moved) > 0 || w.err != nil) {
 			h.moved(w.owner, w.moved, w.err)
@@ -138,25 +166,25 @@ func (h *guests) say(words ...word) {
 }
 
 // ground returns that of a root; the caller holds h.mu.
-func (h *guests) ground(root string) *ground {
+func (h *Guard) ground(root string) *rootState {
 	g := h.grounds[root]
 	if g == nil {
-		g = &ground{}
+		g = &rootState{}
 		h.grounds[root] = g
 	}
 	return g
 }
 
 // on are the guests that work in a root.
-func (h *guests) on(root string) []*guest {
-	return slices.DeleteFunc(slices.Clone(h.list), func(g *guest) bool { return !slices.Contains(fspath.Outermost(g.roots), root) })
+func (h *Guard) on(root string) []*Command {
+	return slices.DeleteFunc(slices.Clone(h.list), func(g *Command) bool { return !slices.Contains(fspath.Outermost(g.Roots), root) })
 }
 
-// tries are how often folders are looked through that are moved about meanwhile.
-const tries = 4
+// Attempts are how often folders are looked through that are moved about meanwhile.
+const Attempts = 4
 
-// enter makes g a guest and returns the parts that are there now. What is there and nobody has worked in is the user's own.
-func (h *guests) enter(g *guest) (*parts, error) {
+// Enter makes g a guest and returns the parts that are there now. What is there and nobody has worked in is the user's own.
+func (h *Guard) Enter(g *Command) (*autorun.Found, error) {
 	h.mu.Lock()
 	found, words, err := h.admit(g)
 	h.mu.Unlock()
@@ -164,14 +192,14 @@ func (h *guests) enter(g *guest) (*parts, error) {
 	return found, err
 }
 
-func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
+func (h *Guard) admit(g *Command) (found *autorun.Found, words []word, err error) {
 	if h.closed {
-		return nil, nil, errEnding
+		return nil, nil, autorun.ErrClosed
 	}
 	h.follow()
-	outer := fspath.Outermost(g.roots)
+	outer := fspath.Outermost(g.Roots)
 	for _, root := range outer {
-		w, err := h.recover(root, g.owner)
+		w, err := h.recover(root, g.Owner)
 		words = append(words, w...)
 		if err != nil {
 			return nil, words, err
@@ -179,33 +207,33 @@ func (h *guests) admit(g *guest) (found *parts, words []word, err error) {
 		if len(h.on(root)) > 0 || h.ground(root).known == nil {
 			continue
 		}
-		w, err = h.sure(g.owner, []string{root}) // it could not be judged when the last had ended
+		w, err = h.sure(g.Owner, []string{root}) // it could not be judged when the last had ended
 		words = append(words, w...)
 		if err != nil {
 			return nil, words, err
 		}
 		h.ground(root).forget()
 	}
-	if found, err = h.know(g.roots, g.whole); err != nil {
+	if found, err = h.know(g.Roots, g.Whole); err != nil {
 		h.rest(outer)
 		return nil, words, err
 	}
 	for _, root := range outer {
 		at := h.ground(root)
-		maps.Copy(at.kept, g.kept)
-		at.asked = append(at.asked, slices.DeleteFunc(slices.Clone(g.asked), func(r string) bool { return slices.Contains(at.asked, r) })...)
+		maps.Copy(at.kept, g.Kept)
+		at.asked = append(at.asked, slices.DeleteFunc(slices.Clone(g.Asked), func(r string) bool { return slices.Contains(at.asked, r) })...)
 	}
 	h.list = append(h.list, g)
 	return found, words, nil
 }
 
 // know takes what is there for the user's own, in roots in which nobody works, and marks them. It returns what is there.
-func (h *guests) know(roots []string, whole map[string]fspath.Identity) (*parts, error) {
+func (h *Guard) know(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	outer := fspath.Outermost(roots)
 	if !slices.ContainsFunc(outer, func(r string) bool { return h.ground(r).known == nil }) {
-		return h.index.look(roots, whole, nil)
+		return h.index.Find(roots, whole, nil)
 	}
-	all, err := h.index.look(roots, nil, nil)
+	all, err := h.index.Find(roots, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +243,9 @@ func (h *guests) know(roots []string, whole map[string]fspath.Identity) (*parts,
 			continue
 		}
 		known := map[fspath.Identity]bool{}
-		for _, p := range all.list {
-			if p.root == root {
-				known[p.id] = true
+		for _, p := range all.Files {
+			if p.Root == root {
+				known[p.ID] = true
 			}
 		}
 		if err := h.note(root, all, known); err != nil {
@@ -225,17 +253,17 @@ func (h *guests) know(roots []string, whole map[string]fspath.Identity) (*parts,
 		}
 		at.forget()
 		at.anchor = anchorAt(root)
-		at.known, at.named, at.kept, at.asked, at.began = known, all.named, kept{}, nil, time.Now()
+		at.known, at.named, at.kept, at.asked, at.began = known, all.Named, Kept{}, nil, time.Now()
 	}
-	return h.index.lookAgain(roots, whole)
+	return h.index.FindAgain(roots, whole)
 }
 
-// expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
-func (h *guests) expect(roots []string, whole map[string]fspath.Identity) (*parts, error) {
+// Expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
+func (h *Guard) Expect(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, errEnding
+		return nil, autorun.ErrClosed
 	}
 	h.follow()
 	fresh := slices.DeleteFunc(fspath.Outermost(roots), func(r string) bool { return h.ground(r).known != nil })
@@ -247,69 +275,69 @@ func (h *guests) expect(roots []string, whole map[string]fspath.Identity) (*part
 	return found, err
 }
 
-// look is what enter has returned, as it is now.
-func (h *guests) look(roots []string, whole map[string]fspath.Identity) (*parts, error) {
+// Look is what enter has returned, as it is now.
+func (h *Guard) Look(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.index.look(roots, whole, nil)
+	return h.index.Find(roots, whole, nil)
 }
 
-// withdraw takes back a guest that never came.
-func (h *guests) withdraw(g *guest) {
+// Withdraw takes back a guest that never came.
+func (h *Guard) Withdraw(g *Command) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
-	h.rest(fspath.Outermost(g.roots))
+	h.list = slices.DeleteFunc(h.list, func(x *Command) bool { return x == g })
+	h.rest(fspath.Outermost(g.Roots))
 }
 
-// leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
-func (h *guests) leave(g *guest, more func() []Moved) (sure bool) {
+// Leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
+func (h *Guard) Leave(g *Command, more func() []Moved) (sure bool) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
 		return false
 	}
-	words, unsure, err := h.judge(g.owner, h.around(g.roots))
+	words, unsure, err := h.judge(g.Owner, h.around(g.Roots))
 	if err != nil {
-		words = append(words, word{owner: g.owner, err: err})
+		words = append(words, word{owner: g.Owner, err: err})
 	} else {
 		h.allow(g)
 	}
-	h.list = slices.DeleteFunc(h.list, func(x *guest) bool { return x == g })
+	h.list = slices.DeleteFunc(h.list, func(x *Command) bool { return x == g })
 	if sure = err == nil && unsure == nil; sure {
-		h.rest(fspath.Outermost(g.roots))
+		h.rest(fspath.Outermost(g.Roots))
 	}
 	h.mu.Unlock()
 	if more != nil {
 		if later := more(); len(words) > 0 {
 			words[0].moved = append(words[0].moved, later...)
 		} else {
-			words = []word{{owner: g.owner, moved: later}}
+			words = []word{{owner: g.Owner, moved: later}}
 		}
 	}
 	h.say(words...)
-	h.index.trim(h.idle)
+	h.index.Trim(h.idle)
 	return sure
 }
 
 // allow makes what was opened for a guest, and is there now, a part that others may find.
-func (h *guests) allow(g *guest) {
-	if len(g.opened) == 0 || len(h.list) < 2 {
+func (h *Guard) allow(g *Command) {
+	if len(g.Opened) == 0 || len(h.list) < 2 {
 		return
 	}
-	all, err := h.index.look(g.roots, nil, nil)
+	all, err := h.index.Find(g.Roots, nil, nil)
 	if err != nil {
 		return // then it is judged with the others
 	}
-	for _, p := range all.list {
-		if at := h.grounds[p.root]; at != nil && at.known != nil && (isOpen(p.full(), g.opened) || fspath.BelowAny(p.full(), g.opened)) {
-			at.known[p.id] = true
+	for _, p := range all.Files {
+		if at := h.grounds[p.Root]; at != nil && at.known != nil && (fspath.ContainsOpened(p.Full(), g.Opened) || fspath.BelowAny(p.Full(), g.Opened)) {
+			at.known[p.ID] = true
 		}
 	}
 }
 
 // rest forgets what was known of roots in which nobody works any more.
-func (h *guests) rest(roots []string) {
+func (h *Guard) rest(roots []string) {
 	for _, root := range roots {
 		at := h.grounds[root]
 		if at == nil || len(h.on(root)) > 0 {
@@ -321,7 +349,7 @@ func (h *guests) rest(roots []string) {
 }
 
 // later has the mark of a root taken away after a time, if nobody works there then.
-func (h *guests) later(root string, after time.Duration) {
+func (h *Guard) later(root string, after time.Duration) {
 	at := h.ground(root)
 	if at.mark == nil || h.closed {
 		return
@@ -336,22 +364,22 @@ func (h *guests) later(root string, after time.Duration) {
 }
 
 // unmark takes the mark of a root away in which nobody works any more.
-func (h *guests) unmark(root string) {
+func (h *Guard) unmark(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at := h.grounds[root]; at != nil && at.known == nil && at.mark != nil {
-		at.mark.remove()
+		at.mark.Remove()
 		at.mark = nil
 	}
 }
 
 // around are the roots of all that work in one of these, or in one of theirs.
-func (h *guests) around(roots []string) []string {
+func (h *Guard) around(roots []string) []string {
 	out := fspath.Outermost(roots)
 	for n := -1; n != len(out); {
 		n = len(out)
 		for _, g := range h.list {
-			own := fspath.Outermost(g.roots)
+			own := fspath.Outermost(g.Roots)
 			if slices.ContainsFunc(own, func(r string) bool { return slices.Contains(out, r) }) {
 				for _, r := range own {
 					if !slices.Contains(out, r) {
@@ -365,8 +393,8 @@ func (h *guests) around(roots []string) []string {
 }
 
 // sure judges until it is certain that nothing was overlooked.
-func (h *guests) sure(owner launch.Owner, roots []string) (words []word, err error) {
-	for range tries {
+func (h *Guard) sure(owner launch.Owner, roots []string) (words []word, err error) {
+	for range Attempts {
 		w, unsure, failed := h.judge(owner, roots)
 		words = append(words, w...)
 		if err = errors.Join(unsure, failed); failed != nil || unsure == nil {
@@ -378,8 +406,8 @@ func (h *guests) sure(owner launch.Owner, roots []string) (words []word, err err
 
 // judge moves aside what was not there before the oldest guest of these roots. unsure says why something may have been
 // overlooked. The caller holds h.mu, and says the words later.
-func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
-	for range tries {
+func (h *Guard) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
+	for range Attempts {
 		moved := h.follow()
 		for i, root := range outer {
 			outer[i] = cmp.Or(moved[root], root)
@@ -391,16 +419,16 @@ func (h *guests) judge(owner launch.Owner, outer []string) (words []word, unsure
 	return words, unsure, err
 }
 
-func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsure, err error) {
+func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []word, unsure, err error) {
 	var roots, opened, missing, asked []string
 	var whole map[string]fspath.Identity
-	was, before := past{known: map[fspath.Identity]bool{}, began: time.Now(), kept: kept{}}, &parts{named: map[string]string{}}
+	was, before := baseline{known: map[fspath.Identity]bool{}, began: time.Now(), kept: Kept{}}, &autorun.Found{Named: map[string]string{}}
 	for _, root := range outer {
 		if at := h.grounds[root]; at != nil && at.known != nil && fspath.IsDir(root) { // who has removed it has left nothing in it
 			roots, asked = append(roots, root), append(asked, at.asked...)
 			maps.Copy(was.known, at.known)
 			maps.Copy(was.kept, at.kept)
-			maps.Copy(before.named, at.named)
+			maps.Copy(before.Named, at.named)
 			if at.began.Before(was.began) {
 				was.began = at.began
 			}
@@ -409,28 +437,28 @@ func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsu
 	if len(roots) == 0 {
 		return nil, nil, nil
 	}
-	var all []*guest
+	var all []*Command
 	for _, g := range h.list {
-		if !slices.ContainsFunc(fspath.Outermost(g.roots), func(r string) bool { return slices.Contains(outer, r) }) {
+		if !slices.ContainsFunc(fspath.Outermost(g.Roots), func(r string) bool { return slices.Contains(outer, r) }) {
 			continue
 		}
-		for _, r := range g.roots {
+		for _, r := range g.Roots {
 			if !slices.Contains(roots, r) && fspath.IsDir(r) {
 				roots = append(roots, r)
 			}
 		}
-		opened, missing = append(opened, g.opened...), append(missing, g.missing...)
+		opened, missing = append(opened, g.Opened...), append(missing, g.Missing...)
 		if len(all) == 0 {
-			whole = maps.Clone(g.whole)
+			whole = maps.Clone(g.Whole)
 		}
-		maps.DeleteFunc(whole, func(path string, id fspath.Identity) bool { return g.whole[path] != id })
+		maps.DeleteFunc(whole, func(path string, id fspath.Identity) bool { return g.Whole[path] != id })
 		all = append(all, g)
 	}
-	after, moved, err := h.clear(was, opened, func() (*parts, error) {
-		after, err := h.index.look(roots, whole, was.known)
+	after, moved, err := h.quarantineNew(was, opened, func() (*autorun.Found, error) {
+		after, err := h.index.Find(roots, whole, was.known)
 		if err == nil {
-			after.since(was.began, before)
-			after.list = append(after.list, slices.Concat(appeared(missing, roots), misled(asked, roots))...)
+			after.DropOlder(was.began, before)
+			after.Files = append(after.Files, slices.Concat(autorun.Appeared(missing, roots), autorun.RootLinks(asked, roots))...)
 		}
 		return after, err
 	})
@@ -441,16 +469,16 @@ func (h *guests) judgeIn(owner launch.Owner, outer []string) (words []word, unsu
 		words = append(words, word{owner: owner, moved: moved, err: err})
 		words = append(words, strike(all, len(moved))...)
 	}
-	if unsure = after.err; unsure == nil && after.moved {
+	if unsure = after.Err; unsure == nil && after.Moved {
 		unsure = errors.New("folders are being moved all the time, so that what is executed later can't be looked for; end what moves them")
 	}
 	return words, unsure, nil
 }
 
-// clear moves aside what look finds and was not known. Folders that were moved are looked through in turn: under their old names nothing
+// quarantineNew moves aside what look finds and was not known. Folders that were moved are looked through in turn: under their old names nothing
 // in them was.
-func (h *guests) clear(was past, opened []string, look func() (*parts, error)) (after *parts, moved []Moved, err error) {
-	for range tries {
+func (h *Guard) quarantineNew(was baseline, opened []string, look func() (*autorun.Found, error)) (after *autorun.Found, moved []Moved, err error) {
+	for range Attempts {
 		if after, err = look(); err != nil {
 			return nil, moved, err
 		}
@@ -461,28 +489,45 @@ func (h *guests) clear(was past, opened []string, look func() (*parts, error)) (
 			return after, moved, err
 		}
 	}
-	after.moved = true
+	after.Moved = true
 	return after, moved, nil
 }
 
 // strike holds what was moved aside against those who may have made it: sessions, while no call is under way.
-func strike(all []*guest, moves int) (words []word) {
-	if moves == 0 || slices.ContainsFunc(all, func(g *guest) bool { return !g.background }) {
+func strike(all []*Command, moves int) (words []word) {
+	if moves == 0 || slices.ContainsFunc(all, func(g *Command) bool { return !g.background }) {
 		return nil
 	}
 	for _, g := range all {
 		g.strikes++
-		if g.moves += moves; g.moves >= maxMoves && g.end != nil {
-			g.end()
-			g.end = nil
-			words = append(words, word{owner: g.owner, err: fmt.Errorf("the session %s was ended: %d times it has made what is executed later, and that was moved aside", g.name(), g.moves)})
+		if g.moves += moves; g.moves >= maxMoves && g.End != nil {
+			g.End()
+			g.End = nil
+			words = append(words, word{owner: g.Owner, err: fmt.Errorf("the session %s was ended: %d times it has made what is executed later, and that was moved aside", g.Name(), g.moves)})
 		}
 	}
 	return words
 }
 
-// settle deals with what guests have made until now, before something runs outside of a box. An error says why nothing may.
-func (h *guests) settle(owner launch.Owner) error {
+// Clear deals with what could not be moved aside before.
+func (h *Guard) Clear(owner launch.Owner) error {
+	moved, err := h.remains.settle()
+	h.say(word{owner: owner, moved: moved})
+	return err
+}
+
+// Settle deals with what commands have made until now, before something runs outside of a box. An error says why nothing may.
+func (h *Guard) Settle(owner launch.Owner) error {
+	if err := h.Clear(owner); err != nil {
+		return err
+	}
+	if err := h.settleNow(owner); err != nil {
+		return err
+	}
+	return h.Clear(owner)
+}
+
+func (h *Guard) settleNow(owner launch.Owner) error {
 	h.mu.Lock()
 	var words []word
 	var err error
@@ -493,14 +538,14 @@ func (h *guests) settle(owner launch.Owner) error {
 		}
 		of := owner
 		if on := h.on(root); len(on) > 0 {
-			of = on[0].owner
+			of = on[0].Owner
 		}
 		w, failed := h.sure(of, h.around([]string{root}))
 		words, err = append(words, w...), errors.Join(err, failed)
 	}
 	for _, g := range h.list {
 		if err == nil && g.strikes >= maxStrikes {
-			err = fmt.Errorf("the session %s makes again what is executed later and was moved aside; nothing runs outside of the sandbox while it does: end that session first", g.name())
+			err = fmt.Errorf("the session %s makes again what is executed later and was moved aside; nothing runs outside of the sandbox while it does: end that session first", g.Name())
 		}
 	}
 	h.mu.Unlock()
@@ -508,8 +553,8 @@ func (h *guests) settle(owner launch.Owner) error {
 	return err
 }
 
-// straighten moves aside a link on the way to a writable root, if commands have made it.
-func (h *guests) straighten(owner launch.Owner, link string) bool {
+// RemoveLink moves aside a link on the way to a writable root, if commands have made it.
+func (h *Guard) RemoveLink(owner launch.Owner, link string) bool {
 	h.mu.Lock()
 	began, found := time.Time{}, ""
 	for root, at := range h.grounds {
@@ -518,35 +563,35 @@ func (h *guests) straighten(owner launch.Owner, link string) bool {
 		}
 	}
 	if found == "" {
-		list, _ := h.marks.orphans(link)
+		list, _ := h.marks.Orphans(link)
 		for _, o := range list {
-			if fspath.Below(link, o.Root) && (found == "" || o.began.Before(began)) {
-				began, found = o.began, o.Root
+			if fspath.Below(link, o.Root) && (found == "" || o.Began.Before(began)) {
+				began, found = o.Began, o.Root
 			}
-			o.file.Close()
+			o.Lock.Close()
 		}
 	}
 	id, _, ok := fspath.Lstat(link)
-	was := past{began: began}
+	was := baseline{began: began}
 	if found == "" || !ok || was.before(id.Changed) {
 		h.mu.Unlock()
 		return false
 	}
 	rel, _ := filepath.Rel(found, link)
-	moved, stuck, _, err := quarantine(was, nil, &parts{roots: []string{found}, list: []part{{root: found, path: rel, kind: kindRootLink, id: id}}})
+	moved, stuck, _, err := quarantine(was, nil, &autorun.Found{Roots: []string{found}, Files: []autorun.File{{Root: found, Path: rel, Kind: autorun.KindRootLink, ID: id}}})
 	h.remains.add(stuck)
 	h.mu.Unlock()
 	h.say(word{owner: owner, moved: moved, err: err})
 	return len(moved) > 0
 }
 
-// outlive says that a call has ended, of which guests may still run.
-func (h *guests) outlive(owner launch.Owner) {
+// Outlived says that a call has ended, of which guests may still run.
+func (h *Guard) Outlived(owner launch.Owner) {
 	h.mu.Lock()
 	var roots []string
 	for _, g := range h.list {
-		if g.owner == owner && !g.background {
-			g.background, roots = true, append(roots, g.roots...)
+		if g.Owner == owner && !g.background {
+			g.background, roots = true, append(roots, g.Roots...)
 		}
 	}
 	h.mu.Unlock()
@@ -556,16 +601,16 @@ func (h *guests) outlive(owner launch.Owner) {
 }
 
 // live judges at once, unless a call is under way.
-func (h *guests) live(root string) {
+func (h *Guard) live(root string) {
 	h.mu.Lock()
 	var words []word
 	if to, ok := h.follow()[root]; ok {
 		root = to
 	}
-	if on := h.on(root); len(on) > 0 && !slices.ContainsFunc(on, func(g *guest) bool { return !g.background }) {
+	if on := h.on(root); len(on) > 0 && !slices.ContainsFunc(on, func(g *Command) bool { return !g.background }) {
 		var err error
-		if words, _, err = h.judge(on[0].owner, h.around([]string{root})); err != nil {
-			words = append(words, word{owner: on[0].owner, err: err})
+		if words, _, err = h.judge(on[0].Owner, h.around([]string{root})); err != nil {
+			words = append(words, word{owner: on[0].Owner, err: err})
 		}
 	}
 	h.mu.Unlock()
@@ -573,7 +618,7 @@ func (h *guests) live(root string) {
 }
 
 // stirred hears that something has changed in a root.
-func (h *guests) stirred(root string) {
+func (h *Guard) stirred(root string) {
 	h.mu.Lock()
 	busy := len(h.on(root)) > 0
 	if at := h.ground(root); !busy && !h.closed { // it is read when that is over
@@ -590,30 +635,30 @@ func (h *guests) stirred(root string) {
 }
 
 // moving reports whether guests work in a folder that is not at its path any more; the caller holds h.mu.
-func (h *guests) moving(root string) bool {
+func (h *Guard) moving(root string) bool {
 	at := h.grounds[root]
 	return at != nil && at.known != nil && at.anchor != nil && !at.anchor.is(root)
 }
 
 // read has what has changed in a root read while nobody waits for it.
-func (h *guests) read(root string) {
+func (h *Guard) read(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.on(root)) == 0 && !h.closed {
-		_, _, _ = h.index.settle(root) // who needs it hears of the error
+		_, _, _ = h.index.Settle(root) // who needs it hears of the error
 	}
 }
 
 // idle reports whether nobody works in a root.
-func (h *guests) idle(root string) bool {
+func (h *Guard) idle(root string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.grounds[root]
 	return (at == nil || at.known == nil) && len(h.on(root)) == 0
 }
 
-// close is the end of this gantry.
-func (h *guests) close() {
+// Close is the end of this gantry.
+func (h *Guard) Close() {
 	h.mu.Lock()
 	h.closed = true
 	for _, at := range h.grounds {
@@ -628,9 +673,9 @@ func (h *guests) close() {
 			continue
 		}
 		if !left {
-			at.mark.remove()
+			at.mark.Remove()
 		} else {
-			at.mark.leave() // the next one judges what is there
+			at.mark.Leave() // the next one judges what is there
 		}
 		at.mark = nil
 	}
@@ -639,9 +684,30 @@ func (h *guests) close() {
 	default:
 		close(h.ending)
 	}
-	closeAll(h.pipes) // which ends the waiting for them
+	recovery.CloseAll(h.pipes) // which ends the waiting for them
 	h.mu.Unlock()
 	h.leaving.Wait()
-	h.index.close()
-	h.marks.drop()
+	h.index.Close()
+	h.marks.Drop()
 }
+
+// Abandon ends as a process does that is killed: nothing is judged any more, and its locks are gone. It is for tests.
+func (h *Guard) Abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list = nil
+	for _, at := range h.grounds {
+		if at.mark != nil {
+			at.mark.Leave()
+		}
+		at.mark = nil
+		at.forget()
+	}
+	h.marks.Abandon()
+}
+
+// WaitAdopted waits until nothing is left of gantries that were killed. It is for tests.
+func (h *Guard) WaitAdopted() { h.leaving.Wait() }
+
+// CompareOnly has nothing watched: folders are compared for each command. It is for tests, and called before anything else.
+func (h *Guard) CompareOnly() { h.index.CompareOnly = true }

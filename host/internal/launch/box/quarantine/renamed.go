@@ -1,4 +1,4 @@
-package box
+package quarantine
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 
 // follow finds the roots that were renamed while guests work in them, and has their guests be known under the new names. moved are those,
 // by the old ones. The caller holds h.mu.
-func (h *guests) follow() (moved map[string]string) {
+func (h *Guard) follow() (moved map[string]string) {
 	for root, at := range h.grounds {
 		if at.known == nil || at.anchor == nil || at.anchor.is(root) {
 			continue
@@ -33,7 +33,7 @@ func (h *guests) follow() (moved map[string]string) {
 	return moved
 }
 
-func (h *guests) rename(root, to string) {
+func (h *Guard) rename(root, to string) {
 	renamed := func(path string) string {
 		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '/') {
 			return to + rest
@@ -48,12 +48,12 @@ func (h *guests) rename(root, to string) {
 		return out
 	}
 	for _, g := range h.on(root) {
-		g.roots, g.opened, g.missing, g.asked = all(g.roots), all(g.opened), all(g.missing), nil
-		whole := make(map[string]fspath.Identity, len(g.whole))
-		for p, id := range g.whole {
+		g.Roots, g.Opened, g.Missing, g.Asked = all(g.Roots), all(g.Opened), all(g.Missing), nil
+		whole := make(map[string]fspath.Identity, len(g.Whole))
+		for p, id := range g.Whole {
 			whole[renamed(p)] = id
 		}
-		g.whole = whole
+		g.Whole = whole
 	}
 	at := h.grounds[root]
 	delete(h.grounds, root)
@@ -76,10 +76,10 @@ func (h *guests) rename(root, to string) {
 	}
 	if at.mark != nil && fspath.IsDir(to) {
 		at.record.Root, at.record.Named = to, named
-		if m, err := h.write(at.record); err == nil { // else the old one says which folder it is
-			at.mark.remove()
+		if m, err := h.marks.Write(at.record); err == nil { // else the old one says which folder it is
+			at.mark.Remove()
 			at.mark = m
 		}
 	}
-	h.index.forget(root)
+	h.index.Forget(root)
 }

@@ -1,13 +1,12 @@
-package box
+package quarantine
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
@@ -15,63 +14,21 @@ import (
 // folder that they lie in. Such files are not the command's, and some of them are denied. So what the command has added is moved aside
 // instead, and they stay as they are.
 
-// origin is what makes a path a part.
-type origin struct {
-	repositories []string // the folders of repositories: the marks in them do
-	via          []string // files and links that lead there
-	named        string   // the path as settings name it, on which links may lie
-	top          string   // the folders between this one and the part do; empty: none
-}
-
-// past is what was there before the oldest command that may have made what is found.
-type past struct {
+// baseline is what was there before the oldest command that may have made what is found.
+type baseline struct {
 	known map[fspath.Identity]bool // the parts
 	began time.Time                // zero: nobody knows
-	kept  kept
+	kept  Kept
 	marks map[string][]string // new ones by folder, as they were before any of them was moved aside
 }
 
-// kept are files and folders that the user's settings deny, with their paths.
-type kept map[fspath.Identity]string
-
-// keptIn are those of a view.
-func keptIn(v *view) kept {
-	out := kept{}
-	for _, d := range slices.Concat(v.denied, v.kept) {
-		out[fspath.Persistent(d.Path, d.ID)] = d.Path
-	}
-	return out
-}
-
-// covers reports whether a path is denied, or lies in what is.
-func (k kept) covers(path string) bool {
-	for at := path; len(k) > 0 && at != filepath.Dir(at); at = filepath.Dir(at) {
-		if id, _, ok := fspath.Lstat(at); ok {
-			if _, ok := k[fspath.Persistent(at, id)]; ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// below reports whether something denied lies in a folder.
-func (k kept) below(dir string) bool {
-	for p := range maps.Values(k) {
-		if fspath.Below(p, dir) {
-			return true
-		}
-	}
-	return false
-}
-
 // before reports whether a time was before the oldest command, as far as the coarse clock of files tells.
-func (w past) before(nanoseconds int64) bool {
+func (w baseline) before(nanoseconds int64) bool {
 	return !w.began.IsZero() && nanoseconds < w.began.Add(-fspath.ClockSlack).UnixNano()
 }
 
 // predates reports whether a file or folder was there before, under whatever name.
-func (w past) predates(path string, id fspath.Identity) bool {
+func (w baseline) predates(path string, id fspath.Identity) bool {
 	if made := fspath.BirthTime(path); made != 0 {
 		return w.before(made)
 	}
@@ -80,27 +37,27 @@ func (w past) predates(path string, id fspath.Identity) bool {
 
 // instead returns what is to be moved aside for the sake of a part: what has made it one, if it was there before, else itself. nil:
 // nothing is. done are paths that were dealt with.
-func (w past) instead(p part, roots []string, done map[string]bool) *part {
-	path := p.full()
+func (w baseline) instead(p autorun.File, roots []string, done map[string]bool) *autorun.File {
+	path := p.Full()
 	id, _, ok := fspath.Lstat(path)
 	if !ok {
 		return &p
 	}
 	denied, untouched := w.kept.covers(path), w.before(id.Changed)
-	p.mine = w.predates(path, id)
-	if !denied && !untouched && !p.mine {
+	p.Older = w.predates(path, id)
+	if !denied && !untouched && !p.Older {
 		return &p
 	}
 	var candidates []string
-	for _, dir := range p.made.repositories {
+	for _, dir := range p.Origin.Repositories {
 		if id, _, ok := fspath.Lstat(dir); ok && !w.known[fspath.Persistent(dir, id)] && w.predates(dir, id) {
 			candidates = append(candidates, w.newMarks(dir)...)
 		}
 	}
-	candidates = append(candidates, p.made.via...)
-	candidates = append(candidates, fspath.LinksOn(p.made.named)...)
-	if p.made.top != "" && (untouched || denied) {
-		for at := filepath.Dir(path); at == p.made.top || fspath.Below(at, p.made.top); at = filepath.Dir(at) {
+	candidates = append(candidates, p.Origin.Via...)
+	candidates = append(candidates, fspath.LinksOn(p.Origin.Named)...)
+	if p.Origin.Top != "" && (untouched || denied) {
+		for at := filepath.Dir(path); at == p.Origin.Top || fspath.Below(at, p.Origin.Top); at = filepath.Dir(at) {
 			candidates = append(candidates, at)
 		}
 	}
@@ -114,7 +71,7 @@ func (w past) instead(p part, roots []string, done map[string]bool) *part {
 		}
 		for _, root := range fspath.Outermost(roots) {
 			if rel, err := filepath.Rel(root, c); err == nil && fspath.Below(c, root) {
-				return &part{root: root, path: rel, kind: kindMade, id: id, mine: w.predates(c, id)}
+				return &autorun.File{Root: root, Path: rel, Kind: autorun.KindCause, ID: id, Older: w.predates(c, id)}
 			}
 		}
 	}
@@ -125,13 +82,13 @@ func (w past) instead(p part, roots []string, done map[string]bool) *part {
 }
 
 // newMarks are the marks in a folder that were not in it before: those that were made since first.
-func (w past) newMarks(dir string) []string {
+func (w baseline) newMarks(dir string) []string {
 	if found, ok := w.marks[dir]; ok {
 		return found
 	}
 	entries, _ := os.ReadDir(dir)
 	var out, renamed []string
-	for _, name := range marks {
+	for _, name := range autorun.RepositoryMarks {
 		for _, e := range entries {
 			if strings.ToLower(e.Name()) != name {
 				continue

@@ -1,9 +1,8 @@
-package box
+package autorun
 
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
@@ -27,8 +26,8 @@ const maxHooks = 100
 // enteredNames are those that take effect in any folder that is entered, opened, or worked in by an agent.
 var enteredNames = []string{".envrc", ".vscode", ".idea", ".claude", ".cursor", ".mcp.json", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "GEMINI.md"}
 
-// lookLater notes which of these are there, and which they are. entered are further places of enteredNames.
-func lookLater(roots, entered []string) map[string]fspath.Identity {
+// Everyday notes which of these are there, and which they are. entered are further places of enteredNames.
+func Everyday(roots, entered []string) map[string]fspath.Identity {
 	out := map[string]fspath.Identity{}
 	look := func(path string) {
 		id, mode, ok := fspath.Lstat(path)
@@ -62,17 +61,5 @@ func lookLater(roots, entered []string) map[string]fspath.Identity {
 			}
 		}
 	}
-	return out
-}
-
-// changedLater are those that are new, or not what they were.
-func changedLater(before, after map[string]fspath.Identity) []Moved {
-	var out []Moved
-	for path, id := range after {
-		if was, ok := before[path]; !ok || was != id {
-			out = append(out, Moved{From: path, Why: "other programs execute what it says"})
-		}
-	}
-	slices.SortFunc(out, func(a, b Moved) int { return strings.Compare(a.From, b.From) })
 	return out
 }

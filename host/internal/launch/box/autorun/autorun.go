@@ -1,0 +1,107 @@
+// Package autorun finds the files in writable folders that other programs execute without being asked to: git's hooks and the programs that
+// its settings name, startup files of shells, settings of agents, folders of the PATH.
+//
+// It owns: which names these are, an index of where they are in each writable folder. It must not know: what a sandbox is, what becomes
+// of the files that it finds.
+//
+// Start with [Index.Find].
+package autorun
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+)
+
+// Kind is what makes a path worth looking at.
+type Kind int
+
+// File is a path that is executed later, or says what is.
+type File struct {
+	Root   string // the writable root, and
+	Path   string // the path below it
+	Kind   Kind
+	ID     fspath.Identity
+	Origin Origin
+	Older  bool // it was there before the oldest command that runs in the root
+}
+
+func (p File) Full() string { return filepath.Join(p.Root, p.Path) }
+
+// maxDigest is the longest file of which a digest is made.
+const maxDigest = 1 << 20
+
+// Digest is that of a part's content; empty: there is none.
+func (p File) Digest() string {
+	in, err := os.OpenRoot(p.Root)
+	if err != nil {
+		return ""
+	}
+	defer in.Close()
+	info, err := in.Lstat(p.Path)
+	if err != nil {
+		return ""
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		to, err := in.Readlink(p.Path)
+		if err != nil {
+			return ""
+		}
+		return "-> " + to
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxDigest {
+		return ""
+	}
+	f, err := in.OpenFile(p.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.LimitReader(f, maxDigest+1)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Why says of a kind of part why it may not stay.
+func (k Kind) Why() string {
+	switch k {
+	case KindAgentSettings:
+		return "it would say what agents may do"
+	case KindHook:
+		return "git would execute it"
+	case KindGitSettings:
+		return "it may name programs for git to execute"
+	case KindVCSSettings:
+		return "it may name programs for a version control to execute"
+	case KindUnlistable:
+		return "what is in it can't be looked through"
+	case KindStartup:
+		return "your shells or your desktop would execute it"
+	case KindProtectedLink:
+		return "no sandbox can keep a link read-only"
+	case KindDenied:
+		return "`sandbox { deny_read, deny_write }` names it"
+	case KindSetID:
+		return "it would give its owner's rights to whoever executes it"
+	case KindReferenced:
+		return "others execute it: git's settings or your PATH lead there"
+	case KindCause:
+		return "by it git, or another program, would execute what was there before"
+	case KindRootLink:
+		return "a folder of `sandbox { writable_roots }` would lie where it leads"
+	case KindRepository, KindUnknown:
+	}
+	return "it is executed later"
+}
+
+// Protected are the names below a writable root that stay read-only, whether they exist or not: what is executed later, or
+// says what may be. Matches codex 0.169, with this project's own.
+var Protected = []string{".git", ".agents", ".codex", ".gantry", ".aws"}

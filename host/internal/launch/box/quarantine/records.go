@@ -1,0 +1,148 @@
+package quarantine
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/recovery"
+)
+
+// A gantry that is killed can't judge what its commands have made. So before the first of them begins a mark is written, with the parts
+// that were there, and locked for as long as the process lives. The next gantry that comes to the folder and finds a mark without an owner
+// judges in its place: what the mark does not name is moved aside.
+
+// note marks a root, in which somebody is about to work, with the parts that are there.
+func (h *Guard) note(root string, found *autorun.Found, known map[fspath.Identity]bool) error {
+	at := h.ground(root)
+	if at.off != nil {
+		at.off.Stop()
+	}
+	if at.mark != nil && maps.Equal(at.marked, known) && maps.Equal(at.named, found.Named) {
+		at.mark.Renew()
+		return nil
+	}
+	r := recovery.Record{Root: root, Named: found.Named}
+	if id, _, ok := fspath.Lstat(root); ok {
+		id = fspath.Persistent(root, id)
+		r.Dev, r.Ino, r.Born = id.Dev, id.Ino, id.Changed
+	}
+	digests := map[fspath.Identity]string{}
+	for _, p := range found.Files {
+		if p.Root != root {
+			continue
+		}
+		d, ok := at.digests[p.ID]
+		if !ok {
+			d = p.Digest()
+		}
+		digests[p.ID] = d
+		r.Parts = append(r.Parts, recovery.File{Path: p.Path, Kind: int(p.Kind), Dev: p.ID.Dev, Ino: p.ID.Ino, Changed: p.ID.Changed, Size: p.ID.Size, Digest: d})
+	}
+	m, err := h.marks.Write(r)
+	if err != nil {
+		return fmt.Errorf("what is executed later in %s can't be kept for the case that gantry is killed: %w; make room for gantry's folder", root, err)
+	}
+	if at.mark != nil {
+		at.mark.Remove()
+	}
+	at.mark, at.record, at.marked, at.digests = m, r, known, digests
+	return nil
+}
+
+// longestMark is how long the mark of a folder stays that another has taken the place of.
+const longestMark = 30 * 24 * time.Hour
+
+// recover judges what commands of a gantry that was killed have made in a root. The caller holds h.mu.
+func (h *Guard) recover(root string, owner launch.Owner) (words []word, err error) {
+	list, err := h.marks.Orphans(root)
+	defer func() {
+		for _, o := range list {
+			if o.Lock != nil {
+				o.Lock.Close()
+			}
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		o := &list[i]
+		if !o.Find(root) {
+			if !fspath.IsDir(o.Root) || time.Since(o.Began) > longestMark {
+				_ = os.Remove(o.Path)
+			}
+			continue
+		}
+		pipes := h.marks.Pipes(&o.Record) // before it is judged
+		ids, digests := map[fspath.Identity]bool{}, map[string]bool{}
+		for _, n := range o.Parts {
+			ids[fspath.Identity{Dev: n.Dev, Ino: n.Ino, Changed: n.Changed, Size: n.Size}] = true
+			if n.Digest != "" {
+				digests[n.Path+"\x00"+n.Digest] = true
+			}
+		}
+		after, moved, err := h.quarantineNew(baseline{known: ids, began: o.Began}, nil, func() (*autorun.Found, error) {
+			after, err := h.index.Find([]string{o.Root}, nil, ids)
+			if err != nil {
+				return nil, err
+			}
+			if o.Named != nil {
+				after.DropOlder(o.Began, &autorun.Found{Named: o.Named})
+			}
+			for _, p := range after.Files {
+				if d := p.Digest(); d != "" && digests[p.Path+"\x00"+d] {
+					ids[p.ID] = true
+				}
+			}
+			return after, nil
+		})
+		if after != nil && (len(moved) > 0 || err != nil) {
+			words = append(words, word{owner: owner, moved: moved, err: err})
+		}
+		sure := after != nil && !after.Moved && err == nil
+		switch {
+		case sure && len(pipes) > 0:
+			if err := h.adopt(owner, o, ids, pipes); err != nil {
+				recovery.CloseAll(pipes)
+				return words, err
+			}
+			continue
+		case sure:
+			_ = os.Remove(o.Path)
+		}
+		recovery.CloseAll(pipes)
+		if after == nil {
+			return words, err
+		}
+	}
+	return words, nil
+}
+
+// Watch has the folders of roots read, in the background, and judges what a gantry that was killed has left in them.
+func (h *Guard) Watch(owner launch.Owner, roots []string) error {
+	h.mu.Lock()
+	var words []word
+	var err error
+	for _, root := range fspath.Outermost(roots) {
+		if h.closed {
+			break
+		}
+		var w []word
+		w, err = h.recover(root, owner)
+		words = append(words, w...)
+		if err != nil {
+			break
+		}
+		if _, err = h.index.Open(root); err != nil {
+			break
+		}
+	}
+	h.mu.Unlock()
+	h.say(words...)
+	return err
+}

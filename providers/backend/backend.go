@@ -1,8 +1,8 @@
-// Package backend makes a provider plugin out of a vendor: a protocol at an address, with a key and a list of models.
+// Package backend turns a vendor description into a provider plugin: a protocol at an address, with a key and a list of models.
 //
-// It owns: the attributes that all providers' blocks have in common, which model a name means and what is known of it,
-// media that travel by reference, and what is checked before a request goes out. It must not know: any wire format
-// (providers/protocol), how a request travels (providers/route), the turn loop.
+// It owns the settings that all provider blocks share, the lookup of models and what is known about them, media that are passed by
+// reference, and the checks before a request is sent. It does not know any wire format (providers/protocol), how a request is sent
+// (providers/route), or the turn loop.
 //
 // Start with [Plugin] and [Vendor].
 package backend
@@ -28,55 +28,55 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// Vendor is whom a provider speaks to. Protocol, Namespace and BaseURL are required.
+// Vendor describes the service of a provider. Protocol, Namespace and BaseURL are required.
 type Vendor struct {
-	Name     string // for people
+	Name     string // display name
 	Protocol protocol.Protocol
-	// Namespace is the key of the metadata that the vendor wants back.
+	// Namespace is the key of the metadata that must be sent back to the vendor.
 	Namespace string
 	BaseURL   string
-	// KeyVariable is the environment variable that people keep the key in. It is only named in messages.
+	// KeyVariable is the environment variable that usually contains the key. It is only mentioned in messages.
 	KeyVariable string
-	// Keyless tells that the service needs no key.
+	// Keyless is set if the service needs no key.
 	Keyless bool
-	// Auth puts a key into a request. Nil: as bearer.
+	// Auth adds a key to a request. Nil: as a bearer token.
 	Auth    func(route.Source) route.Auth
 	Headers map[string]string
-	// Sign proves the right to ask with something else than a key. Nil: the key does.
+	// Sign authenticates requests without a key. Nil: use the key.
 	Sign route.Auth
-	// Catalog is the vendor's name in the catalogue; empty: it has none there.
+	// Catalog is the vendor's name in the catalog; empty if it is not listed.
 	Catalog string
-	// API is the protocol's name in the catalogue: "responses", "chat-completions", "messages", "generate-content".
+	// API is the protocol's name in the catalog: "responses", "chat-completions", "messages", "generate-content".
 	API string
-	// Compat is what is special about a model. May be nil.
+	// Compat returns a model's deviations from the protocol. May be nil.
 	Compat func(model string) protocol.Compat
-	// Hosted lists the tools that the vendor runs itself. May be nil.
+	// Hosted returns the tools that the vendor runs itself. May be nil.
 	Hosted func(catalog.Model) []llm.HostedTool
-	// Searches tells which models look for tools that are not in the request. May be nil: none.
+	// Searches reports whether a model can search for tools that are not in the request. May be nil: no model can.
 	Searches func(catalog.Model) bool
-	// Overlay adds what depends on the request, headers for example. May be nil.
+	// Overlay adds request-dependent parts such as headers. May be nil.
 	Overlay func(*protocol.Request) route.Overlay
-	// Repair may change a request that the vendor refused, for one more try. May be nil.
+	// Repair may modify a request that the vendor rejected, for one more attempt. May be nil.
 	Repair func(*protocol.Request, *llm.Error) (*protocol.Request, bool)
-	// Probe asks the service itself what it knows of a model. May be nil.
+	// Probe asks the service about a model. May be nil.
 	Probe func(ctx context.Context, model string) (Facts, error)
-	// Verify asks the service, when a model has answered for the first time, what has become of what Probe said. May be nil.
+	// Verify asks the service again after a model's first response, to check what Probe returned. May be nil.
 	Verify func(ctx context.Context, model string, said Facts) (Facts, error)
-	// Close gives back what the vendor's functions hold. May be nil.
+	// Close releases what the vendor's functions hold. May be nil.
 	Close func() error
-	// List asks the service itself for its models. May be nil: the catalogue says it all.
+	// List asks the service for its models. May be nil: the catalog is complete.
 	List func(ctx context.Context) ([]string, error)
 }
 
-// Facts are what a service says of one of its models.
+// Facts is what a service reports about one of its models.
 type Facts struct {
-	Window  int64           // tokens of input; 0: it doesn't say
-	Model   *protocol.Model // nil: it doesn't say
-	NoTools bool            // it takes no tools
-	Warning string          // for people; empty: none
+	Window  int64           // input tokens; 0: not reported
+	Model   *protocol.Model // nil: not reported
+	NoTools bool            // the model does not support tools
+	Warning string          // for the user; may be empty
 }
 
-// Plugin describes a provider plugin. config is the pattern of its block and holds a [Config]; pick reads it.
+// Plugin returns a provider plugin. config is the pattern of its block and contains a [Config]; pick reads it.
 func Plugin(name, version, description string, config any, pick pickFunc) provider.Plugin {
 	return provider.Plugin{
 		Name: name, Version: version, Description: description, Config: config, Capabilities: []string{"ask", "network", "secrets", "state"},
@@ -100,11 +100,11 @@ type service struct {
 	catalog *catalog.Provider
 	media   *media
 	logger  hclog.Logger
-	done    []func() // called when it is closed
+	done    []func() // called by Close
 
 	probed   sync.Map // model → Facts
-	verified sync.Map // models that have answered
-	warned   sync.Map // texts of warnings that were given
+	verified sync.Map // models that have responded
+	warned   sync.Map // warnings that were given
 }
 
 var (
@@ -151,11 +151,11 @@ func (s *service) Close() error {
 	return err
 }
 
-// auth is how requests prove the right to ask.
+// auth returns the authentication of requests.
 func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error) {
 	key := s.config.APIKey
 	if s.config.replays() {
-		return route.None(), nil // nobody is asked
+		return route.None(), nil // no requests are sent
 	}
 	if s.config.OAuth != nil {
 		o, done, err := s.config.oauth(ctx, env)
@@ -170,7 +170,7 @@ func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error
 	}
 	source := route.Source(key.Value)
 	if key.IsZero() {
-		// Whoever points to a service of their own may have one that asks for nothing.
+		// A service at the user's own address may need no key.
 		if s.vendor.Keyless || s.config.BaseURL != "" {
 			return route.None(), nil
 		}
@@ -183,8 +183,8 @@ func (s *service) auth(ctx context.Context, env provider.Env) (route.Auth, error
 	return route.WithRecovery(auth(source), anew(key)), nil
 }
 
-// anew gets a new key after a 401: the one that another request got meanwhile, or what the key's source makes now. A
-// source that has no other one costs nothing but the question.
+// anew returns a step that replaces the key after a status 401: with one that another request obtained meanwhile, or a new one
+// from its source. If the source has no other key, this only costs the query.
 func anew(key configblock.Secret) route.Step {
 	return func(ctx context.Context, refused []string) (bool, error) {
 		for _, ask := range []func(context.Context) (string, error){key.Value, key.Renew} {
@@ -200,7 +200,7 @@ func anew(key configblock.Secret) route.Step {
 	}
 }
 
-// noKey refuses each request, so that models can be listed and requests be prepared without a key.
+// noKey returns a source that fails on each request, so that models can be listed and requests prepared without a key.
 func noKey(v Vendor) route.Source {
 	return func(context.Context) (string, error) {
 		return "", &llm.Error{
@@ -254,7 +254,7 @@ func (s *service) stream(ctx context.Context, r *provider.StreamRequest, emit fu
 	return rt.Stream(ctx, repaired, attempts, emit)
 }
 
-// request is what the protocol gets for r, and the route that it takes.
+// request returns the request for the protocol and its route.
 func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Request, *route.Route, error) {
 	if r.Model == "" {
 		return nil, nil, &llm.Error{Code: llm.ErrInvalidRequest, Message: "the request names no model", Next: "set name in the model's block"}
@@ -279,8 +279,8 @@ func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Reques
 	return req, rt, err
 }
 
-// hoist makes notes of the host that open a history part of the system text: only Responses has a role for them there,
-// elsewhere they would have to travel inside of what the user says.
+// hoist moves notes of the host at the beginning of the history to the system text. Only the Responses API has a role for them;
+// elsewhere they would have to be part of a user message.
 func hoist(system []string, messages []llm.Message) ([]string, []llm.Message) {
 	n := 0
 	for n < len(messages) && messages[n].Role == llm.RoleSystem {
@@ -296,7 +296,7 @@ func hoist(system []string, messages []llm.Message) ([]string, []llm.Message) {
 	return system, messages[n:]
 }
 
-// options puts the block's options under the request's.
+// options returns the block's options overridden by those of the request.
 func (s *service) options(of map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(s.config.Options) == 0 {
 		return of, nil
@@ -313,14 +313,14 @@ func (s *service) options(of map[string]json.RawMessage) (map[string]json.RawMes
 	return out, nil
 }
 
-// warn says something once.
+// warn logs a warning once.
 func (s *service) warn(text string) {
 	if _, said := s.warned.LoadOrStore(text, true); !said {
 		s.logger.Warn(text)
 	}
 }
 
-// hosted lists the tools that the vendor runs for a model.
+// hosted returns the tools that the vendor runs for a model.
 func (s *service) hosted(m catalog.Model) []llm.HostedTool {
 	if s.vendor.Hosted == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Config is what all providers' blocks have in common.
+// Config contains the settings that all provider blocks share.
 type Config struct {
 	BaseURL       string             `json:"base_url" doc:"Address of the API up to its version, https://api.example.com/v1 for example. Default: the vendor's own."`
 	APIKey        configblock.Secret `json:"api_key" sensitive:"true" doc:"Key of the account: env(\"NAME\"), secret(\"NAME\") or command([\"PROGRAM\"]), not the key itself."`
@@ -37,7 +37,7 @@ type Config struct {
 	tape tape
 }
 
-// Model overrides what is known of a model.
+// Model overrides what is known about a model.
 type Model struct {
 	ID               string          `json:"id" label:"id"`
 	ContextWindow    int64           `json:"context_window" doc:"Tokens of input to use, up to what is known that it takes."`
@@ -55,7 +55,7 @@ type Model struct {
 	Prices           *Prices         `json:"prices" doc:"US dollars per million tokens."`
 }
 
-// Prices overrides what a model costs.
+// Prices overrides the prices of a model.
 type Prices struct {
 	Input      *float64 `json:"input"`
 	Output     *float64 `json:"output"`
@@ -64,7 +64,7 @@ type Prices struct {
 	Reasoning  *float64 `json:"reasoning"`
 }
 
-// check finds what no single attribute's type can rule out.
+// check validates what the types of single attributes cannot express.
 func (c *Config) check() error {
 	if c.Retries < 0 || c.Retries > 99 {
 		return configblock.Invalid("retries must be between 0 and 99", contract.Name("retries"))
@@ -99,8 +99,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Client reaches the service for what a vendor asks beside requests to a model: which models there are, say. It is recorded
-// and replayed with them.
+// Client returns an HTTP client for requests other than those to a model, such as listing models. They are recorded and replayed
+// in the same way.
 func (c *Config) Client() (*http.Client, error) {
 	if err := c.tape.open(c); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (c *Config) transport() route.Transport {
 	}
 }
 
-// headers leaves out those without a value: their variable is not set.
+// headers omits headers without a value, whose variable is not set.
 func (c *Config) headers() map[string]string {
 	out := map[string]string{}
 	for name, v := range c.Headers {
@@ -125,7 +125,7 @@ func (c *Config) headers() map[string]string {
 	return out
 }
 
-// overlaid puts an object of compatibility over what is known. An unknown name is an error.
+// overlaid merges an object with compatibility settings over the known ones. An unknown name is an error.
 func overlaid(c protocol.Compat, raw json.RawMessage) (protocol.Compat, error) {
 	if len(raw) == 0 {
 		return c, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// explain puts in front of a vendor's own words who says them and what they mean, and adds what to do. Vendors write for
-// those who know whom they asked: "Overloaded", "model: x", "Unauthorized".
+// explain prefixes a vendor's error message with the vendor's name and the meaning, and adds a next step. On their own, messages
+// such as "Overloaded", "model: x" or "Unauthorized" do not say where they come from.
 func (s *service) explain(err error, model string) error {
 	of, ok := errors.AsType[*llm.Error](err)
 	if !ok {
@@ -28,7 +28,7 @@ func (s *service) explain(err error, model string) error {
 	if lead == "" {
 		return &e
 	}
-	words := strings.Join(strings.Fields(e.Message), " ") // a message is one line
+	words := strings.Join(strings.Fields(e.Message), " ") // a message is a single line
 	if protocol.Wordless(e.Message) {
 		words = ""
 	}
@@ -42,8 +42,7 @@ const (
 	shorten      = "begin a new thread, or use a model with a larger context window"
 )
 
-// meaning is what an error of the vendor's means and what to do about it. lead is empty for errors of our own, which say
-// that themselves.
+// meaning returns the meaning of a vendor's error and the next step. lead is empty for our own errors, which are complete.
 func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	who := s.who()
 	status := ""
@@ -68,7 +67,7 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	case llm.ErrIncompleteStream:
 		return who + " broke off its answer", waitOrSwitch
 	case llm.ErrInvalidOutput:
-		if e.Next == "" { // else it is an answer that was no stream at all, and says so
+		if e.Next == "" { // otherwise it is an error about the response itself, which explains it
 			return who + " sent what can't be read", "ask again; if it goes on, look at base_url and proxy: something on the way may change answers"
 		}
 	}
@@ -94,11 +93,11 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	return who + " refused the request" + status, ""
 }
 
-// noModel are the words by which vendors say that they don't know a model.
+// noModel matches vendors' messages about unknown models.
 var noModel = regexp.MustCompile(`(?i)^model: |\bmodels?\b.{0,80}\b(?:not exist|not found|not supported|no longer|been deprecated)|no endpoints found for|` +
 	`model identifier|with on-demand throughput isn.t supported`)
 
-// who names the vendor, and where it is if that is not its usual place.
+// who returns the vendor's name, and its address unless that is the default.
 func (s *service) who() string {
 	u, err := url.Parse(s.config.BaseURL)
 	if err != nil || u.Host == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// OAuth is a registration of the user's own, for services that give tokens instead of keys.
+// OAuth is the user's own client registration, for services that issue tokens instead of keys.
 type OAuth struct {
 	ClientID     string             `json:"client_id" required:"true" doc:"Id of your own registration at the vendor."`
 	ClientSecret configblock.Secret `json:"client_secret" sensitive:"true" doc:"Its secret, where it has one."`
@@ -27,7 +27,7 @@ type OAuth struct {
 	RedirectPort int                `json:"redirect_port" default:"0" doc:"Port on this machine that the browser comes back to. Default: any."`
 }
 
-// oauth makes what gets tokens, and lets go of its connections when close is called.
+// oauth returns a source of tokens. close releases its connections.
 func (c *Config) oauth(ctx context.Context, env provider.Env) (_ *credential.OAuth, close func(), _ error) {
 	o := c.OAuth
 	reg := credential.Registration{
@@ -51,7 +51,7 @@ func (c *Config) oauth(ctx context.Context, env provider.Env) (_ *credential.OAu
 	return out, func() { out.Close(); client.CloseIdleConnections() }, err
 }
 
-// tokens is the auth of a provider with an oauth block.
+// tokens returns the authentication for a provider with an oauth block.
 func tokens(o *credential.OAuth) route.Auth {
 	return route.WithRecovery(route.Bearer(o.Token), o.Recover)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// keptMedia bounds the content that is kept for the next request of a thread, which holds the same pictures again.
+// keptMedia limits the cached content. The next request of a thread contains the same images again.
 const keptMedia = 32 << 20
 
 // media fetches content that a request only refers to.
@@ -18,7 +18,7 @@ type media struct {
 
 	mu    sync.Mutex
 	kept  map[string][]byte
-	order []string // of digests, oldest first
+	order []string // digests, oldest first
 	size  int
 }
 
@@ -26,7 +26,7 @@ func newMedia(fetch func(ctx context.Context, digest string) ([]byte, error)) *m
 	return &media{fetch: fetch, kept: map[string][]byte{}}
 }
 
-// resolve returns messages in which all media have their content. What needs no change is shared with the given ones.
+// resolve returns messages in which all media have their content. Unchanged parts are shared with the given messages.
 func (m *media) resolve(ctx context.Context, messages []llm.Message) ([]llm.Message, error) {
 	var out []llm.Message
 	for i, msg := range messages {
@@ -48,7 +48,7 @@ func (m *media) resolve(ctx context.Context, messages []llm.Message) ([]llm.Mess
 	return out, nil
 }
 
-// parts returns nil when nothing needs to change.
+// parts returns nil if nothing changes.
 func (m *media) parts(ctx context.Context, parts []llm.Part) ([]llm.Part, error) {
 	var out []llm.Part
 	set := func(i int, p llm.Part) {

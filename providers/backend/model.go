@@ -13,17 +13,17 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// fallbackWindow is assumed of a model that nobody describes, so that limits never vanish; codex-compatible.
+// fallbackWindow is assumed for a model without any description, so that there is always a limit; the same as codex's.
 const fallbackWindow = 272_000
 
-// known is what is known of a model, from all sources.
+// known is what is known about a model from all sources.
 type known struct {
 	row      llm.ModelRow
 	protocol protocol.Model
 }
 
-// look puts together what is known: the user's block wins over what the service said, that over the catalogue, that over
-// what is assumed.
+// look combines the sources: the user's block overrides what the service reported, which overrides the catalog, which overrides
+// assumptions.
 func (s *service) look(id string) known {
 	m, match := s.catalog.Find(id)
 	k := s.fromCatalog(id, m, match)
@@ -48,12 +48,12 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 		k.protocol.Compat = s.vendor.Compat(id)
 	}
 	if api, ok := m.API[s.vendor.API]; ok {
-		// The catalogue may say more than this version knows; what it knows is taken.
+		// The catalog may contain more than this version supports; take the supported part.
 		if c, err := overlaid(k.protocol.Compat, api.Compatibility); err == nil {
 			k.protocol.Compat = c
 		}
 	}
-	if c, err := overlaid(k.protocol.Compat, s.config.Compatibility); err == nil { // checked when it was configured
+	if c, err := overlaid(k.protocol.Compat, s.config.Compatibility); err == nil { // validated when it was configured
 		k.protocol.Compat = c
 	}
 	if match == catalog.MatchNone {
@@ -71,7 +71,7 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 	k.row.ContextWindow, k.row.ContextWindowSource, k.row.Fallback = fallbackWindow, llm.WindowAssumed, true
 	if window := m.Limit.Window(); window > 0 {
 		k.row.ContextWindow, k.row.ContextWindowSource, k.row.Fallback = window, llm.WindowCatalog, false
-		if match == catalog.MatchExact { // of a name that only resembles this one it is a guess, which holds nobody
+		if match == catalog.MatchExact { // for a similar name it is a guess, which must not limit the user
 			k.row.MaxContextWindow = window
 		}
 	}
@@ -101,7 +101,7 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 	return k
 }
 
-// learn lays what the service says over what is known.
+// learn applies what the service reported.
 func (k *known) learn(f Facts) {
 	if f.Window > 0 {
 		k.row.ContextWindow, k.row.MaxContextWindow, k.row.ContextWindowSource, k.row.Fallback = f.Window, f.Window, llm.WindowService, false
@@ -121,7 +121,7 @@ func (k *known) learn(f Facts) {
 	k.settle()
 }
 
-// override lays the user's block for a model over what is known.
+// override applies the user's block for a model.
 func (s *service) override(k *known, c Model) {
 	k.window(c)
 	if c.MaxOutputTokens > 0 {
@@ -163,7 +163,7 @@ func (s *service) override(k *known, c Model) {
 	if p := c.Prices; p != nil {
 		k.row.Prices = llm.Prices{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Reasoning: p.Reasoning}
 	}
-	if compat, err := overlaid(k.protocol.Compat, c.Compatibility); err == nil { // checked when it was configured
+	if compat, err := overlaid(k.protocol.Compat, c.Compatibility); err == nil { // validated when it was configured
 		k.protocol.Compat = compat
 	}
 	k.settle()
@@ -236,24 +236,24 @@ func (s *service) Find(ctx context.Context, id string) (llm.ModelRow, bool, erro
 	return row, !row.Fallback || row.ContextWindow > 0, nil
 }
 
-// ask lets the service say once what it knows of a model.
+// ask queries the service once for what it reports about a model.
 func (s *service) ask(ctx context.Context, id string) {
 	if _, asked := s.probed.Load(id); asked || s.vendor.Probe == nil {
 		return
 	}
 	facts, err := s.vendor.Probe(ctx, id)
 	if err != nil {
-		// The request itself will say what is wrong, if anything is.
+		// If there is a problem, the request itself will report it.
 		s.logger.Debug("the service does not say what it knows of the model", "model", id, "err", err)
 		return
 	}
 	s.probed.Store(id, facts)
 }
 
-// verifyTimeout bounds what an answer that is complete still waits for.
+// verifyTimeout limits the delay of a complete response.
 const verifyTimeout = 2 * time.Second
 
-// verify lets the service say once what has become of what it said of a model.
+// verify checks once, after the first response, what the service reported about a model.
 func (s *service) verify(ctx context.Context, id string) {
 	said, ok := s.probed.Load(id)
 	if !ok || s.vendor.Verify == nil {

@@ -25,7 +25,7 @@ const (
 
 func catalogPath(dir, vendor string) string { return filepath.Join(dir, "catalog-"+vendor+".json") }
 
-// loadCatalog reads the catalogue that was fetched last, or else the one that is built in.
+// loadCatalog reads the catalog that was fetched last, or the built-in one.
 func loadCatalog(vendor, dir string, logger hclog.Logger) *catalog.Provider {
 	if vendor == "" {
 		return nil
@@ -46,7 +46,7 @@ func loadCatalog(vendor, dir string, logger hclog.Logger) *catalog.Provider {
 	return p
 }
 
-// refreshCommand fetches the published catalogue.
+// refreshCommand returns the command that fetches the published catalog.
 func refreshCommand(pick pickFunc) provider.Command {
 	return provider.Command{
 		Name: "refresh", Description: "Fetch the published catalogue of models.", SideEffects: true,
@@ -115,7 +115,7 @@ func refresh(ctx context.Context, v Vendor, cfg *Config, dir, from string) (mode
 	return len(all[0].Models), writeFile(catalogPath(dir, v.Catalog), text)
 }
 
-// writeFile replaces a file whole or not at all.
+// writeFile replaces a file atomically.
 func writeFile(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".catalog-*")
 	if err != nil {

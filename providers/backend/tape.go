@@ -15,15 +15,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// tape is what record and replay of a block lead to. All that reaches the service shares it.
+// tape is the cassette of a block's settings record and replay. All connections to the service share it.
 type tape struct {
 	opened sync.Once
 	err    error
-	around func(http.RoundTripper) http.RoundTripper // nil: neither
+	around func(http.RoundTripper) http.RoundTripper // nil: neither records nor replays
 	warn   func(text string)                         // set before the first request
 }
 
-// replays tells that nobody is asked. Where CI=true is set nothing is recorded: what would be must be there already.
+// replays reports whether requests are answered from a cassette. With CI=true nothing is recorded, so the cassette must exist.
 func (c *Config) replays() bool { return c.Replay != "" || c.Record != "" && os.Getenv("CI") == "true" }
 
 // open prepares recording or replay, once.
@@ -71,12 +71,12 @@ func (t *tape) prepare(c *Config) error {
 	return nil
 }
 
-// taped is how to reach the service under recording or replay, once the tape is open.
+// taped returns the transport with recording or replay. The tape must be open.
 func (c *Config) taped() route.Transport {
 	out := c.transport()
 	out.Around = c.tape.around
 	if c.replays() {
-		out.Proxy, out.CAFile = "none", "" // nothing is reached, so nothing can be wrong with the way there
+		out.Proxy, out.CAFile = "none", "" // nothing is sent, so proxy and certificates are irrelevant
 	}
 	return out
 }

@@ -1,10 +1,10 @@
-// Package cassette keeps what was said over HTTP in a file, and says it again.
+// Package cassette records HTTP exchanges in a file and replays them.
 //
-// It owns: the file's format, which recorded answer a request gets, and what never gets into a file. It must not know: any
-// vendor, what an answer means, who asked for a recording.
+// It owns the file format, the choice of the recorded response for a request, and the removal of secrets. It does not know any
+// vendor, the meaning of a response, or why an exchange is recorded.
 //
-// A cassette is pretty JSON, made to be read and to be committed. A [Recorder] stands around the connections and adds each
-// exchange when it has ended; the file is whole at any time. A [Player] stands in their place and touches no network.
+// A cassette is indented JSON, which is meant to be reviewed and committed. A [Recorder] wraps a transport and appends each
+// exchange when it has ended; the file is complete at any time. A [Player] replaces a transport and sends nothing.
 //
 // Start with [Cassette], [Recorder.Around] and [Player].
 package cassette
@@ -29,46 +29,46 @@ const (
 	version = 1
 	// overHTTP is the only transport so far.
 	overHTTP = "http"
-	// maxFile bounds what is read into memory: far more than anybody reviews.
+	// maxFile limits what is read into memory.
 	maxFile = 256 << 20
 )
 
-// Cassette is what a file holds.
+// Cassette is the content of a file.
 type Cassette struct {
 	Version      int           `json:"version"`
 	Metadata     Metadata      `json:"metadata"`
 	Interactions []Interaction `json:"interactions"`
 }
 
-// Metadata is about the recording.
+// Metadata describes the recording.
 type Metadata struct {
 	Name       string    `json:"name"`
-	RecordedAt time.Time `json:"recordedAt"` // when it began
+	RecordedAt time.Time `json:"recordedAt"` // start of the recording
 }
 
-// Interaction is one request with its answer.
+// Interaction is a request with its response.
 type Interaction struct {
 	Transport string   `json:"transport"`
 	Request   Request  `json:"request"`
 	Response  Response `json:"response"`
 }
 
-// Request is what was sent, secrets taken out.
+// Request is a request without its secrets.
 type Request struct {
 	Method, URL string
 	Headers     map[string]string
 	Body        []byte
 }
 
-// Response is what came, secrets taken out.
+// Response is a response without its secrets.
 type Response struct {
 	Status  int
 	Headers map[string]string
 	Body    []byte
-	Cut     bool // the connection broke where the body ends
+	Cut     bool // the connection broke after Body
 }
 
-// The forms of a body. A request's has none where it is JSON: it stands in the file as such.
+// Encodings of a body. A request body that is JSON has none and is embedded in the file.
 const (
 	asText   = "text"
 	asBase64 = "base64"
@@ -138,7 +138,7 @@ type responseJSON struct {
 func (r Response) MarshalJSON() ([]byte, error) {
 	text, form := encode(r.Body)
 	if form == asText {
-		form = "" // what most bodies are
+		form = "" // the default
 	}
 	return plain(responseJSON{Status: r.Status, Headers: r.Headers, Body: text, BodyEncoding: form, Cut: r.Cut})
 }
@@ -178,7 +178,7 @@ func decode(text, form string) ([]byte, error) {
 	return nil, fmt.Errorf("bodyEncoding %q is neither %q nor %q", form, asText, asBase64)
 }
 
-// plain is JSON in which < and > are as they are.
+// plain marshals JSON without escaping < and >.
 func plain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -189,7 +189,7 @@ func plain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Read understands the text of a file.
+// Read parses a file.
 func Read(text []byte) (*Cassette, error) {
 	var head struct {
 		Version *int `json:"version"`
@@ -229,7 +229,7 @@ func (in *Interaction) check() error {
 	return nil
 }
 
-// Text is what a file holds: the cassette as pretty JSON.
+// Text returns the cassette as indented JSON.
 func (c *Cassette) Text() ([]byte, error) {
 	raw, err := plain(c)
 	if err != nil {
@@ -267,7 +267,7 @@ func Load(path string) (*Cassette, error) {
 	return c, nil
 }
 
-// save replaces a file whole or not at all. Only its owner may read it: a conversation is in it.
+// save replaces a file atomically. Only its owner can read it, because it contains a conversation.
 func (c *Cassette) save(path string) error {
 	text, err := c.Text()
 	if err != nil {
@@ -279,7 +279,7 @@ func (c *Cassette) save(path string) error {
 	}
 	_, err = f.Write(text)
 	if err == nil {
-		err = f.Sync() // else a crash may leave the new name with nothing in it
+		err = f.Sync() // otherwise the renamed file may be empty after a crash
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -293,7 +293,7 @@ func (c *Cassette) save(path string) error {
 	return nil
 }
 
-// flat is a header as a file has it: values of one name in one line.
+// flat returns headers as a file contains them: the values of a name on one line.
 func flat(h http.Header) map[string]string {
 	out := make(map[string]string, len(h))
 	for name, values := range h {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// What is different each time although nothing has changed: ids, dates, times, how long something took. Two requests that
-// differ in nothing else ask the same.
+// Patterns of text that differs each time: IDs, dates, times and durations. Requests that differ only in these are considered
+// equal.
 var (
 	identity = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 	hex      = regexp.MustCompile(`^[0-9a-f]{6,128}$`)
@@ -16,7 +16,7 @@ var (
 	unit     = regexp.MustCompile(`^\s?(ns|us|µs|ms|s|secs?|seconds?|minutes?|hours?)($|\W)`)
 )
 
-// form is a text without what is different each time.
+// form returns a text without the parts that differ each time.
 func form(s string) string {
 	var out strings.Builder
 	for len(s) > 0 {
@@ -29,11 +29,11 @@ func form(s string) string {
 		if n = strings.IndexFunc(s, func(r rune) bool { return !isWord(r) }); n < 0 {
 			n = len(s)
 		}
-		word := strings.TrimRight(s[:n], ".:-") // what ends a sentence is no part of it
+		word := strings.TrimRight(s[:n], ".:-") // punctuation at the end is not part of the word
 		rest := s[len(word):]
 		out.WriteString(wordForm(word, rest))
 		s = rest
-		if word == "" { // dots and dashes alone
+		if word == "" { // only dots and dashes
 			out.WriteString(s[:n])
 			s = s[n:]
 		}

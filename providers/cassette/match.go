@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// matched tells the headers that a request must have as recorded: those that choose what an answer looks like.
+// matched reports whether a header must be equal to the recorded one because it affects the response.
 func matched(name string) bool {
 	return name == "accept" || name == "content-type" || strings.HasSuffix(name, "-version") || strings.HasSuffix(name, "-beta")
 }
 
-// differences lists where a request is not as recorded, up to most places; none: it asks the same.
+// differences lists up to most differences between a recorded request and a new one. An empty list means that they match.
 func differences(recorded, now *Request, most int) []string {
 	d := &comparison{most: most}
 	if recorded.Method != now.Method {
@@ -51,7 +51,7 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// address is a URL with its parameters sorted.
+// address returns a URL with sorted parameters.
 func address(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -61,7 +61,7 @@ func address(raw string) string {
 	return u.String()
 }
 
-// parse reads JSON in which numbers keep their digits.
+// parse parses JSON and keeps the digits of numbers.
 func parse(body []byte) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -71,7 +71,7 @@ func parse(body []byte) (v any, ok bool) {
 	return v, !d.More()
 }
 
-// comparison walks two JSON values.
+// comparison compares two JSON values.
 type comparison struct {
 	found []string
 	most  int
@@ -79,7 +79,7 @@ type comparison struct {
 
 func (c *comparison) full() bool { return len(c.found) >= c.most }
 
-// add tells of two texts.
+// add reports a difference between two texts.
 func (c *comparison) add(where, recorded, now string) {
 	recorded, now = about(recorded, now)
 	c.say(where, recorded, now)
@@ -157,20 +157,20 @@ func place(where string) string {
 	return where
 }
 
-// Of two texts that differ this much is shown: a little of what they share, and what follows.
+// Of two different texts, this much is shown: the end of the common prefix, and what follows.
 const (
 	shared = 20
 	shown  = 60
 )
 
-// shortly is a value in one line; a text is in quotes.
+// shortly formats a value on one line; strings are quoted.
 func shortly(v any) string {
 	if s, ok := v.(string); ok {
 		out, _ := about(s, "")
 		return out
 	}
 	b, err := json.Marshal(v)
-	if err != nil { // it was read from JSON
+	if err != nil { // cannot fail: the value was parsed from JSON
 		return err.Error()
 	}
 	if len(b) > shown {
@@ -179,7 +179,7 @@ func shortly(v any) string {
 	return string(b)
 }
 
-// about cuts two texts down to the place where they begin to differ.
+// about shortens two texts to the point where they begin to differ.
 func about(a, b string) (string, string) {
 	at := 0
 	for at < len(a) && at < len(b) && a[at] == b[at] {

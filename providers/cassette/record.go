@@ -16,22 +16,22 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxRecorded bounds one body: more is no conversation that anybody wants to review.
+// maxRecorded limits the size of a body.
 const maxRecorded = 64 << 20
 
-// RecorderConfig says where to record. Path is required.
+// RecorderConfig configures a recorder. Path is required.
 type RecorderConfig struct {
-	Path string // what is there already stays, new exchanges are added
-	// Environ is the environment whose secrets must not get into the file, as [os.Environ] returns it.
+	Path string // exchanges are appended to an existing file
+	// Environ is the environment, in the form of [os.Environ], whose secrets must not be recorded.
 	Environ []string
-	// Warn hears why an exchange was not recorded. May be nil.
+	// Warn is called with the reason when an exchange was not recorded. May be nil.
 	Warn func(text string)
 }
 
-// Recorder adds exchanges to a file. It is safe for concurrent use; one file has one recorder.
+// Recorder appends exchanges to a file. It is safe for concurrent use. A file must have only one recorder.
 //
-// A request that can't be recorded, since something in it looks like a secret, is not sent. An answer that can't be is
-// passed on; it is left out of the file, and the next request fails.
+// A request that seems to contain a secret is not sent. A response that does is returned to the caller but not recorded, and the
+// next request fails.
 type Recorder struct {
 	cfg    RecorderConfig
 	secret *detector
@@ -42,7 +42,7 @@ type Recorder struct {
 	}
 }
 
-// NewRecorder makes sure that a recording can go on where the file ends. Nothing is written yet.
+// NewRecorder checks that the file can be extended. It does not write yet.
 func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 	if _, err := Load(cfg.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("it can't be added to: %w", err)
@@ -50,7 +50,7 @@ func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 	return &Recorder{cfg: cfg, secret: newDetector(cfg.Environ)}, nil
 }
 
-// Around records what goes through next.
+// Around returns a transport that records the exchanges of next.
 func (r *Recorder) Around(next http.RoundTripper) http.RoundTripper { return &recording{r, next} }
 
 type recording struct {
@@ -58,14 +58,14 @@ type recording struct {
 	next http.RoundTripper
 }
 
-// CloseIdleConnections is what net/http looks for in a transport.
+// CloseIdleConnections implements the interface that net/http looks for.
 func (r *recording) CloseIdleConnections() {
 	if c, ok := r.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip implements [http.RoundTripper]. A request that gets no answer leaves nothing in the file.
+// RoundTrip implements [http.RoundTripper]. A request without a response is not recorded.
 func (r *recording) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := r.broken(); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (r *recording) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// drain reads a request's body, which net/http wants to be closed in any case.
+// drain reads and closes a request's body.
 func drain(req *http.Request) ([]byte, error) {
 	if req.Body == nil {
 		return nil, nil
@@ -105,7 +105,7 @@ func drain(req *http.Request) ([]byte, error) {
 	return body, errors.Join(err, req.Body.Close())
 }
 
-// tee keeps what its reader reads, and tells it once: at the end, at an error, or when it is closed.
+// tee keeps what is read and reports it once: at the end, on an error, or when closed.
 type tee struct {
 	io.ReadCloser
 	got  bytes.Buffer
@@ -139,7 +139,7 @@ func (r *Recorder) broken() error {
 	return r.mu.failed
 }
 
-// add puts an exchange at the end of the file. The file is read each time: another process may have begun it.
+// add appends an exchange to the file. It reads the file each time, because another process may have created it.
 func (r *Recorder) add(in Interaction) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,22 +12,21 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxDifferences is how many places an error names in which a request is not as recorded.
+// maxDifferences limits the differences in an error.
 const maxDifferences = 4
 
-// PlayerConfig says what is played. Name and Cassette are required.
+// PlayerConfig configures a player. Name and Cassette are required.
 type PlayerConfig struct {
 	Name     string // of the file, for errors
 	Cassette *Cassette
-	// InOrder gives each request the next answer that was recorded of its method and address, whatever it asks.
+	// InOrder returns the next recorded response for a method and address, whatever the request contains.
 	InOrder bool
-	// Split says how many bytes the next read of a body gives of those that are left, at least 1. Nil: as many as are
-	// wanted.
+	// Split returns how many of the remaining bytes of a body the next read returns, at least 1. Nil: as many as requested.
 	Split func(left int) int
 }
 
-// Player answers requests from a cassette. Each answer is given once, to the first request that asks the same as the
-// recorded one did. It is safe for concurrent use.
+// Player answers requests from a cassette. Each response is used once, for the first request that matches the recorded one. It is
+// safe for concurrent use.
 type Player struct {
 	cfg PlayerConfig
 
@@ -37,17 +36,17 @@ type Player struct {
 	}
 }
 
-// NewPlayer begins at the beginning.
+// NewPlayer returns a player at the beginning of the cassette.
 func NewPlayer(cfg PlayerConfig) *Player {
 	p := &Player{cfg: cfg}
 	p.mu.used = make([]bool, len(cfg.Cassette.Interactions))
 	return p
 }
 
-// Instead puts the player in the place of what would be asked.
+// Instead returns the player in place of a transport.
 func (p *Player) Instead(http.RoundTripper) http.RoundTripper { return p }
 
-// RoundTrip implements [http.RoundTripper]. A request that nothing was recorded for is an *[llm.Error].
+// RoundTrip implements [http.RoundTripper]. It returns an *[llm.Error] if no response was recorded for the request.
 func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, context.Cause(req.Context())
@@ -65,7 +64,7 @@ func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
 	return found.open(req, p.cfg.Split), nil
 }
 
-// claim takes the answer to a request.
+// claim takes the response for a request.
 func (p *Player) claim(asked *Request) (*Response, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +114,7 @@ func path(raw string) string {
 	return raw
 }
 
-// open is the answer as net/http gives it.
+// open returns the response in the form of net/http.
 func (r *Response) open(req *http.Request, split func(left int) int) *http.Response {
 	h := http.Header{}
 	for name, value := range r.Headers {
@@ -129,9 +128,9 @@ func (r *Response) open(req *http.Request, split func(left int) int) *http.Respo
 	}
 }
 
-// played is a recorded body.
+// played is the body of a recorded response.
 type played struct {
-	ctx   context.Context // of the request: as with a connection, its end ends the reading
+	ctx   context.Context // of the request: when it ends, so does reading, as with a connection
 	rest  []byte
 	cut   bool
 	split func(left int) int

@@ -14,14 +14,14 @@ import (
 	"github.com/gantry-agent/gantry/providers/redact"
 )
 
-// mark stands in a file where a secret was that names gave away. Where one was found by its value stands [redact.Mark].
+// mark replaces a secret that was recognized by its name. A secret that was recognized by its value is replaced by [redact.Mark].
 const mark = "[REDACTED]"
 
-// cover takes out of an exchange what is known to be secret: by the names of headers and parameters, and wherever such a
-// value shows up again. It is for one exchange.
+// cover removes known secrets from one exchange: the values of headers and parameters with certain names, and all other
+// occurrences of these values.
 type cover struct{ known redact.Redactor }
 
-// request covers a request, and learns its secrets on the way.
+// request returns a request without secrets, and remembers them for the response.
 func (c *cover) request(method string, u *url.URL, h http.Header, body []byte) Request {
 	c.known.AddURL(u)
 	for name, values := range h {
@@ -37,7 +37,7 @@ func (c *cover) request(method string, u *url.URL, h http.Header, body []byte) R
 func (c *cover) response(res *http.Response, body []byte, cut bool) Response {
 	h := res.Header.Clone()
 	for _, name := range []string{"Connection", "Content-Length", "Date", "Keep-Alive", "Transfer-Encoding"} {
-		h.Del(name) // of the connection and the moment, not of the answer
+		h.Del(name) // specific to the connection or time rather than to the response
 	}
 	return Response{Status: res.StatusCode, Headers: c.headers(h), Body: []byte(c.known.Known(string(body))), Cut: cut}
 }
@@ -54,7 +54,7 @@ func (c *cover) headers(h http.Header) map[string]string {
 	return out
 }
 
-// url is an address without user and password, in which parameters that promise a secret are covered.
+// url returns an address without user and password, and without the values of parameters whose names suggest a secret.
 func (c *cover) url(u *url.URL) string {
 	out := *u
 	out.User, out.Fragment, out.RawFragment = nil, "", ""
@@ -77,8 +77,7 @@ func secretParameter(name string) bool {
 	return strings.HasPrefix(name, "x-amz-") || redact.SecretName(name)
 }
 
-// shapes are those of secrets that many services share. What stands before keeps data that only happens to contain such
-// letters, base64 of one kind or the other, from being taken for one.
+// shapes are forms of secrets that many services use. The preceding character avoids false positives in base64 data.
 var shapes = []struct {
 	what string
 	is   *regexp.Regexp
@@ -97,18 +96,18 @@ const (
 	apart  = `(?:^|[^\w\-+/])`
 )
 
-// minVariable is the shortest value of a variable that is looked for: shorter ones would be found in ordinary words.
+// minVariable is the minimum length of values of variables that are searched for: shorter ones occur in ordinary words.
 const minVariable = 12
 
-// secretVariable are parts of the names of variables that hold secrets.
+// secretVariable matches names of variables that contain secrets.
 var secretVariable = regexp.MustCompile(`(?i)API|AUTH|BEARER|CREDENTIAL|KEY|PASSWORD|SECRET|TOKEN`)
 
-// detector finds what looks like a secret.
+// detector finds text that looks like a secret.
 type detector struct {
 	variables map[string]*redact.Redactor // by name
 }
 
-// newDetector knows the values of those variables of an environment whose names promise a secret.
+// newDetector returns a detector that knows the values of variables whose names suggest a secret.
 func newDetector(environ []string) *detector {
 	d := &detector{variables: map[string]*redact.Redactor{}}
 	for _, kv := range environ {
@@ -122,7 +121,7 @@ func newDetector(environ []string) *detector {
 	return d
 }
 
-// what names the kind of secret that a text holds; empty: none.
+// what returns the kind of secret in a text, or "".
 func (d *detector) what(s string) string {
 	for _, shape := range shapes {
 		if shape.is.MatchString(s) {
@@ -137,10 +136,10 @@ func (d *detector) what(s string) string {
 	return ""
 }
 
-// suspicion is something that looks like a secret. It does not hold it.
+// suspicion describes something that looks like a secret, without containing it.
 type suspicion struct{ what, where string }
 
-// request looks through what a file would hold of a request; nil: nothing is suspected.
+// request checks what would be recorded of a request. It returns nil if nothing looks like a secret.
 func (d *detector) request(r *Request) *suspicion {
 	if what := d.what(r.URL); what != "" {
 		return &suspicion{what, "the request's address"}
@@ -150,7 +149,7 @@ func (d *detector) request(r *Request) *suspicion {
 	}
 	what := d.what(string(r.Body))
 	if v, ok := parse(r.Body); ok {
-		// The decoded texts count, too: in JSON a secret may be written with escapes.
+		// Also check decoded strings, because JSON may contain a secret with escapes.
 		if inside, where := d.inside("", v); inside != "" {
 			return &suspicion{inside, "the request's body, at " + where}
 		}
@@ -172,7 +171,7 @@ func (d *detector) response(r *Response) *suspicion {
 			return &suspicion{what, fmt.Sprintf("line %d of the answer's body", n)}
 		}
 	}
-	if what := d.what(string(r.Body)); what != "" { // over several lines
+	if what := d.what(string(r.Body)); what != "" { // across lines
 		return &suspicion{what, "the answer's body"}
 	}
 	for _, text := range streamed(r.Body) {
@@ -183,13 +182,13 @@ func (d *detector) response(r *Response) *suspicion {
 	return nil
 }
 
-// piecemeal is a text that comes in pieces, each at the same place of another event.
+// piecemeal is a text that arrives in parts, each at the same path of another event.
 type piecemeal struct {
 	where string
 	whole strings.Builder
 }
 
-// streamed puts together what a stream of JSON says in pieces: a secret may be cut in two by the answer itself.
+// streamed joins the parts of texts in a stream of JSON events: the response may split a secret.
 func streamed(body []byte) []*piecemeal {
 	var out []*piecemeal
 	at := map[string]*piecemeal{}
@@ -230,7 +229,7 @@ func (d *detector) headers(of string, h map[string]string) *suspicion {
 	return nil
 }
 
-// inside finds the first text of a JSON value that holds a secret.
+// inside finds the first string in a JSON value that contains a secret.
 func (d *detector) inside(where string, v any) (what, place string) {
 	switch v := v.(type) {
 	case string:

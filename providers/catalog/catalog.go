@@ -1,10 +1,10 @@
-// Package catalog knows the models that vendors offer: windows, modalities, abilities, prices.
+// Package catalog describes the models that vendors offer: context windows, modalities, abilities, prices.
 //
-// It owns: the catalogue's form, the snapshot that is built in, reading a newer one, finding a model by a name that may be
-// only almost its own, and the price of a request. It must not know: how a vendor is asked, what the user configured.
+// It owns the format of the catalog, the built-in snapshot, reading a newer one, finding a model by a similar name, and the price
+// of a request. It does not know how a vendor is called, or what the user configured.
 //
-// The form follows version 2 of the catalogue that models.dev publishes; figures of the snapshot come from there
-// (MIT licence). Values of kinds that this version does not know are ignored.
+// The format follows version 2 of the catalog that models.dev publishes; the figures in the snapshot are from there (MIT licence).
+// Unknown kinds of values are ignored.
 //
 // Start with [Embedded] and [Provider.Find].
 package catalog
@@ -19,11 +19,11 @@ import (
 	"strings"
 )
 
-// Provider is one vendor and what it offers.
+// Provider is a vendor with its models.
 type Provider struct {
 	ID     string  `json:"id"`
 	Name   string  `json:"name"`
-	Models []Model `json:"models"` // sorted by id
+	Models []Model `json:"models"` // sorted by ID
 }
 
 // Model is one model of a vendor.
@@ -31,14 +31,14 @@ type Model struct {
 	ID              string       `json:"id"`
 	Name            string       `json:"name,omitempty"`
 	Family          string       `json:"family,omitempty"`
-	Status          string       `json:"status,omitempty"` // "alpha", "beta", "deprecated"; empty: in service
+	Status          string       `json:"status,omitempty"` // "alpha", "beta", "deprecated"; empty: generally available
 	ReleaseDate     string       `json:"release_date,omitempty"`
 	DeprecationDate string       `json:"deprecation_date,omitempty"`
 	Modalities      Modalities   `json:"modalities"`
 	Capabilities    Capabilities `json:"capabilities"`
 	Limit           Limit        `json:"limit"`
 	Cost            *Cost        `json:"cost,omitempty"` // nil: unknown
-	// API says per protocol what is special about the model there.
+	// API contains the model's peculiarities by protocol.
 	API map[string]API `json:"api,omitempty"`
 }
 
@@ -48,23 +48,23 @@ type Modalities struct {
 	Output []string `json:"output,omitempty"`
 }
 
-// Capabilities are what a model can do.
+// Capabilities are the abilities of a model.
 type Capabilities struct {
 	Tools            Tools     `json:"tools,omitzero"`
 	Reasoning        Reasoning `json:"reasoning,omitzero"`
 	StructuredOutput bool      `json:"structured_output,omitempty"`
 	Temperature      *bool     `json:"temperature,omitempty"`    // nil: unknown
-	SystemUpdates    bool      `json:"system_updates,omitempty"` // takes system messages in mid-history
+	SystemUpdates    bool      `json:"system_updates,omitempty"` // accepts system messages within the history
 }
 
-// Tools says how a model calls tools.
+// Tools describes how a model calls tools.
 type Tools struct {
 	Supported bool     `json:"supported,omitempty"`
-	Grammar   []string `json:"grammar,omitempty"` // dialects of freeform tools: "lark", "regex"
-	Traits    []string `json:"traits,omitempty"`  // kinds of tools that suit it; empty: patches
+	Grammar   []string `json:"grammar,omitempty"` // grammars of freeform tools: "lark", "regex"
+	Traits    []string `json:"traits,omitempty"`  // kinds of tools that suit the model; empty: patches
 }
 
-// Reasoning says how a model's thinking is steered.
+// Reasoning describes the control of a model's reasoning.
 type Reasoning struct {
 	Supported bool     `json:"supported,omitempty"`
 	Toggle    bool     `json:"toggle,omitempty"` // it can be switched off
@@ -73,12 +73,12 @@ type Reasoning struct {
 	Default   string   `json:"default,omitempty"`
 }
 
-// Always tells that the model thinks and can't be told not to: it has no switch, no effort for it, and no budget of nothing.
+// Always reports whether reasoning cannot be switched off: there is no switch, no effort "none", and no budget of zero.
 func (r Reasoning) Always() bool {
 	return r.Supported && !r.Toggle && !slices.Contains(r.Effort, "none") && (r.Budget == nil || r.Budget.Min > 0)
 }
 
-// Budget bounds the tokens for thinking; 0 is no bound.
+// Budget limits the tokens for reasoning; 0 means no limit.
 type Budget struct {
 	Min int64 `json:"min,omitempty"`
 	Max int64 `json:"max,omitempty"`
@@ -87,11 +87,11 @@ type Budget struct {
 // Limit is in tokens; 0 is unknown.
 type Limit struct {
 	Context int64 `json:"context,omitempty"` // input and output together
-	Input   int64 `json:"input,omitempty"`   // where the vendor bounds it by itself
+	Input   int64 `json:"input,omitempty"`   // if the vendor limits it separately
 	Output  int64 `json:"output,omitempty"`
 }
 
-// Window is how much of a conversation the model takes: its own bound for input, or else the whole context. 0: unknown.
+// Window returns the maximum size of a conversation: the limit for input, otherwise the whole context. 0: unknown.
 func (l Limit) Window() int64 {
 	if l.Input > 0 {
 		return l.Input
@@ -99,7 +99,7 @@ func (l Limit) Window() int64 {
 	return l.Context
 }
 
-// API is what is special about a model behind one protocol.
+// API contains a model's peculiarities with one protocol.
 type API struct {
 	BaseURL       string          `json:"base_url,omitempty"`
 	Compatibility json.RawMessage `json:"compatibility,omitempty"`
@@ -108,10 +108,10 @@ type API struct {
 //go:embed snapshot
 var snapshot embed.FS
 
-// Vendors lists the vendors of the snapshot.
+// Vendors returns the vendors in the snapshot.
 func Vendors() []string {
 	entries, err := fs.ReadDir(snapshot, "snapshot")
-	if err != nil { // built in
+	if err != nil { // cannot fail: it is embedded
 		panic("catalog: " + err.Error())
 	}
 	var out []string
@@ -123,20 +123,20 @@ func Vendors() []string {
 	return out
 }
 
-// Embedded returns a vendor of the snapshot. ok is false for a vendor that it does not have.
+// Embedded returns a vendor from the snapshot. ok is false if it has none of this name.
 func Embedded(vendor string) (_ *Provider, ok bool) {
 	b, err := snapshot.ReadFile(path.Join("snapshot", vendor+".json"))
 	if err != nil {
 		return nil, false
 	}
 	p, err := Read(b)
-	if err != nil { // built in, and a test reads all of it
+	if err != nil { // cannot fail: it is embedded, and a test reads all of it
 		panic(fmt.Sprintf("catalog: snapshot of %s: %v", vendor, err))
 	}
 	return p, true
 }
 
-// Read reads one vendor in the form that [Provider] has in JSON.
+// Read parses a vendor in the JSON form of [Provider].
 func Read(b []byte) (*Provider, error) {
 	var p Provider
 	if err := json.Unmarshal(b, &p); err != nil {
@@ -150,15 +150,15 @@ func Read(b []byte) (*Provider, error) {
 // Match says how a model was found.
 type Match int
 
-// The matches, best first.
+// Matches, best first.
 const (
 	MatchNone   Match = iota
-	MatchExact        // the name is the model's own
+	MatchExact        // by its own name
 	MatchPrefix       // the name begins with the model's: a dated or sized variant
 )
 
-// Find looks a model up: by its name, by the longest name that it begins with, and, once, without one leading
-// "namespace/". A rest of the namespace that holds a slash itself is no name.
+// Find looks up a model by its name, by the longest model name that id begins with, or without a leading "namespace/". If the rest
+// still contains a slash, nothing is found.
 func (p *Provider) Find(id string) (Model, Match) {
 	if p == nil {
 		return Model{}, MatchNone

@@ -2,23 +2,23 @@ package catalog
 
 import "github.com/gantry-agent/gantry/sdk/llm"
 
-// Cost is in US dollars per million tokens. nil is unknown.
+// Cost contains prices in US dollars per million tokens. nil means unknown.
 type Cost struct {
 	Input      *float64 `json:"input,omitempty"`
 	Output     *float64 `json:"output,omitempty"`
-	Reasoning  *float64 `json:"reasoning,omitempty"` // nil: as output
+	Reasoning  *float64 `json:"reasoning,omitempty"` // nil: the same as output
 	CacheRead  *float64 `json:"cache_read,omitempty"`
 	CacheWrite *float64 `json:"cache_write,omitempty"`
-	Tiers      []Tier   `json:"tiers,omitempty"` // ascending; prices of requests whose input is larger than Size
+	Tiers      []Tier   `json:"tiers,omitempty"` // ascending; prices of requests whose input exceeds Size
 }
 
-// Tier is the price list of large requests.
+// Tier contains the prices of large requests.
 type Tier struct {
-	Size int64 `json:"size"` // tokens of input, inclusive of cached ones
+	Size int64 `json:"size"` // input tokens, including cached ones
 	Cost
 }
 
-// Prices is the form in which the host hears of them.
+// Prices converts the prices to the form that the host uses.
 func (c *Cost) Prices() llm.Prices {
 	if c == nil {
 		return llm.Prices{}

@@ -12,10 +12,10 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// URL is where the catalogue is published.
+// URL is the address of the published catalog.
 const URL = "https://models.dev/api.json"
 
-// upstreamProvider and upstreamModel are what version 1 of the published catalogue says, as far as it is used here.
+// upstreamProvider and upstreamModel are the parts of version 1 of the published catalog that are used here.
 type upstreamProvider struct {
 	ID     string                   `json:"id"`
 	Name   string                   `json:"name"`
@@ -58,11 +58,11 @@ type upstreamCost struct {
 	Over200k *Cost `json:"context_over_200k"`
 }
 
-// mute are words in the names of models that don't converse, although they are said to answer in text.
+// mute are words in the names of models that do not chat, although the catalog lists text output for them.
 var mute = []string{"embed", "rerank", "moderation", "whisper", "transcribe", "-tts", "-ocr"}
 
-// ReadUpstream reads the published catalogue, or the part of it that wanted names; all when wanted is empty. Models that
-// don't answer in text are left out: nobody can talk to them.
+// ReadUpstream reads the vendors in wanted, or all vendors if it is empty, from the published catalog. It omits models without
+// text output.
 func ReadUpstream(b []byte, wanted []string) ([]*Provider, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {
@@ -126,7 +126,7 @@ func (m upstreamModel) model(vendor string) Model {
 	}
 	if len(m.Interleaved) > 0 && json.Unmarshal(m.Interleaved, &field) == nil && field.Field == "reasoning_content" {
 		compat, err := json.Marshal(map[string]any{"reasoning_field": field.Field})
-		if err != nil { // one string
+		if err != nil { // a single string
 			panic("catalog: " + err.Error())
 		}
 		out.API = map[string]API{"chat-completions": {Compatibility: compat}}
@@ -135,7 +135,7 @@ func (m upstreamModel) model(vendor string) Model {
 	return out
 }
 
-// effortRank sorts efforts from weak to strong; what nobody knows goes last.
+// effortRank sorts efforts from weak to strong, with unknown ones last.
 func effortRank(effort string) int {
 	if i := protocol.EffortRank(effort); i >= 0 {
 		return i
@@ -161,7 +161,7 @@ func (m upstreamModel) cost() *Cost {
 	return &c
 }
 
-// amend adds what the published catalogue does not say yet.
+// amend adds what the published catalog lacks.
 func (m *Model) amend(vendor string) {
 	switch {
 	case vendor == "openai" && m.Capabilities.Reasoning.Supported && (strings.HasPrefix(m.ID, "gpt-5") || strings.HasPrefix(m.ID, "gpt-6")):
@@ -171,7 +171,7 @@ func (m *Model) amend(vendor string) {
 	}
 }
 
-// systemUpdates tells the Claude models that take system messages in mid-history: Opus from 4.8, all others from 5.
+// systemUpdates reports whether a Claude model accepts system messages within the history: Opus from 4.8, others from 5.
 func systemUpdates(id string) bool {
 	rest, ok := strings.CutPrefix(id, "claude-")
 	if !ok {
@@ -182,7 +182,7 @@ func systemUpdates(id string) bool {
 		return false
 	}
 	var major, minor int
-	if n, _ := fmt.Sscanf(strings.ReplaceAll(version, ".", "-"), "%d-%d", &major, &minor); n == 0 { // n says all there is to say
+	if n, _ := fmt.Sscanf(strings.ReplaceAll(version, ".", "-"), "%d-%d", &major, &minor); n == 0 { // n is sufficient
 		return false
 	}
 	if minor > 1000 { // a date
@@ -191,7 +191,7 @@ func systemUpdates(id string) bool {
 	return major >= 5 || family == "opus" && major == 4 && minor >= 8
 }
 
-// Write renders a provider as [Read] takes it, one model a line, so that a change of the snapshot can be read.
+// Write returns a provider in the form that [Read] accepts, one model per line, so that changes of the snapshot are readable.
 func (p *Provider) Write() ([]byte, error) {
 	var b bytes.Buffer
 	line := func(v any) error {

@@ -1,7 +1,7 @@
-// The program gantry-provider-anthropic gives gantry the models of Anthropic, by its Messages API.
+// The program gantry-provider-anthropic provides Anthropic's models through its Messages API.
 //
-// It owns: Anthropic's address, its key's header and variable, and its hosted tools. It must not know: the wire format
-// (providers/protocol/messages), how requests travel, the turn loop.
+// It owns Anthropic's address, the header and variable of its key, and its hosted tools. It does not know the wire format
+// (providers/protocol/messages), how requests are sent, or the turn loop.
 //
 // Start with [anthropic].
 package main
@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
 type config struct {
@@ -51,7 +51,7 @@ func anthropic(cfg *config) backend.Vendor {
 			}
 			return route.Overlay{Headers: map[string]string{messages.BetaHeader: strings.Join(tokens, ",")}}
 		},
-		// Signed thinking may be refused after a change on the vendor's side. Without it the conversation can go on.
+		// The vendor may reject signed reasoning after a change on its side. The conversation can continue without it.
 		Repair: func(r *protocol.Request, err *llm.Error) (*protocol.Request, bool) {
 			if !claude.Refused(err) {
 				return nil, false

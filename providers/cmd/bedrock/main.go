@@ -1,11 +1,10 @@
-// The program gantry-provider-bedrock gives gantry the models of Amazon Bedrock, by its Converse API.
+// The program gantry-provider-bedrock provides the models of Amazon Bedrock through its Converse API.
 //
-// It owns: Bedrock's addresses, the two ways to prove the right to ask (a key, or a signature with an account's
-// credentials), and what is special about the models of each vendor there. It must not know: the wire format
-// (providers/protocol/converse), how binary frames are read (providers/framing/eventstream), the turn loop.
+// It owns Bedrock's addresses, its two kinds of authentication (a key, or a signature with an account's credentials), and the
+// peculiarities of each vendor's models. It does not know the wire format (providers/protocol/converse), how binary frames are
+// read (providers/framing/eventstream), or the turn loop.
 //
-// Credentials are what the provider's block says. The files and services from which AWS's own programs take them are not
-// read.
+// Credentials come from the provider's block only. The files and services from which AWS's own tools take them are not read.
 //
 // Start with [bedrock].
 package main
@@ -25,7 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
 type config struct {
@@ -51,7 +50,7 @@ func plugin() provider.Plugin {
 
 var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-\d+$`)
 
-// check finds credentials that don't go together, and a region that there can't be.
+// check rejects inconsistent credentials and invalid regions.
 func (c *config) check() error {
 	signed := !c.AccessKeyID.IsZero() || !c.SecretAccessKey.IsZero()
 	switch {
@@ -75,7 +74,7 @@ func bedrock(cfg *config) backend.Vendor {
 	v := backend.Vendor{
 		Name: "Amazon Bedrock", Protocol: eventstream.Over(converse.Protocol{}), Namespace: converse.Namespace, BaseURL: address(cfg.Region),
 		KeyVariable: "AWS_BEARER_TOKEN_BEDROCK", Catalog: "amazon-bedrock", API: "converse", Compat: special,
-		// Signed thinking may be refused after a change on the vendor's side. Without it the conversation can go on.
+		// The vendor may reject signed reasoning after a change on its side. The conversation can continue without it.
 		Repair: func(r *protocol.Request, err *llm.Error) (*protocol.Request, bool) {
 			if !claude.Refused(err) {
 				return nil, false

@@ -6,7 +6,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// address is Bedrock's in a region.
+// address returns Bedrock's address in a region.
 func address(region string) string {
 	domain := "amazonaws.com"
 	if strings.HasPrefix(region, "cn-") {
@@ -15,8 +15,8 @@ func address(region string) string {
 	return "https://bedrock-runtime." + region + "." + domain
 }
 
-// vendors says what is special about the models of one vendor. Ids have the vendor's name in them, behind a group of
-// regions or inside the name of a resource.
+// vendors contains the peculiarities of each vendor's models. Model IDs contain the vendor's name, after a group of regions or
+// within the name of a resource.
 var vendors = []struct {
 	name   string
 	compat protocol.Compat
@@ -26,7 +26,7 @@ var vendors = []struct {
 	{"openai.gpt", protocol.Compat{EffortField: "reasoning_effort", PlainResults: true, NoStrict: true}},
 }
 
-// special is what is special about a model. Of a model that is not known the least is expected.
+// special returns the peculiarities of a model, or minimal abilities for an unknown one.
 func special(model string) protocol.Compat {
 	for _, v := range vendors {
 		if strings.Contains(model, v.name) {

@@ -18,8 +18,8 @@ import (
 // service is Bedrock's name in a signature.
 const service = "bedrock"
 
-// signature signs requests with an account's credentials (AWS's Signature Version 4). Each try is signed anew: a
-// signature is good for a few minutes.
+// signature signs requests with an account's credentials (AWS Signature Version 4). Each attempt is signed separately, because a
+// signature expires after a few minutes.
 type signature struct {
 	signer            *v4.Signer
 	region            string
@@ -34,7 +34,7 @@ func newSignature(cfg *config) *signature {
 	}
 }
 
-// Apply implements [route.Auth]. Only what nobody on the way may change is signed: the address, the body and its type.
+// Apply implements [route.Auth]. It signs only what no proxy may change: the address, the body and its type.
 func (s *signature) Apply(ctx context.Context, o *route.Outgoing) error {
 	credentials, err := s.credentials(ctx, o)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
 type config struct {
@@ -46,7 +46,7 @@ func plugin() provider.Plugin {
 		})
 }
 
-// pick finds out whom a block means.
+// pick determines the vendor of a block.
 func pick(cfg *config, label string) (backend.Vendor, error) {
 	row, known := table.Lookup(cfg.Vendor)
 	if cfg.Vendor == "" {
@@ -105,7 +105,8 @@ func pick(cfg *config, label string) (backend.Vendor, error) {
 	return v, nil
 }
 
-// local tells an address on this machine or in its network's private names: such a server may be asked what it has.
+// local reports whether an address is on this machine or has a private name in its network. Such a server may be asked for its
+// models.
 func local(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// server is one that may be asked what it has: vLLM, llama.cpp, LM Studio and their like.
+// server is a server that lists its models: vLLM, llama.cpp, LM Studio and similar ones.
 type server struct {
 	config *config
 	base   string
@@ -45,7 +45,7 @@ func (s *server) list(ctx context.Context) ([]string, error) {
 
 type listed struct {
 	ID string `json:"id"`
-	// The names under which servers say how much a model takes: vLLM's, LM Studio's, llama.cpp's.
+	// Names of the context window in various servers: vLLM, LM Studio, llama.cpp.
 	MaxModelLen int64 `json:"max_model_len"`
 	Loaded      int64 `json:"loaded_context_length"`
 	MaxContext  int64 `json:"max_context_length"`
@@ -62,7 +62,7 @@ func (s *server) models(ctx context.Context) ([]listed, error) {
 	return slices.DeleteFunc(answer.Data, func(m listed) bool { return m.ID == "" }), err
 }
 
-// probe asks how much of a conversation a model takes: what it is loaded with, or else what it could take.
+// probe asks for the context window of a model: the loaded one, otherwise the maximum.
 func (s *server) probe(ctx context.Context, model string) (backend.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func (s *server) probe(ctx context.Context, model string) (backend.Facts, error)
 			Context int64 `json:"n_ctx"`
 		} `json:"default_generation_settings"`
 	}
-	// llama.cpp says it beside its API, and has one model.
+	// llama.cpp reports it outside its API, and serves one model.
 	if s.get(ctx, strings.TrimSuffix(s.base, "/v1")+"/props", &props) == nil && props.Settings.Context > 0 {
 		return backend.Facts{Window: props.Settings.Context}, nil
 	}

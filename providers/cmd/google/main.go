@@ -1,7 +1,7 @@
-// The program gantry-provider-google gives gantry the Gemini models of Google.
+// The program gantry-provider-google provides Google's Gemini models.
 //
-// It owns: the address of Google's Gemini API, its key's header and variable, and its hosted tools. It must not know: the
-// wire format (providers/protocol/gemini), how requests travel, the turn loop.
+// It owns the address of Google's Gemini API, the header and variable of its key, and its hosted tools. It does not know the wire
+// format (providers/protocol/gemini), how requests are sent, or the turn loop.
 //
 // Start with [google].
 package main
@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
 func main() { provider.Main(plugin()) }
@@ -33,7 +33,7 @@ func google() backend.Vendor {
 		KeyVariable: "GEMINI_API_KEY", Catalog: "google", API: "generate-content",
 		Auth: func(key route.Source) route.Auth { return route.Header("x-goog-api-key", key) },
 		Hosted: func(m catalog.Model) []llm.HostedTool {
-			// Beside functions, which every turn has, older models refuse it.
+			// Older models reject it together with functions, which every turn has.
 			if !m.Capabilities.Tools.Supported || !gemini.Mixes(m.ID) {
 				return nil
 			}

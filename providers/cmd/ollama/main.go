@@ -1,7 +1,7 @@
-// The program gantry-provider-ollama gives gantry the models of an Ollama server, by its own chat.
+// The program gantry-provider-ollama provides the models of an Ollama server through its own chat API.
 //
-// It owns: where the server is, how large a context its models are loaded with, and what it says of them. It must not know:
-// the wire format (providers/protocol/ollama), how requests travel, the turn loop.
+// It owns the server's address, the context with which its models are loaded, and what the server reports about them. It does not
+// know the wire format (providers/protocol/ollama), how requests are sent, or the turn loop.
 //
 // Start with [server].
 package main
@@ -25,11 +25,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
-// plannedContext is asked for where nobody says otherwise: enough to work with, and what most machines can hold. The
-// server's own default is 4096 on a small one, and what does not fit is cut off unseen.
+// plannedContext is requested by default: it is sufficient for work, and fits most machines. The server's default may be as low as
+// 4096, and it truncates longer input silently.
 const plannedContext = 32_768
 
 type config struct {
@@ -58,7 +58,7 @@ type server struct {
 	client *ollamahost.Client
 
 	mu      sync.Mutex
-	context map[string]int64 // tokens that each model is asked for with
+	context map[string]int64 // requested context tokens by model
 }
 
 func newServer(cfg *config) (*server, error) {
@@ -103,7 +103,7 @@ func (s *server) list(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// probe asks what a model is, and settles the context that it is used with.
+// probe asks for the properties of a model and determines the context to request.
 func (s *server) probe(ctx context.Context, model string) (backend.Facts, error) {
 	d, err := s.client.Show(ctx, model)
 	if err != nil {
@@ -127,8 +127,8 @@ func (s *server) probe(ctx context.Context, model string) (backend.Facts, error)
 	return facts, nil
 }
 
-// verify looks at what the server made of the plan. It loads a model with less where it was told to, and then cuts off unseen
-// what does not fit: threads are held to what there is.
+// verify checks the context that the server loaded the model with. The server's configuration may reduce it, and longer input
+// would be truncated silently, so threads must respect the actual size.
 func (s *server) verify(ctx context.Context, model string, said backend.Facts) (backend.Facts, error) {
 	loaded, ok, err := s.client.Loaded(ctx, model)
 	if err != nil || !ok {
@@ -140,7 +140,7 @@ func (s *server) verify(ctx context.Context, model string, said backend.Facts) (
 	return said, nil
 }
 
-// overlay asks for the context that was planned with: without it the server takes its own, and cuts off what is longer.
+// overlay requests the planned context. Otherwise the server uses its default and truncates longer input.
 func (s *server) overlay(r *protocol.Request) route.Overlay {
 	s.mu.Lock()
 	planned := s.context[r.Request.Model]

@@ -1,7 +1,7 @@
-// The program gantry-provider-openai gives gantry the models of OpenAI, by its Responses API.
+// The program gantry-provider-openai provides OpenAI's models through its Responses API.
 //
-// It owns: OpenAI's address, its key's variable, its organisation headers and hosted tools. It must not know: the wire
-// format (providers/protocol/responses), how requests travel, the turn loop.
+// It owns OpenAI's address, the variable of its key, its organization headers and hosted tools. It does not know the wire format
+// (providers/protocol/responses), how requests are sent, or the turn loop.
 //
 // Start with [openai].
 package main
@@ -16,10 +16,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// searching are the models that look for tools: those from GPT-5.4 on.
+// searching matches the models that can search for tools: GPT-5.4 and later.
 var searching = regexp.MustCompile(`^gpt-(5\.([4-9]|[1-9]\d)|[6-9]|[1-9]\d)(\D|$)`)
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
 type config struct {

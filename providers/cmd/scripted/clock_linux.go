@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock reads both clocks. The monotonic one counts from the machine's start, so that a benchmark can compare it with
-// what another process has read.
+// clock reads both clocks. The monotonic clock starts with the machine, so benchmarks can compare it between processes.
 func clock() (wall time.Time, monotonic time.Duration) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

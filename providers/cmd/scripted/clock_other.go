@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// clock reads the wall clock; a monotonic clock that other processes share is not at hand here.
+// clock reads the wall clock. This platform has no monotonic clock that processes share.
 func clock() (wall time.Time, monotonic time.Duration) { return time.Now(), 0 }

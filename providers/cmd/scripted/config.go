@@ -22,7 +22,7 @@ type config struct {
 	Models          []string `json:"models" doc:"Names of the models on offer; all of them follow the script." default:"[\"scripted\"]"`
 }
 
-// newScripted reads what the configuration names.
+// newScripted opens the files that the configuration names.
 func newScripted(_ context.Context, env provider.Env) (provider.Provider, error) {
 	cfg := env.Config.(*config)
 	s := &scripted{config: cfg, logger: env.Logger, clock: clock, end: endProcess}
@@ -58,7 +58,7 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 	return s, nil
 }
 
-// at makes an error a diagnostic at an attribute of the block.
+// at converts an error to a diagnostic at an attribute of the block.
 func at(attribute, summary, next string, err error) error {
 	if err == nil {
 		return nil
@@ -78,7 +78,7 @@ func row(cfg *config, id string) llm.ModelRow {
 	}
 }
 
-// readFile reads a file that must not be larger than most.
+// readFile reads a file of at most most bytes.
 func readFile(name string, most int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "os"
 
-// endProcess ends this process with a status, or kills it.
+// endProcess exits with a status, or kills this process.
 func endProcess(how string, code int) error {
 	if how == "exit" {
 		os.Exit(code)
@@ -13,8 +13,7 @@ func endProcess(how string, code int) error {
 	}
 	err = p.Kill()
 	if os.Getpid() == 1 {
-		// The first process of a namespace can't be killed from within; leaving at once with the status that a killed
-		// process shows is the same to everybody outside.
+		// The first process of a namespace cannot kill itself. Exit with the status of a killed process instead.
 		os.Exit(128 + 9)
 	}
 	return err

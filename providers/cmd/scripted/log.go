@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// appendFile takes whole lines from any goroutine. A nil one takes and closes nothing.
+// appendFile appends whole lines. It is safe for concurrent use. A nil appendFile discards them.
 type appendFile struct {
 	mu sync.Mutex
 	f  *os.File
@@ -24,7 +24,7 @@ func openAppend(name string) (*appendFile, error) {
 	return &appendFile{f: f}, nil
 }
 
-// write hands the line to the kernel in one piece, so that a process that dies later has not lost it.
+// write passes the line to the kernel in one call, so that it survives the death of the process.
 func (a *appendFile) write(line []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,8 +1,7 @@
-// The program gantry-provider-scripted gives gantry a model that follows a script: for demos and tests, without network
-// or key.
+// The program gantry-provider-scripted provides a model that follows a script, for demos and tests without network or key.
 //
-// It owns: the files around a script (script, request log, positions), time, and the ways to die that a script may ask for.
-// It must not know: the format of scripts and what answers to what (providers/script), the turn loop.
+// It owns the files of a script (script, request log, positions), time, and the ways in which a script can end the process. It
+// does not know the format of scripts and which step responds to a request (providers/script), or the turn loop.
 //
 // Start with [scripted].
 package main
@@ -13,10 +12,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// version is stamped by the build.
+// version is set by the build.
 var version = "0.0.0-dev"
 
-// demo plays when the block names no script.
+// demo is the script if the block names none.
 //
 //go:embed demo.toml
 var demo []byte

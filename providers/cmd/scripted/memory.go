@@ -13,11 +13,11 @@ import (
 	"github.com/gantry-agent/gantry/providers/script"
 )
 
-// memory knows where each thread stands. The conversation carries the position too, so a new process finds it there;
-// what no conversation shows (a step that failed, hung or ended the process) is noted in a file until a whole answer of
-// the thread makes the note superfluous.
+// memory stores the position of each thread in the script. The conversation contains the position as well, so a new process can
+// continue. Steps that no conversation shows (one that failed, hung or ended the process) are noted in a file until the thread's
+// next complete response.
 type memory struct {
-	dir string // of the notes; empty: none are kept
+	dir string // folder of the notes; empty: none are kept
 	mu  struct {
 		sync.Mutex
 		at map[string]script.Position
@@ -33,8 +33,8 @@ func newMemory(dataDir string) *memory {
 	return m
 }
 
-// advance plays with what is known of a thread and remembers where it stands then. Requests of one thread that come at
-// the same time get one step each. Without a thread nothing is known: only the conversation counts.
+// advance calls play with the known position of a thread and stores the new one. Concurrent requests of a thread get one step
+// each. Without a thread ID, only the conversation counts.
 func (m *memory) advance(thread string, play func(known script.Position) (*script.Answer, error)) (*script.Answer, error) {
 	if thread == "" {
 		return play(script.Position{})
@@ -59,12 +59,12 @@ func (m *memory) read(thread string) script.Position {
 	}
 	b, err := os.ReadFile(m.file(thread))
 	if err != nil || json.Unmarshal(b, &p) != nil {
-		return script.Position{} // no note, or half of one: the conversation decides
+		return script.Position{} // no note, or an incomplete one: the conversation decides
 	}
 	return p
 }
 
-// note writes the position down. A failure costs a repeated step after a restart, no more, so it is logged only.
+// note stores the position in a file. A failure is only logged: it costs a repeated step after a restart.
 func (m *memory) note(thread string, p script.Position, logger hclog.Logger) {
 	if m.dir == "" || thread == "" || p.Request == 0 {
 		return

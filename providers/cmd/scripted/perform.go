@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// performance does what an answer consists of, in order.
+// performance executes the actions of a response in order.
 type performance struct {
 	ctx  context.Context
 	emit func(llm.Event) error

@@ -27,14 +27,13 @@ type scripted struct {
 	log    *appendFile // may be nil
 
 	clock func() (wall time.Time, monotonic time.Duration)
-	end   func(how string, code int) error // ends the process; returns only if it can't
+	end   func(how string, code int) error // ends the process; returns only if that fails
 }
 
 // Models implements provider.Provider.
 func (s *scripted) Models(context.Context) ([]llm.ModelRow, error) { return s.models, nil }
 
-// Prepare implements provider.Provider. There is no HTTP behind a script: the method says so, and the body is the
-// canonical request.
+// Prepare implements provider.Provider. A script uses no HTTP: the method says so, and the body is the canonical request.
 func (s *scripted) Prepare(_ context.Context, r *llm.Request) (*provider.Prepared, error) {
 	body, err := canonical(r)
 	if err != nil {
@@ -66,13 +65,13 @@ func (s *scripted) Stream(ctx context.Context, r *provider.StreamRequest, emit f
 	}
 	p := &performance{ctx: ctx, emit: emit, end: s.end, step: answer.Step}
 	if !answer.Whole {
-		// Nothing in the conversation will tell that this step was played.
+		// The conversation will not show that this step was played.
 		s.memory.note(r.ThreadID, answer.Position, s.logger)
 	}
 	err = p.perform(answer.Actions)
 	switch {
 	case err != nil && answer.Whole:
-		s.memory.note(r.ThreadID, answer.Position, s.logger) // cut off by the host
+		s.memory.note(r.ThreadID, answer.Position, s.logger) // cancelled by the host
 	case answer.Whole:
 		s.memory.forgetNote(r.ThreadID)
 	}
@@ -92,14 +91,14 @@ func asError(err error) *llm.Error {
 // requestLine is a line of the request log.
 type requestLine struct {
 	Time        string          `json:"time"`
-	Monotonic   int64           `json:"monotonic_ns"` // of the machine's clock, comparable between processes where there is one
+	Monotonic   int64           `json:"monotonic_ns"` // monotonic clock of the machine, comparable between processes if available
 	Process     int             `json:"pid"`
 	Thread      string          `json:"thread"`
 	Turn        string          `json:"turn"`
 	MaxAttempts int             `json:"max_attempts"`
-	N           int             `json:"n,omitempty"`       // which request of its thread, as the script counts
-	Step        string          `json:"step,omitempty"`    // what answers
-	Refused     string          `json:"refused,omitempty"` // why nothing does
+	N           int             `json:"n,omitempty"`       // the number of the request in its thread, as the script counts
+	Step        string          `json:"step,omitempty"`    // the step that responds
+	Refused     string          `json:"refused,omitempty"` // why no step responds
 	Request     json.RawMessage `json:"request"`
 }
 
@@ -127,8 +126,8 @@ func (s *scripted) logRequest(r *provider.StreamRequest, wall time.Time, monoton
 // Close closes the log.
 func (s *scripted) Close() error { return s.log.Close() }
 
-// canonical returns the request as JSON whose bytes depend on nothing but its content: compact, with the keys of every
-// object sorted, also inside of schemas and metadata.
+// canonical returns the request as JSON that depends only on its content: compact, with sorted keys in all objects, including
+// schemas and metadata.
 func canonical(req *llm.Request) ([]byte, error) {
 	b, err := json.Marshal(req)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Command snapshot renews the catalogue that is built into the providers: it reads the published one from standard
-// input and writes a file for each vendor into the folder that it is given.
+// Command snapshot updates the catalog that is built into the providers: it reads the published one from standard input and writes
+// a file for each vendor to the given folder.
 //
 //	curl -fsS https://models.dev/api.json | go run ./catalog/cmd/snapshot catalog/snapshot
 //
-// It owns: which vendors are built in. It must not know: how the catalogue is read or written. Start with [run].
+// It owns the list of built-in vendors. It does not know how the catalog is read or written. Start with [run].
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/catalog"
 )
 
-// vendors are those that a provider of ours speaks to.
+// vendors are those for which gantry has providers.
 var vendors = []string{
 	"amazon-bedrock", "anthropic", "cerebras", "chutes", "cloudflare-ai-gateway", "cloudflare-workers-ai", "deepseek", "fireworks-ai",
 	"google", "groq", "mistral", "moonshotai", "nvidia", "ollama-cloud", "openai", "openrouter", "togetherai", "vercel", "xai", "zai",

@@ -20,16 +20,16 @@ import (
 
 const (
 	redirectPlace = "{redirect_uri}"
-	// deviceTimeout is how long a code may be typed where the vendor doesn't say.
+	// deviceTimeout is the lifetime of a device code if the vendor does not state one.
 	deviceTimeout = 15 * time.Minute
-	// slower is what is added to the time between two questions whether the code was typed, after one that failed.
+	// slower is added to the polling interval after an error, in seconds.
 	slower      = 5
-	maxInterval = 60 // seconds between two of them
+	maxInterval = 60 // in seconds
 	maxAnswer   = 1 << 20
 )
 
-// Browser logs in with a browser. open shows an address, in which it puts where the browser shall come back to in the place
-// of "{redirect_uri}", and returns that and the query that came.
+// Browser logs in with a browser. open opens an address after replacing "{redirect_uri}" with the redirect address, and returns
+// that address and the query that arrived there.
 func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, address string) (redirect string, query map[string]string, err error)) error {
 	if o.reg.AuthURL == "" {
 		return &llm.Error{
@@ -43,7 +43,7 @@ func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, addr
 		opts = append(opts, oauth2.SetAuthURLParam(name, v))
 	}
 	cfg := o.config()
-	// What is asked for is a name that stays the same when it is escaped; the host replaces the place as a whole.
+	// The placeholder contains no characters that need escaping; the host replaces it as a whole.
 	cfg.RedirectURL = nonce()
 	address := strings.Replace(cfg.AuthCodeURL(state, opts...), cfg.RedirectURL, redirectPlace, 1)
 	redirect, query, err := open(ctx, address)
@@ -68,7 +68,7 @@ func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, addr
 	return o.begin(ctx, got)
 }
 
-// Device logs in with a code that is typed on another machine. show is given the address and the code and returns at once.
+// Device logs in with a code that the user types on another device. show receives the address and the code, and returns at once.
 func (o *OAuth) Device(ctx context.Context, show func(ctx context.Context, address, code string) error) error {
 	if o.reg.DeviceURL == "" {
 		return &llm.Error{
@@ -100,12 +100,12 @@ func (o *OAuth) Device(ctx context.Context, show func(ctx context.Context, addre
 		if err = o.refusal("wait for the login", err, d.DeviceCode, d.UserCode); !passes(err) {
 			return err
 		}
-		// The vendor was out of reach for a moment; the code is good all the same.
+		// The vendor was unreachable for a moment; the code is still valid.
 		d.Interval = min(max(d.Interval, slower)+slower, maxInterval)
 	}
 }
 
-// askForCode asks for a device's code. The library's way neither ends with ctx nor sends the secret.
+// askForCode requests a device code. The library's function ignores ctx and does not send the secret.
 func (o *OAuth) askForCode(ctx context.Context) (*oauth2.DeviceAuthResponse, error) {
 	const what = "ask for a code"
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -145,20 +145,20 @@ func (o *OAuth) askForCode(ctx context.Context) (*oauth2.DeviceAuthResponse, err
 	if latest := time.Now().Add(deviceTimeout); d.Expiry.IsZero() || d.Expiry.After(latest) {
 		d.Expiry = latest
 	}
-	d.Interval = min(max(d.Interval, 0), maxInterval) // 0: the library's 5 s
+	d.Interval = min(max(d.Interval, 0), maxInterval) // 0: the library's default of 5 s
 	return &d, nil
 }
 
-// begin stores the token of a login, behind whoever renews the one before.
+// begin stores the token of a login, after any renewal of the previous one.
 func (o *OAuth) begin(ctx context.Context, got *oauth2.Token) error {
-	ctx = context.WithoutCancel(ctx) // the code is spent
+	ctx = context.WithoutCancel(ctx) // the code has been used
 	return o.vault.Exclusive(ctx, leaseName, leaseTimeout, func(context.Context) error {
 		o.forget()
 		return o.keep(ctx, newToken(got, o.reg.ClientID, nil))
 	})
 }
 
-// Logout forgets the token. was is false when there was none.
+// Logout deletes the token. was is false if there was none.
 func (o *OAuth) Logout(ctx context.Context) (was bool, err error) {
 	err = o.vault.Exclusive(ctx, leaseName, leaseTimeout, func(ctx context.Context) error {
 		o.forget()
@@ -171,7 +171,7 @@ func (o *OAuth) Logout(ctx context.Context) (was bool, err error) {
 	return was, err
 }
 
-// nonce is 64 random bytes as text.
+// nonce returns 64 random bytes as text.
 func nonce() string {
 	b := make([]byte, 64)
 	rand.Read(b)

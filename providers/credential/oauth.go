@@ -1,11 +1,11 @@
-// Package credential gets tokens by OAuth 2.0 for a registration of the user's own, and keeps them fresh.
+// Package credential obtains OAuth 2.0 tokens for the user's own client registration and refreshes them.
 //
-// It owns: logging in with a browser (authorization code with PKCE) or with a code on another machine, refreshing before
-// a token expires and after it was refused, one refresh at a time, and which failures are for good. It must not know:
-// which vendor it is, where tokens are kept, how a person is reached.
+// It owns logging in with a browser (authorization code with PKCE) or a device code, refreshing tokens before they expire and
+// after they were rejected, serializing refreshes, and recognizing permanent failures. It does not know the vendor, where tokens
+// are stored, or how the user is asked.
 //
-// Nothing that it says of a failure holds a code, a state, a token, or more of a vendor's answer than the name of the
-// error and one line about it. Start with [New] and [OAuth.Token].
+// Its errors contain no code, state or token, and of a vendor's response only the name of the error and one line of description.
+// Start with [New] and [OAuth.Token].
 package credential
 
 import (
@@ -22,54 +22,54 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Registration is the user's own at the vendor.
+// Registration is the user's client registration at the vendor.
 type Registration struct {
 	Label                        string // of the provider's block, for messages
 	ClientID, ClientSecret       string // a public client has no secret
-	SecretInBody                 bool   // the secret is sent as a parameter, not in the Authorization header
+	SecretInBody                 bool   // the secret is sent in the body, not in the Authorization header
 	AuthURL, TokenURL, DeviceURL string
 	Scopes                       []string
-	Parameters                   map[string]string // more of the login's address
+	Parameters                   map[string]string // additional parameters of the authorization request
 }
 
-// Format hides the secret from every verb.
+// Format prints no secret, for any verb.
 func (r Registration) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "(registration of %q)", r.Label) }
 
-// Vault keeps the token.
+// Vault stores the token.
 type Vault interface {
 	StoredSecret(ctx context.Context, name string) (value string, found bool, err error)
 	StoreSecret(ctx context.Context, name, value string) error
-	// Exclusive runs f while no other process runs one of the same name.
+	// Exclusive runs f while no other process runs a function with the same name.
 	Exclusive(ctx context.Context, name string, wait time.Duration, f func(context.Context) error) error
 }
 
-// OAuth has tokens for one registration. Safe for concurrent use.
+// OAuth provides tokens for a registration. It is safe for concurrent use.
 type OAuth struct {
 	reg    Registration
 	vault  Vault
 	client *http.Client
-	work   sync.WaitGroup // the renewal that runs
+	work   sync.WaitGroup // the running renewal
 
 	mu struct {
 		sync.Mutex
 		token   *token // nil: not read yet
 		renewal *renewal
-		// patience is when renewing may be tried again ahead of time, after it has failed.
+		// patience is the time before which an early renewal is not retried after a failure.
 		patience time.Time
-		// dead is the refresh token that the vendor refused for good, and lost the access token that was refused and can't
-		// be renewed. Until others are stored nobody asks again. why says it to people.
+		// dead is the refresh token that the vendor rejected permanently, and lost the rejected access token that cannot be
+		// renewed. Until other tokens are stored, no request is made; why is the error.
 		dead, lost string
 		why        error
-		// unsaved is a token that the vendor gave for spent, and that could not be stored.
+		// unsaved is a token that the vendor issued for the refresh token spent, and that could not be stored.
 		unsaved *token
 		spent   string
 	}
 }
 
-// Format hides the tokens from every verb.
+// Format prints no tokens, for any verb.
 func (o *OAuth) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "(login of %q)", o.reg.Label) }
 
-// ConfigError is something that a person has to correct in the registration.
+// ConfigError is an error in the registration that the user must correct.
 type ConfigError struct {
 	Attribute string // client_id, auth_url, token_url, device_url, parameters
 	Message   string
@@ -78,10 +78,10 @@ type ConfigError struct {
 // Error implements error.
 func (e *ConfigError) Error() string { return e.Message }
 
-// reserved are the parameters of the login's address that make it safe.
+// reserved are the parameters of the authorization request that its security depends on.
 var reserved = []string{"client_id", "code_challenge", "code_challenge_method", "redirect_uri", "response_type", "scope", "state"}
 
-// New checks a registration. client reaches the vendor; redirects are not followed, since what is sent is secret.
+// New validates a registration. client sends requests to the vendor without following redirects, because they contain secrets.
 func New(reg Registration, vault Vault, client *http.Client) (*OAuth, error) {
 	if reg.ClientID == "" {
 		return nil, &ConfigError{"client_id", "client_id is missing: it is that of your own registration at the vendor"}
@@ -107,7 +107,7 @@ func New(reg Registration, vault Vault, client *http.Client) (*OAuth, error) {
 	return &OAuth{reg: reg, vault: vault, client: &own}, nil
 }
 
-// checkURL wants https, but on this machine.
+// checkURL requires https, except for this machine.
 func checkURL(name, address string, optional bool) error {
 	if address == "" {
 		if optional {
@@ -127,8 +127,7 @@ func checkURL(name, address string, optional bool) error {
 }
 
 func (o *OAuth) config() *oauth2.Config {
-	// Left to itself the library tries one style and then the other: a code or a refresh token that works only once would be
-	// sent twice.
+	// By default, the library tries one style after the other, which would send a single-use code or refresh token twice.
 	style := oauth2.AuthStyleInHeader
 	if o.reg.ClientSecret == "" || o.reg.SecretInBody {
 		style = oauth2.AuthStyleInParams
@@ -143,10 +142,10 @@ func (o *OAuth) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, o.client)
 }
 
-// Close waits for a renewal that runs: its token may be the only one that still works. It takes a minute at most.
+// Close waits for a running renewal, whose token may be the only valid one. It takes at most a minute.
 func (o *OAuth) Close() { o.work.Wait() }
 
-// Token returns a token to ask with, renewed if it is about to end.
+// Token returns a valid access token, renewed if it is about to expire.
 func (o *OAuth) Token(ctx context.Context) (string, error) {
 	t, err := o.current(ctx)
 	if err != nil {
@@ -168,13 +167,12 @@ func (o *OAuth) Token(ctx context.Context) (string, error) {
 		return fresh.Access, nil
 	}
 	if !t.expired(time.Now()) && ctx.Err() == nil {
-		return t.Access, nil // it holds for some minutes yet
+		return t.Access, nil // valid for some more minutes
 	}
 	return "", err
 }
 
-// Recover takes the steps after tokens were refused: the one that somebody else has brought meanwhile, in this process or
-// another, or else a new one.
+// Recover handles rejected tokens: it takes the token that another request or process has obtained meanwhile, or a new one.
 func (o *OAuth) Recover(ctx context.Context, refused []string) (bool, error) {
 	o.mu.Lock()
 	used := o.mu.token
@@ -209,7 +207,7 @@ func (o *OAuth) isLost(t *token) error {
 	return nil
 }
 
-// due tells whether a token is to be renewed.
+// due reports whether a token should be renewed.
 func (o *OAuth) due(t *token) bool {
 	now := time.Now()
 	if t.expired(now) {
@@ -220,7 +218,7 @@ func (o *OAuth) due(t *token) bool {
 	return t.Refresh != "" && t.stale(now) && !now.Before(o.mu.patience)
 }
 
-// current is the token in memory, or the stored one.
+// current returns the token in memory, or the stored one.
 func (o *OAuth) current(ctx context.Context) (*token, error) {
 	o.mu.Lock()
 	t := o.mu.token
@@ -235,7 +233,7 @@ func (o *OAuth) current(ctx context.Context) (*token, error) {
 	return t, err
 }
 
-// newer takes the stored token in place of one that was used, if it is another one; nil: it is the same.
+// newer replaces a used token with the stored one, or returns nil if they are the same.
 func (o *OAuth) newer(ctx context.Context, used *token) (*token, error) {
 	kept, err := o.read(ctx)
 	switch {
@@ -275,7 +273,7 @@ func (o *OAuth) read(ctx context.Context) (*token, error) {
 	return t, nil
 }
 
-// forget drops what was known of earlier tokens.
+// forget discards everything about earlier tokens.
 func (o *OAuth) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

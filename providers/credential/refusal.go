@@ -18,10 +18,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxShown is how much is shown of what the vendor says of an error.
+// maxShown limits the text of a vendor's error that is shown.
 const maxShown = 200
 
-// finalCodes are those of refusals that asking again does not change.
+// finalCodes are permanent errors.
 var finalCodes = []string{
 	"access_denied", "expired_token", "invalid_client", "invalid_grant", "unauthorized_client", "refresh_token_expired",
 	"refresh_token_invalidated", "refresh_token_reused",
@@ -29,35 +29,35 @@ var finalCodes = []string{
 
 var errUnreadable = errors.New("its answer can't be read")
 
-// ended is the error of a login that is of no use any more. next is empty where logging in helps.
+// ended returns the error for a login that is no longer valid. next defaults to logging in.
 func (o *OAuth) ended(what, next string) *llm.Error {
 	return &llm.Error{Code: llm.ErrAuthentication, Message: what, Next: cmp.Or(next, "run `gantry login "+o.reg.Label+"`")}
 }
 
-// isFinal tells whether asking again is pointless.
+// isFinal reports whether an error is permanent.
 func isFinal(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	return ok && e.Code == llm.ErrAuthentication
 }
 
-// failure is an exchange that failed and may work later.
+// failure is a failed exchange that may succeed later.
 type failure struct {
 	err    *llm.Error
-	status int // of the answer; 0: there was none
+	status int // of the response; 0: there was none
 }
 
 func (f failure) Error() string { return f.err.Error() }
 
 func (f failure) Unwrap() error { return f.err }
 
-// passes tells whether an error may go away within the minutes of a login: no answer, or one that blames the vendor.
+// passes reports whether an error may disappear within the minutes of a login: no response, or a server error.
 func passes(err error) bool {
 	f, ok := errors.AsType[failure](err)
 	return ok && (f.status < 400 || f.status >= 500 || f.status == http.StatusTooManyRequests)
 }
 
-// refusal words the error of an exchange: with the name that the vendor gives it, without the vendor's body, which may
-// echo what was sent, and without the secrets that were.
+// refusal returns the error of an exchange, with the vendor's name for it. It omits the vendor's response, which may echo the
+// request, and all secrets in the request.
 func (o *OAuth) refusal(what string, err error, secrets ...string) error {
 	vendor := host(o.reg.TokenURL)
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
@@ -82,12 +82,12 @@ func (o *OAuth) refusal(what string, err error, secrets ...string) error {
 	}}
 }
 
-// denied is a refusal that asking again does not change.
+// denied returns a permanent error.
 func (o *OAuth) denied(what, code, description string, secrets ...string) error {
 	return o.ended(what+": "+o.shown(secrets, code, description), "")
 }
 
-// shown is the vendor's name for an error and one line about it.
+// shown returns the vendor's name for an error and one line of description.
 func (o *OAuth) shown(secrets []string, code, description string) string {
 	var r redact.Redactor
 	for _, s := range append(secrets, o.reg.ClientSecret) {
@@ -104,8 +104,7 @@ func (o *OAuth) shown(secrets []string, code, description string) string {
 	return text
 }
 
-// named finds the name of an error, and the line about it, in the forms that vendors write: as RFC 6749 says, or as an
-// object, or beside it.
+// named finds the name and description of an error in the formats that vendors use: as in RFC 6749, as an object, or next to one.
 func named(e *oauth2.RetrieveError) (code, description string) {
 	if e.ErrorCode != "" {
 		return e.ErrorCode, e.ErrorDescription
@@ -132,7 +131,7 @@ func named(e *oauth2.RetrieveError) (code, description string) {
 	return cmp.Or(inner.Code, body.Code, inner.Type), inner.Message
 }
 
-// unreached says why there was no answer, without the address: it may hold secrets.
+// unreached says why there was no response, without the address, which may contain secrets.
 func unreached(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -147,12 +146,12 @@ func unreached(err error) string {
 		return n.Error()
 	}
 	if strings.HasPrefix(err.Error(), "oauth2: ") {
-		return errUnreadable.Error() // the library's words may hold a part of it
+		return errUnreadable.Error() // the library's message may contain part of the response
 	}
 	return err.Error()
 }
 
-// host is where a message says that the vendor is.
+// host returns the vendor's host for messages.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

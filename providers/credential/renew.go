@@ -8,33 +8,32 @@ import (
 )
 
 const (
-	// exchangeTimeout bounds one exchange with the vendor.
+	// exchangeTimeout limits one exchange with the vendor.
 	exchangeTimeout = 30 * time.Second
-	// leaseTimeout bounds the wait for another process that renews or logs in.
+	// leaseTimeout limits the wait for another process that renews or logs in.
 	leaseTimeout = exchangeTimeout
-	// retryAfter is how long a renewal ahead of time is not tried again after it has failed: a vendor that does not answer
-	// would hold up each request.
+	// retryAfter is how long a failed early renewal is not retried: a vendor that does not respond would delay every request.
 	retryAfter = time.Minute
 
 	leaseName = "oauth"
 )
 
-// renewal is one way to a new token, for all that wait for it.
+// renewal is a renewal in progress, shared by all requests that wait for it.
 type renewal struct {
 	done  chan struct{} // closed when the other fields are set
 	token *token
 	err   error
 }
 
-// renew gets a new token in place of one that was used, unless somebody else has done so meanwhile.
+// renew replaces a used token, unless another process has done so meanwhile.
 func (o *OAuth) renew(ctx context.Context, used *token) (*token, error) {
 	o.mu.Lock()
 	r := o.mu.renewal
 	if r == nil {
 		r = &renewal{done: make(chan struct{})}
 		o.mu.renewal = r
-		// Not ended with the request that needs it: the vendor may have taken the old token already. It has bounds of its
-		// own, and Close waits for it.
+		// The renewal continues if the request is cancelled, because the vendor may have consumed the old token already. It has
+		// its own timeouts, and Close waits for it.
 		o.work.Go(func() { o.replace(context.WithoutCancel(ctx), used, r) })
 	}
 	o.mu.Unlock()
@@ -46,11 +45,11 @@ func (o *OAuth) renew(ctx context.Context, used *token) (*token, error) {
 	}
 }
 
-// replace is one renewal.
+// replace performs a renewal.
 func (o *OAuth) replace(ctx context.Context, used *token, r *renewal) {
 	defer close(r.done)
 	r.err = o.vault.Exclusive(ctx, leaseName, leaseTimeout, func(context.Context) (err error) {
-		// Not ended with the lease either: what the vendor gives is stored whoever is next.
+		// It also continues if the lease is lost: a token that the vendor has issued must be stored in any case.
 		if r.token, err = o.newer(ctx, used); err == nil && r.token == nil {
 			r.token, err = o.refresh(ctx, used)
 		}
@@ -96,8 +95,8 @@ func (o *OAuth) refresh(ctx context.Context, t *token) (*token, error) {
 	return fresh, o.keep(ctx, fresh)
 }
 
-// keep stores a token before it is used: its refresh token may be the only one that still works. Where that fails it is
-// tried again by the next renewal.
+// keep stores a token before it is used, because its refresh token may be the only valid one. If that fails, the next renewal
+// tries again.
 func (o *OAuth) keep(ctx context.Context, t *token) error {
 	if err := o.vault.StoreSecret(ctx, stored, t.text()); err != nil {
 		return err

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// stored is the name under which the token is kept.
+	// stored is the name under which the token is stored.
 	stored = "oauth"
-	// early is how long before its end a token is renewed, but not before it has lived half its time.
+	// early is how long before its expiry a token is renewed, but not before half its lifetime.
 	early = 5 * time.Minute
-	// maxAge is when a token that does not say when it ends is renewed.
+	// maxAge is the age at which a token without an expiry is renewed.
 	maxAge = 8 * 24 * time.Hour
 )
 
-// token is what is kept.
+// token is a stored token.
 type token struct {
 	Access    string    `json:"access"`
 	Refresh   string    `json:"refresh,omitempty"`
 	Expiry    time.Time `json:"expiry,omitzero"`
 	Refreshed time.Time `json:"refreshed"`
-	Client    string    `json:"client"`            // the registration it belongs to
-	Account   string    `json:"account,omitempty"` // whose it is, where the vendor says so
+	Client    string    `json:"client"`            // the registration that it belongs to
+	Account   string    `json:"account,omitempty"` // the user's account, if the vendor states it
 }
 
 func parse(text string) (*token, bool) {
@@ -35,13 +35,13 @@ func parse(text string) (*token, bool) {
 	return &t, ok
 }
 
-// Format hides it from every verb.
+// Format prints a placeholder for every verb.
 func (t token) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(token)") }
 
-// text is how it is kept.
+// text returns the stored form.
 func (t *token) text() string {
 	b, err := json.Marshal(t)
-	if err != nil { // texts and times
+	if err != nil { // cannot fail: the value consists of strings and times
 		panic("credential: marshal token: " + err.Error())
 	}
 	return string(b)
@@ -56,10 +56,11 @@ func (t *token) stale(now time.Time) bool {
 	return !now.Add(min(early, t.Expiry.Sub(t.Refreshed)/2)).Before(t.Expiry)
 }
 
-// newToken is what the vendor gave. before is what it replaces, nil for a login: what the vendor does not repeat holds on.
+// newToken converts the vendor's token. before is the token that it replaces, nil for a login: what the vendor does not repeat
+// stays valid.
 func newToken(got *oauth2.Token, client string, before *token) *token {
 	t := &token{Access: got.AccessToken, Refresh: got.RefreshToken, Client: client}
-	// Without the reading of the monotonic clock, which may stand still while the machine sleeps.
+	// Strip the monotonic clock reading, which may stop while the machine sleeps.
 	t.Refreshed = time.Now().Round(0)
 	if !got.Expiry.IsZero() {
 		t.Expiry = got.Expiry.Round(0)
@@ -78,8 +79,8 @@ func newToken(got *oauth2.Token, client string, before *token) *token {
 	return t
 }
 
-// account is whose an OpenID token is; empty: it doesn't say. It came straight from the vendor and decides nothing but
-// whether two logins are the same, so its signature is not looked at.
+// account returns the account of an OpenID token, or "". The token came directly from the vendor and is only used to recognize the
+// same account, so its signature is not verified.
 func account(idToken string) string {
 	parts := strings.Split(idToken, ".")
 	if len(parts) != 3 {

@@ -1,7 +1,7 @@
-// Package framing cuts the bytes of a model's answer into frames.
+// Package framing splits the bytes of a model's response into frames.
 //
-// It owns: the rules of server-sent events and of newline-delimited JSON, however the bytes were split on their way. It
-// must not know: what a frame means, where bytes come from, how long one waits for them.
+// It owns the rules of server-sent events and of newline-delimited JSON, however the bytes are split in transit. It does not know
+// what a frame means, where the bytes come from, or how long to wait for them.
 //
 // Start with [New].
 package framing
@@ -17,28 +17,27 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// MaxLine is how long a line may grow, and how much data an event may have, unless told otherwise.
+// MaxLine is the default limit for a line and for the data of an event, in bytes.
 const MaxLine = 32 << 20
 
-// Decoder takes bytes as they come and hands on each frame as soon as it is whole. A frame's data is valid until emit
-// returns; emit must not change it. An error of emit stops the decoder and is returned as it is; one of the decoder's own
-// is an *[llm.Error]. After an error a decoder is spent. For one goroutine.
+// Decoder receives bytes as they arrive and emits each frame as soon as it is complete. A frame's data is valid until emit
+// returns, and emit must not modify it. An error of emit stops the decoder and is returned unchanged; the decoder's own errors are
+// of type *[llm.Error]. After an error the decoder cannot be used again. It is not safe for concurrent use.
 type Decoder interface {
 	Write(p []byte, emit func(protocol.Frame) error) error
-	// Close takes the end of the bytes. It emits a last frame that only lacks its end mark; one that was cut off is an
-	// error with the code [llm.ErrIncompleteStream].
+	// Close handles the end of the input. It emits a last frame that only lacks its terminator; an incomplete one is an error with
+	// the code [llm.ErrIncompleteStream].
 	Close(emit func(protocol.Frame) error) error
 }
 
-// Framer is a protocol that brings a framing of its own. What it takes to read one is then in the programs that use it
-// alone.
+// Framer is a protocol with its own framing, so that only programs that use it link the code for it.
 type Framer interface {
-	// Frames returns a decoder for one answer. maxFrame bounds what it holds of a frame that is not whole.
+	// Frames returns a decoder for one response. maxFrame limits an incomplete frame.
 	Frames(maxFrame int) Decoder
 }
 
-// For returns a decoder for one answer in a protocol: the protocol's own, or the one for its framing. maxLine bounds a line,
-// 0 means [MaxLine].
+// For returns a decoder for one response in a protocol: the protocol's own, or the one for its framing. maxLine limits a line; 0
+// means [MaxLine].
 func For(p protocol.Protocol, maxLine int) (Decoder, error) {
 	if f, ok := p.(Framer); ok {
 		return f.Frames(cmp.Or(max(maxLine, 0), MaxLine)), nil
@@ -46,7 +45,7 @@ func For(p protocol.Protocol, maxLine int) (Decoder, error) {
 	return New(p.Framing(), maxLine)
 }
 
-// New returns a decoder for one answer in a framing that this package knows. maxLine bounds a line, 0 means [MaxLine].
+// New returns a decoder for one response in a framing of this package. maxLine limits a line; 0 means [MaxLine].
 func New(f protocol.Framing, maxLine int) (Decoder, error) {
 	if maxLine <= 0 {
 		maxLine = MaxLine
@@ -66,12 +65,12 @@ func tooLong(limit int) error {
 	}
 }
 
-// complete reports whether data that lacks its end mark is whole all the same.
+// complete reports whether data without a terminator is complete.
 func complete(data []byte) bool { return isDone(data) || json.Valid(data) }
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
 
-// frame makes the frame of data that is not blank.
+// frame returns the frame for data that is not blank.
 func frame(event string, data []byte) protocol.Frame {
 	if isDone(data) {
 		return protocol.Frame{Event: event, Done: true}

@@ -6,10 +6,10 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// ndjson reads one JSON value a line. A line that lies within one write is handed on without a copy.
+// ndjson decodes one JSON value per line. A line that is contained in one write is not copied.
 type ndjson struct {
 	max  int
-	line []byte // a line's beginning, from earlier writes
+	line []byte // the beginning of a line, from earlier writes
 }
 
 // Write implements [Decoder].

@@ -7,24 +7,24 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// sse reads server-sent events. Lines end at LF, CR or CRLF. Where an event's one line of data lies within one write it is
-// handed on without a copy.
+// sse decodes server-sent events. Lines end with LF, CR or CRLF. The data of an event with a single line is not copied if one
+// write contains it.
 type sse struct {
 	max    int
-	bom    int    // how many bytes of a byte order mark have come; beyond its length: the beginning is over
-	skipLF bool   // the last byte was a CR: an LF belongs to it
-	line   []byte // a line's beginning, from earlier writes
+	bom    int    // bytes of a byte order mark received; larger than its length once the beginning is over
+	skipLF bool   // the last byte was a CR, so a following LF belongs to it
+	line   []byte // the beginning of a line, from earlier writes
 	event  string
-	names  map[string]string // names of events that were seen, so that they are made once
+	names  map[string]string // interned names of events
 
 	data    []byte // the event's data so far, joined
-	direct  []byte // or its only line, inside of line or of the bytes being written
+	direct  []byte // or its only line, which is part of line or of the bytes being written
 	hasData bool
 }
 
 const bom = "\uFEFF"
 
-// What a vendor can make us remember is bounded.
+// Limits for the interned names.
 const (
 	maxNames = 64
 	maxName  = 128
@@ -41,7 +41,7 @@ func (d *sse) Write(p []byte, emit func(protocol.Frame) error) error {
 		d.bom++
 		p = p[1:]
 	}
-	// Each search goes on where the one before ended, so that a write of many lines is looked through once for each mark.
+	// Each search continues where the previous one ended, so that a write with many lines is scanned once per terminator.
 	lf, cr := -1, -1
 	at := 0
 	for at < len(p) {
@@ -70,7 +70,7 @@ func (d *sse) Write(p []byte, emit func(protocol.Frame) error) error {
 		if err := d.take(line, emit); err != nil {
 			return err
 		}
-		d.line = d.line[:0] // direct may lie in it: nothing is written there before keep
+		d.line = d.line[:0] // direct may be part of it: it is not overwritten before keep
 	}
 	d.keep()
 	if len(d.line)+len(p)-at > d.max {
@@ -80,7 +80,7 @@ func (d *sse) Write(p []byte, emit func(protocol.Frame) error) error {
 	return nil
 }
 
-// next is the first c at or after at; len(p) when there is none. known is the answer to the question before.
+// next returns the index of the first c at or after at, or len(p). known is the result of the previous search.
 func next(p []byte, c byte, at, known int) int {
 	if known >= at {
 		return known
@@ -91,14 +91,14 @@ func next(p []byte, c byte, at, known int) int {
 	return len(p)
 }
 
-// take reads one line.
+// take handles a line.
 func (d *sse) take(line []byte, emit func(protocol.Frame) error) error {
 	if len(line) == 0 {
 		return d.dispatch(emit)
 	}
 	field, value, found := bytes.Cut(line, []byte(":"))
 	if value = bytes.TrimPrefix(value, []byte(" ")); !found {
-		value = line[len(line):] // empty, but there
+		value = line[len(line):] // empty, but not nil
 	}
 	switch string(field) {
 	case "event":
@@ -106,7 +106,7 @@ func (d *sse) take(line []byte, emit func(protocol.Frame) error) error {
 	case "data":
 		return d.add(value)
 	}
-	return nil // a comment has no name; ids serve reconnection, which no vendor offers for answers
+	return nil // a comment has no name; IDs are for reconnecting, which no vendor supports for responses
 }
 
 func (d *sse) add(value []byte) error {
@@ -122,14 +122,14 @@ func (d *sse) add(value []byte) error {
 	return nil
 }
 
-// keep copies data whose bytes are about to change.
+// keep copies data before its buffer is overwritten.
 func (d *sse) keep() {
 	if d.direct != nil {
 		d.data, d.direct = append(d.data[:0], d.direct...), nil
 	}
 }
 
-// dispatch ends an event. One without data only loses its name.
+// dispatch ends an event. An event without data is discarded.
 func (d *sse) dispatch(emit func(protocol.Frame) error) error {
 	data, event := d.pending(), d.event
 	d.event, d.hasData, d.direct = "", false, nil
@@ -150,7 +150,7 @@ func (d *sse) pending() []byte {
 }
 
 func (d *sse) name(value []byte) string {
-	if s, ok := d.names[string(value)]; ok { // this conversion makes nothing
+	if s, ok := d.names[string(value)]; ok { // the compiler does not allocate for this conversion
 		return s
 	}
 	s := strings.ToValidUTF8(string(value), "\uFFFD")

@@ -9,13 +9,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// DefaultAddress is where the server is unless somebody says otherwise.
+// DefaultAddress is the server's default address.
 const DefaultAddress = "http://localhost:" + defaultPort
 
 const defaultPort = "11434"
 
-// Address is where the environment says that the server is: CODEX_OSS_BASE_URL and CODEX_OSS_PORT, which those have set
-// who come from codex, then OLLAMA_HOST, the server's own, then [DefaultAddress]. lookup is os.Getenv or the like.
+// Address returns the server's address from the environment: CODEX_OSS_BASE_URL and CODEX_OSS_PORT, which users of codex may have
+// set, then OLLAMA_HOST, the server's own variable, then [DefaultAddress]. lookup is usually os.Getenv.
 func Address(lookup func(string) string) (string, error) {
 	if base := strings.TrimSpace(lookup("CODEX_OSS_BASE_URL")); base != "" {
 		return normalised(base)
@@ -29,8 +29,8 @@ func Address(lookup func(string) string) (string, error) {
 	return DefaultAddress, nil
 }
 
-// normalised makes an address a URL without a slash at its end. As in the server's own variable, the scheme, the host or
-// the port may be missing, and the host may be the one for "on all interfaces", where a client asks the local one.
+// normalised converts an address to a URL without a trailing slash. As in the server's own variable, the scheme, host or port may
+// be missing, and the host may be the address for all interfaces, which is replaced by localhost.
 func normalised(address string) (string, error) {
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(address), "://")
 	if !ok {
@@ -57,7 +57,7 @@ func normalised(address string) (string, error) {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if port == "" && !ok { // with a scheme its own port is meant
+	if port == "" && !ok { // with a scheme, its own default port applies
 		port = defaultPort
 	}
 	if u.Host = host; port != "" {

@@ -1,7 +1,7 @@
-// Package ollamahost asks an Ollama server about itself: which models it has, and how large their context is.
+// Package ollamahost queries an Ollama server: which models it has, and the size of their context.
 //
-// It owns: the address, the requests, how long one waits for a connection. It must not know: how one talks with a model,
-// nor the meaning of the answers, which is in package ollama.
+// It owns the address, the requests, and the connection timeout. It does not know how to chat with a model, or the meaning of the
+// responses, which is in package ollama.
 //
 // Start with [New].
 package ollamahost
@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// connectTimeout is how long a server that is there may take to say so. Source: codex 0.169.
+	// connectTimeout limits the time for connecting, as in codex 0.169.
 	connectTimeout = 5 * time.Second
-	// maxAnswer bounds an answer about the server. Descriptions of models hold licences and chat templates.
+	// maxAnswer limits a response. Descriptions of models contain licences and chat templates.
 	maxAnswer = 16 << 20
 )
 
-// Client asks one server. It is safe for concurrent use.
+// Client is a client for one server. It is safe for concurrent use.
 type Client struct {
 	base string // without "/v1"
 	http *http.Client
-	own  *http.Transport // nil: the client is the caller's
+	own  *http.Transport // nil: the caller's client is used
 }
 
-// New returns a client of the server at base, with or without "/v1" at its end. The http client may be nil; one that is
-// given adds the key where the server wants one. New asks nothing yet.
+// New returns a client for the server at base, with or without a trailing "/v1". client may be nil; otherwise it adds the key if
+// the server needs one. New sends no request.
 func New(base string, client *http.Client) (*Client, error) {
 	address, err := normalised(base)
 	if err != nil {
@@ -52,7 +52,7 @@ func New(base string, client *http.Client) (*Client, error) {
 	return c, nil
 }
 
-// Close lets go of connections that are kept for the next request.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
@@ -60,7 +60,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Models lists what the server has.
+// Models lists the server's models.
 func (c *Client) Models(ctx context.Context) ([]ollama.Installed, error) {
 	body, err := c.ask(ctx, http.MethodGet, "/api/tags", nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Client) Models(ctx context.Context) ([]ollama.Installed, error) {
 	return models, c.garbled("/api/tags", err)
 }
 
-// Show describes a model that the server has.
+// Show describes one of the server's models.
 func (c *Client) Show(ctx context.Context, model string) (ollama.Details, error) {
 	body, err := c.ask(ctx, http.MethodPost, "/api/show", map[string]any{"model": model})
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Client) Show(ctx context.Context, model string) (ollama.Details, error)
 	return details, c.garbled("/api/show", err)
 }
 
-// Loaded tells how a model is held in memory. ok is false when it is not: it will be loaded by the first request.
+// Loaded returns how a model is loaded. ok is false if it is not loaded yet, which the first request does.
 func (c *Client) Loaded(ctx context.Context, model string) (_ ollama.Loaded, ok bool, _ error) {
 	body, err := c.ask(ctx, http.MethodGet, "/api/ps", nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Client) Loaded(ctx context.Context, model string) (_ ollama.Loaded, ok 
 	return ollama.Loaded{}, false, nil
 }
 
-// ask sends a request and returns the answer.
+// ask sends a request and returns the response.
 func (c *Client) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var content io.Reader
 	if body != nil {
@@ -138,7 +138,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body any) ([]byte
 	return answer, nil
 }
 
-// unreachable is the error of a server that is not there, unless the caller gave up.
+// unreachable returns the error for a server that cannot be reached, unless the caller gave up.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask the server at %s: %w", c.base, context.Cause(ctx))
@@ -149,7 +149,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 }
 
-// garbled is the error of an answer that is not what was asked for; nil stays nil.
+// garbled returns the error for an invalid response; nil stays nil.
 func (c *Client) garbled(path string, err error) error {
 	if err == nil {
 		return nil
@@ -159,7 +159,7 @@ func (c *Client) garbled(path string, err error) error {
 	return e
 }
 
-// withNext says what to do about an answer with this status.
+// withNext sets the next step of an error with this status.
 func withNext(err error, status int, next string) error {
 	if e, ok := err.(*llm.Error); ok && e.Status == status {
 		e.Next = next

@@ -1,16 +1,16 @@
 package protocol
 
-// Marks says where a request is marked for a vendor's prompt cache. Indices are into the request's own lists.
+// Marks are the positions in a request that are marked for a vendor's prompt cache. Indices refer to the request's own lists.
 type Marks struct {
 	Tools, System, Messages []int // in ascending order
 }
 
-// MaxMarks is how many marks a vendor takes.
+// MaxMarks is the maximum number of marks that vendors accept.
 const MaxMarks = 4
 
-// CacheMarks places the marks: the last tool, the first and the last system text, the last message, where its last text
-// carries it, or else its last part. That is at most [MaxMarks]. None when the request's cache is "none". r is as
-// [Normalised] left it, since marks count what is sent.
+// CacheMarks places the marks: at the last tool, the first and last system text, and in the last message at its last text, or
+// otherwise its last part. There are at most [MaxMarks], and none if the request's cache is "none". r must be the result of
+// [Normalised], because marks refer to what is sent.
 func CacheMarks(r *Request) Marks {
 	var m Marks
 	if r.Cache == "none" {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// maxCallID is the longest id of a call that vendors take who are particular about it.
+// maxCallID is the maximum length of a call ID for vendors that limit it.
 const maxCallID = 64
 
-// CallIDs gives the calls of a history ids that vendors take: letters, digits, "_" and "-", each once. A call's id
-// depends on nothing but the calls before it, so that a longer history begins with the same ids.
+// CallIDs maps the call IDs of a history to unique IDs that vendors accept: letters, digits, "_" and "-". An ID depends only on
+// the preceding calls, so that a longer history begins with the same IDs.
 type CallIDs struct {
-	open map[string][]string // id of the history → ids on the wire of its calls that have no result yet, in order
+	open map[string][]string // ID in the history → IDs on the wire of its calls without a result, in order
 	used map[string]bool     // on the wire
 }
 
-// Call is the id of the next call. An id that the history uses again, as that of a vendor that numbers the calls of each
-// answer anew, gets a number.
+// Call returns the ID of the next call. If the history repeats an ID, because a vendor numbers the calls of each response from the
+// start, a number is appended.
 func (c *CallIDs) Call(id string) string {
 	if c.used == nil {
 		c.used, c.open = map[string]bool{}, map[string][]string{}
@@ -32,7 +32,7 @@ func (c *CallIDs) Call(id string) string {
 	return wire
 }
 
-// Result is the id of the call that the next result of this id belongs to. ok is false when there is none.
+// Result returns the ID of the call that the next result with this ID belongs to. ok is false if there is none.
 func (c *CallIDs) Result(id string) (wire string, ok bool) {
 	waiting := c.open[id]
 	if len(waiting) == 0 {
@@ -42,8 +42,8 @@ func (c *CallIDs) Result(id string) (wire string, ok bool) {
 	return waiting[0], true
 }
 
-// wireCallID leaves alone what is fine. What has to be changed ends in a digest of the original: two ids never become
-// one.
+// wireCallID returns valid IDs unchanged. Others are changed and end with a digest of the original, so that two IDs never become
+// equal.
 func wireCallID(id string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

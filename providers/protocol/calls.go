@@ -9,11 +9,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Calls collects the tool calls of one answer from their pieces. A call is published when its whole input has come and
-// is JSON, or raw text for a freeform tool. The key is what the vendor calls the place of a call: an index, an item id.
+// Calls assembles the tool calls of a response from their parts. A call is published when its input is complete and is JSON, or
+// raw text for a freeform tool. The key is the vendor's identifier for a call: an index or an item ID.
 type Calls struct {
 	Life  *Lifecycle
-	Names *Names // turns names on the wire back; may be nil
+	Names *Names // converts names on the wire; may be nil
 
 	pending []*pendingCall // in order of their start
 	ids     map[string]bool
@@ -27,8 +27,8 @@ type pendingCall struct {
 	meta  Meta
 }
 
-// Start begins a call that the vendor announces with id and name. call.Input, if any, is input that came along. A call
-// whose key is open is left as it is; one whose id was used before is dropped with all that follows for its key.
+// Start begins a call that the vendor announces with ID and name. call.Input is input that has already arrived. A call whose key
+// is already in use is ignored; a call with an ID that was used before is dropped with all its input.
 func (c *Calls) Start(dst []llm.Event, key string, call llm.ToolCall, meta Meta) []llm.Event {
 	if c.Life.Finished() || c.find(key) != nil || c.ids[call.ID] {
 		return dst
@@ -48,10 +48,10 @@ func (c *Calls) Start(dst []llm.Event, key string, call llm.ToolCall, meta Meta)
 	})
 }
 
-// Open reports whether a call is being written at key.
+// Open reports whether there is an incomplete call at key.
 func (c *Calls) Open(key string) bool { return c.find(key) != nil }
 
-// Append adds input to an open call. ok is false when there is none at key. An empty text says nothing.
+// Append adds input to an incomplete call. ok is false if there is none at key. Empty text emits nothing.
 func (c *Calls) Append(dst []llm.Event, key, text string) (_ []llm.Event, ok bool) {
 	p := c.find(key)
 	if p == nil {
@@ -64,8 +64,8 @@ func (c *Calls) Append(dst []llm.Event, key, text string) (_ []llm.Event, ok boo
 	return append(dst, llm.BlockDelta{Kind: llm.BlockToolInput, ID: p.call.ID, Text: text}), true
 }
 
-// Settle makes input the whole input of the call at key. Where it begins with what came so far the rest is told as a
-// delta, otherwise it replaces it unseen.
+// Settle sets the complete input of the call at key. If it extends the input so far, the rest is emitted as a delta; otherwise it
+// replaces the input without an event.
 func (c *Calls) Settle(dst []llm.Event, key, input string) []llm.Event {
 	p := c.find(key)
 	if p == nil {
@@ -80,8 +80,8 @@ func (c *Calls) Settle(dst []llm.Event, key, input string) []llm.Event {
 	return dst
 }
 
-// Finish ends the call at key and publishes it. Input that is no JSON voids a call of ours, for the model to hear of, and
-// is an error for a call that the vendor ran. A key without a call says nothing.
+// Finish ends and publishes the call at key. If the input of a client-side call is not valid JSON, the call is published as
+// invalid, so that the model is notified; for a call that the vendor ran, it is an error. A key without a call is ignored.
 func (c *Calls) Finish(dst []llm.Event, key string, meta Meta) ([]llm.Event, error) {
 	i := slices.IndexFunc(c.pending, func(p *pendingCall) bool { return p.key == key })
 	if i < 0 {
@@ -106,7 +106,7 @@ func (c *Calls) Finish(dst []llm.Event, key string, meta Meta) ([]llm.Event, err
 			if call.ProviderExecuted {
 				return dst, Garbled(fmt.Sprintf("the input of the hosted tool call %s is no JSON", call.Name))
 			}
-			c.local = true // the model goes on with the error, as after any call
+			c.local = true // the model continues with the error, as after any call
 			return append(dst, llm.ToolInputError{
 				ID: call.ID, Name: call.Name, Namespace: call.Namespace, Raw: call.Input, Message: "the arguments are not valid JSON",
 				Metadata: call.Metadata,
@@ -118,7 +118,7 @@ func (c *Calls) Finish(dst []llm.Event, key string, meta Meta) ([]llm.Event, err
 		llm.BlockEnd{Kind: llm.BlockToolInput, ID: call.ID, Metadata: call.Metadata}, llm.ToolCallDone{Call: call}), nil
 }
 
-// FinishAll ends all open calls in the order of their start.
+// FinishAll ends all incomplete calls in the order of their start.
 func (c *Calls) FinishAll(dst []llm.Event) ([]llm.Event, error) {
 	for len(c.pending) > 0 {
 		var err error
@@ -129,8 +129,7 @@ func (c *Calls) FinishAll(dst []llm.Event) ([]llm.Event, error) {
 	return dst, nil
 }
 
-// Whole publishes a call that came in one piece, without the events of its input. A call whose id was used before is
-// dropped.
+// Whole publishes a call that arrived in one part, without input events. A call with an ID that was used before is dropped.
 func (c *Calls) Whole(dst []llm.Event, call llm.ToolCall, meta Meta) []llm.Event {
 	if c.Life.Finished() || c.ids[call.ID] {
 		return dst
@@ -148,16 +147,16 @@ func (c *Calls) Whole(dst []llm.Event, call llm.ToolCall, meta Meta) []llm.Event
 	return append(c.Life.Start(dst), llm.ToolCallDone{Call: call})
 }
 
-// Discard forgets the open calls: the answer was cut off inside them.
+// Discard discards the incomplete calls of a truncated response.
 func (c *Calls) Discard() { c.pending = nil }
 
-// Used reports whether a call with this id was begun.
+// Used reports whether a call with this ID was started.
 func (c *Calls) Used(id string) bool { return c.ids[id] }
 
-// Local reports whether the model asked for a call that is not the vendor's.
+// Local reports whether the model made a call that the vendor does not run itself.
 func (c *Calls) Local() bool { return c.local }
 
-// Pending returns the keys of the open calls in the order of their start.
+// Pending returns the keys of the incomplete calls in the order of their start.
 func (c *Calls) Pending() []string {
 	out := make([]string, len(c.pending))
 	for i, p := range c.pending {

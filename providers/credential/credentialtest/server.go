@@ -1,9 +1,9 @@
-// Package credentialtest plays an OAuth 2.0 server that is as strict as a good vendor's, and a person with a browser.
+// Package credentialtest implements an OAuth 2.0 server that is as strict as a good vendor's, and a user with a browser.
 //
-// It owns: which requests such a server refuses, what its codes and tokens are good for and how long, and the record of
-// what it gave out. It must not know: gantry, or where a client keeps its tokens.
+// It owns which requests such a server rejects, the validity of its codes and tokens, and the record of what it issued. It does
+// not know gantry, or where a client stores its tokens.
 //
-// Start with [New], or with [Start] for one that listens.
+// Start with [New], or with [Start] for a listening server.
 package credentialtest
 
 import (
@@ -22,32 +22,32 @@ import (
 	"time"
 )
 
-// Config is how a server behaves. The zero value knows a public client "client".
+// Config configures a server. The zero value has a public client called "client".
 type Config struct {
 	ClientID     string // default: "client"
 	ClientSecret string
-	SecretInBody bool          // where the secret must be; else in the Authorization header
-	Lifetime     time.Duration // of an access token; 0: it doesn't say and they live for ever
-	KeepRefresh  bool          // a refresh token stays good; else it works once, and its second use ends the whole login
-	Account      string        // the subject of an OpenID token; empty: none is given
-	// Pending is how often a device is told to wait before its person is done, and SlowDown whether it must ask more rarely.
+	SecretInBody bool          // the secret must be in the body rather than the Authorization header
+	Lifetime     time.Duration // of an access token; 0: not stated, unlimited
+	KeepRefresh  bool          // a refresh token stays valid; otherwise it works once, and using it again revokes the login
+	Account      string        // the subject of an OpenID token; empty: no such token
+	// Pending is how often a device must retry before the user is done, and SlowDown whether it must poll more slowly.
 	Pending  int
 	SlowDown bool
-	Deny     bool // the person says no
+	Deny     bool // the user denies access
 }
 
-// Failure is an answer of the token endpoint in place of the right one.
+// Failure replaces a response of the token endpoint.
 type Failure struct {
 	Status int // 0: the connection breaks
 	Body   string
 	Header http.Header
-	// After does what was asked for first: the answer is lost on its way.
+	// After handles the request first: the response is lost.
 	After bool
-	// Hang answers never.
+	// Hang never responds.
 	Hang bool
 }
 
-// Server is the vendor.
+// Server is the vendor's server.
 type Server struct {
 	URL string // set by Start
 	cfg Config
@@ -57,7 +57,7 @@ type Server struct {
 		codes    map[string]*code
 		devices  map[string]*device
 		access   map[string]*grant
-		refresh  map[string]*grant // spent ones among them
+		refresh  map[string]*grant // including used ones
 		failures []Failure
 		granted  map[string]int // by grant type
 		refused  []string
@@ -66,28 +66,28 @@ type Server struct {
 	}
 }
 
-// grant is one login, whose tokens end together when it is abused.
+// grant is a login. Abuse revokes all its tokens.
 type grant struct {
 	over    bool
-	refresh string // the one that works
+	refresh string // the valid one
 	expires map[string]time.Time
 	account string
 }
 
 type code struct {
 	challenge, redirect string
-	grant               *grant // of a code that was spent
+	grant               *grant // the login of a used code
 }
 
 type device struct {
 	code, user string
 	pending    int
 	interval   time.Duration
-	next       time.Time // when it may ask again
+	next       time.Time // time of the next permitted poll
 	slowed     bool
 }
 
-// New makes a server that does not listen.
+// New returns a server that does not listen.
 func New(cfg Config) *Server {
 	if cfg.ClientID == "" {
 		cfg.ClientID = "client"
@@ -99,7 +99,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Start makes one that listens on loopback until the test ends.
+// Start returns a server that listens on loopback until the test ends.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
 	s := New(cfg)
@@ -112,35 +112,35 @@ func Start(t testing.TB, cfg Config) *Server {
 	return s
 }
 
-// Fail lets the next answers of the token endpoint fail.
+// Fail makes the next responses of the token endpoint fail.
 func (s *Server) Fail(f ...Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.failures = append(s.mu.failures, f...)
 }
 
-// As changes whose the next login is.
+// As sets the account of the next login.
 func (s *Server) As(account string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.account = account
 }
 
-// Live changes how long the next access tokens live.
+// Live sets the lifetime of the next access tokens.
 func (s *Server) Live(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg.Lifetime = d
 }
 
-// Revoke makes all access tokens worthless; those to renew with stay good.
+// Revoke invalidates all access tokens; refresh tokens stay valid.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.mu.access)
 }
 
-// Good tells whether an access token is one that a service of the vendor's takes now.
+// Good reports whether an access token is valid now.
 func (s *Server) Good(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,21 +152,21 @@ func (s *Server) Good(token string) bool {
 	return end.IsZero() || time.Now().Before(end)
 }
 
-// Granted tells how often tokens were given out for a grant type: "authorization_code", "refresh_token" or "device_code".
+// Granted returns how often tokens were issued for a grant type: "authorization_code", "refresh_token" or "device_code".
 func (s *Server) Granted(kind string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.granted[kind]
 }
 
-// Refused are the reasons for which requests were refused, in order.
+// Refused returns the reasons for rejected requests, in order.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.mu.refused)
 }
 
-// Secrets are all the codes and tokens that were given out, the verifiers and states that came, and the client's secret.
+// Secrets returns all issued codes and tokens, the received verifiers and states, and the client's secret.
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,14 +177,14 @@ func (s *Server) Secrets() []string {
 	return out
 }
 
-// secret makes one.
+// secret generates a secret.
 func (s *Server) secret(kind string) string {
 	v := kind + "-" + rand.Text()
 	s.mu.secrets = append(s.mu.secrets, v)
 	return v
 }
 
-// refusal is what the server says no with.
+// refusal is an error response.
 type refusal struct {
 	status     int
 	name, text string
@@ -210,7 +210,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authorize is the page of the login, with a person who always says the same.
+// authorize is the login page, together with a user who always gives the same answer.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	redirect, err := s.asked(q)
@@ -234,7 +234,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, redirect+"?"+back.Encode(), http.StatusFound)
 }
 
-// asked checks the address that a browser was sent to.
+// asked validates an authorization request.
 func (s *Server) asked(q url.Values) (redirect string, err error) {
 	for name, values := range q {
 		if len(values) != 1 {
@@ -312,7 +312,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, how func(url.Val
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
-// client checks who asks: by one way of proof, and the registered one.
+// client authenticates the client with the registered method.
 func (s *Server) client(r *http.Request) error {
 	if t := r.Header.Get("Content-Type"); t != "application/x-www-form-urlencoded" {
 		return bad("invalid_request", "content type %q", t)
@@ -338,7 +338,7 @@ func (s *Server) client(r *http.Request) error {
 	return nil
 }
 
-// token gives out tokens.
+// token issues tokens.
 func (s *Server) token(form url.Values) (map[string]any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -397,7 +397,7 @@ func (s *Server) forRefresh(token string) (map[string]any, error) {
 	return s.issue(g), nil
 }
 
-// slack is by how much a device may be early: two requests need not take the same way in the same time.
+// slack is how early a device may poll: requests may take different times.
 const slack = 200 * time.Millisecond
 
 func (s *Server) forDevice(c string) (map[string]any, error) {
@@ -429,7 +429,7 @@ func (s *Server) login() *grant {
 	return &grant{expires: map[string]time.Time{}, account: s.mu.account}
 }
 
-// issue makes a pair of tokens.
+// issue generates a pair of tokens.
 func (s *Server) issue(g *grant) map[string]any {
 	access := s.secret("access")
 	s.mu.access[access] = g
@@ -446,14 +446,14 @@ func (s *Server) issue(g *grant) map[string]any {
 	if g.account != "" {
 		claims, err := json.Marshal(map[string]string{"iss": "https://vendor.test", "sub": g.account})
 		if err != nil {
-			panic(err) // two texts
+			panic(err) // cannot fail: the value consists of strings
 		}
 		out["id_token"] = "e30." + base64.RawURLEncoding.EncodeToString(claims) + ".c2ln"
 	}
 	return out
 }
 
-// device begins a login on another machine.
+// device starts a login on another device.
 func (s *Server) device(url.Values) (map[string]any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -465,8 +465,8 @@ func (s *Server) device(url.Values) (map[string]any, error) {
 	}, nil
 }
 
-// Browse is a person who opens the address of a login in a browser and ends up at the client's. It returns the query that
-// the browser brings there.
+// Browse acts as a user who opens a login address in a browser and is redirected to the client. It returns the query of the
+// redirect.
 func (s *Server) Browse(client *http.Client, address string) (map[string]string, error) {
 	own := *client
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

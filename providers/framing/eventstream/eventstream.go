@@ -1,8 +1,7 @@
-// Package eventstream cuts the binary event streams of AWS into frames.
+// Package eventstream splits AWS's binary event streams into frames.
 //
-// It owns: where a message begins and ends, its checksums, and which of its headers say what it is. It must not know: what
-// a message means, which service sends it. It is a package of its own so that only programs that speak with AWS link what
-// AWS published for it.
+// It owns where a message begins and ends, its checksums, and which headers identify it. It does not know what a message means or
+// which service sends it. It is a separate package so that only programs for AWS link AWS's library.
 //
 // Start with [Over].
 package eventstream
@@ -32,8 +31,8 @@ func (framed) Frames(maxFrame int) framing.Decoder {
 	return &decoder{max: maxFrame, message: eventstream.NewDecoder()}
 }
 
-// A message is its length, the length of its headers and a checksum of both, the headers, the payload, and a checksum of
-// all.
+// A message consists of its length, the length of its headers and a checksum of both, followed by the headers, the payload, and a
+// checksum of everything.
 const (
 	prelude  = 12
 	checksum = 4
@@ -43,11 +42,11 @@ type decoder struct {
 	max     int
 	message *eventstream.Decoder
 	pending []byte // the beginning of a message, from earlier writes
-	payload []byte // its memory is used again
+	payload []byte // its memory is reused
 	reader  bytes.Reader
 }
 
-// Write implements [framing.Decoder]. A message that lies within one write is read where it is.
+// Write implements [framing.Decoder]. A message that is contained in one write is decoded in place.
 func (d *decoder) Write(p []byte, emit func(protocol.Frame) error) error {
 	if len(d.pending) > 0 {
 		d.pending = append(d.pending, p...)
@@ -66,12 +65,11 @@ func (d *decoder) Write(p []byte, emit func(protocol.Frame) error) error {
 		}
 		p = p[n:]
 	}
-	d.pending = append(d.pending[:0], p...) // of itself, from its middle, where it was read from
+	d.pending = append(d.pending[:0], p...) // may move the rest of pending to its start
 	return nil
 }
 
-// length is that of the message at the beginning of p; 0: it can't be told yet. Nobody waits for a message whose head is
-// broken.
+// length returns the length of the message at the start of p, or 0 if it is not known yet. A corrupt prelude is an error at once.
 func (d *decoder) length(p []byte) (int, error) {
 	if len(p) < prelude {
 		return 0, nil
@@ -102,7 +100,7 @@ func (d *decoder) emit(raw []byte, emit func(protocol.Frame) error) error {
 	return emit(f)
 }
 
-// frame reads the headers that say what a message is.
+// frame reads the headers that identify a message.
 func frame(m eventstream.Message) (protocol.Frame, error) {
 	switch kind := header(m, ":message-type"); kind {
 	case "event":
@@ -111,7 +109,7 @@ func frame(m eventstream.Message) (protocol.Frame, error) {
 		return protocol.Frame{Event: header(m, ":exception-type"), Data: m.Payload, Failed: true}, nil
 	case "error":
 		message, err := json.Marshal(map[string]string{"message": header(m, ":error-message")})
-		if err != nil { // a string
+		if err != nil { // cannot fail: it is a string
 			panic("eventstream: encode message: " + err.Error())
 		}
 		return protocol.Frame{Event: header(m, ":error-code"), Data: message, Failed: true}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// body is what is sent. The order of its fields is the order on the wire, always the same, for caches that compare bytes.
+// body is the request body. Its fields are always in the same order, for caches that compare bytes.
 type body struct {
 	Model               string          `json:"model"`
 	Messages            []any           `json:"messages"` // *message or named
@@ -77,10 +77,10 @@ type jsonSchema struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// cached is the mark of a prefix that the vendor keeps.
+// cached marks a prefix for the vendor's cache.
 var cached = &kind{Type: "ephemeral"}
 
-// maxCacheKey is how many characters vendors take of a cache key.
+// maxCacheKey is the maximum length of a cache key in characters.
 const maxCacheKey = 64
 
 // Body implements [protocol.Protocol].
@@ -140,7 +140,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
 	c := &r.Model.Compat
 	if len(r.Tools) == 0 {
-		// Some gateways demand the field wherever a history speaks of calls; others refuse a list of nothing.
+		// Some gateways require the field if the history contains calls; others reject an empty list.
 		if !c.NoEmptyTools && speaksOfCalls(r.Messages) {
 			b.Tools = &[]tool{}
 		}
@@ -161,8 +161,7 @@ func (b *body) tools(r *protocol.Request, marks protocol.Marks) error {
 	}
 	b.Tools = &tools
 	b.ToolStream = c.ToolStream
-	// Only a yes is sent: it is harmless where calls come in parallel anyway, and a no is refused by some models that know
-	// no other way.
+	// Only true is sent: it has no effect where parallel calls are the default, and some models reject false.
 	b.ParallelToolCalls = r.ParallelToolCalls && !c.NoParallelTools
 	switch mode := r.ToolChoice.Mode; mode {
 	case "":
@@ -200,7 +199,7 @@ func speaksOfCalls(messages []llm.Message) bool {
 	return false
 }
 
-// parameters is the schema of a tool's input.
+// parameters returns the schema of a tool's input.
 func parameters(t *llm.Tool, dialect string) json.RawMessage {
 	if t.Freeform != nil {
 		return protocol.Sanitised(protocol.FreeformSchema(t), dialect)

@@ -1,25 +1,25 @@
-// Package chat is the wire format of OpenAI's Chat Completions, which most vendors of models speak in a dialect of theirs.
+// Package chat implements the wire format of OpenAI's Chat Completions, of which most vendors implement a dialect.
 //
-// It owns: lowering a request into a body, raising the chunks of an answer into events, and what a body must carry so that
-// a vendor gets back what is its own: reasoning in the field it came in, structured reasoning entries, signatures on calls.
-// It must not know: any vendor by name; what is special about one stands in [protocol.Compat].
+// It owns converting a request to a body, the chunks of a response to events, and what a body must contain so that vendors get
+// their own data back: reasoning in its original field, structured reasoning entries, signatures of calls. It does not know any
+// vendor by name; their peculiarities are in [protocol.Compat].
 //
-// Provider options under the request's namespace are a JSON overlay: the object is merged into the finished body, objects
-// field by field, all else replaced, and null takes a field out.
+// Provider options under the request's namespace are merged into the finished body: objects field by field, everything else is
+// replaced, and null removes a field.
 //
 // Start with [Protocol].
 package chat
 
 import "github.com/gantry-agent/gantry/providers/protocol"
 
-// Protocol is the format. The zero value is ready.
+// Protocol is the format. The zero value is ready to use.
 type Protocol struct{}
 
-// Metadata that comes with answers and goes back to the same vendor.
+// Metadata of responses that is sent back to the same vendor.
 const (
-	metaField   = "reasoningField"   // reasoning: the field it came in
+	metaField   = "reasoningField"   // reasoning: its original field
 	metaDetails = "reasoningDetails" // reasoning: structured entries
-	metaExtra   = "extraContent"     // call: an object beside the function, where Gemini keeps its signature
+	metaExtra   = "extraContent"     // call: an object next to the function, in which Gemini keeps its signature
 )
 
 // ID implements [protocol.Protocol].

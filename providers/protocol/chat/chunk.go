@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// chunk is one frame of an answer. It is reused for each frame, so that a delta costs little more than its text: reset
-// empties it and keeps its memory.
+// chunk is one frame of a response. It is reused, so that a delta costs little more than its text: reset clears it and keeps its
+// memory.
 type chunk struct {
 	ID      once            `json:"id"`
 	Model   once            `json:"model"`
@@ -55,10 +55,10 @@ func (c *chunk) reset() {
 	c.Choices, c.Usage, c.Error = c.Choices[:0], c.Usage[:0], c.Error[:0]
 }
 
-// said tells whether a raw value is there and not null.
+// said reports whether a raw value is present and not null.
 func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// once is a text that all frames repeat; the first one counts.
+// once is a text that all frames repeat; the first value is kept.
 type once struct{ text string }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -69,7 +69,7 @@ func (o *once) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// place is an index that may be missing.
+// place is an optional index.
 type place struct {
 	set bool
 	n   int
@@ -82,7 +82,7 @@ func (p *place) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// content is text, or a list of parts that are text or thinking.
+// content is text, or a list of parts that are text or reasoning.
 type content struct{ text, thinking string }
 
 var errContent = errors.New("content is neither text nor a list of parts")
@@ -123,7 +123,7 @@ func (c *content) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// arguments are a piece of JSON in a text. A few vendors send the object itself.
+// arguments is a string with a part of a JSON text. Some vendors send the object itself.
 type arguments string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -137,14 +137,14 @@ func (a *arguments) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unquote reads a JSON string. Most are plain, and are copied as they are.
+// unquote decodes a JSON string. Most have no escapes and are copied.
 func unquote(b []byte) string {
 	if plain := b[1 : len(b)-1]; bytes.IndexByte(plain, '\\') < 0 && utf8.Valid(plain) {
 		return string(plain)
 	}
 	var s string
 	if json.Unmarshal(b, &s) != nil {
-		return "" // the decoder has checked it before
+		return "" // the decoder has already validated it
 	}
 	return s
 }

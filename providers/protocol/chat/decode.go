@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// One answer has one text and one reasoning, however its pieces alternate.
+// A response has one text and one reasoning, even if their parts alternate.
 const (
 	textID      = "text-0"
 	reasoningID = "reasoning-0"
@@ -23,13 +23,13 @@ type decoder struct {
 	fast  chunkReader
 
 	slots   slots
-	think   *protocol.ThinkSplitter // nil: the text is all text
-	field   string                  // where reasoning came in
+	think   *protocol.ThinkSplitter // nil: text contains no reasoning
+	field   string                  // the field that contained reasoning
 	details details
 	meter   meter
 
 	end      llm.StepFinish
-	finished bool // a finish reason has come
+	finished bool // a finish reason has arrived
 }
 
 func newDecoder(r *protocol.Request) *decoder {
@@ -44,7 +44,7 @@ func newDecoder(r *protocol.Request) *decoder {
 // Done implements [protocol.Decoder].
 func (d *decoder) Done() bool { return d.life.Finished() }
 
-// Settled reports that the finish reason has come. Usage and the end mark may follow, and some servers forget them.
+// Settled reports whether the finish reason has arrived. Usage and the end marker may follow, but some servers omit them.
 func (d *decoder) Settled() bool { return d.finished }
 
 // Step implements [protocol.Decoder].
@@ -111,7 +111,7 @@ func (d *decoder) delta(dst []llm.Event, in *delta, frame []byte) ([]llm.Event, 
 		if thought == "" {
 			thought = told
 		}
-		if len(d.details.list) > 0 { // entries without a text are kept all the same, before what follows them
+		if len(d.details.list) > 0 { // entries without text are also kept, before what follows them
 			dst = d.life.Open(dst, llm.BlockReasoning, reasoningID, nil)
 		}
 	}
@@ -127,7 +127,7 @@ func (d *decoder) delta(dst []llm.Event, in *delta, frame []byte) ([]llm.Event, 
 	return dst, nil
 }
 
-// reasoning finds the field that carries reasoning in this chunk: the configured one first, then the usual ones.
+// reasoning returns the field of this chunk that contains reasoning: the configured one first, then the usual ones.
 func (d *decoder) reasoning(in *delta, frame []byte) (field, text string) {
 	fields := [...]struct{ name, text string }{
 		{fieldReasoning, in.ReasoningContent}, {"reasoning", in.Reasoning}, {"reasoning_text", in.ReasoningText},
@@ -153,7 +153,7 @@ func (d *decoder) reasoning(in *delta, frame []byte) (field, text string) {
 	return field, text
 }
 
-// ownField reads a text of the first delta that has an unusual name.
+// ownField reads a text with an unusual name from the first delta.
 func ownField(frame []byte, name string) string {
 	var c struct {
 		Choices []struct {
@@ -175,7 +175,7 @@ func (d *decoder) text(dst []llm.Event, text string) []llm.Event {
 	return d.split(dst)
 }
 
-// split tells what the splitter has made up its mind about.
+// split emits what the splitter has classified.
 func (d *decoder) split(dst []llm.Event) []llm.Event {
 	for {
 		text, inside, ok := d.think.Next()
@@ -190,8 +190,7 @@ func (d *decoder) split(dst []llm.Event) []llm.Event {
 	}
 }
 
-// finish takes the finish reason: what was begun is settled now, so that calls need not wait for the figures of usage that
-// may still come.
+// finish handles the finish reason. It ends everything that was begun, so that calls need not wait for the usage that may follow.
 func (d *decoder) finish(dst []llm.Event, c *choice) ([]llm.Event, error) {
 	d.finished = true
 	d.end.RawReason = cmp.Or(c.NativeFinishReason, c.FinishReason)
@@ -202,7 +201,7 @@ func (d *decoder) finish(dst []llm.Event, c *choice) ([]llm.Event, error) {
 	return d.settle(dst)
 }
 
-// settle ends the reasoning and the calls. The text ends last, with the answer.
+// settle ends the reasoning and the calls. The text ends last, with the response.
 func (d *decoder) settle(dst []llm.Event) ([]llm.Event, error) {
 	if d.think != nil {
 		d.think.Close()
@@ -210,7 +209,7 @@ func (d *decoder) settle(dst []llm.Event) ([]llm.Event, error) {
 	}
 	dst = d.life.Close(dst, llm.BlockReasoning, reasoningID, d.reasoningMeta())
 	if d.end.Reason == llm.FinishLength || d.end.Reason == llm.FinishContentFilter {
-		return dst, nil // open calls were cut off: nobody makes them
+		return dst, nil // incomplete calls were truncated and are not made
 	}
 	if d.slots.nameless() {
 		return dst, protocol.Garbled("a tool call came without an id or a name")
@@ -242,7 +241,7 @@ func (d *decoder) reasoningMeta() protocol.Meta {
 	return d.r.Stamped(meta)
 }
 
-// schema is the one of the tool that has this name on the wire.
+// schema returns the schema of the tool with this name on the wire.
 func (d *decoder) schema(name string) json.RawMessage {
 	for _, t := range d.r.Tools {
 		if protocol.WireName(t.Namespace, t.Name) == name {

@@ -2,17 +2,17 @@ package chat
 
 import "github.com/gantry-agent/gantry/providers/protocol"
 
-// Nearly all chunks of an answer carry a piece of text or reasoning and nothing else that is new. They are read here in one
-// pass; on anything unusual the reader gives up, and the chunk takes the general way with the same result. Measured on
-// BenchmarkTextDelta this is some eight times faster than encoding/json.
+// Nearly all chunks of a response only contain a part of a text or reasoning. They are decoded here in one pass. For anything
+// unusual the reader gives up, and the chunk is decoded in the general way with the same result. In BenchmarkTextDelta this is
+// about eight times faster than encoding/json.
 
-// chunkReader reads one chunk. It remembers the texts that are the same in many.
+// chunkReader decodes a chunk. It interns texts that many chunks repeat.
 type chunkReader struct {
 	protocol.JSONReader
 	finish, native string
 }
 
-// read fills an empty chunk from data. False means: read it the general way.
+// read decodes data into an empty chunk. It returns false if the chunk must be decoded in the general way.
 func (r *chunkReader) read(data []byte, c *chunk) bool {
 	r.Begin(data)
 	if r.object(func(key []byte) bool { return r.chunk(key, c) }) && r.End() && len(c.Choices) == 1 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// details are the structured entries of reasoning: what a gateway wants back as it came, signatures and sealed parts
-// included. Streams cut them in pieces; pieces that follow each other and are of one kind make one entry again.
+// details are the structured reasoning entries, which a gateway expects back unchanged, including signatures and encrypted parts.
+// Streams split them; consecutive parts of the same kind are joined to an entry.
 type details struct {
 	list []*detail
 }
@@ -16,10 +16,10 @@ type details struct {
 type detail struct {
 	kind   string
 	fields map[string]json.RawMessage
-	text   strings.Builder // of the field that textOf names
+	text   strings.Builder // of the field that textOf returns
 }
 
-// textOf is the field of an entry that grows. Sealed entries have none: they never grow.
+// textOf returns the field of an entry that streams append to. Encrypted entries have none: they arrive complete.
 func textOf(kind string) string {
 	switch kind {
 	case "reasoning.text":
@@ -30,8 +30,7 @@ func textOf(kind string) string {
 	return ""
 }
 
-// add takes the entries of a chunk and returns the text in them that is for people. A plain summary is not, where the
-// reasoning itself was told.
+// add adds the entries of a chunk and returns their text for display. A summary is omitted if the reasoning itself was displayed.
 func (d *details) add(raw json.RawMessage, told bool) string {
 	var entries []map[string]json.RawMessage
 	if json.Unmarshal(raw, &entries) != nil {
@@ -43,7 +42,7 @@ func (d *details) add(raw json.RawMessage, told bool) string {
 			continue
 		}
 		var kind, text string
-		_ = json.Unmarshal(e["type"], &kind) // an entry of no kind is kept as it is
+		_ = json.Unmarshal(e["type"], &kind) // an entry without a type is kept as it is
 		grows := textOf(kind)
 		if grows != "" {
 			_ = json.Unmarshal(e[grows], &text)
@@ -62,7 +61,7 @@ func (d *details) add(raw json.RawMessage, told bool) string {
 	return people.String()
 }
 
-// grow adds a piece: its text, and what the entry did not say so far, such as a signature at the end.
+// grow adds a part: its text, and fields that the entry lacks so far, such as a signature at the end.
 func (d *detail) grow(piece map[string]json.RawMessage, text string) {
 	d.text.WriteString(text)
 	for k, v := range piece {
@@ -72,7 +71,7 @@ func (d *detail) grow(piece map[string]json.RawMessage, text string) {
 	}
 }
 
-// conflict tells that two pieces are of different entries.
+// conflict reports whether two parts belong to different entries.
 func conflict(a, b map[string]json.RawMessage) bool {
 	for _, k := range [...]string{"id", "index", "format", "signature"} {
 		if meant(a[k]) && meant(b[k]) && string(a[k]) != string(b[k]) {
@@ -82,10 +81,10 @@ func conflict(a, b map[string]json.RawMessage) bool {
 	return false
 }
 
-// meant tells that a value says something.
+// meant reports whether a value is neither absent, null nor empty.
 func meant(raw json.RawMessage) bool { return said(raw) && string(raw) != `""` }
 
-// entries are the whole entries.
+// entries returns the complete entries.
 func (d *details) entries() []json.RawMessage {
 	out := make([]json.RawMessage, len(d.list))
 	for i, e := range d.list {
@@ -93,7 +92,7 @@ func (d *details) entries() []json.RawMessage {
 			e.fields[f] = quoted(e.text.String())
 		}
 		raw, err := protocol.Encode(e.fields)
-		if err != nil { // it was JSON before
+		if err != nil { // cannot fail: it was JSON before
 			panic("chat: encode a reasoning entry: " + err.Error())
 		}
 		out[i] = raw

@@ -7,12 +7,12 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// effort is how much a model is to think, in the shape of gateways that serve many vendors.
+// effort is the reasoning effort in the form of gateways for many vendors.
 type effort struct {
 	Effort string `json:"effort"`
 }
 
-// effort writes how much the model is to think, in its vendor's words and shape.
+// effort sets the reasoning effort in the vendor's terms and form.
 func (b *body) effort(r *protocol.Request) {
 	asked := r.ReasoningEffort
 	c := &r.Model.Compat
@@ -34,7 +34,7 @@ func (b *body) effort(r *protocol.Request) {
 	if !mapped {
 		word = asked
 	}
-	// A switch can be thrown also where the degrees are others.
+	// Reasoning can be switched off even if the efforts have other names.
 	toggled := off && c.EffortField == "thinking"
 	if list := r.Model.Efforts; len(list) > 0 && !toggled && !slices.Contains(list, asked) && !slices.Contains(list, word) {
 		r.Warning(fmt.Sprintf("the reasoning effort %q was left out: %s takes %q", asked, r.Model.ID, list))
@@ -49,7 +49,7 @@ func (b *body) effort(r *protocol.Request) {
 			return
 		}
 		b.Thinking = &kind{Type: "enabled"}
-		// Where there are degrees there are words for them; a mere switch has none.
+		// The efforts have names; a mere switch has none.
 		if mapped {
 			b.ReasoningEffort = word
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// reason is what a finish reason means. One that nobody knows does not spoil an answer that is there.
+// reason returns the meaning of a finish reason. An unknown one does not invalidate a complete response.
 func reason(raw string) (llm.FinishReason, error) {
 	switch strings.ToLower(raw) {
 	case "stop", "end":
 		return llm.FinishStop, nil
-	case "length", "model_length": // the latter: the model's own limit, at Mistral
+	case "length", "model_length": // the latter is the model's own limit, at Mistral
 		return llm.FinishLength, nil
 	case "content_filter":
 		return llm.FinishContentFilter, nil
@@ -28,7 +28,7 @@ func reason(raw string) (llm.FinishReason, error) {
 	return llm.FinishUnknown, nil
 }
 
-// meter gathers the figures of usage. Later ones replace earlier ones, figure by figure.
+// meter collects usage figures. Later figures replace earlier ones individually.
 type meter struct {
 	tokens protocol.Tokens
 	cost   *float64
@@ -52,7 +52,7 @@ func (m *meter) read(raw json.RawMessage) {
 		NumCached figure `json:"num_cached_tokens"`
 		Cost      figure `json:"cost"`
 	}
-	_ = json.Unmarshal(raw, &u) // what has an odd form is not known
+	_ = json.Unmarshal(raw, &u) // values of unexpected types are unknown
 	t := &m.tokens
 	put(&t.Input, u.Prompt)
 	put(&t.Output, u.Completion)
@@ -66,7 +66,7 @@ func (m *meter) read(raw json.RawMessage) {
 	m.raw = append(m.raw[:0], raw...)
 }
 
-// figure is a number that may be missing, or something else.
+// figure is a number that may be missing or have another type.
 type figure struct {
 	known bool
 	n     float64
@@ -79,7 +79,7 @@ func (f *figure) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// put keeps the first figure that is known.
+// put stores the first known figure.
 func put(to **int64, figures ...figure) {
 	for _, f := range figures {
 		if f.known {

@@ -9,18 +9,18 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// history lowers the messages of a request, in order. They are as [protocol.Normalised] left them: an answer is one
-// message, and its results follow it.
+// history converts the messages of a request, in order. They are the result of [protocol.Normalised]: a response is one message,
+// followed by its results.
 type history struct {
 	r     *protocol.Request
 	marks protocol.Marks
 	ids   callIDs
 	out   []any
 	roles []string // of out
-	shown []part   // media of results, for the message that follows the last of them
+	shown []part   // media of results, for the message after the last of them
 }
 
-// bridge is what the assistant is made to say where a format wants it to speak between results and the user.
+// bridge is an assistant message for formats that require one between results and a user message.
 const bridge = "Done."
 
 func messages(r *protocol.Request, marks protocol.Marks) ([]any, error) {
@@ -70,7 +70,7 @@ func (h *history) lastRole() string {
 	return h.roles[len(h.roles)-1]
 }
 
-// addUser adds a message of the user, after a word of the assistant where results may not come right before it.
+// addUser adds a user message, preceded by an assistant message if results must not directly precede it.
 func (h *history) addUser(content any) {
 	if h.r.Model.Compat.AssistantAfterTool && h.lastRole() == "tool" {
 		h.add("assistant", &message{Role: "assistant", Content: bridge})
@@ -133,7 +133,7 @@ func (h *history) user(m llm.Message, mark *kind) error {
 	return nil
 }
 
-// plainText joins parts that are nothing but text.
+// plainText joins parts that are all plain text.
 func plainText(parts []part) (string, bool) {
 	texts := make([]string, len(parts))
 	for i, p := range parts {
@@ -145,7 +145,7 @@ func plainText(parts []part) (string, bool) {
 	return strings.Join(texts, "\n"), true
 }
 
-// update is a note of the host in the middle of the history. It joins the user's words before it.
+// update is a note of the host within the history. It is appended to the preceding user message.
 func (h *history) update(text string, mark *kind) {
 	if last, ok := h.lastUser(); ok {
 		last.appendText(text, mark)
@@ -186,7 +186,7 @@ func (h *history) assistant(m llm.Message, mark *kind) {
 	case c.RequireReasoning && (words != "" || len(out.ReasoningDetails) > 0):
 		out.Content = ""
 	default:
-		return // nothing that a vendor would take: an answer that was cut off while the model was thinking
+		return // nothing that a vendor would accept: a response that was truncated during reasoning
 	}
 	if replay {
 		h.add("assistant", out.setReasoning(field, words))
@@ -222,7 +222,7 @@ func object(name, text string) json.RawMessage {
 	return joined([]field{{name, quoted(text)}})
 }
 
-// attached stands for the text of a result that is nothing but media.
+// attached replaces the text of a result that only consists of media.
 const attached = "(the output is attached to the next message)"
 
 func (h *history) results(m llm.Message, mark *kind) error {
@@ -246,7 +246,7 @@ func (h *history) results(m llm.Message, mark *kind) error {
 				if err != nil {
 					return err
 				}
-				if q.Type == "text" { // a note that it was left out
+				if q.Type == "text" { // a note that it was omitted
 					texts = append(texts, q.Text)
 					continue
 				}
@@ -266,7 +266,7 @@ func (h *history) results(m llm.Message, mark *kind) error {
 	return nil
 }
 
-// showMedia adds the media of the results before it as words of the user: a result itself holds text only.
+// showMedia adds the media of the preceding results as a user message, because results can only contain text.
 func (h *history) showMedia() {
 	if len(h.shown) > 0 {
 		h.addUser(h.shown)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// callIDs rewrites the ids of calls where a model is particular about them. An id is rewritten when it is first met, so
-// that a history that grows keeps the ids it had; two ids never become one.
+// callIDs rewrites call IDs for models with special requirements. An ID depends only on the preceding calls, so that a growing
+// history keeps its IDs, and two IDs never become equal.
 type callIDs struct {
-	rule string // "mistral", "claude", "openai"; empty: ids stay
+	rule string // "mistral", "claude", "openai"; empty: unchanged
 	to   map[string]string
 	used map[string]bool
 }
 
-// Lengths that models demand.
+// Lengths that models require.
 const (
 	mistralID = 9
 	openaiID  = 40
@@ -37,7 +37,7 @@ func (c *callIDs) of(id string) string {
 		digest := hex.EncodeToString(sum[:])[:mistralID]
 		out = digest
 		if c.rule != "mistral" {
-			// Some of the id stays, for people who read a log.
+			// Keep part of the ID for readers of logs.
 			out = c.rewritten(id)
 			out = out[:min(len(out), openaiID-1-len(digest))] + "_" + digest
 		}

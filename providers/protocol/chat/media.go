@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// media lowers an image, a document or a recording. What the model does not take becomes a note in its place.
+// media converts an image, a document or a recording. What the model does not support is replaced by a note.
 func (h *history) media(m *llm.Media) (part, error) {
 	c, err := protocol.ContentOf(m)
 	if err != nil {
@@ -25,7 +25,7 @@ func (h *history) media(m *llm.Media) (part, error) {
 		}
 		return part{Type: "image_url", ImageURL: &imageURL{URL: url, Detail: closeness(m.Detail)}}, nil
 	case "pdf":
-		if !model.Takes("pdf") || c.URL != "" { // the format takes no addresses of documents
+		if !model.Takes("pdf") || c.URL != "" { // the format has no URLs of documents
 			break
 		}
 		name := cmp.Or(m.Filename, "document.pdf")
@@ -40,7 +40,7 @@ func (h *history) media(m *llm.Media) (part, error) {
 	return part{Type: "text", Text: h.r.LeaveOut(m, protocol.NotTaken)}, nil
 }
 
-// closeness is how closely an image is looked at, as far as the format has a word for it.
+// closeness returns the level of detail of an image, as far as the format supports it.
 func closeness(d string) string {
 	if d == "original" {
 		return "high"

@@ -6,7 +6,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// message is one message as it is sent.
+// message is a message on the wire.
 type message struct {
 	Role             string            `json:"role"`
 	Content          any               `json:"content"` // string, []part or nil
@@ -56,14 +56,14 @@ type calledFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// Fields of a message that carry reasoning. A vendor's own name is possible too, see [named].
+// Fields of a message that contain reasoning. A vendor may also have its own field, see [named].
 const (
-	fieldContent   = "content" // thinking parts of the content
+	fieldContent   = "content" // reasoning parts of the content
 	fieldReasoning = "reasoning_content"
 	fieldDetails   = "reasoning_details" // structured entries only
 )
 
-// setReasoning puts reasoning into its field. It returns what is to be sent.
+// setReasoning sets reasoning in the given field. It returns the value to send.
 func (m *message) setReasoning(field, text string) any {
 	switch field {
 	case fieldReasoning:
@@ -93,7 +93,7 @@ func (m *message) setReasoning(field, text string) any {
 	return m
 }
 
-// named is a message with reasoning in a field of an unusual name.
+// named is a message with reasoning in a field with an unusual name.
 type named struct {
 	*message
 	field, text string
@@ -114,13 +114,13 @@ func (n named) MarshalJSON() ([]byte, error) {
 
 func quoted(s string) json.RawMessage {
 	b, err := protocol.Encode(s)
-	if err != nil { // a string always has a JSON form
+	if err != nil { // cannot fail for a string
 		panic("chat: encode a string: " + err.Error())
 	}
 	return b
 }
 
-// marked is text that carries a mark where there is one.
+// marked returns text with a cache mark, if there is one.
 func marked(text string, mark *kind) any {
 	if mark == nil {
 		return text
@@ -128,7 +128,7 @@ func marked(text string, mark *kind) any {
 	return []part{{Type: "text", Text: text, CacheControl: mark}}
 }
 
-// appendText adds text to a message of the user, behind what it says already.
+// appendText appends text to a user message.
 func (m *message) appendText(text string, mark *kind) {
 	if s, ok := m.Content.(string); ok && mark == nil {
 		m.Content = s + "\n" + text

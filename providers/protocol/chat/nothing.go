@@ -7,11 +7,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// refusedNothing are the words by which services refuse an empty list of tools: OpenAI's, vLLM's, and those of validators.
+// refusedNothing matches messages of services that reject an empty list of tools: OpenAI, vLLM, and validators.
 var refusedNothing = regexp.MustCompile(`(?i)\btools\b.{0,40}\b(?:empty|too short|at least|minimum)\b|\[\] is too short.{0,10}\btools\b`)
 
-// WithoutEmptyTools is for a service of which nobody knows which way it has: it refused a request for its empty list of
-// tools, which others demand. ok is false when that is not so; else the copy of r says nothing of tools.
+// WithoutEmptyTools is for services of unknown behaviour: some reject an empty list of tools, others require it. If err is such a
+// rejection, it returns a copy of r without the list; otherwise ok is false.
 func WithoutEmptyTools(r *protocol.Request, err *llm.Error) (_ *protocol.Request, ok bool) {
 	if err == nil || err.Code != llm.ErrInvalidRequest || !refusedNothing.MatchString(err.Message) {
 		return nil, false

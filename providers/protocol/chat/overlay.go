@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// merged lays an object over another: objects are merged field by field, all else replaces what was there, null takes a
-// field out (RFC 7396). Fields keep their place, new ones follow in the overlay's order.
+// merged merges overlay into base: objects field by field, everything else is replaced, and null removes a field (RFC 7396).
+// Fields keep their position; new ones follow in the overlay's order.
 func merged(base, overlay json.RawMessage) (json.RawMessage, error) {
 	over, err := fields(overlay)
 	if err != nil {
@@ -16,7 +16,7 @@ func merged(base, overlay json.RawMessage) (json.RawMessage, error) {
 	}
 	under, err := fields(base)
 	if err != nil {
-		under = nil // what is no object is replaced
+		under = nil // values that are not objects are replaced
 	}
 	for _, o := range over {
 		at := -1
@@ -54,7 +54,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// fields reads an object in its order. A field that comes twice counts as it came last.
+// fields returns the fields of an object in order. The last of duplicate fields counts.
 func fields(raw json.RawMessage) ([]field, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -69,7 +69,7 @@ func fields(raw json.RawMessage) ([]field, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := field{name: t.(string)} // a key is nothing else
+		f := field{name: t.(string)} // keys are strings
 		if err := dec.Decode(&f.value); err != nil {
 			return nil, err
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// reasoning is what an assistant thought in one message, as it goes back.
+// reasoning is the reasoning of a message that is sent back.
 type reasoning struct {
 	text    strings.Builder
-	came    string // the field it came in
+	came    string // its original field
 	details []json.RawMessage
 }
 
-// add takes one part.
+// add adds a part.
 func (t *reasoning) add(r *protocol.Request, p *llm.Reasoning) {
 	var meta struct {
 		Field   string            `json:"reasoningField"`
@@ -28,8 +28,8 @@ func (t *reasoning) add(r *protocol.Request, p *llm.Reasoning) {
 	t.details = append(t.details, meta.Details...)
 }
 
-// field is where the text goes. A vendor is sent only the field that it is known to take: by configuration, or because
-// it came from there.
+// field returns the field for the text. A vendor is only sent a field that it is known to accept: by configuration, or because it
+// came from there.
 func (t *reasoning) field(c *protocol.Compat) (name, text string, ok bool) {
 	name, text = cmp.Or(c.ReasoningField, t.came), t.text.String()
 	switch {
@@ -41,7 +41,7 @@ func (t *reasoning) field(c *protocol.Compat) (name, text string, ok bool) {
 	return name, text, true
 }
 
-// replayed are the structured entries, as they came but for places in a stream that one vendor refuses to see again.
+// replayed returns the structured entries unchanged, except for stream indices that one vendor rejects.
 func (t *reasoning) replayed() []json.RawMessage {
 	if !plainTyped(t.details) {
 		return t.details
@@ -55,7 +55,7 @@ func (t *reasoning) replayed() []json.RawMessage {
 		}
 		delete(entry, "index")
 		raw, err := protocol.Encode(entry)
-		if err != nil { // it was JSON before
+		if err != nil { // cannot fail: it was JSON before
 			panic("chat: encode a reasoning entry: " + err.Error())
 		}
 		out[i] = raw
@@ -63,7 +63,7 @@ func (t *reasoning) replayed() []json.RawMessage {
 	return out
 }
 
-// plainTyped tells that entries are in the dialect of Kimi, whose types have no prefix and which wants the text beside them.
+// plainTyped reports whether entries are in Kimi's dialect, whose types have no prefix and which requires the text next to them.
 func plainTyped(details []json.RawMessage) bool {
 	for _, d := range details {
 		var entry struct {

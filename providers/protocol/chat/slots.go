@@ -9,25 +9,25 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// slots are the calls of one answer, each with the index that its vendor gives it. Vendors leave the index out, use one
-// for all, or change it in the middle, so that the id says more where there is one.
+// slots are the calls of a response with the indices that the vendor assigns. Some vendors omit the index, use the same one for
+// all calls, or change it midway, so the ID takes precedence if there is one.
 type slots struct {
 	list   []*slot // in order of appearance
 	latest *slot   // the one that was written to last
 }
 
-// slot is one call. Until id and name are known its arguments wait here.
+// slot is a call. Until its ID and name are known, the arguments are held here.
 type slot struct {
-	key   string // its place in list
+	key   string // its index in list
 	index int
 	id    string
 	name  string
 	args  strings.Builder
-	told  int // bytes of args that were told
+	told  int // bytes of args that were emitted
 	extra json.RawMessage
 }
 
-// of finds the call that a piece belongs to, or begins one. at is the piece's place among the n pieces of its chunk.
+// of returns the call that a part belongs to, or starts one. at is the part's index among the n parts of its chunk.
 func (s *slots) of(in *toolDelta, at, n int) *slot {
 	found := s.find(in, at, n)
 	if found == nil {
@@ -64,12 +64,12 @@ func (s *slots) find(in *toolDelta, at, n int) *slot {
 		c = s.latest
 	}
 	if c != nil && in.ID != "" && c.id != "" {
-		return nil // another id at this place: another call
+		return nil // another ID at this index: another call
 	}
 	return c
 }
 
-// indexed is the latest call with this index.
+// indexed returns the latest call with this index.
 func (s *slots) indexed(index int) *slot {
 	for i := len(s.list) - 1; i >= 0; i-- {
 		if s.list[i].index == index {
@@ -79,8 +79,8 @@ func (s *slots) indexed(index int) *slot {
 	return nil
 }
 
-// stray finds where arguments belong that come at an index nobody has used, without a name or an id: to the only call
-// there is, unless that one is complete, or is itself one that nobody has named yet.
+// stray finds the call for arguments at an unused index without a name or an ID: the only call, unless it is complete or has no
+// name itself.
 func (s *slots) stray(in *toolDelta) *slot {
 	if in.ID != "" || in.Function.Name != "" || len(s.list) != 1 {
 		return nil
@@ -99,7 +99,7 @@ func (s *slots) at(key string) *slot {
 	return s.list[i]
 }
 
-// nameless tells that a call has arguments, but nobody said which call it is.
+// nameless reports whether a call has arguments but no name or ID.
 func (s *slots) nameless() bool {
 	for _, c := range s.list {
 		if (c.id == "" || c.name == "") && (c.id != "" || c.name != "" || c.args.Len() > 0) {
@@ -109,7 +109,7 @@ func (s *slots) nameless() bool {
 	return false
 }
 
-// write adds a piece, and tells it as soon as the call is known.
+// write adds a part, and emits it as soon as the call is known.
 func (s *slot) write(dst []llm.Event, calls *protocol.Calls, in *toolDelta) []llm.Event {
 	s.args.WriteString(string(in.Function.Arguments))
 	if said(in.ExtraContent) && s.extra == nil {
@@ -129,7 +129,7 @@ func (s *slot) write(dst []llm.Event, calls *protocol.Calls, in *toolDelta) []ll
 	}
 	rest := s.args.String()[s.told:]
 	s.told = s.args.Len()
-	dst, _ = calls.Append(dst, s.key, rest) // a call whose id was used before is not told
+	dst, _ = calls.Append(dst, s.key, rest) // a call whose ID was used before is not emitted
 	return dst
 }
 
@@ -140,7 +140,7 @@ func (s *slot) meta(r *protocol.Request) protocol.Meta {
 	return r.Stamped(protocol.Meta{metaExtra: s.extra})
 }
 
-// speaks tells that pieces of calls say anything.
+// speaks reports whether any part of a call has content.
 func speaks(calls []toolDelta) bool {
 	for _, c := range calls {
 		if c.ID != "" || c.Function.Name != "" || c.Function.Arguments != "" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// unflattened puts arguments right that a model wrote as a flat list of paths, {"edits[0].path":"a"}, where the schema of
-// the tool wants them nested. Paths that are none stay as they are, and so does everything when they contradict each other.
+// unflattened nests arguments that a model wrote as a flat list of paths, such as {"edits[0].path":"a"}, if the tool's schema
+// requires nested ones. Names that are not paths are unchanged, and so are all arguments if the paths contradict each other.
 func unflattened(args string, schema json.RawMessage) (string, bool) {
 	if !strings.ContainsAny(args, "[.") || len(schema) == 0 {
 		return args, false
@@ -50,7 +50,7 @@ func unflattened(args string, schema json.RawMessage) (string, bool) {
 		switch {
 		case t == nil:
 		case f.value != nil:
-			return args, false // the same property came whole as well
+			return args, false // the same property is also present as a whole
 		default:
 			var ok bool
 			if out[i].value, ok = t.encode(); !ok {
@@ -61,16 +61,16 @@ func unflattened(args string, schema json.RawMessage) (string, bool) {
 	return string(joined(out)), true
 }
 
-// step is one step of a path: a key or an index.
+// step is a step of a path: a key or an index.
 type step struct {
 	key   string
 	index int // -1: the step is a key
 }
 
-// maxSteps is how deep a path goes. No tool wants more, and what is deeper than JSON goes can't be read back.
+// maxSteps limits the depth of a path. No tool needs more, and deeper JSON could not be parsed again.
 const maxSteps = 64
 
-// path reads "a[0].b". A name that is no path, or one that plays with prototypes, has no steps.
+// path parses "a[0].b". A name that is not a path, or that refers to JavaScript prototypes, has no steps.
 func path(name string) []step {
 	var steps []step
 	rest := name
@@ -105,7 +105,7 @@ func path(name string) []step {
 	return steps
 }
 
-// nests tells that a property's schema allows more than one plain value.
+// nests reports whether a property's schema allows more than a single scalar.
 func nests(schema json.RawMessage) bool {
 	var s struct {
 		Type json.RawMessage `json:"type"`
@@ -113,19 +113,19 @@ func nests(schema json.RawMessage) bool {
 	if len(schema) == 0 || json.Unmarshal(schema, &s) != nil {
 		return false
 	}
-	if len(s.Type) == 0 { // it says so elsewhere: in a reference, an alternative
+	if len(s.Type) == 0 { // the type is elsewhere: in a reference or an alternative
 		return true
 	}
 	var types []string
 	if json.Unmarshal(s.Type, &types) != nil {
 		var one string
-		_ = json.Unmarshal(s.Type, &one) // a type that is no text is none that nests
+		_ = json.Unmarshal(s.Type, &one) // a type that is not a string does not nest
 		types = []string{one}
 	}
 	return slices.Contains(types, "object") || slices.Contains(types, "array")
 }
 
-// node is a value that is put together from its leaves.
+// node is a value that is assembled from its leaves.
 type node struct {
 	leaf     json.RawMessage
 	children []child // in order of appearance
@@ -138,7 +138,7 @@ type child struct {
 	node *node
 }
 
-// put adds a leaf. It fails where two paths can't both be true.
+// put adds a leaf. It fails if two paths contradict each other.
 func (n *node) put(steps []step, leaf json.RawMessage) bool {
 	if n.leaf != nil {
 		return false
@@ -167,7 +167,7 @@ func (n *node) put(steps []step, leaf json.RawMessage) bool {
 	return n.children[i].node.put(steps[1:], leaf)
 }
 
-// encode writes the value. A list with holes is none.
+// encode returns the value as JSON. It fails for a list with gaps.
 func (n *node) encode() (json.RawMessage, bool) {
 	if n.leaf != nil {
 		return n.leaf, true

@@ -18,38 +18,41 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// gate makes the connections of a confined process. The kernel hands each connect of it here and lets it wait: the address is read once,
-// and what is judged is what is connected, whatever other threads of the process write there meanwhile.
+// gate makes the connections of a confined process. The kernel suspends each of its connect calls and notifies the gate, which reads the
+// address once, decides, and connects to the address that it has read, whatever other threads of the process write there meanwhile.
 type gate struct {
 	listener *os.File
 	dial     func(path string) (*os.File, error)
 	network  bool
 	logger   hclog.Logger
-	told     map[string]bool // addresses that were refused; of run alone
+	refused  map[string]bool // addresses that were logged; used by run alone
 
-	slots chan struct{} // bounds the connections that are being made to machines
+	slots chan struct{} // limits the connections to other machines that are being made
 	mu    struct {
 		sync.Mutex
-		making map[int]bool // sockets that are being connected
-		ended  bool
+		connecting map[int]bool // sockets that are being connected
+		ended      bool
 	}
 }
 
 const (
-	maxConnecting = 64 // of one process to machines, at once
-	maxTold       = 16
-	maxAddress    = 128 // bytes of the longest address that the kernel takes
+	maxConnecting = 64  // connections of one process to other machines that are being made
+	maxRefused    = 16  // addresses that are logged
+	maxAddress    = 128 // bytes of the longest address that the kernel accepts
 )
 
-func newGate(listener *os.File, cage *Sandbox, logger hclog.Logger) *gate {
-	g := &gate{listener: listener, dial: cage.Dial, network: cage.Network, logger: logger, told: map[string]bool{}, slots: make(chan struct{}, maxConnecting)}
-	g.mu.making = map[int]bool{}
+func newGate(listener *os.File, s *Sandbox, logger hclog.Logger) *gate {
+	g := &gate{
+		listener: listener, dial: s.Dial, network: s.Network, logger: logger,
+		refused: map[string]bool{}, slots: make(chan struct{}, maxConnecting),
+	}
+	g.mu.connecting = map[int]bool{}
 	return g
 }
 
-// question and answer are the kernel's struct seccomp_notif and seccomp_notif_resp, handover its seccomp_notif_addfd.
+// notification, response and addFD are the kernel's struct seccomp_notif, seccomp_notif_resp and seccomp_notif_addfd.
 type (
-	question struct {
+	notification struct {
 		id         uint64
 		pid, flags uint32
 		nr         int32
@@ -57,26 +60,26 @@ type (
 		ip         uint64
 		args       [6]uint64
 	}
-	answer struct {
+	response struct {
 		id    uint64
 		value int64
 		errno int32
 		flags uint32
 	}
-	handover struct {
+	addFD struct {
 		id                    uint64
 		flags, src, dst, mode uint32
 	}
 )
 
-// run answers until no process is left that could ask, or close is called.
+// run responds to notifications until there is no process left that could cause one, or close is called.
 func (g *gate) run() {
 	raw, err := g.listener.SyscallConn()
 	if err != nil {
 		return
 	}
 	for {
-		var q question
+		var q notification
 		var errno unix.Errno
 		err := raw.Read(func(fd uintptr) bool {
 			for {
@@ -90,12 +93,12 @@ func (g *gate) run() {
 					return true
 				case n == 0:
 					return false
-				case fds[0].Revents&unix.POLLIN == 0: // nobody is left
+				case fds[0].Revents&unix.POLLIN == 0: // no process is left
 					errno = unix.ESRCH
 					return true
 				}
-				q = question{}
-				if errno = ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&q)); errno != unix.EINTR && errno != unix.ENOENT { // ENOENT: who asked is gone
+				q = notification{}
+				if errno = ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&q)); errno != unix.EINTR && errno != unix.ENOENT { // ENOENT: the caller has ended
 					return true
 				}
 			}
@@ -107,22 +110,22 @@ func (g *gate) run() {
 	}
 }
 
-// close ends run, and what is still being connected.
+// close ends run, and the connections that are being made.
 func (g *gate) close() {
 	_ = g.listener.Close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.ended = true
-	for fd := range g.mu.making {
+	for fd := range g.mu.connecting {
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	}
 }
 
-// judge answers one question, or has it answered.
-func (g *gate) judge(q *question) {
+// judge responds to a notification, or starts a goroutine that does.
+func (g *gate) judge(q *notification) {
 	address, err := g.address(q)
 	if err != nil {
-		g.logger.Warn("a plugin's connection can't be looked at, and is refused", "err", err)
+		g.logger.Warn("refused a plugin's connection whose address can't be read", "err", err)
 		g.reply(q.id, unix.EPERM)
 		return
 	}
@@ -140,12 +143,12 @@ func (g *gate) judge(q *question) {
 			_ = s.Close()
 		}
 		if errors.Is(err, unix.EPERM) {
-			g.tell(address[2:])
+			g.logRefused(address[2:])
 		}
 		g.reply(q.id, err)
 	case g.network:
 		g.slots <- struct{}{}
-		// Owned by the gate: close ends the connection that it waits for.
+		// Owned by the gate: close ends the connection that the goroutine waits for.
 		go func() {
 			defer func() { <-g.slots }()
 			g.reply(q.id, g.connect(q, address))
@@ -155,24 +158,24 @@ func (g *gate) judge(q *question) {
 	}
 }
 
-// tell logs an address that was refused, once.
-func (g *gate) tell(address []byte) {
+// logRefused logs an address that was refused, once.
+func (g *gate) logRefused(address []byte) {
 	name := string(bytes.TrimRight(address, "\x00"))
-	if path, _, _ := bytes.Cut(address, []byte{0}); len(path) > 0 { // after which the address has whatever was in the process's memory
+	if path, _, _ := bytes.Cut(address, []byte{0}); len(path) > 0 { // a path ends with a zero byte; the rest is arbitrary memory
 		name = string(path)
 	}
-	if g.told[name] || len(g.told) >= maxTold {
+	if g.refused[name] || len(g.refused) >= maxRefused {
 		return
 	}
-	g.told[name] = true
-	g.logger.Warn("a plugin has tried to reach a socket of this machine, and may not", "socket", strconv.Quote(name))
+	g.refused[name] = true
+	g.logger.Warn("refused a plugin's connection to a socket on this machine", "socket", strconv.Quote(name))
 }
 
-// address reads where to.
-func (g *gate) address(q *question) ([]byte, error) {
+// address reads the address of a connect call.
+func (g *gate) address(q *notification) ([]byte, error) {
 	n := int(uint32(q.args[2]))
 	if n < 2 || n > maxAddress {
-		return make([]byte, 2), nil // of no family
+		return make([]byte, 2), nil // AF_UNSPEC
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", q.pid))
 	if err != nil {
@@ -183,15 +186,15 @@ func (g *gate) address(q *question) ([]byte, error) {
 	if _, err := mem.ReadAt(b, int64(q.args[1])); err != nil && int64(q.args[1]) >= 0 {
 		return make([]byte, 2), nil // the kernel could not have read it either
 	}
-	return b, g.valid(q.id) // otherwise it was another process's of the same number
+	return b, g.valid(q.id) // if it isn't, another process with the same id was read
 }
 
 func (g *gate) valid(id uint64) error {
 	return g.ioctl(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id))
 }
 
-// handOver puts a connected socket into the place of the one that was to be connected.
-func (g *gate) handOver(q *question, s *os.File) error {
+// handOver replaces the socket that was to be connected with a connected one.
+func (g *gate) handOver(q *notification, s *os.File) error {
 	fd := int(int32(q.args[0]))
 	flags, err := statusOf(q.pid, fd)
 	if err != nil {
@@ -204,7 +207,7 @@ func (g *gate) handOver(q *question, s *os.File) error {
 	var over error
 	if err := raw.Control(func(src uintptr) {
 		if over = unix.SetNonblock(int(src), flags&unix.O_NONBLOCK != 0); over == nil {
-			over = g.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&handover{
+			over = g.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&addFD{
 				id: q.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD, src: uint32(src), dst: uint32(fd), mode: uint32(flags & unix.O_CLOEXEC),
 			}))
 		}
@@ -214,7 +217,7 @@ func (g *gate) handOver(q *question, s *os.File) error {
 	return over
 }
 
-// statusOf reads the flags of a descriptor of a process. One that is no socket must not become one.
+// statusOf returns the flags of a descriptor of a process. It fails if the descriptor is not a socket, which must not become one.
 func statusOf(pid uint32, fd int) (int, error) {
 	if link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd)); err != nil || !strings.HasPrefix(link, "socket:") {
 		return 0, unix.EBADF
@@ -232,8 +235,9 @@ func statusOf(pid uint32, fd int) (int, error) {
 	return 0, unix.EBADF
 }
 
-// connect connects the process's own socket to a machine. One that belongs to this machine takes no address of another family.
-func (g *gate) connect(q *question, address []byte) error {
+// connect connects the process's own socket to another machine. The address was not AF_UNIX when it was read, and a Unix socket accepts
+// no address of another family.
+func (g *gate) connect(q *notification, address []byte) error {
 	pidfd, err := unix.PidfdOpen(leader(q.pid), 0)
 	if err != nil {
 		return unix.EPERM
@@ -244,7 +248,8 @@ func (g *gate) connect(q *question, address []byte) error {
 	case err == unix.EBADF:
 		return err
 	case err != nil:
-		g.logger.Warn("a plugin's connection can't be made for it, and is refused", "err", err, "next", "allow the host the system call pidfd_getfd; containers do with the capability SYS_PTRACE")
+		g.logger.Warn("refused a plugin's connection that the host can't make for it", "err", err,
+			"next", "allow the host the system call pidfd_getfd; in containers the capability SYS_PTRACE allows it")
 		return unix.EPERM
 	}
 	defer unix.Close(fd)
@@ -261,17 +266,17 @@ func (g *gate) connect(q *question, address []byte) error {
 func (g *gate) begin(fd int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.making[fd] = true
+	g.mu.connecting[fd] = true
 	return !g.mu.ended
 }
 
 func (g *gate) end(fd int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.mu.making, fd)
+	delete(g.mu.connecting, fd)
 }
 
-// leader is the process that a thread belongs to.
+// leader returns the id of the process that a thread belongs to.
 func leader(tid uint32) int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	for line := range strings.Lines(string(b)) {
@@ -283,9 +288,9 @@ func leader(tid uint32) int {
 	return int(tid)
 }
 
-// reply lets the process go on. One that is gone needs no answer.
+// reply resumes the process with the result of its connect call. It ignores errors: the process may have ended.
 func (g *gate) reply(id uint64, err error) {
-	a := answer{id: id}
+	a := response{id: id}
 	if err != nil {
 		errno, ok := errors.AsType[unix.Errno](err)
 		if !ok {
@@ -316,7 +321,7 @@ func ioctl(fd uintptr, request uint, arg unsafe.Pointer) unix.Errno {
 	return errno
 }
 
-// listen reads all that a cage stage says, and takes the listener of its gate out of it.
+// listen reads everything that a plugin's stage of gantry-launch sends, and extracts the listener of its gate.
 func listen(from *os.File) (said []byte, listener *os.File, err error) {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -350,15 +355,16 @@ func listen(from *os.File) (said []byte, listener *os.File, err error) {
 		if n == 0 {
 			return said, listener, nil
 		}
-		if len(said) > maxSaid {
+		if len(said) > maxMessage {
 			return said, listener, io.ErrShortBuffer
 		}
 	}
 }
 
-// maxSaid bounds what a stage may say.
-const maxSaid = 64 << 10
+// maxMessage limits what a stage may send.
+const maxMessage = 64 << 10
 
+// received returns the descriptor that came with a message, if it is exactly one.
 func received(oob []byte) (int, bool) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

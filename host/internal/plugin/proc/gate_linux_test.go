@@ -13,9 +13,9 @@ func TestRefusedAddressesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	g := newGate(nil, &Sandbox{}, hclog.New(&hclog.LoggerOptions{Output: &out}))
-	g.tell([]byte("/run/nscd\x00junk"))
-	g.tell([]byte("/run/nscd\x00other"))
-	g.tell([]byte("\x00abstract\x00name"))
+	g.logRefused([]byte("/run/nscd\x00junk"))
+	g.logRefused([]byte("/run/nscd\x00other"))
+	g.logRefused([]byte("\x00abstract\x00name"))
 	if s := out.String(); strings.Count(s, "/run/nscd") != 1 || strings.Contains(s, "junk") || !strings.Contains(s, "abstract") {
 		t.Error(s)
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// cover has what appears later covered in the cage of the process, until nothing of its tree is left.
-func (p *Process) cover(cage *Sandbox, mounts *os.File) {
+// hideLater hides files that appear later in the sandbox of the process, until its tree has ended. mounts is its mount namespace.
+func (p *Process) hideLater(s *Sandbox, mounts *os.File) {
 	var mu sync.Mutex // held while mounts is used
 	closed := false
-	leave := cage.Late(func(covers []control.Cover) error {
+	leave := s.Late(func(covers []control.Cover) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if closed {
 			return nil
 		}
-		return hideIn(cage.Launcher, mounts, covers)
+		return hideIn(s.Launcher, mounts, covers)
 	})
 	// Owned by the Process: it ends with its tree.
 	go func() {
@@ -32,11 +32,11 @@ func (p *Process) cover(cage *Sandbox, mounts *os.File) {
 	}()
 }
 
-// hideIn has gantry-launch lay covers in a mount namespace, and returns when they are there.
+// hideIn has gantry-launch hide files in a mount namespace, and returns once they are hidden.
 func hideIn(launcher string, mounts *os.File, covers []control.Cover) error {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("make a socket: %w", err)
+		return fmt.Errorf("create a socket: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "hide"), os.NewFile(uintptr(fds[1]), "hide")
 	defer ours.Close()
@@ -52,7 +52,7 @@ func hideIn(launcher string, mounts *os.File, covers []control.Cover) error {
 	defer func() { _, _ = helper.Wait() }()
 	_ = theirs.Close()
 	if _, err := ours.Write(control.Hide{Covers: covers}.Append(nil)); err != nil {
-		return fmt.Errorf("ask gantry-launch for covers: %w", err)
+		return fmt.Errorf("send gantry-launch the files to hide: %w", err)
 	}
 	frame, err := (&control.Reader{Read: ours.Read}).Next()
 	if err != nil {
@@ -60,7 +60,7 @@ func hideIn(launcher string, mounts *os.File, covers []control.Cover) error {
 	}
 	replied, err := frame.Replied()
 	if err != nil {
-		return fmt.Errorf("gantry-launch said something that can't be understood: %w", err)
+		return fmt.Errorf("gantry-launch sent an invalid message: %w", err)
 	}
 	if replied.Errno != 0 {
 		return syscall.Errno(replied.Errno)

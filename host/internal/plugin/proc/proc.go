@@ -1,8 +1,8 @@
 // Package proc starts a plugin's process so that it can't outlive the host, notices its end at once, and ends its whole
 // tree.
 //
-// It owns: the thread that parent-death signals hang on, namespaces where the system has them, which processes belong to
-// a plugin, exit statuses and what a tree uses. It must not know: go-plugin, gRPC, what a plugin prints or says, when one
+// It owns: the thread that parent-death signals depend on, namespaces where the system has them, which processes belong to
+// a plugin, exit statuses and the usage of a tree. It must not know: go-plugin, gRPC, what a plugin prints or says, when one
 // should be stopped.
 //
 // Start with [Starter.Start]; a [Process] is alive until [Process.Exited] is closed.
@@ -18,16 +18,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// ErrUnsupported is returned by [Starter.Start] on systems without a supervisor of ours.
+// ErrUnsupported is returned by [Starter.Start] on systems on which plugins can't be supervised.
 var ErrUnsupported = errors.New("plugins can't be supervised on this system; use Linux or macOS, on Windows WSL 2")
 
-// ErrOpen is returned by [Starter.Start] for a process that others of its user must be kept out of, and can't be.
+// ErrOpen is returned by [Starter.Start] if a process has to be protected from other processes of its user, and can't be.
 var ErrOpen = errors.New("other processes of the user can't be kept out of it")
 
-// Spec says what to start. The descriptors stay the caller's: Start neither closes nor keeps them.
+// Spec is a process to start. The caller owns its files: Start neither closes nor keeps them.
 type Spec struct {
-	// Binary is the open file to execute. nil: Path is executed, as a script must be, since its interpreter opens the
-	// path again.
+	// Binary is the open file to execute. nil: Path is executed, which is necessary for a script, because its interpreter
+	// opens the path again.
 	Binary *os.File
 	// Path is argv[0], absolute.
 	Path string
@@ -37,42 +37,42 @@ type Spec struct {
 	Dir string
 	// Stdout, Stderr and Lifeline become the descriptors 1, 2 and 3. Standard input is empty.
 	Stdout, Stderr, Lifeline *os.File
-	// Sandbox confines the process; nil: nothing does.
+	// Sandbox confines the process; nil: it is not confined.
 	Sandbox *Sandbox
-	// Marker is an entry of Env that no other process has, so that descendants are recognised which have left the group,
-	// the session and their parent.
+	// Marker is a unique entry of Env, by which descendants are found that have left the group, the session and their parent.
 	Marker string
 }
 
-// Sandbox is what confines a plugin's process from its start: rights, the system calls that it may make, what it sees of the
-// files. Where there are no namespaces nothing is hidden, and [Starter] says so once.
+// Sandbox confines a plugin's process from its start: its rights, the system calls that it may make, and the files that it sees. Without
+// namespaces no files are hidden, which [Starter] logs once.
 type Sandbox struct {
-	Launcher string       // gantry-launch, absolute: it puts the cage on and becomes the plugin
-	Box      *control.Box // on Linux Helper and Args are not used, on macOS nothing else is
-	// Dial connects the process to a socket of this machine, where [control.Box.Gate] is set. nil: it gets no such connection.
+	Launcher string       // the absolute path of gantry-launch, which confines itself and then executes the plugin
+	Box      *control.Box // Linux does not use Helper and Args, macOS uses nothing else
+	// Dial connects the process to a socket on this machine, if [control.Box.Gate] is set. nil: such connections are refused.
 	Dial func(path string) (*os.File, error)
-	// Network: there the process is connected to machines, too.
+	// Network: with [control.Box.Gate], the process may also connect to other machines.
 	Network bool
-	// Late is called when the process has been started, with what lays covers in its cage over files that appear later; it returns what is
-	// called when the process has ended. It is not called where nobody but root can get into the cage. nil: nothing is covered later.
+	// Late is called after the start with a function that hides files in the sandbox that appear later. It returns a function that
+	// is called when the process has ended. It is not called if only root can enter the sandbox. nil: nothing is hidden later.
 	Late func(hide func([]control.Cover) error) (leave func())
-	// Keep says with which files nobody but root can look into the process. It is asked only where a namespace of the user's would let
-	// all processes of the user do that. nil: they can.
+	// Keep returns the files with which only root can inspect the process. It is called only if the process gets a user namespace
+	// in which all processes of the user could inspect it. nil: they can.
 	Keep func() (*Keep, error)
 }
 
-// Keep is what keeps all others of the user out of a process, from its start: decision 39. The caller of [Sandbox.Keep] closes the files.
+// Keep protects a process from inspection by other processes of its user, from its start on (decision 39): the kernel does not let them
+// inspect a process that executes a file that they can't read. The caller of [Sandbox.Keep] closes the files.
 type Keep struct {
-	Launcher Unreadable   // of [Sandbox.Launcher]
-	Over     []Unreadable // they are seen in place of what they are copies of
-	Stands   string       // a folder in one of the process's own, empty
+	Launcher Unreadable   // a copy of [Sandbox.Launcher]
+	Over     []Unreadable // mounted over the programs that they are copies of
+	Stands   string       // an empty folder inside a folder of the process's own, see [control.Box.Stands]
 }
 
-// Unreadable is a copy of a program that can be executed, not read.
+// Unreadable is a copy of a program that can be executed but not read.
 type Unreadable struct {
 	*os.File
 	Path, Name string // of the program, and of the copy
-	// Unchanged tells whether it still is what it was when it was opened.
+	// Unchanged reports whether the copy is unchanged since it was opened.
 	Unchanged func() bool
 }
 
@@ -83,7 +83,7 @@ func (k *Keep) close() {
 	}
 }
 
-// unchanged tells whether nobody has touched what the process was made of.
+// unchanged reports whether all copies are unchanged.
 func (k *Keep) unchanged() bool {
 	for _, u := range k.Over {
 		if !u.Unchanged() {
@@ -93,17 +93,17 @@ func (k *Keep) unchanged() bool {
 	return k.Launcher.Unchanged()
 }
 
-// Isolation says what keeps a process and all that it starts together.
+// Isolation says how the descendants of a process are found.
 type Isolation int
 
 // The isolations.
 const (
 	// IsolationUnknown: nothing was started yet.
 	IsolationUnknown Isolation = iota
-	// IsolationNamespace: a PID namespace, inside a user namespace unless the system only allows the former. The kernel
-	// ends everything in it together with the plugin.
+	// IsolationNamespace: a PID namespace, in a user namespace unless the system allows only the former. The kernel kills
+	// everything in it together with the plugin.
 	IsolationNamespace
-	// IsolationScan: a session of its own; what left it is found by looking at every process.
+	// IsolationScan: a session of its own; processes that have left it are found by scanning the process table.
 	IsolationScan
 )
 
@@ -120,12 +120,12 @@ func (i Isolation) String() string {
 
 // Exit is how a process ended.
 type Exit struct {
-	Code   int            // 0 to 255; -1 when a signal ended it
+	Code   int            // 0 to 255; -1 after a signal
 	Signal syscall.Signal // 0: none
-	// Killed: the signal was ours.
+	// Killed: the host has sent the signal.
 	Killed bool
 	At     time.Time
-	// User, System and MaxRSS are what the process and the children that it waited for used.
+	// User, System and MaxRSSBytes are of the process and the children that it waited for.
 	User, System time.Duration
 	MaxRSSBytes  int64
 }
@@ -138,10 +138,10 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exited with status %d", e.Code)
 }
 
-// Usage is what the processes of a tree use together.
+// Usage is the memory of a process tree.
 type Usage struct {
 	Processes int
 	RSSBytes  int64
-	// PSSBytes counts a page that n processes share as 1/n; 0 when the system doesn't tell.
+	// PSSBytes counts a page that n processes share as 1/n; 0: unknown.
 	PSSBytes int64
 }

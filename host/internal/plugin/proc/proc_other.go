@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Starter starts processes; here it refuses.
+// Starter starts no processes on this system.
 type Starter struct{}
 
-// NewStarter starts nothing.
+// NewStarter returns a starter.
 func NewStarter(hclog.Logger, bool) *Starter { return &Starter{} }
 
 // Close does nothing.
@@ -24,38 +24,38 @@ func (*Starter) Start(context.Context, Spec) (*Process, error) { return nil, Err
 // Process never exists on this system.
 type Process struct{ exited chan struct{} }
 
-// PID is the number of the process.
+// PID returns 0.
 func (p *Process) PID() int { return 0 }
 
-// Isolation says what keeps the tree together.
+// Isolation returns IsolationUnknown.
 func (p *Process) Isolation() Isolation { return IsolationUnknown }
 
-// Open is false.
+// Open returns false.
 func (p *Process) Open(int) bool { return false }
 
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Gone is closed when nothing of its tree is left.
+// Gone is closed when its tree has ended.
 func (p *Process) Gone() <-chan struct{} { return p.exited }
 
-// Exit returns how it ended.
+// Exit returns the zero value.
 func (p *Process) Exit() Exit { return Exit{} }
 
-// Signal sends a signal.
+// Signal fails.
 func (p *Process) Signal(syscall.Signal) error { return ErrUnsupported }
 
-// SignalGroup sends a signal to the group.
+// SignalGroup fails.
 func (p *Process) SignalGroup(syscall.Signal) error { return ErrUnsupported }
 
-// Kill ends the tree.
+// Kill does nothing.
 func (p *Process) Kill() {}
 
-// Owns tells whether a process belongs to the tree.
+// Owns fails.
 func (p *Process) Owns(int) error { return ErrUnsupported }
 
-// Usage tells what the tree uses.
+// Usage fails.
 func (p *Process) Usage(bool) (Usage, error) { return Usage{}, ErrUnsupported }
 
-// KillMarked kills nothing here.
+// KillMarked kills nothing.
 func KillMarked(string) int { return 0 }

@@ -22,17 +22,17 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// Starter starts processes from one thread of its own. A parent-death signal is sent when the thread that started a
-// process ends, not when its process does, so that thread must live as long as the processes.
+// Starter starts processes from a thread of its own. The kernel sends a parent-death signal when the thread that has started a process
+// ends, not when its process does, so that thread must live as long as the processes.
 type Starter struct {
 	logger hclog.Logger
-	// level indexes attempts: the first isolation that the system is not known to refuse.
+	// level is an index of attempts: the best isolation that the system has not refused.
 	level   atomic.Int32
 	maximum int32
 
 	mu struct {
 		sync.Mutex
-		requests chan request // nil: the thread isn't running
+		requests chan request // nil: the thread is not running
 		closed   bool
 	}
 	thread sync.WaitGroup
@@ -53,11 +53,11 @@ type reply struct {
 // attempts are the clone flags to try, best first.
 var attempts = [...]uintptr{
 	syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
-	syscall.CLONE_NEWPID, // works for a privileged host where user namespaces are switched off
+	syscall.CLONE_NEWPID, // for a privileged host where user namespaces are disabled
 	0,
 }
 
-// NewStarter starts nothing. Without namespaces the tree is kept together by looking for its processes.
+// NewStarter returns a starter. It starts nothing. Without namespaces, the descendants of a process are found by scanning.
 func NewStarter(logger hclog.Logger, namespaces bool) *Starter {
 	s := &Starter{logger: logger, maximum: int32(len(attempts) - 1)}
 	if !namespaces {
@@ -66,7 +66,7 @@ func NewStarter(logger hclog.Logger, namespaces bool) *Starter {
 	return s
 }
 
-// Close ends the thread. Processes that still run are killed by the kernel.
+// Close ends the thread. The kernel kills the processes that still run.
 func (s *Starter) Close() {
 	s.mu.Lock()
 	if !s.mu.closed {
@@ -79,11 +79,11 @@ func (s *Starter) Close() {
 	s.thread.Wait()
 }
 
-// run starts processes until requests is closed. It never unlocks the thread: the goroutine's end is the thread's end.
+// run starts processes until requests is closed. It never unlocks the thread, so that the thread ends with the goroutine.
 func run(requests <-chan request) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The runtime never ends the main thread. While this goroutine holds it, the other one gets another.
+		// The runtime never ends the main thread. While this goroutine occupies it, the other one gets another thread.
 		done := make(chan struct{})
 		go func() { defer close(done); run(requests) }() // owned by this call: awaited below
 		<-done
@@ -91,8 +91,8 @@ func run(requests <-chan request) {
 		return
 	}
 	for r := range requests {
-		// What our own parent left open without close-on-exec would reach the plugin. Nothing of ours relies on
-		// inheritance: the descriptors that a child shall have are named one by one.
+		// The plugin would inherit descriptors that our own parent has left open without close-on-exec. Children of ours
+		// get their descriptors explicitly.
 		_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 		p, err := os.StartProcess(r.path, r.argv, r.attr)
 		r.reply <- reply{p, err}
@@ -108,19 +108,19 @@ func (s *Starter) fork(path string, argv []string, attr *os.ProcAttr) (*os.Proce
 		return nil, errors.New("the supervisor is closed")
 	}
 	if s.mu.requests == nil {
-		// Unbounded starts don't exist: each slot starts one process at a time. The buffer only spares a hand-over.
+		// Each slot starts one process at a time, so the queue is bounded. The buffer only avoids waiting for the thread.
 		requests := make(chan request, 8)
 		s.mu.requests = requests
 		s.thread.Go(func() { run(requests) })
 	}
-	// Sending under the lock keeps Close from closing the channel meanwhile; the thread always receives.
+	// Send with the lock held, so that Close doesn't close the channel meanwhile. The thread always receives.
 	s.mu.requests <- r
 	s.mu.Unlock()
 	got := <-r.reply
 	return got.process, got.err
 }
 
-// Start starts a process under the best isolation that the system allows. ctx only bounds the start.
+// Start starts a process with the best isolation that the system allows. ctx limits only the start.
 func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -129,8 +129,8 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	defer null.Close()
 	path := spec.Path
 	if spec.Binary != nil {
-		// The child executes what this descriptor refers to, whatever the path says by then. It is closed by that very
-		// execution. Its number must lie above those that the child rearranges on its way.
+		// The child executes the file that this descriptor refers to, even if the path leads to another by then. The
+		// descriptor is closed on exec. Its number must be above those that the child of the fork rearranges.
 		fd, err := above(spec.Binary, spec.Stdout, spec.Stderr, spec.Lifeline, null)
 		if err != nil {
 			return nil, err
@@ -140,12 +140,12 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	argv := append([]string{spec.Path}, spec.Args...)
 	files := []*os.File{null, spec.Stdout, spec.Stderr, spec.Lifeline}
-	start := func(ctx context.Context, path string, argv []string, spec Spec, files []*os.File, flags uintptr) (*os.Process, inCage, error) {
+	start := func(ctx context.Context, path string, argv []string, spec Spec, files []*os.File, flags uintptr) (*os.Process, handles, error) {
 		p, err := s.attempt(ctx, path, argv, spec, files, flags)
-		return p, inCage{}, err
+		return p, handles{}, err
 	}
 	if spec.Sandbox != nil {
-		start = s.caged
+		start = s.confined
 	}
 
 	first := s.level.Load()
@@ -154,7 +154,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 		p, in, err := start(ctx, path, argv, spec, files, attempts[level])
 		if err == nil {
 			if level > first && s.level.CompareAndSwap(first, level) {
-				s.logger.Warn("namespaces are not available, a plugin's processes are kept together by scanning, and see all files of the user",
+				s.logger.Warn("namespaces are not available: a plugin's processes are found by scanning, and can see all files of the user",
 					"isolation", isolationOf(attempts[level]), "err", firstErr,
 					"next", "allow unprivileged user namespaces for this program (kernel.unprivileged_userns_clone, or an AppArmor profile with userns)")
 			}
@@ -163,7 +163,7 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 				pr.guard(newGate(in.listener, spec.Sandbox, s.logger))
 			}
 			if in.mounts != nil {
-				pr.cover(spec.Sandbox, in.mounts)
+				pr.hideLater(spec.Sandbox, in.mounts)
 			}
 			return pr, err
 		}
@@ -176,13 +176,13 @@ func (s *Starter) Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 }
 
-// inCage is what the host holds of a cage.
-type inCage struct {
-	listener *os.File // asks about its connections; nil: nothing does
-	mounts   *os.File // its mount namespace; nil: nothing is covered later
+// handles are the host's handles of a plugin's sandbox.
+type handles struct {
+	listener *os.File // notifies the gate of connections; nil: there is no gate
+	mounts   *os.File // its mount namespace; nil: nothing is hidden later
 }
 
-func (in inCage) close() {
+func (in handles) close() {
 	for _, f := range []*os.File{in.listener, in.mounts} {
 		if f != nil {
 			_ = f.Close()
@@ -190,16 +190,16 @@ func (in inCage) close() {
 	}
 }
 
-// caged starts a process by way of gantry-launch, which puts its cage on, and waits until it has become the plugin.
-func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, in inCage, err error) {
+// confined starts gantry-launch, which confines itself and then executes the plugin, and waits until it has.
+func (s *Starter) confined(ctx context.Context, _ string, argv []string, spec Spec, files []*os.File, flags uintptr) (_ *os.Process, in handles, err error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err == nil {
-		err = syscall.SetNonblock(fds[0], true) // not theirs: gantry-launch waits for what it reads
+		err = syscall.SetNonblock(fds[0], true) // not theirs: gantry-launch reads with blocking calls
 	}
 	if err != nil {
-		return nil, inCage{}, fmt.Errorf("make a socket: %w", err)
+		return nil, handles{}, fmt.Errorf("create a socket: %w", err)
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "cage"), os.NewFile(uintptr(fds[1]), "cage")
+	ours, theirs := os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "sandbox")
 	defer ours.Close()
 	defer theirs.Close()
 	box := *spec.Sandbox.Box
@@ -225,33 +225,33 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	var keep *Keep
 	if box.Map && spec.Sandbox.Keep != nil {
 		if keep, err = spec.Sandbox.Keep(); err != nil {
-			return nil, inCage{}, fmt.Errorf("%w: %v", ErrOpen, err) // not %w: no other isolation may be tried because of this
+			return nil, handles{}, fmt.Errorf("%w: %v", ErrOpen, err) // not %w, which could make Start try another isolation
 		}
 	}
 	if keep != nil {
 		defer keep.close()
 		fd, err := above(keep.Launcher.File, append(files, ours)...)
 		if err != nil {
-			return nil, inCage{}, err
+			return nil, handles{}, err
 		}
 		defer syscall.Close(fd)
 		path = "/proc/self/fd/" + strconv.Itoa(fd)
 		stage.Env = append(stage.Env, control.MapEnv+"="+strconv.Itoa(int(box.UID)))
 		if err := keep.arrange(&box, &order); err != nil {
-			return nil, inCage{}, err
+			return nil, handles{}, err
 		}
 	}
 	p, err := s.attempt(ctx, path, []string{"gantry-launch"}, stage, files, flags)
 	if err != nil {
-		return nil, inCage{}, err
+		return nil, handles{}, err
 	}
 	theirs.Close()
-	if flags != 0 && spec.Sandbox.Late != nil { // while it is gantry-launch, and keeps nobody out that may be in
+	if flags != 0 && spec.Sandbox.Late != nil { // while it is gantry-launch, whose namespaces we may open
 		in.mounts, _ = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", p.Pid))
 	}
-	defer context.AfterFunc(ctx, func() { p.Kill() })() // which ends the read, too
+	defer context.AfterFunc(ctx, func() { p.Kill() })() // which also ends the read
 	var said []byte
-	// Who has got into the process by now could stay in it, so it learns its order only when nobody can have.
+	// A process that has attached to this one by now could remain attached, so the order is sent only if none has.
 	rerr := keep.check(p.Pid)
 	if rerr == nil {
 		_, rerr = ours.Write(order.Append(nil))
@@ -272,37 +272,37 @@ func (s *Starter) caged(ctx context.Context, _ string, argv []string, spec Spec,
 	p.Kill()
 	_, _ = p.Wait()
 	if errors.Is(rerr, errTouched) {
-		return nil, inCage{}, rerr
+		return nil, handles{}, rerr
 	}
 	if ctx.Err() != nil {
-		return nil, inCage{}, context.Cause(ctx)
+		return nil, handles{}, context.Cause(ctx)
 	}
 	words := control.Reader{Read: bytes.NewReader(said).Read}
 	frame, ferr := words.Next()
 	if rerr = errors.Join(rerr, ferr); rerr != nil {
-		return nil, inCage{}, fmt.Errorf("gantry-launch crashed: %w", rerr)
+		return nil, handles{}, fmt.Errorf("gantry-launch crashed: %w", rerr)
 	}
 	failed, ferr := frame.Failed()
 	if ferr != nil {
-		return nil, inCage{}, fmt.Errorf("gantry-launch said something that can't be understood: %w", ferr)
+		return nil, handles{}, fmt.Errorf("gantry-launch sent an invalid message: %w", ferr)
 	}
 	if failed.Op == control.OpExec {
-		return nil, inCage{}, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
+		return nil, handles{}, &os.PathError{Op: "execute", Path: spec.Path, Err: syscall.Errno(failed.Errno)}
 	}
-	return nil, inCage{}, &sandboxError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
+	return nil, handles{}, &sandboxError{op: failed.Op, errno: syscall.Errno(failed.Errno)}
 }
 
-// errTouched: somebody has made readable what must not be, or has got into a process by then.
-var errTouched = fmt.Errorf("%w: one has tried to look into it while it started", ErrOpen)
+// errTouched: another process has attached to the plugin's, or has made a copy of its programs readable.
+var errTouched = fmt.Errorf("%w: one has tried to inspect it while it was being started", ErrOpen)
 
-// arrange puts what keeps others out into the order.
+// arrange adds the protection to an order.
 func (k *Keep) arrange(box *control.Box, order *control.Order) error {
-	box.Map = false // it happens before there is an order
+	box.Map = false // gantry-launch maps the user before it receives the order
 	box.Stands = k.Stands
 	for _, u := range k.Over {
 		var st unix.Stat_t
 		if err := unix.Fstat(int(u.Fd()), &st); err != nil {
-			return fmt.Errorf("look at %s: %w", u.Name, err)
+			return fmt.Errorf("examine %s: %w", u.Name, err)
 		}
 		box.Over = append(box.Over, control.Over{Path: u.Path, File: u.Name, Dev: st.Dev, Ino: st.Ino})
 		if real, err := filepath.EvalSymlinks(order.Argv[0]); err == nil && real == u.Path {
@@ -312,8 +312,9 @@ func (k *Keep) arrange(box *control.Box, order *control.Order) error {
 	return nil
 }
 
-// check returns an error when somebody else has got into the process, or can because the files were made readable. Where others can
-// get in although nobody has touched the files the kernel has no such rule, and the process counts as open. Who debugs us follows us.
+// check returns an error if another process has attached to the process, or can because a file was made readable. If others can attach
+// although the files are unchanged the kernel does not have this rule, and the process counts as open. A debugger of the host may also
+// follow its children.
 func (k *Keep) check(pid int) error {
 	if k != nil && (traced(pid) && !traced(os.Getpid()) || open(pid) && !k.unchanged()) {
 		return errTouched
@@ -321,19 +322,19 @@ func (k *Keep) check(pid int) error {
 	return nil
 }
 
-// open tells whether a process of this user can look into a process: whether we can.
+// open reports whether processes of this user can inspect a process, that is whether we can.
 func open(pid int) bool {
 	_, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", pid))
 	return err == nil
 }
 
-// traced tells whether somebody does.
+// traced reports whether a debugger is attached to a process.
 func traced(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err == nil && !strings.Contains(string(b), "\nTracerPid:\t0\n")
 }
 
-// sandboxError says that a cage could not be made.
+// sandboxError says that a plugin could not be confined.
 type sandboxError struct {
 	op    control.Op
 	errno syscall.Errno
@@ -352,8 +353,8 @@ func isolationOf(flags uintptr) Isolation {
 	return IsolationNamespace
 }
 
-// refusesNamespaces tells whether err may be about the namespaces. It may as well be about the file: only a later success
-// without them settles that.
+// refusesNamespaces reports whether err may be about namespaces. It may also be about the file: that is known once a start without
+// namespaces succeeds.
 func refusesNamespaces(err error) bool {
 	for _, e := range []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.ENOSYS, unix.ENOSPC, unix.EUSERS} {
 		if errors.Is(err, e) {
@@ -363,8 +364,8 @@ func refusesNamespaces(err error) bool {
 	return false
 }
 
-// textBusyRetries and textBusyDelay: a writer's descriptor that leaked into a process which is being forked elsewhere in
-// the host makes a fresh binary "busy" for less than a millisecond.
+// textBusyRetries and textBusyDelay are for ETXTBSY: if another part of the host forks while a new binary is being written, the child has
+// the writer's descriptor until it executes, less than a millisecond later.
 const (
 	textBusyRetries = 3
 	textBusyDelay   = time.Millisecond
@@ -374,12 +375,12 @@ func (s *Starter) attempt(ctx context.Context, path string, argv []string, spec 
 	for try := 0; ; try++ {
 		sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 		if flags&syscall.CLONE_NEWUSER != 0 {
-			if spec.Sandbox == nil || os.Geteuid() == 0 { // else the cage stage does it: see control.Box
+			if spec.Sandbox == nil || os.Geteuid() == 0 { // else gantry-launch does it, see control.Box.Map
 				if err := mapIdentity(sys); err != nil {
 					return nil, err
 				}
 			} else {
-				const setpcap, sysAdmin = 8, 21 // in its own namespace, to make the cage with
+				const setpcap, sysAdmin = 8, 21 // in its own user namespace, to create the sandbox
 				sys.AmbientCaps = []uintptr{setpcap, sysAdmin}
 			}
 		}
@@ -397,7 +398,7 @@ func (s *Starter) attempt(ctx context.Context, path string, argv []string, spec 
 	}
 }
 
-// withoutDescriptor puts the path that people know into an error.
+// withoutDescriptor replaces the path of a descriptor in an error with the path that users know.
 func withoutDescriptor(err error, used, known string) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok && pe.Path == used {
 		return &os.PathError{Op: "execute", Path: known, Err: pe.Err}
@@ -405,8 +406,8 @@ func withoutDescriptor(err error, used, known string) error {
 	return err
 }
 
-// above duplicates f to a number well above those of the other files. On its way to the new program the child of a fork
-// uses a few numbers right above the highest that it was given.
+// above duplicates f to a number well above those of the other files. Before it executes the new program, the child of a fork uses a few
+// numbers right above the highest that it was given.
 func above(f *os.File, others ...*os.File) (int, error) {
 	const gap = 16
 	high := 0
@@ -426,8 +427,8 @@ func above(f *os.File, others ...*os.File) (int, error) {
 	return dup, nil
 }
 
-// mapIdentity maps users and groups into the new namespace as they are: an ordinary host can map itself only, a
-// privileged one everybody, so that files of other users keep their owners.
+// mapIdentity maps users and groups to themselves in the new namespace: an ordinary host can map only itself; a privileged one maps all,
+// so that files of other users keep their owners.
 func mapIdentity(sys *syscall.SysProcAttr) error {
 	uid, gid := os.Geteuid(), os.Getegid()
 	if uid != 0 {
@@ -446,7 +447,7 @@ func mapIdentity(sys *syscall.SysProcAttr) error {
 	return nil
 }
 
-// identityOf reads which ids exist in our own namespace and maps each to itself.
+// identityOf maps each id that exists in our own namespace to itself.
 func identityOf(path string) ([]syscall.SysProcIDMap, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

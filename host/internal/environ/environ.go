@@ -1,7 +1,7 @@
 // Package environ decides which variables of the host's environment the processes of tools get.
 //
-// It owns: the order in which the policy's parts count, the names that mean a secret, the patterns. It must not know: where
-// the policy is written, what a process is, which variables a plugin adds.
+// It owns: the precedence of the policy's parts, the names that suggest a secret, the patterns. It must not know: where the policy is
+// written, what a process is, which variables a plugin adds.
 //
 // Start with [Policy.Apply].
 package environ
@@ -12,38 +12,36 @@ import (
 	"strings"
 )
 
-// Inherit says what of the host's environment a process starts from.
+// Inherit says which variables of the host a process inherits.
 type Inherit int
 
-// The values. The zero one gives nothing, so that a policy that nobody has filled in gives nothing away.
+// The values. The zero value is None, so that an empty policy reveals nothing.
 const (
-	None Inherit = iota // nothing
+	None Inherit = iota // no variables
 	Core                // what every program expects: see CoreNames
-	All                 // everything
+	All                 // all variables
 )
 
-// CoreNames are what [Core] keeps. Matches codex 0.169.
+// CoreNames are the variables that [Core] keeps. Matches codex 0.169.
 var CoreNames = []string{"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER"}
 
-// Secret are the patterns of names that are taken for a secret's. The first three match codex 0.169, which applies them only
-// where somebody asks for it.
+// Secret are the patterns of names that suggest a secret. The first three match codex 0.169, which applies them only on request.
 var Secret = []string{"*KEY*", "*SECRET*", "*TOKEN*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*"}
 
-// never are names that no process gets, whatever the policy says: they lead to an identity of the host's.
+// never are variables that no process gets, whatever the policy is, because they lead to credentials of the host or control gantry-launch.
 var never = []string{"OPENAI_FEDERATION_RULE_ID", "OPENAI_IDENTITY_TOKEN_FILE", "GANTRY_LAUNCH_STAGE"}
 
-// Policy says which variables a process gets. Patterns are compared without regard to case; in them * stands for any
-// characters and ? for one.
+// Policy says which variables a process gets. Patterns ignore case; * matches any characters and ? one.
 type Policy struct {
 	Inherit     Inherit
-	KeepSecrets bool     // names that mean a secret are no reason to leave a variable out
-	Exclude     []string // patterns that are left out
+	KeepSecrets bool     // inherit variables whose names suggest a secret
+	Exclude     []string // patterns of variables that are not inherited
 	Set         map[string]string
-	IncludeOnly []string // not empty: only what matches one of them, also of Set
+	IncludeOnly []string // if not empty, only variables that match one of these patterns, including those of Set
 }
 
-// Apply returns the variables that a process starts from, sorted by name: K=V. Of two equal names in base the later one
-// counts. private are names that are left out in any case.
+// Apply returns the environment of a process, K=V, sorted by name. The last of several equal names in base applies. Names for which
+// private returns true are not inherited; it may be nil.
 func (p Policy) Apply(base []string, private func(name string) bool) []string {
 	vars := make(map[string]string, len(base)+len(p.Set))
 	for _, kv := range base {
@@ -87,7 +85,7 @@ func Lookup(env []string, name string) string {
 	return ""
 }
 
-// IsSecret reports whether a variable's name means that it holds a secret.
+// IsSecret reports whether a variable's name suggests that it contains a secret.
 func IsSecret(name string) bool { return matchesAny(Secret, name) }
 
 func matchesAny(patterns []string, name string) bool {
@@ -97,7 +95,7 @@ func matchesAny(patterns []string, name string) bool {
 // Match reports whether a name matches a pattern.
 func Match(pattern, name string) bool {
 	p, n := strings.ToUpper(pattern), strings.ToUpper(name)
-	star, from := -1, 0 // where the last * stands, and what of the name it has taken so far
+	star, from := -1, 0 // the position of the last *, and the end of what it matches so far
 	i, j := 0, 0
 	for j < len(n) {
 		switch {

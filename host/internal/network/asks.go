@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Asks shares questions: while one is open about a target, whoever asks about the same waits for its answer. The zero value
-// is ready.
+// Asks avoids asking the same question concurrently: while one is open, further callers with the same key wait for its answer. The zero
+// value is ready.
 type Asks struct {
 	mu   sync.Mutex
 	open map[string]*ask
@@ -19,16 +19,15 @@ type ask struct {
 	answer  Answer
 }
 
-// Answer is what came of a question.
+// Answer is the answer to a question.
 type Answer struct {
 	Allow bool
-	// Denied: somebody has said no. Otherwise a no is nobody's: there was none to ask.
+	// Denied: a person or a reviewer has said no. Otherwise there was none to ask.
 	Denied bool
 }
 
-// Do returns the answer about a key, for which it puts the question if nobody does by now. The question's context ends when
-// nobody waits for the answer any more; then, and when ctx ends, the answer is no. What put does ends before the last one
-// that waits returns.
+// Do returns the answer about a key. It calls put to ask the question, unless that is being asked already. If ctx ends the answer is no.
+// The context of put ends when no caller waits for the answer any more; the last of them returns after put has.
 func (a *Asks) Do(ctx context.Context, key string, put func(context.Context) Answer) Answer {
 	a.mu.Lock()
 	q := a.open[key]
@@ -39,7 +38,7 @@ func (a *Asks) Do(ctx context.Context, key string, put func(context.Context) Ans
 			a.open = map[string]*ask{}
 		}
 		a.open[key] = q
-		go func() { // owned by those who wait: the last of them waits for its end
+		go func() { // owned by the callers that wait: the last of them waits for its end
 			answer := put(asking)
 			a.mu.Lock()
 			q.answer = answer
@@ -60,7 +59,7 @@ func (a *Asks) Do(ctx context.Context, key string, put func(context.Context) Ans
 	q.waiting--
 	last := q.waiting == 0
 	if last && a.open[key] == q {
-		delete(a.open, key) // who comes now asks anew
+		delete(a.open, key) // the next caller asks again
 	}
 	a.mu.Unlock()
 	if last {

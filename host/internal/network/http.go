@@ -3,6 +3,7 @@ package network
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 )
 
-// http serves the requests of one connection, each judged by itself.
+// http serves the HTTP requests of one connection. Each is judged separately.
 func (p *Proxy) http(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 	p.requests(conn, in, func(r *http.Request, named []string) (more bool) {
 		if r.Method == http.MethodConnect {
@@ -29,8 +30,8 @@ func (p *Proxy) http(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 	})
 }
 
-// requests reads one request after the other and what its Host lines say, until serve returns false. The server of net/http is not
-// used: it does not tell the Host line from the host of the URL, and a request in which they differ is refused.
+// requests reads requests and the values of their Host lines, until serve returns false. It does not use the server of net/http, which
+// does not distinguish the Host line from the host of the URL: a request in which they differ is refused.
 func (p *Proxy) requests(conn net.Conn, in *bufio.Reader, serve func(r *http.Request, named []string) (more bool)) {
 	for {
 		named, err := peekHosts(in)
@@ -53,7 +54,7 @@ func (p *Proxy) requests(conn net.Conn, in *bufio.Reader, serve func(r *http.Req
 	}
 }
 
-// peekHosts looks at the Host lines of the next request without taking anything.
+// peekHosts returns the values of the Host lines of the next request without consuming it.
 func peekHosts(in *bufio.Reader) ([]string, error) {
 	for n := 1; ; n++ {
 		if _, err := in.Peek(n); err != nil {
@@ -65,7 +66,7 @@ func peekHosts(in *bufio.Reader) ([]string, error) {
 			end, size = bare, 2
 		}
 		if end < 0 {
-			n = len(head) // one more than there is
+			n = len(head) // the loop adds one
 			continue
 		}
 		lines := textproto.NewReader(bufio.NewReader(bytes.NewReader(head[:end+size])))
@@ -74,13 +75,13 @@ func peekHosts(in *bufio.Reader) ([]string, error) {
 		}
 		fields, err := lines.ReadMIMEHeader()
 		if err != nil {
-			return nil, nil // whoever reads the request says what is wrong
+			return nil, nil // reading the request will report the error
 		}
 		return fields["Host"], nil
 	}
 }
 
-// sameHost reports whether the Host lines say what the target says.
+// sameHost reports whether the Host lines agree with the target.
 func sameHost(named []string, target, otherwise string) bool {
 	full := func(s string) string {
 		if _, _, ok := hosts.CutPort(s); !ok {
@@ -97,7 +98,7 @@ func sameHost(named []string, target, otherwise string) bool {
 	return len(named) < 2
 }
 
-// portOf reads the port of a target; 0: it is none.
+// portOf returns the port of a target; 0: it is invalid.
 func portOf(target, otherwise string) uint16 {
 	_, port, ok := hosts.CutPort(target)
 	if !ok || port == "" {
@@ -110,7 +111,7 @@ func portOf(target, otherwise string) uint16 {
 	return uint16(n)
 }
 
-// connect makes a tunnel.
+// connect serves a CONNECT request.
 func (p *Proxy) connect(ctx context.Context, conn net.Conn, in *bufio.Reader, r *http.Request, named []string) {
 	target := r.Host
 	if !sameHost(named, target, "443") {
@@ -135,16 +136,16 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 	p.tunnel(ctx, conn, in, server, q, d)
 }
 
-// hopByHop are fields that are for the proxy and not for who is behind it.
+// hopByHop are header fields that are for the proxy and not for the server.
 var hopByHop = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// forward judges one request and passes it on. It reports whether another one may follow on the connection.
+// forward judges one request and sends it to the server. It reports whether another one may follow on the connection.
 func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r *http.Request, named []string) (more bool) {
 	switch {
 	case r.URL.Host == "" || r.URL.Scheme != "http":
-		_ = respond(conn, http.StatusBadRequest, "this is a proxy: it takes requests with a whole http:// address, and CONNECT", nil)
+		_ = respond(conn, http.StatusBadRequest, "this is a proxy: it accepts requests with an absolute http:// URL, and CONNECT", nil)
 		return false
 	case !sameHost(named, r.URL.Host, "80"):
 		_ = respond(conn, http.StatusBadRequest, "the Host line names another host than the request", nil)
@@ -154,7 +155,7 @@ func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 	d := p.judge(ctx, q)
 	if reason := p.limit(r); d.Allow && reason != "" {
 		d = Decision{Reason: reason, Source: ModeGuard}
-		p.tell(q, d)
+		p.audit(q, d)
 	}
 	if !d.Allow {
 		_ = blocked(conn, q, d)
@@ -163,8 +164,8 @@ func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 	return p.relay(ctx, conn, in, r, r.URL.Host, d)
 }
 
-// limit is the reason for which limited methods refuse a request whose method they allow: what an upgraded connection or a body
-// carries can't be judged.
+// limit returns the reason to refuse a request whose method is allowed by limited methods: a body and an upgraded connection can carry
+// anything.
 func (p *Proxy) limit(r *http.Request) string {
 	switch {
 	case !p.cfg.Rules().Limited:
@@ -177,7 +178,8 @@ func (p *Proxy) limit(r *http.Request) string {
 	return ""
 }
 
-// relay passes on a request that was judged. It reports whether another one may follow on the connection.
+// relay sends a request that was judged to the server, and the response to the client. It reports whether another request may follow on
+// the connection.
 func (p *Proxy) relay(ctx context.Context, conn net.Conn, in *bufio.Reader, r *http.Request, host string, d Decision) (more bool) {
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, decisionKey{}, d))
 	defer cancel()
@@ -208,7 +210,7 @@ func (p *Proxy) relay(ctx context.Context, conn net.Conn, in *bufio.Reader, r *h
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		if upgrade == "" {
-			_ = respond(conn, http.StatusBadGateway, "the server changes the protocol without having been asked", nil)
+			_ = respond(conn, http.StatusBadGateway, "the server switched protocols without being asked", nil)
 			return false
 		}
 		p.switched(ctx, conn, in, resp)
@@ -221,17 +223,17 @@ func (p *Proxy) relay(ctx context.Context, conn net.Conn, in *bufio.Reader, r *h
 		resp.TransferEncoding = nil
 	}
 	if !resp.Close && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && r.Method != http.MethodHead {
-		resp.TransferEncoding = []string{"chunked"} // its end was the end of the server's connection
+		resp.TransferEncoding = []string{"chunked"} // the server marked the end by closing the connection
 	}
 	resp.Proto, resp.ProtoMajor, resp.ProtoMinor = "HTTP/1.1", 1, 1
 	if err := resp.Write(conn); err != nil || resp.Close {
 		return false
 	}
-	_, err = io.Copy(io.Discard, r.Body) // what the server did not want of it
+	_, err = io.Copy(io.Discard, r.Body) // the part that the server has not read
 	return err == nil || errors.Is(err, http.ErrBodyReadAfterClose)
 }
 
-// switched carries what follows a change of protocols, to a WebSocket for example.
+// switched carries a connection that has switched protocols, for example to WebSocket.
 func (p *Proxy) switched(ctx context.Context, conn net.Conn, in *bufio.Reader, resp *http.Response) {
 	server, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok {
@@ -244,10 +246,10 @@ func (p *Proxy) switched(ctx context.Context, conn net.Conn, in *bufio.Reader, r
 	carry(ctx, conn, in, &stream{server}, nil, nil, nil)
 }
 
-// stream is what the transport gives after a change of protocols; only what a tunnel needs is there.
+// stream makes the transport's connection after a switch of protocols a net.Conn, as far as a tunnel needs it.
 type stream struct{ io.ReadWriteCloser }
 
-// CloseWrite can't close one direction: who is behind gets some time for a last word.
+// CloseWrite can't close one direction, so it gives the server some time to finish.
 func (s *stream) CloseWrite() error {
 	time.AfterFunc(headTimeout, func() { s.Close() })
 	return nil
@@ -269,8 +271,8 @@ func connectionFields(h http.Header) []string {
 	return out
 }
 
-// upgradeOf is the protocol that a request asks to change to. HTTP/2 and TLS are left out: their requests name a host of their own,
-// and a server that is not asked for them answers in HTTP/1.1.
+// upgradeOf returns the protocol that a request asks to upgrade to. It ignores HTTP/2 and TLS, whose requests name a host of their own;
+// a server that is not asked to upgrade answers in HTTP/1.1.
 func upgradeOf(h http.Header) string {
 	for _, name := range connectionFields(h) {
 		if !strings.EqualFold(name, "Upgrade") {
@@ -288,18 +290,16 @@ func upgradeOf(h http.Header) string {
 	return ""
 }
 
-// marks are what the field x-proxy-error says of a reason. Matches codex 0.169.
+// marks are the values of the header field x-proxy-error, by reason. Matches codex 0.169.
 var marks = map[string]string{
 	NotAllowed: "blocked-by-allowlist", NotAllowedLocal: "blocked-by-allowlist", Denied: "blocked-by-denylist",
-	MethodNotAllowed: "blocked-by-method-policy", BodyNotAllowed: "blocked-by-method-policy", UpgradeNotAllowed: "blocked-by-method-policy", MITMRequired: "blocked-by-mitm-required",
+	MethodNotAllowed: "blocked-by-method-policy", BodyNotAllowed: "blocked-by-method-policy",
+	UpgradeNotAllowed: "blocked-by-method-policy", MITMRequired: "blocked-by-mitm-required",
 }
 
-// blocked answers a request that was refused. The form of the body matches codex 0.169.
+// blocked responds to a refused request. The format of the body matches codex 0.169.
 func blocked(w io.Writer, q Request, d Decision) error {
-	mark := marks[d.Reason]
-	if mark == "" {
-		mark = "blocked-by-policy"
-	}
+	mark := cmp.Or(marks[d.Reason], "blocked-by-policy")
 	body, err := json.Marshal(struct {
 		Status   string `json:"status"`
 		Host     string `json:"host"`
@@ -310,13 +310,13 @@ func blocked(w io.Writer, q Request, d Decision) error {
 		Port     uint16 `json:"port"`
 		Message  string `json:"message"`
 	}{"blocked", q.Host, d.Reason, "deny", d.Source, q.Protocol, q.Port, d.Message(q)})
-	if err != nil { // strings and a number
-		panic("network: marshal an answer: " + err.Error())
+	if err != nil { // strings and a number can be marshalled
+		panic("network: marshal a response: " + err.Error())
 	}
 	return respond(w, http.StatusForbidden, string(body)+"\n", http.Header{"Content-Type": {"application/json"}, "X-Proxy-Error": {mark}})
 }
 
-// respond writes an answer of the proxy's own, after which the connection is closed.
+// respond writes a response of the proxy's own. The connection is closed after it.
 func respond(w io.Writer, status int, text string, fields http.Header) error {
 	if fields == nil {
 		fields = http.Header{"Content-Type": {"text/plain; charset=utf-8"}}

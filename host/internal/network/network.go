@@ -1,10 +1,10 @@
-// Package network decides which hosts the processes of tools may reach, and is the proxy by which alone they reach them.
+// Package network decides which hosts the processes of tools may connect to, and is the proxy through which they have to connect.
 //
-// It owns: what counts as local, the decision about a connection, the proxy protocols, the words with
-// which a connection is refused. It must not know: where the rules are written, what a process is, who is asked or how.
+// It owns: which addresses are local, the decision about a connection, the proxy protocols, the messages about refused connections. It
+// must not know: where the rules are written, what a process is, who is asked for approval and how.
 //
-// Start with [Rules], what may be reached, and [Proxy.Serve]. The proxy dials the addresses that were judged, not the name
-// again: what a name means may change in between.
+// Start with [Rules] and [Proxy.Serve]. The proxy dials the addresses that were judged and does not resolve the name again, because
+// the answer may have changed.
 package network
 
 import (
@@ -24,64 +24,65 @@ import (
 // Pattern is a pattern of hosts.
 type Pattern = hosts.Pattern
 
-// Protocols, as answers, events and questions name them.
+// Names of protocols in responses, events and questions.
 const (
 	HTTP   = "http"
-	HTTPS  = "https" // CONNECT: of what is inside only the name in a TLS client's first message is read, and HTTP without TLS
+	HTTPS  = "https" // CONNECT: only the server name in a ClientHello is inspected, and HTTP without TLS
 	SOCKS5 = "socks5"
 )
 
 // Reasons of decisions. Matches codex 0.169.
 const (
 	Allowed          = "allowed"
-	Approved         = "approved" // somebody was asked
+	Approved         = "approved" // on request
 	Denied           = "denied"
-	NotAllowed       = "not_allowed" // the only one that is asked about
+	NotAllowed       = "not_allowed" // the only reason for which approval is requested
 	NotAllowedLocal  = "not_allowed_local"
 	MethodNotAllowed = "method_not_allowed"
 	MITMRequired     = "mitm_required"
 	PolicyDenied     = "policy_denied"
 
-	BodyNotAllowed    = "body_not_allowed"    // limited methods have none
-	UpgradeNotAllowed = "upgrade_not_allowed" // what follows an upgrade can't be judged by its methods
+	BodyNotAllowed    = "body_not_allowed"    // with limited methods
+	UpgradeNotAllowed = "upgrade_not_allowed" // with limited methods: the new protocol has none
 	Invalid           = "invalid_host"
-	NameMismatch      = "name_mismatch" // the connection that was allowed turned out to be for another host
+	NameMismatch      = "name_mismatch" // the allowed connection is for another host
 )
 
 // Sources of decisions.
 const (
 	Baseline  = "baseline_policy" // the rules
-	ModeGuard = "mode_guard"      // the methods, and what is said in a tunnel
-	Decider   = "decider"         // who was asked
+	ModeGuard = "mode_guard"      // the limit on methods, and the inspection of tunnels
+	Decider   = "decider"         // whoever was asked
 )
 
-// Rules say what may be reached. Denied beats local beats allowed; what is neither is not allowed, and may be asked about.
+// Rules say which hosts may be reached. Deny takes precedence over the check for local addresses, and that over Allow. A host that is in
+// neither list is not allowed, and approval may be requested.
 type Rules struct {
 	Allow, Deny []Pattern
-	// Local: addresses of this machine and of private networks may be reached by allowed names. Otherwise only those that
-	// Allow has as they are: "127.0.0.1", "localhost".
+	// Local: allowed names may resolve to addresses of this machine and of private networks. Otherwise such addresses may be
+	// reached only if Allow contains them literally: "127.0.0.1", "localhost".
 	Local bool
-	// Limited: only GET, HEAD and OPTIONS, and nothing that can't be looked into.
+	// Limited allows only GET, HEAD and OPTIONS, and nothing that can't be inspected.
 	Limited bool
-	// Hosts are rules for single hosts. The strictest counts, also of those above.
+	// Hosts are rules for single hosts. The strictest rule applies, including those above.
 	Hosts []HostRule
-	// Unsure: some rules can't be read. Nothing is allowed then, so that everything is asked about.
+	// Unsure: some rules can't be read. Then nothing is allowed without approval.
 	Unsure bool
 }
 
-// HostRule is a rule for one host. One that allows is for its protocol alone, one that asks or denies for all: who is kept from a
-// host by one way is not to take another.
+// HostRule is a rule for one host. A rule that allows applies to its protocol; one that asks or denies applies to all, because otherwise
+// a client could use another protocol.
 type HostRule struct {
 	Host     string // normalised
 	Protocol string
 	Verdict  Verdict
-	Where    string // its place, for people
+	Where    string // where it is written, for messages
 }
 
-// Verdict is what a rule says. A stricter one is larger.
+// Verdict is the effect of a rule. A stricter one is larger.
 type Verdict int
 
-// The verdicts; unknown is what no rule says.
+// The verdicts; Unknown means that no rule applies.
 const (
 	Unknown Verdict = iota
 	Allow
@@ -89,32 +90,32 @@ const (
 	Deny
 )
 
-// Request is a connection that somebody wants.
+// Request is a connection that a client requests.
 type Request struct {
 	Protocol string
 	Host     string // normalised
 	Port     uint16
-	Method   string // of HTTP
+	Method   string // of an HTTP request
 }
 
-// Target is host and port.
+// Target returns host and port.
 func (r Request) Target() string { return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))) }
 
-// URL is the target as a person reads it.
+// URL returns the target as a URL.
 func (r Request) URL() string { return r.Protocol + "://" + r.Target() }
 
-// Decision is what became of a request.
+// Decision is the decision about a request.
 type Decision struct {
 	Allow  bool
 	Reason string
 	Source string
-	Rule   string // the place of the [HostRule] that decided; empty: none did
-	Named  string // with NameMismatch: the host that the TLS client named; empty: none, or nothing that can be read
-	// Addresses are what may be dialled, in this order; with Allow only.
+	Rule   string // where the [HostRule] that decided is written; empty: none did
+	Named  string // with NameMismatch: the host that the client named; empty: none, or it can't be read
+	// Addresses are the addresses to dial, in this order; only with Allow.
 	Addresses []netip.AddrPort
 }
 
-// Message says in words why a request was refused.
+// Message explains why a request was refused.
 func (d Decision) Message(r Request) string {
 	switch d.Reason {
 	case Denied:
@@ -122,41 +123,41 @@ func (d Decision) Message(r Request) string {
 	case NotAllowed:
 		return fmt.Sprintf("%s is not among the hosts that the network rules allow", r.Host)
 	case NotAllowedLocal:
-		return fmt.Sprintf("%s is an address of this machine or of a private network, or its name can't be resolved", r.Host)
+		return fmt.Sprintf("%s is on this machine or in a private network, or its name can't be resolved", r.Host)
 	case MethodNotAllowed:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, not %s", r.Method)
 	case BodyNotAllowed:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and this %s has a body", r.Method)
 	case UpgradeNotAllowed:
-		return "the network rules allow only GET, HEAD and OPTIONS, and not a change of the protocol (Upgrade)"
+		return "the network rules allow only GET, HEAD and OPTIONS, not a change of protocol (Upgrade)"
 	case MITMRequired:
-		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and %s can't be looked into", r.Protocol)
+		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and %s can't be inspected", r.Protocol)
 	case NameMismatch:
 		if d.Named == "" {
 			return fmt.Sprintf("the connection through %s does not begin with a request for that host", r.Host)
 		}
-		return fmt.Sprintf("the connection through %s is for %q, and has to be for the host that was allowed", r.Host, d.Named)
+		return fmt.Sprintf("the connection through %s is for %q, but only the first was allowed", r.Host, d.Named)
 	case Invalid:
-		return fmt.Sprintf("%q is no host", r.Host)
+		return fmt.Sprintf("%q is not a valid host", r.Host)
 	}
 	return fmt.Sprintf("the network access to %s was denied", r.Host)
 }
 
-// Resolver finds the addresses of a name; [net.Resolver] is one.
+// Resolver resolves names; [net.Resolver] implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// resolveTimeout is how long a name may take to resolve. Matches codex 0.169.
+// resolveTimeout limits the resolution of a name. Matches codex 0.169.
 const resolveTimeout = 2 * time.Second
 
-// unreadable stands for the place of rules that can't be read.
+// unreadable replaces the place of a rule if Rules.Unsure decides.
 const unreadable = "(rules that can't be read)"
 
-// errUnresolved: a name has no addresses.
+// errUnresolved: the name has no addresses.
 var errUnresolved = errors.New("the name has no addresses")
 
-// Decide judges a request. A name that is not allowed is not resolved: asking for it would be a way out, too.
+// Decide judges a request. It does not resolve a name that is not allowed, because the query could carry data out.
 func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision {
 	refuse := func(reason string) Decision { return Decision{Reason: reason, Source: Baseline} }
 	if !hosts.Valid(q.Host) {
@@ -190,12 +191,12 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Allowed, Source: Baseline, Rule: where})
 }
 
-// Approve judges a request that somebody has allowed. Local addresses and denied hosts stay out of reach.
+// Approve judges a request that was approved. Local addresses remain out of reach.
 func (r Rules) Approve(ctx context.Context, q Request, resolve Resolver) Decision {
 	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Approved, Source: Decider})
 }
 
-// reach finds the addresses of a host that may be reached.
+// reach adds the addresses of the host to a decision, if all of them may be reached.
 func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decision) Decision {
 	addresses, err := addressesOf(ctx, q.Host, resolve)
 	if err != nil {
@@ -206,13 +207,13 @@ func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decisio
 			d.Addresses = append(d.Addresses, netip.AddrPortFrom(a, q.Port))
 			continue
 		}
-		// One address that is out of reach condemns the name: who answers so wants to be dialled there.
+		// A single address that may not be reached refuses the name: a server that answers so wants it to be dialled.
 		return Decision{Reason: NotAllowedLocal, Source: Baseline}
 	}
 	return d
 }
 
-// rule is the strictest rule for a host, and its place.
+// rule returns the verdict of the strictest rule for a host, and where that is written.
 func (r Rules) rule(q Request) (v Verdict, where string) {
 	for _, h := range r.Hosts {
 		if h.Host == q.Host && h.Verdict > v && (h.Verdict != Allow || h.Protocol == q.Protocol) {
@@ -222,7 +223,7 @@ func (r Rules) rule(q Request) (v Verdict, where string) {
 	return v, where
 }
 
-// literal reports whether the rules allow a host as it is, without a wildcard.
+// literal reports whether the rules allow a host literally, without a wildcard.
 func (r Rules) literal(q Request) bool {
 	if v, _ := r.rule(q); v == Allow {
 		return true
@@ -246,7 +247,7 @@ func addressesOf(ctx context.Context, host string, resolve Resolver) ([]netip.Ad
 	for i := range found {
 		found[i] = found[i].Unmap()
 	}
-	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first: it is what works
+	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first, which works more often
 	return found, nil
 }
 
@@ -254,12 +255,12 @@ func matches(patterns []Pattern, host string, port uint16) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Match(host, port) })
 }
 
-// loopbackName reports whether a name means this machine by what it is called.
+// loopbackName reports whether a name denotes this machine by convention.
 func loopbackName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// looksNumeric reports whether a name would be read as an address by some programs, which a resolver may do, too.
+// looksNumeric reports whether some programs and resolvers would parse a name as an address.
 func looksNumeric(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if last == "" {

@@ -14,51 +14,52 @@ import (
 )
 
 const (
-	// maxConnections is how many connections one process tree may have at a time; more are closed at once.
+	// maxConnections limits the connections of one process tree; further ones are closed at once.
 	maxConnections = 256
-	// maxHead bounds the head of an HTTP request, and what is read ahead.
+	// maxHead limits the head of an HTTP request, and the bytes that are read ahead.
 	maxHead = 32 << 10
-	// headTimeout is how long a client may take to say what it wants, idleTimeout how long it may then be silent before the
-	// next request. A tunnel has no such bound.
+	// headTimeout limits the time for a client's first request, idleTimeout the time between requests. Tunnels have no time
+	// limit.
 	headTimeout = 30 * time.Second
 	idleTimeout = 2 * time.Minute
 	dialTimeout = 20 * time.Second
-	// maxAudited bounds what one process tree tells of: other connections than those before.
+	// maxAudited limits the different decisions that are audited for one process tree.
 	maxAudited = 200
 )
 
-// Config is what a proxy is made of. Zero fields mean the documented defaults.
+// Config configures a proxy. Zero fields mean the documented defaults.
 type Config struct {
-	// Rules are asked for before each decision: what changes in them counts from then on.
+	// Rules returns the current rules. It is called before each decision.
 	Rules    func() Rules
 	Resolver Resolver                                                // default: the machine's
 	Dial     func(context.Context, netip.AddrPort) (net.Conn, error) // default: TCP
-	// Ask is asked about what the rules neither allow nor deny; it may wait for a person, until ctx ends. rule is the place of the
-	// rule that wants it so; empty: none does. nil: nobody is asked.
+	// Ask requests approval for a connection that the rules neither allow nor deny. It may wait for a person until ctx ends. rule
+	// says where the rule is written that asks; empty: there is none. nil: such connections are refused.
 	Ask func(ctx context.Context, q Request, rule string) (allow bool)
-	// Audit is told of decisions, of equal ones only once. nil: nobody is.
+	// Audit is called with each decision, but only once with equal ones. It may be nil.
 	Audit func(Request, Decision)
 }
 
-// Proxy is the way out of one process tree: HTTP, CONNECT and SOCKS5 on one listener.
+// Proxy is the proxy of one process tree: HTTP, CONNECT and SOCKS5 on one listener.
 type Proxy struct {
 	cfg       Config
 	transport *http.Transport
 
 	mu struct {
 		sync.Mutex
-		told     map[told]bool
+		audited  map[audited]bool
 		approved map[Request]bool // without methods
 	}
 }
 
-type told struct {
+// audited is the key of equal decisions.
+type audited struct {
 	Request
 	reason string
 	named  string
 }
 
-// New makes a proxy. Nothing starts.
+// New returns a proxy. It starts nothing.
 func New(cfg Config) *Proxy {
 	if cfg.Resolver == nil {
 		cfg.Resolver = net.DefaultResolver
@@ -69,16 +70,16 @@ func New(cfg Config) *Proxy {
 		}
 	}
 	p := &Proxy{cfg: cfg}
-	p.mu.told, p.mu.approved = map[told]bool{}, map[Request]bool{}
+	p.mu.audited, p.mu.approved = map[audited]bool{}, map[Request]bool{}
 	p.transport = &http.Transport{
 		DialContext:        p.dialJudged,
-		DisableCompression: true, DisableKeepAlives: true, // a connection is for one judged request
+		DisableCompression: true, DisableKeepAlives: true, // each request has a connection of its own, to judged addresses
 		ResponseHeaderTimeout: 10 * time.Minute, MaxResponseHeaderBytes: 1 << 20,
 	}
 	return p
 }
 
-// Serve serves what connects until the listener is closed or ctx ends, and returns when nothing is open any more.
+// Serve serves connections until the listener is closed or ctx ends, and returns when all connections are closed.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) {
 	ctx, cancel := context.WithCancel(ctx)
 	var open sync.WaitGroup
@@ -120,13 +121,13 @@ func (p *Proxy) connection(ctx context.Context, conn net.Conn) {
 	default:
 		p.http(ctx, conn, in)
 	}
-	// What is closed with something unread in it is reset, and the client may lose the answer.
+	// Closing a socket with unread data resets the connection, and the client may lose the response.
 	closeWrite(conn)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, _ = io.CopyN(io.Discard, conn, 1<<20)
 }
 
-// judge decides about a request, asks where that helps, and tells of it.
+// judge decides about a request, requests approval if that is necessary, and audits the decision.
 func (p *Proxy) judge(ctx context.Context, q Request) Decision {
 	rules := p.cfg.Rules()
 	d := rules.Decide(ctx, q, p.cfg.Resolver)
@@ -145,19 +146,20 @@ func (p *Proxy) judge(ctx context.Context, q Request) Decision {
 			d.Source = Decider
 		}
 	}
-	p.tell(q, d)
+	p.audit(q, d)
 	return d
 }
 
-func (p *Proxy) tell(q Request, d Decision) {
+// audit calls Config.Audit, unless it was called with an equal decision or too often.
+func (p *Proxy) audit(q Request, d Decision) {
 	if p.cfg.Audit == nil {
 		return
 	}
-	k := told{q, d.Reason, d.Named}
+	k := audited{q, d.Reason, d.Named}
 	p.mu.Lock()
-	again := p.mu.told[k] || len(p.mu.told) >= maxAudited
+	again := p.mu.audited[k] || len(p.mu.audited) >= maxAudited
 	if !again {
-		p.mu.told[k] = true
+		p.mu.audited[k] = true
 	}
 	p.mu.Unlock()
 	if !again {
@@ -165,7 +167,7 @@ func (p *Proxy) tell(q Request, d Decision) {
 	}
 }
 
-// dial connects to the first judged address that answers.
+// dial connects to the first judged address that accepts.
 func (p *Proxy) dial(ctx context.Context, d Decision) (net.Conn, error) {
 	if !d.Allow || len(d.Addresses) == 0 {
 		return nil, errors.New("the connection was not allowed")
@@ -185,7 +187,7 @@ func (p *Proxy) dial(ctx context.Context, d Decision) (net.Conn, error) {
 
 type decisionKey struct{}
 
-// dialJudged dials for the transport what its request was judged by.
+// dialJudged dials the addresses with which the transport's request was judged.
 func (p *Proxy) dialJudged(ctx context.Context, _, _ string) (net.Conn, error) {
 	d, ok := ctx.Value(decisionKey{}).(Decision)
 	if !ok {

@@ -8,13 +8,14 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hosts"
 )
 
-// SOCKS5 (RFC 1928), as far as a client needs it that has nobody to prove itself to: CONNECT without a password. Libraries
-// for it bring servers with a resolver and a dialler of their own; what is needed here are two messages and their answers.
+// SOCKS5 (RFC 1928), as far as it is needed here: CONNECT without authentication. Libraries bring servers with a resolver and a dialler
+// of their own, while this takes two messages and their replies.
 const (
 	socksVersion    = 5
 	socksNoPassword = 0
@@ -25,7 +26,7 @@ const (
 	socksIPv6       = 4
 )
 
-// Answers.
+// Codes of replies.
 const (
 	socksOK          = 0
 	socksRuleset     = 2 // refused by the rules
@@ -35,16 +36,16 @@ const (
 )
 
 var (
-	errSocks     = errors.New("it does not speak SOCKS5")
-	errSocksAuth = errors.New("it wants to prove itself, which nobody asks for")
+	errSocks     = errors.New("the client does not speak SOCKS5")
+	errSocksAuth = errors.New("the client requires authentication")
 )
 
-// socksError is a request that is answered with a code.
+// socksError is the code of the reply to a request that can't be served.
 type socksError byte
 
 func (e socksError) Error() string { return "the SOCKS5 request can't be served" }
 
-// readGreeting reads with what a client could prove itself.
+// readGreeting reads the authentication methods that a client offers.
 func readGreeting(r io.Reader) error {
 	var head [2]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -57,15 +58,13 @@ func readGreeting(r io.Reader) error {
 	if _, err := io.ReadFull(r, methods); err != nil {
 		return err
 	}
-	for _, m := range methods {
-		if m == socksNoPassword {
-			return nil
-		}
+	if !slices.Contains(methods, socksNoPassword) {
+		return errSocksAuth
 	}
-	return errSocksAuth
+	return nil
 }
 
-// readRequest reads what a client wants.
+// readRequest reads the target of a CONNECT request.
 func readRequest(r io.Reader) (host string, port uint16, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -145,7 +144,7 @@ func (p *Proxy) socks(ctx context.Context, conn net.Conn, in *bufio.Reader) {
 	p.tunnel(ctx, conn, in, server, q, d)
 }
 
-// bracketed keeps an address of IPv6 from being taken for a host with a port.
+// bracketed puts an IPv6 address in brackets, so that it is not parsed as a host with a port.
 func bracketed(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return "[" + host + "]"

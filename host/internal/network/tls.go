@@ -14,12 +14,12 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 )
 
-// unrecognizedName is the alert that ends a connection whose name is not the one that was judged.
+// unrecognizedName is the TLS alert that ends a connection whose server name is not the judged host.
 var unrecognizedName = []byte{21, 3, 3, 0, 2, 2, 112}
 
 var errNamed = errors.New("the name is known")
 
-// serverName reads the first message of a TLS client, and what it names. It takes from in at most what such a message may have.
+// serverName reads a ClientHello and returns its server name. It reads no more than the length of such a message allows.
 func serverName(ctx context.Context, in io.Reader) (name string, err error) {
 	c := tls.Server(onlyReads{in}, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		name = hello.ServerName
@@ -31,7 +31,7 @@ func serverName(ctx context.Context, in io.Reader) (name string, err error) {
 	return "", err
 }
 
-// onlyReads is a connection of which the other side hears nothing.
+// onlyReads is a connection that discards what is written to it.
 type onlyReads struct{ io.Reader }
 
 func (onlyReads) Write(b []byte) (int, error)      { return len(b), nil }
@@ -42,9 +42,9 @@ func (onlyReads) SetDeadline(time.Time) error      { return nil }
 func (onlyReads) SetReadDeadline(time.Time) error  { return nil }
 func (onlyReads) SetWriteDeadline(time.Time) error { return nil }
 
-// named looks at the ClientHello with which a client begins a tunnel. It has to name the host that was judged, and nothing for one that
-// was judged by its address: otherwise a server with many names would be a way to any of them. The reader has all that the client
-// said; not ok: nothing of it may go out.
+// named checks the ClientHello at the beginning of a tunnel. It has to name the judged host, or none if that is an address: otherwise a
+// client could reach any of the hosts that share a server. The reader returns everything that the client has sent; if not ok, nothing of
+// it may be sent to the server.
 func (p *Proxy) named(ctx context.Context, q Request, conn net.Conn, in *bufio.Reader) (_ io.Reader, ok bool) {
 	slow := time.AfterFunc(headTimeout, func() { conn.Close() })
 	defer slow.Stop()
@@ -59,8 +59,8 @@ func (p *Proxy) named(ctx context.Context, q Request, conn net.Conn, in *bufio.R
 	return nil, false
 }
 
-// mismatch ends the TLS connection of a client that has named another host, or none.
+// mismatch ends the TLS connection of a client that has named another host or none.
 func (p *Proxy) mismatch(q Request, conn net.Conn, name string) {
-	p.tell(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: name})
+	p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: name})
 	_, _ = conn.Write(unrecognizedName)
 }

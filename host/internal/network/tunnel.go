@@ -35,8 +35,8 @@ const (
 	recordLast      = 24
 )
 
-// open recognizes how a client begins. It takes nothing from in. It waits for more input only while what has arrived could become a
-// request line: no other protocol begins with a word in capitals and then waits for its peer in the middle of a line.
+// open recognizes the protocol of a client from its first bytes, without consuming them. It waits for more input only while they could be
+// the beginning of a request line: no other protocol begins with a word in capitals and then waits for its peer in the middle of a line.
 func open(in *bufio.Reader) opening {
 	for n := 1; ; n++ {
 		_, err := in.Peek(n)
@@ -54,7 +54,7 @@ func open(in *bufio.Reader) opening {
 		switch capitals := len(word) > 0 && len(bytes.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-")) == 0; {
 		case !capitals || bytes.IndexByte(line, 0) >= 0, ended && !spaced:
 			return openOther
-		case ended && (versioned(line) || string(word) == http.MethodGet): // HTTP/0.9 has GET alone and no version
+		case ended && (versioned(line) || string(word) == http.MethodGet): // HTTP/0.9 has only GET and no version
 			return openHTTP
 		case ended:
 			return openOther
@@ -63,24 +63,24 @@ func open(in *bufio.Reader) opening {
 		case err != nil:
 			return openUnknown
 		}
-		n = len(said) // one more than there is
+		n = len(said) // the loop adds one
 	}
 }
 
-// versioned reports whether a line names a version of HTTP, as request lines do.
+// versioned reports whether a line contains a version of HTTP, as request lines do.
 func versioned(line []byte) bool { return bytes.Contains(bytes.ToUpper(line), []byte("HTTP/")) }
 
 // errLateHTTP ends a tunnel whose client has sent a request line that [open] does not recognize, but some servers do.
-var errLateHTTP = errors.New("a request line in a form of its own")
+var errLateHTTP = errors.New("an unusual request line")
 
-// firstLine passes on what a client says and fails before a request line is complete that begins with white space, an empty line
-// or a method in small letters. A server may accept those, and nothing has compared the host that they are for.
+// firstLine reads from a client and fails before a request line is complete that begins with white space, an empty line or a method in
+// lower case. A server may accept such a line, and its host has not been compared.
 type firstLine struct {
 	in      io.Reader
-	word    []byte // of the first line that is not empty
-	rest    []byte // of that line, its last bytes
+	word    []byte // the first word of the first line that is not empty
+	rest    []byte // the last bytes of that line
 	spaced  bool   // the word is complete
-	settled bool   // it is not a request line
+	settled bool   // the line is not a request line
 }
 
 func (f *firstLine) Read(b []byte) (int, error) {
@@ -96,10 +96,10 @@ func (f *firstLine) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxMethod is how long the word may be that is compared; longer ones are followed to their end.
+// maxMethod limits the part of the word that is kept.
 const maxMethod = 32
 
-// next looks at one byte and reports whether the line is a request line.
+// next examines one byte and reports whether the line is a request line.
 func (f *firstLine) next(c byte) bool {
 	const token = "!#$%&'*+-.^_`|~"
 	blank := strings.IndexByte(" \t\v\f\r", c) >= 0
@@ -126,8 +126,8 @@ func (f *firstLine) next(c byte) bool {
 	return false
 }
 
-// tunnel carries bytes in both directions until both have ended, or ctx has. Before anything of what the client says goes out it is
-// compared with the request that was judged.
+// tunnel copies bytes in both directions until both are closed or ctx ends. It compares the client's first bytes with the judged request
+// before it sends them to the server.
 func (p *Proxy) tunnel(ctx context.Context, client net.Conn, in *bufio.Reader, server net.Conn, q Request, d Decision) {
 	requests := make(chan struct{}) // closed when the client speaks HTTP
 	carry(ctx, client, in, server, func() (io.Reader, bool) {
@@ -144,7 +144,7 @@ func (p *Proxy) tunnel(ctx context.Context, client net.Conn, in *bufio.Reader, s
 		return &firstLine{in: in}, true
 	}, func(err error) {
 		if errors.Is(err, errLateHTTP) {
-			p.tell(q, Decision{Reason: NameMismatch, Source: ModeGuard})
+			p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard})
 		}
 	}, requests)
 	select {
@@ -154,9 +154,9 @@ func (p *Proxy) tunnel(ctx context.Context, client net.Conn, in *bufio.Reader, s
 	}
 }
 
-// carry copies in both directions. first looks at what the client says before anything of it goes out, and may refuse it; nil:
-// everything goes out. sent is called with the error that ended what the client says. Once instead is closed, the client's
-// connection is left open for its next owner.
+// carry copies in both directions. first returns the reader of the client's bytes, or refuses them; nil: everything is sent. sent is
+// called with the error that ended reading from the client. If instead has been closed, carry leaves the client's connection open for its
+// next owner.
 func carry(ctx context.Context, client net.Conn, in *bufio.Reader, server net.Conn, first func() (io.Reader, bool), sent func(error), instead <-chan struct{}) {
 	_ = client.SetReadDeadline(time.Time{})
 	defer context.AfterFunc(ctx, func() { server.Close() })()
@@ -186,13 +186,13 @@ func carry(ctx context.Context, client net.Conn, in *bufio.Reader, server net.Co
 	case <-instead:
 	default:
 		closeWrite(client)
-		_ = client.SetReadDeadline(time.Now().Add(headTimeout)) // the server has ended; the client may have some more to say
+		_ = client.SetReadDeadline(time.Now().Add(headTimeout)) // the server has closed; the client may still send something
 	}
 	up.Wait()
 }
 
-// inside serves the HTTP that a client speaks in a tunnel. Each request has to be for the host of the tunnel and gets a connection of
-// its own to the addresses that were judged.
+// inside serves the HTTP requests of a client in a tunnel. Each has to be for the host of the tunnel, and gets a connection of its own to
+// the judged addresses.
 func (p *Proxy) inside(ctx context.Context, conn net.Conn, in *bufio.Reader, q Request, d Decision) {
 	_ = conn.SetReadDeadline(time.Now().Add(headTimeout))
 	p.requests(conn, in, func(r *http.Request, named []string) bool {
@@ -202,7 +202,7 @@ func (p *Proxy) inside(ctx context.Context, conn net.Conn, in *bufio.Reader, q R
 		}
 		switch {
 		case r.Method == http.MethodConnect || r.ProtoMajor != 1 || r.URL.Scheme != "" && r.URL.Scheme != "http":
-			return refuse("a tunnel without TLS carries HTTP/1.1 with the requests of its host")
+			return refuse("a tunnel without TLS may carry only HTTP/1.1 requests for its host")
 		case r.URL.Host != "":
 			named = append(named, r.URL.Host)
 			if len(named) == 2 && hosts.Normalize(named[0]) == hosts.Normalize(named[1]) {
@@ -216,7 +216,7 @@ func (p *Proxy) inside(ctx context.Context, conn net.Conn, in *bufio.Reader, q R
 		for _, h := range named {
 			_, _, ok := hosts.CutPort(h)
 			if len(named) > 1 || hosts.Normalize(h) != q.Host || ok && portOf(h, "") != q.Port {
-				p.tell(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: hosts.Normalize(h)})
+				p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: hosts.Normalize(h)})
 				return refuse("the Host line names another host than the tunnel")
 			}
 			if ok {

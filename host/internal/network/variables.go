@@ -1,8 +1,11 @@
 package network
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// Names of variables by which programs find a proxy. Matches codex 0.169.
+// Names of variables in which programs look for a proxy. Matches codex 0.169.
 var (
 	toHTTP = []string{
 		"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
@@ -14,8 +17,8 @@ var (
 	toNone  = []string{"NO_PROXY", "no_proxy", "npm_config_noproxy", "NPM_CONFIG_NOPROXY", "YARN_NO_PROXY", "BUNDLE_NO_PROXY"}
 )
 
-// Variables are what tells programs in a box of the proxy that listens there at an address: K=V. No host is excepted: in a
-// network of its own a process finds nothing on loopback but what it started itself.
+// Variables returns the variables, K=V, with which programs in a sandbox use the proxy at an address. No host is excepted: in its own
+// network namespace, a process finds nothing on loopback but what it has started itself.
 func Variables(address string) []string {
 	var out []string
 	for _, name := range toHTTP {
@@ -30,23 +33,15 @@ func Variables(address string) []string {
 	return append(out, "NODE_USE_ENV_PROXY=1", "ELECTRON_GET_USE_PROXY=true", "GANTRY_NETWORK_PROXY_ACTIVE=1")
 }
 
-// Without leaves out the variables by which programs find a proxy: those of the host lead where a box does not.
+// Without removes the variables in which programs look for a proxy. The host's own proxy can't be reached from a sandbox.
 func Without(env []string) []string {
-	var own []string
+	names := map[string]bool{}
 	for _, kv := range Variables("") {
 		name, _, _ := strings.Cut(kv, "=")
-		own = append(own, name)
+		names[strings.ToUpper(name)] = true
 	}
-	out := make([]string, 0, len(env))
-next:
-	for _, kv := range env {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		for _, o := range own {
-			if strings.EqualFold(name, o) {
-				continue next
-			}
-		}
-		out = append(out, kv)
-	}
-	return out
+		return names[strings.ToUpper(name)]
+	})
 }

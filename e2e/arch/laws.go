@@ -124,7 +124,7 @@ var Reserved = []Reservation{
 		Package: "sdk/proto/gantry/v1",
 		By: []string{
 			"sdk/wire/...", "sdk/tool", "sdk/provider", "sdk/internal/hostservice", "sdk/process/...", "sdk/plugintest/...", "host/internal/plugin/...",
-			"host/internal/tool", "host/internal/model", "host/internal/service", "host/internal/host", "sdk/internal/convertgen",
+			"host/internal/tool", "host/internal/model", "host/internal/service", "host/internal/host", "host/internal/pluginset", "sdk/internal/convertgen",
 		},
 		Reason: "generated types stay with those who convert them", Instead: "use sdk/llm and sdk/contract",
 	},

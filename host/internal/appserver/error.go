@@ -52,8 +52,8 @@ func wireError(err error) error {
 	if _, ok := errors.AsType[*jsonrpc2.Error](err); ok {
 		return err
 	}
-	_, next := hint.Split(err)
-	e := &jsonrpc2.Error{Message: err.Error()}
+	message, next := hint.Split(err)
+	e := &jsonrpc2.Error{Message: hint.Line(message, next)}
 	if d := (errorData{codeOf(err), next}); d != (errorData{}) {
 		e.SetError(d)
 	}

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
@@ -22,16 +21,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
-
-// keyFiles are the files that the configuration reads keys from, as far as manifests say which settings are keys.
-func (h *Host) keyFiles() []config.KeyFile {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.mu.keyFiles == nil {
-		h.mu.keyFiles = h.opts.Config.KeyFiles(func(b *config.PluginBlock) *contract.Manifest { return h.mu.manifests[b.Label] })
-	}
-	return h.mu.keyFiles
-}
 
 // watchFolders has the folders in which a thread's commands may write looked through before the first of them asks, and what commands of
 // a host that was killed have left there dealt with before anything else happens.
@@ -128,17 +117,6 @@ func MovedNotices(moved []box.Moved, err error, most int) []event.Notice {
 	if len(names) > 0 {
 		stays.Level, stays.Text, stays.Next = "info", "other programs execute what was changed here: "+shown(names, ", "), "read it before you build, or open the folder elsewhere"
 		out = append(out, stays)
-	}
-	return out
-}
-
-// toolPrograms are the programs of the configured tool plugins.
-func (h *Host) toolPrograms() []string {
-	var out []string
-	for _, b := range h.opts.Config.Plugins {
-		if path, err := Program(b, h.opts.BinDir, h.opts.Home); err == nil && b.Kind == contract.KindTool {
-			out = append(out, path)
-		}
 	}
 	return out
 }

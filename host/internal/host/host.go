@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,17 +30,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/redact"
-	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
+	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/usershell"
-	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/hashicorp/go-hclog"
@@ -88,11 +88,9 @@ type Host struct {
 	state    *pluginstate.Store
 	box      *box.Box
 	launcher *launch.Launcher
-	plugins  *plugin.Supervisor
-	registry *registry.Registry
+	plugins  *pluginset.Set
 	tools    hosttool.Table // implemented by the host; fixed after New
 	tokens   *orchestrate.Tokens
-	commands service.Commands
 	asks     network.Asks // about hosts
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
@@ -104,7 +102,6 @@ type Host struct {
 	hookNotices []event.Notice
 	// heldByHooks are the files that hooks run in a folder; nil: there are no hooks. Fixed after New.
 	heldByHooks func(dir string) []string
-	families    map[string]*tool.Client // by plugin label; fixed after New
 	environ     *grants.Environ
 	sandbox     *grants.Checker
 	cleanup     []func(context.Context) error
@@ -113,23 +110,12 @@ type Host struct {
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // of begin
 
-	loading     chan struct{}   // held by who fills the catalogue
-	cataloguing sync.Mutex      // guards live and its order with the catalogue
-	live        map[string]bool // plugins whose tools in the catalogue are those of a process
-	opening     sync.Mutex      // held by who opens the second store; guards state
+	opening sync.Mutex // held while the store of plugins' state is opened; guards state
 
 	mu struct {
 		sync.Mutex
-		closing      bool // nothing begins any more
-		threads      map[event.ThreadID]*running
-		secrets      map[string]config.Secrets        // by plugin
-		lacking      map[string][]event.Notice        // provider → what its block lacks
-		leftOut      map[string][]contract.Diagnostic // plugin → tools that are not valid
-		loaded       map[string]bool                  // plugins whose tools are in the catalogue
-		instructions map[string]string                // of tool plugins whose manifest is known
-		manifests    map[string]*contract.Manifest    // of plugins, as far as they are known
-		keyFiles     []config.KeyFile                 // nil: to be worked out, since another manifest is known
-		declared     map[plugin.Identity][]string     // capabilities that running processes of plugins ask for
+		closing bool // nothing begins any more
+		threads map[event.ThreadID]*running
 	}
 }
 
@@ -139,15 +125,8 @@ const closeBound = 10 * time.Second
 // New wires a host. It starts no process but what the configuration makes unavoidable.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	opts.Redactor = cmp.Or(opts.Redactor, &redact.Redactor{})
-	h := &Host{opts: opts, log: opts.Logger, rules: rulebook.New(opts.Config), tokens: orchestrate.NewTokens(), families: map[string]*tool.Client{}, environ: grants.NewEnviron(opts.Config, opts.Environ), loading: make(chan struct{}, 1)}
+	h := &Host{opts: opts, log: opts.Logger, rules: rulebook.New(opts.Config), tokens: orchestrate.NewTokens(), environ: grants.NewEnviron(opts.Config, opts.Environ)}
 	h.mu.threads = map[event.ThreadID]*running{}
-	h.mu.secrets = map[string]config.Secrets{}
-	h.mu.manifests = map[string]*contract.Manifest{}
-	h.mu.lacking = map[string][]event.Notice{}
-	h.live = map[string]bool{}
-	h.mu.leftOut = map[string][]contract.Diagnostic{}
-	h.mu.loaded = map[string]bool{}
-	h.mu.instructions = map[string]string{}
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -162,7 +141,13 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	if err := h.openStore(ctx); err != nil {
 		return nil, err
 	}
-	h.box = grants.NewBox(opts.Home, opts.Environ, h.keyFiles, h.toolPrograms, h.movedAside)
+	userHome := grants.UserHome(opts.Environ)
+	h.plugins = pluginset.New(pluginset.Config{
+		Config: opts.Config, Home: opts.Home, BinDir: opts.BinDir, Keyless: opts.Keyless,
+		OnSources: func() { h.begin(h.tellAllSources) },
+		Verified:  opts.Verified, Reverified: opts.Reverified, Redactor: opts.Redactor, Logger: h.log,
+	})
+	h.box = grants.NewBox(opts.Home, opts.Environ, h.plugins.KeyFiles, h.plugins.ToolPrograms, h.movedAside)
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},
@@ -181,38 +166,44 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.work.Go(h.sweepTmp) // ends by itself
 	h.sandbox = &grants.Checker{
-		Config: opts.Config, Launcher: h.launcher, Environ: h.environ, UserHome: grants.UserHome(opts.Environ),
+		Config: opts.Config, Launcher: h.launcher, Environ: h.environ, UserHome: userHome,
 		CacheDir: filepath.Join(h.folders.base, "cache"), Logger: h.log,
 	}
 
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
-		Secrets: h.secret, Stored: h.vault(), Commands: &h.commands, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
+		Secrets: h.plugins.Secret, Stored: h.vault(), Commands: &h.plugins.Commands, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
-		Quota:   h.quota, Exceeded: h.exceeded, Granted: h.granted, Starts: h.starts, Known: opts.Redactor.Add, MakeRoom: h.makeRoom, Earlier: h.earlier,
+		Quota:   h.plugins.Quota, Exceeded: h.exceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,
+		MakeRoom: h.plugins.MakeRoom, Earlier: h.plugins.Earlier,
 	})
-	h.plugins, err = plugin.New(plugin.Config{
+	supervisor, err := plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),
 		CacheDir: filepath.Join(h.folders.base, "cache"), HostVersion: opts.Version, Logger: h.log.Named("plugin"),
 		Services:    func(id plugin.Identity) gantryv1.HostServiceServer { return services.For(id) },
 		CachePath:   filepath.Join(opts.Home, "cache", "manifests"),
 		Descriptors: func(id plugin.Identity, ln net.Listener) { h.launcher.ServeDescriptors(id.Label, ln) },
 		OnState:     h.pluginState,
-		OnDescribed: h.described,
+		OnDescribed: h.plugins.Described,
 		OnEnd: func(id plugin.Identity) {
-			h.forget(id)
+			h.plugins.Ended(id)
 			h.launcher.HolderEnded(id.Label, id.Generation)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.onClose(h.plugins.Close)
-	h.models = modelset.New(opts.Config, h.plugins, opts.Override)
+	h.onClose(supervisor.Close)
+	h.models = modelset.New(opts.Config, supervisor, opts.Override)
 
-	if err := h.addPlugins(ctx); err != nil {
+	sandboxes := grants.Plugins{
+		Config: opts.Config, Keys: h.plugins.KeyFiles, Box: h.box, BinDir: opts.BinDir, Home: opts.Home, UserHome: userHome,
+	}
+	if err := h.plugins.Start(supervisor, sandboxes); err != nil {
 		return nil, err
 	}
+	h.tools = hosttool.Default()
+	h.tools.Reserve(h.plugins.Registry())
 	if err := h.openHooks(); err != nil {
 		return nil, err
 	}
@@ -311,11 +302,19 @@ func (h *Host) stateStore(ctx context.Context) (*pluginstate.Store, error) {
 	return s, nil
 }
 
+// vault returns the store of plugins' secrets.
+func (h *Host) vault() service.Vault {
+	if h.opts.Vault != nil {
+		return h.opts.Vault
+	}
+	return secret.Open(filepath.Join(h.opts.Home, "secrets"), secret.System(h.opts.Home, os.Getenv))
+}
+
 // Store is where threads are kept.
 func (h *Host) Store() *store.Store { return h.store }
 
-// Plugins is the supervisor.
-func (h *Host) Plugins() *plugin.Supervisor { return h.plugins }
+// Plugins returns the plugins of the host.
+func (h *Host) Plugins() *pluginset.Set { return h.plugins }
 
 // Close ends threads, plugins and processes, in the reverse order of New, and waits for all of them. Idempotent.
 func (h *Host) Close() error {

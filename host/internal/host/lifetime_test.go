@@ -193,7 +193,7 @@ func TestBrokenPluginIsToldOncePerChange(t *testing.T) {
 	if err := os.WriteFile(healthy, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.ReloadPlugin(t.Context(), "fragile", ""); err != nil {
+	if err := h.Plugins().ReloadPlugin(t.Context(), "fragile", ""); err != nil {
 		t.Fatal(err)
 	}
 	check(turns(t, th, 2), "turn 1, info: …plugin \"fragile\" works again")

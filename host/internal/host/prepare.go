@@ -199,7 +199,7 @@ func (o *dryRun) result() (*Prepared, error) {
 		return nil, o.err
 	case o.prepared != nil:
 		s := o.started
-		notices := append(o.mu.notices, o.host.MissingSettings(s.Provider)...)
+		notices := append(o.mu.notices, o.host.plugins.MissingSettings(s.Provider)...)
 		return &Prepared{*o.prepared, event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}, notices}, nil
 	case problem == nil:
 		return nil, fmt.Errorf("the turn ended before its model was asked: %s", o.mu.ended.Reason)

@@ -4,18 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/service"
 )
-
-// quota is what the plugin of a block may have kept.
-func (h *Host) quota(label string) service.Quota {
-	for _, b := range h.opts.Config.Blocks() {
-		if b.Label == label {
-			return service.Quota{State: b.Limits.StateBytes, Artifacts: b.Limits.ArtifactBytes, Events: b.Limits.EventBytes}
-		}
-	}
-	return service.Quota{}
-}
 
 // exceeded tells all threads that a plugin has reached a limit.
 func (h *Host) exceeded(label, setting string, limit int64) {

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
@@ -76,52 +74,5 @@ func (h *Host) serve(ctx context.Context, ln *net.UnixListener, t *thread.Thread
 			return h.store.Events(ctx, t.ID(), after)
 		},
 		Library: h, Shell: h.shell, Reviewer: h.reviewer,
-	}, h, h.log.Named("appserver").With("thread", t.ID()))
-}
-
-// PluginStatus implements [appserver.Plugins].
-func (h *Host) PluginStatus() []appserver.PluginStatus {
-	var out []appserver.PluginStatus
-	for _, slot := range h.plugins.Slots() {
-		s := slot.Status()
-		p := appserver.PluginStatus{
-			Label: s.Plugin, Kind: s.Kind.String(), Source: s.Source, Mode: s.Mode.String(), Version: s.Version,
-			Generation: s.Generation, PID: s.PID, Started: s.Started, Calls: s.Calls, Crashes: s.Crashes,
-			PSSBytes: s.Usage.PSSBytes, Problem: s.Message,
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-// ReloadPlugin implements [appserver.Plugins]: the new process starts beside the old one, which stays if the new one
-// fails its checks.
-func (h *Host) ReloadPlugin(ctx context.Context, label, path string) error {
-	slot := h.plugins.Slot(label)
-	if slot == nil {
-		return fmt.Errorf("no plugin %q is configured in this host", label)
-	}
-	spec := slot.Spec()
-	if path != "" {
-		spec.Path = path
-	}
-	if b := h.block(label); b != nil && h.opts.Reverified != nil {
-		var err error
-		if spec.SHA256, spec.ManifestDigest, err = h.opts.Reverified(ctx, b); err != nil {
-			return err
-		}
-	}
-	err := slot.Replace(ctx, spec)
-	if n := next(err); n != "" {
-		return hint.With(err, n) // only the text reaches the client
-	}
-	return err
-}
-
-func (h *Host) block(label string) *config.PluginBlock {
-	if b, ok := h.opts.Config.Plugin(label); ok {
-		return b
-	}
-	b, _ := h.opts.Config.Provider(label)
-	return b
+	}, h.plugins, h.log.Named("appserver").With("thread", t.ID()))
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
-	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -211,7 +210,8 @@ func (s *sessions) stop(ctx context.Context, label, id string) error {
 	case len(holders) > 1:
 		return hint.With(fmt.Errorf("session %q is ambiguous", id), "name its plugin: "+strings.Join(holders, ", "))
 	}
-	return s.host.families[holders[0]].StopSession(ctx, string(s.thread.ID()), id)
+	backend, _ := s.host.plugins.Backend(holders[0])
+	return backend.StopSession(ctx, string(s.thread.ID()), id)
 }
 
 func (s *sessions) context(label string, ev contract.ContextText) {
@@ -270,7 +270,8 @@ func (s *sessions) end(ctx context.Context) {
 	var telling sync.WaitGroup
 	for _, label := range used {
 		telling.Go(func() {
-			if err := s.host.families[label].EndThread(ctx, string(s.thread.ID())); err != nil {
+			backend, _ := s.host.plugins.Backend(label)
+			if err := backend.EndThread(ctx, string(s.thread.ID())); err != nil {
 				s.host.log.Debug("plugin did not end the thread", "plugin", label, "err", err)
 				s.cancel() // it will not end its stream either
 			}
@@ -321,16 +322,4 @@ func (h *Host) abandoned(p *launch.Process) {
 	if r != nil {
 		r.plugs.abandoned(p.Owner())
 	}
-}
-
-// makeRoom stops an earlier process of a plugin, whose sessions id adopts.
-func (h *Host) makeRoom(ctx context.Context, id plugin.Identity) bool {
-	slot := h.plugins.Slot(id.Label)
-	return slot != nil && slot.StopPrevious(ctx, id.Generation)
-}
-
-// earlier tells whether an earlier process of a plugin still runs.
-func (h *Host) earlier(id plugin.Identity) bool {
-	slot := h.plugins.Slot(id.Label)
-	return slot != nil && slot.HasOlder(id.Generation)
 }

@@ -59,5 +59,5 @@ func (h *Host) catalogue(r *running, t event.TurnStarted) func() *registry.Snaps
 		Unattended: r.role.Unattended, Approval: policy.Approval(t.Approval), Sandbox: t.Sandbox, AdditionalPermissions: a.AdditionalPermissions,
 		GranularPermissions: a.Granular != nil && a.Granular.RequestPermissions,
 	}
-	return func() *registry.Snapshot { return h.tools.Extend(h.registry.Snapshot(), c) }
+	return func() *registry.Snapshot { return h.tools.Extend(h.plugins.Registry().Snapshot(), c) }
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -17,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
-	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -71,10 +70,10 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if slot := h.plugins.Slot(own.Provider); slot != nil {
 		slot.Warm()
 	}
-	broken := h.loadTools(ctx)
+	broken := h.plugins.Load(ctx)
 	plan.Notices = append(append(plan.Notices, h.storeNews(r)...), r.readAgents(h, set.Cwd)...)
 	if ctx.Err() == nil { // else some were not looked at
-		plan.Notices = append(plan.Notices, news(r.broken, broken)...)
+		plan.Notices = append(plan.Notices, pluginset.Changes(r.broken, broken)...)
 		r.broken = broken
 	}
 	chain := h.models.Chain(t.ID(), own)
@@ -87,9 +86,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Notices = append(append(plan.Notices, chain.Notices(model)...), r.use(model)...)
 	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = model.Config.Label, model.Config.Provider, model.Config.Name
 	plan.Started.ContextWindow = model.Row.ContextWindow
-	for label := range h.families { // tools come up while the model thinks
-		h.plugins.Slot(label).Warm()
-	}
+	h.plugins.WarmTools() // they start while the model thinks
 	h.begin(func() { h.tellSources(r) })
 	err = h.supply(ctx, r)
 	plan.Notices = append(append(plan.Notices, r.rulesNews(h.rules)...), h.unheeded(r)...)
@@ -120,13 +117,13 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Permits: t.Approvals(),
 		Granter: granter,
 		Backends: func(label string) (orchestrate.ToolBackend, bool) {
-			f, ok := h.families[label]
+			f, ok := h.plugins.Backend(label)
 			if ok {
 				r.plugs.use(label, f)
 			}
 			return f, ok
 		},
-		HostTools: h.tools.Tool, BuiltIn: h.builtIn, Tool: func(e *registry.Entry) *policy.Tool { return h.toolPolicy(e, mode) },
+		HostTools: h.tools.Tool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
 		Keep: func(text string) (string, error) { return h.keepOutput(r, text) },
 		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
 			return grants.Denial(h.opts.Environ, g, cwd, output)
@@ -188,31 +185,4 @@ func capsOf(l config.Limits) contract.CallCaps {
 		caps.MaxOutputBytes = min(caps.MaxOutputBytes, l.OutputBytes)
 	}
 	return caps
-}
-
-// instructions joins the fixed instructions of the tool plugins that are known already.
-func (h *Host) instructions() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var out []string
-	for _, b := range h.opts.Config.Plugins {
-		if text := h.mu.instructions[b.Label]; text != "" {
-			out = append(out, "## "+b.Label+"\n"+text)
-		}
-	}
-	return strings.Join(out, "\n\n")
-}
-
-// next finds the next step in an error.
-func next(err error) string {
-	if e, ok := errors.AsType[*plugin.Error](err); ok {
-		return e.NextStep()
-	}
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		return e.Next
-	}
-	if f, ok := errors.AsType[diag.Failure](err); ok {
-		return f.NextStep()
-	}
-	return ""
 }

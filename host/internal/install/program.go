@@ -16,9 +16,9 @@ import (
 	"github.com/gantry-agent/gantry/config/permission"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/grants"
-	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -92,7 +92,7 @@ type Program struct {
 // Look finds a program, hashes it and compares it with its lock. It starts nothing.
 func (p *Programs) Look(b *config.PluginBlock) Program {
 	pr := Program{Block: b, State: lockMissing}
-	path, err := host.Program(b, p.Bin, p.Home)
+	path, err := pluginset.Program(b, p.Bin, p.Home)
 	if err != nil {
 		pr.Problem = placed(b, err, nextNotInstalled)
 		return pr

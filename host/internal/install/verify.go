@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
-	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 )
 
 // pins are the digests that the lock files require of the programs in use.
@@ -22,7 +22,7 @@ type pins map[*config.PluginBlock]struct{ sha256, manifest string }
 func (in Installation) Verify(ctx context.Context, cfg *config.Config) (func(*config.PluginBlock) (string, string), error) {
 	found := pins{}
 	for _, b := range cfg.Blocks() {
-		path, err := host.Program(b, in.Bin, in.Home)
+		path, err := pluginset.Program(b, in.Bin, in.Home)
 		if err != nil {
 			return nil, placed(b, err, nextNotInstalled)
 		}

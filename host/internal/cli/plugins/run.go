@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
-	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/spf13/cobra"
 )
 
@@ -31,24 +31,24 @@ func (a *app) pluginRun() *cobra.Command {
 			if err := json.Unmarshal(input, &object); err != nil || object == nil {
 				return console.UsageError{Text: fmt.Sprintf("INPUT is not a JSON object: %q", render.OneLine(string(input), 80)), Next: `write it as in '{"name": "value"}'`}
 			}
-			return a.runPlugin(ctx, args[0], host.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes})
+			return a.runPlugin(ctx, args[0], pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes})
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the side effects of the command")
 	return cmd
 }
 
-func (a *app) runPlugin(ctx context.Context, label string, r host.CommandRun) (err error) {
+func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun) (err error) {
 	h, b, err := a.BlockHost(ctx, console.BlockNamed(label))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	out, err := h.Command(ctx, label, r)
+	out, err := h.Plugins().Command(ctx, label, r)
 	switch {
-	case errors.Is(err, host.ErrNoCommand):
+	case errors.Is(err, pluginset.ErrNoCommand):
 		return hint.With(fmt.Errorf("%s: plugin %q has no command %q", b.Where(), label, r.Name), fmt.Sprintf("see `gantry plugin inspect %s`", label))
-	case errors.Is(err, host.ErrNotConfirmed):
+	case errors.Is(err, pluginset.ErrNotConfirmed):
 		return hint.With(fmt.Errorf("%s: %w", b.Where(), err), "confirm it on a terminal, or with --yes")
 	case err != nil:
 		return err

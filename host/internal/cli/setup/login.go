@@ -7,11 +7,10 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/spf13/cobra"
-
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
-	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) loginCommand() *cobra.Command {
@@ -55,8 +54,8 @@ func (a *app) providerCommand(ctx context.Context, label, command string, input 
 	if err != nil {
 		return err
 	}
-	out, err := h.Command(ctx, b.Label, host.CommandRun{Name: command, Input: raw, Asker: console.CommandAsker{Env: a.Env}, Confirmed: true})
-	if errors.Is(err, host.ErrNoCommand) {
+	out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: command, Input: raw, Asker: console.CommandAsker{Env: a.Env}, Confirmed: true})
+	if errors.Is(err, pluginset.ErrNoCommand) {
 		return hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
 			"store its key with `gantry secret set NAME`, and set api_key = secret(\"NAME\") in its block")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/model"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/spf13/cobra"
 )
@@ -63,10 +64,10 @@ func (a *app) refreshModels(ctx context.Context, names []string, from string) (e
 	}
 	failed := false
 	for _, b := range providers {
-		out, err := h.Command(ctx, b.Label, host.CommandRun{Name: "refresh", Input: input, Confirmed: true})
+		out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: "refresh", Input: input, Confirmed: true})
 		var said struct{ Message string }
 		switch {
-		case errors.Is(err, host.ErrNoCommand) && len(names) == 0:
+		case errors.Is(err, pluginset.ErrNoCommand) && len(names) == 0:
 		case err != nil:
 			a.ShowProblem(err)
 			failed = true
@@ -161,7 +162,7 @@ func askProviders(ctx context.Context, h *host.Host, providers []*config.PluginB
 			} else {
 				o.Models = append(o.Models, rows...)
 			}
-			o.lacks = h.MissingSettings(b.Label)
+			o.lacks = h.Plugins().MissingSettings(b.Label)
 			offers[i] = o
 		})
 	}

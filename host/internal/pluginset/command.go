@@ -1,26 +1,22 @@
-package host
+package pluginset
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
-	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // ErrNoCommand is returned for a command that a plugin does not offer.
@@ -33,7 +29,7 @@ var ErrNotConfirmed = errors.New("not confirmed")
 type CommandRun struct {
 	Name  string
 	Input json.RawMessage
-	// Asker answers the plugin's questions, and whether a command with side effects may run. nil: no person can be asked.
+	// Asker answers the plugin's questions, and the question whether a command with side effects may run; nil: nobody can be asked.
 	Asker service.Asker
 	// Confirmed says that the user has agreed to the command's side effects already. It must come from the user: a flag,
 	// or a command line whose one purpose is this command, like `gantry login`.
@@ -42,8 +38,8 @@ type CommandRun struct {
 
 // Command runs a command that a plugin's manifest declares and returns its output, JSON. A command with side effects runs
 // only if the user agrees, otherwise the error is [ErrNotConfirmed].
-func (h *Host) Command(ctx context.Context, label string, r CommandRun) (json.RawMessage, error) {
-	slot := h.plugins.Slot(label)
+func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.RawMessage, error) {
+	slot := s.plugins.Slot(label)
 	if slot == nil {
 		return nil, fmt.Errorf("there is no plugin %q", label)
 	}
@@ -52,7 +48,7 @@ func (h *Host) Command(ctx context.Context, label string, r CommandRun) (json.Ra
 		return nil, err
 	}
 	defer lease.Release()
-	spec, ok := h.commandSpec(label, r.Name)
+	spec, ok := s.commandSpec(label, r.Name)
 	if !ok {
 		return nil, fmt.Errorf("%s %q: %w %q", slot.Spec().Kind, label, ErrNoCommand, r.Name)
 	}
@@ -61,7 +57,7 @@ func (h *Host) Command(ctx context.Context, label string, r CommandRun) (json.Ra
 			return nil, err
 		}
 	}
-	token, end := h.commands.Begin(ctx, label, r.Asker)
+	token, end := s.Commands.Begin(ctx, label, r.Asker)
 	defer end()
 	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token})
 	switch {
@@ -77,11 +73,11 @@ func (h *Host) Command(ctx context.Context, label string, r CommandRun) (json.Ra
 	return resp.GetOutputJson(), nil
 }
 
-// commandSpec returns what a plugin's manifest says of a command.
-func (h *Host) commandSpec(label, name string) (contract.CommandSpec, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m := h.mu.manifests[label]
+// commandSpec returns the declaration of a command in a plugin's manifest.
+func (s *Set) commandSpec(label, name string) (contract.CommandSpec, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.mu.manifests[label]
 	if m == nil {
 		return contract.CommandSpec{}, false
 	}
@@ -117,12 +113,4 @@ func confirm(ctx context.Context, label string, spec contract.CommandSpec, asker
 		return refused
 	}
 	return nil
-}
-
-// vault is where plugins' secrets are kept.
-func (h *Host) vault() service.Vault {
-	if h.opts.Vault != nil {
-		return h.opts.Vault
-	}
-	return secret.Open(filepath.Join(h.opts.Home, "secrets"), secret.System(h.opts.Home, os.Getenv))
 }

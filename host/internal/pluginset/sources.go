@@ -1,0 +1,80 @@
+package pluginset
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+// requiredSources returns the sources that the first turn of a thread needs.
+func requiredSources(set contract.ToolSet) []contract.Source {
+	return slices.DeleteFunc(slices.Clone(set.Sources), func(s contract.Source) bool { return !s.Required })
+}
+
+// failed marks sources as failed because their plugin did not start.
+func failed(sources []contract.Source, err error) []contract.Source {
+	text, _ := hint.Split(err)
+	for i := range sources {
+		sources[i].State, sources[i].Message = contract.SourceFailed, text
+	}
+	return sources
+}
+
+// FailSources fails the required sources of a tool plugin that crashed while they were starting, so that no turn waits for them.
+// The next turn starts the plugin again. It does nothing if the plugin has not crashed.
+func (s *Set) FailSources(label string) {
+	if _, ok := s.backends[label]; !ok {
+		return
+	}
+	st := s.plugins.Slot(label).State()
+	if st.Mode != plugin.ModeCrashed && st.Mode != plugin.ModeBroken {
+		return
+	}
+	s.cataloguing.Lock()
+	defer s.cataloguing.Unlock()
+	if !s.registry.FailSources(label, st.Message) {
+		return
+	}
+	s.live[label] = false
+	s.mu.Lock()
+	s.mu.loaded[label] = false
+	s.mu.Unlock()
+	s.cfg.OnSources()
+}
+
+// Sources returns the state of each source of tools, as an event.
+func (s *Set) Sources() []event.SourceChanged {
+	var out []event.SourceChanged
+	for _, src := range s.registry.Sources() {
+		out = append(out, event.SourceChanged{
+			Plugin: src.Plugin, Source: src.Name, State: src.State.String(), Message: s.cfg.Redactor.Text(src.Message), Required: src.Required,
+		})
+	}
+	return out
+}
+
+// lostSources returns warnings about sources whose tools are missing, by plugin. A required source fails the first turn of a thread with
+// a better message, so it is left out unless required is set.
+func (s *Set) lostSources(required bool) map[string][]contract.Diagnostic {
+	out := map[string][]contract.Diagnostic{}
+	for _, src := range s.registry.Sources() {
+		text := ""
+		switch {
+		case src.Required && !required:
+		case src.State == contract.SourceFailed:
+			text = "has failed"
+		case src.State == contract.SourceNeedsLogin:
+			text = "needs a login"
+		}
+		if text == "" {
+			continue
+		}
+		text = fmt.Sprintf("the source %q %s; its tools are missing", src.Name, text)
+		out[src.Plugin] = append(out[src.Plugin], contract.Diagnostic{Severity: contract.SeverityWarning, Summary: text, Detail: src.Message})
+	}
+	return out
+}

@@ -3,14 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/child"
@@ -58,7 +55,7 @@ func (h *Host) movedAside(owner launch.Owner, moved []box.Moved, err error) {
 		}
 		if n.Level == "warning" {
 			h.log.Warn("a command left behind what is executed later", "thread", owner.Thread, "call", owner.Call, "moved", n.Text)
-			r.plugs.context("sandbox", contract.ContextText{Key: "moved", Text: "The sandbox moved aside what commands have made: " + n.Text +
+			r.plugins.SetContext("sandbox", contract.ContextText{Key: "moved", Text: "The sandbox moved aside what commands have made: " + n.Text +
 				". Commands in the sandbox may not make this; if the task needs it, say so and ask for a call outside of the sandbox."})
 		}
 	}
@@ -127,41 +124,4 @@ const boxAhead = 30 * time.Second
 // isCommand reports whether calls of a tool are commands, as far as that is known before their arguments are.
 func isCommand(d contract.Descriptor) bool {
 	return d.AbortReadsAsCommand || slices.ContainsFunc(d.Effects, func(e contract.Effect) bool { _, ok := e.(contract.ExecEffect); return ok })
-}
-
-// tmpDir is where this host's threads have their /tmp.
-func (h *Host) tmpDir() string { return filepath.Join(h.opts.Home, "tmp", strconv.Itoa(os.Getpid())) }
-
-// threadTmp makes the folder that is /tmp to the commands of a thread, of all of them, so that one finds what another left.
-func (h *Host) threadTmp(id event.ThreadID) (string, error) {
-	dir := filepath.Join(h.tmpDir(), string(id))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make a folder for temporary files: %w; free some space, or set another --home", err)
-	}
-	return dir, nil
-}
-
-// sweepTmp removes the folders of hosts that were killed.
-func (h *Host) sweepTmp() {
-	top := filepath.Join(h.opts.Home, "tmp")
-	entries, err := os.ReadDir(top)
-	if err != nil {
-		return // there is none
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if p, err := os.FindProcess(pid); err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
-			h.discard(filepath.Join(top, e.Name()))
-		}
-	}
-}
-
-// discard removes a folder of temporary files. What can't be removed is taken up by the next sweep.
-func (h *Host) discard(dir string) {
-	if err := os.RemoveAll(dir); err != nil {
-		h.log.Warn("temporary files not removed", "folder", dir, "err", err)
-	}
 }

@@ -93,7 +93,9 @@ func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as child.Role) *h
 	if cfg.Start != nil {
 		source = "startup"
 	}
-	hooks := h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) { return h.keepText(t, "hook", text) })
+	hooks := h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) {
+		return h.scratch.Write(t.ID(), h.sandboxOf(t), "hook", text)
+	})
 	t.Approvals().OnQuestion(hooks.Notify)
 	return hooks
 }

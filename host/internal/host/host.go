@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/library"
 	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -34,6 +35,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
+	"github.com/gantry-agent/gantry/host/internal/scratch"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -104,6 +106,8 @@ type Host struct {
 	heldByHooks func(dir string) []string
 	environ     *grants.Environ
 	sandbox     *grants.Checker
+	scratch     *scratch.Dir
+	library     *library.Library
 	cleanup     []func(context.Context) error
 
 	life context.Context // ends with the host; the scope of what belongs to it
@@ -151,20 +155,25 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},
-		Proxy:     h.serveProxy, Abandoned: h.abandoned, Limited: h.limited, Ahead: boxAhead,
+		Proxy:     h.serveProxy, Abandoned: func(p *launch.Process) {
+			if r, err := h.running(event.ThreadID(p.Owner().Thread)); err == nil {
+				r.plugins.Abandoned(p.Owner())
+			}
+		}, Limited: h.limited, Ahead: boxAhead,
 	})
 	if err != nil {
 		return nil, err
 	}
+	h.scratch = scratch.New(opts.Home, h.log)
 	h.onClose(func(context.Context) error {
-		h.discard(h.tmpDir())
+		h.scratch.Close()
 		return nil
 	})
 	h.onClose(h.launcher.Close)
 	if err := h.launcher.Adopt(); err != nil {
 		return nil, err
 	}
-	h.work.Go(h.sweepTmp) // ends by itself
+	h.work.Go(h.scratch.Sweep) // ends by itself
 	h.sandbox = &grants.Checker{
 		Config: opts.Config, Launcher: h.launcher, Environ: h.environ, UserHome: userHome,
 		CacheDir: filepath.Join(h.folders.base, "cache"), Logger: h.log,
@@ -210,6 +219,16 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.openGuardian()
 	if err := h.openFeatures(); err != nil {
 		return nil, err
+	}
+	h.library = &library.Library{
+		Store: h.store, Home: opts.Home, Version: opts.Version, Ephemeral: opts.Ephemeral, Logger: h.log,
+		Running: func(id event.ThreadID) (library.Thread, error) {
+			r, err := h.running(id)
+			if err != nil {
+				return library.Thread{}, err
+			}
+			return library.Thread{Thread: r.thread, Reverted: r.hears, StopSession: r.plugins.Stop}, nil
+		},
 	}
 	if opts.Maintenance != nil {
 		h.work.Go(func() { opts.Maintenance(h.life, h.store) }) // ends with the host

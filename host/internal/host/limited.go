@@ -52,6 +52,6 @@ func (h *Host) limited(p *launch.Process, limit string) {
 		"Where the task needs more, say so: the user can raise limits.%s in the configuration.", what, value, name)) {
 		return
 	}
-	r.plugs.context("sandbox", contract.ContextText{Key: "limit", Text: n.Text + ". Where the task needs more, say so: the user can raise limits." +
+	r.plugins.SetContext("sandbox", contract.ContextText{Key: "limit", Text: n.Text + ". Where the task needs more, say so: the user can raise limits." +
 		name + " in the configuration."})
 }

@@ -38,7 +38,7 @@ func (h *Host) serveProxy(ctx context.Context, p *launch.Process, ln net.Listene
 // refused ends a process whose way to a host somebody has denied, and tells the model why it ended.
 func (h *Host) refused(ctx context.Context, p *launch.Process, q network.Request) {
 	if r, err := h.running(event.ThreadID(p.Owner().Thread)); err == nil {
-		r.plugs.context("network", contract.ContextText{Key: "denied", Text: fmt.Sprintf(
+		r.plugins.SetContext("network", contract.ContextText{Key: "denied", Text: fmt.Sprintf(
 			"Network access to %s was denied, and the command that wanted it was ended. Do not try to reach it in another way.", q.Target())})
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedBound)

@@ -52,7 +52,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	}
 	t := thread.New(cfg)
 	o.running = newRunning(t, cfg.State.ContextState)
-	o.running.plugs = newSessions(h, t)
+	o.running.plugins = h.connect(t)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running
 	h.mu.Unlock()
@@ -61,7 +61,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 		delete(h.mu.threads, cfg.ID)
 		h.mu.Unlock()
 	}()
-	o.running.plugs.begin(ctx)
+	o.running.plugins.Begin(ctx)
 	var ended error
 	var work sync.WaitGroup
 	work.Go(func() { ended = t.Run(ctx) }) // ends with the turn, which cancels ctx

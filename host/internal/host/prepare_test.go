@@ -122,7 +122,7 @@ func TestPrepare(t *testing.T) {
 		if first.Method != "SCRIPT" || first.Model.Provider != "scripted" || len(first.Headers) != 1 {
 			t.Errorf("%+v", first)
 		}
-		if all, err := h.Threads(t.Context(), store.Filter{}); err != nil || len(all) > 0 {
+		if all, err := h.Store().Threads(t.Context(), store.Filter{}); err != nil || len(all) > 0 {
 			t.Errorf("it left threads: %v, %v", all, err)
 		}
 	})

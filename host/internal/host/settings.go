@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,6 +18,11 @@ import (
 )
 
 var sandboxModes = []string{"read-only", "workspace-write", "full-access"}
+
+// sandboxOf returns the sandbox mode that is set for a thread.
+func (h *Host) sandboxOf(t *thread.Thread) string {
+	return cmp.Or(t.Settings().Sandbox, h.opts.Config.Sandbox.Mode)
+}
 
 // Check implements [thread.Engine]: what is wrong with a change is said before it holds. Whether the model has such an effort only
 // its provider knows.

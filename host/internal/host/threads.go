@@ -5,20 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/features"
+	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/once"
+	"github.com/gantry-agent/gantry/host/internal/pluginthread"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
+	"github.com/gantry-agent/gantry/host/internal/scratch"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/usage"
@@ -31,14 +34,14 @@ type running struct {
 	agents   *agentsfile.Reader      // files of instructions, as its turns saw them; by its turns only
 	rules    string                  // what they were told is wrong with the rules; by its turns only
 	external map[string]string       // what clients say beside their users' words; by its turns only
-	plugs    *sessions
+	plugins  *pluginthread.Thread
 	lock     *store.ThreadLock
 	role     child.Role
 	hooks    *hook.Thread // nil: none
 	end      context.CancelCauseFunc
 	over     chan struct{}                  // closed when nothing of it is left
 	sample   atomic.Pointer[modelset.Model] // that was asked last
-	outputs  outputs
+	outputs  scratch.Outputs
 	// storeDown: it was told that the store does not take events. Guarded by the host's mutex.
 	storeDown bool
 	// sources are the states of sources of tools that were published in it, by plugin and name; supplied that all required ones
@@ -47,6 +50,16 @@ type running struct {
 	supplied bool
 	// told are the warnings that were published in it: by their text, or for a file, a rule or the hooks by a key of their own.
 	told once.Set
+}
+
+// running finds a thread that runs here.
+func (h *Host) running(id event.ThreadID) (*running, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.mu.threads[id]; r != nil {
+		return r, nil
+	}
+	return nil, thread.ErrClosed
 }
 
 // newRunning goes on from what the model was told.
@@ -70,6 +83,19 @@ func (r *running) use(m *modelset.Model) (out []event.Notice) {
 		}
 	}
 	return out
+}
+
+// connect prepares a thread for plugins.
+func (h *Host) connect(t *thread.Thread) *pluginthread.Thread {
+	return pluginthread.New(pluginthread.Config{
+		Tokens: h.tokens, Launcher: h.launcher, Backend: h.plugins.Backend, Redactor: h.redactor(), Logger: h.log,
+		Denial: func(output string) *event.Denial {
+			permitted, _ := t.Approvals().Permitted("")
+			cwd := t.Settings().Cwd
+			g := grants.WithPermissions(grants.For(h.opts.Config, h.sandboxOf(t), cwd, ""), permitted)
+			return grants.Denial(h.opts.Environ, g, cwd, output)
+		},
+	}, t)
 }
 
 // Params choose how a thread begins.
@@ -132,7 +158,11 @@ func (h *Host) launchThread(ctx context.Context, cfg thread.Config, as child.Rol
 }
 
 func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*thread.Thread, error) {
-	ln, err := h.listen(cfg.ID)
+	threads := h.store
+	if h.opts.Ephemeral { // this store does not know the threads of other hosts
+		threads = nil
+	}
+	ln, err := appserver.Listen(h.life, h.folders.base, cfg.ID, threads, h.log)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
@@ -143,7 +173,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	r := newRunning(t, cfg.State.ContextState)
 	life, end := context.WithCancelCause(h.life)
 	r.lock, r.role, r.end, r.over = lock, as, end, make(chan struct{})
-	r.plugs = newSessions(h, t)
+	r.plugins = h.connect(t)
 	r.hooks = h.hookThread(t, cfg, as)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
@@ -153,7 +183,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		ctx := life
 		defer close(r.over)
 		defer end(nil)
-		r.plugs.begin(ctx)
+		r.plugins.Begin(ctx)
 		// Clients stay to the end: the last events of the thread are for them, too.
 		serving, closeDoors := context.WithCancel(context.WithoutCancel(ctx))
 		defer closeDoors()
@@ -192,7 +222,7 @@ func (h *Host) End(ctx context.Context, id event.ThreadID) {
 	r := h.mu.threads[id]
 	h.mu.Unlock()
 	if r != nil {
-		r.plugs.end(ctx)
+		r.plugins.End(ctx)
 	}
 	// A bound of its own: a plugin that hangs must not cost the processes their end.
 	ctx, cancel := context.WithTimeout(ctx, closeBound/2)
@@ -201,5 +231,5 @@ func (h *Host) End(ctx context.Context, id event.ThreadID) {
 		h.log.Warn("processes of a thread not ended", "thread", id, "err", err)
 		return
 	}
-	h.discard(filepath.Join(h.tmpDir(), string(id)))
+	h.scratch.Remove(id)
 }

@@ -106,7 +106,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	mode := plan.Started.Sandbox
 	granter := grants.Granter{
 		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
-		Tmp: func() (string, error) { return h.threadTmp(t.ID()) },
+		Tmp: func() (string, error) { return h.scratch.Thread(t.ID()) },
 	}
 	pipeline := orchestrate.New(orchestrate.Deps{
 		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
@@ -119,12 +119,12 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Backends: func(label string) (orchestrate.ToolBackend, bool) {
 			f, ok := h.plugins.Backend(label)
 			if ok {
-				r.plugs.use(label, f)
+				r.plugins.Use(label, f)
 			}
 			return f, ok
 		},
 		HostTools: h.tools.Tool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
-		Keep: func(text string) (string, error) { return h.keepOutput(r, text) },
+		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), h.sandboxOf(t), text) },
 		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
 			return grants.Denial(h.opts.Environ, g, cwd, output)
 		}, Processes: h.launcher, Files: files, Redact: h.redactor(),

@@ -1,7 +1,12 @@
-package host
+// Package pluginthread connects one thread to the plugins that it uses.
+//
+// It owns: the stream of each plugin for the thread, the texts that plugins have for the model, and the sessions that plugins have open.
+// It must not know: turns, and how the model gets the texts.
+//
+// Start with [New] and [Thread.Begin].
+package pluginthread
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,18 +18,31 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/hashicorp/go-hclog"
 )
 
-// sessions are what plugins hold for one thread: a stream for each plugin that the thread has used.
-type sessions struct {
-	host   *Host
+// Config is what a [Thread] needs of its host.
+type Config struct {
+	Tokens   *orchestrate.Tokens
+	Launcher *launch.Launcher
+	Backend  func(label string) (*tool.Client, bool)
+	Redactor *redact.Redactor // removes secrets from the output of sessions; nil: nothing is removed
+	// Denial finds out from the end of a session's output what its sandbox did not permit.
+	Denial func(output string) *event.Denial
+	Logger hclog.Logger
+}
+
+// Thread is a thread as its plugins see it, with a stream for each plugin that it has used.
+type Thread struct {
+	cfg    Config
 	thread *thread.Thread
-	ctx    context.Context // of the thread; set by begin
+	ctx    context.Context // of the thread; set by Begin
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
@@ -32,60 +50,61 @@ type sessions struct {
 		sync.Mutex
 		ended    bool
 		streams  map[string]bool
-		revoke   map[string]func()            // takes the plugin's thread token back
-		contexts map[string]map[string]string // plugin → key → text
-		open     map[string][]openSession     // plugin → sessions that have not exited
-		over     map[string][]string          // plugin → sessions that have, the last maxSessions
-		shown    map[string]map[string]*shown // plugin → session → its output, as far as it was shown
+		revoke   map[string]func()             // revokes the plugin's token for the thread
+		contexts map[string]map[string]string  // plugin → key → text
+		open     map[string][]openSession      // plugin → sessions that have not exited
+		over     map[string][]string           // plugin → sessions that have exited, the last maxSessions
+		output   map[string]map[string]*output // plugin → session → the published part of its output
 	}
 }
 
 // openSession is a session that has not exited.
 type openSession struct{ id, call, title string }
 
-func newSessions(h *Host, t *thread.Thread) *sessions {
-	s := &sessions{host: h, thread: t}
+// New connects a thread to no plugin yet.
+func New(cfg Config, t *thread.Thread) *Thread {
+	s := &Thread{cfg: cfg, thread: t}
 	s.mu.streams = map[string]bool{}
 	s.mu.revoke = map[string]func(){}
 	s.mu.contexts = map[string]map[string]string{}
 	s.mu.open = map[string][]openSession{}
 	s.mu.over = map[string][]string{}
-	s.mu.shown = map[string]map[string]*shown{}
+	s.mu.output = map[string]map[string]*output{}
 	return s
 }
 
-func (s *sessions) begin(ctx context.Context) {
+// Begin sets the context of the thread. It is called before Use.
+func (s *Thread) Begin(ctx context.Context) {
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// use makes sure that the plugin knows the thread. It is called before each call, so a plugin that was restarted is told
-// again by the next one.
-func (s *sessions) use(label string, family *tool.Client) {
+// Use opens the stream of a plugin if there is none. It is called before each call, so a restarted plugin gets a stream again.
+func (s *Thread) Use(label string, backend *tool.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.streams[label] || s.mu.ended {
 		return
 	}
 	s.mu.streams[label] = true
-	token, revoke := s.host.tokens.IssueThread(label, s.thread.ID())
+	token, revoke := s.cfg.Tokens.IssueThread(label, s.thread.ID())
 	s.mu.revoke[label] = revoke
 	s.work.Go(func() { // ends with the plugin's process or the thread
 		defer revoke()
-		err := family.Thread(s.ctx, string(s.thread.ID()), s.thread.Settings().Cwd, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
+		err := backend.Thread(s.ctx, string(s.thread.ID()), s.thread.Settings().Cwd, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
 		if err != nil && s.ctx.Err() == nil {
-			s.host.log.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
+			s.cfg.Logger.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
 		}
 		if s.gone(label) && !errors.Is(err, tool.ErrUnreached) && s.ctx.Err() == nil {
-			s.use(label, family) // which starts the next process: it adopts what is kept
+			s.Use(label, backend) // starts the next process, which adopts the kept processes
 		}
 	})
 }
 
-// gone: the plugin's process has ended or has let go of the thread. What it held is lost, but for what the launcher keeps,
-// and what it had to say was said by a process that is not there any more. It tells whether something is kept.
-func (s *sessions) gone(label string) (kept bool) {
+// gone is called when the plugin's process has ended or released the thread. Its texts are dropped, and its sessions are lost except for
+// those whose processes the launcher keeps. It reports whether there are such processes.
+func (s *Thread) gone(label string) (kept bool) {
 	calls := map[string]bool{}
-	for _, p := range s.host.launcher.Kept(label, string(s.thread.ID())) {
+	for _, p := range s.cfg.Launcher.Kept(label, string(s.thread.ID())) {
 		calls[p.Owner().Call] = true
 	}
 	s.mu.Lock()
@@ -98,8 +117,8 @@ func (s *sessions) gone(label string) (kept bool) {
 	return len(calls) > 0
 }
 
-// lose closes sessions of which nobody knows what became of them, and returns them.
-func (s *sessions) lose(label string, which func(openSession) bool) []openSession {
+// lose ends sessions whose result is unknown, and returns them.
+func (s *Thread) lose(label string, which func(openSession) bool) []openSession {
 	s.mu.Lock()
 	var lost, stay []openSession
 	for _, o := range s.mu.open[label] {
@@ -119,26 +138,25 @@ func (s *sessions) lose(label string, which func(openSession) bool) []openSessio
 	return lost
 }
 
-// overLocked remembers a session that has exited, for whoever takes it over without knowing that.
-func (s *sessions) overLocked(label, id string) {
+// overLocked remembers that a session has exited, because a new process of the plugin may adopt it without knowing that.
+func (s *Thread) overLocked(label, id string) {
 	over := append(s.mu.over[label], id)
 	s.mu.over[label] = over[max(0, len(over)-maxSessions):]
 }
 
-// maxContext bounds one text of a plugin for the model, as the contract announces.
+// maxContext is the maximum size of a plugin's text for the model, in bytes, as the contract says.
 const maxContext = 16 << 10
 
-// maxContexts is how many of them a plugin may have, and maxSessions how many sessions it may announce; what is beyond is
-// left out, and the log says so.
+// Limits for each plugin: texts for the model, and open sessions. Beyond them, texts and sessions are dropped with a log message.
 const (
 	maxContexts = 32
 	maxSessions = 256
 )
 
-func (s *sessions) event(label string, ev contract.ThreadEvent) {
+func (s *Thread) event(label string, ev contract.ThreadEvent) {
 	switch ev := ev.(type) {
 	case contract.ContextText:
-		s.context(label, ev)
+		s.SetContext(label, ev)
 	case contract.SessionOpened:
 		s.mu.Lock()
 		open := s.mu.open[label]
@@ -153,12 +171,12 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		case known:
 			return
 		case full:
-			s.host.log.Warn("plugin opens more sessions than allowed", "plugin", label, "most", maxSessions)
+			s.cfg.Logger.Warn("plugin opens more sessions than allowed", "plugin", label, "most", maxSessions)
 			return
 		}
 		s.publish(label, event.SessionOpened{Session: ev.SessionID, Call: event.CallID(ev.CallID), Plugin: label, Title: ev.Title})
 	case contract.SessionOutput:
-		s.output(label, ev)
+		s.receive(label, ev)
 	case contract.SessionExited:
 		s.mu.Lock()
 		before := len(s.mu.open[label])
@@ -178,17 +196,14 @@ func (s *sessions) event(label string, ev contract.ThreadEvent) {
 		}
 		exited := event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode}
 		if ev.End == contract.SessionEndDenied {
-			set := s.thread.Settings()
-			mode := cmp.Or(set.Sandbox, s.host.opts.Config.Sandbox.Mode)
-			permitted, _ := s.thread.Approvals().Permitted("")
-			exited.Denied = grants.Denial(s.host.opts.Environ, grants.WithPermissions(grants.For(s.host.opts.Config, mode, set.Cwd, ""), permitted), set.Cwd, end)
+			exited.Denied = s.cfg.Denial(end)
 		}
 		s.publish(label, exited)
 	}
 }
 
-// stop ends a session. label names the plugin that holds it; empty: the only one that has a session of this ID.
-func (s *sessions) stop(ctx context.Context, label, id string) error {
+// Stop ends a session. label names its plugin; if it is empty, only one plugin may have a session with this ID.
+func (s *Thread) Stop(ctx context.Context, label, id string) error {
 	s.mu.Lock()
 	var holders, open []string
 	for l, sessions := range s.mu.open {
@@ -210,11 +225,12 @@ func (s *sessions) stop(ctx context.Context, label, id string) error {
 	case len(holders) > 1:
 		return hint.With(fmt.Errorf("session %q is ambiguous", id), "name its plugin: "+strings.Join(holders, ", "))
 	}
-	backend, _ := s.host.plugins.Backend(holders[0])
+	backend, _ := s.cfg.Backend(holders[0])
 	return backend.StopSession(ctx, string(s.thread.ID()), id)
 }
 
-func (s *sessions) context(label string, ev contract.ContextText) {
+// SetContext sets a text that a plugin, or a part of the host under its own label, has for the model. An empty text removes it.
+func (s *Thread) SetContext(label string, ev contract.ContextText) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	texts := s.mu.contexts[label]
@@ -223,7 +239,7 @@ func (s *sessions) context(label string, ev contract.ContextText) {
 	case ev.Text == "":
 		delete(texts, ev.Key)
 	case !known && len(texts) >= maxContexts:
-		s.host.log.Warn("plugin has more texts for the model than allowed", "plugin", label, "most", maxContexts)
+		s.cfg.Logger.Warn("plugin has more texts for the model than allowed", "plugin", label, "most", maxContexts)
 	default:
 		if texts == nil {
 			texts = map[string]string{}
@@ -233,14 +249,14 @@ func (s *sessions) context(label string, ev contract.ContextText) {
 	}
 }
 
-func (s *sessions) publish(label string, body event.Body) {
+func (s *Thread) publish(label string, body event.Body) {
 	if _, err := s.thread.Publish(context.WithoutCancel(s.ctx), "", body); err != nil {
-		s.host.log.Debug("session event not published", "plugin", label, "err", err)
+		s.cfg.Logger.Debug("session event not published", "plugin", label, "err", err)
 	}
 }
 
-// texts are what plugins have to say to the model now, by plugin and key.
-func (s *sessions) texts() map[string]map[string]string {
+// Contexts returns the current texts for the model, by plugin and key.
+func (s *Thread) Contexts() map[string]map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]map[string]string{}
@@ -252,34 +268,34 @@ func (s *sessions) texts() map[string]map[string]string {
 	return out
 }
 
-// endBound is how long the plugins may take to let go of a thread, all of them together; it is their sessions' last word.
+// endBound is the time that all plugins together have to release a thread, which includes the last events of their sessions.
 const endBound = 2 * time.Second
 
-// end tells the plugins that the thread is over and waits for the streams, which they end then.
-func (s *sessions) end(ctx context.Context) {
+// End tells the plugins that the thread has ended, and waits until they have closed their streams.
+func (s *Thread) End(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endBound)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.cancel)()
 	s.mu.Lock()
 	s.mu.ended = true
 	used := slices.Collect(maps.Keys(s.mu.streams))
-	for _, revoke := range s.mu.revoke { // from here on only sessions have a last word
+	for _, revoke := range s.mu.revoke { // from here on plugins can only report how their sessions ended
 		revoke()
 	}
 	s.mu.Unlock()
 	var telling sync.WaitGroup
 	for _, label := range used {
 		telling.Go(func() {
-			backend, _ := s.host.plugins.Backend(label)
+			backend, _ := s.cfg.Backend(label)
 			if err := backend.EndThread(ctx, string(s.thread.ID())); err != nil {
-				s.host.log.Debug("plugin did not end the thread", "plugin", label, "err", err)
-				s.cancel() // it will not end its stream either
+				s.cfg.Logger.Debug("plugin did not end the thread", "plugin", label, "err", err)
+				s.cancel() // it won't close its stream either
 			}
 		})
 	}
 	telling.Wait()
-	if s.holding() {
-		// Streams end behind the last word of their sessions. A plugin that leaves its stream open has none to say.
+	if s.hasOpen() {
+		// Plugins close their streams after the last events of their sessions.
 		defer time.AfterFunc(lastWord, s.cancel).Stop()
 	} else {
 		s.cancel()
@@ -288,10 +304,10 @@ func (s *sessions) end(ctx context.Context) {
 	s.cancel()
 }
 
-// lastWord is how long it may take a plugin that let go of a thread to say how its sessions ended.
+// lastWord is the time that a plugin has to report the end of its sessions after it released the thread.
 const lastWord = 500 * time.Millisecond
 
-func (s *sessions) holding() bool {
+func (s *Thread) hasOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, open := range s.mu.open {
@@ -302,8 +318,8 @@ func (s *sessions) holding() bool {
 	return false
 }
 
-// abandoned tells people of sessions that are ended because no process of their plugin took them over.
-func (s *sessions) abandoned(of launch.Owner) {
+// Abandoned publishes that sessions were ended because no process of their plugin adopted them.
+func (s *Thread) Abandoned(of launch.Owner) {
 	for _, o := range s.lose(of.Plugin, func(o openSession) bool { return o.call == of.Call }) {
 		s.publish(of.Plugin, event.Notice{
 			Level: "warning",
@@ -311,15 +327,5 @@ func (s *sessions) abandoned(of launch.Owner) {
 				o.id, o.title, of.Plugin, launch.DefaultAdoptTime),
 			Next: fmt.Sprintf("run `gantry plugin list` to see what is wrong with %q", of.Plugin),
 		})
-	}
-}
-
-// abandoned hears of a kept session that nobody adopted.
-func (h *Host) abandoned(p *launch.Process) {
-	h.mu.Lock()
-	r := h.mu.threads[event.ThreadID(p.Owner().Thread)]
-	h.mu.Unlock()
-	if r != nil {
-		r.plugs.abandoned(p.Owner())
 	}
 }

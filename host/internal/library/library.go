@@ -1,0 +1,184 @@
+// Package library changes the threads that run in a host, for its clients.
+//
+// It owns: what a revert, a fork, a name, an archived thread and an undo mean for a running thread and for an ephemeral host. It must not
+// know: turns, plugins, and how clients are connected. Threads that no host runs are changed in the store; see package branch.
+//
+// Start with [Library].
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/checkpoint"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Thread is a running thread.
+type Thread struct {
+	*thread.Thread
+	// Reverted is called with the context state that remains after a revert.
+	Reverted    func(*event.Reference)
+	StopSession func(ctx context.Context, label, session string) error
+}
+
+// Library implements [appserver.Library].
+type Library struct {
+	Store     *store.Store
+	Home      string // gantry's
+	Version   string
+	Ephemeral bool // Store ends with the host
+	Logger    hclog.Logger
+	// Running finds a thread that runs in this host.
+	Running func(event.ThreadID) (Thread, error)
+}
+
+// RevertThread implements [appserver.Library].
+func (l *Library) RevertThread(ctx context.Context, id event.ThreadID, before string, turns int) (event.ThreadReverted, error) {
+	r, err := l.Running(id)
+	if err != nil {
+		return event.ThreadReverted{}, err
+	}
+	if l.Ephemeral {
+		return event.ThreadReverted{}, hint.With(fmt.Errorf("thread %s is ephemeral, so no turn of it can be taken back", id),
+			fmt.Sprintf("`gantry threads fork %s` makes a stored thread of it", id))
+	}
+	return r.Revert(ctx, func(ctx context.Context) (cut thread.Cut, err error) {
+		if before != "" {
+			cut, err = branch.Before(ctx, l.Store, id, before)
+		} else {
+			cut, err = branch.Last(ctx, l.Store, id, turns)
+		}
+		cut.Then = func() { r.Reverted(cut.State.ContextState) }
+		return cut, err
+	})
+}
+
+// ForkThread implements [appserver.Library]. The fork of an ephemeral thread is stored.
+func (l *Library) ForkThread(ctx context.Context, id event.ThreadID, at branch.Point, name string) (event.ThreadID, error) {
+	fork, err := branch.Fork(ctx, l.Store, id, at, name)
+	if err != nil || !l.Ephemeral {
+		return fork, err
+	}
+	home, err := store.Open(ctx, store.Config{
+		Path: filepath.Join(l.Home, "threads.db"), ArtifactDir: filepath.Join(l.Home, "artifacts"),
+		HostVersion: l.Version, Logger: l.Logger.Named("store"),
+	})
+	if err != nil {
+		return "", err
+	}
+	err = move(ctx, l.Store, home, fork)
+	return fork, errors.Join(err, home.Close(ctx))
+}
+
+// move copies a thread to another store, with its artifacts.
+func move(ctx context.Context, from, to *store.Store, id event.ThreadID) error {
+	refs, err := from.ThreadArtifacts(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		content, err := from.Artifact(ctx, ref.SHA256)
+		if err != nil {
+			return err
+		}
+		_, err = to.PutArtifact(ctx, ref.MediaType, ref.Name, content)
+		if err = errors.Join(err, content.Close()); err != nil {
+			return err
+		}
+	}
+	out, in := io.Pipe()
+	exported := make(chan struct{})
+	go func() { // owned by this function: ends with the pipe, and is waited for
+		defer close(exported)
+		_ = in.CloseWithError(from.Export(ctx, id, in)) // always nil
+	}()
+	_, err = to.Import(ctx, out)
+	_ = out.CloseWithError(err) // ends the export if the import has failed; always nil
+	<-exported
+	return err
+}
+
+// NameThread implements [appserver.Library].
+func (l *Library) NameThread(ctx context.Context, id event.ThreadID, name string) error {
+	r, err := l.Running(id)
+	if err != nil {
+		return err
+	}
+	if name, err = branch.Name(name); err != nil {
+		return err
+	}
+	seq, err := r.Publish(ctx, "", event.ThreadNamed{Name: name})
+	if err != nil {
+		return err
+	}
+	return r.Barrier(ctx, seq)
+}
+
+// StopSession implements [appserver.Library].
+func (l *Library) StopSession(ctx context.Context, id event.ThreadID, label, session string) error {
+	r, err := l.Running(id)
+	if err != nil {
+		return err
+	}
+	return r.StopSession(ctx, label, session)
+}
+
+// ArchiveThread implements [appserver.Library].
+func (l *Library) ArchiveThread(ctx context.Context, id event.ThreadID, archive bool) error {
+	r, err := l.Running(id)
+	if err != nil {
+		return err
+	}
+	if l.Ephemeral {
+		return hint.With(fmt.Errorf("thread %s is ephemeral: it ends with its process", id), fmt.Sprintf("`gantry threads fork %s` makes a stored thread of it", id))
+	}
+	return r.Archive(ctx, archive)
+}
+
+// UndoFiles implements [appserver.Library].
+func (l *Library) UndoFiles(ctx context.Context, id event.ThreadID, p appserver.UndoParams) (report undo.Report, err error) {
+	r, err := l.Running(id)
+	if err != nil {
+		return undo.Report{}, err
+	}
+	err = r.Restore(ctx, func(ctx context.Context) ([]string, error) {
+		list, err := checkpoint.Read(l.Store.Events(ctx, id, 0))
+		if err != nil {
+			return nil, err
+		}
+		report, err = p.Take(ctx, l.Store, r.Thread, list)
+		return report.Paths(), err
+	})
+	if _, refused := errors.AsType[*undo.RefusedError](err); refused {
+		err = nil // the report contains the reason
+	}
+	return report, err
+}
+
+// Threads implements [appserver.Library].
+func (l *Library) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
+	infos, err := l.Store.Threads(ctx, f)
+	l.Store.Settle(ctx, infos)
+	return infos, err
+}
+
+// Search implements [appserver.Library].
+func (l *Library) Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error) {
+	return l.Store.Search(ctx, query, f)
+}
+
+// Turns implements [appserver.Library].
+func (l *Library) Turns(ctx context.Context, id event.ThreadID) ([]store.TurnInfo, error) {
+	return l.Store.Turns(ctx, id)
+}

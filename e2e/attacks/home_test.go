@@ -21,7 +21,7 @@ var athome = []row{
 	{id: "D16", attempt: "`gantry.hcl`, rules or hooks that other users may write", required: "refused or warned of", codex: "", ours: "the user is told which file, and what to do", flow: writableByOthers,
 		tests: []string{"config TestFilesThatOthersMayWrite"}},
 	{id: "D17", attempt: "keys, gantry's own folder and what is denied by another mount of the same folder", required: "denied", codex: "", ours: "other mounts are found by device and root; snapshots of a file system are other files", flow: mountedAgain,
-		tests: []string{"host/internal/launch/box TestOtherPaths"}},
+		tests: []string{"host/internal/launch/box/fspath TestOtherPaths"}},
 	{id: "D18", attempt: "a file that `file()` reads into a key, or that `command()` hands to a program: in the home, in the working folder, by a link, as a plugin's process", required: "denied", codex: "", ours: "hidden as other keys are", flow: keyFilesOfSettings,
 		tests: []string{"config TestKeyFiles"}},
 	{id: "D19", attempt: "have a command run, a server for example, while the user saves keys: new, by rename, in new folders, by links, what `deny_read` names; the same as a plugin", required: "not read", codex: "read", escaped: true,

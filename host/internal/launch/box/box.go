@@ -350,7 +350,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	ready(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
 	release = left
 	if d.guest != nil {
-		look := func() map[string]fspath.Identity { return autorun.Everyday(d.roots, b.guard.Entered(d.roots)) }
+		look := func() map[string]fspath.Identity { return autorun.Everyday(d.roots, b.guard.Index.Entered(d.roots)) }
 		later := look()
 		release = func() {
 			left()

@@ -21,6 +21,6 @@ func (b *Box) Alone() { b.guard.WaitAdopted() }
 
 // Walk has nothing watched.
 func (b *Box) Walk() *Box {
-	b.guard.CompareOnly()
+	b.guard.Index.CompareOnly = true
 	return b
 }

@@ -118,7 +118,7 @@ func (b *Box) reportParts(r *Report, roots []string) error {
 	}
 	r.Repositories = len(repositories)
 	for _, root := range fspath.Outermost(roots) {
-		if why := b.guard.WhyCompared(root); why != "" {
+		if why := b.guard.Index.WhyCompared(root); why != "" {
 			r.Walked = append(r.Walked, Walked{root, why})
 		}
 	}

@@ -116,9 +116,9 @@ type Config struct {
 // New returns none.
 func New(o Config) *Guard {
 	h := &Guard{moved: o.Moved, marks: &recovery.Records{}, grounds: map[string]*rootState{}, ending: make(chan struct{})}
-	h.index = &autorun.Index{UserHome: o.UserHome, References: autorun.NewReferences(o.UserHome, o.Environ), OnChange: h.stirred, InUse: h.moving}
+	h.Index = &autorun.Index{UserHome: o.UserHome, References: autorun.NewReferences(o.UserHome, o.Environ), OnChange: h.stirred, InUse: h.moving}
 	if o.Home != "" {
-		h.index.CacheDir = filepath.Join(o.Home, "cache", ".trees") // no plugin has such a name
+		h.Index.CacheDir = filepath.Join(o.Home, "cache", ".trees") // no plugin has such a name
 		h.marks.Dir = filepath.Join(o.Home, "locks", "running")
 	}
 	return h
@@ -127,15 +127,10 @@ func New(o Config) *Guard {
 // HeldFile is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
 func (h *Guard) HeldFile() *os.File { return h.marks.HeldFile() }
 
-// WhyCompared says why the folders of a root are compared for each command; empty: they are watched.
-func (h *Guard) WhyCompared(root string) string { return h.index.WhyCompared(root) }
-
-// Entered are places that take effect in a folder that is entered.
-func (h *Guard) Entered(roots []string) []string { return h.index.Entered(roots) }
-
 // Guard are all of a box's, and what is known of the roots in which they work.
 type Guard struct {
-	index   *autorun.Index
+	// Index finds what is executed later in the roots.
+	Index   *autorun.Index
 	remains remains
 	marks   *recovery.Records
 	moved   func(launch.Owner, []Moved, error)
@@ -231,9 +226,9 @@ func (h *Guard) admit(g *Command) (found *autorun.Found, words []word, err error
 func (h *Guard) know(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	outer := fspath.Outermost(roots)
 	if !slices.ContainsFunc(outer, func(r string) bool { return h.ground(r).known == nil }) {
-		return h.index.Find(roots, whole, nil)
+		return h.Index.Find(roots, whole, nil)
 	}
-	all, err := h.index.Find(roots, nil, nil)
+	all, err := h.Index.Find(roots, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +250,7 @@ func (h *Guard) know(roots []string, whole map[string]fspath.Identity) (*autorun
 		at.anchor = anchorAt(root)
 		at.known, at.named, at.kept, at.asked, at.began = known, all.Named, Kept{}, nil, time.Now()
 	}
-	return h.index.FindAgain(roots, whole)
+	return h.Index.FindAgain(roots, whole)
 }
 
 // Expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
@@ -279,7 +274,7 @@ func (h *Guard) Expect(roots []string, whole map[string]fspath.Identity) (*autor
 func (h *Guard) Look(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.index.Find(roots, whole, nil)
+	return h.Index.Find(roots, whole, nil)
 }
 
 // Withdraw takes back a guest that never came.
@@ -316,7 +311,7 @@ func (h *Guard) Leave(g *Command, more func() []Moved) (sure bool) {
 		}
 	}
 	h.say(words...)
-	h.index.Trim(h.idle)
+	h.Index.Trim(h.idle)
 	return sure
 }
 
@@ -325,7 +320,7 @@ func (h *Guard) allow(g *Command) {
 	if len(g.Opened) == 0 || len(h.list) < 2 {
 		return
 	}
-	all, err := h.index.Find(g.Roots, nil, nil)
+	all, err := h.Index.Find(g.Roots, nil, nil)
 	if err != nil {
 		return // then it is judged with the others
 	}
@@ -455,7 +450,7 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []word, unsur
 		all = append(all, g)
 	}
 	after, moved, err := h.quarantineNew(was, opened, func() (*autorun.Found, error) {
-		after, err := h.index.Find(roots, whole, was.known)
+		after, err := h.Index.Find(roots, whole, was.known)
 		if err == nil {
 			after.DropOlder(was.began, before)
 			after.Files = append(after.Files, slices.Concat(autorun.Appeared(missing, roots), autorun.RootLinks(asked, roots))...)
@@ -645,7 +640,7 @@ func (h *Guard) read(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.on(root)) == 0 && !h.closed {
-		_, _, _ = h.index.Settle(root) // who needs it hears of the error
+		_, _, _ = h.Index.Settle(root) // who needs it hears of the error
 	}
 }
 
@@ -687,7 +682,7 @@ func (h *Guard) Close() {
 	recovery.CloseAll(h.pipes) // which ends the waiting for them
 	h.mu.Unlock()
 	h.leaving.Wait()
-	h.index.Close()
+	h.Index.Close()
 	h.marks.Drop()
 }
 
@@ -708,6 +703,3 @@ func (h *Guard) Abandon() {
 
 // WaitAdopted waits until nothing is left of gantries that were killed. It is for tests.
 func (h *Guard) WaitAdopted() { h.leaving.Wait() }
-
-// CompareOnly has nothing watched: folders are compared for each command. It is for tests, and called before anything else.
-func (h *Guard) CompareOnly() { h.index.CompareOnly = true }

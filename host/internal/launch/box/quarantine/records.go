@@ -87,7 +87,7 @@ func (h *Guard) recover(root string, owner launch.Owner) (words []word, err erro
 			}
 		}
 		after, moved, err := h.quarantineNew(baseline{known: ids, began: o.Began}, nil, func() (*autorun.Found, error) {
-			after, err := h.index.Find([]string{o.Root}, nil, ids)
+			after, err := h.Index.Find([]string{o.Root}, nil, ids)
 			if err != nil {
 				return nil, err
 			}
@@ -138,7 +138,7 @@ func (h *Guard) Watch(owner launch.Owner, roots []string) error {
 		if err != nil {
 			break
 		}
-		if _, err = h.index.Open(root); err != nil {
+		if _, err = h.Index.Open(root); err != nil {
 			break
 		}
 	}

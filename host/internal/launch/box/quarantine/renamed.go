@@ -81,5 +81,5 @@ func (h *Guard) rename(root, to string) {
 			at.mark = m
 		}
 	}
-	h.index.Forget(root)
+	h.Index.Forget(root)
 }

@@ -24,6 +24,7 @@ const (
 // adopt watches the folders of a tree that was loaded from its file, and reads those that differ from it. Without yield the
 // caller holds t.op; with yield, adopt takes it for one step at a time. It reports whether any folder differed from the file.
 func (t *Tree) adopt(yield bool) (differed bool, err error) {
+	g := t.g
 	lock, unlock := func() {}, func() {}
 	if yield {
 		lock, unlock = t.op.Lock, func() {
@@ -35,7 +36,7 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 	}
 	for range adoptRounds {
 		lock()
-		above := t.unwatched()
+		above := g.unwatched()
 		unlock()
 		if len(above) == 0 {
 			break
@@ -54,7 +55,7 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 			if above, queue, err = t.adoptSome(above); err == nil && len(queue) > 0 {
 				differed = true
 				_, err = t.scan(queue, false)
-				t.settled() // or a folder that turns up elsewhere would bring others along that are not watched
+				g.settled() // or a folder that turns up elsewhere would bring others along that are not watched
 			}
 			if err != nil && yield {
 				t.filled = false
@@ -67,25 +68,25 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 	}
 	lock()
 	defer unlock()
-	rest := t.unwatched()
-	t.mu.Lock()
-	t.watching = len(rest) == 0 && t.in != nil && t.why == "" && (!yield || t.filled)
-	t.mu.Unlock()
-	t.endWatching()
+	rest := g.unwatched()
+	g.mu.Lock()
+	g.watching = len(rest) == 0 && g.in != nil && g.why == "" && (!yield || t.filled)
+	g.mu.Unlock()
+	g.endWatching()
 	return differed, nil
 }
 
 // unwatched returns the folders that contain folders which could be watched and are not, those closer to the root first. It is
 // empty where nothing can be watched. The caller holds t.op.
-func (t *Tree) unwatched() []int32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.in == nil || t.why != "" {
+func (g *graph) unwatched() []int32 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.in == nil || g.why != "" {
 		return nil
 	}
 	depth := map[int32]int{} // of the folders that are returned
-	for n := range t.nodes {
-		x := &t.nodes[n]
+	for n := range g.nodes {
+		x := &g.nodes[n]
 		if x.dead || x.adrift || x.watch != 0 || x.shut {
 			continue
 		}
@@ -94,7 +95,7 @@ func (t *Tree) unwatched() []int32 {
 			continue
 		}
 		deep := 0
-		for p := above; p > 0; p = t.nodes[p].parent {
+		for p := above; p > 0; p = g.nodes[p].parent {
 			deep++
 		}
 		depth[above] = deep
@@ -105,25 +106,26 @@ func (t *Tree) unwatched() []int32 {
 // adoptSome watches folders below the first of above and returns those that are left, and the folders that have to be read. Each
 // folder is watched before it is compared, so that a change is either seen by the comparison or reported by the kernel.
 func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
-	t.mu.Lock()
-	if t.in != nil {
-		t.in.read()
+	g := t.g
+	g.mu.Lock()
+	if g.in != nil {
+		g.in.read()
 	}
-	earlier := t.pending
-	t.pending = map[int32][]string{}
+	earlier := g.pending
+	g.pending = map[int32][]string{}
 	size := 0
 	some := above[:0:0]
 	for left = above; len(left) > 0 && size < t.step; left = left[1:] {
 		n := left[0]
-		if int(n) >= len(t.nodes) || t.nodes[n].dead || t.nodes[n].adrift {
+		if int(n) >= len(g.nodes) || g.nodes[n].dead || g.nodes[n].adrift {
 			continue
 		}
 		some = append(some, n)
-		for c := t.nodes[n].first; c != none; c = t.nodes[c].next {
+		for c := g.nodes[n].first; c != none; c = g.nodes[c].next {
 			size++
 		}
 	}
-	t.mu.Unlock()
+	g.mu.Unlock()
 
 	if len(some) > 0 && some[0] == 0 {
 		if queue, err = t.adoptRoot(); err != nil {
@@ -142,16 +144,16 @@ func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
 	}
 	queue = slices.Concat(append(parts, queue)...)
 
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.in != nil {
-		t.in.read()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.in != nil {
+		g.in.read()
 	}
 	// Folders are watched by path. Where a folder on the way was exchanged meanwhile, the watch may be on another folder.
 	for _, n := range some {
-		for p := n; p != none; p = t.nodes[p].parent {
-			if names, ok := t.pending[p]; ok && names == nil {
-				for c := t.nodes[n].first; c != none; c = t.nodes[c].next {
+		for p := n; p != none; p = g.nodes[p].parent {
+			if names, ok := g.pending[p]; ok && names == nil {
+				for c := g.nodes[n].first; c != none; c = g.nodes[c].next {
 					queue = append(queue, c)
 				}
 				break
@@ -160,10 +162,10 @@ func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
 	}
 	for n, names := range earlier {
 		if names == nil {
-			t.pend(n, "")
+			g.pend(n, "")
 		}
 		for _, name := range names {
-			t.pend(n, name)
+			g.pend(n, name)
 		}
 	}
 	return left, queue, nil
@@ -171,29 +173,30 @@ func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
 
 // adoptRoot watches the root itself.
 func (t *Tree) adoptRoot() (queue []int32, err error) {
-	t.mu.Lock()
-	known := t.nodes[0].watch != 0
-	t.mu.Unlock()
+	g := t.g
+	g.mu.Lock()
+	known := g.nodes[0].watch != 0
+	g.mu.Unlock()
 	if known {
 		return nil, nil
 	}
-	top, err := t.open("", unix.O_RDONLY)
+	top, err := g.open("", unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(top)
-	watch, err := t.watch(top, 0)
+	watch, err := g.watch(top, 0)
 	if err == nil && watch != 0 {
-		_, err = t.watched(0, watch)
+		_, err = g.watched(0, watch)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(t.dir, &st) }); err != nil {
+	if err := retry(func() error { return unix.Fstat(g.dir, &st) }); err != nil {
 		return nil, err
 	}
-	if identityOf(&st) != t.nodes[0].id {
+	if identityOf(&st) != g.nodes[0].id {
 		queue = append(queue, 0)
 	}
 	return queue, nil
@@ -201,6 +204,7 @@ func (t *Tree) adoptRoot() (queue []int32, err error) {
 
 // adoptIn watches and compares the folders that lie in these.
 func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
+	g := t.g
 	type child struct {
 		n     int32
 		name  string
@@ -214,30 +218,30 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 		if t.closing.Load() {
 			return nil, errClosed
 		}
-		t.mu.Lock()
-		rel, id := t.rel(p), t.nodes[p].id
+		g.mu.Lock()
+		rel, id := g.rel(p), g.nodes[p].id
 		in = in[:0]
-		for c := t.nodes[p].first; c != none; c = t.nodes[c].next {
-			if t.nodes[c].watch == 0 {
-				in = append(in, child{n: c, name: t.nodes[c].name, id: t.nodes[c].id, hot: t.heats(c)})
+		for c := g.nodes[p].first; c != none; c = g.nodes[c].next {
+			if g.nodes[c].watch == 0 {
+				in = append(in, child{n: c, name: g.nodes[c].name, id: g.nodes[c].id, hot: g.heats(c)})
 			}
 		}
-		t.mu.Unlock()
-		fd, err := t.open(rel, openPath)
+		g.mu.Unlock()
+		fd, err := g.open(rel, openPath)
 		if err == nil && (retry(func() error { return unix.Fstat(fd, &st) }) != nil || uint64(st.Dev) != id.Dev || st.Ino != id.Ino) {
 			unix.Close(fd)
 			err = errMoved
 		}
 		if err != nil { // nothing below it is known
-			t.mu.Lock()
-			t.below(p, func(n int32) { queue = append(queue, n) })
-			queue = append(queue, max(0, t.nodes[p].parent))
-			t.mu.Unlock()
+			g.mu.Lock()
+			g.below(p, func(n int32) { queue = append(queue, n) })
+			queue = append(queue, max(0, g.nodes[p].parent))
+			g.mu.Unlock()
 			continue
 		}
 		for i := range in {
 			c := &in[i]
-			c.watch = t.watchAt(fd, rel, c.name, c.hot)
+			c.watch = g.watchAt(fd, rel, c.name, c.hot)
 			switch err := fstatat(fd, c.name, &st); {
 			case err != nil:
 				queue = append(queue, p)
@@ -246,10 +250,10 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 			}
 		}
 		unix.Close(fd)
-		t.mu.Lock()
-		watching := t.in != nil && t.why == ""
+		g.mu.Lock()
+		watching := g.in != nil && g.why == ""
 		for _, c := range in {
-			other, known := t.watches[c.watch]
+			other, known := g.watches[c.watch]
 			switch {
 			case c.watch == 0 && watching:
 				queue = append(queue, c.n) // it is closed, or gone
@@ -257,14 +261,14 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 			case known && other != c.n:
 				queue = append(queue, c.n, other)
 			default:
-				t.watches[c.watch], t.nodes[c.n].watch, t.nodes[c.n].hot = c.n, c.watch, c.hot
-				if t.stray[c.watch] {
-					delete(t.stray, c.watch)
-					t.pend(c.n, "")
+				g.watches[c.watch], g.nodes[c.n].watch, g.nodes[c.n].hot = c.n, c.watch, c.hot
+				if g.stray[c.watch] {
+					delete(g.stray, c.watch)
+					g.pend(c.n, "")
 				}
 			}
 		}
-		t.mu.Unlock()
+		g.mu.Unlock()
 	}
 	return queue, nil
 }

@@ -11,19 +11,20 @@ import (
 
 // devicesLoaded notes the file systems of a tree that came from its file.
 func (t *Tree) devicesLoaded() error {
+	g := t.g
 	first := map[uint64]int32{}
-	t.mu.Lock()
-	for n := range t.nodes {
-		if _, ok := first[t.nodes[n].id.Dev]; !ok {
-			first[t.nodes[n].id.Dev] = int32(n)
+	g.mu.Lock()
+	for n := range g.nodes {
+		if _, ok := first[g.nodes[n].id.Dev]; !ok {
+			first[g.nodes[n].id.Dev] = int32(n)
 		}
 	}
-	t.mu.Unlock()
+	g.mu.Unlock()
 	for dev, n := range first {
-		t.mu.Lock()
-		rel := t.rel(n)
-		t.mu.Unlock()
-		fd, err := t.open(rel, unix.O_RDONLY)
+		g.mu.Lock()
+		rel := g.rel(n)
+		g.mu.Unlock()
+		fd, err := g.open(rel, unix.O_RDONLY)
 		if err != nil {
 			continue // it is found out when it is looked at
 		}
@@ -41,18 +42,19 @@ func (t *Tree) devicesLoaded() error {
 
 // device notes a file system on which a folder lies. skip: nothing in it is looked at.
 func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
-	t.mu.Lock()
+	g := t.g
+	g.mu.Lock()
 	skip, known := t.devices[dev]
-	t.mu.Unlock()
+	g.mu.Unlock()
 	if known {
 		return skip, nil
 	}
 	skip, foreign := kindOf(fd)
-	t.mu.Lock()
+	g.mu.Lock()
 	t.devices[dev] = skip
-	t.mu.Unlock()
+	g.mu.Unlock()
 	if foreign != "" {
-		t.stopWatching(fmt.Sprintf("a part of it lies on a network's or an unknown file system (%s)", foreign))
+		g.stopWatching(fmt.Sprintf("a part of it lies on a network's or an unknown file system (%s)", foreign))
 	}
 	return skip, nil
 }

@@ -44,17 +44,17 @@ func (o Options) Steps(n int) Options {
 
 // Deaf keeps notifications from being taken while f runs.
 func (t *Tree) Deaf(f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.g.mu.Lock()
+	defer t.g.mu.Unlock()
 	f()
 }
 
 // LoseWatches is a kernel that watches no more folders from now on.
-func (t *Tree) LoseWatches() { t.stopWatching("a test") }
+func (t *Tree) LoseWatches() { t.g.stopWatching("a test") }
 
 // Decode reads what would lie in a file.
 func Decode(root string, b []byte) {
-	t := &Tree{root: root, noted: map[int32]*extra{}, watches: map[int32]int32{}, pending: map[int32][]string{}, parked: map[int32]bool{}}
-	t.reset()
-	_ = t.decode(b)
+	g := newGraph(root, Rules{}, -1)
+	g.reset()
+	_ = g.decode(b)
 }

@@ -90,11 +90,11 @@ func (r *reader) entry(fd int, c *content, name string, entry uint64, mode uint3
 	if int(name[0]) >= 0x80 || r.t.first[name[0]] {
 		if text, special := r.meant(fd, name); special {
 			r.special(c, text)
-			if slices.Contains(r.t.rules.Names, text) {
+			if slices.Contains(r.t.g.rules.Names, text) {
 				if !slices.Contains(c.named, text) {
 					c.named = append(c.named, text)
 				}
-				if !slices.Contains(r.t.rules.Enter, text) {
+				if !slices.Contains(r.t.g.rules.Enter, text) {
 					return
 				}
 			}
@@ -106,7 +106,7 @@ func (r *reader) entry(fd int, c *content, name string, entry uint64, mode uint3
 }
 
 func (r *reader) special(c *content, name string) {
-	if i := slices.Index(r.t.rules.Marks, strings.ToLower(name)); i >= 0 {
+	if i := slices.Index(r.t.g.rules.Marks, strings.ToLower(name)); i >= 0 {
 		c.marks |= 1 << i
 	}
 }
@@ -127,7 +127,7 @@ func (e *extra) file(name string, st *unix.Stat_t, dev uint64) {
 
 // meant is one of the rules' names where a name is another spelling of it and the file system takes both for one; else the name.
 func (r *reader) meant(fd int, name string) (meant string, special bool) {
-	for _, n := range r.t.rules.Names {
+	for _, n := range r.t.g.rules.Names {
 		if name == n {
 			return n, true
 		}
@@ -138,20 +138,20 @@ func (r *reader) meant(fd int, name string) (meant string, special bool) {
 			}
 		}
 	}
-	return name, slices.Contains(r.t.rules.Marks, strings.ToLower(name))
+	return name, slices.Contains(r.t.g.rules.Marks, strings.ToLower(name))
 }
 
 // look reads a node's folder and takes it down. fresh are those below it that were not known.
 func (r *reader) look(n int32) (fresh []int32, err error) {
-	t := r.t
-	t.mu.Lock()
-	if !t.reachable(n) {
-		t.mu.Unlock()
+	t, g := r.t, r.t.g
+	g.mu.Lock()
+	if !g.reachable(n) {
+		g.mu.Unlock()
 		return nil, nil
 	}
-	rel, was := t.rel(n), t.nodes[n].id
-	t.mu.Unlock()
-	fd, err := t.open(rel, unix.O_RDONLY)
+	rel, was := g.rel(n), g.nodes[n].id
+	g.mu.Unlock()
+	fd, err := g.open(rel, unix.O_RDONLY)
 	if err = classify(err); errors.Is(err, fs.ErrPermission) {
 		return nil, r.shut(n, rel)
 	}
@@ -159,12 +159,12 @@ func (r *reader) look(n int32) (fresh []int32, err error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	watch, err := t.watch(fd, n)
+	watch, err := g.watch(fd, n)
 	if err != nil {
 		return nil, err
 	}
 	if watch != 0 {
-		if n, err = t.watched(n, watch); err != nil {
+		if n, err = g.watched(n, watch); err != nil {
 			return nil, err
 		}
 	}
@@ -181,23 +181,23 @@ func (r *reader) look(n int32) (fresh []int32, err error) {
 			c.folder, c.extra, c.marks = nil, extra{}, 0
 		}
 	}
-	t.mu.Lock()
-	if t.nodes[n].dead {
-		t.mu.Unlock()
+	g.mu.Lock()
+	if g.nodes[n].dead {
+		g.mu.Unlock()
 		return nil, nil
 	}
-	fresh = t.apply(n, c)
-	hotter := watch != 0 && !t.nodes[n].hot && t.heats(n)
+	fresh = g.apply(n, c)
+	hotter := watch != 0 && !g.nodes[n].hot && g.heats(n)
 	if hotter { // those in it may matter as well now
-		for c := t.nodes[n].first; c != none; c = t.nodes[c].next {
-			if t.nodes[c].watch != 0 {
-				t.pend(c, "")
+		for c := g.nodes[n].first; c != none; c = g.nodes[c].next {
+			if g.nodes[c].watch != 0 {
+				g.pend(c, "")
 			}
 		}
 	}
-	t.mu.Unlock()
+	g.mu.Unlock()
 	if hotter {
-		_, err = t.watch(fd, n)
+		_, err = g.watch(fd, n)
 	}
 	return fresh, err
 }
@@ -211,10 +211,11 @@ func locked(st *unix.Stat_t) bool {
 // shut takes down a folder that can't be listed: what is in it may be reached by its name all the same, or once its owner has given
 // the right back.
 func (r *reader) shut(n int32, rel string) error {
-	r.t.mu.Lock()
-	r.t.nodes[n].shut = true
-	r.t.mu.Unlock()
-	fd, err := r.t.open(rel, openPath)
+	g := r.t.g
+	g.mu.Lock()
+	g.nodes[n].shut = true
+	g.mu.Unlock()
+	fd, err := g.open(rel, openPath)
 	if err = classify(err); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
 			return nil // nor can anyone else who has our rights
@@ -227,31 +228,31 @@ func (r *reader) shut(n int32, rel string) error {
 	}
 	c := &content{id: identityOf(&r.st)}
 	c.closed = passable(fd) || locked(&r.st)
-	r.t.mu.Lock()
-	defer r.t.mu.Unlock()
-	if !r.t.nodes[n].dead {
-		r.t.apply(n, c)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.nodes[n].dead {
+		g.apply(n, c)
 	}
 	return nil
 }
 
 // apply makes a node say what a look has found, and returns the folders that have to be looked into next.
-func (t *Tree) apply(n int32, c *content) (fresh []int32) {
-	t.looks++
-	x := &t.nodes[n]
+func (g *graph) apply(n int32, c *content) (fresh []int32) {
+	g.looks++
+	x := &g.nodes[n]
 	if x.id.Dev != c.id.Dev || x.id.Ino != c.id.Ino {
-		t.touchBelow(n)
+		g.touchBelow(n)
 	}
 	x.id = c.id
 	marks := x.marks
 	x.marks = c.marks
-	t.note(n, marks, c.extra)
+	g.note(n, marks, c.extra)
 	var have map[string]int32
 	for p := &x.first; *p != none; {
 		child := *p
 		i := -1
 		if len(c.folder) < 8 {
-			i = slices.IndexFunc(c.folder, func(l listed) bool { return l.name == t.nodes[child].name })
+			i = slices.IndexFunc(c.folder, func(l listed) bool { return l.name == g.nodes[child].name })
 		} else {
 			if have == nil {
 				have = make(map[string]int32, len(c.folder))
@@ -259,57 +260,57 @@ func (t *Tree) apply(n int32, c *content) (fresh []int32) {
 					have[l.name] = int32(i)
 				}
 			}
-			if j, ok := have[t.nodes[child].name]; ok {
+			if j, ok := have[g.nodes[child].name]; ok {
 				i = int(j)
 			}
 		}
-		if i < 0 || t.nodes[child].entry != c.folder[i].entry {
-			*p = t.nodes[child].next
-			t.nodes[child].next, t.nodes[child].adrift = none, true
-			t.touchBelow(child)
-			t.adrift = append(t.adrift, child)
+		if i < 0 || g.nodes[child].entry != c.folder[i].entry {
+			*p = g.nodes[child].next
+			g.nodes[child].next, g.nodes[child].adrift = none, true
+			g.touchBelow(child)
+			g.adrift = append(g.adrift, child)
 			continue
 		}
 		c.folder[i].name = ""
-		if t.nodes[child].id == (Identity{}) {
+		if g.nodes[child].id == (Identity{}) {
 			fresh = append(fresh, child) // it was never read
 		}
-		p = &t.nodes[child].next
+		p = &g.nodes[child].next
 	}
 	for _, l := range c.folder {
 		if l.name != "" {
-			fresh = append(fresh, t.add(n, l.name, l.entry))
+			fresh = append(fresh, g.add(n, l.name, l.entry))
 		}
 	}
 	return fresh
 }
 
 // note makes what is noted of a node be what was found. marks are what it had.
-func (t *Tree) note(n int32, marks uint8, found extra) {
+func (g *graph) note(n int32, marks uint8, found extra) {
 	slices.SortFunc(found.links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.Ino, b.Ino), cmp.Compare(a.name, b.name)) })
-	was := t.noted[n]
-	is := !found.empty() || t.rules.shaped(t.nodes[n].marks)
+	was := g.noted[n]
+	is := !found.empty() || g.rules.shaped(g.nodes[n].marks)
 	if was == nil {
 		was = &extra{}
 	}
 	links := slices.Equal(was.links, found.links)
-	rest := marks == t.nodes[n].marks && is == t.isNoted(n) && slices.Equal(was.named, found.named) && slices.Equal(was.rights, found.rights) && was.closed == found.closed
+	rest := marks == g.nodes[n].marks && is == g.isNoted(n) && slices.Equal(was.named, found.named) && slices.Equal(was.rights, found.rights) && was.closed == found.closed
 	if links && rest {
 		return
 	}
 	if !links {
-		t.linkVersion++
+		g.linkVersion++
 	}
 	if !rest {
-		t.version++
+		g.version++
 	}
 	switch {
 	case !is:
-		delete(t.noted, n)
+		delete(g.noted, n)
 	case found.empty():
-		t.noted[n] = nil
+		g.noted[n] = nil
 	default:
-		t.noted[n] = &extra{named: slices.Clip(found.named), links: slices.Clone(found.links), rights: slices.Clip(found.rights), closed: found.closed}
+		g.noted[n] = &extra{named: slices.Clip(found.named), links: slices.Clone(found.links), rights: slices.Clip(found.rights), closed: found.closed}
 	}
 }
 
@@ -318,17 +319,17 @@ var errLinks = errors.New("there are files with other names in it")
 
 // touch looks at single names in a folder that stand for no folder and for nothing special.
 func (r *reader) touch(n int32, names []string) error {
-	t := r.t
-	t.mu.Lock()
-	if !t.reachable(n) {
-		t.mu.Unlock()
+	g := r.t.g
+	g.mu.Lock()
+	if !g.reachable(n) {
+		g.mu.Unlock()
 		return nil
 	}
-	rel, dev := t.rel(n), t.nodes[n].id.Dev
+	rel, dev := g.rel(n), g.nodes[n].id.Dev
 	var now extra
-	if e := t.noted[n]; e != nil {
+	if e := g.noted[n]; e != nil {
 		if len(e.links) > 0 { // of which name is not known
-			t.mu.Unlock()
+			g.mu.Unlock()
 			return errLinks
 		}
 		now = extra{named: e.named, closed: e.closed}
@@ -338,8 +339,8 @@ func (r *reader) touch(n int32, names []string) error {
 			}
 		}
 	}
-	t.mu.Unlock()
-	fd, err := t.open(rel, openPath)
+	g.mu.Unlock()
+	fd, err := g.open(rel, openPath)
 	if err != nil {
 		return classify(err)
 	}
@@ -349,12 +350,12 @@ func (r *reader) touch(n int32, names []string) error {
 			now.file(name, &r.st, dev)
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.nodes[n].dead {
-		t.looks++
-		t.nodes[n].id.Changed = 0 // the rest of it was not read
-		t.note(n, t.nodes[n].marks, now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.nodes[n].dead {
+		g.looks++
+		g.nodes[n].id.Changed = 0 // the rest of it was not read
+		g.note(n, g.nodes[n].marks, now)
 	}
 	return nil
 }

@@ -34,19 +34,20 @@ var errEndless = errors.New("folders are made in it faster than they can be look
 
 // scan looks into these and what is new below them. quiet: giving way to others. Others may help meanwhile: see Tree.help.
 func (t *Tree) scan(queue []int32, gentle bool) (moved int, err error) {
+	g := t.g
 	s := &scan{t: t, queue: queue}
 	if t.filled { // else it takes as long as there are folders
 		s.until = time.Now().Add(maxScan)
 	}
 	s.more = sync.NewCond(&s.mu)
-	t.mu.Lock()
-	t.scanning = s
-	t.mu.Unlock()
+	g.mu.Lock()
+	g.scanning = s
+	g.mu.Unlock()
 	s.run(len(queue), gentle)
-	t.mu.Lock()
-	t.scanning = nil
-	clear(t.stray)
-	t.mu.Unlock()
+	g.mu.Lock()
+	g.scanning = nil
+	clear(g.stray)
+	g.mu.Unlock()
 	return s.moved, s.err
 }
 
@@ -85,7 +86,7 @@ func (s *scan) work(gentle bool) {
 		s.mu.Unlock()
 		fresh, err := r.look(n)
 		if errors.Is(err, errMoved) {
-			s.t.gone(n)
+			s.t.g.gone(n)
 		}
 		s.mu.Lock()
 		s.busy--
@@ -110,52 +111,54 @@ func (s *scan) work(gentle bool) {
 
 // problem is an error that means that a folder's content is not known.
 func (t *Tree) problem(n int32, err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.nodes[n].dead {
+	g := t.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.nodes[n].dead {
 		return err
 	}
-	return fmt.Errorf("%s can't be looked through: %w", t.path(n), err)
+	return fmt.Errorf("%s can't be looked through: %w", g.path(n), err)
 }
 
 // gone has a folder that was not there looked at again, and the one above it: it may be elsewhere by then, with one further up.
-func (t *Tree) gone(n int32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.nodes[n].parent; p != none && !t.nodes[n].dead {
-		t.pend(p, "")
-		t.pend(n, "")
+func (g *graph) gone(n int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p := g.nodes[n].parent; p != none && !g.nodes[n].dead {
+		g.pend(p, "")
+		g.pend(n, "")
 	} else if n == 0 {
-		t.lost = true
+		g.lost = true
 	}
 }
 
 // verify finds the folders that are not what they were, by what the kernel says of them. Folders that are watched are skipped, unless
 // all is true.
 func (t *Tree) verify(all bool) (queue []int32, err error) {
-	t.mu.Lock()
+	g := t.g
+	g.mu.Lock()
 	var above []int32 // folders that contain folders to compare
 	whole := !all     // every folder is watched that can be
-	for n := range t.nodes {
-		x := &t.nodes[n]
+	for n := range g.nodes {
+		x := &g.nodes[n]
 		if x.dead || x.adrift {
 			continue
 		}
 		whole = whole && (x.watch != 0 || x.shut)
-		for c := x.first; c != none; c = t.nodes[c].next {
-			if all || t.nodes[c].watch == 0 {
+		for c := x.first; c != none; c = g.nodes[c].next {
+			if all || g.nodes[c].watch == 0 {
 				above = append(above, int32(n))
 				break
 			}
 		}
 	}
-	if whole && t.in != nil && t.why == "" { // a Settle has watched what adopt could not
-		t.watching = true
+	if whole && g.in != nil && g.why == "" { // a Settle has watched what adopt could not
+		g.watching = true
 	}
-	nodes := t.nodes // none is added meanwhile: the caller has t.op
-	t.mu.Unlock()
+	nodes := g.nodes // none is added meanwhile: the caller has t.op
+	g.mu.Unlock()
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Lstat(t.root, &st) }); err != nil {
+	if err := retry(func() error { return unix.Lstat(g.root, &st) }); err != nil {
 		return nil, classified(err)
 	}
 	if identityOf(&st) != nodes[0].id {
@@ -181,12 +184,13 @@ func classified(err error) error {
 
 // verifyIn looks at the folders in these.
 func (t *Tree) verifyIn(nodes []node, above []int32, all bool) (queue []int32, err error) {
+	g := t.g
 	var st unix.Stat_t
 	for _, p := range above {
-		t.mu.Lock()
-		rel := t.rel(p)
-		t.mu.Unlock()
-		fd, err := t.open(rel, openPath)
+		g.mu.Lock()
+		rel := g.rel(p)
+		g.mu.Unlock()
+		fd, err := g.open(rel, openPath)
 		if err != nil {
 			queue = append(queue, p, max(0, nodes[p].parent))
 			continue

@@ -17,13 +17,11 @@ import (
 
 var errClosed = errors.New("the index is closed")
 
-// Tree is what is known of the folders below one. Its methods may be called concurrently.
+// Tree keeps what is known of the folders below one. Its methods may be called concurrently.
 type Tree struct {
-	root  string
-	rules Rules
-	first [256]bool // bytes with which names begin that have to do with the rules
+	g     *graph
+	first [256]bool // the bytes with which names that the rules mention begin
 	cache string
-	dir   int // the root
 	step  int // see adoptStep
 
 	closing atomic.Bool
@@ -34,34 +32,16 @@ type Tree struct {
 	grown   chan struct{} // closed when nothing happens in the background any more
 	stirred chan struct{} // holds one when something has changed
 
-	// op is held by whoever reads folders: one at a time makes what it finds known. mu guards what is known.
+	// op is held by the operation that reads folders: one at a time changes what is known, which g.mu guards.
 	op     sync.Mutex
 	filled bool  // guarded by op
 	broken error // guarded by op: why the folders could not be read
 
-	mu       sync.Mutex
-	nodes    []node // the first is the root
-	free     []int32
-	live     int
-	noted    map[int32]*extra
-	adrift   []int32
-	devices  map[uint64]bool // that were seen; true: nothing in them is looked at
-	scanning *scan
-	lost     bool // the root is not where it was
-	version  uint64
-	linkVersion, stir,
-	looks uint64
-	loaded bool
-	saved  uint64 // looks, when it was written to its file
+	// The rest is guarded by g.mu.
 
-	in       *notifier // nil: there are no notifications
-	watches  map[int32]int32
-	watching bool   // every folder is watched
-	why      string // it is not
-	overflow bool   // notifications were lost
-	stray    map[int32]bool
-	parked   map[int32]bool     // folders that had to be read when they had lost their place
-	pending  map[int32][]string // by folder: names that have changed; nil: all of it
+	devices map[uint64]bool // the file systems that were seen; true: nothing in them is looked at
+	loaded  bool            // the folders came from the tree's file
+	saved   uint64          // g.looks when the file was written
 
 	sorted struct {
 		version uint64
@@ -79,27 +59,27 @@ func Open(root string, o Options) (*Tree, error) {
 		return nil, classified(err)
 	}
 	t := &Tree{
-		root: root, rules: o.Rules, cache: o.Cache, dir: dir, step: cmp.Or(o.step, adoptStep),
+		g: newGraph(root, o.Rules, dir), cache: o.Cache, step: cmp.Or(o.step, adoptStep),
 		ended: make(chan struct{}), ready: make(chan struct{}), grown: make(chan struct{}), stirred: make(chan struct{}, 1),
-		noted: map[int32]*extra{}, devices: map[uint64]bool{}, watches: map[int32]int32{}, stray: map[int32]bool{}, pending: map[int32][]string{}, parked: map[int32]bool{},
+		devices: map[uint64]bool{},
 	}
 	for _, n := range slices.Concat(o.Rules.Names, o.Rules.Marks) {
 		t.first[strings.ToLower(n)[0]], t.first[strings.ToUpper(n)[0]] = true, true
 	}
 	if o.Walk {
-		t.why = "it was asked for"
+		t.g.why = "it was asked for"
 	} else {
-		t.mu.Lock()
-		t.in, t.why = newNotifier(t)
-		t.mu.Unlock()
+		t.g.mu.Lock()
+		t.g.in, t.g.why = newNotifier(t.g, t.poke)
+		t.g.mu.Unlock()
 	}
 	go t.grow() // owned by the tree, ended by Close
 	return t, nil
 }
 
 // open opens a folder below the root.
-func (t *Tree) open(rel string, flags int) (fd int, err error) {
-	err = retry(func() error { fd, err = openAt(t.dir, rel, flags); return err })
+func (g *graph) open(rel string, flags int) (fd int, err error) {
+	err = retry(func() error { fd, err = openAt(g.dir, rel, flags); return err })
 	return fd, err
 }
 
@@ -117,9 +97,9 @@ func (t *Tree) grow() {
 	if err != nil {
 		return // Settle tries again, and says why
 	}
-	t.mu.Lock()
+	t.g.mu.Lock()
 	loaded := t.loaded
-	t.mu.Unlock()
+	t.g.mu.Unlock()
 	if loaded {
 		if differed, _ := t.adopt(true); differed {
 			t.poke()
@@ -132,16 +112,17 @@ func (t *Tree) grow() {
 // fill reads everything. Where the tree's file is to be believed, that is loaded instead: Settle compares its folders until they are watched,
 // which gentle leaves to grow; gentle also gives way to others. The caller holds t.op.
 func (t *Tree) fill(gentle bool) error {
+	g := t.g
 	t.filled, t.broken = false, nil
-	t.mu.Lock()
+	g.mu.Lock()
 	var queue []int32
-	t.reset()
+	g.reset()
 	loaded := t.load()
 	t.loaded = loaded
 	if !loaded {
-		queue = []int32{t.add(none, "", 0)}
+		queue = []int32{g.add(none, "", 0)}
 	}
-	t.mu.Unlock()
+	g.mu.Unlock()
 	var err error
 	if loaded {
 		err = t.devicesLoaded()
@@ -152,31 +133,31 @@ func (t *Tree) fill(gentle bool) error {
 	if err == nil && loaded && !gentle {
 		_, err = t.adopt(false)
 	}
-	t.mu.Lock()
-	if t.lost && err == nil {
+	g.mu.Lock()
+	if g.lost && err == nil {
 		err = ErrGone
 	}
 	if !loaded || err != nil {
-		t.watching = t.in != nil && err == nil
+		g.watching = g.in != nil && err == nil
 	}
-	t.mu.Unlock()
-	t.endWatching()
+	g.mu.Unlock()
+	g.endWatching()
 	t.broken, t.filled = err, err == nil
 	return err
 }
 
 // reset forgets everything.
-func (t *Tree) reset() {
-	for w := range t.watches {
-		t.unwatch(w)
+func (g *graph) reset() {
+	for w := range g.watches {
+		g.unwatch(w)
 	}
-	clear(t.watches)
-	clear(t.noted)
-	clear(t.pending)
-	clear(t.parked)
-	t.nodes, t.free, t.adrift, t.live, t.lost, t.watching = nil, nil, nil, 0, false, false
-	t.version++
-	t.linkVersion++
+	clear(g.watches)
+	clear(g.noted)
+	clear(g.pending)
+	clear(g.parked)
+	g.nodes, g.free, g.adrift, g.live, g.lost, g.watching = nil, nil, nil, 0, false, false
+	g.version++
+	g.linkVersion++
 }
 
 // Ready waits until the folders were read once.
@@ -187,9 +168,9 @@ func (t *Tree) Changes() <-chan struct{} { return t.stirred }
 
 // help reads folders for the one that reads them in the background.
 func (t *Tree) help() {
-	t.mu.Lock()
-	s := t.scanning
-	t.mu.Unlock()
+	t.g.mu.Lock()
+	s := t.g.scanning
+	t.g.mu.Unlock()
 	if s != nil {
 		s.run(workers*64, false)
 	}
@@ -201,6 +182,7 @@ const rounds = 32
 // Settle finds out what has changed until now. Everything that happened before it was called is known when it returns; an error says that
 // it is not.
 func (t *Tree) Settle() (Result, error) {
+	g := t.g
 	t.asked.Store(time.Now().UnixNano())
 	t.waiting.Add(1)
 	t.help()
@@ -219,26 +201,27 @@ func (t *Tree) Settle() (Result, error) {
 	if err != nil {
 		t.filled = false // all of it is read again
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Result{Version: t.version, Links: t.linkVersion, Moved: moved}, err
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Result{Version: g.version, Links: g.linkVersion, Moved: moved}, err
 }
 
 func (t *Tree) settle() (moved bool, err error) {
+	g := t.g
 	if err := t.inPlace(); err != nil {
 		return false, err
 	}
 	for range rounds {
-		t.mu.Lock()
-		watching := t.watching
-		if t.in != nil {
-			t.in.read()
+		g.mu.Lock()
+		watching := g.watching
+		if g.in != nil {
+			g.in.read()
 		}
-		all := t.in == nil || t.why != "" || t.overflow
+		all := g.in == nil || g.why != "" || g.overflow
 		if all {
-			watching, t.overflow = false, false
+			watching, g.overflow = false, false
 		}
-		t.mu.Unlock()
+		g.mu.Unlock()
 		var queue []int32
 		if !watching {
 			if queue, err = t.verify(all); err != nil {
@@ -246,19 +229,19 @@ func (t *Tree) settle() (moved bool, err error) {
 			}
 		}
 		var single []int32
-		t.mu.Lock()
-		for n, names := range t.pending {
+		g.mu.Lock()
+		for n, names := range g.pending {
 			if names == nil {
 				queue = append(queue, n)
 			} else {
 				single = append(single, n)
 			}
 		}
-		pending := maps.Clone(t.pending)
-		clear(t.pending)
-		t.mu.Unlock()
+		pending := maps.Clone(g.pending)
+		clear(g.pending)
+		g.mu.Unlock()
 		if len(queue) == 0 && len(single) == 0 {
-			t.settled()
+			g.settled()
 			return false, nil
 		}
 		r := t.reader()
@@ -267,87 +250,88 @@ func (t *Tree) settle() (moved bool, err error) {
 			switch err := r.touch(at, pending[at]); {
 			case errors.Is(err, errMoved):
 				n++
-				t.gone(at)
+				g.gone(at)
 			case err != nil:
 				queue = append(queue, at)
 			}
 		}
 		found, err := t.scan(queue, false)
-		if err == nil && t.isLost() {
+		if err == nil && g.isLost() {
 			err = ErrGone
 		}
 		if err != nil {
 			return false, err
 		}
-		t.endWatching()
+		g.endWatching()
 		moved = n+found > 0
 		if !watching && !moved {
 			break
 		}
 	}
-	t.settled()
+	g.settled()
 	return moved, nil
 }
 
 // inPlace makes sure that the root is still what its path leads to.
 func (t *Tree) inPlace() error {
 	var at, is unix.Stat_t
-	if err := retry(func() error { return unix.Lstat(t.root, &at) }); err != nil {
+	if err := retry(func() error { return unix.Lstat(t.g.root, &at) }); err != nil {
 		return classified(err)
 	}
-	if err := retry(func() error { return unix.Fstat(t.dir, &is) }); err != nil || at.Dev != is.Dev || at.Ino != is.Ino {
+	if err := retry(func() error { return unix.Fstat(t.g.dir, &is) }); err != nil || at.Dev != is.Dev || at.Ino != is.Ino {
 		return ErrGone
 	}
 	return nil
 }
 
-func (t *Tree) isLost() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.lost
+func (g *graph) isLost() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lost
 }
 
 // settled forgets folders that have not turned up elsewhere.
-func (t *Tree) settled() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, n := range t.adrift {
-		if t.nodes[n].adrift && !t.nodes[n].dead {
-			t.drop(n)
+func (g *graph) settled() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, n := range g.adrift {
+		if g.nodes[n].adrift && !g.nodes[n].dead {
+			g.drop(n)
 		}
 	}
-	t.adrift = t.adrift[:0]
+	g.adrift = g.adrift[:0]
 }
 
 // pend notes that a name in a folder has changed; empty: that all of it has to be read.
-func (t *Tree) pend(n int32, name string) {
+func (g *graph) pend(n int32, name string) {
 	const most = 32
 	if name == "" {
-		t.pending[n] = nil
+		g.pending[n] = nil
 		return
 	}
-	names, ok := t.pending[n]
+	names, ok := g.pending[n]
 	switch {
 	case ok && (names == nil || slices.Contains(names, name)):
 	case len(names) >= most:
-		t.pending[n] = nil
+		g.pending[n] = nil
 	default:
-		t.pending[n] = append(names, name)
+		g.pending[n] = append(names, name)
 	}
 }
 
 // later does something for each folder while nobody waits: whoever needs the tree waits for one folder at most. It reports whether it was
 // done for all.
 func (t *Tree) later(do func(n int32) error) bool {
+	g := t.g
 	for n := int32(0); ; {
 		t.op.Lock()
 		for t.waiting.Load() == 0 {
-			t.mu.Lock()
-			for int(n) < len(t.nodes) && (t.nodes[n].dead || t.nodes[n].adrift) {
+			g.mu.Lock()
+			for int(n) < len(g.nodes) && (g.nodes[n].dead || g.nodes[n].adrift) {
 				n++
 			}
-			end := int(n) >= len(t.nodes)
-			t.mu.Unlock()
+			end := int(n) >= len(g.nodes)
+			g.mu.Unlock()
 			if end || t.closing.Load() || !t.filled {
 				t.op.Unlock()
 				return end
@@ -392,7 +376,7 @@ func (t *Tree) lookAgain() {
 				_, err = t.scan(fresh, false)
 			}
 			if errors.Is(err, errMoved) {
-				t.gone(n)
+				t.g.gone(n)
 			}
 			return err
 		})
@@ -402,32 +386,33 @@ func (t *Tree) lookAgain() {
 
 // Noted are the folders of which something is noted, in the order of their paths. It is not to be changed.
 func (t *Tree) Noted() []Folder {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.sorted.version == t.version && t.sorted.list != nil {
+	g := t.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t.sorted.version == g.version && t.sorted.list != nil {
 		return t.sorted.list
 	}
 	list := []Folder{}
-	for n, e := range t.noted {
-		if e.onlyLinks() && !t.rules.shaped(t.nodes[n].marks) || !t.connected(n) {
+	for n, e := range g.noted {
+		if e.onlyLinks() && !g.rules.shaped(g.nodes[n].marks) || !g.connected(n) {
 			continue
 		}
-		f := Folder{Path: t.path(n), ID: t.nodes[n].id, Marks: t.nodes[n].marks}
+		f := Folder{Path: g.path(n), ID: g.nodes[n].id, Marks: g.nodes[n].marks}
 		if e != nil {
 			f.Named, f.Rights, f.Closed = e.named, e.rights, e.closed
 		}
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Folder) int { return cmp.Compare(a.Path, b.Path) })
-	t.sorted.version, t.sorted.list = t.version, list
+	t.sorted.version, t.sorted.list = g.version, list
 	return list
 }
 
 // HasLinks reports whether there is a folder of Linked.
 func (t *Tree) HasLinks() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, e := range t.noted {
+	t.g.mu.Lock()
+	defer t.g.mu.Unlock()
+	for _, e := range t.g.noted {
 		if e != nil && len(e.links) > 0 {
 			return true
 		}
@@ -437,12 +422,13 @@ func (t *Tree) HasLinks() bool {
 
 // Linked are the folders with files that have other names as well.
 func (t *Tree) Linked() []Linked {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	g := t.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	var list []Linked
-	for n, e := range t.noted {
-		if e != nil && len(e.links) > 0 && t.connected(n) {
-			list = append(list, Linked{t.path(n), t.nodes[n].id.Dev, e.links})
+	for n, e := range g.noted {
+		if e != nil && len(e.links) > 0 && g.connected(n) {
+			list = append(list, Linked{g.path(n), g.nodes[n].id.Dev, e.links})
 		}
 	}
 	return list
@@ -450,20 +436,21 @@ func (t *Tree) Linked() []Linked {
 
 // Again has a folder read by the next Settle whatever the kernel says of it.
 func (t *Tree) Again(path string) {
-	rel, ok := strings.CutPrefix(path, t.root)
+	g := t.g
+	rel, ok := strings.CutPrefix(path, g.root)
 	if !ok {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := t.find(strings.TrimPrefix(rel, "/")); n != none {
-		t.pend(n, "")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := g.find(strings.TrimPrefix(rel, "/")); n != none {
+		g.pend(n, "")
 	}
 }
 
 // find is the node of a path below the root.
-func (t *Tree) find(rel string) int32 {
-	if len(t.nodes) == 0 {
+func (g *graph) find(rel string) int32 {
+	if len(g.nodes) == 0 {
 		return none
 	}
 	at := int32(0)
@@ -471,9 +458,9 @@ func (t *Tree) find(rel string) int32 {
 		if name == "" {
 			continue
 		}
-		c := t.nodes[at].first
-		for c != none && t.nodes[c].name != name {
-			c = t.nodes[c].next
+		c := g.nodes[at].first
+		for c != none && g.nodes[c].name != name {
+			c = g.nodes[c].next
 		}
 		if at = c; at == none {
 			return none
@@ -485,20 +472,23 @@ func (t *Tree) find(rel string) int32 {
 // Stirs counts changes after which something of note may be other than it was, though no folder says so: to the content of files in
 // folders of note.
 func (t *Tree) Stirs() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stir + t.version
+	g := t.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stir + g.version
 }
 
 // Stats say how the tree is kept.
 func (t *Tree) Stats() Stats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Stats{Folders: t.live, Watched: t.watching, Why: t.why, Loaded: t.loaded}
+	g := t.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Stats{Folders: g.live, Watched: g.watching, Why: g.why, Loaded: t.loaded}
 }
 
 // Close ends what happens in the background.
 func (t *Tree) Close() error {
+	g := t.g
 	if t.closing.Swap(true) {
 		return nil
 	}
@@ -507,40 +497,40 @@ func (t *Tree) Close() error {
 	t.op.Lock()
 	defer t.op.Unlock()
 	t.store()
-	t.mu.Lock()
-	in := t.in
-	t.in, t.watching = nil, false
-	t.mu.Unlock()
+	g.mu.Lock()
+	in := g.in
+	g.in, g.watching = nil, false
+	g.mu.Unlock()
 	if in != nil {
 		in.close()
 	}
-	return unix.Close(t.dir)
+	return unix.Close(g.dir)
 }
 
 // stopWatching gives notifications up; the folders are compared from then on.
-func (t *Tree) stopWatching(why string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.why == "" {
-		t.why = why
+func (g *graph) stopWatching(why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.why == "" {
+		g.why = why
 	}
-	t.watching = false
+	g.watching = false
 }
 
 // endWatching closes notifications that were given up, once nobody uses them.
-func (t *Tree) endWatching() {
-	t.mu.Lock()
-	in := t.in
-	if in == nil || t.why == "" {
-		t.mu.Unlock()
+func (g *graph) endWatching() {
+	g.mu.Lock()
+	in := g.in
+	if in == nil || g.why == "" {
+		g.mu.Unlock()
 		return
 	}
-	t.in = nil
-	clear(t.watches)
-	for n := range t.nodes {
-		t.nodes[n].watch = 0
+	g.in = nil
+	clear(g.watches)
+	for n := range g.nodes {
+		g.nodes[n].watch = 0
 	}
-	t.mu.Unlock()
+	g.mu.Unlock()
 	in.close()
 }
 

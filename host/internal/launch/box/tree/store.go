@@ -28,18 +28,19 @@ var sums = crc64.MakeTable(crc64.ECMA)
 
 // store writes the tree's file, if it has one and enough has changed. The caller holds t.op.
 func (t *Tree) store() {
-	t.mu.Lock()
-	worth := t.cache != "" && t.filled && t.live >= storeLeast && (!t.loaded && t.saved == 0 || t.looks-t.saved > uint64(t.live/50))
+	g := t.g
+	g.mu.Lock()
+	worth := t.cache != "" && t.filled && g.live >= storeLeast && (!t.loaded && t.saved == 0 || g.looks-t.saved > uint64(g.live/50))
 	var b []byte
 	if worth {
-		b = t.encode()
+		b = g.encode()
 	}
-	looks := t.looks
-	t.mu.Unlock()
+	looks := g.looks
+	g.mu.Unlock()
 	if worth && writeFile(t.cache, b) == nil { // else the next process reads all folders
-		t.mu.Lock()
+		g.mu.Lock()
 		t.saved = looks
-		t.mu.Unlock()
+		g.mu.Unlock()
 	}
 }
 
@@ -72,21 +73,21 @@ func writeFile(path string, b []byte) error {
 }
 
 // header tells files apart that were written by other rules or for another folder.
-func (t *Tree) header() []byte {
-	return fmt.Appendf(nil, "%s%q %q\n", storeMagic, t.root, fmt.Sprint(t.rules))
+func (g *graph) header() []byte {
+	return fmt.Appendf(nil, "%s%q %q\n", storeMagic, g.root, fmt.Sprint(g.rules))
 }
 
-func (t *Tree) encode() []byte {
-	b := t.header()
-	b = binary.AppendUvarint(b, uint64(t.live))
-	at := make([]int32, len(t.nodes)) // numbers in the file
+func (g *graph) encode() []byte {
+	b := g.header()
+	b = binary.AppendUvarint(b, uint64(g.live))
+	at := make([]int32, len(g.nodes)) // numbers in the file
 	var count int32
 	text := func(s string) {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	t.below(0, func(n int32) {
-		x := &t.nodes[n]
+	g.below(0, func(n int32) {
+		x := &g.nodes[n]
 		at[n] = count
 		count++
 		if n != 0 {
@@ -96,14 +97,14 @@ func (t *Tree) encode() []byte {
 		b = binary.AppendUvarint(b, x.id.Dev)
 		b = binary.AppendUvarint(b, x.id.Ino)
 		changed := x.id.Changed
-		if _, again := t.pending[n]; again {
+		if _, again := g.pending[n]; again {
 			changed = 0
 		}
 		b = binary.AppendVarint(b, changed)
 		b = binary.AppendUvarint(b, x.entry)
-		e := t.noted[n]
+		e := g.noted[n]
 		switch {
-		case e == nil && !t.isNoted(n):
+		case e == nil && !g.isNoted(n):
 			b = append(b, x.marks, 0)
 			return
 		case e == nil:
@@ -130,19 +131,19 @@ func (t *Tree) encode() []byte {
 	return binary.BigEndian.AppendUint64(b, crc64.Checksum(b, sums))
 }
 
-// load makes the tree be what its file says; false: there is none, or it is not to be believed. The caller holds t.mu.
+// load makes the tree be what its file says; false: there is none, or it is not to be believed. The caller holds t.g.mu.
 func (t *Tree) load() bool {
 	if t.cache == "" {
 		return false
 	}
 	b, err := readFile(t.cache)
-	header := t.header()
+	header := t.g.header()
 	if err != nil || len(b) < len(header)+8 || !bytes.HasPrefix(b, header) {
 		return false
 	}
 	sum := len(b) - 8
-	if binary.BigEndian.Uint64(b[sum:]) != crc64.Checksum(b[:sum], sums) || t.decode(b[len(header):sum]) != nil {
-		t.reset()
+	if binary.BigEndian.Uint64(b[sum:]) != crc64.Checksum(b[:sum], sums) || t.g.decode(b[len(header):sum]) != nil {
+		t.g.reset()
 		return false
 	}
 	return true
@@ -165,7 +166,7 @@ func readFile(path string) ([]byte, error) {
 
 var errStore = errors.New("it is no file of a tree")
 
-func (t *Tree) decode(b []byte) error {
+func (g *graph) decode(b []byte) error {
 	bad := false
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)
@@ -211,7 +212,7 @@ func (t *Tree) decode(b []byte) error {
 	if count == 0 || count > uint64(len(b)) {
 		return errStore
 	}
-	t.nodes = make([]node, 0, count)
+	g.nodes = make([]node, 0, count)
 	for i := range int32(count) {
 		parent := none
 		if i > 0 {
@@ -221,8 +222,8 @@ func (t *Tree) decode(b []byte) error {
 			}
 			parent = int32(p)
 		}
-		n := t.add(parent, text(), 0)
-		x := &t.nodes[n]
+		n := g.add(parent, text(), 0)
+		x := &g.nodes[n]
 		x.id.Dev, x.id.Ino = number(), number()
 		v, size := binary.Varint(b)
 		if size <= 0 {
@@ -234,7 +235,7 @@ func (t *Tree) decode(b []byte) error {
 		switch kind := octet(); kind {
 		case 0:
 		case 1:
-			t.noted[n] = nil
+			g.noted[n] = nil
 		case 2, 3:
 			e := &extra{closed: kind == 3, named: texts(), rights: texts()}
 			links := number()
@@ -245,7 +246,7 @@ func (t *Tree) decode(b []byte) error {
 			for range links {
 				e.links = append(e.links, Link{Ino: number(), Count: uint32(number()), name: uint32(number())})
 			}
-			t.noted[n] = e
+			g.noted[n] = e
 		default:
 			return errStore
 		}

@@ -3,7 +3,7 @@ package tree
 // notifier is none: FSEvents tell of a change when it is too late, so that folders are compared.
 type notifier struct{}
 
-func newNotifier(*Tree) (*notifier, string) {
+func newNotifier(*graph, func()) (*notifier, string) {
 	return nil, "there are no notifications on macOS that come in time"
 }
 
@@ -11,10 +11,10 @@ func (*notifier) read() bool { return false }
 
 func (*notifier) close() {}
 
-func (*Tree) watch(int, int32) (int32, error) { return 0, nil }
+func (*graph) watch(int, int32) (int32, error) { return 0, nil }
 
-func (*Tree) watched(n, _ int32) (int32, error) { return n, nil }
+func (*graph) watched(n, _ int32) (int32, error) { return n, nil }
 
-func (*Tree) unwatch(int32) {}
+func (*graph) unwatch(int32) {}
 
-func (*Tree) watchAt(int, string, string, bool) int32 { return 0 }
+func (*graph) watchAt(int, string, string, bool) int32 { return 0 }

@@ -23,15 +23,16 @@ const tooFew = "there are more folders than may be watched: raise sysctl fs.inot
 
 // notifier is the kernel's, of one tree.
 type notifier struct {
-	t    *Tree
-	file *os.File
-	fd   int
-	buf  []byte
-	over chan struct{} // closed when nobody listens any more
+	g       *graph
+	file    *os.File
+	fd      int
+	buf     []byte
+	over    chan struct{} // closed when nobody listens any more
+	changed func()
 }
 
-// newNotifier returns nil and why where there is none.
-func newNotifier(t *Tree) (*notifier, string) {
+// newNotifier returns nil and why where there is none. changed is called when something has changed.
+func newNotifier(g *graph, changed func()) (*notifier, string) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		if errors.Is(err, unix.EMFILE) {
@@ -39,7 +40,7 @@ func newNotifier(t *Tree) (*notifier, string) {
 		}
 		return nil, fmt.Sprintf("the kernel gives no notifications: %v", err)
 	}
-	in := &notifier{t: t, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), over: make(chan struct{})}
+	in := &notifier{g: g, changed: changed, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), over: make(chan struct{})}
 	raw, err := in.file.SyscallConn()
 	if err != nil {
 		in.file.Close()
@@ -53,11 +54,11 @@ func newNotifier(t *Tree) (*notifier, string) {
 func (in *notifier) listen(raw syscall.RawConn) {
 	defer close(in.over)
 	_ = raw.Read(func(uintptr) bool {
-		in.t.mu.Lock()
+		in.g.mu.Lock()
 		some := in.read()
-		in.t.mu.Unlock()
+		in.g.mu.Unlock()
 		if some {
-			in.t.poke()
+			in.changed()
 		}
 		return false
 	})
@@ -68,9 +69,9 @@ func (in *notifier) close() {
 	<-in.over
 }
 
-// read takes what the kernel has queued; the caller holds t.mu. It reports whether anything was there that matters.
+// read takes what the kernel has queued; the caller holds t.g.mu. It reports whether anything was there that matters.
 func (in *notifier) read() (some bool) {
-	if in.t.in != in {
+	if in.g.in != in {
 		return false
 	}
 	for {
@@ -91,59 +92,59 @@ func (in *notifier) read() (some bool) {
 			if i := bytes.IndexByte(name, 0); i >= 0 {
 				name = name[:i]
 			}
-			some = in.t.event(watch, mask, string(name)) || some
+			some = in.g.event(watch, mask, string(name)) || some
 			rest = rest[size:]
 		}
 	}
 }
 
 // event notes what a notification says.
-func (t *Tree) event(watch int32, mask uint32, name string) bool {
+func (g *graph) event(watch int32, mask uint32, name string) bool {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
-		t.overflow = true
-		t.stir++
+		g.overflow = true
+		g.stir++
 		return true
 	}
-	n, ok := t.watches[watch]
+	n, ok := g.watches[watch]
 	if !ok {
-		if t.scanning != nil || !t.watching {
-			t.stray[watch] = true
+		if g.scanning != nil || !g.watching {
+			g.stray[watch] = true
 		}
 		return false
 	}
-	x := &t.nodes[n]
+	x := &g.nodes[n]
 	switch {
 	case mask&unix.IN_IGNORED != 0:
-		delete(t.watches, watch)
+		delete(g.watches, watch)
 		x.watch = 0
 		fallthrough
 	case mask&(unix.IN_UNMOUNT|unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0:
-		t.pend(max(0, x.parent), "")
-		t.pend(n, "")
+		g.pend(max(0, x.parent), "")
+		g.pend(n, "")
 	case name == "":
-		t.pend(n, "")
+		g.pend(n, "")
 	case mask&unix.IN_ISDIR != 0 && mask&unix.IN_ATTRIB != 0:
 		// It says so itself, unless it could not be listed.
-		for c, e := range t.noted {
-			if e != nil && e.closed && t.nodes[c].parent == n && t.nodes[c].name == name {
-				t.pend(c, "")
-				t.stir++
+		for c, e := range g.noted {
+			if e != nil && e.closed && g.nodes[c].parent == n && g.nodes[c].name == name {
+				g.pend(c, "")
+				g.stir++
 				return true
 			}
 		}
 		return false
-	case mask&unix.IN_ISDIR != 0 || t.rules.special(name):
-		t.pend(n, "")
+	case mask&unix.IN_ISDIR != 0 || g.rules.special(name):
+		g.pend(n, "")
 	case mask&(unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0:
-		t.stir++
+		g.stir++
 		return true
 	default:
 		if x.hot {
-			t.stir++
+			g.stir++
 		}
-		e := t.noted[n]
+		e := g.noted[n]
 		if e != nil && len(e.links) > 0 {
-			t.pend(n, "") // it may be one of those
+			g.pend(n, "") // it may be one of those
 			return true
 		}
 		known := e != nil && slices.Contains(e.rights, name)
@@ -151,23 +152,23 @@ func (t *Tree) event(watch int32, mask uint32, name string) bool {
 			x.id.Changed = 0
 			return x.hot
 		}
-		t.pend(n, name)
+		g.pend(n, name)
 		return true
 	}
-	t.stir++
+	g.stir++
 	return true
 }
 
 // watch has the kernel tell of a folder. 0: it does not, and [Stats.Why] says why.
-func (t *Tree) watch(fd int, n int32) (int32, error) {
-	t.mu.Lock()
-	in, given := t.in, t.why != ""
+func (g *graph) watch(fd int, n int32) (int32, error) {
+	g.mu.Lock()
+	in, given := g.in, g.why != ""
 	mask := uint32(heard)
-	if x := &t.nodes[n]; x.hot || t.heats(n) {
+	if x := &g.nodes[n]; x.hot || g.heats(n) {
 		x.hot = true
 		mask = heardHot
 	}
-	t.mu.Unlock()
+	g.mu.Unlock()
 	if in == nil || given {
 		return 0, nil
 	}
@@ -176,19 +177,19 @@ func (t *Tree) watch(fd int, n int32) (int32, error) {
 	case err == nil:
 		return int32(w), nil
 	case errors.Is(err, unix.ENOSPC):
-		t.stopWatching(tooFew)
+		g.stopWatching(tooFew)
 	default:
-		t.stopWatching(fmt.Sprintf("folders can't be watched: %v", err))
+		g.stopWatching(fmt.Sprintf("folders can't be watched: %v", err))
 	}
 	return 0, nil
 }
 
 // watchAt has the kernel tell of a folder by its path, which takes a third of the time, and is right as long as nothing is heard of the
 // folders above it. fd is the one that it lies in. 0: it does not.
-func (t *Tree) watchAt(fd int, rel, name string, hot bool) int32 {
-	t.mu.Lock()
-	in, given := t.in, t.why != ""
-	t.mu.Unlock()
+func (g *graph) watchAt(fd int, rel, name string, hot bool) int32 {
+	g.mu.Lock()
+	in, given := g.in, g.why != ""
+	g.mu.Unlock()
 	if in == nil || given {
 		return 0
 	}
@@ -196,9 +197,9 @@ func (t *Tree) watchAt(fd int, rel, name string, hot bool) int32 {
 	if hot {
 		mask = heardHot | unix.IN_DONT_FOLLOW
 	}
-	path := t.root + "/" + name
+	path := g.root + "/" + name
 	if rel != "" {
-		path = t.root + "/" + rel + "/" + name
+		path = g.root + "/" + rel + "/" + name
 	}
 	if len(path) > maxPath {
 		path = "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name
@@ -208,80 +209,80 @@ func (t *Tree) watchAt(fd int, rel, name string, hot bool) int32 {
 	case err == nil:
 		return int32(w)
 	case errors.Is(err, unix.ENOSPC):
-		t.stopWatching(tooFew)
+		g.stopWatching(tooFew)
 	}
 	return 0
 }
 
-func (t *Tree) unwatch(w int32) {
-	if t.in != nil {
-		_, _ = unix.InotifyRmWatch(t.in.fd, uint32(w)) // it may be gone with its folder
+func (g *graph) unwatch(w int32) {
+	if g.in != nil {
+		_, _ = unix.InotifyRmWatch(g.in.fd, uint32(w)) // it may be gone with its folder
 	}
 }
 
 // watched notes that a node's folder is watched. Where it is known as another already it was moved: that is the node then.
-func (t *Tree) watched(n, watch int32) (int32, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	other, known := t.watches[watch]
-	if t.nodes[n].dead {
+func (g *graph) watched(n, watch int32) (int32, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	other, known := g.watches[watch]
+	if g.nodes[n].dead {
 		return n, nil
 	}
 	if known && other != n {
-		if t.connected(other) && t.still(other) {
-			t.why, t.watching = "a folder lies in it at two places: "+t.path(n), false
+		if g.connected(other) && g.still(other) {
+			g.why, g.watching = "a folder lies in it at two places: "+g.path(n), false
 			return n, nil
 		}
-		for p := t.nodes[n].parent; p != none; p = t.nodes[p].parent {
+		for p := g.nodes[n].parent; p != none; p = g.nodes[p].parent {
 			if p == other {
 				return n, errMoved // what lies above has to be found first
 			}
-			if t.nodes[p].adrift { // what was above it may be another by now
+			if g.nodes[p].adrift { // what was above it may be another by now
 				break
 			}
 		}
-		if at := &t.nodes[other]; at.parent != none && !at.adrift {
+		if at := &g.nodes[other]; at.parent != none && !at.adrift {
 			// Its old place may belong to a folder whose number the parent lists for it: nothing else would say that this one is missing.
-			t.pend(at.parent, "")
+			g.pend(at.parent, "")
 		}
-		parent, name, entry := t.nodes[n].parent, t.nodes[n].name, t.nodes[n].entry
-		t.drop(n)
-		t.detach(other)
-		t.attach(other, parent, name)
-		t.nodes[other].entry = entry
-		t.touchBelow(other)
-		if len(t.parked) > 0 {
-			t.below(other, func(n int32) {
-				if t.parked[n] {
-					delete(t.parked, n)
-					t.pend(n, "")
+		parent, name, entry := g.nodes[n].parent, g.nodes[n].name, g.nodes[n].entry
+		g.drop(n)
+		g.detach(other)
+		g.attach(other, parent, name)
+		g.nodes[other].entry = entry
+		g.touchBelow(other)
+		if len(g.parked) > 0 {
+			g.below(other, func(n int32) {
+				if g.parked[n] {
+					delete(g.parked, n)
+					g.pend(n, "")
 				}
 			})
 		}
 		n = other
 	}
-	if w := t.nodes[n].watch; w != 0 && w != watch && t.watches[w] == n { // another folder has come into its place
-		delete(t.watches, w)
-		t.unwatch(w)
+	if w := g.nodes[n].watch; w != 0 && w != watch && g.watches[w] == n { // another folder has come into its place
+		delete(g.watches, w)
+		g.unwatch(w)
 	}
-	t.watches[watch] = n
-	t.nodes[n].watch, t.nodes[n].shut = watch, false
-	if t.stray[watch] {
-		delete(t.stray, watch)
-		t.pend(n, "")
+	g.watches[watch] = n
+	g.nodes[n].watch, g.nodes[n].shut = watch, false
+	if g.stray[watch] {
+		delete(g.stray, watch)
+		g.pend(n, "")
 	}
 	return n, nil
 }
 
 // still reports whether a folder lies where it is known to.
-func (t *Tree) still(n int32) bool {
-	fd, err := t.open(t.rel(n), openPath)
+func (g *graph) still(n int32) bool {
+	fd, err := g.open(g.rel(n), openPath)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	return retry(func() error { return unix.Fstat(fd, &st) }) == nil && uint64(st.Dev) == t.nodes[n].id.Dev && st.Ino == t.nodes[n].id.Ino
+	return retry(func() error { return unix.Fstat(fd, &st) }) == nil && uint64(st.Dev) == g.nodes[n].id.Dev && st.Ino == g.nodes[n].id.Ino
 }
 
 // The file systems in which everything that changes a folder here is heard, by their magic numbers, and those in which there is nothing to

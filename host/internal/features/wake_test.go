@@ -13,12 +13,12 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -56,39 +56,33 @@ func (crew) NextTurn(state json.RawMessage) ([]llm.Message, error) {
 	return []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<work>" + list[0] + "</work>"}}}}, nil
 }
 
-// waiter is the backend of a tool that returns when input or mail arrives.
-type waiter struct{ t *thread.Thread }
-
-func (w waiter) Assess(context.Context, contract.AssessRequest) (*contract.Assessment, error) {
-	return &contract.Assessment{}, nil
-}
-
-func (w waiter) Call(ctx context.Context, _ contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error) {
-	sink(contract.Started{})
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(ctl.Soft, func() { cancel(context.Cause(ctl.Soft)) })()
-	a, err := w.t.Signal().Wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	text := map[turn.Arrival]string{turn.InputArrival: "input has arrived", turn.MailArrival: "mail has arrived"}[a]
-	return &contract.Result{Parts: []contract.Part{&contract.TextPart{Text: text}}}, nil
+// wait is a host tool that returns when input or mail arrives.
+var wait = hosttool.Tool{
+	Label:      hosttool.LabelPrefix + "wait",
+	Descriptor: contract.Descriptor{Name: "wait", InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true, ParallelSafe: true},
+	Offer:      func(hosttool.Conditions) hosttool.Offer { return hosttool.Offered },
+	HostTool: orchestrate.HostTool{Backend: hosttool.Func(func(ctx context.Context, c *orchestrate.HostCall, _ contract.Input) (*contract.Result, error) {
+		a, err := c.Signal.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text := map[orchestrate.Arrival]string{orchestrate.InputArrival: "input has arrived", orchestrate.MailArrival: "mail has arrived"}[a]
+		return &contract.Result{Parts: []contract.Part{&contract.TextPart{Text: text}}}, nil
+	}).Backend},
 }
 
 // office is the engine of a thread whose model calls the tool in answer to the user and says a word otherwise.
-type office struct {
-	world
-	tools *registry.Registry
-}
+type office struct{ world }
 
 func (o *office) Turn(_ context.Context, t *thread.Thread, id event.TurnID, _ thread.Submission) (thread.Plan, error) {
+	tools := hosttool.New(wait)
 	calls := orchestrate.New(orchestrate.Deps{
 		Hooks: hook.None{}, Policy: policy.Decide, Approver: t.Approvals(), Granter: open{}, Journal: t, Retry: orchestrate.NoRetry, Processes: open{},
-		Backends: func(string) (orchestrate.ToolBackend, bool) { return waiter{t}, true },
+		HostTools: tools.Tool,
 	}, orchestrate.NewTokens(), hclog.NewNullLogger())
 	return thread.Plan{Started: event.TurnStarted{Cwd: "/"}, Config: turn.Config{
-		Model: o, Calls: calls, Tools: o.tools.Snapshot, Settings: orchestrate.Settings{Thread: t.ID(), Turn: id, Approval: policy.Never, Output: history.Policy{Limit: 100}},
+		Model: o, Calls: calls, Tools: func() *registry.Snapshot { return tools.Extend(registry.New().Snapshot(), hosttool.Conditions{}) },
+		Settings: orchestrate.Settings{Thread: t.ID(), Turn: id, Approval: policy.Never, Output: history.Policy{Limit: 100}},
 	}}, nil
 }
 
@@ -127,12 +121,7 @@ func (open) EndCall(context.Context, launch.Owner) error { return nil }
 // A tool that waits for input or mail, and a feature that begins turns when the thread is idle, need nothing but their own package.
 func TestWaitAndContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &office{tools: registry.New()}
-		if problems := o.tools.Set("(crew)", contract.ToolSet{Revision: "1", Tools: []contract.Descriptor{
-			{Name: "wait", InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true, ParallelSafe: true},
-		}}); len(problems) > 0 {
-			t.Fatal(problems)
-		}
+		o := &office{}
 		th := thread.New(thread.Config{
 			ID: "thread", Start: &event.ThreadStarted{Cwd: "/"}, Sink: o, Engine: o, Features: []thread.Feature{crew{}}, Logger: hclog.NewNullLogger(),
 		})

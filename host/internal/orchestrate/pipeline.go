@@ -188,6 +188,7 @@ type Call struct {
 	ID      event.CallID
 	Parents []event.CallID
 	History []llm.Message // the conversation before the call; for reviewers, read-only
+	Signal  Signal        // of the thread; nil: no turn of the model made the call
 
 	parent *Live // the call that made this one; nil: the model made it
 }

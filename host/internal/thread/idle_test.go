@@ -14,7 +14,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
-	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
 	"pgregory.net/rapid"
@@ -349,10 +348,10 @@ func playIdle(t *testing.T, steps []string) (failed error) {
 			outcome = "fail"
 			mu.Unlock()
 		case "rest":
-			time.Sleep(10 * time.Second) // of the bubble
+			time.Sleep(10 * time.Second) // in the bubble
 		}
 	}
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // in the bubble
 	work.Wait()
 	synctest.Wait()
 	completed := 0
@@ -375,7 +374,7 @@ func playIdle(t *testing.T, steps []string) (failed error) {
 func TestSignalOfAThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &engine{}
-		got := make(chan turn.Arrival, 8)
+		got := make(chan orchestrate.Arrival, 8)
 		var th *Thread
 		e.stream = func(ctx context.Context, n int, _ *llm.Request, yield func(llm.Event, error) bool) {
 			if n%2 == 1 {
@@ -400,11 +399,11 @@ func TestSignalOfAThread(t *testing.T) {
 		}
 		synctest.Wait()
 		close(got)
-		var all []turn.Arrival
+		var all []orchestrate.Arrival
 		for a := range got {
 			all = append(all, a)
 		}
-		if want := []turn.Arrival{turn.InputArrival, turn.MailArrival}; !slices.Equal(all, want) {
+		if want := []orchestrate.Arrival{orchestrate.InputArrival, orchestrate.MailArrival}; !slices.Equal(all, want) {
 			t.Errorf("arrivals %v, want %v", all, want)
 		}
 	})

@@ -26,7 +26,11 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 	if known != nil { // the pipeline has not cut it
 		known.Content = history.TruncateParts(known.Content, a.settings.Output.Scale(recordedSlack))
 	} else {
-		p.future = a.Calls.Dispatch(a.turn, &a.gate, orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), History: a.history.Messages()})
+		call := orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), History: a.history.Messages()}
+		if s := a.Inbox.signal; s != nil {
+			call.Signal = s
+		}
+		p.future = a.Calls.Dispatch(a.turn, &a.gate, call)
 	}
 	a.pending = append(a.pending, p)
 	return nil

@@ -3,20 +3,12 @@ package turn
 import (
 	"context"
 	"sync"
-)
 
-// Arrival says what a turn has to read next.
-type Arrival int
-
-// The arrivals. Input comes before mail.
-const (
-	NoArrival Arrival = iota
-	InputArrival
-	MailArrival
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 )
 
 // Signal wakes callers that wait until there is something for a thread's turn to read: input that joins the running turn, or mail. It
-// is the thread's, and it is safe for concurrent use. A call that waits for other agents would use it; no tool of gantry does so yet.
+// is the thread's, and it is safe for concurrent use. Host tools find it in their call. None of gantry's tools waits for it yet.
 type Signal struct {
 	mail *Mailbox
 	mu   struct {
@@ -45,16 +37,16 @@ func (s *Signal) NewInbox() *Inbox {
 // Wait returns as soon as something waits to be read, and at once if it already does: what arrived before the call is not missed.
 // It takes nothing out of the inbox or the mailbox; the turn reads both before its next request. If ctx ends first, the error is its
 // cause.
-func (s *Signal) Wait(ctx context.Context) (Arrival, error) {
+func (s *Signal) Wait(ctx context.Context) (orchestrate.Arrival, error) {
 	for {
 		rung := s.next() // before the look: a ring after it is not missed
-		if a := s.pending(); a != NoArrival {
+		if a := s.pending(); a != orchestrate.NoArrival {
 			return a, nil
 		}
 		select {
 		case <-rung:
 		case <-ctx.Done():
-			return NoArrival, context.Cause(ctx)
+			return orchestrate.NoArrival, context.Cause(ctx)
 		}
 	}
 }
@@ -69,17 +61,17 @@ func (s *Signal) next() <-chan struct{} {
 	return s.mu.rung
 }
 
-func (s *Signal) pending() Arrival {
+func (s *Signal) pending() orchestrate.Arrival {
 	s.mu.Lock()
 	inbox := s.mu.inbox
 	s.mu.Unlock()
 	switch {
 	case inbox != nil && !inbox.Empty():
-		return InputArrival
+		return orchestrate.InputArrival
 	case s.mail.Pending():
-		return MailArrival
+		return orchestrate.MailArrival
 	}
-	return NoArrival
+	return orchestrate.NoArrival
 }
 
 // ring wakes all callers of Wait, after something has been added. A nil signal has none.

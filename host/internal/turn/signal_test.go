@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"pgregory.net/rapid"
@@ -21,7 +22,7 @@ var someInput = turn.Input{Parts: []llm.Part{&llm.Text{Text: "hi"}}}
 func TestSignalSeesWhatArrivedBefore(t *testing.T) {
 	mail := turn.NewMailbox(nil)
 	s := turn.NewSignal(mail)
-	wait := func(want turn.Arrival, inTime bool) {
+	wait := func(want orchestrate.Arrival, inTime bool) {
 		t.Helper()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		if !inTime {
@@ -32,24 +33,24 @@ func TestSignalSeesWhatArrivedBefore(t *testing.T) {
 			t.Errorf("%v, %v; want %v", got, err, want)
 		}
 	}
-	wait(turn.NoArrival, false)
+	wait(orchestrate.NoArrival, false)
 	mail.Add(event.Mail{Text: "m"})
-	wait(turn.MailArrival, true)
+	wait(orchestrate.MailArrival, true)
 	inbox := s.NewInbox()
-	wait(turn.MailArrival, true)
+	wait(orchestrate.MailArrival, true)
 	inbox.Add(someInput)
-	wait(turn.InputArrival, true)
-	wait(turn.InputArrival, true)
+	wait(orchestrate.InputArrival, true)
+	wait(orchestrate.InputArrival, true)
 	if n := len(inbox.Close()); n != 1 {
 		t.Errorf("%d inputs left, want 1", n)
 	}
-	wait(turn.MailArrival, true)
+	wait(orchestrate.MailArrival, true)
 	if inbox.Add(someInput) {
 		t.Error("a closed inbox takes input")
 	}
-	wait(turn.MailArrival, true)
+	wait(orchestrate.MailArrival, true)
 	s.NewInbox().Add(someInput)
-	wait(turn.InputArrival, true)
+	wait(orchestrate.InputArrival, true)
 }
 
 var errTimeUp = errors.New("time is up")
@@ -74,20 +75,20 @@ func playSignal(t *testing.T, steps []string) (failed error) {
 	var work sync.WaitGroup
 	var mu sync.Mutex
 	waiting := map[int]context.CancelFunc{}
-	was := turn.NoArrival // the most urgent that anything was since the last rest
-	note := func(a turn.Arrival) {
-		if was == turn.NoArrival || a == turn.InputArrival {
+	was := orchestrate.NoArrival // the most urgent that anything was since the last rest
+	note := func(a orchestrate.Arrival) {
+		if was == orchestrate.NoArrival || a == orchestrate.InputArrival {
 			was = a
 		}
 	}
-	pending := func() turn.Arrival {
+	pending := func() orchestrate.Arrival {
 		switch {
 		case !inbox.Empty():
-			return turn.InputArrival
+			return orchestrate.InputArrival
 		case mail.Pending():
-			return turn.MailArrival
+			return orchestrate.MailArrival
 		}
-		return turn.NoArrival
+		return orchestrate.NoArrival
 	}
 	fail := func(format string, args ...any) {
 		if failed == nil {
@@ -106,7 +107,7 @@ func playSignal(t *testing.T, steps []string) (failed error) {
 				mu.Lock()
 				defer mu.Unlock()
 				delete(waiting, i)
-				if (a == turn.NoArrival) != (err != nil) || a != turn.NoArrival && was == turn.NoArrival {
+				if (a == orchestrate.NoArrival) != (err != nil) || a != orchestrate.NoArrival && was == orchestrate.NoArrival {
 					fail("step %d: %v, %v, where %v was the most that was there", i, a, err, was)
 				}
 			})
@@ -120,12 +121,12 @@ func playSignal(t *testing.T, steps []string) (failed error) {
 		case "input":
 			inbox.Add(someInput)
 			mu.Lock()
-			note(turn.InputArrival)
+			note(orchestrate.InputArrival)
 			mu.Unlock()
 		case "mail":
 			mail.Add(event.Mail{Text: "m"})
 			mu.Lock()
-			note(turn.MailArrival)
+			note(orchestrate.MailArrival)
 			mu.Unlock()
 		case "read":
 			inbox.Take()
@@ -135,7 +136,7 @@ func playSignal(t *testing.T, steps []string) (failed error) {
 		case "rest":
 			synctest.Wait()
 			mu.Lock()
-			if p := pending(); p != turn.NoArrival && len(waiting) > 0 {
+			if p := pending(); p != orchestrate.NoArrival && len(waiting) > 0 {
 				fail("step %d: %d callers wait, though %v waits to be read", i, len(waiting), p)
 			}
 			was = pending()

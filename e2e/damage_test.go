@@ -78,7 +78,7 @@ func TestDamagedThread(t *testing.T) {
 			asked := len(r.Requests())
 			for _, args := range [][]string{{"resume", id, "go on"}, {"resume", "--events", id, "go on"}, {"fork", id, "go on"}, {"threads", "export", id}, {"threads", "show", id}} {
 				res := r.Gantry(args...)
-				for _, want := range []string{"thread " + id + " is damaged in " + db, tc.says, "it is whole up to event ", "Next: `gantry threads recover " + id} {
+				for _, want := range []string{"thread " + id + " is damaged in " + db, tc.says, "it is intact up to event ", "Next: `gantry threads recover " + id} {
 					if res.Code != 1 || strings.Count(res.Stderr, want) != 1 {
 						t.Errorf("gantry %v: exit %d, want once %q:\n%s", args, res.Code, want, res.Stderr)
 					}
@@ -118,7 +118,7 @@ func TestDamagedThread(t *testing.T) {
 
 			res = r.OK("threads", "recover", id)
 			fresh := strings.TrimSpace(res.Stdout)
-			if !strings.Contains(res.Stderr, "were copied: its event ") {
+			if !strings.Contains(res.Stderr, "were copied: event ") {
 				t.Errorf("recover says %q", res.Stderr)
 			}
 			r.OK("resume", fresh, "are you there?")
@@ -197,7 +197,7 @@ func TestDamagedIndex(t *testing.T) {
 	if res.Code != 1 || !strings.Contains(res.Stdout, "index") || !strings.Contains(res.Stdout, "Next: `gantry threads check --reindex`") {
 		t.Errorf("check: exit %d\n%s", res.Code, res.Stdout)
 	}
-	if res := r.Gantry("resume", id, "go on"); res.Code != 1 || !strings.Contains(res.Stderr, "its event 4 is missing") {
+	if res := r.Gantry("resume", id, "go on"); res.Code != 1 || !strings.Contains(res.Stderr, "event 4 is missing") {
 		t.Errorf("resume: exit %d\n%s", res.Code, res.Stderr)
 	}
 	r.OK("threads", "check", "--reindex")

@@ -109,7 +109,7 @@ do = [{ text = "done" }]
 		run.Sees("the store works again")
 		run.Signal(os.Interrupt)
 		res := run.Wait()
-		if n := strings.Count(res.Stdout, "the store does not take events"); n != 1 || !strings.Contains(res.Stdout, "See whether the server runs") {
+		if n := strings.Count(res.Stdout, "the store does not take events"); n != 1 || !strings.Contains(res.Stdout, "Check that the server is running") {
 			t.Errorf("the user reads of it %d times:\n%s", n, res.Stdout)
 		}
 		if strings.Contains(res.Stdout+res.Stderr, "verysecret") {

@@ -103,7 +103,7 @@ func TestRevertBeforeATurn(t *testing.T) {
 	if l := saw(t, r); l != "context first fine fourth" {
 		t.Errorf("the model saw %s", l)
 	}
-	if res := r.Gantry("threads", "revert", id, "--before", turns[2].ID); res.Code != 1 || !strings.Contains(res.Stderr, "taken back already") {
+	if res := r.Gantry("threads", "revert", id, "--before", turns[2].ID); res.Code != 1 || !strings.Contains(res.Stderr, "has already been reverted") {
 		t.Errorf("a turn that was taken back: exit %d\n%s", res.Code, res.Stderr)
 	}
 	if res := r.Gantry("threads", "revert", id, "--before", "9"); res.Code != 1 || !strings.Contains(res.Stderr, "turn not found") {

@@ -167,7 +167,7 @@ func TestDiffUndoRedo(t *testing.T) {
 
 	r.OK("undo")
 	same(t, "after undo", project(t, r), before)
-	if res := r.Gantry("undo"); res.Code != 1 || !strings.Contains(res.Stderr, "no turn of the thread has changes") {
+	if res := r.Gantry("undo"); res.Code != 1 || !strings.Contains(res.Stderr, "no turn of the thread has file changes") {
 		t.Errorf("a second undo: exit %d, %s", res.Code, res.Stderr)
 	}
 	var redone struct {
@@ -214,7 +214,7 @@ func TestUndoOfWhatWasChangedSince(t *testing.T) {
 	r.Write("f", "mine\n")
 	now := project(t, r)
 	res := r.Gantry("undo")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "f: it was changed since") || !strings.Contains(res.Stderr, "--force") || strings.Contains(res.Stderr, "dir/new:") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "f: it has been changed since") || !strings.Contains(res.Stderr, "--force") || strings.Contains(res.Stderr, "dir/new:") {
 		t.Errorf("exit %d\n%s", res.Code, res.Stderr)
 	}
 	same(t, "after a refused undo", project(t, r), now)
@@ -320,7 +320,7 @@ func TestUndoOfAnUnrecordedChange(t *testing.T) {
 	}
 	// What is neither what stood there nor what was to come may be anybody's.
 	other.Write("f", "mine\n")
-	if res := other.Gantry("undo"); res.Code != 1 || !strings.Contains(res.Stderr, "the host ended while it was changed") {
+	if res := other.Gantry("undo"); res.Code != 1 || !strings.Contains(res.Stderr, "gantry was ended while it was being changed") {
 		t.Errorf("exit %d: %s", res.Code, res.Stderr)
 	}
 	other.Write("f", "after\n")
@@ -364,7 +364,7 @@ func TestUndoIsKilled(t *testing.T) {
 				t.Fatalf("round %d: %s is neither what it was nor what it was made", round, name)
 			}
 		}
-		if res := r.Gantry("undo"); res.Code != 0 && !strings.Contains(res.Stderr, "no turn of the thread has changes") {
+		if res := r.Gantry("undo"); res.Code != 0 && !strings.Contains(res.Stderr, "no turn of the thread has file changes") {
 			t.Fatalf("round %d: undo after a kill: %s", round, res.Stderr)
 		}
 		same(t, fmt.Sprintf("round %d: after the next undo", round), project(t, r), before)

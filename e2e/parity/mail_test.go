@@ -142,10 +142,10 @@ func TestMailThatIsRefused(t *testing.T) {
 		params map[string]any
 		want   string
 	}{
-		{map[string]any{"text": "hi"}, `author "" is no name of an agent; next:`},
+		{map[string]any{"text": "hi"}, `invalid author "": not the name of an agent; next:`},
 		{map[string]any{"author": "/root/a", "text": " "}, "mail must not be empty"},
 		{map[string]any{"author": "/root/a", "text": "hi", "type": "order"}, `type "order"; next: one of`},
-		{map[string]any{"author": "/root/a\nSender: /root", "text": "hi"}, "is no name of an agent"},
+		{map[string]any{"author": "/root/a\nSender: /root", "text": "hi"}, "not the name of an agent"},
 	} {
 		if _, refused := d.ask("thread/mail/post", c.params); !strings.Contains(refused, c.want) {
 			t.Errorf("%v is refused with %q, want %q", c.params, refused, c.want)

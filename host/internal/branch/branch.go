@@ -43,7 +43,7 @@ func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string)
 		return thread.Cut{}, err
 	}
 	if t.Reverted > 0 {
-		return thread.Cut{}, hint.With(fmt.Errorf("turn %s was taken back already", t.ID), fmt.Sprintf("`gantry threads fork %s --through %s` goes on from it", id, t.ID))
+		return thread.Cut{}, hint.With(fmt.Errorf("turn %s has already been reverted", t.ID), fmt.Sprintf("`gantry threads fork %s --through %s` continues from it", id, t.ID))
 	}
 	return cut(ctx, s, id, turns, t)
 }
@@ -52,7 +52,7 @@ func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string)
 // fewer than n it takes back all.
 func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread.Cut, error) {
 	if n < 1 {
-		return thread.Cut{}, hint.With(fmt.Errorf("the number of turns to take back is %d", n), "write a number from 1 on")
+		return thread.Cut{}, hint.With(fmt.Errorf("invalid number of turns: %d", n), "use a number of at least 1")
 	}
 	turns, err := s.Turns(ctx, id)
 	if err != nil {
@@ -66,7 +66,7 @@ func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread
 		}
 	}
 	if first == nil {
-		return thread.Cut{}, fmt.Errorf("thread %s has no turn to take back", id)
+		return thread.Cut{}, fmt.Errorf("thread %s has no turn to revert", id)
 	}
 	return cut(ctx, s, id, turns, *first)
 }
@@ -81,7 +81,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 	}
 	var err error
 	if c.State, err = thread.Rebuild(s.EffectiveEvents(ctx, id, c.Event.Through), features.All()...); err != nil {
-		return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
+		return c, fmt.Errorf("revert turn %s: %w", first.ID, err)
 	}
 	if len(c.State.Messages) == 0 {
 		told, err := toldIn(ctx, s, id, first)
@@ -91,7 +91,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		if told > 0 {
 			c.Event.Through = told
 			if c.State, err = thread.Rebuild(s.EffectiveEvents(ctx, id, told), features.All()...); err != nil {
-				return c, fmt.Errorf("take back turn %s: %w", first.ID, err)
+				return c, fmt.Errorf("revert turn %s: %w", first.ID, err)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.Turn
 func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnInfo, error) {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
-		return store.TurnInfo{}, hint.New("no turn is named", listed(id))
+		return store.TurnInfo{}, hint.New("no turn specified", listed(id))
 	}
 	// An id may begin with digits, too: a short number is the turn's place.
 	if n, err := strconv.Atoi(query); err == nil && len(query) < 6 {
@@ -143,14 +143,14 @@ func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnIn
 				}
 			}
 		}
-		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: there is no turn number %s in thread %s", query, id), listed(id))
+		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: thread %s has no turn number %s", id, query), listed(id))
 	}
 	found := slices.DeleteFunc(slices.Clone(turns), func(t store.TurnInfo) bool { return !strings.HasPrefix(string(t.ID), query) })
 	switch {
 	case len(found) == 0:
 		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: %s", query), listed(id))
 	case len(found) > 1 && found[0].ID != event.TurnID(query):
-		return store.TurnInfo{}, hint.With(fmt.Errorf("%q fits several turns of thread %s", query, id), "give more of the id, or its number; "+listed(id))
+		return store.TurnInfo{}, hint.With(fmt.Errorf("%q matches several turns of thread %s", query, id), "use more of the id, or its number; "+listed(id))
 	}
 	return found[0], nil
 }
@@ -212,7 +212,7 @@ func (p Point) in(ctx context.Context, s *store.Store, info store.ThreadInfo) (u
 		return info.Seq, nil
 	}
 	if p.Before != "" && p.Through != "" {
-		return 0, errors.New("fork before a turn or behind one, not both")
+		return 0, errors.New("specify a turn to fork before or one to fork after, not both")
 	}
 	turns, err := s.Turns(ctx, info.ID)
 	if err != nil {
@@ -224,7 +224,7 @@ func (p Point) in(ctx context.Context, s *store.Store, info store.ThreadInfo) (u
 	}
 	t, err := find(info.ID, turns, p.Through)
 	if err == nil && t.LastSeq == 0 {
-		err = hint.With(fmt.Errorf("turn %s has not ended", t.ID), "fork the thread without a turn, and the fork has what there is of it by then")
+		err = hint.With(fmt.Errorf("turn %s has not ended", t.ID), "fork the thread without naming a turn; the fork then includes the turn as far as it has got")
 	}
 	return t.LastSeq, err
 }
@@ -239,5 +239,5 @@ func (e *ArchivedError) Error() string {
 
 // NextStep implements [hint.Stepper].
 func (e *ArchivedError) NextStep() string {
-	return fmt.Sprintf("`gantry threads unarchive %s` puts it back", e.Thread)
+	return fmt.Sprintf("`gantry threads unarchive %s` restores it", e.Thread)
 }

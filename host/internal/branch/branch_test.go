@@ -303,18 +303,18 @@ func TestRevertIsRefused(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	for story, want := range map[string]string{
-		"(rollback 1)":                                    "no turn to take back",
-		"turn: U1 A1 (rollback 0)":                        "number of turns to take back is 0",
-		"turn: U1 A1 (rollback -1)":                       "number of turns to take back is -1",
-		"turn: U1 A1 (revert 2)":                          "turn not found: there is no turn number 2",
+		"(rollback 1)":                                    "no turn to revert",
+		"turn: U1 A1 (rollback 0)":                        "invalid number of turns: 0",
+		"turn: U1 A1 (rollback -1)":                       "invalid number of turns: -1",
+		"turn: U1 A1 (revert 2)":                          "has no turn number 2",
 		"turn: U1 A1 (revert 0)":                          "turn not found",
 		"turn: U1 A1 (revert nope)":                       "turn not found: nope",
-		"turn: U1 A1 (revert  )":                          "no turn is named",
-		"turn: U1 turn: U2 (revert t)":                    "fits several turns",
-		"turn: U1 turn: U2 (rollback 1) (revert turn-2)":  "taken back already",
-		"turn: U1 (rollback 1) (rollback 1)":              "no turn to take back",
-		"turn: K[D,X,S] (rollback 1)":                     "no turn to take back",
-		"turn: U1 turn: U2 turn: U3 (revert 2)(revert 2)": "there is no turn number 2",
+		"turn: U1 A1 (revert  )":                          "no turn specified",
+		"turn: U1 turn: U2 (revert t)":                    "matches several turns",
+		"turn: U1 turn: U2 (rollback 1) (revert turn-2)":  "has already been reverted",
+		"turn: U1 (rollback 1) (rollback 1)":              "no turn to revert",
+		"turn: K[D,X,S] (rollback 1)":                     "no turn to revert",
+		"turn: U1 turn: U2 turn: U3 (revert 2)(revert 2)": "has no turn number 2",
 	} {
 		w := newTeller(t, s)
 		if err := w.run(story); err == nil || !strings.Contains(err.Error(), want) {

@@ -52,5 +52,5 @@ func damageOf(ctx context.Context, s *store.Store, id event.ThreadID) (*store.Da
 	if err != nil {
 		return nil, err
 	}
-	return nil, hint.With(fmt.Errorf("thread %s is not damaged", id), fmt.Sprintf("`gantry threads fork %s` copies it all the same", id))
+	return nil, hint.With(fmt.Errorf("thread %s is not damaged", id), fmt.Sprintf("`gantry threads fork %s` copies it anyway", id))
 }

@@ -99,11 +99,11 @@ func Name(name string) (string, error) {
 	case name == "":
 		return "", errors.New("the name of a thread must not be empty")
 	case !utf8.ValidString(name):
-		return "", errors.New("the name of a thread is UTF-8 text")
+		return "", errors.New("the name of a thread must be valid UTF-8")
 	case utf8.RuneCountInString(name) > maxNameRunes:
-		return "", fmt.Errorf("the name of a thread has at most %d characters, this one has %d", maxNameRunes, utf8.RuneCountInString(name))
+		return "", fmt.Errorf("the name of a thread can have at most %d characters, but this one has %d", maxNameRunes, utf8.RuneCountInString(name))
 	case strings.IndexFunc(name, unicode.IsControl) >= 0:
-		return "", errors.New("the name of a thread is one line without control characters")
+		return "", errors.New("the name of a thread must be one line without control characters")
 	}
 	return name, nil
 }

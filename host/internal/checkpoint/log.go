@@ -122,7 +122,7 @@ func Find(list []Record, which string) (int, error) {
 			continue
 		}
 		if found >= 0 {
-			return -1, hint.With(fmt.Errorf("%q fits several turns", which), "give more of the id")
+			return -1, hint.With(fmt.Errorf("%q matches several turns", which), "use more of the id")
 		}
 		found = i
 	}

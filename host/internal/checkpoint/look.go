@@ -45,7 +45,7 @@ func Look(path string) Seen {
 	}
 	s := Seen{FileState: event.FileState{Kind: event.FileRegular, Mode: bits(info.Mode()), Size: info.Size()}, Info: info}
 	if info.Size() > MaxFileBytes {
-		return s.unread(fmt.Sprintf("it has more than %d MiB", MaxFileBytes>>20))
+		return s.unread(fmt.Sprintf("it exceeds %d MiB", MaxFileBytes>>20))
 	}
 	data, err := read(path, info)
 	if err != nil {
@@ -72,7 +72,7 @@ func read(path string, info fs.FileInfo) ([]byte, error) {
 		return nil, err
 	}
 	if !os.SameFile(info, opened) || !opened.Mode().IsRegular() {
-		return nil, errors.New("it was replaced while it was looked at")
+		return nil, errors.New("it was replaced while it was being read")
 	}
 	data := make([]byte, 0, info.Size()+1) // one more shows the end without growing
 	for {
@@ -84,7 +84,7 @@ func read(path string, info fs.FileInfo) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case len(data) > MaxFileBytes:
-			return nil, errors.New("it grows while it is looked at")
+			return nil, errors.New("it grew while it was being read")
 		case len(data) == cap(data):
 			data = append(data, 0)[:len(data)]
 		}

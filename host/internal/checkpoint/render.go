@@ -116,7 +116,7 @@ func (r *Renderer) version(path string, s event.FileState) diff.Version {
 	return diff.Version{Mode: diff.Regular, Unknown: true}
 }
 
-var errNotKept = errors.New("its content was not kept")
+var errNotKept = errors.New("its content was not stored")
 
 // Stored reads the content of a state from the store.
 func Stored(ctx context.Context, store Store, s event.FileState) (string, error) {

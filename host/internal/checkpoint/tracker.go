@@ -229,12 +229,12 @@ func (t *Tracker) keep(ctx context.Context, path string, s *Seen, room *int64) e
 		return nil
 	}
 	if *room < s.Size {
-		s.Why = fmt.Sprintf("the call changes more than %d MiB", maxCallBytes>>20)
+		s.Why = fmt.Sprintf("the files of the call exceed %d MiB", maxCallBytes>>20)
 		return nil
 	}
 	*room -= s.Size
 	if _, err := t.store.PutArtifact(ctx, "application/octet-stream", filepath.Base(path), bytes.NewReader(s.Data)); err != nil {
-		return fmt.Errorf("keep the content of %s: %w", path, err)
+		return fmt.Errorf("store the content of %s: %w", path, err)
 	}
 	s.Kept = true
 	t.mu.Lock()

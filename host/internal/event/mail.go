@@ -42,17 +42,17 @@ const (
 func (m Mail) Check() error {
 	for _, n := range []struct{ what, name string }{{"author", m.Author}, {"recipient", m.Recipient}} {
 		if !agentName(n.name) {
-			return hint.With(fmt.Errorf("%s %.80q is no name of an agent", n.what, n.name),
-				fmt.Sprintf("write up to %d letters, digits, dashes and underscores, with slashes between them, /root/helper for example", maxMailName))
+			return hint.With(fmt.Errorf("invalid %s %.80q: not the name of an agent", n.what, n.name),
+				fmt.Sprintf("use up to %d letters, digits, dashes and underscores, separated by slashes, such as /root/helper", maxMailName))
 		}
 	}
 	switch {
 	case !slices.Contains([]MailType{MailTask, MailWord, MailAnswer}, m.Type):
-		return hint.With(fmt.Errorf("type %.80q", m.Type), fmt.Sprintf("one of %q, %q and %q", MailTask, MailWord, MailAnswer))
+		return hint.With(fmt.Errorf("invalid type %.80q", m.Type), fmt.Sprintf("one of %q, %q and %q", MailTask, MailWord, MailAnswer))
 	case strings.TrimSpace(m.Text) == "" && m.Type != MailAnswer:
 		return errors.New("mail must not be empty")
 	case len(m.Text) > maxMailText:
-		return hint.With(fmt.Errorf("mail of %d bytes", len(m.Text)), fmt.Sprintf("write at most %d, and put the rest into a file that it names", maxMailText))
+		return hint.With(fmt.Errorf("mail is too long: %d bytes", len(m.Text)), fmt.Sprintf("use at most %d bytes, and refer to a file for the rest", maxMailText))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func exists(path string) bool {
 
 type system struct{ account string }
 
-var errSlow = errors.New("the keyring does not answer")
+var errSlow = errors.New("the keyring does not respond")
 
 func (s system) Get() (string, error) {
 	value, err := bounded(func() (string, error) { return keyring.Get(keyringService, s.account) })

@@ -171,7 +171,7 @@ func (s *Store) Where() string {
 
 func (s *Store) path(name string) (string, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, control) {
-		return "", fmt.Errorf("%q is no name for a secret: at most %d bytes, no control characters", name, maxName)
+		return "", fmt.Errorf("invalid name %q for a secret: names have at most %d bytes and no control characters", name, maxName)
 	}
 	return filepath.Join(s.dir, hex.EncodeToString([]byte(name))+suffix), nil
 }
@@ -268,7 +268,7 @@ func (s *Store) file() string { return filepath.Join(s.dir, "key") }
 
 // lost is the error of secrets without a key.
 func (s *Store) lost() error {
-	return fmt.Errorf("the key of the stored secrets is neither in %s nor in %s: unlock the keyring, or store the secrets again", inKeyring, s.file())
+	return fmt.Errorf("the encryption key of the stored secrets is neither in %s nor in %s: unlock the keyring, or store the secrets again", inKeyring, s.file())
 }
 
 func newKey() []byte {

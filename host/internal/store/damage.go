@@ -25,9 +25,9 @@ type DamageError struct {
 func (e *DamageError) Error() string {
 	s := fmt.Sprintf("thread %s is damaged in %s: %v", e.Thread, e.Where, e.Err)
 	if e.Good == 0 {
-		return hint.Line(s+"; nothing before it is left", e.NextStep())
+		return hint.Line(s+"; no event before the damage is left", e.NextStep())
 	}
-	s += fmt.Sprintf("; it is whole up to event %d", e.Good)
+	s += fmt.Sprintf("; it is intact up to event %d", e.Good)
 	if e.Last > e.Good {
 		s += fmt.Sprintf(" of %d", e.Last)
 	}
@@ -36,11 +36,11 @@ func (e *DamageError) Error() string {
 
 // NextStep implements [hint.Stepper].
 func (e *DamageError) NextStep() string {
-	const restore = "restore a copy of the database"
+	const restore = "restore the database from a backup"
 	if e.Good == 0 {
 		return fmt.Sprintf("%s, or remove the thread: `gantry threads delete %s`", restore, e.Thread)
 	}
-	return fmt.Sprintf("`gantry threads recover %s` makes a new thread of that, and leaves this one as it is; or %s", e.Thread, restore)
+	return fmt.Sprintf("`gantry threads recover %s` copies the intact events to a new thread; or %s", e.Thread, restore)
 }
 
 // Unwrap returns what is wrong.
@@ -50,7 +50,7 @@ func (e *DamageError) Unwrap() error { return e.Err }
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string {
-	return fmt.Sprintf("a row of its log can't be read: %v", e.err)
+	return fmt.Sprintf("a row of the log can't be read: %v", e.err)
 }
 func (e *unreadableError) Unwrap() error { return e.err }
 
@@ -66,12 +66,12 @@ func (l length) short(last uint64) error {
 	case last < l.row:
 		return missing(last + 1)
 	case l.log > l.row:
-		return fmt.Errorf("the listing says that it ends with event %d, and it does with %d", l.row, l.log)
+		return fmt.Errorf("the listing says that it ends with event %d, but it ends with event %d", l.row, l.log)
 	}
 	return nil
 }
 
-func missing(seq uint64) error { return fmt.Errorf("its event %d is missing", seq) }
+func missing(seq uint64) error { return fmt.Errorf("event %d is missing", seq) }
 
 // verify returns what is wrong with a row that should be the event with this number, or nil.
 func (r *eventRow) verify(seq uint64) error {
@@ -79,7 +79,7 @@ func (r *eventRow) verify(seq uint64) error {
 	case r.Seq != seq:
 		return missing(seq)
 	case r.Sum == noSum && !json.Valid([]byte(r.Body)), r.Sum != noSum && r.Sum != r.checksum():
-		return fmt.Errorf("its event %d is not what was written", seq)
+		return fmt.Errorf("event %d is not what was written", seq)
 	}
 	return nil
 }

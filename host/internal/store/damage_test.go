@@ -40,16 +40,16 @@ func TestDamagedThread(t *testing.T) {
 		gap    bool // counting finds it
 		end    bool // the thread does not end where it should
 	}{
-		"a byte of a body":         {`UPDATE events SET body = replace(body, 'bug 2', 'bug 3') WHERE thread_id = 'a' AND seq = 13`, 12, "its event 13 is not what was written", false, false},
-		"a kind":                   {`UPDATE events SET kind = 'history.addee' WHERE thread_id = 'a' AND seq = 4`, 3, "its event 4 is not what was written", false, false},
-		"a time":                   {`UPDATE events SET time = time + 1 WHERE thread_id = 'a' AND seq = 31`, 30, "its event 31 is not what was written", false, false},
-		"two events change places": {`UPDATE events SET seq = 1000 - seq WHERE thread_id = 'a' AND seq = 7; UPDATE events SET seq = 7 WHERE thread_id = 'a' AND seq = 8; UPDATE events SET seq = 8 WHERE thread_id = 'a' AND seq = 993`, 6, "its event 7 is not what was written", false, false},
-		"no JSON, from before there were checksums": {`UPDATE events SET sum = -1, body = substr(body, 1, 9) WHERE thread_id = 'a' AND seq = 13`, 12, "its event 13 is not what was written", false, false},
-		"events of the middle":                      {`DELETE FROM events WHERE thread_id = 'a' AND seq IN (15, 16)`, 14, "its event 15 is missing", true, false},
-		"the first event":                           {`DELETE FROM events WHERE thread_id = 'a' AND seq = 1`, 0, "its event 1 is missing", true, false},
-		"the last events":                           {`DELETE FROM events WHERE thread_id = 'a' AND seq > 28`, 28, "its event 29 is missing", true, true},
-		"all events":                                {`DELETE FROM events WHERE thread_id = 'a'`, 0, "its event 1 is missing", true, true},
-		"the number in the listing":                 {`UPDATE threads SET seq = 20 WHERE id = 'a'`, 31, "the listing says that it ends with event 20, and it does with 31", true, true},
+		"a byte of a body":         {`UPDATE events SET body = replace(body, 'bug 2', 'bug 3') WHERE thread_id = 'a' AND seq = 13`, 12, "event 13 is not what was written", false, false},
+		"a kind":                   {`UPDATE events SET kind = 'history.addee' WHERE thread_id = 'a' AND seq = 4`, 3, "event 4 is not what was written", false, false},
+		"a time":                   {`UPDATE events SET time = time + 1 WHERE thread_id = 'a' AND seq = 31`, 30, "event 31 is not what was written", false, false},
+		"two events change places": {`UPDATE events SET seq = 1000 - seq WHERE thread_id = 'a' AND seq = 7; UPDATE events SET seq = 7 WHERE thread_id = 'a' AND seq = 8; UPDATE events SET seq = 8 WHERE thread_id = 'a' AND seq = 993`, 6, "event 7 is not what was written", false, false},
+		"no JSON, from before there were checksums": {`UPDATE events SET sum = -1, body = substr(body, 1, 9) WHERE thread_id = 'a' AND seq = 13`, 12, "event 13 is not what was written", false, false},
+		"events of the middle":                      {`DELETE FROM events WHERE thread_id = 'a' AND seq IN (15, 16)`, 14, "event 15 is missing", true, false},
+		"the first event":                           {`DELETE FROM events WHERE thread_id = 'a' AND seq = 1`, 0, "event 1 is missing", true, false},
+		"the last events":                           {`DELETE FROM events WHERE thread_id = 'a' AND seq > 28`, 28, "event 29 is missing", true, true},
+		"all events":                                {`DELETE FROM events WHERE thread_id = 'a'`, 0, "event 1 is missing", true, true},
+		"the number in the listing":                 {`UPDATE threads SET seq = 20 WHERE id = 'a'`, 31, "the listing says that it ends with event 20, but it ends with event 31", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

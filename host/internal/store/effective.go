@@ -50,7 +50,7 @@ func (r reader) effective(through uint64) iter.Seq2[event.Event, error] {
 				// The table of reverts determines the spans. If a row is missing there, events that were taken back would
 				// become effective again.
 				if b, ok := e.Body.(event.ThreadReverted); ok && last > 0 && b.Through != last {
-					e, err = event.Event{}, r.damaged(last, fmt.Errorf("what its event %d took back is not noted", e.Seq))
+					e, err = event.Event{}, r.damaged(last, fmt.Errorf("the record of what event %d reverted is missing", e.Seq))
 				}
 				if !yield(e, err) {
 					return

@@ -19,7 +19,7 @@ var (
 
 	// ErrTakenOver is in the [*ConflictError] of a thread that another process has locked while this one could not reach the
 	// database for so long that it counted as dead.
-	ErrTakenOver = errors.New("another process has taken the thread over")
+	ErrTakenOver = errors.New("another process has taken over the thread")
 
 	// ErrReadsRefused comes from every method that reads the log of a store with Config.RefuseReads.
 	ErrReadsRefused = errors.New("this store refuses reads")
@@ -52,14 +52,14 @@ func (e *ConflictError) Unwrap() error { return e.Err }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	s := fmt.Sprintf("thread %s: event %d can't be stored", e.Thread, e.Seq)
+	s := fmt.Sprintf("thread %s: can't store event %d", e.Thread, e.Seq)
 	switch {
 	case errors.Is(e.Err, ErrTakenOver):
-		s += fmt.Sprintf(": %v while the database could not be reached from here", e.Err)
+		s += fmt.Sprintf(": %v while the database was unreachable", e.Err)
 	case e.Err != nil:
 		s += fmt.Sprintf(": %v", e.Err)
 	default:
-		s += fmt.Sprintf(", the stored thread ends with event %d and another writer's events", e.Stored)
+		s += fmt.Sprintf(": the stored thread ends with event %d of another writer", e.Stored)
 	}
 	return hint.Line(s, e.NextStep())
 }
@@ -86,7 +86,7 @@ func (e *NotFoundError) Error() string {
 // NextStep implements [hint.Stepper].
 func (e *NotFoundError) NextStep() string {
 	if e.What == "thread" {
-		return "`gantry threads list` shows all"
+		return "`gantry threads list` lists all threads"
 	}
 	return ""
 }
@@ -101,7 +101,7 @@ type AmbiguousError struct {
 // Error implements error.
 func (e *AmbiguousError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q fits several threads: ", e.Query)
+	fmt.Fprintf(&b, "%q matches several threads: ", e.Query)
 	for i, t := range e.Threads {
 		if i > 0 {
 			b.WriteString(", ")
@@ -118,19 +118,19 @@ func (e *AmbiguousError) Error() string {
 }
 
 // NextStep implements [hint.Stepper].
-func (e *AmbiguousError) NextStep() string { return "give more of the id" }
+func (e *AmbiguousError) NextStep() string { return "use more of the id" }
 
 // ExistsError refuses to import a thread that is there.
 type ExistsError struct{ Thread event.ThreadID }
 
 // Error implements error.
 func (e *ExistsError) Error() string {
-	return hint.Line(fmt.Sprintf("thread %s exists", e.Thread), e.NextStep())
+	return hint.Line(fmt.Sprintf("thread %s already exists", e.Thread), e.NextStep())
 }
 
 // NextStep implements [hint.Stepper].
 func (e *ExistsError) NextStep() string {
-	return fmt.Sprintf("`gantry threads delete %s` first", e.Thread)
+	return fmt.Sprintf("delete it first with `gantry threads delete %s`", e.Thread)
 }
 
 // LockedError says that another process, or another part of this one, runs the thread.
@@ -169,7 +169,7 @@ type DecodeError struct {
 
 // Error implements error.
 func (e *DecodeError) Error() string {
-	return hint.Line(fmt.Sprintf("thread %s: event %d (%s) can't be read: %v", e.Thread, e.Seq, e.Kind, e.Err), e.NextStep())
+	return hint.Line(fmt.Sprintf("thread %s: can't decode event %d (%s): %v", e.Thread, e.Seq, e.Kind, e.Err), e.NextStep())
 }
 
 // NextStep implements [hint.Stepper].

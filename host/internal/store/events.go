@@ -145,15 +145,15 @@ func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread even
 			}
 		}
 		if rec.ThreadID != string(thread) {
-			return nil, "", hint.With(fmt.Errorf("event %d is of thread %s, the ones before are of thread %s", rec.Seq, rec.ThreadID, thread), "import one thread at a time")
+			return nil, "", hint.With(fmt.Errorf("event %d belongs to thread %s, and the events before it to thread %s", rec.Seq, rec.ThreadID, thread), "import one thread at a time")
 		}
 		seq++
 		if rec.Seq != seq {
-			return nil, "", hint.With(fmt.Errorf("event %d comes where event %d should", rec.Seq, seq), "export the thread again")
+			return nil, "", hint.With(fmt.Errorf("found event %d instead of event %d", rec.Seq, seq), "export the thread again")
 		}
 	}
 	if seq == 0 {
-		return nil, "", errors.New("there are no events in it")
+		return nil, "", errors.New("it contains no events")
 	}
 	return f, thread, out.Flush()
 }

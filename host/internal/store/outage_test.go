@@ -127,7 +127,7 @@ func TestSIGKILLOfTheServer(t *testing.T) {
 		wg.Wait()
 		server.Restart()
 		for i, c := range children {
-			if err := c.cmd.Wait(); err == nil || !strings.Contains(c.err.String(), "nothing was written") {
+			if err := c.cmd.Wait(); err == nil || !strings.Contains(c.err.String(), "writing has failed") {
 				t.Errorf("the child ended with %v: %s", err, c.err)
 			}
 			verify(t, cfg, threads[i], reached[i])

@@ -43,9 +43,9 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 	words := strings.Fields(query)
 	switch {
 	case len(words) == 0:
-		return nil, fmt.Errorf("search: there is nothing to look for")
+		return nil, fmt.Errorf("search: the query is empty")
 	case len(words) > maxWords:
-		return nil, hint.With(fmt.Errorf("search: %d words are more than %d", len(words), maxWords), "look for fewer")
+		return nil, hint.With(fmt.Errorf("search: the query has %d words, the maximum is %d", len(words), maxWords), "use fewer words")
 	}
 	g, err := s.db.Read(ctx)
 	if err != nil {

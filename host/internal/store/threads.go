@@ -186,7 +186,7 @@ const threadInfoColumns = "id, seq, run_id, created_at, updated_at, archived_at,
 const ambiguousShown = 5
 
 // Thread finds a thread by its id, by the beginning of its id if no other thread's id begins so, or by its name. A query
-// that fits several threads is an [*AmbiguousError], one that fits none a [*NotFoundError].
+// that matches several threads is an [*AmbiguousError], one that fits none a [*NotFoundError].
 func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {

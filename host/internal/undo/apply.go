@@ -43,7 +43,7 @@ func apply(id string, steps []Step) (err error) {
 		o := &op{Step: &steps[i]}
 		ops = append(ops, o)
 		if err := o.stage(fmt.Sprintf("%s%s-%d", tempPrefix, id, i)); err != nil {
-			return fmt.Errorf("put back %s: %w; no file was changed", o.Path, err)
+			return fmt.Errorf("restore %s: %w; no file was changed", o.Path, err)
 		}
 	}
 	crashpoint.At(crashpoint.FilesStaged, "")
@@ -54,11 +54,11 @@ func apply(id string, steps []Step) (err error) {
 				continue
 			}
 			if err := o.swap(); err != nil {
-				err = fmt.Errorf("put back %s: %w", o.Path, err)
+				err = fmt.Errorf("restore %s: %w", o.Path, err)
 				if failed := rollBack(ops); failed != nil {
-					return fmt.Errorf("%w; and what had been put back before it could not be taken back: %w", err, failed)
+					return fmt.Errorf("%w; files that had already been restored could not be changed back: %w", err, failed)
 				}
-				return fmt.Errorf("%w; every file is as it was", err)
+				return fmt.Errorf("%w; no file was changed", err)
 			}
 			crashpoint.At(crashpoint.FileSwapped, "")
 		}
@@ -125,7 +125,7 @@ func (o *op) stage(name string) error {
 // sameFolder makes sure that root is the folder that dir names without links.
 func sameFolder(root *os.Root, dir string) error {
 	if at, _ := checkpoint.Resolve(filepath.Join(dir, "x")); filepath.Dir(at) != dir {
-		return fmt.Errorf("its folder leads to %s now", filepath.Dir(at))
+		return fmt.Errorf("its folder is now %s", filepath.Dir(at))
 	}
 	opened, err := root.Stat(".")
 	if err != nil {
@@ -136,7 +136,7 @@ func sameFolder(root *os.Root, dir string) error {
 		return err
 	}
 	if !os.SameFile(opened, named) {
-		return errors.New("its folder was replaced meanwhile")
+		return errors.New("its folder was replaced in the meantime")
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (o *op) swap() error {
 		if checkpoint.Fits(o.Want, checkpoint.Look(o.Path).FileState) {
 			return nil // by another of its names
 		}
-		return errors.New("it is being changed at this moment")
+		return errors.New("it is being changed right now")
 	}
 	o.begun = true
 	if o.Want.Kind == event.FileAbsent {

@@ -21,10 +21,10 @@ type Choice struct {
 
 // Errors of a choice: there is nothing to undo.
 var (
-	ErrNothing = hint.New("no turn of the thread has changes of files that could be undone", "`gantry threads turns` lists its turns")
+	ErrNothing = hint.New("no turn of the thread has file changes that can be undone", "`gantry threads turns` lists its turns")
 	// ErrHalf: bringing changes back was cut off, and nothing else is there to undo.
-	ErrHalf   = hint.New("nothing can be undone, but bringing changes back was cut off", "`gantry undo --redo` does the rest of it")
-	ErrNoUndo = errors.New("nothing of the thread was undone, so nothing can be brought back")
+	ErrHalf   = hint.New("there is nothing to undo, but a redo was interrupted", "`gantry undo --redo` completes it")
+	ErrNoUndo = errors.New("nothing in the thread has been undone, so there is nothing to redo")
 )
 
 // Last chooses the last turn that has changed files and was not undone. An undo is no turn.
@@ -64,7 +64,7 @@ func Named(list []checkpoint.Record, which string) (Choice, error) {
 		return Choice{}, err
 	}
 	if r := list[i]; r.Undone {
-		return Choice{}, hint.With(fmt.Errorf("%s was undone already", which), "`gantry undo --redo` brings back what was undone last")
+		return Choice{}, hint.With(fmt.Errorf("%s has already been undone", which), "`gantry undo --redo` redoes the last undo")
 	}
 	return choose(list, i), nil
 }

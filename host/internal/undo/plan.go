@@ -96,36 +96,36 @@ func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
 		return s
 	}
 	if at, _ := checkpoint.Resolve(f.Path); at != f.Path {
-		return block(Blocked, "its folder leads to %s now", at)
+		return block(Blocked, "its folder is now %s", at)
 	}
 	switch {
 	case s.Now.Kind == event.FileOther:
-		return block(Blocked, "a folder, or what is no file, stands there")
+		return block(Blocked, "the path is now a folder, or another thing that is not a file")
 	case s.Now.Kind == event.FileUnread:
-		return block(Blocked, "it can't be looked at: %s", s.Now.Why)
+		return block(Blocked, "it can't be read: %s", s.Now.Why)
 	case s.Now.Kind == event.FileRegular && s.Now.SHA256 == "":
-		return block(Blocked, "what stands there now could not be brought back: %s", s.Now.Why)
+		return block(Blocked, "its current content could not be restored later: %s", s.Now.Why)
 	case s.Want.Kind == event.FileOther || s.Want.Kind == event.FileUnread:
-		return block(Lost, "what stood there was no file, or could not be looked at")
+		return block(Lost, "it was not a file, or could not be read")
 	case s.Want.Kind == event.FileRegular:
 		if !s.Want.Kept {
-			return block(Lost, "its earlier content was not kept: %s", s.Want.Why)
+			return block(Lost, "its previous content was not stored: %s", s.Want.Why)
 		}
 		data, err := checkpoint.Stored(ctx, p.store, s.Want)
 		if err != nil {
-			return block(Lost, "its earlier content is not in the store any more: %v", err)
+			return block(Lost, "its previous content is no longer in the store: %v", err)
 		}
 		if s.data = []byte(data); digest(s.data) != s.Want.SHA256 {
-			return block(Lost, "its earlier content is damaged in the store")
+			return block(Lost, "its previous content in the store is damaged")
 		}
 	}
 	switch {
 	case f.Open && !checkpoint.Fits(f.After, s.Now):
-		return block(Unsure, "the host ended while it was changed, and it is not what was to become of it")
+		return block(Unsure, "gantry was ended while it was being changed, and it is not in the state that the change would have produced")
 	case !checkpoint.Fits(f.After, s.Now):
-		return block(Changed, "it was changed since")
+		return block(Changed, "it has been changed since")
 	case f.Outside:
-		return block(Mixed, "something else changed it during the turn, too")
+		return block(Mixed, "something else changed it during the turn as well")
 	}
 	return s
 }

@@ -32,7 +32,7 @@ type RefusedError struct{ Steps []Step }
 
 // Error implements error.
 func (e *RefusedError) Error() string {
-	s := "nothing was put back:"
+	s := "no file was restored:"
 	for _, st := range e.Steps {
 		s += fmt.Sprintf("\n  %s: %s", st.Path, st.Reason)
 	}
@@ -42,9 +42,9 @@ func (e *RefusedError) Error() string {
 // NextStep says what --force would do.
 func (e *RefusedError) NextStep() string {
 	if slices.ContainsFunc(e.Steps, func(s Step) bool { return s.Obstacle.Forcible() }) {
-		return "look at them, then use --force to put them back all the same; it leaves out what can't be"
+		return "review these files, then use --force to restore them anyway, except those that can't be restored"
 	}
-	return "use --force to put back the others, if there are any"
+	return "use --force to restore the other files, if any"
 }
 
 // Run does what the plan says, all of it or nothing, and tells the journal. What it replaces is kept first, and the journal has
@@ -62,7 +62,7 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		s := &steps[i]
 		if s.Now.SHA256 != "" {
 			if _, err := p.store.PutArtifact(ctx, "application/octet-stream", filepath.Base(s.Path), bytes.NewReader(s.now.Data)); err != nil {
-				return nil, fmt.Errorf("keep the content of %s: %w; nothing was put back", s.Path, err)
+				return nil, fmt.Errorf("store the content of %s: %w; no file was restored", s.Path, err)
 			}
 			s.Now.Kept = true
 		}
@@ -74,7 +74,7 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		err = j.Barrier(ctx, seq)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("note the undo in the thread: %w; nothing was put back", err)
+		return nil, fmt.Errorf("record the undo in the thread: %w; no file was restored", err)
 	}
 	// From here on it is not interrupted: half of it helps nobody, and it takes milliseconds.
 	ctx = context.WithoutCancel(ctx)
@@ -110,7 +110,7 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		return nil, errors.Join(failed, err)
 	}
 	if err != nil {
-		return steps, fmt.Errorf("the files were put back, but the thread does not know: %w", err)
+		return steps, fmt.Errorf("the files were restored, but the thread has no record of it: %w", err)
 	}
 	return steps, nil
 }

@@ -318,7 +318,7 @@ func TestObstacles(t *testing.T) {
 	}{
 		{"a later change", func(s *story) { s.write("d/a", "3") }, undo.Changed, "changed since", true},
 		{"a later mode", func(s *story) { s.must(os.Chmod(s.path("d/a"), 0o600)) }, undo.Changed, "changed since", true},
-		{"the content is gone from the store", func(s *story) { s.store.content = nil }, undo.Lost, "not in the store any more", false},
+		{"the content is gone from the store", func(s *story) { s.store.content = nil }, undo.Lost, "no longer in the store", false},
 		{"the content in the store is damaged", func(s *story) {
 			for id := range s.store.content {
 				s.store.content[id] = []byte("rot")
@@ -332,7 +332,7 @@ func TestObstacles(t *testing.T) {
 			s.write("outside/a", "2")
 			s.must(os.RemoveAll(s.path("d")))
 			s.must(os.Symlink("outside", s.path("d")))
-		}, undo.Blocked, "leads to", false},
+		}, undo.Blocked, "its folder is now", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -390,7 +390,7 @@ func TestAllOrNothing(t *testing.T) {
 	now := s.tree()
 	s.store.before = func() { s.write("z", "9") } // somebody writes at the last moment
 	_, err := s.undo(turn, false)
-	if err == nil || !strings.Contains(err.Error(), "every file is as it was") || !strings.Contains(err.Error(), s.path("z")) {
+	if err == nil || !strings.Contains(err.Error(), "no file was changed") || !strings.Contains(err.Error(), s.path("z")) {
 		t.Fatalf("err = %v", err)
 	}
 	s.is(strings.Replace(now, `z -rw-r--r-- "2"`, `z -rw-r--r-- "9"`, 1))
@@ -411,7 +411,7 @@ func TestJournalFirst(t *testing.T) {
 	turn := s.turn(call(func() { s.write("a", "2") }, "a"))
 	now := s.tree()
 	s.store.barrier = errors.New("the disk is full")
-	if _, err := s.undo(turn, false); err == nil || !strings.Contains(err.Error(), "nothing was put back") {
+	if _, err := s.undo(turn, false); err == nil || !strings.Contains(err.Error(), "no file was restored") {
 		t.Errorf("err = %v", err)
 	}
 	s.is(now)
@@ -562,7 +562,7 @@ func TestChoices(t *testing.T) {
 	is("last behind an undo", last, err, first)
 	redo, err := undo.Redo(s.read())
 	is("redo", redo, err, u)
-	if _, err := undo.Named(s.read(), string(second)); err == nil || !strings.Contains(err.Error(), "undone already") {
+	if _, err := undo.Named(s.read(), string(second)); err == nil || !strings.Contains(err.Error(), "already been undone") {
 		t.Errorf("undone twice: %v", err)
 	}
 	_, err = s.undo(u, false)

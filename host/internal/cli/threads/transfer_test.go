@@ -98,13 +98,13 @@ func TestWrongExport(t *testing.T) {
 	lines := strings.SplitAfter(strings.TrimRight(file, "\n"), "\n")
 	last := lines[len(lines)-1] + "\n"
 	for _, tc := range []struct{ name, text, want string }{
-		{"nothing", "", "there are no events in it"},
-		{"empty lines", "\n\n", "there are no events in it"},
+		{"nothing", "", "it contains no events"},
+		{"empty lines", "\n\n", "it contains no events"},
 		{"the last line alone", last, "line 1: the export should have"},
 		{"text", "hello\nworld\n" + last, "line 1: "},
 		{"two exports", file + file, fmt.Sprintf("line %d: data after the end", len(lines)+1)},
 		{"events are missing at the end", strings.Join(lines[:len(lines)-2], "") + last, fmt.Sprintf("line %d: the export should have", len(lines)-1)},
-		{"an event is missing", lines[0] + strings.Join(lines[2:], "") + "\n", "event 3 comes where event 2 should"},
+		{"an event is missing", lines[0] + strings.Join(lines[2:], "") + "\n", "found event 3 instead of event 2"},
 		{"an empty line does not count", lines[0] + "\n\n" + "{\n" + last, "line 4: "},
 	} {
 		for _, partial := range []bool{false, true} {

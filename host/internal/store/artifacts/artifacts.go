@@ -69,7 +69,7 @@ func (a Folder) Put(ctx context.Context, r io.Reader) (digest string, size int64
 	h := sha256.New()
 	size, err = io.Copy(io.MultiWriter(f, h), io.LimitReader(NewReader(ctx, r), a.MaxBytes+1))
 	if err == nil && size > a.MaxBytes {
-		err = fmt.Errorf("it has more than %d bytes, which is the limit", a.MaxBytes)
+		err = fmt.Errorf("it exceeds the limit of %d bytes", a.MaxBytes)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", 0, used, err
@@ -314,5 +314,5 @@ func (e *CorruptError) Error() string {
 
 // NextStep implements [hint.Stepper].
 func (e *CorruptError) NextStep() string {
-	return fmt.Sprintf("restore %s from a copy, or remove it", e.Path)
+	return fmt.Sprintf("restore %s from a backup, or remove it", e.Path)
 }

@@ -147,7 +147,7 @@ func testAnOlderProgramStops(t *testing.T, newPlace func() place) {
 	if !ok || newer.Have != 3 || newer.Know != 2 || newer.WrittenBy != "0.3" {
 		t.Fatalf("%v", err)
 	}
-	want := "open database " + where + ": it has schema version 3, written by gantry 0.3, and this gantry (0.2) knows " +
+	want := "open database " + where + ": it has schema version 3, written by gantry 0.3, and this gantry (0.2) supports " +
 		"versions up to 2; next: update gantry, or " + newer.Elsewhere
 	if err.Error() != want || newer.Elsewhere == "" {
 		t.Errorf("\n got %v\nwant %s", err, want)

@@ -106,4 +106,4 @@ func IsDamaged(err error) bool { return is(err, Damaged) }
 var ErrClosed = errors.New("the store is closed")
 
 // ErrReadOnly comes from every write to a database that was opened with Config.ReadOnly.
-var ErrReadOnly = errors.New("the database was opened for reading alone")
+var ErrReadOnly = errors.New("the database is open read-only")

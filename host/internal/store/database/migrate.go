@@ -42,7 +42,7 @@ func (e *NewerError) Error() string {
 	if e.Host != "" {
 		this += " (" + e.Host + ")"
 	}
-	return hint.Line(fmt.Sprintf("open database %s: it has schema version %d%s, and %s knows versions up to %d", e.Where, e.Have, by, this, e.Know), e.NextStep())
+	return hint.Line(fmt.Sprintf("open database %s: it has schema version %d%s, and %s supports versions up to %d", e.Where, e.Have, by, this, e.Know), e.NextStep())
 }
 
 // NextStep implements [hint.Stepper].
@@ -88,8 +88,8 @@ func (d *DB) sameVersion(ctx context.Context) error {
 	case have > know:
 		return d.newer(g, have)
 	case have < know:
-		return hint.With(fmt.Errorf("open database %s: its schema has version %d and must be brought to %d, which can't be done where it can't "+"be written", d.Where(), have, know),
-			"use it once from where it can")
+		return hint.With(fmt.Errorf("open database %s: its schema version is %d; it must be upgraded to %d, but the database is read-only", d.Where(), have, know),
+			"open it once where it can be written")
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ type Scope struct {
 }
 
 // ErrQuota is returned by [Store.Put] when there is no room for a value.
-var ErrQuota = errors.New("the plugin keeps as much as it may")
+var ErrQuota = errors.New("the plugin has reached its storage limit")
 
 // Value is what a key holds. Its version is a number that no other value of any key ever has.
 type Value struct {

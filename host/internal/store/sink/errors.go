@@ -18,7 +18,7 @@ type DegradedError struct {
 
 // Error implements error.
 func (e *DegradedError) Error() string {
-	return fmt.Sprintf("store %s: nothing was written since %s: %v", e.Where, e.Since.Format(time.TimeOnly), e.Err)
+	return fmt.Sprintf("store %s: writing has failed since %s: %v", e.Where, e.Since.Format(time.TimeOnly), e.Err)
 }
 
 // Unwrap returns the error of the write.
@@ -33,7 +33,7 @@ type FullError struct {
 
 // Error implements error.
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%d events wait to be written, more are not taken: %v", e.Waiting, e.Err)
+	return fmt.Sprintf("%d events are waiting to be written, and no more are accepted: %v", e.Waiting, e.Err)
 }
 
 // Unwrap returns the [*DegradedError].

@@ -22,7 +22,7 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 		return c.fault(e), true
 	}
 	if lost(err) {
-		return database.Fault{Kind: database.Lost, Next: "see whether the server runs and can be reached from here"}, true
+		return database.Fault{Kind: database.Lost, Next: "check that the server is running and reachable"}, true
 	}
 	return database.Fault{}, false
 }
@@ -41,29 +41,29 @@ func (c *conn) fault(e *pgconn.PgError) database.Fault {
 	case "40001", "40P01": // serialization failure, deadlock
 		return database.Fault{Kind: database.Busy, Next: "try again"}
 	case "55P03": // the lock was not to be had in time
-		return database.Fault{Kind: database.Busy, Next: "another process holds a write open; `SELECT * FROM pg_stat_activity` shows which"}
+		return database.Fault{Kind: database.Busy, Next: "another process holds a write transaction open; `SELECT * FROM pg_stat_activity` shows which"}
 	case "53100":
 		return database.Fault{Kind: database.NoSpace, Next: "free some space on the server's disk"}
 	case "53300":
-		return database.Fault{Kind: database.Lost, Next: "raise max_connections of the server, or end what holds connections"}
+		return database.Fault{Kind: database.Lost, Next: "increase the server's max_connections, or close connections"}
 	case "57P01", "57P02", "57P03", "57P05":
-		return database.Fault{Kind: database.Lost, Next: "wait until the server runs again"}
+		return database.Fault{Kind: database.Lost, Next: "wait until the server is running again"}
 	case "25006":
 		return database.Fault{Kind: database.Denied, Next: "name the primary server in the dsn, or all of them with target_session_attrs=read-write"}
 	case "28000", "28P01":
-		return database.Fault{Next: "check user and password in the dsn, and what pg_hba.conf of the server allows"}
+		return database.Fault{Next: "check the user and password in the dsn, and the server's pg_hba.conf"}
 	case "3D000":
-		return database.Fault{Next: "make the database: CREATE DATABASE NAME"}
+		return database.Fault{Next: "create the database: CREATE DATABASE NAME"}
 	case "42501":
-		return database.Fault{Next: "give the user of the dsn the right to make and change tables: GRANT CREATE, USAGE ON SCHEMA NAME TO USER"}
+		return database.Fault{Next: "allow the user in the dsn to create and change tables: GRANT CREATE, USAGE ON SCHEMA NAME TO USER"}
 	}
 	switch e.Code[:min(2, len(e.Code))] {
 	case "08":
-		return database.Fault{Kind: database.Lost, Next: "see whether the server runs and can be reached from here"}
+		return database.Fault{Kind: database.Lost, Next: "check that the server is running and reachable"}
 	case "23":
 		return database.Fault{Kind: database.Constraint}
 	case "53", "58", "XX":
-		return database.Fault{Next: "see the log of the server"}
+		return database.Fault{Next: "see the server's log"}
 	}
 	return database.Fault{}
 }
@@ -76,7 +76,7 @@ func plain(err error) error {
 		return err
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return fmt.Errorf("the server refuses: %w", e)
+		return fmt.Errorf("the server refused the connection: %w", e)
 	}
 	var tried []string // one line for each way, with TLS and without
 	for line := range strings.Lines(connect.Unwrap().Error()) {

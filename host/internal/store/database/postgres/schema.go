@@ -53,7 +53,7 @@ func (c *conn) SchemaVersion(g *gorm.DB) (int, error) {
 	}
 	version, err := strconv.Atoi(comment)
 	if err != nil {
-		return 0, hint.With(fmt.Errorf("open database %s: the comment of table %s is not a number", c.where, c.MigrationTable()), "restore a copy of the database")
+		return 0, hint.With(fmt.Errorf("open database %s: the comment of table %s is not a number", c.where, c.MigrationTable()), "restore the database from a backup")
 	}
 	return version, nil
 }
@@ -72,7 +72,7 @@ func (c *conn) Prepare(tx *gorm.DB) error {
 		return err
 	}
 	if foreign {
-		return hint.With(fmt.Errorf("open database %s: it has tables that are not gantry's", c.where),
+		return hint.With(fmt.Errorf("open database %s: it contains tables that are not gantry's", c.where),
 			fmt.Sprintf("make a schema for gantry (CREATE SCHEMA gantry) and add search_path=gantry to the dsn, or %s", c.Elsewhere()))
 	}
 	return tx.Exec(c.Statement("CREATE TABLE " + c.lockTable() + ` (

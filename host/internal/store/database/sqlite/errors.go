@@ -57,9 +57,9 @@ func fault(code int) database.Fault {
 	case sqlite3.SQLITE_FULL:
 		return database.Fault{Kind: database.NoSpace, Next: "free some space on its disk"}
 	case sqlite3.SQLITE_BUSY:
-		return database.Fault{Kind: database.Busy, Next: "another process holds a write open; end it"}
+		return database.Fault{Kind: database.Busy, Next: "another process holds a write transaction open; end that process"}
 	case sqlite3.SQLITE_LOCKED:
-		return database.Fault{Next: "another process holds a write open; end it"}
+		return database.Fault{Next: "another process holds a write transaction open; end that process"}
 	case sqlite3.SQLITE_CONSTRAINT:
 		return database.Fault{Kind: database.Constraint}
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
@@ -67,7 +67,7 @@ func fault(code int) database.Fault {
 	case sqlite3.SQLITE_IOERR:
 		return database.Fault{Next: "check the disk that holds it"}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return database.Fault{Kind: database.Damaged, Next: "restore a copy of it, or move it away with its -wal file and start anew"}
+		return database.Fault{Kind: database.Damaged, Next: "restore it from a backup, or move it away together with its -wal file to start over"}
 	}
 	return database.Fault{}
 }

@@ -118,7 +118,7 @@ func prepareFile(path string) (fresh bool, err error) {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		for _, p := range []string{path, path + "-wal", path + "-shm"} {
 			if err := os.Chmod(p, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return false, hint.With(fmt.Errorf("open database %s: others can read it: %w", path, err), fmt.Sprintf("chmod 600 %s", p))
+				return false, hint.With(fmt.Errorf("open database %s: it is readable by others, and that can't be changed: %w", path, err), fmt.Sprintf("chmod 600 %s", p))
 			}
 		}
 	}

@@ -137,10 +137,10 @@ func (l *loader) hook(b block) *Hook {
 		if b.has("command") {
 			b.errorAt(b.at("command"), "\"command\" has no effect together with \"prompt\"", "A hook either runs a program or asks a model.", "remove one of the two")
 		}
-		if h.Event != "" && !slices.Contains(schema.JudgedEvents, h.Event) {
+		if h.Event != "" && !slices.Contains(schema.PromptEvents, h.Event) {
 			b.errorAt(b.at("event"), "invalid value for \"event\"", fmt.Sprintf("A model can't decide on %s, because a negative answer would "+
 				"have no effect.", h.Event),
-				"set \"command\", or use one of "+diag.Quoted(schema.JudgedEvents))
+				"set \"command\", or use one of "+diag.Quoted(schema.PromptEvents))
 		}
 	}
 	if h.Timeout != 0 && h.Timeout < time.Second {

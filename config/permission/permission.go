@@ -17,7 +17,7 @@ import (
 
 // Set is what a permissions block grants. The zero Set grants nothing beyond the declared capabilities.
 type Set struct {
-	Network []string // [Everywhere], or nothing
+	Network []string // [AllHosts], or nothing
 	// Exec are the programs that the host starts for it: "git *" is git with one argument, "cargo test **" any further ones. nil: any.
 	Exec  []string
 	Read  []string // absolute folders and files
@@ -26,12 +26,12 @@ type Set struct {
 	Capabilities []string
 }
 
-// Everywhere is the whole network, the one value of Network: a process of its own can't be held to single hosts.
-const Everywhere = "*"
+// AllHosts is the whole network, the one value of Network: a process of its own can't be held to single hosts.
+const AllHosts = "*"
 
 // CheckNetwork says what is wrong with a value of Network.
 func CheckNetwork(value string) error {
-	if value == Everywhere {
+	if value == AllHosts {
 		return nil
 	}
 	return fmt.Errorf("a plugin can't be restricted to %q: its process has access to the whole network or to none", value)

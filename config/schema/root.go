@@ -36,8 +36,8 @@ var (
 	sandboxModes     = []string{"read-only", "workspace-write", SandboxFullAccess}
 	transports       = []string{"peercred", "mtls"}
 	hookErrors       = []string{"proceed", "block"}
-	// JudgedEvents are those of a hook that is a prompt.
-	JudgedEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop"}
+	// PromptEvents are those of a hook that is a prompt.
+	PromptEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop"}
 	hookEvents   = []string{
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
 		"Stop", "Interrupt", "Notification",

@@ -210,7 +210,7 @@ func (f *field) attribute() (contract.ConfigAttribute, error) {
 		return a, fmt.Errorf("default %q: %w", f.def, err)
 	}
 	d := decoder{}
-	d.value(f, a.Default, reflect.New(f.typ).Elem(), nil)
+	d.attribute(f, a.Default, reflect.New(f.typ).Elem(), nil)
 	if d.failed {
 		return a, fmt.Errorf("default %q: %s", f.def, d.diags[0].Summary)
 	}

@@ -44,7 +44,7 @@ func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
 	var object map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) > 0 {
 		if err := json.Unmarshal(data, &object); err != nil {
-			d.fail(p, "", "want a block, got %s", kindOf(data))
+			d.fail(p, "", "want a block, got %s", describeJSON(data))
 			return
 		}
 	}
@@ -68,11 +68,11 @@ func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
 		case f.nested != nil:
 			d.block(f.nested, raw, allocate(into), at) // absent: the defaults inside it still count
 		case there:
-			d.value(f, raw, into, at)
+			d.attribute(f, raw, into, at)
 		case f.hasDefault:
 			// The default has been checked with the schema.
 			if def, err := f.defaultJSON(); err == nil {
-				d.value(f, def, into, at)
+				d.attribute(f, def, into, at)
 			}
 		case f.required:
 			d.fail(p, "", "%q is missing", f.name)
@@ -99,7 +99,7 @@ func (d *decoder) blocks(f *field, raw []byte, there bool, into reflect.Value, p
 	var list []json.RawMessage
 	if there {
 		if err := json.Unmarshal(raw, &list); err != nil {
-			d.fail(p, "", "want a list of blocks, got %s", kindOf(raw))
+			d.fail(p, "", "want a list of blocks, got %s", describeJSON(raw))
 			return
 		}
 	}
@@ -118,10 +118,10 @@ func (d *decoder) blocks(f *field, raw []byte, there bool, into reflect.Value, p
 	into.Set(out)
 }
 
-// value fills v from one JSON value and checks what the tags demand.
-func (d *decoder) value(f *field, raw []byte, v reflect.Value, p path) {
+// attribute fills v from one JSON value and checks what the tags demand.
+func (d *decoder) attribute(f *field, raw []byte, v reflect.Value, p path) {
 	before := len(d.diags)
-	d.plain(raw, v, p)
+	d.decode(raw, v, p)
 	if len(d.diags) > before || f.enum == nil {
 		return
 	}
@@ -142,7 +142,7 @@ func quoted(ss []string) []string {
 	return out
 }
 
-func (d *decoder) plain(raw []byte, v reflect.Value, p path) {
+func (d *decoder) decode(raw []byte, v reflect.Value, p path) {
 	if v.Kind() == reflect.Pointer {
 		if isNull(raw) {
 			return
@@ -163,12 +163,12 @@ func (d *decoder) plain(raw []byte, v reflect.Value, p path) {
 		}
 		return
 	case isNull(raw):
-		d.fail(p, "", "want %s, got null", wanted(t))
+		d.fail(p, "", "want %s, got null", expected(t))
 		return
 	case t == secretType:
 		s, ok := parseSecret(raw)
 		if !ok {
-			d.fail(p, "", "want a string, got %s", kindOf(raw))
+			d.fail(p, "", "want a string, got %s", describeJSON(raw))
 			return
 		}
 		v.Set(reflect.ValueOf(s))
@@ -203,19 +203,19 @@ func (d *decoder) plain(raw []byte, v reflect.Value, p path) {
 	case reflect.Bool:
 		var x bool
 		if json.Unmarshal(raw, &x) != nil {
-			d.fail(p, "", "want true or false, got %s", kindOf(raw))
+			d.fail(p, "", "want true or false, got %s", describeJSON(raw))
 			return
 		}
 		v.SetBool(x)
 	case reflect.Slice:
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil {
-			d.fail(p, "", "want a list, got %s", kindOf(raw))
+			d.fail(p, "", "want a list, got %s", describeJSON(raw))
 			return
 		}
 		out := reflect.MakeSlice(t, len(list), len(list))
 		for i, r := range list {
-			d.plain(r, out.Index(i), p.with(contract.Index(int64(i))))
+			d.decode(r, out.Index(i), p.with(contract.Index(int64(i))))
 		}
 		v.Set(out)
 	case reflect.Map:
@@ -235,14 +235,14 @@ func (d *decoder) plain(raw []byte, v reflect.Value, p path) {
 func (d *decoder) mapping(raw []byte, v reflect.Value, p path) {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil {
-		d.fail(p, "", "want a map, got %s", kindOf(raw))
+		d.fail(p, "", "want a map, got %s", describeJSON(raw))
 		return
 	}
 	t := v.Type()
 	out := reflect.MakeMapWithSize(t, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		e := reflect.New(t.Elem()).Elem()
-		d.plain(m[k], e, p.with(contract.Key(k)))
+		d.decode(m[k], e, p.with(contract.Key(k)))
 		out.SetMapIndex(reflect.ValueOf(k).Convert(t.Key()), e)
 	}
 	v.Set(out)
@@ -251,7 +251,7 @@ func (d *decoder) mapping(raw []byte, v reflect.Value, p path) {
 func (d *decoder) text(raw []byte, p path) (string, bool) {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
-		d.fail(p, "", "want a string, got %s", kindOf(raw))
+		d.fail(p, "", "want a string, got %s", describeJSON(raw))
 		return "", false
 	}
 	return s, true
@@ -261,7 +261,7 @@ func (d *decoder) text(raw []byte, p path) (string, bool) {
 func (d *decoder) number(raw []byte, v reflect.Value, p path) {
 	var n json.Number
 	if raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
-		d.fail(p, "", "want a number, got %s", kindOf(raw))
+		d.fail(p, "", "want a number, got %s", describeJSON(raw))
 		return
 	}
 	if len(n) > maxNumberLen {
@@ -322,8 +322,8 @@ func allocate(v reflect.Value) reflect.Value {
 
 func isNull(raw []byte) bool { return len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" }
 
-// kindOf names a JSON value for people, never the value itself: it could be a secret in the wrong place.
-func kindOf(raw []byte) string {
+// describeJSON names a JSON value for people, never the value itself: it could be a secret in the wrong place.
+func describeJSON(raw []byte) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return "nothing"
@@ -349,7 +349,7 @@ func kindOf(raw []byte) string {
 	return "a number"
 }
 
-func wanted(t reflect.Type) string {
+func expected(t reflect.Type) string {
 	switch {
 	case t == secretType, t == durationType, isText(t), t.Kind() == reflect.String:
 		return "a string"

@@ -28,7 +28,7 @@ func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("the schema has %d bytes, at most %d are read", len(raw), maxSchemaBytes)
 	}
-	if err := shallow(raw); err != nil {
+	if err := checkDepth(raw); err != nil {
 		return nil, err
 	}
 	var s jsonschema.Schema
@@ -36,7 +36,7 @@ func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 		return nil, fmt.Errorf("not a JSON Schema: %w", err)
 	}
 	w := newSchemaWalk(&s)
-	if err := w.plain(); err != nil {
+	if err := w.checkIDs(); err != nil {
 		return nil, err
 	}
 	for at := range w.schemas {
@@ -47,8 +47,8 @@ func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	return &s, nil
 }
 
-// shallow checks the depth of a JSON text before anything is built from it.
-func shallow(raw []byte) error {
+// checkDepth checks the depth of a JSON text before anything is built from it.
+func checkDepth(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	for depth := 0; ; {
 		t, err := d.Token()
@@ -76,8 +76,8 @@ type schemaWalk struct {
 	steps   map[*jsonschema.Schema]int // of a schema that was visited; open while it is visited
 }
 
-// open marks a schema that is being visited.
-const open = -1
+// visiting marks a schema that is being visited.
+const visiting = -1
 
 func newSchemaWalk(s *jsonschema.Schema) *schemaWalk {
 	w := &schemaWalk{root: s, schemas: map[*jsonschema.Schema]bool{}, anchors: map[string]*jsonschema.Schema{}, steps: map[*jsonschema.Schema]int{}}
@@ -96,7 +96,7 @@ func (w *schemaWalk) index(s *jsonschema.Schema) {
 			w.anchors[anchor] = s
 		}
 	}
-	for _, in := range [][]*jsonschema.Schema{here(s), below(s)} {
+	for _, in := range [][]*jsonschema.Schema{inPlaceSchemas(s), childSchemas(s)} {
 		for _, child := range in {
 			w.index(child)
 		}
@@ -108,9 +108,9 @@ func (w *schemaWalk) index(s *jsonschema.Schema) {
 	}
 }
 
-// plain refuses references beside an $id that could change where they lead: they have to lead to the same schema here and in the library,
+// checkIDs refuses references beside an $id that could change where they lead: they have to lead to the same schema here and in the library,
 // or a loop would not be found.
-func (w *schemaWalk) plain() error {
+func (w *schemaWalk) checkIDs() error {
 	refers, names := false, strings.Contains(strings.TrimSuffix(w.root.ID, "#"), "#")
 	for s := range w.schemas {
 		refers = refers || s.Ref != ""
@@ -122,8 +122,8 @@ func (w *schemaWalk) plain() error {
 	return nil
 }
 
-// here are the schemas that a value is held against along with s.
-func here(s *jsonschema.Schema) []*jsonschema.Schema {
+// inPlaceSchemas are the schemas that a value is held against along with s.
+func inPlaceSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := []*jsonschema.Schema{s.Not, s.If, s.Then, s.Else}
 	for _, list := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf} {
 		out = append(out, list...)
@@ -136,8 +136,8 @@ func here(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// below are the schemas that parts of a value are held against.
-func below(s *jsonschema.Schema) []*jsonschema.Schema {
+// childSchemas are the schemas that parts of a value are held against.
+func childSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := []*jsonschema.Schema{
 		s.Items, s.AdditionalItems, s.Contains, s.UnevaluatedItems, s.AdditionalProperties, s.PropertyNames, s.UnevaluatedProperties, s.ContentSchema,
 	}
@@ -155,7 +155,7 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 	switch n := w.steps[s]; {
 	case s == nil:
 		return 0, nil
-	case n == open:
+	case n == visiting:
 		return 0, errors.New("the schema refers to itself for the same value, which would never end")
 	case n > 0:
 		return n, nil
@@ -166,7 +166,7 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 	if s.DynamicRef != "" {
 		return 0, errors.New("$dynamicRef is not supported; use $ref")
 	}
-	same := here(s)
+	same := inPlaceSchemas(s)
 	if s.Ref != "" {
 		to := w.resolve(s)
 		if to == nil {
@@ -175,7 +175,7 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 		same = append(same, to)
 	}
 	total := 1
-	w.steps[s] = open
+	w.steps[s] = visiting
 	for _, child := range same {
 		n, err := w.visit(child, depth+1)
 		if err != nil {

@@ -13,13 +13,13 @@ import (
 // MaxInstructionsBytes is the maximum size of a manifest's instructions for the model.
 const MaxInstructionsBytes = 8192
 
-// complaints collects what is wrong with something.
-type complaints []error
+// problems collects what is wrong with something.
+type problems []error
 
-func (c *complaints) add(format string, args ...any) { *c = append(*c, fmt.Errorf(format, args...)) }
+func (c *problems) add(format string, args ...any) { *c = append(*c, fmt.Errorf(format, args...)) }
 
 // unique complains about empty and repeated names.
-func (c *complaints) unique(what string, names []string) {
+func (c *problems) unique(what string, names []string) {
 	seen := map[string]bool{}
 	for _, n := range names {
 		switch {
@@ -34,7 +34,7 @@ func (c *complaints) unique(what string, names []string) {
 
 // Validate returns all errors in the manifest, joined.
 func (m *Manifest) Validate() error {
-	var c complaints
+	var c problems
 	if !isDashed(m.Name) {
 		c.add("name %q: lower-case letters, digits and dashes, 1 to 64, starting with a letter", m.Name)
 	}
@@ -73,7 +73,7 @@ func (m *Manifest) Validate() error {
 	return errors.Join(c...)
 }
 
-func (l Limits) validate(c *complaints) {
+func (l Limits) validate(c *problems) {
 	for _, v := range []int64{l.MaxMessageBytes, l.MaxInlineBytes, l.MaxOutputBytes, l.StartMS, l.StopMS, l.CallMS, int64(l.MaxParallelCalls)} {
 		if v < 0 {
 			c.add("limits: %d is negative; 0 means the default", v)
@@ -81,7 +81,7 @@ func (l Limits) validate(c *complaints) {
 	}
 }
 
-func (m *Manifest) validateCommands(c *complaints) {
+func (m *Manifest) validateCommands(c *problems) {
 	var names []string
 	for _, cmd := range m.Commands {
 		names = append(names, cmd.Name)
@@ -97,7 +97,7 @@ func (m *Manifest) validateCommands(c *complaints) {
 	c.unique("commands", names)
 }
 
-func (b ConfigBlock) validate(c *complaints, where string, labels []string) {
+func (b ConfigBlock) validate(c *problems, where string, labels []string) {
 	if strings.Count(where, ".") > maxTypeDepth {
 		c.add("%s: nested more than %d deep", where, maxTypeDepth)
 		return
@@ -126,7 +126,7 @@ func (b ConfigBlock) validate(c *complaints, where string, labels []string) {
 	c.unique(where, names)
 }
 
-func (a ConfigAttribute) validate(c *complaints, where string) {
+func (a ConfigAttribute) validate(c *problems, where string) {
 	if a.Name != "" && !isSnake(a.Name) {
 		c.add("%s: a lower_snake name is required", where)
 	}
@@ -174,7 +174,7 @@ func (a ConfigAttribute) validate(c *complaints, where string) {
 
 // ValidateTools returns all errors in a set of tools, joined.
 func ValidateTools(tools []Descriptor) error {
-	var c complaints
+	var c problems
 	seen := map[[2]string]bool{}
 	for i := range tools {
 		d := &tools[i]
@@ -200,7 +200,7 @@ func (s *ToolSet) CheckSource(d *Descriptor) error {
 
 // Validate returns all errors in the descriptor, joined.
 func (d *Descriptor) Validate() error {
-	var c complaints
+	var c problems
 	if !isToolName(d.Name) {
 		c.add("tool %q: letters, digits and underscores, 1 to 64", d.Name)
 	}
@@ -230,7 +230,7 @@ func (d *Descriptor) Validate() error {
 	return errors.Join(c...)
 }
 
-func (f *Freeform) validate(c *complaints, tool string) {
+func (f *Freeform) validate(c *problems, tool string) {
 	switch f.Syntax {
 	case "":
 		if f.Definition != "" {
@@ -268,25 +268,25 @@ func checkSchema(raw json.RawMessage, object bool) error {
 }
 
 func isDashed(s string) bool {
-	return named(s, func(r byte, first bool) bool {
+	return validName(s, func(r byte, first bool) bool {
 		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == '-')
 	})
 }
 
 func isSnake(s string) bool {
-	return named(s, func(r byte, first bool) bool {
+	return validName(s, func(r byte, first bool) bool {
 		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == '_')
 	})
 }
 
 func isToolName(s string) bool {
-	return named(s, func(r byte, _ bool) bool {
+	return validName(s, func(r byte, _ bool) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
 	})
 }
 
-// named reports whether s has 1 to 64 bytes that all fit.
-func named(s string, fits func(b byte, first bool) bool) bool {
+// validName reports whether s has 1 to 64 bytes that all fit.
+func validName(s string, fits func(b byte, first bool) bool) bool {
 	if s == "" || len(s) > 64 {
 		return false
 	}

@@ -110,14 +110,14 @@ func (e *estimate) apply(s *jsonschema.Schema, value any, depth int) bool {
 	if to := e.v.refs[s]; to != nil && !e.apply(to, value, depth) {
 		return false
 	}
-	mismatch := !typed(s, value)
-	if printed := mismatch || s.Enum != nil || s.Const != nil || s.Pattern != "" || s.MinLength != nil || s.MaxLength != nil || s.Contains != nil || s.UniqueItems; printed && !e.charge(size(value)/64) {
+	mismatch := !hasType(s, value)
+	if printed := mismatch || s.Enum != nil || s.Const != nil || s.Pattern != "" || s.MinLength != nil || s.MaxLength != nil || s.Contains != nil || s.UniqueItems; printed && !e.charge(textSize(value)/64) {
 		return false
 	}
 	if mismatch {
 		return true
 	}
-	for _, child := range here(s) {
+	for _, child := range inPlaceSchemas(s) {
 		if !e.apply(child, value, depth) {
 			return false
 		}
@@ -170,8 +170,8 @@ func (e *estimate) properties(s *jsonschema.Schema, value map[string]any, depth 
 	return true
 }
 
-// typed reports whether a value has the type that the schema asks for.
-func typed(s *jsonschema.Schema, value any) bool {
+// hasType reports whether a value has the type that the schema asks for.
+func hasType(s *jsonschema.Schema, value any) bool {
 	types := s.Types
 	if s.Type != "" {
 		types = []string{s.Type}
@@ -197,19 +197,19 @@ func isType(name string, value any) bool {
 	return true
 }
 
-// size is about how many bytes a value takes as text.
-func size(value any) int {
+// textSize is about how many bytes a value takes as text.
+func textSize(value any) int {
 	n := 8
 	switch value := value.(type) {
 	case string:
 		n += len(value)
 	case []any:
 		for _, item := range value {
-			n += size(item)
+			n += textSize(item)
 		}
 	case map[string]any:
 		for name, part := range value {
-			n += len(name) + size(part)
+			n += len(name) + textSize(part)
 		}
 	}
 	return n

@@ -23,9 +23,9 @@ const maxArtifactBytes = 64 << 20
 
 // Host gives a provider access to host services. It is safe for concurrent use.
 type Host struct {
-	conn   *grpc.ClientConn
-	client gantryv1.HostServiceClient
-	fixed  sync.Map // handle → value of the secrets that stay as they are
+	conn      *grpc.ClientConn
+	client    gantryv1.HostServiceClient
+	constants sync.Map // handle → value of the secrets that stay as they are
 }
 
 // newHost prepares the connection that Configure announced. Without one the host's methods return [ErrNoHost].

@@ -2,8 +2,8 @@ package provider
 
 import "golang.org/x/sys/unix"
 
-// keepOut keeps debuggers away from this process, which will hold keys, and its memory from being dumped.
-func keepOut() {
+// denyInspection keeps debuggers away from this process, which will hold keys, and its memory from being dumped.
+func denyInspection() {
 	_ = unix.PtraceDenyAttach() // there is nothing to do about it where it is refused
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }

@@ -2,4 +2,4 @@
 
 package provider
 
-func keepOut() {}
+func denyInspection() {}

@@ -113,7 +113,7 @@ type Header struct{ Name, Value string }
 
 // Main serves the plugin and exits the process. It uses one processor: see [wire.OneProcessor].
 func Main(p Plugin) {
-	keepOut()
+	denyInspection()
 	wire.OneProcessor()
 	os.Exit(run(context.Background(), p, wire.ServeConfig{}))
 }

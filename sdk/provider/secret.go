@@ -38,7 +38,7 @@ func (h *Host) StoredSecret(ctx context.Context, name string) (value string, fou
 // rejected where it was used. The host is asked each time, unless it declared the value constant. A configblock.Secret does
 // this by itself.
 func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, error) {
-	if v, ok := h.fixed.Load(handle); ok && !renew {
+	if v, ok := h.constants.Load(handle); ok && !renew {
 		return v.(string), nil
 	}
 	res, err := h.services().Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
@@ -46,7 +46,7 @@ func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, e
 		return "", err // in the host's own words
 	}
 	if res.GetFixed() {
-		h.fixed.Store(handle, res.GetValue())
+		h.constants.Store(handle, res.GetValue())
 	}
 	return res.GetValue(), nil
 }

@@ -97,7 +97,7 @@ func (i *instance) close() error {
 	return errors.Join(err, i.env.Host.close())
 }
 
-const draining = "the plugin is draining and takes nothing new"
+const drainingMessage = "the plugin is draining and takes nothing new"
 
 func (s *server) isDraining() bool {
 	s.mu.Lock()
@@ -112,7 +112,7 @@ func (s *server) acquire() (_ *instance, release func(), _ error) {
 	i := s.mu.current
 	switch {
 	case s.mu.draining:
-		return nil, nil, status.Error(codes.Unavailable, draining)
+		return nil, nil, status.Error(codes.Unavailable, drainingMessage)
 	case i == nil:
 		return nil, nil, status.Error(codes.FailedPrecondition, "the plugin is not configured")
 	}
@@ -139,7 +139,7 @@ func (s *server) Configure(ctx context.Context, r *gantryv1.ConfigureRequest) (*
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
 	if s.isDraining() {
-		return nil, status.Error(codes.Unavailable, draining)
+		return nil, status.Error(codes.Unavailable, drainingMessage)
 	}
 	config := s.newConfig()
 	data := r.GetConfigJson()

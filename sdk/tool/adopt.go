@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process"
 )
 
-// adoptTime bounds what a plugin does to take over the sessions of a thread.
-const adoptTime = 30 * time.Second
+// adoptTimeout bounds what a plugin does to take over the sessions of a thread.
+const adoptTimeout = 30 * time.Second
 
 // Adoption describes the sessions of one thread that the plugin adopts.
 type Adoption struct {
@@ -24,8 +24,8 @@ type Adoption struct {
 // for an unanswered call was never delivered.
 func (a *Adoption) Answered(callID string) bool { return !slices.Contains(a.unanswered, callID) }
 
-// takeOver lets the plugin adopt what earlier processes held of a thread. What else is done for the thread waits for it.
-func (s *Server) takeOver(ctx context.Context, env *Env, t *Thread) {
+// adoptSessions lets the plugin adopt what earlier processes held of a thread. What else is done for the thread waits for it.
+func (s *Server) adoptSessions(ctx context.Context, env *Env, t *Thread) {
 	if s.plugin.Adopt == nil || env == nil || env.client == nil || env.Generation <= 1 { // the first one has nothing to adopt
 		return
 	}
@@ -45,7 +45,7 @@ func (s *Server) takeOver(ctx context.Context, env *Env, t *Thread) {
 	}
 	if len(found.Processes) > 0 {
 		// Each is this process's now, also when whoever asked first has lost interest.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adoptTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adoptTimeout)
 		defer cancel()
 		a := &Adoption{Thread: t, Env: env, Processes: found.Processes, unanswered: found.Unanswered}
 		if err := s.guard("adopt", func() error { return s.plugin.Adopt(ctx, a) }); err != nil {

@@ -94,22 +94,22 @@ func (k *Clock) resume() {
 type Timer struct {
 	C <-chan time.Time // receives the time once
 
-	clock   *Clock
-	fire    func()
-	left    time.Duration // when it runs: at the moment it was started
-	started time.Time
-	inner   *time.Timer
-	runs    uint64 // tells a firing that came too late from a current one
+	clock      *Clock
+	fire       func()
+	left       time.Duration // when it runs: at the moment it was started
+	started    time.Time
+	inner      *time.Timer
+	generation uint64 // tells a firing that came too late from a current one
 }
 
 func (t *Timer) startLocked() {
 	t.started = time.Now()
-	t.runs++
-	run := t.runs
+	t.generation++
+	run := t.generation
 	t.inner = time.AfterFunc(t.left, func() {
 		t.clock.mu.Lock()
 		_, wanted := t.clock.mu.timers[t]
-		wanted = wanted && t.runs == run && !t.clock.mu.paused
+		wanted = wanted && t.generation == run && !t.clock.mu.paused
 		if wanted {
 			delete(t.clock.mu.timers, t)
 		}

@@ -36,7 +36,7 @@ type outbox struct {
 	dropped   atomic.Int64
 
 	wake chan struct{} // holds one token: look again
-	over chan struct{} // closed by end and by gone: nothing is accepted any more
+	done chan struct{} // closed by end and by gone: nothing is accepted any more
 
 	mu struct {
 		sync.Mutex
@@ -63,7 +63,7 @@ type pending struct {
 }
 
 func newOutbox(maxOutput int64, maxEvent int) *outbox {
-	o := &outbox{maxOutput: maxOutput, maxEvent: maxEvent, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	o := &outbox{maxOutput: maxOutput, maxEvent: maxEvent, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	o.mu.since = time.Now()
 	return o
 }
@@ -133,13 +133,13 @@ func (o *outbox) put(ctx context.Context, add func() bool) error {
 		}
 		room := o.mu.room
 		o.mu.Unlock()
-		o.poke()
+		o.wakeSender()
 		if done {
 			return nil
 		}
 		select {
 		case <-room:
-		case <-o.over:
+		case <-o.done:
 			return ErrEnded
 		case <-ctx.Done():
 			return ErrEnded
@@ -147,7 +147,7 @@ func (o *outbox) put(ctx context.Context, add func() bool) error {
 	}
 }
 
-func (o *outbox) poke() {
+func (o *outbox) wakeSender() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -163,24 +163,24 @@ func (o *outbox) end(r *gantryv1.CallResult) bool {
 	}
 	o.mu.ended = true
 	o.mu.last = &gantryv1.CallResponse{Event: &gantryv1.CallResponse_Result{Result: r}}
-	close(o.over)
-	o.poke()
+	close(o.done)
+	o.wakeSender()
 	return true
 }
 
-// gone says that nobody listens any more.
-func (o *outbox) gone() {
+// abandon says that nobody listens any more.
+func (o *outbox) abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.mu.ended {
 		o.mu.ended = true
-		close(o.over)
+		close(o.done)
 	}
 }
 
 // run sends what was put until the result is sent or ctx ends.
 func (o *outbox) run(ctx context.Context, send func(*gantryv1.CallResponse) error) error {
-	defer o.gone()
+	defer o.abandon()
 	timer := time.NewTimer(flushAfter)
 	defer timer.Stop()
 	for {

@@ -64,10 +64,10 @@ func errorResult(ctx context.Context, err error) *Result {
 // fitter makes results fit the limits of the host: what is too large for a message becomes an artifact, text keeps its
 // beginning and end. A handler may be careless with sizes, and its call still gets an answer.
 type fitter struct {
-	inline   int64 // most bytes of one part
-	message  int64 // most bytes of the result
-	store    func(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error)
-	complain func(msg string, args ...any)
+	inline  int64 // most bytes of one part
+	message int64 // most bytes of the result
+	store   func(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error)
+	warn    func(msg string, args ...any)
 }
 
 // fit returns the message of r. r itself is left as it was.
@@ -79,7 +79,7 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 		for _, q := range f.part(ctx, p, min(f.inline, room)) {
 			if t, ok := q.(*TextPart); ok && t.Fit == contract.FitVerbatim {
 				if verbatim += len(t.Text); verbatim > maxVerbatimBytes {
-					f.complain("more verbatim text than the host takes, the rest may be truncated", "bytes", verbatim)
+					f.warn("more verbatim text than the host takes, the rest may be truncated", "bytes", verbatim)
 					c := *t
 					c.Fit = contract.FitTruncatable
 					q = &c
@@ -92,10 +92,10 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 	if len(r.Structured) > 0 {
 		switch n := int64(len(r.Structured)); {
 		case !json.Valid(r.Structured):
-			f.complain("structured result is not valid JSON and was left out")
+			f.warn("structured result is not valid JSON and was left out")
 			out.Structured = nil
 		case n > f.inline || n > room:
-			f.complain("structured result is too large and was left out", "bytes", n)
+			f.warn("structured result is too large and was left out", "bytes", n)
 			out.Structured = nil
 		default:
 			room -= n
@@ -103,7 +103,7 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 	}
 	msg := convert.ResultToProto(&out)
 	if size := int64(proto.Size(msg.GetItem())); size > room+messageMargin/2 {
-		f.complain("item is too large and was left out", "bytes", size)
+		f.warn("item is too large and was left out", "bytes", size)
 		msg.Item = nil
 	}
 	return msg
@@ -140,7 +140,7 @@ func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 	case *JSONPart:
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, p.JSON); err != nil {
-			f.complain("JSON part is not valid JSON and is sent as text", "err", err)
+			f.warn("JSON part is not valid JSON and is sent as text", "err", err)
 			return f.part(ctx, &TextPart{Audience: p.Audience, Text: string(p.JSON)}, limit)
 		}
 		if int64(compact.Len()) <= limit {
@@ -173,7 +173,7 @@ func (f fitter) longText(ctx context.Context, p *TextPart, name, mediaType strin
 	if ref, err := f.store(ctx, name, mediaType, strings.NewReader(p.Text)); err == nil {
 		parts = append(parts, &ArtifactPart{Audience: contract.AudienceUser, Artifact: ref})
 	} else {
-		f.complain("text is too long and could not be stored as a whole", "bytes", len(p.Text), "err", err)
+		f.warn("text is too long and could not be stored as a whole", "bytes", len(p.Text), "err", err)
 	}
 	return parts
 }

@@ -38,7 +38,7 @@ func (s *shelf) put(_ context.Context, name, mediaType string, r io.Reader) (con
 
 func fitFor(s *shelf, inline, message int64) (fitter, *[]string) {
 	var complaints []string
-	f := fitter{inline: inline, message: message, store: (&Env{}).PutArtifact, complain: func(msg string, _ ...any) { complaints = append(complaints, msg) }}
+	f := fitter{inline: inline, message: message, store: (&Env{}).PutArtifact, warn: func(msg string, _ ...any) { complaints = append(complaints, msg) }}
 	if s != nil {
 		f.store = s.put
 	}

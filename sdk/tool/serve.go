@@ -51,7 +51,7 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 	}
 	t := s.threads.get(req.GetThreadId(), env)
 	t.open(req.GetCwd(), req.GetThreadToken())
-	s.takeOver(stream.Context(), env, t)
+	s.adoptSessions(stream.Context(), env, t)
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(s.closing, func() { cancel(context.Cause(s.closing)) })
@@ -77,7 +77,7 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 func (s *Server) StopSession(ctx context.Context, req *gantryv1.StopSessionRequest) (*gantryv1.StopSessionResponse, error) {
 	if s.plugin.StopSession != nil {
 		if env := s.env(); env != nil {
-			s.takeOver(ctx, env, s.threads.get(req.GetThreadId(), env))
+			s.adoptSessions(ctx, env, s.threads.get(req.GetThreadId(), env))
 		}
 		err := s.guard("stop session", func() error { return s.plugin.StopSession(ctx, req.GetThreadId(), req.GetSessionId()) })
 		if err != nil {
@@ -115,7 +115,7 @@ func (s *Server) Assess(ctx context.Context, req *gantryv1.AssessRequest) (*gant
 		return nil, status.Errorf(codes.InvalidArgument, "tool %q is not assessed", r.Tool)
 	}
 	c := &AssessCall{req: r, tool: t, env: env, thread: s.threads.get(r.ThreadID, env)}
-	s.takeOver(ctx, env, c.thread)
+	s.adoptSessions(ctx, env, c.thread)
 	var a *contract.Assessment
 	err = s.guard("tool "+r.Tool, func() (err error) {
 		a, err = t.assess(ctx, c, r.Input)
@@ -168,9 +168,9 @@ func (s *Server) Call(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gant
 	stop := &stopper{call: c, cancel: cancelSoft}
 	defer stop.release()
 	if d := s.deadline(c.start.Caps); d > 0 {
-		defer c.clock.afterFunc(d, func() { stop.ask(reasonDeadline, defaultGrace) }).Stop()
+		defer c.clock.afterFunc(d, func() { stop.stop(reasonDeadline, defaultGrace) }).Stop()
 	}
-	shutdown := context.AfterFunc(s.closing, func() { stop.ask("shutdown", s.graceOnClose()) })
+	shutdown := context.AfterFunc(s.closing, func() { stop.stop("shutdown", s.closeGrace()) })
 	defer shutdown()
 
 	// Owned by the server: Drain and Close wait for it, also when the host has ended the rpc before the handler returned.
@@ -208,7 +208,7 @@ func (s *Server) fitter(env *Env, caps contract.CallCaps) fitter {
 	}
 	return fitter{
 		inline: inline, message: max(2*messageMargin, positive(env.HostLimits.MaxMessageBytes, defaultMessageBytes)),
-		store: env.PutArtifact, complain: func(msg string, args ...any) { s.logger.Warn(msg, args...) },
+		store: env.PutArtifact, warn: func(msg string, args ...any) { s.logger.Warn(msg, args...) },
 	}
 }
 
@@ -228,7 +228,7 @@ func (s *Server) handle(c *Call) *gantryv1.CallResult {
 		return fit.fit(c.hard, unsupported(c.start.Namespace, c.start.Tool))
 	}
 	c.tool = t
-	s.takeOver(c.soft, c.env, c.thread)
+	s.adoptSessions(c.soft, c.env, c.thread)
 	var r *Result
 	err := s.guard("tool "+c.start.Tool, func() (err error) {
 		r, err = t.run(c.soft, c, c.start.Input)
@@ -253,7 +253,7 @@ func (s *Server) control(stream grpc.BidiStreamingServer[gantryv1.CallRequest, g
 		msg, err := stream.Recv()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				c.out.gone()
+				c.out.abandon()
 			}
 			return
 		}
@@ -267,7 +267,7 @@ func (s *Server) control(stream grpc.BidiStreamingServer[gantryv1.CallRequest, g
 			if grace <= 0 {
 				grace = defaultGrace
 			}
-			stop.ask(m.Cancel.GetReason(), grace)
+			stop.stop(m.Cancel.GetReason(), grace)
 		}
 	}
 }

@@ -314,8 +314,8 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// graceOnClose is the time that calls have for their results.
-func (s *Server) graceOnClose() time.Duration {
+// closeGrace is the time that calls have for their results.
+func (s *Server) closeGrace() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.grace

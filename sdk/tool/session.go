@@ -18,15 +18,15 @@ type Session struct {
 
 	// Guarded by the thread's lock.
 	written int64
-	over    bool
+	ended   bool
 
 	// Owned by whoever holds the thread's turn.
 	sent int64  // the offset after the last delta
 	tail []byte // the beginning of a character
 }
 
-// sessionOver is the end of a session on its way through the queue.
-type sessionOver struct {
+// sessionEnded is the end of a session on its way through the queue.
+type sessionEnded struct {
 	contract.SessionExited
 	session *Session
 }
@@ -71,7 +71,7 @@ func (s *Session) Write(p []byte) (int, error) {
 		alive := s.thread.put(func(listening bool) bool {
 			n := min(len(rest), maxThreadBytes-s.thread.mu.bytes)
 			switch {
-			case s.over:
+			case s.ended:
 				over = true
 			case n > 0:
 				s.thread.addOutputLocked(s, s.written, rest[:n])
@@ -105,10 +105,10 @@ func (s *Session) Lost() { s.end(contract.SessionEndLost, 0) }
 func (s *Session) end(how contract.SessionEnd, code int) {
 	exited := contract.SessionExited{SessionID: s.id, End: how, ExitCode: int32(code)}
 	s.thread.put(func(listening bool) bool {
-		if s.over || !s.thread.addEventLocked(sessionOver{SessionExited: exited, session: s}, listening) {
-			return s.over
+		if s.ended || !s.thread.addEventLocked(sessionEnded{SessionExited: exited, session: s}, listening) {
+			return s.ended
 		}
-		s.over = true
+		s.ended = true
 		return true
 	})
 }

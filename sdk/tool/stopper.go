@@ -28,8 +28,8 @@ type stopper struct {
 	}
 }
 
-// ask cancels the handler's context. Asked again, only a shorter grace counts.
-func (s *stopper) ask(reason string, grace time.Duration) {
+// stop cancels the handler's context. Asked again, only a shorter grace counts.
+func (s *stopper) stop(reason string, grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	until := time.Now().Add(grace)

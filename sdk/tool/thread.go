@@ -32,12 +32,12 @@ const (
 // Thread is a thread that uses the plugin. It is safe for concurrent use. It exists from the first call or stream of the
 // thread until EndThread.
 type Thread struct {
-	id     string
-	logger hclog.Logger
-	wake   chan struct{} // holds one token: look again
-	opened chan struct{} // closed by the first open
-	over   chan struct{} // closed by end
-	turn   chan struct{} // held by the stream that sends
+	id      string
+	logger  hclog.Logger
+	wake    chan struct{} // holds one token: look again
+	opened  chan struct{} // closed by the first open
+	done    chan struct{} // closed by end
+	sending chan struct{} // held by the stream that sends
 
 	adopting chan struct{} // held by who adopts
 	adopted  bool          // nothing is left to adopt; read and written by who holds adopting
@@ -71,7 +71,7 @@ type threadStream struct{ replaced chan struct{} }
 
 func newThread(id string, logger hclog.Logger) *Thread {
 	t := &Thread{
-		id: id, logger: logger, wake: make(chan struct{}, 1), opened: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1),
+		id: id, logger: logger, wake: make(chan struct{}, 1), opened: make(chan struct{}), done: make(chan struct{}), sending: make(chan struct{}, 1),
 		adopting: make(chan struct{}, 1),
 	}
 	t.mu.contexts = map[string]string{}
@@ -89,7 +89,7 @@ func (t *Thread) Cwd() string {
 }
 
 // Done returns a channel that is closed when the thread has ended.
-func (t *Thread) Done() <-chan struct{} { return t.over }
+func (t *Thread) Done() <-chan struct{} { return t.done }
 
 // State returns a store that lasts as long as the thread.
 func (t *Thread) State() State {
@@ -107,12 +107,12 @@ var ErrThreadOver = errors.New("tool: the thread is over")
 func (t *Thread) Emit(ctx context.Context, kind string, payload any, durable bool) error {
 	select {
 	case <-t.opened:
-	case <-t.over:
+	case <-t.done:
 	case <-ctx.Done():
 		return fmt.Errorf("emit %q: %w", kind, context.Cause(ctx))
 	}
 	select {
-	case <-t.over:
+	case <-t.done:
 		return ErrThreadOver
 	default:
 	}
@@ -149,10 +149,10 @@ func (t *Thread) queueContextLocked(key string) {
 	if !slices.ContainsFunc(t.mu.queue, func(i threadItem) bool { return i.event == nil && i.session == nil && i.key == key }) {
 		t.mu.queue = append(t.mu.queue, threadItem{key: key})
 	}
-	t.poke()
+	t.wakeSender()
 }
 
-func (t *Thread) poke() {
+func (t *Thread) wakeSender() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -174,13 +174,13 @@ func (t *Thread) put(add func(listening bool) bool) bool {
 		}
 		room := t.mu.room
 		t.mu.Unlock()
-		t.poke()
+		t.wakeSender()
 		if done {
 			return true
 		}
 		select {
 		case <-room:
-		case <-t.over:
+		case <-t.done:
 			return false
 		}
 	}
@@ -262,9 +262,9 @@ func (t *Thread) attach(ctx context.Context, me *threadStream) error {
 		close(old.replaced)
 	}
 	select {
-	case t.turn <- struct{}{}: // the older stream has stopped sending
+	case t.sending <- struct{}{}: // the older stream has stopped sending
 	case <-ctx.Done():
-		t.leave(me)
+		t.detachStream(me)
 		return status.FromContextError(ctx.Err()).Err()
 	case <-me.replaced:
 		return status.Error(codes.Aborted, "another stream serves this thread now")
@@ -278,21 +278,21 @@ func (t *Thread) attach(ctx context.Context, me *threadStream) error {
 }
 
 func (t *Thread) detach(me *threadStream) {
-	t.leave(me)
-	<-t.turn
+	t.detachStream(me)
+	<-t.sending
 }
 
-// leave lets those go that wait for room: nobody makes any now.
-func (t *Thread) leave(me *threadStream) {
+// detachStream lets those go that wait for room: nobody makes any now.
+func (t *Thread) detachStream(me *threadStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.stream == me {
 		t.mu.stream = nil
-		t.roomLocked()
+		t.signalRoomLocked()
 	}
 }
 
-func (t *Thread) roomLocked() {
+func (t *Thread) signalRoomLocked() {
 	if t.mu.room != nil {
 		close(t.mu.room)
 		t.mu.room = nil
@@ -316,7 +316,7 @@ func (t *Thread) take() (batch []threadItem, ended bool, wait time.Duration) {
 		}
 	}
 	t.mu.queue, t.mu.bytes = nil, 0
-	t.roomLocked()
+	t.signalRoomLocked()
 	return batch, t.mu.ended, 0
 }
 
@@ -324,7 +324,7 @@ func (t *Thread) send(item threadItem, send func(*gantryv1.ThreadResponse) error
 	if item.session != nil {
 		return item.session.send(item.offset, item.data, send)
 	}
-	if e, ok := item.event.(sessionOver); ok {
+	if e, ok := item.event.(sessionEnded); ok {
 		if err := e.session.flush(send); err != nil {
 			return err
 		}
@@ -339,9 +339,9 @@ func (t *Thread) end() {
 	defer t.mu.Unlock()
 	if !t.mu.ended {
 		t.mu.ended = true
-		close(t.over)
-		t.roomLocked()
-		t.poke()
+		close(t.done)
+		t.signalRoomLocked()
+		t.wakeSender()
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // tlsName is the name in both leaves. It is the one that foreign go-plugin implementations expect.
 const tlsName = "localhost"
 
-// materialLife is how long certificates are good. A host process outlives no year, and nothing is stored.
-const materialLife = 365 * 24 * time.Hour
+// certificateLifetime is how long certificates are good. A host process outlives no year, and nothing is stored.
+const certificateLifetime = 365 * 24 * time.Hour
 
 // Material is one side's key material for mutual TLS, as PEM: the only trusted authority, and the side's own certificate
 // and key, all P-256.
@@ -45,7 +45,7 @@ func NewMaterials() (server, client *Material, err error) {
 	ca := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "gantry"},
 		NotBefore:             now.Add(-time.Minute),
-		NotAfter:              now.Add(materialLife),
+		NotAfter:              now.Add(certificateLifetime),
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,

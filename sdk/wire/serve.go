@@ -193,7 +193,7 @@ func serve(ctx context.Context, cfg ServeConfig) error {
 	endStreams(errors.New("the plugin ends: " + reason))
 	end(srv, cfg, reason)
 	life.Close() // ends the watch
-	waitAtMost(lastWait, wg.Wait)
+	runWithTimeout(finalTimeout, wg.Wait)
 	return err
 }
 
@@ -226,7 +226,7 @@ func end(srv *grpc.Server, cfg ServeConfig, reason string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	ended := waitAtMost(grace, func() {
+	ended := runWithTimeout(grace, func() {
 		var wg sync.WaitGroup
 		wg.Go(stop)
 		if cfg.Stop != nil {
@@ -235,15 +235,15 @@ func end(srv *grpc.Server, cfg ServeConfig, reason string) {
 		wg.Wait()
 	})
 	if !ended {
-		waitAtMost(lastWait, srv.Stop) // cancels the calls
+		runWithTimeout(finalTimeout, srv.Stop) // cancels the calls
 	}
 }
 
-// lastWait bounds what should take no time at all, so that nothing can hold up the end of the process.
-const lastWait = 100 * time.Millisecond
+// finalTimeout bounds what should take no time at all, so that nothing can hold up the end of the process.
+const finalTimeout = 100 * time.Millisecond
 
-// waitAtMost runs f and returns when it has or when d is over; true means that f has ended.
-func waitAtMost(d time.Duration, f func()) bool {
+// runWithTimeout runs f and returns when it has or when d is over; true means that f has ended.
+func runWithTimeout(d time.Duration, f func()) bool {
 	done := make(chan struct{})
 	// Owner: the caller, up to d; after that the end of the process, which is all that follows.
 	go func() { defer close(done); f() }()

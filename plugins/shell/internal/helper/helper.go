@@ -254,7 +254,7 @@ func (c Client) ask(ctx context.Context, command Command, mode string, readOnly 
 	if err != nil {
 		return nil, fmt.Errorf("ask helper: %w", err)
 	}
-	out, errs := &bounded{most: maxAnswerBytes}, &bounded{most: 4096}
+	out, errs := &limitedBuffer{limit: maxAnswerBytes}, &limitedBuffer{limit: 4096}
 	cmd := command(ctx, c.Binary, mode)
 	cmd.ReadOnly = cmd.ReadOnly || readOnly
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, errs
@@ -267,7 +267,7 @@ func (c Client) ask(ctx context.Context, command Command, mode string, readOnly 
 		}
 		return nil, fmt.Errorf("helper %s: %w", mode, err)
 	}
-	if out.over {
+	if out.truncated {
 		return nil, fmt.Errorf("helper %s: the answer is larger than %d bytes", mode, maxAnswerBytes)
 	}
 	line, rest, _ := bytes.Cut(out.buf.Bytes(), []byte("\n"))
@@ -287,17 +287,17 @@ func (c Client) ask(ctx context.Context, command Command, mode string, readOnly 
 	return &a, nil
 }
 
-// bounded keeps the first bytes that are written.
-type bounded struct {
-	buf  bytes.Buffer
-	most int
-	over bool
+// limitedBuffer keeps the first bytes that are written.
+type limitedBuffer struct {
+	buf       bytes.Buffer
+	limit     int
+	truncated bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
-	room := b.most - b.buf.Len()
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	room := b.limit - b.buf.Len()
 	if len(p) > room {
-		b.over = true
+		b.truncated = true
 		b.buf.Write(p[:room])
 		return len(p), nil
 	}

@@ -75,13 +75,13 @@ func TestVerifyThenApply(t *testing.T) {
 }
 
 func TestBoundedKeepsTheBeginning(t *testing.T) {
-	b := bounded{most: 4}
+	b := limitedBuffer{limit: 4}
 	for _, s := range []string{"ab", "cde", "f"} {
 		if n, err := b.Write([]byte(s)); n != len(s) || err != nil {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
 	}
-	if b.buf.String() != "abcd" || !b.over {
-		t.Errorf("kept %q, over %v", b.buf.String(), b.over)
+	if b.buf.String() != "abcd" || !b.truncated {
+		t.Errorf("kept %q, over %v", b.buf.String(), b.truncated)
 	}
 }

@@ -35,7 +35,7 @@ type List struct {
 }
 
 func (l *List) answer() (string, error) {
-	if err := folder(l.Path); err != nil {
+	if err := checkDir(l.Path); err != nil {
 		return "", err
 	}
 	if err := checkGlob(l.Glob); err != nil {
@@ -48,7 +48,7 @@ func (l *List) answer() (string, error) {
 	var out strings.Builder
 	n := 0
 	err := walk(l.Path, func(_, rel string, e fs.DirEntry) error {
-		if globbed(l.Glob, rel) {
+		if matchesGlob(l.Glob, rel) {
 			if n++; n > maxEntries {
 				return filepath.SkipAll
 			}
@@ -90,11 +90,11 @@ func (s *Search) answer() (string, error) {
 	if err := checkGlob(s.Glob); err != nil {
 		return "", err
 	}
-	found := &matches{re: re, most: s.Limit, until: time.Now().Add(searchTime)}
-	if found.most <= 0 {
-		found.most = defaultMatches
+	found := &matches{re: re, limit: s.Limit, until: time.Now().Add(searchTime)}
+	if found.limit <= 0 {
+		found.limit = defaultMatches
 	}
-	found.most = min(found.most, maxMatches)
+	found.limit = min(found.limit, maxMatches)
 	info, err := os.Stat(s.Path)
 	switch {
 	case err != nil:
@@ -104,18 +104,18 @@ func (s *Search) answer() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		found.in(f, filepath.Base(s.Path))
+		found.search(f, filepath.Base(s.Path))
 		f.Close()
 	default:
 		err = walk(s.Path, func(path, rel string, e fs.DirEntry) error {
-			if !e.Type().IsRegular() || !globbed(s.Glob, rel) {
+			if !e.Type().IsRegular() || !matchesGlob(s.Glob, rel) {
 				return nil
 			}
 			if f, err := open(path); err == nil {
-				found.in(f, rel)
+				found.search(f, rel)
 				f.Close()
 			}
-			if found.full || found.late {
+			if found.full || found.timedOut {
 				return filepath.SkipAll
 			}
 			return nil
@@ -130,28 +130,28 @@ func (s *Search) answer() (string, error) {
 // matches are the lines that were found.
 type matches struct {
 	re    *regexp.Regexp
-	most  int
+	limit int
 	until time.Time
 
-	out        strings.Builder
-	n          int
-	full, late bool
+	out            strings.Builder
+	n              int
+	full, timedOut bool
 }
 
-func (m *matches) in(f *os.File, name string) {
+func (m *matches) search(f *os.File, name string) {
 	in := bufio.NewReaderSize(f, 64<<10)
 	for n := 1; ; n++ {
 		line, err := readLine(in)
 		if err != nil {
 			return
 		}
-		if m.late = n%1000 == 0 && time.Now().After(m.until); m.late {
+		if m.timedOut = n%1000 == 0 && time.Now().After(m.until); m.timedOut {
 			return
 		}
 		if !m.re.MatchString(line) {
 			continue
 		}
-		if m.full = m.n == m.most || m.out.Len() > maxTextBytes; m.full {
+		if m.full = m.n == m.limit || m.out.Len() > maxTextBytes; m.full {
 			return
 		}
 		m.n++
@@ -166,7 +166,7 @@ func (m *matches) text() string {
 	switch {
 	case m.full:
 		fmt.Fprintf(&m.out, "… and more than these %d: ask for less, with another pattern or a glob\n", m.n)
-	case m.late:
+	case m.timedOut:
 		fmt.Fprintf(&m.out, "… not all was searched, it took longer than %v: ask for a folder further down\n", searchTime)
 	case m.n == 0:
 		return "Nothing found."
@@ -174,7 +174,7 @@ func (m *matches) text() string {
 	return m.out.String()
 }
 
-func folder(path string) error {
+func checkDir(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return refuse("unable to read %s: %s", path, patch.OSText(err))
@@ -192,8 +192,8 @@ func checkGlob(glob string) error {
 	return nil
 }
 
-// globbed matches a path below the folder. A pattern without a slash is one for names, wherever they are.
-func globbed(glob, rel string) bool {
+// matchesGlob matches a path below the folder. A pattern without a slash is one for names, wherever they are.
+func matchesGlob(glob, rel string) bool {
 	if glob == "" {
 		return true
 	}

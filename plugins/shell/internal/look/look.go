@@ -162,8 +162,8 @@ func readLine(in *bufio.Reader) (string, error) {
 	return text, nil
 }
 
-// passedOver are folders that hold nobody's own text.
-var passedOver = map[string]bool{".git": true, ".hg": true, ".svn": true, "node_modules": true}
+// skippedDirs are folders that hold nobody's own text.
+var skippedDirs = map[string]bool{".git": true, ".hg": true, ".svn": true, "node_modules": true}
 
 // walk visits what is below root in the order of names, and what can't be read as if it were empty. relative has slashes.
 func walk(root string, visit func(path, relative string, e fs.DirEntry) error) error {
@@ -174,7 +174,7 @@ func walk(root string, visit func(path, relative string, e fs.DirEntry) error) e
 		if err != nil {
 			return nil
 		}
-		if e.IsDir() && passedOver[e.Name()] {
+		if e.IsDir() && skippedDirs[e.Name()] {
 			return filepath.SkipDir
 		}
 		rel, rerr := filepath.Rel(root, path)

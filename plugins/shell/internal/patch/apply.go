@@ -22,7 +22,7 @@ type Outcome struct {
 // way leaves the changes before it in place.
 func (p *Plan) Apply() Outcome {
 	for i := range p.Changes {
-		if path, ok := p.Changes[i].current(); !ok {
+		if path, ok := p.Changes[i].matchesDisk(); !ok {
 			return Outcome{Stale: true, Failure: fmt.Sprintf(
 				"%s has changed since it was checked. Read it again before you change it", path)}
 		}
@@ -35,8 +35,8 @@ func (p *Plan) Apply() Outcome {
 	return Outcome{Done: len(p.Changes)}
 }
 
-// current reports whether the change still fits the disk; if not, it returns the path that does not.
-func (c *Change) current() (string, bool) {
+// matchesDisk reports whether the change still fits the disk; if not, it returns the path that does not.
+func (c *Change) matchesDisk() (string, bool) {
 	now, _ := read(c.Path)
 	source := c.Before.same(now) || c.Before.Presence == PresenceUnknown
 	if c.MoveTo != "" {
@@ -44,7 +44,7 @@ func (c *Change) current() (string, bool) {
 	} else if c.Kind == KindDelete {
 		source = source || now.Presence == PresenceAbsent
 	} else {
-		source = source || c.made(now)
+		source = source || c.hasContent(now)
 	}
 	if !source {
 		return c.Path, false
@@ -53,7 +53,7 @@ func (c *Change) current() (string, bool) {
 		return "", true
 	}
 	there, _ := read(c.MoveTo)
-	if c.made(there) {
+	if c.hasContent(there) {
 		return "", true
 	}
 	if now.Presence == PresenceAbsent {
@@ -66,8 +66,8 @@ func (c *Change) current() (string, bool) {
 	return "", true
 }
 
-// made reports whether s is what the change writes.
-func (c *Change) made(s State) bool { return stateOf(c.After).same(s) }
+// hasContent reports whether s is what the change writes.
+func (c *Change) hasContent(s State) bool { return stateOf(c.After).same(s) }
 
 func (s State) same(o State) bool { return s.Presence == o.Presence && s.SHA256 == o.SHA256 }
 
@@ -91,7 +91,7 @@ func (c *Change) apply() error {
 		return create(c.Path, c.After, 0o666)
 	case c.MoveTo != "":
 		return c.move()
-	case c.made(c.Before):
+	case c.hasContent(c.Before):
 		return nil // nothing but context
 	}
 	if err := write(c.Path, c.After, os.O_RDWR, 0); err != nil {

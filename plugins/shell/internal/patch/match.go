@@ -24,13 +24,13 @@ func normal(pass int, s string) string {
 		return strings.TrimSpace(s)
 	case 3:
 		// What a model read had its invalid bytes replaced one by one; in the file they are still there.
-		return strings.Map(fold, strings.TrimSpace(s))
+		return strings.Map(foldRune, strings.TrimSpace(s))
 	}
 	return s
 }
 
-// fold maps typographic characters to the ones that models write instead.
-func fold(r rune) rune {
+// foldRune maps typographic characters to the ones that models write instead.
+func foldRune(r rune) rune {
 	switch {
 	case r >= 0x2010 && r <= 0x2015, r == 0x2212:
 		return '-'
@@ -44,7 +44,7 @@ func fold(r rune) rune {
 	return r // invalid bytes arrive as U+FFFD and stay it
 }
 
-func (m *matcher) seen(pass int) []string {
+func (m *matcher) linesFor(pass int) []string {
 	if m.loose[pass] == nil {
 		m.loose[pass] = make([]string, len(m.lines))
 		for i, l := range m.lines {
@@ -72,7 +72,7 @@ func (m *matcher) seek(pattern []string, start int, eof bool) (int, bool) {
 		for i, p := range pattern {
 			want[i] = normal(pass, p)
 		}
-		lines := m.seen(pass)
+		lines := m.linesFor(pass)
 		for at := start; at <= last; at++ {
 			if slices.Equal(lines[at:at+len(want)], want) {
 				return at, true

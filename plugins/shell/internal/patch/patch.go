@@ -74,8 +74,8 @@ type Line struct {
 	Text string
 }
 
-// textsOf returns the texts of all lines but those with the operation skip.
-func textsOf(lines []Line, skip Op) []string {
+// textsWithout returns the texts of all lines but those with the operation skip.
+func textsWithout(lines []Line, skip Op) []string {
 	var out []string
 	for _, l := range lines {
 		if l.Op != skip {

@@ -50,7 +50,7 @@ func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 			next = at + 1
 		}
 		lines := c.Lines
-		old := textsOf(lines, OpAdd)
+		old := textsWithout(lines, OpAdd)
 		at, ok := 0, false
 		if len(old) > 0 {
 			at, ok = m.seek(old, next, c.EndOfFile)
@@ -67,7 +67,7 @@ func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 			edits = append(edits, t.insertion(c, lines, next)...)
 			continue
 		case !ok:
-			return nil, refuse("Failed to find expected lines in %s:\n%s", name, strings.Join(textsOf(c.Lines, OpAdd), "\n"))
+			return nil, refuse("Failed to find expected lines in %s:\n%s", name, strings.Join(textsWithout(c.Lines, OpAdd), "\n"))
 		}
 		edits = append(edits, runs(lines, at)...)
 		next = at + len(old)
@@ -78,7 +78,7 @@ func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 // insertion is a chunk that only adds. After a context line that is where its lines go; without one, or when the patch
 // says so, they go to the end of the file.
 func (t *text) insertion(c *Chunk, lines []Line, next int) []edit {
-	ins := textsOf(lines, OpRemove)
+	ins := textsWithout(lines, OpRemove)
 	if len(ins) == 0 {
 		return nil
 	}

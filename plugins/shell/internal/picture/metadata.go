@@ -22,8 +22,8 @@ const (
 	exifPrefix = "Exif\x00\x00"
 )
 
-// keep drops a profile that does not describe RGB: the pixels are RGB now.
-func (m metadata) keep() metadata {
+// normalize drops a profile that does not describe RGB: the pixels are RGB now.
+func (m metadata) normalize() metadata {
 	if len(m.profile) < 20 || len(m.profile) > maxProfileBytes || string(m.profile[16:20]) != "RGB " {
 		m.profile = nil
 	}
@@ -47,7 +47,7 @@ func jpegMetadata(data []byte) metadata {
 		}
 		pos += 2 + size
 	}
-	return m.keep()
+	return m.normalize()
 }
 
 func pngMetadata(data []byte) metadata {
@@ -68,7 +68,7 @@ func pngMetadata(data []byte) metadata {
 		}
 		pos += 12 + size
 	}
-	return m.keep()
+	return m.normalize()
 }
 
 func webpMetadata(data []byte) metadata {
@@ -87,7 +87,7 @@ func webpMetadata(data []byte) metadata {
 		}
 		pos += 8 + size + size%2
 	}
-	return m.keep()
+	return m.normalize()
 }
 
 func inflate(p []byte) []byte {
@@ -102,8 +102,8 @@ func inflate(p []byte) []byte {
 	return out
 }
 
-// intoJPEG puts the metadata behind the first marker of an encoded file.
-func (m metadata) intoJPEG(data []byte) []byte {
+// insertJPEG puts the metadata behind the first marker of an encoded file.
+func (m metadata) insertJPEG(data []byte) []byte {
 	out := append([]byte(nil), data[:2]...)
 	segment := func(marker byte, prefix string, body []byte) {
 		out = append(out, 0xFF, marker)
@@ -123,8 +123,8 @@ func (m metadata) intoJPEG(data []byte) []byte {
 	return append(out, data[2:]...)
 }
 
-// intoPNG puts the metadata behind the header chunk of an encoded file.
-func (m metadata) intoPNG(data []byte) []byte {
+// insertPNG puts the metadata behind the header chunk of an encoded file.
+func (m metadata) insertPNG(data []byte) []byte {
 	const header = 8 + 12 + 13
 	out := append([]byte(nil), data[:header]...)
 	chunk := func(name string, body []byte) {

@@ -49,7 +49,7 @@ type format struct {
 	// resized is the format that a smaller copy gets.
 	resized string
 	// whole: goes through unchanged where it fits.
-	whole bool
+	passThrough bool
 }
 
 // formatOf looks at the first bytes only.
@@ -95,7 +95,7 @@ func Prepare(data []byte, b Budget) (*Picture, error) {
 	p := &Picture{Data: data, MediaType: f.mediaType, Width: size.Width, Height: size.Height}
 	w, h := Fit(size.Width, size.Height, b)
 	same := w == size.Width && h == size.Height
-	if same && f.whole {
+	if same && f.passThrough {
 		return p, nil
 	}
 	if !same {
@@ -118,10 +118,10 @@ func encode(img image.Image, mediaType string, meta metadata) ([]byte, error) {
 		if err := jpeg.Encode(&buf, img, &jpeg.Options{Quality: jpegQuality}); err != nil {
 			return nil, fmt.Errorf("encode jpeg: %w", err)
 		}
-		return meta.intoJPEG(buf.Bytes()), nil
+		return meta.insertJPEG(buf.Bytes()), nil
 	}
 	if err := png.Encode(&buf, img); err != nil {
 		return nil, fmt.Errorf("encode png: %w", err)
 	}
-	return meta.intoPNG(buf.Bytes()), nil
+	return meta.insertPNG(buf.Bytes()), nil
 }

@@ -52,7 +52,7 @@ func TestFitHolds(t *testing.T) {
 		for h := 1; h < 9000; h += 89 {
 			for _, b := range []Budget{High(), Original()} {
 				fw, fh := Fit(w, h, b)
-				if !b.holds(fw, fh) || fw > w || fh > h || fw < 1 || fh < 1 {
+				if !b.fits(fw, fh) || fw > w || fh > h || fw < 1 || fh < 1 {
 					t.Fatalf("%dx%d fits as %dx%d in %+v", w, h, fw, fh, b)
 				}
 			}
@@ -244,10 +244,10 @@ func TestMetadataSurvives(t *testing.T) {
 		read func([]byte) metadata
 		want metadata
 	}{
-		{"jpeg", rgb.intoJPEG(jpegOf(t, 3000, 10)), jpegMetadata, rgb},
-		{"png", rgb.intoPNG(pngOf(t, 3000, 10)), pngMetadata, rgb},
+		{"jpeg", rgb.insertJPEG(jpegOf(t, 3000, 10)), jpegMetadata, rgb},
+		{"png", rgb.insertPNG(pngOf(t, 3000, 10)), pngMetadata, rgb},
 		{"webp", webpOf(3000, 10, chunk("ICCP", rgb.profile), chunk("EXIF", append([]byte(exifPrefix), exif...))), pngMetadata, rgb},
-		{"jpeg in other colours", cmyk.intoJPEG(jpegOf(t, 3000, 10)), jpegMetadata, metadata{exif: exif}},
+		{"jpeg in other colours", cmyk.insertJPEG(jpegOf(t, 3000, 10)), jpegMetadata, metadata{exif: exif}},
 		{"png without any", pngOf(t, 3000, 10), pngMetadata, metadata{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

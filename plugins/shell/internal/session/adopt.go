@@ -12,8 +12,8 @@ import (
 // gapText is what stands in the output of a session that was taken over without its record.
 const gapText = "[the plugin was restarted here; output from before that was not returned may be missing]\n"
 
-// Record opens the record of a session that is taken over. Where there is none that can be read, a new one says so.
-func Record(memory []byte, answered func(call string) bool) (*record.Record, error) {
+// OpenRecord opens the record of a session that is taken over. Where there is none that can be read, a new one says so.
+func OpenRecord(memory []byte, answered func(call string) bool) (*record.Record, error) {
 	r, err := record.Open(memory, answered)
 	if !errors.Is(err, record.ErrForeign) {
 		return r, err
@@ -40,9 +40,9 @@ func (st *Store) Adopt(ctx context.Context, threadID string, id int, p Program, 
 	t.reserved[id] = true
 	st.mu.Unlock()
 	over := false
-	p.before = func(s *Session) {
-		mark, taker := s.waiting.Mark(), s.waiting.Taker()
-		over = mark&endTaken != 0 && taker != "" && answered(taker) && s.waiting.Peek().Total() == 0
+	p.onStart = func(s *Session) {
+		mark, taker := s.pending.Mark(), s.pending.Taker()
+		over = mark&endTaken != 0 && taker != "" && answered(taker) && s.pending.Peek().Total() == 0
 		if !over {
 			tell(s, mark&openedBits != 0)
 		}
@@ -67,9 +67,9 @@ type Resumer interface {
 // Resume gives an adopted session, which the host knows, its viewer, and shows it what was not returned yet. viewer makes
 // one for output from a position on, counted from the moment when the session was opened.
 func (s *Session) Resume(viewer func(at int64) Resumer) {
-	o := output.Output(s.waiting.Peek())
-	opened := s.waiting.Mark()&openedBits - 1
-	at := s.waiting.Total() - o.Total() - opened
+	o := output.Output(s.pending.Peek())
+	opened := s.pending.Mark()&openedBits - 1
+	at := s.pending.Total() - o.Total() - opened
 	if early := -at; early > 0 { // that was the output of the call that opened it
 		o.DropFirst(early)
 		at = 0

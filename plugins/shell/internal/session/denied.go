@@ -8,8 +8,8 @@ import (
 // linuxSIGSYS is the signal with which a system call filter ends a program, as Linux numbers it.
 const linuxSIGSYS = 31
 
-// denials are words by which programs report that something was forbidden to them.
-var denials = [...]string{
+// denialPhrases are words by which programs report that something was forbidden to them.
+var denialPhrases = [...]string{
 	"operation not permitted", "permission denied", "read-only file system", "seccomp", "sandbox", "landlock",
 	"failed to write file",
 }
@@ -20,7 +20,7 @@ func looksDenied(code int, out []byte) bool {
 		return false
 	}
 	lower := bytes.ToLower(out)
-	for _, word := range denials {
+	for _, word := range denialPhrases {
 		if bytes.Contains(lower, []byte(word)) {
 			return true
 		}

@@ -71,7 +71,7 @@ type Program struct {
 	// Live gets output as it appears, until [Session.Open] or [Session.Mute].
 	Live func([]byte)
 
-	before func(*Session) // called before anything of the program is waited for; nil: nothing
+	onStart func(*Session) // called before anything of the program is waited for; nil: nothing
 }
 
 // Viewer is told about a session that outlives its call.
@@ -87,20 +87,20 @@ type Session struct {
 	Info
 	ID int
 
-	process Process
-	in      io.Writer // of the terminal
-	out     io.ReadCloser
-	waiting *record.Record  // output that was not returned yet
-	hurry   <-chan struct{} // closed when waiting for more of it should end
+	process     Process
+	in          io.Writer // of the terminal
+	out         io.ReadCloser
+	pending     *record.Record  // output that was not returned yet
+	stopWaiting <-chan struct{} // closed when waiting for more of it should end
 
-	turn   chan struct{} // holds a token while nobody interacts with the session
-	typing chan struct{} // holds a token while nothing is being typed
-	exited chan struct{} // closed when the process has ended
-	closed chan struct{} // closed when its output has ended, too
-	work   sync.WaitGroup
-	let    sync.Once // of what it holds
+	interaction chan struct{} // holds a token while nobody interacts with the session
+	typing      chan struct{} // holds a token while nothing is being typed
+	exited      chan struct{} // closed when the process has ended
+	closed      chan struct{} // closed when its output has ended, too
+	work        sync.WaitGroup
+	release     sync.Once // of what it holds
 
-	arrived atomic.Int64 // bytes of output so far
+	received atomic.Int64 // bytes of output so far
 
 	mu struct {
 		sync.Mutex
@@ -117,22 +117,22 @@ type Session struct {
 // newSession takes over a program that runs.
 func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	s := &Session{
-		ID: id, Info: p.Info, process: p.Process, in: p.In, out: p.Out, waiting: p.Record, hurry: hurry,
-		turn: make(chan struct{}, 1), typing: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
+		ID: id, Info: p.Info, process: p.Process, in: p.In, out: p.Out, pending: p.Record, stopWaiting: hurry,
+		interaction: make(chan struct{}, 1), typing: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if s.waiting == nil {
+	if s.pending == nil {
 		var err error
-		if s.waiting, err = record.New(nil, RecordBytes); err != nil {
+		if s.pending, err = record.New(nil, RecordBytes); err != nil {
 			return nil, err
 		}
 	}
-	s.turn <- struct{}{}
+	s.interaction <- struct{}{}
 	s.typing <- struct{}{}
 	s.mu.tail, s.mu.live = output.NewTail(tailBytes), p.Live
-	s.mu.tail.Absorb(output.Output(s.waiting.Peek())) // of one that was taken over
+	s.mu.tail.Absorb(output.Output(s.pending.Peek())) // of one that was taken over
 	s.mu.lastUsed = time.Now()
-	if p.before != nil {
-		p.before(s)
+	if p.onStart != nil {
+		p.onStart(s)
 	}
 	s.work.Go(s.read)
 	s.work.Go(s.watch)
@@ -144,13 +144,13 @@ func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 func (s *Session) read() {
 	defer close(s.closed)
 	for {
-		piece, err := s.waiting.ReadPiece(s.out)
+		piece, err := s.pending.ReadPiece(s.out)
 		if len(piece) > 0 {
 			s.mu.Lock()
 			s.mu.tail.Write(piece)
 			live := s.mu.live
 			s.mu.Unlock()
-			s.arrived.Add(int64(len(piece)))
+			s.received.Add(int64(len(piece)))
 			if live != nil {
 				live(piece)
 			}
@@ -175,7 +175,7 @@ func (s *Session) watch() {
 	viewer := s.mu.viewer
 	s.mu.Unlock()
 	if viewer != nil {
-		s.tellEnd(viewer)
+		s.reportEnd(viewer)
 	}
 	<-s.closed
 	_ = s.process.Wait() // how it ended is known
@@ -185,7 +185,7 @@ func (s *Session) awaitOutput() {
 	// Output that is still arriving, or has arrived and is not read yet, is waited for again: what the process wrote is not lost on a
 	// busy machine.
 	for seen, rounds := int64(-1), 0; rounds < outputRounds; rounds++ {
-		now := s.arrived.Load()
+		now := s.received.Load()
 		if now == seen && !unread(s.out) {
 			return
 		}
@@ -200,7 +200,7 @@ func (s *Session) awaitOutput() {
 	}
 }
 
-func (s *Session) tellEnd(v Viewer) {
+func (s *Session) reportEnd(v Viewer) {
 	code, known := s.Code()
 	switch {
 	case !known:
@@ -245,7 +245,7 @@ const (
 
 // Open gives the session a viewer that is told about all that happens from now on, instead of live.
 func (s *Session) Open(v Viewer) {
-	s.waiting.SetMark(s.waiting.Mark()&endTaken | (s.waiting.Total() + 1))
+	s.pending.SetMark(s.pending.Mark()&endTaken | (s.pending.Total() + 1))
 	s.setViewer(v)
 }
 
@@ -256,7 +256,7 @@ func (s *Session) setViewer(v Viewer) {
 	over := s.mu.over
 	s.mu.Unlock()
 	if over {
-		s.tellEnd(v)
+		s.reportEnd(v)
 	}
 }
 
@@ -267,18 +267,18 @@ func (s *Session) Mute() {
 	s.mu.live = nil
 }
 
-// Take waits for the right to interact with the session, which only one caller has at a time, and returns how to give it
+// Acquire waits for the right to interact with the session, which only one caller has at a time, and returns how to give it
 // back.
-func (s *Session) Take(ctx context.Context) (release func(), err error) {
+func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case <-s.turn:
+	case <-s.interaction:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	s.mu.Lock()
 	s.mu.lastUsed = time.Now()
 	s.mu.Unlock()
-	return func() { s.turn <- struct{}{} }, nil
+	return func() { s.interaction <- struct{}{} }, nil
 }
 
 // Collect waits until the session has ended, until is over, the plugin makes room for another process, or ctx ends, and
@@ -289,7 +289,7 @@ func (s *Session) Collect(ctx context.Context, call string, until <-chan time.Ti
 	select {
 	case <-s.exited:
 	case <-until:
-	case <-s.hurry:
+	case <-s.stopWaiting:
 	case <-ctx.Done():
 		return output.Output{}, false, context.Cause(ctx)
 	}
@@ -302,10 +302,10 @@ func (s *Session) Collect(ctx context.Context, call string, until <-chan time.Ti
 // drain empties what waits. While more may come, the beginning of a character at the end stays.
 func (s *Session) drain(call string, ended bool) output.Output {
 	if !ended {
-		return output.Output(s.waiting.Take(call, output.Partial))
+		return output.Output(s.pending.Take(call, output.Partial))
 	}
-	o := output.Output(s.waiting.Take(call, nil))
-	s.waiting.SetMark(s.waiting.Mark() | endTaken) // after that: who finds the mark finds the output taken
+	o := output.Output(s.pending.Take(call, nil))
+	s.pending.SetMark(s.pending.Mark() | endTaken) // after that: who finds the mark finds the output taken
 	return o
 }
 

@@ -282,17 +282,17 @@ func TestOneInteractionAtATime(t *testing.T) {
 		st := NewStore()
 		defer end(t, st)
 		s := add(t, st, newProgram(), Info{})
-		release, err := s.Take(t.Context())
+		release, err := s.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Take(ctx); err == nil {
+		if _, err := s.Acquire(ctx); err == nil {
 			t.Error("a second one got in")
 		}
 		release()
-		if release, err = s.Take(t.Context()); err != nil {
+		if release, err = s.Acquire(t.Context()); err != nil {
 			t.Errorf("after release: %v", err)
 		}
 		release()

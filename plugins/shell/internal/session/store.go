@@ -14,8 +14,8 @@ import (
 const (
 	// maxSessions is how many sessions a thread may have. The one that nobody cares for goes when another comes.
 	maxSessions = 64
-	// keepUsed of them, the ones used last, never go for that reason.
-	keepUsed = 8
+	// protectedSessions of them, the ones used last, never go for that reason.
+	protectedSessions = 8
 	// maxEnded is how many ended sessions a thread remembers.
 	maxEnded = 16
 	// maxHeld of them, the latest ones, can also be handed over to the next process of the plugin, for which their output's memory
@@ -29,9 +29,9 @@ const (
 
 // Store holds the sessions of all threads.
 type Store struct {
-	hurry     chan struct{} // closed by Hurry
-	once      sync.Once
-	releasing sync.WaitGroup
+	stopWaiting chan struct{} // closed by StopWaiting
+	once        sync.Once
+	releasing   sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -44,14 +44,14 @@ type thread struct {
 	sessions map[int]*Session
 	reserved map[int]bool
 	ended    []*Session // oldest first
-	// told are the numbers that a model has seen of sessions that are over. They are not used again: what is meant for
+	// retired are the numbers that a model has seen of sessions that are over. They are not used again: what is meant for
 	// the one must not reach the other.
-	told map[int]bool
+	retired map[int]bool
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	st := &Store{hurry: make(chan struct{})}
+	st := &Store{stopWaiting: make(chan struct{})}
 	st.mu.threads = map[string]*thread{}
 	return st
 }
@@ -59,7 +59,7 @@ func NewStore() *Store {
 func (st *Store) threadLocked(id string) *thread {
 	t := st.mu.threads[id]
 	if t == nil {
-		t = &thread{sessions: map[int]*Session{}, reserved: map[int]bool{}, told: map[int]bool{}}
+		t = &thread{sessions: map[int]*Session{}, reserved: map[int]bool{}, retired: map[int]bool{}}
 		st.mu.threads[id] = t
 	}
 	return t
@@ -81,7 +81,7 @@ func (st *Store) Reserve(threadID string) (int, error) {
 }
 
 func (t *thread) knowsLocked(id int) bool {
-	return t.sessions[id] != nil || t.reserved[id] || t.told[id] ||
+	return t.sessions[id] != nil || t.reserved[id] || t.retired[id] ||
 		slices.ContainsFunc(t.ended, func(s *Session) bool { return s.ID == id })
 }
 
@@ -107,7 +107,7 @@ var ErrThreadEnded = errors.New("the thread has ended")
 func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	s, err := newSession(id, p, st.hurry)
+	s, err := newSession(id, p, st.stopWaiting)
 	if err != nil {
 		return nil, errors.Join(err, p.Process.Kill())
 	}
@@ -116,7 +116,7 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 	if !t.reserved[id] {
 		st.mu.Unlock()
 		err := s.Stop(ctx)
-		st.forget(s)
+		st.release(s)
 		return nil, errors.Join(ErrThreadEnded, err)
 	}
 	delete(t.reserved, id)
@@ -132,8 +132,8 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 	if victim != nil {
 		_ = victim.Stop(ctx) // the host ends it with the thread at the latest
 	}
-	st.forget(forgotten)
-	st.lighten(light)
+	st.release(forgotten)
+	st.releaseEnded(light)
 	return s, nil
 }
 
@@ -141,10 +141,10 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 // one not used for longest among those that have ended, else among those that run.
 func (t *thread) victimLocked() *Session {
 	all := slices.SortedFunc(maps.Values(t.sessions), func(a, b *Session) int { return a.used().Compare(b.used()) })
-	all = all[:max(0, len(all)-keepUsed)]
+	all = all[:max(0, len(all)-protectedSessions)]
 	var live *Session
 	for _, s := range all {
-		if len(s.turn) == 0 { // taken
+		if len(s.interaction) == 0 { // taken
 			continue
 		}
 		if s.Exited() {
@@ -174,7 +174,7 @@ func (s *Session) used() time.Time {
 func (t *thread) endLocked(s *Session) (forgotten *Session, light []*Session) {
 	delete(t.sessions, s.ID)
 	if s.opened() {
-		t.told[s.ID] = true
+		t.retired[s.ID] = true
 	}
 	t.ended = append(t.ended, s)
 	if len(t.ended) > maxEnded {
@@ -184,21 +184,21 @@ func (t *thread) endLocked(s *Session) (forgotten *Session, light []*Session) {
 	return forgotten, slices.Clone(t.ended[:max(0, len(t.ended)-maxHeld)])
 }
 
-// lighten lets go of what sessions hold that have nothing more to return.
-func (st *Store) lighten(all []*Session) {
+// releaseEnded lets go of what sessions hold that have nothing more to return.
+func (st *Store) releaseEnded(all []*Session) {
 	for _, s := range all {
 		select {
 		case <-s.closed:
-			st.forget(s)
+			st.release(s)
 		default: // somebody still writes: with the pipe he would end
 		}
 	}
 }
 
-// forget lets go of a session that is not held any more, and of what others may still hold open of its output. It waits
+// release lets go of a session that is not held any more, and of what others may still hold open of its output. It waits
 // for the session's goroutines, unless the process could not be stopped: then they end when the host ends it. The host
 // hears of it beside: no call waits for that. nil is nobody.
-func (st *Store) forget(s *Session) {
+func (st *Store) release(s *Session) {
 	if s == nil {
 		return
 	}
@@ -206,8 +206,8 @@ func (st *Store) forget(s *Session) {
 	if s.Exited() {
 		s.work.Wait()
 	}
-	s.let.Do(func() {
-		s.waiting.Close()
+	s.release.Do(func() {
+		s.pending.Close()
 		if s.Exited() {
 			st.releasing.Go(func() { _ = s.process.Release() }) // the host forgets it with its thread at the latest
 		}
@@ -275,8 +275,8 @@ func (st *Store) Finish(threadID string, s *Session) {
 		forgotten, light = t.endLocked(s)
 	}
 	st.mu.Unlock()
-	st.forget(forgotten)
-	st.lighten(light)
+	st.release(forgotten)
+	st.releaseEnded(light)
 }
 
 // Stop ends one session. An unknown number is no error.
@@ -303,15 +303,15 @@ func (st *Store) End(ctx context.Context, threadID string) error {
 	for i, s := range all {
 		wg.Go(func() {
 			errs[i] = s.Stop(ctx)
-			st.forget(s)
+			st.release(s)
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// Hurry ends waiting for output, now and from now on: another process of the plugin takes over.
-func (st *Store) Hurry() { st.once.Do(func() { close(st.hurry) }) }
+// StopWaiting ends waiting for output, now and from now on: another process of the plugin takes over.
+func (st *Store) StopWaiting() { st.once.Do(func() { close(st.stopWaiting) }) }
 
 // Close ends reading, so that nothing is lost to a process that ends, and waits for what is under way. Sessions live on: the
 // host keeps them for the next process of the plugin, or ends them.
@@ -329,7 +329,7 @@ func (st *Store) Close(ctx context.Context) error {
 		for _, s := range all {
 			_ = s.out.Close()
 			<-s.closed
-			s.let.Do(s.waiting.Close)
+			s.release.Do(s.pending.Close)
 		}
 		st.releasing.Wait()
 	}()

@@ -79,12 +79,12 @@ func TestVictim(t *testing.T) {
 			t.Errorf("gone: %v, want 0 and 20", got)
 		}
 		// Using one makes it young; one that is in use stays whatever its age.
-		release, err := all[1].Take(t.Context())
+		release, err := all[1].Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		release()
-		release, err = all[2].Take(t.Context())
+		release, err = all[2].Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestStopIsBounded(t *testing.T) {
 			t.Errorf("error = %v", err)
 		}
 		p.exit(0)
-		st.forget(s)
+		st.release(s)
 	})
 }
 
@@ -209,7 +209,7 @@ func TestKnownNumbersAreNotUsedAgain(t *testing.T) {
 			synctest.Wait()
 			st.Finish("t", s)
 			st.mu.threads["t"].ended = nil // forgotten
-			st.forget(s)
+			st.release(s)
 			if got := st.mu.threads["t"].knowsLocked(s.ID); got != opened {
 				t.Errorf("session %d: still known %v", i, got)
 			}

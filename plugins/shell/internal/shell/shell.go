@@ -28,8 +28,8 @@ const (
 	Cmd             // cmd.exe
 )
 
-// lastResort is there on every system that is not Windows.
-const lastResort = "/bin/sh"
+// fallbackPath is there on every system that is not Windows.
+const fallbackPath = "/bin/sh"
 
 // Shell is a shell on this machine.
 type Shell struct {
@@ -124,7 +124,7 @@ func (f Finder) fallback() Shell {
 	if f.goos() == "windows" {
 		return Shell{Path: "cmd.exe", Kind: Cmd}
 	}
-	return Shell{Path: lastResort, Kind: POSIX}
+	return Shell{Path: fallbackPath, Kind: POSIX}
 }
 
 // find looks where a shell usually is before it looks along PATH.
@@ -155,8 +155,8 @@ func (f Finder) Named(wish string) Shell {
 	return f.fallback()
 }
 
-// Exact returns the shell that a user configured; false where it is none or not there.
-func (f Finder) Exact(path string) (Shell, bool) {
+// Configured returns the shell that a user configured; false where it is none or not there.
+func (f Finder) Configured(path string) (Shell, bool) {
 	kind := kindOf(path)
 	found, ok := f.look(path)
 	return Shell{Path: found, Kind: kind}, ok && kind != Unknown

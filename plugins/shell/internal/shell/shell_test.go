@@ -74,11 +74,11 @@ func TestNamed(t *testing.T) {
 
 func TestExact(t *testing.T) {
 	f := finder("linux", "", "/bin/bash", "/bin/fish")
-	if got, ok := f.Exact("/bin/bash"); !ok || got != (Shell{"/bin/bash", POSIX}) {
+	if got, ok := f.Configured("/bin/bash"); !ok || got != (Shell{"/bin/bash", POSIX}) {
 		t.Errorf("Exact = %+v, %v", got, ok)
 	}
 	for _, path := range []string{"/bin/fish", "/bin/zsh"} {
-		if got, ok := f.Exact(path); ok {
+		if got, ok := f.Configured(path); ok {
 			t.Errorf("Exact(%q) = %+v", path, got)
 		}
 	}

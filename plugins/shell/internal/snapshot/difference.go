@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// fleeting are variables that the shell sets by itself, or that differ from one to the next.
-	fleeting = regexp.MustCompile(`^(_|BASH.*|COLUMNS|DIRSTACK|EPOCH.*|E?UID|FUNCNAME|GANTRY_.*|GROUPS|HISTCMD|LINENO|LINES|OLDPWD|PIPESTATUS|PPID|PWD|` +
+	// volatile are variables that the shell sets by itself, or that differ from one to the next.
+	volatile = regexp.MustCompile(`^(_|BASH.*|COLUMNS|DIRSTACK|EPOCH.*|E?UID|FUNCNAME|GANTRY_.*|GROUPS|HISTCMD|LINENO|LINES|OLDPWD|PIPESTATUS|PPID|PWD|` +
 		`RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM)$`)
 	// secret are names of what should not be handed on because a profile has it lying about.
 	secret = regexp.MustCompile(`(?i)KEY|SECRET|TOKEN|PASSW|CREDENTIAL`)
@@ -33,11 +33,11 @@ func difference(before, after view) (string, error) {
 	}
 	var b strings.Builder
 	// Options first, they decide how functions are read; aliases last, they would change what follows.
-	lines(&b, before["options"], after["options"], "login_shell", "restricted_shell")
+	newLines(&b, before["options"], after["options"], "login_shell", "restricted_shell")
 	if err := newVariables(&b, before["variables"], after["variables"]); err != nil {
 		return "", err
 	}
-	if err := whole(&b, before["functions"], after["functions"]); err != nil {
+	if err := newStatements(&b, before["functions"], after["functions"]); err != nil {
 		return "", fmt.Errorf("read functions: %w", err)
 	}
 	for line := range strings.Lines(after["exported functions"]) {
@@ -45,16 +45,16 @@ func difference(before, after view) (string, error) {
 			fmt.Fprintf(&b, "export -f -- %s\n", name)
 		}
 	}
-	lines(&b, before["mask"], after["mask"])
-	lines(&b, before["set"], after["set"])
-	if err := whole(&b, before["aliases"], after["aliases"]); err != nil {
+	newLines(&b, before["mask"], after["mask"])
+	newLines(&b, before["set"], after["set"])
+	if err := newStatements(&b, before["aliases"], after["aliases"]); err != nil {
 		return "", fmt.Errorf("read aliases: %w", err)
 	}
 	return b.String(), nil
 }
 
-// lines writes the lines that are new, except those about the named options.
-func lines(b *strings.Builder, before, after string, except ...string) {
+// newLines writes the lines that are new, except those about the named options.
+func newLines(b *strings.Builder, before, after string, except ...string) {
 	old := strings.Split(before, "\n")
 	for line := range strings.SplitSeq(after, "\n") {
 		named := slices.ContainsFunc(except, func(name string) bool { return strings.HasSuffix(line, " "+name) })
@@ -64,8 +64,8 @@ func lines(b *strings.Builder, before, after string, except ...string) {
 	}
 }
 
-// whole writes the statements that are new.
-func whole(b *strings.Builder, before, after string) error {
+// newStatements writes the statements that are new.
+func newStatements(b *strings.Builder, before, after string) error {
 	old, err := statements(before)
 	if err != nil {
 		return err
@@ -86,20 +86,20 @@ func whole(b *strings.Builder, before, after string) error {
 	return nil
 }
 
-// declared is one variable.
-type declared struct {
+// declaration is one variable.
+type declaration struct {
 	name, text string
 	exported   bool
 	value      string // without quotes
 	plain      bool   // value is what the variable holds
 }
 
-func declarations(text string) ([]declared, error) {
+func declarations(text string) ([]declaration, error) {
 	all, err := statements(text)
 	if err != nil {
 		return nil, fmt.Errorf("read variables: %w", err)
 	}
-	var out []declared
+	var out []declaration
 	for _, s := range all {
 		clause, ok := s.stmt.Cmd.(*syntax.DeclClause)
 		if !ok || len(clause.Args) == 0 {
@@ -109,7 +109,7 @@ func declarations(text string) ([]declared, error) {
 		if last.Name == nil {
 			return nil, fmt.Errorf("read variables: no name in %.40q", s.text)
 		}
-		d := declared{name: last.Name.Value, text: s.text}
+		d := declaration{name: last.Name.Value, text: s.text}
 		for _, a := range clause.Args[:len(clause.Args)-1] {
 			if a.Value != nil {
 				d.exported = d.exported || strings.Contains(a.Value.Lit(), "x")
@@ -155,21 +155,21 @@ func newVariables(b *strings.Builder, before, after string) error {
 	if err != nil {
 		return err
 	}
-	was := make(map[string]declared, len(old))
+	was := make(map[string]declaration, len(old))
 	for _, d := range old {
 		was[d.name] = d
 	}
 	for _, d := range all {
 		o, there := was[d.name]
 		switch {
-		case o.text == d.text || fleeting.MatchString(d.name) || secret.MatchString(d.name):
+		case o.text == d.text || volatile.MatchString(d.name) || secret.MatchString(d.name):
 		case agents.MatchString(d.name):
 			return unrepeatableError("it starts an agent")
 		case d.name == "PATH":
 			if !d.plain || !o.plain {
 				return unrepeatableError("its PATH is an odd one")
 			}
-			programs(b, o.value, d.value)
+			writePath(b, o.value, d.value)
 		case o.exported: // given
 		case d.exported && !there:
 			fmt.Fprintf(b, "[ \"${%s+x}\" ] || %s\n", d.name, d.text)
@@ -180,9 +180,9 @@ func newVariables(b *strings.Builder, before, after string) error {
 	return nil
 }
 
-// programs writes how PATH changes. Where the profile keeps what was there, its own order holds; where it begins anew,
+// writePath writes how PATH changes. Where the profile keeps what was there, its own order holds; where it begins anew,
 // what was there comes first and the rest behind it. So does a PATH that was another one from the start.
-func programs(b *strings.Builder, before, after string) {
+func writePath(b *strings.Builder, before, after string) {
 	had, has := strings.Split(before, ":"), strings.Split(after, ":")
 	var more []string
 	for _, dir := range has {
@@ -191,7 +191,7 @@ func programs(b *strings.Builder, before, after string) {
 		}
 	}
 	merged := after
-	if !within(had, has) {
+	if !isSubsequence(had, has) {
 		merged = strings.Join(append(had, more...), ":")
 	}
 	if merged == before {
@@ -204,8 +204,8 @@ func programs(b *strings.Builder, before, after string) {
 	b.WriteString("esac\n")
 }
 
-// within reports whether all of a is in b, in the same order.
-func within(a, b []string) bool {
+// isSubsequence reports whether all of a is in b, in the same order.
+func isSubsequence(a, b []string) bool {
 	for _, dir := range b {
 		if len(a) > 0 && a[0] == dir {
 			a = a[1:]

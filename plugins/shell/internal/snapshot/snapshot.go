@@ -9,7 +9,7 @@
 // snapshot, and its commands read it each time. bash and zsh are taken, each in its own words ([dialect]); other shells have
 // no snapshot.
 //
-// Start with [Take] and [Book].
+// Start with [Take] and [Cache].
 package snapshot
 
 import (
@@ -82,11 +82,11 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeTime)
 	defer cancel()
-	before, err := d.look(ctx, run, shell, d.flag, "", "")
+	before, err := d.inspect(ctx, run, shell, d.flag, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("look at a new shell: %w", err)
 	}
-	after, err := d.look(ctx, run, shell, d.login, "", d.readRC)
+	after, err := d.inspect(ctx, run, shell, d.login, "", d.readRC)
 	if err != nil {
 		return nil, fmt.Errorf("look at a login shell: %w", err)
 	}
@@ -106,7 +106,7 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 			return nil, err
 		}
 	}
-	again, err := d.look(ctx, run, shell, d.flag, script, "")
+	again, err := d.inspect(ctx, run, shell, d.flag, script, "")
 	if err != nil {
 		return nil, fmt.Errorf("bring the state back: %w", err)
 	}

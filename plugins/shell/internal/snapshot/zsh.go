@@ -44,17 +44,17 @@ else b="${(q)k} () {"$'\n'$b$'\n}'; \builtin print -r -- eval ${(qqqq)b}; fi; do
 var zshUnrepeatable = append(slices.Clone(unrepeatable[:]), "disabled words")
 
 var (
-	// zshFleeting are variables that zsh sets by itself, or that only somebody at a terminal sees.
-	zshFleeting = regexp.MustCompile(`^([^A-Za-z].*|argv|b|k|pipestatus|signals|status|E?[UG]ID|USERNAME|COLUMNS|LINES|EPOCH.*|HIST.*|SAVEHIST|LINENO|LISTMAX|OLDPWD|` +
+	// zshVolatile are variables that zsh sets by itself, or that only somebody at a terminal sees.
+	zshVolatile = regexp.MustCompile(`^([^A-Za-z].*|argv|b|k|pipestatus|signals|status|E?[UG]ID|USERNAME|COLUMNS|LINES|EPOCH.*|HIST.*|SAVEHIST|LINENO|LISTMAX|OLDPWD|` +
 		`PWD|PPID|RANDOM|SECONDS|SHLVL|TTY|TTYIDLE|TRY_BLOCK_.*|ZSH_(EXECUTION_STRING|EVAL_CONTEXT|SUBSHELL)|GANTRY_.*|` +
 		`PS[1-4]|R?PS[12]|R?PROMPT[234]?|SPROMPT|prompt|psvar|PSVAR|zle_.*|comp(pre|post)funcs)$`)
 	// zshFixed are options that say how the shell was started.
 	zshFixed = []string{"exec", "globalrcs", "interactive", "login", "monitor", "privileged", "rcs", "restricted", "shinstdin", "singlecommand", "zle"}
 	// zshLate are options that would change what the rest of the state comes to.
 	zshLate = regexp.MustCompile(`(?m)^(?:un)?setopt (?:allexport|errexit|errreturn|unset|verbose|warncreateglobal|warnnestedvar|xtrace)\n`)
-	// zshScreen are modules for typing. What they hold is of no use to a command.
-	zshScreen = regexp.MustCompile(`(?m)^zmodload zsh/(comp.*|zle.*|deltochar|parameter|main)\n`)
-	zshStyles = regexp.MustCompile(`(?m)^zstyle (-e )?':completion.*\n`)
+	// zshInteractive are modules for typing. What they hold is of no use to a command.
+	zshInteractive = regexp.MustCompile(`(?m)^zmodload zsh/(comp.*|zle.*|deltochar|parameter|main)\n`)
+	zshStyles      = regexp.MustCompile(`(?m)^zstyle (-e )?':completion.*\n`)
 
 	zshDeclaration = regexp.MustCompile(`^(typeset|export)((?: -[a-zA-Z0-9]+)*) (\w+)( \w+)?(=.*)?$`)
 )
@@ -68,18 +68,18 @@ func zshDifference(before, after view) (string, error) {
 	}
 	section := func(name string) string {
 		var b strings.Builder
-		lines(&b, before[name], after[name])
+		newLines(&b, before[name], after[name])
 		return b.String()
 	}
 	var b, options strings.Builder
-	lines(&options, before["options"], after["options"], zshFixed...)
+	newLines(&options, before["options"], after["options"], zshFixed...)
 	b.WriteString(zshLate.ReplaceAllString(options.String(), ""))
-	b.WriteString(zshScreen.ReplaceAllString(section("modules"), ""))
+	b.WriteString(zshInteractive.ReplaceAllString(section("modules"), ""))
 	had, has := strings.TrimSuffix(before["programs"], "\n"), strings.TrimSuffix(after["programs"], "\n")
 	if strings.Contains(had+has, "\n") {
 		return "", unrepeatableError("its PATH is an odd one")
 	}
-	programs(&b, had, has)
+	writePath(&b, had, has)
 	if folders := strings.TrimSuffix(after["function path"], "\n"); folders != strings.TrimSuffix(before["function path"], "\n") {
 		fmt.Fprintf(&b, "FPATH=%s\n", quote(folders))
 	}
@@ -132,13 +132,13 @@ func zshDeclarations(text string, each func(name, line string, exported bool) er
 			if line == "" || strings.HasPrefix(line, "typeset ") && !strings.Contains(line, "=") {
 				continue
 			}
-			if name, _, _ := strings.Cut(line, "="); zshOdd.MatchString(name) {
+			if name, _, _ := strings.Cut(line, "="); zshSpecial.MatchString(name) {
 				continue
 			}
 			return fmt.Errorf("read variables: unknown line %.40q", line)
 		}
 		word, flags, name, tied, value := m[1], m[2], m[3], m[4] != "", m[5]
-		if value == "" || zshFleeting.MatchString(name) || name == "PATH" || name == "FPATH" || tied && strings.Contains(flags, "a") {
+		if value == "" || zshVolatile.MatchString(name) || name == "PATH" || name == "FPATH" || tied && strings.Contains(flags, "a") {
 			continue
 		}
 		if err := each(name, line, word == "export" || strings.Contains(flags, "x")); err != nil {
@@ -148,5 +148,5 @@ func zshDeclarations(text string, each func(name, line string, exported bool) er
 	return nil
 }
 
-// zshOdd are parameters whose names are no names of variables.
-var zshOdd = regexp.MustCompile(`^(typeset|export)( -[a-zA-Z0-9]+)* [^A-Za-z_ ]+$`)
+// zshSpecial are parameters whose names are no names of variables.
+var zshSpecial = regexp.MustCompile(`^(typeset|export)( -[a-zA-Z0-9]+)* [^A-Za-z_ ]+$`)

@@ -19,9 +19,9 @@ import (
 
 const (
 	// always: the output of what a command leaves running in the background is read for as long as the session is known.
-	always = 365 * 24 * time.Hour
-	// noteBytes bounds the command in a note: it is for reading only.
-	noteBytes = 16 << 10
+	unlimited = 365 * 24 * time.Hour
+	// maxNoteBytes bounds the command in a note: it is for reading only.
+	maxNoteBytes = 16 << 10
 )
 
 // note is what the next process of the plugin learns of a session.
@@ -32,8 +32,8 @@ type note struct {
 
 // keep makes a command outlive this process.
 func keep(id int, info session.Info) *process.Keep {
-	if len(info.Command) > noteBytes {
-		info.Command = strings.ToValidUTF8(info.Command[:noteBytes], "")
+	if len(info.Command) > maxNoteBytes {
+		info.Command = strings.ToValidUTF8(info.Command[:maxNoteBytes], "")
 	}
 	b, err := json.Marshal(note{id, info})
 	if err != nil { // strings, numbers and bools only
@@ -43,7 +43,7 @@ func keep(id int, info session.Info) *process.Keep {
 }
 
 // adopt goes on with the sessions of an earlier process.
-func (f *family) adopt(ctx context.Context, a *tool.Adoption) error {
+func (f *shellPlugin) adopt(ctx context.Context, a *tool.Adoption) error {
 	// In the order in which they were started: that of their use is not known.
 	slices.SortFunc(a.Processes, func(x, y process.Adopted) int { return x.Started.Compare(y.Started) })
 	var errs []error
@@ -55,10 +55,10 @@ func (f *family) adopt(ctx context.Context, a *tool.Adoption) error {
 	return errors.Join(errs...)
 }
 
-func (f *family) adoptOne(ctx context.Context, a *tool.Adoption, p process.Adopted) (err error) {
+func (f *shellPlugin) adoptOne(ctx context.Context, a *tool.Adoption, p process.Adopted) (err error) {
 	var n note
 	parsed := json.Unmarshal(p.Note, &n)
-	p.Cmd.WaitDelay = always
+	p.Cmd.WaitDelay = unlimited
 	out, err := p.Cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (f *family) adoptOne(ctx context.Context, a *tool.Adoption, p process.Adopt
 		return errors.Join(fmt.Errorf("its note can't be read: %w", parsed), p.Cmd.Kill())
 	}
 	program := session.Program{Info: n.Info, Process: p.Cmd, In: in, Out: out}
-	if program.Record, err = session.Record(p.Cmd.Memory(), a.Answered); err != nil {
+	if program.Record, err = session.OpenRecord(p.Cmd.Memory(), a.Answered); err != nil {
 		return errors.Join(err, p.Cmd.Kill())
 	}
 	id, title := strconv.Itoa(n.ID), oneLine(n.Command)
@@ -87,7 +87,7 @@ func (f *family) adoptOne(ctx context.Context, a *tool.Adoption, p process.Adopt
 			s.Open(a.Thread.OpenSession(id, p.CallID, title))
 		}
 		if !a.Answered(p.CallID) {
-			f.unknown(a.Thread, s)
+			f.announce(a.Thread, s)
 		}
 	})
 }
@@ -95,34 +95,34 @@ func (f *family) adoptOne(ctx context.Context, a *tool.Adoption, p process.Adopt
 // contextKey is that of the text about sessions whose number the model has not been told.
 const contextKey = "sessions"
 
-// unknown tells the model of a session that a call started which got no answer.
-func (f *family) unknown(t *tool.Thread, s *session.Session) {
+// announce tells the model of a session that a call started which got no answer.
+func (f *shellPlugin) announce(t *tool.Thread, s *session.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.untold[t.ID()] == nil {
-		f.mu.untold[t.ID()] = map[int]string{}
+	if f.mu.unannounced[t.ID()] == nil {
+		f.mu.unannounced[t.ID()] = map[int]string{}
 	}
-	f.mu.untold[t.ID()][s.ID] = fmt.Sprintf("Session ID %d: %s", s.ID, oneLine(s.Command))
-	f.tellLocked(t)
+	f.mu.unannounced[t.ID()][s.ID] = fmt.Sprintf("Session ID %d: %s", s.ID, oneLine(s.Command))
+	f.updateContextLocked(t)
 }
 
-// known takes note that the model knows of a session.
-func (f *family) known(t *tool.Thread, id int) {
+// acknowledge takes note that the model knows of a session.
+func (f *shellPlugin) acknowledge(t *tool.Thread, id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.mu.untold[t.ID()][id]; ok {
-		delete(f.mu.untold[t.ID()], id)
-		f.tellLocked(t)
+	if _, ok := f.mu.unannounced[t.ID()][id]; ok {
+		delete(f.mu.unannounced[t.ID()], id)
+		f.updateContextLocked(t)
 	}
 }
 
-func (f *family) tellLocked(t *tool.Thread) {
+func (f *shellPlugin) updateContextLocked(t *tool.Thread) {
 	var lines []string
-	for _, line := range f.mu.untold[t.ID()] {
+	for _, line := range f.mu.unannounced[t.ID()] {
 		lines = append(lines, line)
 	}
 	if len(lines) == 0 {
-		delete(f.mu.untold, t.ID())
+		delete(f.mu.unannounced, t.ID())
 		t.Context(contextKey, "")
 		return
 	}

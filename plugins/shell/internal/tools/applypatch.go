@@ -39,7 +39,7 @@ eof_line: "*** End of File" LF
 %import common.LF
 `
 
-func (f *family) patchTool() tool.Tool {
+func (f *shellPlugin) patchTool() tool.Tool {
 	return tool.NewFreeform("apply_patch", patchDescription,
 		contract.Freeform{Syntax: "lark", Definition: patchGrammar, Property: "input"},
 		func(_ context.Context, c *tool.Call, text string) (*tool.Result, error) {
@@ -53,19 +53,19 @@ func (f *family) patchTool() tool.Tool {
 }
 
 // patch is what a patch wants of the files below cwd.
-func (f *family) patch(cwd, text string) change {
+func (f *shellPlugin) patch(cwd, text string) change {
 	return change{
 		tool: "apply_patch",
 		verify: func(ctx context.Context, command helper.Command) (*patch.Plan, error) {
 			return f.verifyPatch(ctx, command, cwd, text)
 		},
-		failed:  "apply_patch verification failed: ",
-		summary: func(p *patch.Plan, o patch.Outcome, took time.Duration) string { return p.Summary(o, took.Seconds()) },
+		errorPrefix: "apply_patch verification failed: ",
+		summary:     func(p *patch.Plan, o patch.Outcome, took time.Duration) string { return p.Summary(o, took.Seconds()) },
 	}
 }
 
 // verifyPatch finds out what the patch would do. The error's text is for the model.
-func (f *family) verifyPatch(ctx context.Context, command helper.Command, cwd, text string) (*patch.Plan, error) {
+func (f *shellPlugin) verifyPatch(ctx context.Context, command helper.Command, cwd, text string) (*patch.Plan, error) {
 	text = patch.Unwrap(text)
 	// What is no patch needs no helper to find that out.
 	if p, err := patch.Parse(text); err != nil {

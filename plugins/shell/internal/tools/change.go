@@ -19,9 +19,9 @@ import (
 type change struct {
 	tool string
 	// verify finds out, and writes nothing. A [patch.Refusal] is what the model reads.
-	verify  func(context.Context, helper.Command) (*patch.Plan, error)
-	failed  string // what stands before the news that files have changed meanwhile
-	summary func(*patch.Plan, patch.Outcome, time.Duration) string
+	verify      func(context.Context, helper.Command) (*patch.Plan, error)
+	errorPrefix string // what stands before the news that files have changed meanwhile
+	summary     func(*patch.Plan, patch.Outcome, time.Duration) string
 }
 
 // plan is verify with an error whose text is for the model.
@@ -34,10 +34,10 @@ func (ch *change) plan(ctx context.Context, command helper.Command) (*patch.Plan
 }
 
 // assessChange answers early when the change can't be made: then nobody needs to be asked.
-func (f *family) assessChange(ctx context.Context, c *tool.AssessCall, ch change) (*contract.Assessment, error) {
+func (f *shellPlugin) assessChange(ctx context.Context, c *tool.AssessCall, ch change) (*contract.Assessment, error) {
 	plan, err := ch.plan(ctx, c.Command)
 	if err != nil {
-		return early(err.Error()), nil
+		return earlyError(err.Error()), nil
 	}
 	digest := plan.Digest()
 	f.plans.put(c.ThreadID(), digest, plan)
@@ -55,7 +55,7 @@ func (f *family) assessChange(ctx context.Context, c *tool.AssessCall, ch change
 
 // runChange does what was assessed, and nothing else. Once it has begun it is not interrupted: half a patch helps nobody,
 // and it takes milliseconds. It reports whether the change was tried at all.
-func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied bool) {
+func (f *shellPlugin) runChange(c *tool.Call, ch change) (_ *tool.Result, applied bool) {
 	begin, ctx := time.Now(), c.Hard()
 	digest := c.AssessDigest()
 	plan := f.plans.take(c.ThreadID(), digest)
@@ -70,7 +70,7 @@ func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied boo
 			return tool.Errorf("%s", err), false
 		}
 		if digest != "" && plan.Digest() != digest {
-			return tool.Errorf("%sthe files have changed since they were checked. Read them again before you change them", ch.failed), false
+			return tool.Errorf("%sthe files have changed since they were checked. Read them again before you change them", ch.errorPrefix), false
 		}
 	}
 	if c.Soft().Err() != nil {
@@ -91,7 +91,7 @@ func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied boo
 		return r, false
 	}
 	if o.Stale {
-		return tool.Errorf("%s%s", ch.failed, o.Failure), false
+		return tool.Errorf("%s%s", ch.errorPrefix, o.Failure), false
 	}
 	f.changed(plan)
 	if o.Failure != "" && o.Denied {
@@ -106,7 +106,7 @@ func (f *family) runChange(c *tool.Call, ch change) (_ *tool.Result, applied boo
 
 // apply makes the changes of one plan at a time: between a helper's look at the files and its writing nobody else of ours
 // writes them. Commands run beside each other, and each may be a patch.
-func (f *family) apply(ctx context.Context, c *tool.Call, plan *patch.Plan) (patch.Outcome, error) {
+func (f *shellPlugin) apply(ctx context.Context, c *tool.Call, plan *patch.Plan) (patch.Outcome, error) {
 	select {
 	case f.writing <- struct{}{}:
 		defer func() { <-f.writing }()

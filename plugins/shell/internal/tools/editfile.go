@@ -32,7 +32,7 @@ func editSchema() json.RawMessage {
 }
 
 // editTool is what a model gets in place of apply_patch when it was not trained on patches.
-func (f *family) editTool() tool.Tool {
+func (f *shellPlugin) editTool() tool.Tool {
 	return tool.New("edit_file", editDescription,
 		func(_ context.Context, c *tool.Call, in editArgs) (*tool.Result, error) {
 			r, _ := f.runChange(c, f.edit(c.Cwd(), in))
@@ -47,18 +47,18 @@ func (f *family) editTool() tool.Tool {
 }
 
 // edit is what an edit wants of the files below cwd.
-func (f *family) edit(cwd string, in editArgs) change {
+func (f *shellPlugin) edit(cwd string, in editArgs) change {
 	return change{
 		tool: "edit_file",
 		verify: func(ctx context.Context, command helper.Command) (*patch.Plan, error) {
 			return f.helper.VerifyEdit(ctx, command, cwd, patch.Edit{Path: in.Path, Old: in.OldText, New: in.NewText, All: in.ReplaceAll})
 		},
-		failed:  "edit_file failed: ",
-		summary: edited,
+		errorPrefix: "edit_file failed: ",
+		summary:     editSummary,
 	}
 }
 
-func edited(p *patch.Plan, o patch.Outcome, _ time.Duration) string {
+func editSummary(p *patch.Plan, o patch.Outcome, _ time.Duration) string {
 	switch c := &p.Changes[0]; {
 	case o.Failure != "":
 		return "edit_file failed: " + o.Failure

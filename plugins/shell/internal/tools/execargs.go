@@ -162,7 +162,7 @@ type command struct {
 }
 
 // command checks the arguments. The error's text is for the model.
-func (f *family) command(in execArgs, cwd string) (_ *command, err error) {
+func (f *shellPlugin) command(in execArgs, cwd string) (_ *command, err error) {
 	c := &command{text: in.Cmd, cwd: cwd, tty: in.TTY, shell: f.shell, justification: in.Justification, prefixRule: in.PrefixRule}
 	switch in.SandboxPermissions {
 	case "", permissionsDefault:

@@ -25,7 +25,7 @@ const execDescription = "Runs a command in the user's shell and returns its outp
 	"keeps running: the result then has a session ID instead of an exit code, to be used with write_stdin. Without `tty` the command reads " +
 	"no input. Do not use it to change files by hand where apply_patch can do it."
 
-func (f *family) execTool() tool.Tool {
+func (f *shellPlugin) execTool() tool.Tool {
 	return tool.New("exec_command", execDescription, f.exec,
 		tool.Schema(execSchema(f.config)),
 		tool.Assess(f.assessExec),
@@ -33,14 +33,14 @@ func (f *family) execTool() tool.Tool {
 		tool.Hook("Bash"), tool.HookField("command", "cmd"))
 }
 
-func (f *family) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs) (*contract.Assessment, error) {
+func (f *shellPlugin) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs) (*contract.Assessment, error) {
 	cmd, err := f.command(in, c.Cwd())
 	if err != nil {
-		return early(err.Error()), nil
+		return earlyError(err.Error()), nil
 	}
 	call, found, err := intercept.Argv(cmd.argv)
 	if err != nil {
-		return early(patch.Explain(err)), nil
+		return earlyError(patch.Explain(err)), nil
 	}
 	if found {
 		return f.assessChange(ctx, c, f.patch(absolute(cmd.cwd, call.Dir), call.Patch))
@@ -61,8 +61,8 @@ func (f *family) assessExec(ctx context.Context, c *tool.AssessCall, in execArgs
 	return a, nil
 }
 
-// early answers a call that needs no running.
-func early(text string) *contract.Assessment {
+// earlyError answers a call that needs no running.
+func earlyError(text string) *contract.Assessment {
 	return &contract.Assessment{Early: contract.ErrorText(text)}
 }
 
@@ -89,7 +89,7 @@ func oneLine(s string) string {
 	return first
 }
 
-func (f *family) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Result, error) {
+func (f *shellPlugin) exec(ctx context.Context, c *tool.Call, in execArgs) (*tool.Result, error) {
 	begin := time.Now()
 	cmd, err := f.command(in, c.Cwd())
 	if err != nil {
@@ -143,7 +143,7 @@ func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan
 }
 
 // start spawns the command. From the moment it runs it is a session, so that an interrupt leaves it running.
-func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*session.Session, error) {
+func (f *shellPlugin) start(ctx context.Context, c *tool.Call, cmd *command) (*session.Session, error) {
 	id, err := f.store.Reserve(c.ThreadID())
 	if err != nil {
 		return nil, err
@@ -162,11 +162,11 @@ func (f *family) start(ctx context.Context, c *tool.Call, cmd *command) (*sessio
 }
 
 // spawn starts the command's process as what will be session id.
-func (f *family) spawn(ctx context.Context, c *tool.Call, cmd *command, id int, argv, env []string) (program session.Program, err error) {
+func (f *shellPlugin) spawn(ctx context.Context, c *tool.Call, cmd *command, id int, argv, env []string) (program session.Program, err error) {
 	p := c.Command(ctx, argv...)
 	p.Dir, p.Session = cmd.cwd, true
 	p.Env = env
-	p.WaitDelay = always
+	p.WaitDelay = unlimited
 	info := session.Info{
 		Command: cmd.text, Cwd: cmd.cwd, TTY: cmd.tty, Escalated: cmd.escalated,
 		Sandboxed: sandboxed(c.Grant()),
@@ -198,7 +198,7 @@ func sandboxed(g contract.GrantFacts) bool {
 }
 
 // open makes the session one that the host knows.
-func (f *family) open(c *tool.Call, s *session.Session) {
+func (f *shellPlugin) open(c *tool.Call, s *session.Session) {
 	s.Open(c.Thread().OpenSession(strconv.Itoa(s.ID), c.ID(), oneLine(s.Command)))
 }
 
@@ -250,7 +250,7 @@ type report struct {
 }
 
 // result says what a collection gave. An ended session has been told about then, and is only remembered.
-func (f *family) result(c *tool.Call, s *session.Session, out output.Output, r report) *tool.Result {
+func (f *shellPlugin) result(c *tool.Call, s *session.Session, out output.Output, r report) *tool.Result {
 	h := header{wall: time.Since(r.begin), tokens: out.Tokens()}
 	item := *r.item
 	res := &tool.Result{Item: &item}
@@ -263,7 +263,7 @@ func (f *family) result(c *tool.Call, s *session.Session, out output.Output, r r
 		item.ExitCode = new(int32(code))
 		res.SandboxDenied = s.Denied()
 		s.Mute()
-		f.known(c.Thread(), s.ID)
+		f.acknowledge(c.Thread(), s.ID)
 		f.store.Finish(c.ThreadID(), s)
 	} else {
 		h.session = s.ID

@@ -32,7 +32,7 @@ func environment(c *tool.Call) []string {
 // login returns the command line and the environment that a command is started with. Where it wants a login shell, that is
 // a shell in the state that a login left, if there is one. What was approved to get more than its sandbox runs as it was
 // approved, and reads the profile itself.
-func (f *family) login(ctx context.Context, c *tool.Call, cmd *command) (argv, env []string) {
+func (f *shellPlugin) login(ctx context.Context, c *tool.Call, cmd *command) (argv, env []string) {
 	env = environment(c)
 	if !cmd.login || cmd.shell.Kind != shell.POSIX || cmd.escalated || len(cmd.additional) > 0 {
 		return cmd.argv, env
@@ -48,7 +48,7 @@ func (f *family) login(ctx context.Context, c *tool.Call, cmd *command) (argv, e
 var profiles = regexp.MustCompile(`\.(profile|bash_profile|bash_login|bashrc|bash_aliases|zshenv|zprofile|zshrc|zlogin|zsh_aliases)\b|/etc/(profile|bash|zsh|zprofile)`)
 
 // state returns the snapshot for a command. The first one of its kind waits until it is taken.
-func (f *family) state(ctx context.Context, c *tool.Call, cmd *command) *snapshot.State {
+func (f *shellPlugin) state(ctx context.Context, c *tool.Call, cmd *command) *snapshot.State {
 	if !f.config.Snapshot || !snapshot.Supported(cmd.shell.Path) {
 		return nil
 	}
@@ -72,7 +72,7 @@ const maxCapture = 4 << 20
 
 // capture runs a program under the call's grant, as the command itself, and returns its output.
 func capture(ctx context.Context, c *tool.Call, dir string, argv, env []string) ([]byte, error) {
-	var out limited
+	var out limitedBuffer
 	p := c.Command(ctx, argv...)
 	p.Dir, p.Env, p.Stdout = dir, append(environment(c), env...), &out
 	if err := p.Run(); err != nil {
@@ -81,10 +81,10 @@ func capture(ctx context.Context, c *tool.Call, dir string, argv, env []string) 
 	return out.Bytes(), nil
 }
 
-// limited refuses more than maxCapture bytes.
-type limited struct{ bytes.Buffer }
+// limitedBuffer refuses more than maxCapture bytes.
+type limitedBuffer struct{ bytes.Buffer }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > maxCapture {
 		return 0, errors.New("too much output")
 	}
@@ -92,7 +92,7 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // changed takes note of what a patch did.
-func (f *family) changed(plan *patch.Plan) {
+func (f *shellPlugin) changed(plan *patch.Plan) {
 	for _, path := range plan.Paths() {
 		if profiles.MatchString(filepath.ToSlash(path)) {
 			f.snapshots.Forget()

@@ -16,7 +16,7 @@ const (
 	readDescription = "Reads a text file and returns its lines with their numbers. Long files come in parts: go on with offset."
 	listDescription = "Lists what is in a folder, folders with a slash behind their name. With a glob it lists what matches, all the way down."
 	findDescription = "Searches the files of a folder, or one file, for lines that match a regular expression, and returns them with file and line number."
-	passedOver      = " .git, .hg, .svn and node_modules are passed over."
+	skippedNote     = " .git, .hg, .svn and node_modules are passed over."
 )
 
 // readArgs are the arguments of read_file.
@@ -41,7 +41,7 @@ type findArgs struct {
 	Limit   int    `json:"limit,omitempty"`
 }
 
-func (f *family) readTool() tool.Tool {
+func (f *shellPlugin) readTool() tool.Tool {
 	return lookTool(f, "read_file", readDescription, schema([]string{"path"},
 		property{name: "path", kind: "string", doc: "Path of the file; relative ones start at the working directory."},
 		property{name: "offset", kind: "integer", doc: "Number of the first line to read, from 1. Default 1."},
@@ -52,8 +52,8 @@ func (f *family) readTool() tool.Tool {
 		}, tool.Hook("Read"), tool.HookField("file_path", "path"))
 }
 
-func (f *family) listTool() tool.Tool {
-	return lookTool(f, "list_files", listDescription+passedOver, schema(nil,
+func (f *shellPlugin) listTool() tool.Tool {
+	return lookTool(f, "list_files", listDescription+skippedNote, schema(nil,
 		property{name: "path", kind: "string", doc: "Path of the folder. Default: the working directory."},
 		property{name: "glob", kind: "string", doc: "What to list, for example \"*.go\" or \"src/**/*.ts\"."},
 		property{name: "depth", kind: "integer", doc: "How many folders to go down. Default 2; with a glob all the way."}),
@@ -63,8 +63,8 @@ func (f *family) listTool() tool.Tool {
 		}, tool.Hook("Glob"), tool.HookField("pattern", "glob"))
 }
 
-func (f *family) findTool() tool.Tool {
-	return lookTool(f, "search_files", findDescription+passedOver, schema([]string{"pattern"},
+func (f *shellPlugin) findTool() tool.Tool {
+	return lookTool(f, "search_files", findDescription+skippedNote, schema([]string{"pattern"},
 		property{name: "pattern", kind: "string", doc: "The expression, in RE2's syntax; (?i) in front ignores case."},
 		property{name: "path", kind: "string", doc: "Folder or file to search. Default: the working directory."},
 		property{name: "glob", kind: "string", doc: "Which files, for example \"*.go\" or \"src/**/*.ts\". Default: all."},
@@ -76,7 +76,7 @@ func (f *family) findTool() tool.Tool {
 }
 
 // lookTool declares a tool that looks at files and changes none. request returns the path that it looks at, and the look.
-func lookTool[In any](f *family, name, description string, schema json.RawMessage, request func(cwd string, in In) (string, look.Request), opts ...tool.Option) tool.Tool {
+func lookTool[In any](f *shellPlugin, name, description string, schema json.RawMessage, request func(cwd string, in In) (string, look.Request), opts ...tool.Option) tool.Tool {
 	return tool.New(name, description,
 		func(ctx context.Context, c *tool.Call, in In) (*tool.Result, error) {
 			_, r := request(c.Cwd(), in)
@@ -91,7 +91,7 @@ func lookTool[In any](f *family, name, description string, schema json.RawMessag
 			tool.Assess(func(_ context.Context, c *tool.AssessCall, in In) (*contract.Assessment, error) {
 				path, _ := request(c.Cwd(), in)
 				a := &contract.Assessment{ReadOnly: true, Summary: oneLine(name + " " + path)}
-				if !below(c.Cwd(), path) {
+				if !inside(c.Cwd(), path) {
 					a.Effects = []contract.Effect{contract.ReadEffect{Paths: []string{path}}}
 				}
 				return a, nil

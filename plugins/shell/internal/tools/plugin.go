@@ -41,8 +41,8 @@ const (
 	filesTrait = "files"   // it does better with tools for files than with commands
 )
 
-// family is the state behind the tools.
-type family struct {
+// shellPlugin is the state behind the tools.
+type shellPlugin struct {
 	config *Config
 	finder shell.Finder
 	shell  shell.Shell // set by configured
@@ -52,21 +52,21 @@ type family struct {
 	// writing holds a token while files are changed.
 	writing chan struct{}
 
-	snapshots snapshot.Book
+	snapshots snapshot.Cache
 
 	mu struct {
 		sync.Mutex
-		untold map[string]map[int]string // thread → session that the model does not know → what it is told of it
+		unannounced map[string]map[int]string // thread → session that the model does not know → what it is told of it
 	}
 }
 
 // New returns the plugin. binary is the path of this program, which is spawned as its own helper.
 func New(version, binary string) tool.Plugin {
-	f := &family{
+	f := &shellPlugin{
 		config: &Config{Login: true, Terminal: true, Snapshot: true, MaxPoll: session.MaxPoll},
 		store:  session.NewStore(), helper: helper.Client{Binary: binary}, writing: make(chan struct{}, 1),
 	}
-	f.mu.untold = map[string]map[int]string{}
+	f.mu.unannounced = map[string]map[int]string{}
 	return tool.Plugin{
 		Name: "shell", Version: version,
 		Description:  "Runs commands, changes files by patches, and looks at images.",
@@ -84,31 +84,31 @@ func New(version, binary string) tool.Plugin {
 		EndThread: func(ctx context.Context, threadID string) error {
 			f.plans.forget(threadID)
 			f.mu.Lock()
-			delete(f.mu.untold, threadID)
+			delete(f.mu.unannounced, threadID)
 			f.mu.Unlock()
 			return f.store.End(ctx, threadID)
 		},
 		Adopt: f.adopt,
 		Drain: func(context.Context) error {
-			f.store.Hurry()
+			f.store.StopWaiting()
 			return nil
 		},
 		Close: f.store.Close,
 	}
 }
 
-func (f *family) tools() []tool.Tool {
+func (f *shellPlugin) tools() []tool.Tool {
 	return []tool.Tool{
 		f.execTool(), f.inputTool(), f.patchTool(), f.imageTool(), f.editTool(), f.readTool(), f.listTool(), f.findTool(),
 	}
 }
 
 // configured chooses the shell. What the block forbids disappears from the arguments.
-func (f *family) configured(_ context.Context, env *tool.Env) error {
+func (f *shellPlugin) configured(_ context.Context, env *tool.Env) error {
 	f.shell = f.finder.Default()
 	if f.config.Shell != "" {
 		var ok bool
-		if f.shell, ok = f.finder.Exact(f.config.Shell); !ok {
+		if f.shell, ok = f.finder.Configured(f.config.Shell); !ok {
 			return configblock.Invalid(fmt.Sprintf("%q is no shell that can be used", f.config.Shell), contract.Name("shell"))
 		}
 	}

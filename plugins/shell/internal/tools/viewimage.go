@@ -35,7 +35,7 @@ func imageSchema() json.RawMessage {
 }
 
 // imageTool takes its turn like any call that is not parallel-safe: an image is often made by the call before.
-func (f *family) imageTool() tool.Tool {
+func (f *shellPlugin) imageTool() tool.Tool {
 	return tool.New("view_image", imageDescription, f.image,
 		tool.Schema(imageSchema()),
 		tool.Assess(f.assessImage),
@@ -50,24 +50,24 @@ func (in imageArgs) check() error {
 	return fmt.Errorf("view_image.detail only supports `high` or `original`; omit `detail` for default high resized behavior, got `%s`", in.Detail)
 }
 
-func (f *family) assessImage(_ context.Context, c *tool.AssessCall, in imageArgs) (*contract.Assessment, error) {
+func (f *shellPlugin) assessImage(_ context.Context, c *tool.AssessCall, in imageArgs) (*contract.Assessment, error) {
 	if err := in.check(); err != nil {
-		return early(err.Error()), nil
+		return earlyError(err.Error()), nil
 	}
 	path := absolute(c.Cwd(), in.Path)
 	a := &contract.Assessment{ReadOnly: true, Summary: oneLine("view_image " + in.Path), Item: &contract.ImageItem{Path: path}}
-	if !below(c.Cwd(), path) {
+	if !inside(c.Cwd(), path) {
 		a.Effects = []contract.Effect{contract.ReadEffect{Paths: []string{path}}}
 	}
 	return a, nil
 }
 
-func below(dir, path string) bool {
+func inside(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-func (f *family) image(ctx context.Context, c *tool.Call, in imageArgs) (*tool.Result, error) {
+func (f *shellPlugin) image(ctx context.Context, c *tool.Call, in imageArgs) (*tool.Result, error) {
 	if err := in.check(); err != nil {
 		return tool.Errorf("%s", err), nil
 	}

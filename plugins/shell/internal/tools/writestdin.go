@@ -17,8 +17,8 @@ import (
 const inputDescription = "Types into a command that exec_command left running, and returns the output that came since the last call. With empty " +
 	"`chars` it only waits for output. Typing needs a session that was started with `tty`; in any other, \\u0003 alone interrupts it."
 
-// reaction is how long a program has to react to what was typed, before the wait for its output begins.
-const reaction = 100 * time.Millisecond
+// reactionTime is how long a program has to react to what was typed, before the wait for its output begins.
+const reactionTime = 100 * time.Millisecond
 
 // inputArgs are the arguments of write_stdin.
 type inputArgs struct {
@@ -37,17 +37,17 @@ func inputSchema() json.RawMessage {
 		property{name: "max_output_tokens", kind: "number", doc: "The most tokens of output to return, default 10000."})
 }
 
-func (f *family) inputTool() tool.Tool {
+func (f *shellPlugin) inputTool() tool.Tool {
 	return tool.New("write_stdin", inputDescription, f.input,
 		tool.Schema(inputSchema()),
 		tool.Assess(f.assessInput),
 		tool.ParallelSafe(), tool.Lenient(), tool.AbortReadsAsCommand())
 }
 
-func (f *family) assessInput(_ context.Context, c *tool.AssessCall, in inputArgs) (*contract.Assessment, error) {
+func (f *shellPlugin) assessInput(_ context.Context, c *tool.AssessCall, in inputArgs) (*contract.Assessment, error) {
 	s, err := f.session(c.ThreadID(), in)
 	if err != nil {
-		return early(err.Error()), nil
+		return earlyError(err.Error()), nil
 	}
 	a := &contract.Assessment{ReadOnly: in.Chars == "", Summary: oneLine(in.String()), Item: in.item(s)}
 	if in.Chars != "" {
@@ -74,7 +74,7 @@ func (in inputArgs) item(s *session.Session) *contract.CommandItem {
 }
 
 // session finds the session and checks that it can take the input. The error's text is for the model.
-func (f *family) session(threadID string, in inputArgs) (*session.Session, error) {
+func (f *shellPlugin) session(threadID string, in inputArgs) (*session.Session, error) {
 	s, err := f.store.Get(threadID, int(in.SessionID))
 	if err == nil && !s.TTY && in.Chars != "" && in.Chars != "\x03" {
 		err = session.ErrClosedStdin
@@ -85,18 +85,18 @@ func (f *family) session(threadID string, in inputArgs) (*session.Session, error
 	return s, nil
 }
 
-func (f *family) input(ctx context.Context, c *tool.Call, in inputArgs) (*tool.Result, error) {
+func (f *shellPlugin) input(ctx context.Context, c *tool.Call, in inputArgs) (*tool.Result, error) {
 	begin := time.Now()
 	s, err := f.session(c.ThreadID(), in)
 	if err != nil {
 		return tool.Errorf("%s", err), nil
 	}
-	f.known(c.Thread(), s.ID)
+	f.acknowledge(c.Thread(), s.ID)
 	item := in.item(s)
 	if err := c.Started(item); err != nil {
 		return nil, err
 	}
-	release, err := s.Take(ctx)
+	release, err := s.Acquire(ctx)
 	if err != nil {
 		return aborted(begin, item, s), nil
 	}
@@ -107,7 +107,7 @@ func (f *family) input(ctx context.Context, c *tool.Call, in inputArgs) (*tool.R
 	}
 	wait := session.PollYield(in.YieldTimeMS, f.config.MaxPoll)
 	if in.Chars != "" {
-		wait = session.InputYield(in.YieldTimeMS) + reaction
+		wait = session.InputYield(in.YieldTimeMS) + reactionTime
 		if err := s.Input(ctx, in.Chars); err != nil && !s.Exited() {
 			if ctx.Err() != nil {
 				return aborted(begin, item, s), nil

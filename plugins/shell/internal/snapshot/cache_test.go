@@ -17,7 +17,7 @@ func counted(n *int, s *State, err error) func(context.Context) (*State, error) 
 
 func TestBook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b Book
+		var b Cache
 		var n int
 		state := &State{}
 		get := func(k Key) *State { return b.Get(t.Context(), k, counted(&n, state, nil)) }
@@ -49,7 +49,7 @@ func TestBook(t *testing.T) {
 }
 
 func TestThatThereIsNoneIsKnown(t *testing.T) {
-	var b Book
+	var b Cache
 	var n int
 	for range 3 {
 		if b.Get(t.Context(), Key{}, counted(&n, nil, errors.New("no"))) != nil {
@@ -69,7 +69,7 @@ func TestThatThereIsNoneIsKnown(t *testing.T) {
 
 func TestManyWaitForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b Book
+		var b Cache
 		begun, state := 0, &State{}
 		first, cancel := context.WithCancel(t.Context())
 		slow := func(ctx context.Context) (*State, error) {

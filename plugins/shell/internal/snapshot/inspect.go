@@ -40,10 +40,10 @@ var unrepeatable = [...]string{"folder", "traps", "limits"}
 // view is what a shell says of itself, by section.
 type view map[string]string
 
-// look runs a shell that is first brought into a state, does what prepare says, and returns what it says of itself. The scripts
+// inspect runs a shell that is first brought into a state, does what prepare says, and returns what it says of itself. The scripts
 // go in variables, as a state does: a host that reads command lines need not make sense of them. Each section begins with a
 // line that nothing else prints.
-func (d *dialect) look(ctx context.Context, run Run, shell string, flags []string, state, prepare string) (view, error) {
+func (d *dialect) inspect(ctx context.Context, run Run, shell string, flags []string, state, prepare string) (view, error) {
 	mark := rand.Text()
 	var script strings.Builder
 	for _, s := range d.sections {

@@ -23,8 +23,8 @@ type Key struct {
 	Grant      string // what the shell may do, in any form
 }
 
-// Book keeps snapshots. The zero Book is ready.
-type Book struct {
+// Cache keeps snapshots. The zero Cache is ready.
+type Cache struct {
 	mu struct {
 		sync.Mutex
 		entries []*entry // the one used last is the last
@@ -37,12 +37,12 @@ type entry struct {
 	taken time.Time
 	ready chan struct{} // closed when state is set
 	state *State        // nil: none
-	lost  bool          // nobody knows: whoever waits tries again
+	retry bool          // nobody knows: whoever waits tries again
 }
 
 // Get returns the snapshot of a key and takes it if there is none yet; nil where none can be taken. Who comes while it is
 // being taken waits for it. When it was ctx that ended, or the shell could not be started, the next one tries again.
-func (b *Book) Get(ctx context.Context, key Key, take func(context.Context) (*State, error)) *State {
+func (b *Cache) Get(ctx context.Context, key Key, take func(context.Context) (*State, error)) *State {
 	for ctx.Err() == nil {
 		e, mine := b.entry(key)
 		if mine {
@@ -50,7 +50,7 @@ func (b *Book) Get(ctx context.Context, key Key, take func(context.Context) (*St
 		}
 		select {
 		case <-e.ready:
-			if !e.lost {
+			if !e.retry {
 				return e.state
 			}
 		case <-ctx.Done():
@@ -59,22 +59,22 @@ func (b *Book) Get(ctx context.Context, key Key, take func(context.Context) (*St
 	return nil
 }
 
-func (b *Book) fill(ctx context.Context, e *entry, take func(context.Context) (*State, error)) *State {
-	e.lost = true // unless take returns
+func (b *Cache) fill(ctx context.Context, e *entry, take func(context.Context) (*State, error)) *State {
+	e.retry = true // unless take returns
 	defer close(e.ready)
 	defer func() {
-		if e.lost {
-			b.drop(e)
+		if e.retry {
+			b.remove(e)
 		}
 	}()
 	state, err := take(ctx)
 	_, unstarted := errors.AsType[*process.StartError](err)
-	e.state, e.lost = state, err != nil && (unstarted || ctx.Err() != nil)
+	e.state, e.retry = state, err != nil && (unstarted || ctx.Err() != nil)
 	return state
 }
 
 // entry returns the entry of a key, and whether it is the caller's to fill.
-func (b *Book) entry(key Key) (_ *entry, mine bool) {
+func (b *Cache) entry(key Key) (_ *entry, mine bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.mu.entries, func(e *entry) bool { return e.key == key })
@@ -93,7 +93,7 @@ func (b *Book) entry(key Key) (_ *entry, mine bool) {
 	return e, true
 }
 
-func (b *Book) drop(e *entry) {
+func (b *Cache) remove(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := slices.Index(b.mu.entries, e); i >= 0 {
@@ -102,7 +102,7 @@ func (b *Book) drop(e *entry) {
 }
 
 // Forget lets go of all snapshots: a profile has changed.
-func (b *Book) Forget() {
+func (b *Cache) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.entries = nil

@@ -14,12 +14,12 @@ import (
 func PlainErrors() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, resp any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			return inWords(invoke(ctx, method, req, resp, cc, opts...))
+			return plain(invoke(ctx, method, req, resp, cc, opts...))
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			s, err := open(ctx, desc, cc, method, opts...)
 			if err != nil {
-				return nil, inWords(err)
+				return nil, plain(err)
 			}
 			return plainStream{s}, nil
 		}),
@@ -29,29 +29,29 @@ func PlainErrors() []grpc.DialOption {
 type plainStream struct{ grpc.ClientStream }
 
 // SendMsg implements [grpc.ClientStream].
-func (s plainStream) SendMsg(m any) error { return inWords(s.ClientStream.SendMsg(m)) }
+func (s plainStream) SendMsg(m any) error { return plain(s.ClientStream.SendMsg(m)) }
 
 // RecvMsg implements [grpc.ClientStream].
-func (s plainStream) RecvMsg(m any) error { return inWords(s.ClientStream.RecvMsg(m)) }
+func (s plainStream) RecvMsg(m any) error { return plain(s.ClientStream.RecvMsg(m)) }
 
-// words is the error of a call in the words of who answered it.
-type words struct{ err error }
+// plainError is the error of a call in the words of who answered it.
+type plainError struct{ err error }
 
-func inWords(err error) error {
+func plain(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	if s, ok := status.FromError(err); !ok || s.Message() == "" {
 		return err
 	}
-	return words{err}
+	return plainError{err}
 }
 
 // Error implements error.
-func (w words) Error() string { return status.Convert(w.err).Message() }
+func (w plainError) Error() string { return status.Convert(w.err).Message() }
 
 // Unwrap returns the library's error.
-func (w words) Unwrap() error { return w.err }
+func (w plainError) Unwrap() error { return w.err }
 
 // GRPCStatus is what the library looks for.
-func (w words) GRPCStatus() *status.Status { return status.Convert(w.err) }
+func (w plainError) GRPCStatus() *status.Status { return status.Convert(w.err) }

@@ -6,15 +6,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// What a vendor wants back unchanged (signatures, encrypted reasoning, the like) is worth something to the model family
-// that made it, and an error to any other. The whole rule is in this file: a format that keeps such data stamps it with
-// [Request.Stamped], and [Normalised] drops an object whose stamp names another family. Objects without a stamp are
-// valid for all models of the vendor. So an object holds either what is bound to the family or what is not.
+// Data that a vendor requires back unchanged, such as signatures and encrypted reasoning, is only valid for the model family that
+// created it, and an error for any other. This file implements the whole rule: a format stamps such data with [Request.Stamped],
+// and [Normalised] drops objects with the stamp of another family. Objects without a stamp are valid for all models of the vendor.
+// So all data in an object is either specific to the family or not.
 
-// familyKey is the key of the stamp inside a namespace's object.
+// familyKey is the key of the stamp in a namespace's object.
 const familyKey = "model"
 
-// Family is what the stamp says: the model's family, or its ID where no family is known.
+// Family returns the stamp: the model's family, or its ID if the family is unknown.
 func (r *Request) Family() string {
 	if r.Model.Family != "" {
 		return r.Model.Family
@@ -22,7 +22,7 @@ func (r *Request) Family() string {
 	return r.Model.ID
 }
 
-// Stamped returns a copy of m that says which model family it belongs to. An empty m stays empty.
+// Stamped returns a copy of m with a stamp. An empty m stays empty.
 func (r *Request) Stamped(m Meta) Meta {
 	family := r.Family()
 	if len(m) == 0 || family == "" {
@@ -35,7 +35,7 @@ func (r *Request) Stamped(m Meta) Meta {
 	return out
 }
 
-// own is what of a part's metadata may go to the vendor and model of r.
+// own returns the metadata of a part that may be sent to the vendor and model of r.
 func (r *Request) own(md llm.Metadata) llm.Metadata {
 	raw, ok := md[r.Namespace]
 	if !ok {
@@ -53,7 +53,7 @@ func (r *Request) own(md llm.Metadata) llm.Metadata {
 	return llm.Metadata{r.Namespace: raw}
 }
 
-// foreign reports that a part comes from other vendors alone.
+// foreign reports whether a part comes only from other vendors.
 func (r *Request) foreign(md llm.Metadata) bool {
 	_, ours := md[r.Namespace]
 	return len(md) > 0 && !ours

@@ -13,7 +13,7 @@ var (
 	delayPiece = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*([a-z]+)`)
 )
 
-// delayIn finds "try again in 11.054s", "in 35 seconds" or "in 1m12s" in a vendor's words.
+// delayIn finds a delay such as "try again in 11.054s", "in 35 seconds" or "in 1m12s" in a vendor's message.
 func delayIn(words string) time.Duration {
 	found := delayText.FindStringSubmatch(words)
 	if found == nil {
@@ -27,7 +27,7 @@ func delayIn(words string) time.Duration {
 		}
 		sum += n * float64(unit(strings.ToLower(piece[2])))
 	}
-	const most = 365 * 24 * time.Hour // beyond it the vendor means something else
+	const most = 365 * 24 * time.Hour // a longer delay is a misinterpretation
 	if sum > float64(most) {
 		return 0
 	}

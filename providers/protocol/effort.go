@@ -2,15 +2,15 @@ package protocol
 
 import "slices"
 
-// efforts are the known degrees of thinking, weakest first. Those who offer others name them in their model's row.
+// efforts are the known reasoning efforts, weakest first. Models with others list them in their row.
 var efforts = [...]string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
-// EffortRank is the place of an effort among the known ones, from 0 for "none"; -1: it is not known.
+// EffortRank returns the index of an effort among the known ones, from 0 for "none", or -1.
 func EffortRank(effort string) int { return slices.Index(efforts[:], effort) }
 
-// NearestEffort is the effort among those offered, weakest first, that comes nearest to what was asked for: itself, or the
-// strongest of the weaker ones, or the weakest there is. Nobody pays for more thinking than was asked for, unless the model
-// has no less. Empty when the effort is not known or nothing is offered.
+// NearestEffort returns the effort in offered, weakest first, that is nearest to asked: asked itself, otherwise the strongest
+// weaker one, otherwise the weakest. So users do not pay for more reasoning than they asked for, unless the model has no less. It
+// returns "" if the effort is unknown or nothing is offered.
 func NearestEffort(asked string, offered []string) string {
 	if slices.Contains(offered, asked) {
 		return asked
@@ -28,7 +28,7 @@ func NearestEffort(asked string, offered []string) string {
 	return near
 }
 
-// KnownEfforts are the efforts that a message lists: the model's own, or else all that there are.
+// KnownEfforts returns the efforts to list in a message: the model's own, otherwise all.
 func (m *Model) KnownEfforts() []string {
 	if len(m.Efforts) > 0 {
 		return m.Efforts

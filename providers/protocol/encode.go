@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Encode is [json.Marshal] without the escapes that make "<" six bytes long: bodies are no HTML, and what a vendor gave us
-// goes back as it came.
+// Encode is [json.Marshal] without HTML escaping: bodies are not HTML, and a vendor's own data must be sent back unchanged.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Failure is what a vendor says when it fails, in whatever form it came.
+// Failure is a vendor's error response in any form.
 type Failure struct {
-	Status     int           // HTTP status; 0: none, for example an error inside a stream
+	Status     int           // HTTP status; 0: none, as for an error within a stream
 	Codes      []string      // values of code and type, in any case
-	Message    string        // the vendor's words, shown to people
-	Body       string        // the rest of what it said; searched, not shown
-	RetryAfter time.Duration // 0: not said
+	Message    string        // the vendor's message, shown to users
+	Body       string        // the rest of the response; searched, but not shown
+	RetryAfter time.Duration // 0: not stated
 	RequestID  string
 }
 
-// maxUpstream is how much is shown of what a vendor's own supplier said.
+// maxUpstream limits the shown message of a router's upstream provider.
 const maxUpstream = 300
 
-// ParseFailure reads the error objects that vendors send: {"error":{"message","code","type","status"}}, {"error":"text"},
-// {"object":"error","message"}, {"type":"error","error":{…}}, {"message"}, {"detail"}, and a list of one of them. ok is
-// false when body holds none of them; an error that is null or empty is none.
+// ParseFailure parses the error objects of vendors: {"error":{"message","code","type","status"}}, {"error":"text"},
+// {"object":"error","message"}, {"type":"error","error":{…}}, {"message"}, {"detail"}, and a list with one of them. ok is false if
+// body contains none of these. A null or empty error is none.
 func ParseFailure(body []byte) (f Failure, ok bool) {
 	outer := fields(body)
 	if outer == nil {
@@ -65,7 +65,7 @@ func (f *Failure) take(m map[string]json.RawMessage) {
 	}
 }
 
-// messageOf is the message of an error object, which AWS writes in two ways.
+// messageOf returns the message of an error object, for which AWS has two spellings.
 func messageOf(m map[string]json.RawMessage) string {
 	if s := textOf(m["message"]); s != "" {
 		return s
@@ -73,7 +73,7 @@ func messageOf(m map[string]json.RawMessage) string {
 	return textOf(m["Message"])
 }
 
-// code takes a value of code, type or status. Some vendors put the HTTP status there.
+// code adds a value of code, type or status. Some vendors set it to the HTTP status.
 func (f *Failure) code(raw json.RawMessage) {
 	s := textOf(raw)
 	if s == "" {
@@ -88,12 +88,12 @@ func (f *Failure) code(raw json.RawMessage) {
 		}
 		return
 	}
-	if s = strings.ToLower(s); s != "error" { // the mark of the object, not a code
+	if s = strings.ToLower(s); s != "error" { // the marker of an error object rather than a code
 		f.Codes = append(f.Codes, s)
 	}
 }
 
-// upstream adds what the supplier of a router said, where the router itself only says that there was something.
+// upstream adds the message of a router's upstream provider, if the router's own message only says that there was an error.
 func (f *Failure) upstream(metadata map[string]json.RawMessage) {
 	raw := textOf(metadata["raw"])
 	if raw == "" || !strings.EqualFold(strings.TrimSuffix(f.Message, "."), "provider returned error") {
@@ -108,7 +108,7 @@ func (f *Failure) upstream(metadata map[string]json.RawMessage) {
 	f.Message += ": " + raw
 }
 
-// fields is a JSON object; nil for anything else.
+// fields returns the fields of a JSON object, or nil for other values.
 func fields(raw []byte) map[string]json.RawMessage {
 	if raw = bytes.TrimLeft(raw, " \t\r\n"); len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -120,7 +120,7 @@ func fields(raw []byte) map[string]json.RawMessage {
 	return m
 }
 
-// textOf is a JSON string; empty for anything else.
+// textOf returns a JSON string, or "" for other values.
 func textOf(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
@@ -129,7 +129,7 @@ func textOf(raw json.RawMessage) string {
 	return s
 }
 
-// firstDetail is a detail that is text, or the first message in a list of them.
+// firstDetail returns a detail that is a string, or the first message in a list.
 func firstDetail(raw json.RawMessage) string {
 	if s := textOf(raw); s != "" {
 		return s
@@ -146,7 +146,7 @@ func firstDetail(raw json.RawMessage) string {
 	return ""
 }
 
-// retryInfo finds the delay in Google's error details.
+// retryInfo returns the delay in Google's error details.
 func retryInfo(details json.RawMessage) time.Duration {
 	var list []json.RawMessage
 	if json.Unmarshal(details, &list) != nil {

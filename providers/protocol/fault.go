@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Texts by which vendors say that a prompt is too long. Where they also put it behind other statuses than 4xx is known of
-// those that speak of the prompt or the context; the others could mean anything there.
+// Patterns of messages about prompts that are too long. Some vendors send them with statuses other than 4xx: those that mention
+// the prompt or the context are recognized with any status; the others would be ambiguous there.
 var (
 	overflowTexts = texts(
 		`prompt is too long`, `prompt too long`, `input is too long for requested model`, `exceeds the context window`,
@@ -23,7 +23,7 @@ var (
 		`exceeded (?:max )?context length`, `too large for model with \d+ maximum context length`,
 		`prompt has [\d,]+ tokens, but the configured context size is`, `range of input length should be`,
 		`input too long: \d+ input tokens`, `exceed context limit: \d+`,
-		`no user query found in messages`, // Ollama cuts a long prompt until no message of the user is left
+		`no user query found in messages`, // Ollama truncates a long prompt until it contains no user message
 	)
 	vagueOverflowTexts = texts(
 		`reduce the length of the messages`, `exceeds the limit of \d+`, `too many tokens`, `token limit exceeded`,
@@ -34,11 +34,11 @@ var (
 	contentTexts = texts(`content[-_ ]?policy`, `content_filter`, `content filtering`, `(?:\b|_)safety\b`, `flagged_input`, `our usage polic`,
 		`content exists risk`)
 	quotaTexts = texts(`insufficient[_ ]quota`, `quota[_ ]exceeded`, `exceeded your current quota`)
-	// Google calls a model that is not in the plan at all a limit of 0 that is reached.
+	// For a model that is not in the plan, Google reports a limit of 0.
 	lastingTexts = texts(`per[-_ ]?day`, `daily`, `\blimit: 0\b`)
-	// spentTexts say that there is no money left, behind whatever status and code.
+	// spentTexts say that the account has no credit left, with any status and code.
 	spentTexts = texts(`credit balance is too low`, `reached your specified api usage limits`, `have any credits`)
-	// hopelessTexts are of local servers, which say so with a status that promises better luck.
+	// hopelessTexts are permanent errors of local servers that have the status of a temporary one.
 	hopelessTexts = texts(`requires more system memory`, `requires --jinja`)
 	keyTexts      = texts(`api[_ ]key[_ ](?:not valid|invalid)`, `(?:invalid|incorrect) api key`)
 	rateTexts     = texts(`rate increased too quickly`, `too many requests`, `rate[-_ ]?limit`)
@@ -48,8 +48,8 @@ func texts(patterns ...string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)` + strings.Join(patterns, `|`))
 }
 
-// Classify turns a failure into an error of the closed taxonomy. The order of its rules decides: the first that fits
-// wins. Message and Next are for people; secrets must be out of them already.
+// Classify converts a failure to an error with one of our codes. The first matching rule wins. Message and Next are shown to
+// users, so the failure must not contain secrets.
 func Classify(f Failure) *llm.Error {
 	f.Codes = slices.Clone(f.Codes)
 	for i, c := range f.Codes {
@@ -96,7 +96,7 @@ func defaultMessage(code llm.ErrorCode, f Failure) string {
 	return silent
 }
 
-// Wordless reports whether a message is one that [Classify] made up because the vendor said nothing.
+// Wordless reports whether [Classify] generated a message because the vendor sent none.
 func Wordless(message string) bool {
 	return message == filtered || message == silent || strings.HasPrefix(message, answered+"status ")
 }
@@ -121,7 +121,7 @@ func (f *Failure) meaning() llm.ErrorCode {
 		return llm.ErrRateLimit
 	case f.has("overloaded_error", "server_is_overloaded", "slow_down"), f.Status == 529:
 		return llm.ErrOverloaded
-	case f.Status == 429: // before the codes below: Google calls a rate limit exhaustion
+	case f.Status == 429: // before the codes below: Google calls a rate limit "exhausted"
 		return llm.ErrRateLimit
 	case f.says(hopelessTexts):
 		return llm.ErrInvalidRequest
@@ -138,18 +138,18 @@ func (f *Failure) meaning() llm.ErrorCode {
 	return llm.ErrUnknown
 }
 
-// overflows reports that the prompt is too long, by any vendor's words.
+// overflows reports whether the prompt is too long, according to any vendor's message.
 func (f *Failure) overflows(clientSide bool) bool {
 	if overflowNot.MatchString(f.Message) || overflowNot.MatchString(f.Body) {
 		return false
 	}
-	// A 429 that counts tokens counts those of a minute, and so does throttling.
+	// Token counts in a 429 or throttling error are those of a minute.
 	perMinute := f.Status == 429 || f.has("throttlingexception")
 	return f.says(overflowTexts) || clientSide && !perMinute && f.says(vagueOverflowTexts)
 }
 
-// overQuota tells a spent quota from a rate limit that is called so: the latter says when to come back. A quota of the
-// day says it too, and is not to be waited for.
+// overQuota distinguishes a spent quota from a rate limit with the same message, which has a retry delay. A daily quota has one
+// too, but is not worth waiting for.
 func (f *Failure) overQuota() bool {
 	return f.Status == 429 && f.says(quotaTexts) && (f.RetryAfter == 0 || f.says(lastingTexts))
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// A freeform tool takes text instead of JSON. Where a vendor has functions only, it is one with a single property of text.
+// A freeform tool receives text instead of JSON. For vendors that only have functions, it is a function with a single string
+// property.
 
-// textProperty carries the text where the tool does not say by what name, or is gone.
+// textProperty contains the text if the tool does not name a property, or no longer exists.
 const textProperty = "input"
 
-// FreeformSchema is the schema of a freeform tool as a function. A grammar that the vendor can't hold the model to is
-// told to the model.
+// FreeformSchema returns the schema of a freeform tool as a function. A grammar that the vendor cannot enforce becomes part of the
+// description.
 func FreeformSchema(t *llm.Tool) json.RawMessage {
 	type property struct {
 		Type        string `json:"type"`
@@ -33,8 +34,8 @@ func FreeformSchema(t *llm.Tool) json.RawMessage {
 	}{"object", map[string]property{name: p}, []string{name}, false})
 }
 
-// freeformProperty is the property that carries a tool's text. A tool that is no longer freeform but has one required
-// property took it there.
+// freeformProperty returns the property with a tool's text. A tool that is no longer freeform but has a single required property
+// receives it there.
 func freeformProperty(t *llm.Tool) string {
 	if t == nil {
 		return textProperty
@@ -51,13 +52,13 @@ func freeformProperty(t *llm.Tool) string {
 	return textProperty
 }
 
-// FreeformArguments is the text of a freeform call as the arguments of a function: {"property": text}.
+// FreeformArguments returns the text of a freeform call as the arguments of a function: {"property": text}.
 func (r *Request) FreeformArguments(c *llm.ToolCall) json.RawMessage {
 	return mustEncode(map[string]string{freeformProperty(r.Tool(c.Namespace, c.Name)): c.Input})
 }
 
-// Arguments is the input of a call as a JSON object, for formats that take nothing else. Text becomes a property, and so
-// does what is no object, such as the broken JSON of a call that was answered with an error.
+// Arguments returns the input of a call as a JSON object, for formats that only accept objects. Text becomes a property, and so do
+// other values, such as the invalid JSON of a call that was answered with an error.
 func (r *Request) Arguments(c *llm.ToolCall) json.RawMessage {
 	if c.Freeform {
 		return r.FreeformArguments(c)
@@ -71,7 +72,7 @@ func (r *Request) Arguments(c *llm.ToolCall) json.RawMessage {
 	return mustEncode(map[string]string{textProperty: c.Input})
 }
 
-// mustEncode encodes strings and what is made of them.
+// mustEncode encodes values that consist of strings.
 func mustEncode(v any) json.RawMessage {
 	b, err := Encode(v)
 	if err != nil {

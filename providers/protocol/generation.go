@@ -6,8 +6,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// generation is the settings of the request without those that the model refuses: whoever takes no temperature takes none
-// of the settings beside it either. How much is written, where it stops and the seed are no matter of sampling.
+// generation returns the settings of the request that the model accepts: a model without a temperature accepts no sampling
+// settings. The maximum output, stop sequences and seed are not sampling settings.
 func (r *Request) generation() llm.Generation {
 	g := r.Generation
 	if !r.Model.NoSampling {

@@ -8,26 +8,24 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// What stands in a result that has nothing to say, and in one that never came.
+// Texts of an empty result, and of one that is missing.
 const (
 	noOutput      = "(no tool output)"
 	missingResult = "The result of this call is missing: the call ended before it could be recorded."
 )
 
-// Normalised returns a copy of r whose history and tools hold together, whoever made them; r stays as it is, and the copy
-// shares with it what did not have to change:
+// Normalised returns a copy of r with a consistent history and tools, whatever their origin. It does not modify r, and shares
+// unchanged parts with it:
 //
-//   - Assistant messages that follow one another are one, as the vendor that wrote them in one answer sees it.
-//   - Results follow their calls, before anything else is said: one that comes late is brought forward, notes of the host
-//     wait until the calls are answered. A call of ours without a result gets an error result; a result without a call is
-//     left out.
-//   - A result that is empty says so, and has the name of its call. Empty texts and messages without parts are dropped.
-//   - Metadata of other namespaces is gone. Reasoning of other namespaces goes with it. What is bound to another model
-//     family is gone too ([Request.Stamped]); the words of that reasoning stay.
-//   - Settings of sampling that the model refuses are gone.
-//   - Of tools that share a name on the wire the last one stays. Texts are valid UTF-8 without lone surrogates.
+//   - Consecutive assistant messages are merged, as in the vendor's original response.
+//   - Results directly follow their calls: a late result is moved forward, and notes of the host wait until all calls are answered. A client-side call without a result gets an error result; a result without a call is
+//     dropped.
+//   - An empty result gets a text, and each result has the name of its call. Empty texts and messages without parts are dropped.
+//   - Metadata of other namespaces is dropped, and reasoning that only has such metadata with it. Data of another model family is dropped too ([Request.Stamped]); the text of that reasoning stays.
+//   - Sampling settings that the model rejects are dropped.
+//   - Of tools with the same name on the wire, the last one is kept. Texts are valid UTF-8 without lone surrogates.
 //
-// A second pass changes nothing.
+// Normalised is idempotent.
 func Normalised(r *Request) *Request {
 	inner := *r.Request
 	inner.System = validTexts(r.System)
@@ -75,7 +73,7 @@ func validRaw(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// cleaned is the history with each part cleaned by itself.
+// cleaned returns the history with each part cleaned separately.
 func (r *Request) cleaned() []llm.Message {
 	out := make([]llm.Message, 0, len(r.Messages))
 	for _, m := range r.Messages {
@@ -98,7 +96,7 @@ func (r *Request) parts(in []llm.Part) []llm.Part {
 	return out
 }
 
-// part is a part cleaned, nil when nothing is left of it.
+// part returns a cleaned part, or nil if nothing is left.
 func (r *Request) part(p llm.Part) llm.Part {
 	switch p := p.(type) {
 	case *llm.Text:
@@ -149,16 +147,16 @@ func (r *Request) part(p llm.Part) llm.Part {
 	return p
 }
 
-// sealedText stands for content that the model can't read.
+// sealedText replaces content that the model cannot read.
 const sealedText = "encrypted content omitted because this model can't read it"
 
-// pairing puts results behind their calls.
+// pairing moves results to their calls.
 type pairing struct {
 	req     *Request
 	in, out []llm.Message
-	pending []*llm.ToolCall          // calls of ours in the last assistant message that have no result yet
+	pending []*llm.ToolCall          // client-side calls in the last assistant message without a result so far
 	held    []llm.Message            // notes of the host that wait for the results
-	taken   map[*llm.ToolResult]bool // results that were brought forward
+	taken   map[*llm.ToolResult]bool // results that were moved forward
 }
 
 func (p *pairing) run() []llm.Message {
@@ -208,7 +206,7 @@ func overlaid(under, over llm.Metadata) llm.Metadata {
 	return out
 }
 
-// results takes a message of the tools.
+// results handles a message with results.
 func (p *pairing) results(m llm.Message) {
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, part := range m.Parts {
@@ -255,7 +253,7 @@ func (p *pairing) release() {
 	p.held = nil
 }
 
-// late finds the result of a call further on, up to where its id is used for another call.
+// late finds the result of a call in later messages, until its ID is used for another call.
 func (p *pairing) late(id string, rest []llm.Message) *llm.ToolResult {
 	for _, m := range rest {
 		for _, part := range m.Parts {
@@ -278,7 +276,7 @@ func (p *pairing) late(id string, rest []llm.Message) *llm.ToolResult {
 	return nil
 }
 
-// named is a result under the name of its call.
+// named returns a result with the name of its call.
 func named(res *llm.ToolResult, c *llm.ToolCall) *llm.ToolResult {
 	out := *res
 	out.Name, out.Namespace, out.Freeform, out.Search = c.Name, c.Namespace, c.Freeform, c.Search

@@ -9,39 +9,38 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Meta is the vendor's own data on a block, a call or an answer, before it goes under the vendor's namespace.
+// Meta is a vendor's own data for a block, a call or a response, before it is stored under the vendor's namespace.
 type Meta map[string]any
 
-// Under puts m under a namespace. An empty m is nil.
+// Under returns m under a namespace, or nil if m is empty.
 func (m Meta) Under(namespace string) llm.Metadata {
 	if len(m) == 0 || namespace == "" {
 		return nil
 	}
 	b, err := Encode(m)
-	if err != nil { // values are what JSON gave us
+	if err != nil { // cannot fail: the values come from JSON
 		panic("protocol: encode metadata: " + err.Error())
 	}
 	return llm.Metadata{namespace: b}
 }
 
-// MetaOf reads what is under a namespace into v, a pointer to a struct. What is missing or malformed leaves v as it is.
+// MetaOf decodes the data under a namespace into v, a pointer to a struct. If it is missing or invalid, v is unchanged.
 func MetaOf(md llm.Metadata, namespace string, v any) bool {
 	raw := md[namespace]
 	return len(raw) > 0 && json.Unmarshal(raw, v) == nil
 }
 
-// Lifecycle keeps the blocks of text and reasoning of one answer in order: each has one start and one end, and the
-// answer's first and last events come once. After the last event all methods say nothing. The zero value with a
-// namespace is ready.
+// Lifecycle orders the blocks of text and reasoning of a response: each block starts and ends once, and so does the response.
+// After the last event, all methods emit nothing. The zero value with a namespace is ready to use.
 type Lifecycle struct {
 	Namespace string
 
-	// Step is told with the first event: set it as soon as the vendor says who answers.
+	// Step is part of the first event: set it as soon as the vendor identifies the response.
 	Step llm.StepStart
 
 	started, finished bool
-	open              []openBlock       // in order of their start
-	used              map[blockName]int // how often an id was told, numbers included
+	open              []openBlock       // in the order of their start
+	used              map[blockName]int // how often an ID was emitted, including suffixes
 }
 
 type blockName struct {
@@ -51,11 +50,11 @@ type blockName struct {
 
 type openBlock struct {
 	blockName
-	told string // the id in events
+	told string // the ID in events
 	meta Meta
 }
 
-// Start begins the answer, once.
+// Start starts the response, once.
 func (l *Lifecycle) Start(dst []llm.Event) []llm.Event {
 	if l.started || l.finished {
 		return dst
@@ -64,8 +63,8 @@ func (l *Lifecycle) Start(dst []llm.Event) []llm.Event {
 	return append(dst, l.Step)
 }
 
-// Open begins a block. One that is open already stays as it is. An id whose block has ended begins another block, which
-// events call "id#2": the order of events allows each id once.
+// Open starts a block, unless it is open already. If a block with this ID has ended, events call the new one "id#2", because an ID
+// must be unique.
 func (l *Lifecycle) Open(dst []llm.Event, kind llm.BlockKind, id string, meta Meta) []llm.Event {
 	if l.finished {
 		return dst
@@ -85,14 +84,14 @@ func (l *Lifecycle) Open(dst []llm.Event, kind llm.BlockKind, id string, meta Me
 			l.used[blockName{kind, b.told}] = 1
 			break
 		}
-		n++ // the vendor itself calls a block so
+		n++ // the vendor itself uses this ID
 	}
 	l.used[b.blockName] = n
 	l.open = append(l.open, b)
 	return append(dst, llm.BlockStart{Kind: kind, ID: b.told, Metadata: meta.Under(l.Namespace)})
 }
 
-// Delta adds to a block and begins it if need be. An empty text says nothing.
+// Delta appends to a block, starting it if necessary. Empty text emits nothing.
 func (l *Lifecycle) Delta(dst []llm.Event, kind llm.BlockKind, id, text string) []llm.Event {
 	if text == "" || l.finished {
 		return dst
@@ -101,7 +100,7 @@ func (l *Lifecycle) Delta(dst []llm.Event, kind llm.BlockKind, id, text string) 
 	return append(dst, llm.BlockDelta{Kind: kind, ID: l.open[l.find(kind, id)].told, Text: text})
 }
 
-// Close ends a block. What meta says replaces what the start said, key by key. A block that is not open says nothing.
+// Close ends a block. The keys in meta replace those of the start. If the block is not open, nothing is emitted.
 func (l *Lifecycle) Close(dst []llm.Event, kind llm.BlockKind, id string, meta Meta) []llm.Event {
 	i := l.find(kind, id)
 	if i < 0 {
@@ -133,10 +132,10 @@ func (l *Lifecycle) CloseAll(dst []llm.Event, kind llm.BlockKind) []llm.Event {
 // IsOpen reports whether a block is open.
 func (l *Lifecycle) IsOpen(kind llm.BlockKind, id string) bool { return l.find(kind, id) >= 0 }
 
-// Started reports whether the answer has begun.
+// Started reports whether the response has started.
 func (l *Lifecycle) Started() bool { return l.started }
 
-// Finish ends reasoning, then text, then the answer. A second call says nothing.
+// Finish ends reasoning, then text, then the response. Further calls emit nothing.
 func (l *Lifecycle) Finish(dst []llm.Event, end llm.StepFinish, meta Meta) []llm.Event {
 	if l.finished {
 		return dst
@@ -148,7 +147,7 @@ func (l *Lifecycle) Finish(dst []llm.Event, end llm.StepFinish, meta Meta) []llm
 	return append(dst, end, llm.Finish{Reason: end.Reason, Usage: end.Usage, Metadata: meta.Under(l.Namespace)})
 }
 
-// Finished reports whether the answer is complete.
+// Finished reports whether the response is complete.
 func (l *Lifecycle) Finished() bool { return l.finished }
 
 func (l *Lifecycle) find(kind llm.BlockKind, id string) int {

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Content is what media hold: Data, or a URL on the web.
+// Content is the content of media: Data, or a URL.
 type Content struct {
 	Type string // in lower case, without parameters: "image/png"
 	Data []byte
@@ -17,7 +17,7 @@ type Content struct {
 
 const loadIt = "send its bytes or an address"
 
-// ContentOf looks into media. An address that holds the content itself is read. Media without content are an *[llm.Error].
+// ContentOf returns the content of media, decoding data URLs. Media without content are an *[llm.Error].
 func ContentOf(m *llm.Media) (Content, error) {
 	c := Content{Type: mediaType(m.MediaType), Data: m.Data}
 	switch {
@@ -51,7 +51,7 @@ func mediaType(s string) string {
 	return s
 }
 
-// Modality is what a model takes or not: "image", "audio", "video", "pdf", "text"; the type itself of anything else.
+// Modality returns the modality of a media type: "image", "audio", "video", "pdf", "text", or the type itself.
 func Modality(mediaType string) string {
 	switch kind, _, _ := strings.Cut(mediaType, "/"); {
 	case mediaType == "application/pdf":
@@ -62,7 +62,7 @@ func Modality(mediaType string) string {
 	return mediaType
 }
 
-// DataURL is content as an address that holds it.
+// DataURL returns content as a data URL.
 func DataURL(mediaType string, data []byte) string {
 	b := make([]byte, 0, len("data:;base64,")+len(mediaType)+base64.StdEncoding.EncodedLen(len(data)))
 	b = append(b, "data:"...)

@@ -1,9 +1,9 @@
-// Package claude is what the models of Anthropic demand of a request that has them think, whoever serves them and in
-// whatever format.
+// Package claude implements the requirements of Anthropic's models for requests with thinking, for all services and formats that
+// offer these models.
 //
-// It owns: how an effort becomes thinking ([Think]), which thoughts go back ([SealOf], [Lost]), which settings of sampling
-// stand beside them ([Sampling]), and what is left to send when signed thinking is refused ([Strip]). It must not know: how
-// any of it is written down in a body.
+// It owns the conversion of an effort to thinking ([Think]), the thinking that is sent back ([SealOf], [Lost]), the sampling
+// settings that are compatible with it ([Sampling]), and what to send after signed thinking was rejected ([Strip]). It does not
+// know how any of it is represented in a body.
 //
 // Start with [Think].
 package claude
@@ -19,32 +19,33 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// minBudget is the least that the vendor takes for thinking.
+// minBudget is the vendor's minimum for thinking.
 const minBudget = 1024
 
-// budgets are the tokens that efforts stand for where the vendor counts tokens.
+// budgets are the tokens for efforts, for models with token budgets.
 var budgets = map[string]int64{
 	"minimal": 1_024, "low": 4_096, "medium": 10_240, "high": 16_384, "xhigh": 24_576, "max": 32_768, "ultra": 32_768,
 }
 
-// Adaptive tells whether a model decides by itself how long it thinks. Such a model takes efforts; one that counts tokens
-// too does so only if it knows the effort "max": the generation before took three efforts, for the length of its answers.
+// Adaptive reports whether a model decides for itself how long it thinks. Such models accept efforts. A model that also accepts
+// token budgets is adaptive only if it has the effort "max": in the previous generation, efforts controlled the length of
+// responses.
 func Adaptive(m *protocol.Model) bool {
 	counts := m.BudgetMin > 0 || m.BudgetMax > 0
 	return len(m.Efforts) > 0 && (!counts || slices.Contains(m.Efforts, "max"))
 }
 
-// Thinking is how the model thinks, in the vendor's words.
+// Thinking configures thinking in the vendor's terms.
 type Thinking struct {
 	Type         string `json:"type"`                    // "adaptive", "enabled" (with a budget) or "disabled"
-	BudgetTokens int64  `json:"budget_tokens,omitempty"` // at least 1024 and less than what may be written in all
+	BudgetTokens int64  `json:"budget_tokens,omitempty"` // at least 1024 and less than the maximum output
 	Display      string `json:"display,omitempty"`       // "summarized" or "omitted"
 }
 
-// On tells that the model thinks.
+// On reports whether thinking is enabled.
 func (t *Thinking) On() bool { return t != nil && (t.Type == "adaptive" || t.Type == "enabled") }
 
-// Check refuses a kind of thinking that there is not.
+// Check rejects an unknown type.
 func (t *Thinking) Check() error {
 	if t == nil {
 		return nil
@@ -56,14 +57,13 @@ func (t *Thinking) Check() error {
 	return protocol.Invalid(`thinking is "adaptive", "enabled" or "disabled"`, "provider options: thinking has the unknown type %q", t.Type)
 }
 
-// Think decides how the model thinks, and which effort is sent. own is what the provider options say, forced tells that a
-// tool must be called, maxTokens is what may be written in all:
+// Think determines how the model thinks, and the effort to send. own is the setting in the provider options, forced is set if a
+// tool call is required, and maxTokens is the maximum output:
 //
-//   - The options' thinking wins. Otherwise no effort means that nothing is said, and the vendor's own way holds.
-//   - A model that decides by itself is sent the effort; "none" switches it off. One that can't be switched off is sent the
-//     weakest effort and nothing else, so that it thinks as little as it can.
-//   - Any other model is sent a budget, see budgetFor; "none" says nothing, since off is its own way.
-//   - A tool that must be called switches thinking off: the vendor takes only one of them.
+//   - The provider options take precedence. Otherwise, without an effort nothing is sent, and the vendor's default applies.
+//   - An adaptive model is sent the effort; "none" disables thinking. If thinking cannot be disabled, the lowest effort is sent.
+//   - Other models are sent a budget, see budgetFor; for "none" nothing is sent, because their default is off.
+//   - A required tool call disables thinking, because the vendor does not accept both.
 func Think(r *protocol.Request, own *Thinking, forced bool, maxTokens int64) (t *Thinking, effort string, err error) {
 	m := &r.Model
 	chosen := own != nil && own.Type != ""
@@ -108,12 +108,12 @@ func Think(r *protocol.Request, own *Thinking, forced bool, maxTokens int64) (t 
 		t.Display = own.Display
 	}
 	if t != nil && t.Type == "disabled" && protocol.EffortRank(effort) > protocol.EffortRank("high") {
-		effort = "high" // the newest models refuse more of it without thinking
+		effort = "high" // the latest models reject higher efforts without thinking
 	}
 	return t, effort, nil
 }
 
-// off switches thinking off. Nil: that is the model's own way, or it has no other than to think.
+// off disables thinking. It returns nil if that is the model's default, or if thinking cannot be disabled.
 func off(m *protocol.Model) *Thinking {
 	if Adaptive(m) && !m.AlwaysThinks {
 		return &Thinking{Type: "disabled"}
@@ -121,7 +121,7 @@ func off(m *protocol.Model) *Thinking {
 	return nil
 }
 
-// effortOf is the vendor's word for an effort: the one of the model's row, or the nearest that the model takes.
+// effortOf returns the vendor's name for an effort: the one in the model's row, or the nearest that the model supports.
 func effortOf(r *protocol.Request, asked string) (string, error) {
 	m := &r.Model
 	if word, ok := m.Compat.EffortMap[asked]; ok {
@@ -141,8 +141,8 @@ func unknownEffort(r *protocol.Request, asked string) error {
 	return protocol.Invalid("use one of "+strings.Join(r.Model.KnownEfforts(), ", "), "the model knows no reasoning effort %q", asked)
 }
 
-// budgetFor fits tokens for thinking between the vendor's least and three quarters of what may be written in all: the
-// rest is for the answer. Nil: there is no room for thinking.
+// budgetFor fits a budget between the vendor's minimum and three quarters of the maximum output; the rest is for the response. It
+// returns nil if there is no room for thinking.
 func budgetFor(r *protocol.Request, want, maxTokens int64) *Thinking {
 	if maxTokens <= minBudget {
 		r.Warning(fmt.Sprintf("the model does not think in this request: with at most %d tokens there is no room for it", maxTokens))
@@ -156,15 +156,15 @@ func budgetFor(r *protocol.Request, want, maxTokens int64) *Thinking {
 	return &Thinking{Type: "enabled", BudgetTokens: max(minBudget, min(max(want, least), most))}
 }
 
-// Seal is what the vendor put on reasoning, without which it takes none back.
+// Seal is the vendor's signature or encryption of reasoning, without which it rejects the reasoning.
 type Seal struct {
 	Signature    string  `json:"signature"`
 	RedactedData string  `json:"redactedData"`
-	Family       *string `json:"model"` // of the models that can read it; nil: any
+	Family       *string `json:"model"` // of models that can read it; nil: any
 }
 
-// SealOf is what reasoning goes back with, to the letter. ok is false when the vendor would refuse it, since it is not sealed
-// or was sealed by a model of another family.
+// SealOf returns the seal of reasoning, unchanged. ok is false if the vendor would reject the reasoning, because it has no seal or
+// one for another model family.
 func SealOf(r *protocol.Request, p *llm.Reasoning) (s Seal, ok bool) {
 	protocol.MetaOf(p.Metadata, r.Namespace, &s)
 	if s.Family != nil && *s.Family != r.Family() {
@@ -173,14 +173,14 @@ func SealOf(r *protocol.Request, p *llm.Reasoning) (s Seal, ok bool) {
 	return s, s.Signature != "" || s.RedactedData != "" || r.Model.Compat.RequireReasoning && p.Text != ""
 }
 
-// Lost looks at the answer whose calls the history's last results belong to. The vendor takes up its thinking
-// there, so that a request with thinking can't do without it:
+// Lost examines the response that contains the calls of the history's last results. The vendor continues its thinking there, so
+// thinking must be disabled for the request if it is incomplete:
 //
-//   - an answer that had thinking must still have some;
-//   - with a budget, the first answer since the user spoke must begin with thinking.
+//   - a response that had thinking must still have some;
+//   - with a budget, the first response after the user's message must begin with thinking.
 //
-// r is the request before anything was cleaned up. Thinking is then not mentioned at all, as not every model lets it be
-// switched off.
+// r is the original request before normalization. If Lost returns true, thinking is omitted from the request, because not every
+// model lets it be disabled explicitly.
 func Lost(r *protocol.Request, t *Thinking) bool {
 	messages := r.Messages
 	if !t.On() {
@@ -195,7 +195,7 @@ func Lost(r *protocol.Request, t *Thinking) bool {
 		return false
 	}
 	had, kept, begins := false, false, false
-	answer := true // still in the last answer
+	answer := true // still in the last response
 	for ; i >= 0 && messages[i].Role != llm.RoleUser; i-- {
 		if messages[i].Role != llm.RoleAssistant {
 			answer = answer && messages[i].Role != llm.RoleTool
@@ -211,7 +211,7 @@ func Lost(r *protocol.Request, t *Thinking) bool {
 				had, kept = true, kept || whole
 			}
 			if ok || !isBlank(p) {
-				begins = whole // the last one looked at is the first one said
+				begins = whole // the last one examined is the first response
 			}
 		}
 	}
@@ -231,16 +231,14 @@ var refusedThinking = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	"final block in an assistant message cannot be .?(?:redacted_)?thinking",
 }, "|"))
 
-// Refused tells whether the vendor refused a request because of the thinking in its history: a signature that it
-// does not accept, or thinking that it misses. [Strip] then makes a request that it takes. Asking once more that
-// way is enough: a second refusal has another cause.
+// Refused reports whether the vendor rejected a request because of the thinking in its history: an invalid signature, or missing
+// thinking. [Strip] returns a request that it accepts. One retry is sufficient: a second rejection has another cause.
 func Refused(err *llm.Error) bool {
 	return err != nil && err.Code == llm.ErrInvalidRequest && refusedThinking.MatchString(err.Message)
 }
 
-// Strip returns a copy of r whose reasoning has lost all that the vendor signed, so that none of it is sent, and
-// where a tool's results are pending the model answers without thinking. ok is false when there was nothing signed: then
-// r would be refused again.
+// Strip returns a copy of r without signed reasoning, and without thinking while tool results are pending. ok is false if nothing
+// was signed: r would be rejected again.
 func Strip(r *protocol.Request) (_ *protocol.Request, ok bool) {
 	ns := r.Namespace
 	inner := *r.Request
@@ -270,7 +268,7 @@ func Strip(r *protocol.Request) (_ *protocol.Request, ok bool) {
 	return &out, ok
 }
 
-// Sampling is the settings of a request that stand beside how the model thinks.
+// Sampling returns the sampling settings that are compatible with thinking.
 func Sampling(r *protocol.Request, t *Thinking) llm.Generation {
 	g := r.Generation
 	if t.On() {
@@ -294,17 +292,16 @@ func Sampling(r *protocol.Request, t *Thinking) llm.Generation {
 	return g
 }
 
-// The tokens of [Betas].
+// Values in [Betas].
 const (
 	betaInterleavedThinking = "interleaved-thinking-2025-05-14"
 	betaEffort              = "effort-2025-11-24"
 )
 
-// Betas lists the tokens of abilities that thinking needs and that are not a matter of course. tools tells that the model
-// has some.
+// Betas returns the beta features that thinking needs for a model. tools is set if the model has tools.
 func Betas(m *protocol.Model, t *Thinking, effort string, tools bool) []string {
 	var out []string
-	// With a budget, the models think between calls only when asked to.
+	// With a budget, models think between calls only with this feature.
 	if t != nil && t.Type == "enabled" && tools {
 		out = append(out, betaInterleavedThinking)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// body is what is sent. The model is in the path.
+// body is the request body. The model is in the path.
 type body struct {
 	System                            []block                    `json:"system,omitempty"`
 	InferenceConfig                   inferenceConfig            `json:"inferenceConfig,omitzero"`
@@ -47,17 +47,17 @@ type textFormat struct {
 }
 
 type jsonSchema struct {
-	Schema string `json:"schema"` // as text
+	Schema string `json:"schema"` // as a string
 	Name   string `json:"name,omitempty"`
 }
 
-// turn is one message on the wire.
+// turn is a message on the wire.
 type turn struct {
 	Role    string  `json:"role"`
 	Content []block `json:"content"`
 }
 
-// block is a part of a turn, of the system text or of a result. One of its fields is set.
+// block is a part of a turn, of the system text or of a result. Exactly one field is set.
 type block struct {
 	Text             *string     `json:"text,omitempty"`
 	Image            *media      `json:"image,omitempty"`
@@ -93,12 +93,12 @@ type toolUse struct {
 type toolResult struct {
 	ToolUseID string  `json:"toolUseId"`
 	Content   []block `json:"content"`
-	Status    string  `json:"status,omitempty"` // "error"; success goes without saying
+	Status    string  `json:"status,omitempty"` // "error"; omitted on success
 }
 
 type reasoning struct {
 	ReasoningText   *reasoningText `json:"reasoningText,omitempty"`
-	RedactedContent string         `json:"redactedContent,omitempty"` // in base64, as it came
+	RedactedContent string         `json:"redactedContent,omitempty"` // base64, unchanged
 }
 
 type reasoningText struct {
@@ -113,17 +113,17 @@ type cachePoint struct {
 
 func textBlock(s string) block { return block{Text: &s} }
 
-// lowering is one request on its way to a body.
+// lowering is the conversion of a request to a body.
 type lowering struct {
 	*protocol.Request
 	opts   Options
 	marks  protocol.Marks
-	fields map[string]any // of the model's own
+	fields map[string]any // model-specific fields
 }
 
-// Body implements [protocol.Protocol]. What the service demands of a conversation is put right: turns alternate and the
-// user's is the first and the last one, results stand at the beginning of their turn, an answer ends in something other
-// than reasoning, no text is blank.
+// Body implements [protocol.Protocol]. It satisfies the service's requirements for a conversation: roles alternate, the first and
+// last turns are the user's, results are at the beginning of their turn, a response does not end with reasoning, and no text is
+// blank.
 func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	r = withNamespace(r)
 	opts, err := optionsOf(r)
@@ -184,7 +184,7 @@ func (l *lowering) system() []block {
 	return out
 }
 
-// inference is the settings that the service has itself. Of the others it knows none.
+// inference returns the sampling settings that the service supports itself.
 func (l *lowering) inference(g llm.Generation) inferenceConfig {
 	c := inferenceConfig{MaxTokens: g.MaxTokens, Temperature: g.Temperature, TopP: g.TopP}
 	if most := l.Model.MaxOutputTokens; c.MaxTokens != nil && most > 0 && *c.MaxTokens > most {
@@ -203,7 +203,7 @@ func (l *lowering) inference(g llm.Generation) inferenceConfig {
 	return c
 }
 
-// modelFields are the fields of the model's own, those of the options over ours.
+// modelFields returns the model-specific fields. Those in the options override ours.
 func (l *lowering) modelFields() (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	for name, v := range l.fields {

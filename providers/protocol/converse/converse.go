@@ -1,8 +1,8 @@
-// Package converse is the wire format of Amazon Bedrock's ConverseStream, one form for the models of many vendors.
+// Package converse implements the wire format of Amazon Bedrock's ConverseStream, a common format for the models of many vendors.
 //
-// It owns: how a request becomes a body and the events of a stream become ours, and which fields of a model's own go along
-// ([Options], the styles of thinking). It must not know: keys, signatures, regions, how binary frames are read, which
-// models exist; what is special about a model stands in [protocol.Compat].
+// It owns the conversion of requests to bodies and of stream events to ours, and the model-specific fields ([Options], the styles
+// of thinking). It does not know keys, signatures, regions, how binary frames are decoded, or which models exist; a model's
+// peculiarities are in [protocol.Compat].
 //
 // Start with [Protocol].
 package converse
@@ -14,10 +14,10 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// Namespace is the service's key for options, and for metadata where the request names no other.
+// Namespace is the service's key for options, and for metadata if the request sets no other.
 const Namespace = "bedrock"
 
-// Protocol is the format. The zero value is ready. It is read in the framing of AWS, which a program adds.
+// Protocol is the format. The zero value is ready to use. It uses AWS's framing, which a program adds.
 type Protocol struct{}
 
 var _ protocol.Protocol = Protocol{}
@@ -35,8 +35,8 @@ func (Protocol) Path(r *protocol.Request) string {
 
 func modelID(r *protocol.Request) string { return cmp.Or(r.Model.ID, r.Request.Model) }
 
-// escaped leaves alone only what no part of an address gives a meaning to: a signature is over the path as it is sent, and
-// an id may hold colons and slashes.
+// escaped escapes everything except unreserved characters: the signature covers the path as it is sent, and an ID may contain
+// colons and slashes.
 func escaped(id string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -54,7 +54,7 @@ func escaped(id string) string {
 	return b.String()
 }
 
-// withNamespace fills in the namespace of a request that has none.
+// withNamespace sets the default namespace of a request.
 func withNamespace(r *protocol.Request) *protocol.Request {
 	if r.Namespace != "" {
 		return r

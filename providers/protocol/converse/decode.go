@@ -20,22 +20,22 @@ func (Protocol) Decode(r *protocol.Request) protocol.Decoder {
 	return d
 }
 
-// decoder reads one answer.
+// decoder decodes a response.
 type decoder struct {
 	request *protocol.Request
 	newID   func() string
 	life    protocol.Lifecycle
 	calls   protocol.Calls
 	open    []*openBlock
-	event   event // its memory is used again
+	event   event // its memory is reused
 
-	stop   string // why the answer ended; empty: it goes on
+	stop   string // why the response ended; empty: it has not
 	usage  json.RawMessage
-	ending protocol.Meta // goes with the end
+	ending protocol.Meta // part of the final event
 }
 
-// event is one of any kind: each fills in what is its own. A field of padding, which hides the length of what is said, is
-// not read.
+// event is an event of any kind, each of which sets its own fields. A field with padding, which hides the length of a text, is
+// ignored.
 type event struct {
 	ContentBlockIndex int `json:"contentBlockIndex"`
 	Start             struct {
@@ -61,7 +61,7 @@ type event struct {
 	Trace      json.RawMessage `json:"trace"` // of a guardrail
 }
 
-// openBlock is a block of the stream whose end has not come.
+// openBlock is a block of the stream that has not ended.
 type openBlock struct {
 	index     int
 	kind      llm.BlockKind
@@ -85,7 +85,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	switch f.Event {
 	case "messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata":
 	default:
-		return dst, nil // none of ours
+		return dst, nil // an unknown event
 	}
 	e := &d.event
 	*e = event{}
@@ -119,7 +119,7 @@ func (d *decoder) find(index int) *openBlock {
 	return nil
 }
 
-// start begins a call. Other blocks have no start of their own.
+// start begins a call. Other blocks have no start event.
 func (d *decoder) start(dst []llm.Event, e *event) ([]llm.Event, error) {
 	use := e.Start.ToolUse
 	if use == nil {
@@ -136,7 +136,7 @@ func (d *decoder) start(dst []llm.Event, e *event) ([]llm.Event, error) {
 		id = d.newID()
 	}
 	b := &openBlock{index: e.ContentBlockIndex, kind: llm.BlockToolInput, id: strconv.Itoa(e.ContentBlockIndex)}
-	for d.calls.Open(b.id) { // a call before it at the same place waits for its end
+	for d.calls.Open(b.id) { // an earlier call at the same index has not ended yet
 		b.id += "'"
 	}
 	d.open = append(d.open, b)
@@ -157,14 +157,14 @@ func (d *decoder) delta(dst []llm.Event, e *event) ([]llm.Event, error) {
 		if err != nil {
 			return dst, err
 		}
-		dst = d.life.Open(dst, llm.BlockReasoning, b.id, nil) // also where all of it is sealed
+		dst = d.life.Open(dst, llm.BlockReasoning, b.id, nil) // even if all of it is encrypted
 		b.signature.WriteString(r.Signature)
 		b.redacted.WriteString(r.RedactedContent)
 		return d.life.Delta(dst, llm.BlockReasoning, b.id, r.Text), nil
 	case e.Delta.ToolUse.Input != "":
 		b := d.find(e.ContentBlockIndex)
 		if b == nil || b.kind != llm.BlockToolInput {
-			return dst, nil // of no call
+			return dst, nil // belongs to no call
 		}
 		b.input.WriteString(e.Delta.ToolUse.Input)
 		dst, _ = d.calls.Append(dst, b.id, e.Delta.ToolUse.Input)
@@ -172,7 +172,7 @@ func (d *decoder) delta(dst []llm.Event, e *event) ([]llm.Event, error) {
 	return dst, nil
 }
 
-// block finds a block of text or reasoning, or begins it.
+// block returns the block of text or reasoning at an index, creating it if necessary.
 func (d *decoder) block(index int, kind llm.BlockKind) (*openBlock, error) {
 	b := d.find(index)
 	if b == nil {
@@ -269,7 +269,7 @@ func (d *decoder) End(dst []llm.Event) ([]llm.Event, error) {
 	switch {
 	case d.life.Finished():
 		return dst, nil
-	case d.stop != "": // only the figures are missing
+	case d.stop != "": // only the usage is missing
 		return d.finish(dst), nil
 	case d.request.Model.Compat.OptionalFinishReason && d.life.Started():
 		dst, err := d.messageStop(dst, &event{StopReason: "end_turn"})

@@ -32,7 +32,7 @@ func (d *decoder) finish(dst []llm.Event) []llm.Event {
 	return d.life.Finish(dst, end, d.ending)
 }
 
-// usageOf adds cached tokens to the input, which the service counts apart.
+// usageOf adds cached tokens to the input, which the service reports separately.
 func usageOf(raw json.RawMessage) llm.Usage {
 	if len(raw) == 0 {
 		return llm.Usage{}
@@ -44,7 +44,7 @@ func usageOf(raw json.RawMessage) llm.Usage {
 		CacheRead  *int64 `json:"cacheReadInputTokens"`
 		CacheWrite *int64 `json:"cacheWriteInputTokens"`
 	}
-	_ = json.Unmarshal(raw, &u) // what has an odd form is not known
+	_ = json.Unmarshal(raw, &u) // values of unexpected types are unknown
 	t := protocol.Tokens{Output: u.Output, Total: u.Total, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
 	if u.Input != nil {
 		t.Input = protocol.Sum(u.Input, u.CacheRead, u.CacheWrite)
@@ -52,17 +52,16 @@ func usageOf(raw json.RawMessage) llm.Usage {
 	return t.Usage(raw)
 }
 
-// exception is the error that stands in place of an answer's next piece. Its message begins with its kind, which is what
-// the service's documentation explains.
+// exception returns the error in an exception frame. Its message begins with its type, which the service's documentation explains.
 func exception(f protocol.Frame) *llm.Error {
 	failure, ok := protocol.ParseFailure(f.Data)
 	if !ok {
 		failure = protocol.Failure{Body: string(f.Data)}
 	}
 	var own struct {
-		Original string `json:"originalMessage"` // what the model's own server said
+		Original string `json:"originalMessage"` // the message of the model's own server
 	}
-	_ = json.Unmarshal(f.Data, &own) // what is no JSON says nothing here
+	_ = json.Unmarshal(f.Data, &own) // not JSON: no message
 	failure.Codes = append([]string{f.Event}, failure.Codes...)
 	words := []string{f.Event}
 	for _, w := range []string{failure.Message, own.Original} {

@@ -17,22 +17,22 @@ const (
 	roleAssistant = "assistant"
 )
 
-// Texts that stand where the service demands one.
+// Texts where the service requires one.
 const (
 	goOn        = "Continue."
 	seeDocument = "See the document."
 )
 
-// history makes turns of a request's messages.
+// history converts a request's messages to turns.
 type history struct {
 	*lowering
 	done []turn
-	role string // of the turn that is being written; empty: none
-	// results are the user's blocks that answer calls; rest is what else the turn says.
+	role string // of the current turn; empty: none
+	// results are the user's blocks that answer calls; rest are the turn's other blocks.
 	results, rest []block
-	thoughts      []block // wait for what they led to
+	thoughts      []block // wait for the block that follows them
 	ids           protocol.CallIDs
-	titles        map[string]int // of documents, by how often they came
+	titles        map[string]int // of documents, with their number of occurrences
 }
 
 func (l *lowering) history() ([]turn, error) {
@@ -53,7 +53,7 @@ func (l *lowering) history() ([]turn, error) {
 	return h.done, nil
 }
 
-// mark ends what the cache keeps. A message that says nothing hands its mark to what came before.
+// mark ends the part of the conversation that the cache keeps. If a message has no content, the preceding one is marked.
 func (h *history) mark() {
 	switch n := len(h.done); {
 	case len(h.results)+len(h.rest) > 0:
@@ -73,7 +73,7 @@ func (h *history) message(m *llm.Message) error {
 		switch p := p.(type) {
 		case *llm.Text:
 			switch {
-			case strings.TrimSpace(p.Text) == "": // refused
+			case strings.TrimSpace(p.Text) == "": // would be rejected
 			case m.Role == llm.RoleAssistant:
 				h.answer(textBlock(p.Text))
 			default:
@@ -86,7 +86,7 @@ func (h *history) message(m *llm.Message) error {
 				h.thoughts = append(h.thoughts, b)
 			}
 		case *llm.ToolCall:
-			if !p.ProviderExecuted { // what another vendor ran can't be said in this format
+			if !p.ProviderExecuted { // the format has no representation for tools that another vendor ran
 				h.answer(block{ToolUse: &toolUse{
 					ToolUseID: h.ids.Call(p.ID), Name: protocol.WireName(p.Namespace, p.Name), Input: h.Arguments(p),
 				}})
@@ -101,10 +101,10 @@ func (h *history) message(m *llm.Message) error {
 	return nil
 }
 
-// begin goes on with the turn of a role, or begins one.
+// begin continues the turn of a role, or starts one.
 func (h *history) begin(role string) {
 	if role == roleUser {
-		h.thoughts = nil // they led to nothing
+		h.thoughts = nil // nothing follows them
 	}
 	if h.role != role {
 		h.flush()
@@ -112,7 +112,7 @@ func (h *history) begin(role string) {
 	}
 }
 
-// ask adds to what the user says, answer to what the model says.
+// ask adds a block to the user's turn, answer to the model's.
 func (h *history) ask(b block) {
 	h.begin(roleUser)
 	h.rest = append(h.rest, b)
@@ -124,7 +124,7 @@ func (h *history) answer(b block) {
 	h.thoughts = nil
 }
 
-// flush writes the turn down.
+// flush appends the current turn.
 func (h *history) flush() {
 	content := append(h.results, h.rest...)
 	h.results, h.rest = nil, nil
@@ -148,7 +148,7 @@ func trailingMarks(content []block) int {
 	return 0
 }
 
-// thought is reasoning as it came. Without its seal the service takes none back.
+// thought returns reasoning unchanged. Without its signature, the service rejects it.
 func (h *history) thought(p *llm.Reasoning) (block, bool) {
 	s, ok := claude.SealOf(h.Request, p)
 	switch {
@@ -166,7 +166,7 @@ func (h *history) result(r *llm.ToolResult) error {
 	}
 	id, ok := h.ids.Result(r.ID)
 	if !ok {
-		return nil // refused without its call
+		return nil // would be rejected without its call
 	}
 	h.begin(roleUser)
 	out := &toolResult{ToolUseID: id}
@@ -215,7 +215,7 @@ func (h *history) media(role llm.Role, m *llm.Media) error {
 	return err
 }
 
-// block is media as the service takes them. What it or the model does not take becomes a note.
+// block converts media. What the service or the model does not support is replaced by a note.
 func (h *history) block(m *llm.Media) (block, error) {
 	c, err := protocol.ContentOf(m)
 	if err != nil {
@@ -246,14 +246,14 @@ func (h *history) block(m *llm.Media) (block, error) {
 	return textBlock(h.LeaveOut(m, protocol.NotTaken)), nil
 }
 
-// formats are the service's names for kinds of media.
+// formats are the service's names for media types.
 var formats = map[string]string{
 	"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp",
 	"video/mp4": "mp4", "video/webm": "webm", "video/quicktime": "mov", "video/x-matroska": "mkv", "video/mpeg": "mpeg",
 	"application/pdf": "pdf", "text/markdown": "md", "text/csv": "csv", "text/html": "html",
 }
 
-// title is a document's name: the service demands one, takes few characters, and none twice.
+// title returns a document's name, which the service requires to be unique and limits to a few characters.
 func (h *history) title(filename string) string {
 	name := protocol.Title(filename)
 	if name == "" {

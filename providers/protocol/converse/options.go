@@ -7,18 +7,18 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol/claude"
 )
 
-// Options are what only this format has, under the service's own names: a request's provider options under "bedrock", and
-// over them those under the request's own namespace. An unknown key is an error.
+// Options are settings that only this format has, under the service's own names: a request's provider options under "bedrock",
+// overridden by those under the request's own namespace. An unknown key is an error.
 type Options struct {
-	// AdditionalModelRequestFields are fields of the model's own. They win over those that this package fills in.
+	// AdditionalModelRequestFields are model-specific fields. They override those that this package sets.
 	AdditionalModelRequestFields      map[string]json.RawMessage `json:"additionalModelRequestFields"`
 	AdditionalModelResponseFieldPaths []string                   `json:"additionalModelResponseFieldPaths"`
 	GuardrailConfig                   json.RawMessage            `json:"guardrailConfig"`   // of a stream
 	PerformanceConfig                 json.RawMessage            `json:"performanceConfig"` // {"latency":"optimized"}
 	RequestMetadata                   map[string]string          `json:"requestMetadata"`   // for the account's own logs
-	// CacheTTL is how long marked parts stay in the prompt cache: "5m" or "1h". Empty: the service's own.
+	// CacheTTL is the lifetime of cached parts: "5m" or "1h". Empty: the service's default.
 	CacheTTL string `json:"cacheTTL"`
-	// Thinking replaces what the reasoning effort leads to, for models of Anthropic.
+	// Thinking overrides the effort for Anthropic's models.
 	Thinking *claude.Thinking `json:"thinking"`
 }
 

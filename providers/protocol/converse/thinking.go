@@ -9,19 +9,19 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// The service has no word for thinking: each vendor's models have fields of their own. [protocol.Compat] names the style
-// under effort_field.
+// The service has no common setting for thinking: each vendor's models have their own fields. [protocol.Compat] selects the style
+// with effort_field.
 const (
-	styleClaude = "thinking"         // Anthropic's thinking and output_config
-	styleNova   = "reasoning_config" // Amazon's reasoningConfig
-	styleEffort = "reasoning_effort" // OpenAI's
+	styleClaude = "thinking"         // Anthropic's fields thinking and output_config
+	styleNova   = "reasoning_config" // Amazon's field reasoningConfig
+	styleEffort = "reasoning_effort" // OpenAI's field
 )
 
-// defaultMaxTokens is what a model of unknown size may write, where a budget for thinking needs a bound.
+// defaultMaxTokens is the assumed maximum output of an unknown model, where a budget for thinking needs a limit.
 const defaultMaxTokens = 32_000
 
-// think fills in the model's fields for thinking, and returns the settings that stand beside them. asked is the request
-// before anything was cleaned up.
+// think sets the model-specific fields for thinking, and returns the compatible sampling settings. asked is the original request
+// before normalization.
 func (l *lowering) think(asked *protocol.Request, tools *toolConfig) (llm.Generation, error) {
 	g := l.Generation
 	switch l.Model.Compat.EffortField {
@@ -45,8 +45,7 @@ func (l *lowering) think(asked *protocol.Request, tools *toolConfig) (llm.Genera
 	return g, nil
 }
 
-// effort is the model's word for the request's effort, or for the nearest of those that are offered. Empty: there is
-// nothing to be said.
+// effort returns the model's name for the request's effort, or for the nearest of those offered. Empty: send nothing.
 func (l *lowering) effort(offered []string) (string, error) {
 	asked, m := l.ReasoningEffort, &l.Model
 	word, mapped := m.Compat.EffortMap[asked]
@@ -90,7 +89,7 @@ func (l *lowering) claude(asked *protocol.Request, tools *toolConfig) (llm.Gener
 	g := claude.Sampling(l.Request, t)
 	if t != nil {
 		l.fields["thinking"] = t
-		if t.BudgetTokens > 0 && g.MaxTokens == nil { // the budget is a part of it
+		if t.BudgetTokens > 0 && g.MaxTokens == nil { // which includes the budget
 			g.MaxTokens = &maxTokens
 		}
 	}
@@ -106,7 +105,7 @@ func (l *lowering) claude(asked *protocol.Request, tools *toolConfig) (llm.Gener
 	return g, nil
 }
 
-// nova are the fields of Amazon's models. Those that think most take no settings beside it.
+// nova sets the fields of Amazon's models. At the highest effort they accept no sampling settings.
 func (l *lowering) nova(g llm.Generation) (llm.Generation, error) {
 	m := &l.Model
 	efforts := slices.DeleteFunc(slices.Clone(m.Efforts), func(e string) bool { return e == "none" })

@@ -12,7 +12,7 @@ type toolConfig struct {
 	ToolChoice *toolChoice `json:"toolChoice,omitempty"`
 }
 
-// tool is a function, or the mark behind the last one.
+// tool is a function, or the cache mark after the last one.
 type tool struct {
 	ToolSpec   *toolSpec   `json:"toolSpec,omitempty"`
 	CachePoint *cachePoint `json:"cachePoint,omitempty"`
@@ -27,7 +27,7 @@ type toolSpec struct {
 	Strict bool `json:"strict,omitempty"`
 }
 
-// toolChoice is a union, of which auto and any have no content.
+// toolChoice is a union; auto and any are empty objects.
 type toolChoice struct {
 	Auto *struct{}  `json:"auto,omitempty"`
 	Any  *struct{}  `json:"any,omitempty"`
@@ -38,13 +38,13 @@ type namedTool struct {
 	Name string `json:"name"`
 }
 
-// forced tells that the model must call a tool.
+// forced reports whether the model must call a tool.
 func (c *toolConfig) forced() bool {
 	return c != nil && c.ToolChoice != nil && (c.ToolChoice.Any != nil || c.ToolChoice.Tool != nil)
 }
 
-// tools lowers what the model may call. Where the history speaks of calls, the service demands tools: those that are gone
-// are named then, and a choice of none can't be held.
+// tools converts the tools. If the history contains calls, the service requires tools: missing ones are declared by name, and the
+// choice "none" cannot be enforced.
 func (l *lowering) tools() (*toolConfig, error) {
 	c := &toolConfig{}
 	for i := range l.Tools {

@@ -12,22 +12,22 @@ const (
 	roleModel = "model"
 )
 
-// skipSignatures stands for the signature of a call that none was made for, because another model made the call or the
-// history lost it. It is Google's own word; without it the call is refused.
+// skipSignatures replaces the signature of a call that has none, because another model made the call or the history lost it.
+// Google defines this value; without it, the call is rejected.
 const skipSignatures = "skip_thought_signature_validator"
 
-// lowering turns one request into a body.
+// lowering is the conversion of a request to a body.
 type lowering struct {
 	r        *protocol.Request
 	gen      generation
 	contents []content
-	// answering is set while the last content holds results. All results of a turn belong into one content and nothing else
-	// does, so what comes between them waits in later.
+	// answering is set while the last content holds results. All results of a turn must be in one content without other parts,
+	// which are held in later.
 	answering bool
 	later     []part
 }
 
-// partMeta is what comes back with a part.
+// partMeta is the metadata that is sent back with a part.
 type partMeta struct {
 	ThoughtSignature string  `json:"thoughtSignature"`
 	Hosted           *hosted `json:"part"` // the vendor's own form of a call or result of its own tools
@@ -68,8 +68,8 @@ func (l *lowering) lower() ([]content, error) {
 	return l.contents, nil
 }
 
-// add appends parts to the last content where it is of that role and takes them, since a message here may be a single
-// block of an answer; else to a content of their own.
+// add appends parts to the last content if its role matches and it accepts them, because a message may be a single block of a
+// response. Otherwise it adds a content.
 func (l *lowering) add(role string, parts ...part) {
 	if len(parts) == 0 {
 		return
@@ -108,7 +108,7 @@ func (l *lowering) user(m *llm.Message) error {
 	return nil
 }
 
-// update tells a note of the host. Results take no other part beside them, so a note among them comes after them.
+// update adds a note of the host. A note between results is added after them, because results accept no other parts next to them.
 func (l *lowering) update(m *llm.Message) {
 	p := textPart(protocol.SystemUpdate(protocol.Note(*m)))
 	if l.answering {
@@ -127,7 +127,7 @@ func (l *lowering) assistant(m *llm.Message) error {
 			q.ThoughtSignature = l.meta(p.Metadata).ThoughtSignature
 			l.add(roleModel, q)
 		case *llm.Reasoning:
-			// Only a signed thought has a place that matters. Others are summaries, or come from elsewhere.
+			// Only signed thoughts must keep their position. Others are summaries, or come from another vendor.
 			if signature := l.meta(p.Metadata).ThoughtSignature; signature != "" {
 				q := textPart(p.Text)
 				q.Thought, q.ThoughtSignature = true, signature
@@ -162,14 +162,14 @@ func (l *lowering) call(c *llm.ToolCall) {
 	l.add(roleModel, part{FunctionCall: fc, ThoughtSignature: l.meta(c.Metadata).ThoughtSignature})
 }
 
-// hostedPart gives back what a hosted tool did. What another vendor's tools did can't be said in this format.
+// hostedPart returns the record of a hosted tool. The format has no representation for other vendors' tools.
 func (l *lowering) hostedPart(md llm.Metadata) {
 	if m := l.meta(md); m.Hosted != nil && !m.Hosted.empty() {
 		l.add(roleModel, part{hosted: *m.Hosted, ThoughtSignature: m.ThoughtSignature})
 	}
 }
 
-// signBatch marks the calls of an answer none of which is signed. Where one is, the others are meant to have none.
+// signBatch marks the calls of a response if none of them is signed. If one is, the others need no signature.
 func signBatch(c content) {
 	for _, p := range c.Parts {
 		if p.FunctionCall != nil && p.ThoughtSignature != "" {
@@ -211,7 +211,7 @@ func (l *lowering) result(res *llm.ToolResult) (part, error) {
 		fr.ID = res.ID
 	}
 	var texts []string
-	var beside []part // media that the result can't hold
+	var beside []part // media that the result cannot contain
 	for _, p := range res.Content {
 		switch p := p.(type) {
 		case *llm.Text:
@@ -244,7 +244,7 @@ func (l *lowering) result(res *llm.ToolResult) (part, error) {
 	return part{FunctionResponse: fr}, nil
 }
 
-// nestable are the kinds of media that a result may hold.
+// nestable reports whether a result may contain media of this type.
 func nestable(mediaType string) bool {
 	switch mediaType {
 	case "image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain":
@@ -253,7 +253,7 @@ func nestable(mediaType string) bool {
 	return false
 }
 
-// media lowers a file; one that the model does not take becomes a note.
+// media converts a file. What the model does not support is replaced by a note.
 func (l *lowering) media(m *llm.Media) (part, error) {
 	c, err := protocol.ContentOf(m)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// decoder reads the chunks of one answer. One block of text or thought is open at a time; a call, the other kind, or text
-// after a signature ends it.
+// decoder decodes the chunks of a response. One block of text or thought is open at a time; it ends with a call, a block of the
+// other kind, or text after a signature.
 type decoder struct {
 	r     *protocol.Request
 	life  protocol.Lifecycle
@@ -27,13 +27,13 @@ type decoder struct {
 
 	finish  string        // the finish reason
 	usage   []byte        // the last usage object
-	ending  protocol.Meta // goes with the end
-	blocked string        // why the prompt was refused
+	ending  protocol.Meta // part of the final event
+	blocked string        // why the prompt was rejected
 
-	chunk chunk // its lists are used again
+	chunk chunk // its lists are reused
 }
 
-// chunk is one frame. What every frame repeats is kept as bytes, whose memory is used again.
+// chunk is one frame. Values that every frame repeats are kept as bytes, whose memory is reused.
 type chunk struct {
 	Candidates     []candidate     `json:"candidates"`
 	PromptFeedback json.RawMessage `json:"promptFeedback"`
@@ -69,11 +69,11 @@ func newDecoder(r *protocol.Request) *decoder {
 	return d
 }
 
-// Done implements [protocol.Decoder]. The finish reason does not end an answer: a signature, the grounding and the final
-// usage may come after it.
+// Done implements [protocol.Decoder]. The finish reason does not end a response: a signature, grounding and the final usage may
+// follow.
 func (d *decoder) Done() bool { return d.life.Finished() }
 
-// Settled reports that the finish reason has come.
+// Settled reports whether the finish reason has arrived.
 func (d *decoder) Settled() bool { return d.finish != "" }
 
 // Step implements [protocol.Decoder].
@@ -87,11 +87,11 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	c := &d.chunk
 	c.reset()
 	if err := json.Unmarshal(f.Data, c); err != nil {
-		if failure, ok := protocol.ParseFailure(f.Data); ok { // in another form, such as a list of one
+		if failure, ok := protocol.ParseFailure(f.Data); ok { // in another form, such as a list with one error
 			return dst, protocol.Classify(failure)
 		}
 		if d.finish != "" {
-			return d.End(dst) // the answer itself is whole
+			return d.End(dst) // the response itself is complete
 		}
 		return dst, protocol.Garbled("a chunk of the answer can't be read: " + err.Error())
 	}
@@ -114,7 +114,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	return d.candidate(dst, &c.Candidates[0])
 }
 
-// reset empties a chunk and keeps its memory. Elements are cleared too: reading a list leaves what a field held before.
+// reset clears a chunk and keeps its memory. It also clears list elements, because decoding into a list keeps old fields.
 func (c *chunk) reset() {
 	candidates := c.Candidates
 	for i := range candidates {
@@ -128,10 +128,10 @@ func (c *chunk) reset() {
 	}
 }
 
-// learn reads a name that is not known yet.
+// learn sets a name that is not known yet.
 func learn(name *string, raw json.RawMessage) {
 	if *name == "" && len(raw) > 0 {
-		_ = json.Unmarshal(raw, name) // what is no text is no name
+		_ = json.Unmarshal(raw, name) // a value that is not a string is no name
 	}
 }
 
@@ -148,7 +148,7 @@ func (d *decoder) promptFeedback(raw json.RawMessage) {
 	d.keep("promptFeedback", raw)
 }
 
-// keep remembers what goes with the end of the answer. The bytes are ours: a chunk takes new memory for such fields.
+// keep stores data for the final event. The bytes are not shared: a chunk allocates such fields.
 func (d *decoder) keep(key string, raw json.RawMessage) {
 	if !isSet(raw) {
 		return
@@ -170,7 +170,7 @@ func (d *decoder) candidate(dst []llm.Event, c *candidate) ([]llm.Event, error) 
 		d.finish = c.FinishReason
 	}
 	if c.FinishMessage != "" {
-		b, _ := json.Marshal(c.FinishMessage) // a string
+		b, _ := json.Marshal(c.FinishMessage) // cannot fail for a string
 		d.keep("finishMessage", b)
 	}
 	d.keep("groundingMetadata", c.Grounding)
@@ -186,13 +186,13 @@ func (d *decoder) part(dst []llm.Event, p *answerPart) ([]llm.Event, error) {
 	case !p.hosted.empty():
 		return d.hosted(dst, p)
 	case p.Text == "" && p.ThoughtSignature == "":
-		return dst, nil // a kind of part that is not known here
+		return dst, nil // an unknown kind of part
 	}
 	kind := llm.BlockText
 	if p.Thought {
 		kind = llm.BlockReasoning
 	}
-	// A signature belongs to what came before it: text behind it, and a second one, are a part of their own.
+	// A signature belongs to what precedes it: text after it, or a second one, starts a new part.
 	behind := d.signature != "" && p.ThoughtSignature != d.signature
 	if d.open != kind || behind {
 		dst = d.close(dst)
@@ -225,7 +225,7 @@ func (d *decoder) close(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// signed adds a signature, which is good for the models of one family only.
+// signed adds a signature, which is only valid for models of one family.
 func (d *decoder) signed(meta protocol.Meta, signature string) protocol.Meta {
 	if signature == "" {
 		return meta
@@ -254,7 +254,7 @@ func (d *decoder) call(dst []llm.Event, p *answerPart) ([]llm.Event, error) {
 	return d.calls.Whole(d.close(dst), call, meta), nil
 }
 
-// unused is the id of a call: the vendor's, unless it gave none or gave it twice.
+// unused returns the ID of a call: the vendor's, unless it is missing or a duplicate.
 func (d *decoder) unused(id string) string {
 	for id == "" || d.calls.Used(id) {
 		id = d.newID()

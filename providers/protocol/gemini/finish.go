@@ -7,14 +7,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// reason is why the answer ended. ok is false when it has not.
+// reason returns why the response ended. ok is false if it has not.
 func (d *decoder) reason() (_ llm.FinishReason, ok bool) {
 	switch d.finish {
 	case "":
 		switch {
 		case d.blocked != "":
 			return llm.FinishContentFilter, true
-		case d.calls.Local(): // calls come whole, and there is nothing behind them to wait for
+		case d.calls.Local(): // calls arrive complete, and nothing follows them
 			return llm.FinishToolCalls, true
 		}
 		return llm.FinishUnknown, d.r.Model.Compat.OptionalFinishReason && d.life.Started()
@@ -35,8 +35,8 @@ func (d *decoder) reason() (_ llm.FinishReason, ok bool) {
 	return llm.FinishUnknown, true
 }
 
-// readUsage puts the figures together. Candidates are counted without the thoughts; a figure of 0 is left out by Google,
-// so that either of the two stands for both.
+// readUsage combines the usage figures. The candidates' figure excludes thoughts. Google omits figures that are 0, so either of
+// the two is sufficient.
 func readUsage(raw []byte) (llm.Usage, error) {
 	var u struct {
 		Prompt     *int64 `json:"promptTokenCount"`

@@ -1,8 +1,9 @@
-// Package gemini is Google's streamGenerateContent: one JSON object asks, server-sent events answer.
+// Package gemini implements Google's streamGenerateContent: the request is a JSON object, the response a stream of server-sent
+// events.
 //
-// It owns: how a request becomes contents, function declarations and a generation config, how chunks become events, and
-// where thought signatures go back to. It must not know: keys, addresses, retries, which models exist. What differs
-// between the generations of models is told by the model's name, in one place ([generationOf]).
+// It owns the conversion of requests to contents, function declarations and a generation config, of chunks to events, and the
+// placement of thought signatures. It does not know keys, addresses, retries, or which models exist. The differences between
+// generations of models are derived from the model's name in one place ([generationOf]).
 //
 // Start with [Protocol].
 package gemini
@@ -15,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// Protocol is the format. Its zero value is ready.
+// Protocol is the format. The zero value is ready to use.
 type Protocol struct{}
 
 var _ protocol.Protocol = Protocol{}
@@ -26,7 +27,7 @@ func (Protocol) ID() string { return "gemini" }
 // Framing implements [protocol.Protocol].
 func (Protocol) Framing() protocol.Framing { return protocol.FramingSSE }
 
-// Path implements [protocol.Protocol]. An id that names its collection, as tuned models do, is taken as it is.
+// Path implements [protocol.Protocol]. An ID with its collection, as tuned models have, is used unchanged.
 func (Protocol) Path(r *protocol.Request) string {
 	collection, id, ok := strings.Cut(modelID(r), "/")
 	if !ok || collection != "models" && collection != "tunedModels" {
@@ -57,7 +58,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 		return nil, err
 	}
 	if opts.CachedContent != "" {
-		// What was cached holds them already, and a request that repeats them is refused.
+		// The cached content includes them, and a request that repeats them is rejected.
 		if len(r.System) > 0 || len(r.Tools) > 0 || len(r.HostedTools) > 0 {
 			r.Warning("the system text and the tools are those of the cached content; the request's own were left out")
 		}
@@ -77,7 +78,7 @@ func (Protocol) Decode(r *protocol.Request) protocol.Decoder { return newDecoder
 
 func modelID(r *protocol.Request) string { return cmp.Or(r.Model.ID, r.Request.Model) }
 
-// serviceTier translates the tiers that other vendors have too; their default has no name here.
+// serviceTier maps the tiers that other vendors also have; their default has no name here.
 func serviceTier(tier string) string {
 	if tier == "auto" || tier == "default" {
 		return ""

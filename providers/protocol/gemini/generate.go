@@ -6,7 +6,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// generationConfig says how to write the answer.
+// generationConfig returns the settings for generating the response.
 func (l *lowering) generationConfig(opts Options) (c generationConfig, err error) {
 	g := l.r.Generation
 	c = generationConfig{
@@ -19,7 +19,7 @@ func (l *lowering) generationConfig(opts Options) (c generationConfig, err error
 	return c, err
 }
 
-// outputSchema asks for an answer in JSON.
+// outputSchema requests a JSON response.
 func (l *lowering) outputSchema(c *generationConfig) {
 	if len(l.r.OutputSchema) == 0 {
 		return

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// generation is what a model's name says about the rules that its requests follow.
+// generation describes the rules for requests that follow from a model's name.
 type generation struct {
-	gemini bool // one of the Gemini models, not another one behind the same format
+	gemini bool // a Gemini model, not another one with the same format
 	major  int
 	pro    bool
 }
 
-// newest stands for models whose name has no number, such as "gemini-flash-latest": they move on, so they are taken for
-// the generation whose rules are the strictest.
+// newest is assumed for models without a number in their name, such as "gemini-flash-latest": they change, so the strictest
+// generation's rules apply.
 const newest = 3
 
 var generationNumber = regexp.MustCompile(`^gemini-(?:[a-z]+-)*?(\d{1,2})(?:[.-]|$)`)
 
-// generationOf reads a model's id, with or without the collection it is in.
+// generationOf parses a model's ID, with or without its collection.
 func generationOf(id string) generation {
 	id = strings.ToLower(id[strings.LastIndexByte(id, '/')+1:])
 	switch {
@@ -27,7 +27,7 @@ func generationOf(id string) generation {
 		return generation{}
 	case id == "gemini-pro", id == "gemini-pro-vision":
 		return generation{gemini: true, major: 1}
-	case strings.HasPrefix(id, "gemini-robotics-er-1.5"): // counts its own versions; this one is a 2.5
+	case strings.HasPrefix(id, "gemini-robotics-er-1.5"): // has its own version numbers; this one is based on 2.5
 		return generation{gemini: true, major: 2}
 	case strings.HasPrefix(id, "gemini-robotics-"):
 		return generation{gemini: true, major: newest}
@@ -39,24 +39,24 @@ func generationOf(id string) generation {
 	return g
 }
 
-// Mixes reports whether a model takes functions beside hosted tools.
+// Mixes reports whether a model accepts functions together with hosted tools.
 func Mixes(model string) bool { return generationOf(model).mixes() }
 
-// callIDs reports whether calls and their results are matched by id. Before, they were by name and order, and an id is
-// an unknown field.
+// callIDs reports whether results refer to calls by ID. Earlier models match them by name and order, and an ID is an unknown
+// field.
 func (g generation) callIDs() bool { return !g.gemini || g.major >= 3 }
 
-// signedCalls reports whether a call in the history is refused when its batch carries no thought signature.
+// signedCalls reports whether calls in the history are rejected if their batch has no thought signature.
 func (g generation) signedCalls() bool { return g.gemini && g.major >= 3 }
 
-// nestedMedia reports whether a result may hold media.
+// nestedMedia reports whether a result may contain media.
 func (g generation) nestedMedia() bool { return g.gemini && g.major >= 3 }
 
-// mixes reports whether functions may stand beside hosted tools and beside an output schema.
+// mixes reports whether functions can be combined with hosted tools and an output schema.
 func (g generation) mixes() bool { return !g.gemini || g.major >= 3 }
 
-// budgets reports whether thinking is bounded by a number of tokens and not by a level.
+// budgets reports whether thinking is limited by tokens rather than a level.
 func (g generation) budgets() bool { return g.gemini && g.major < 3 }
 
-// alwaysThinks reports whether a budget of 0 is refused.
+// alwaysThinks reports whether a budget of 0 is rejected.
 func (g generation) alwaysThinks() bool { return g.pro }

@@ -11,7 +11,7 @@ import (
 // codeExecution is the name of the hosted tool that runs code.
 const codeExecution = "code_execution"
 
-// hosted tells what a hosted tool was asked or what it said. The vendor's own form goes with it, to be given back.
+// hosted emits the call or result of a hosted tool, with the vendor's own form, which is sent back later.
 func (d *decoder) hosted(dst []llm.Event, p *answerPart) ([]llm.Event, error) {
 	meta := d.signed(protocol.Meta{"part": p.hosted}, p.ThoughtSignature)
 	dst = d.close(dst)
@@ -53,7 +53,7 @@ func hostedID(raw json.RawMessage) string {
 	var v struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(raw, &v) // an id of another type is none
+	_ = json.Unmarshal(raw, &v) // an ID of another type counts as missing
 	return v.ID
 }
 
@@ -66,7 +66,7 @@ func (d *decoder) hostedCall(dst []llm.Event, id, name string, args json.RawMess
 	return d.calls.Whole(dst, call, meta)
 }
 
-// hostedResult answers the call of its id, or the last one. A result without a call says nothing that could be kept.
+// hostedResult emits the result for the call with this ID, or for the last call. A result without a call is dropped.
 func (d *decoder) hostedResult(dst []llm.Event, id, text string, failed bool, meta protocol.Meta) []llm.Event {
 	if id == "" || !d.calls.Used(id) {
 		id = d.hostedID

@@ -10,15 +10,15 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// thinkingBudgets are the tokens for an effort, for models that count them.
+// thinkingBudgets are the tokens for efforts, for models with token budgets.
 var thinkingBudgets = map[string]int64{
 	"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 16000, "xhigh": 24576, "max": 32768, "ultra": 32768,
 }
 
-// levels are the thinking levels that every model of generation 3 takes; which others it takes its row says.
+// levels are the thinking levels of all generation 3 models; a model's row lists further ones.
 var levels = []string{"low", "medium", "high"}
 
-// thinking is the config for the request's effort with the vendor's own options over it. Nil when nothing is to be said.
+// thinking returns the config for the request's effort, overridden by the vendor's options. Nil: send none.
 func (l *lowering) thinking(opts *ThinkingConfig) (*ThinkingConfig, error) {
 	c, err := l.thinkingFor(l.r.ReasoningEffort)
 	if err != nil || c == nil && opts == nil {
@@ -32,7 +32,7 @@ func (l *lowering) thinking(opts *ThinkingConfig) (*ThinkingConfig, error) {
 			return nil, protocol.Invalid("leave thinkingBudget out for models of generation 3, thinkingLevel for older ones",
 				"the options of thinkingConfig hold a budget and a level; a model takes one of them")
 		}
-		// The two exclude each other, so an option replaces both.
+		// The two are mutually exclusive, so an option replaces both.
 		if opts.ThinkingBudget != nil || opts.ThinkingLevel != "" {
 			c.ThinkingBudget, c.ThinkingLevel = opts.ThinkingBudget, opts.ThinkingLevel
 		}
@@ -41,7 +41,7 @@ func (l *lowering) thinking(opts *ThinkingConfig) (*ThinkingConfig, error) {
 	if c.ThinkingBudget != nil {
 		c.ThinkingBudget = new(l.fitted(*c.ThinkingBudget))
 		if *c.ThinkingBudget == 0 {
-			c.IncludeThoughts = nil // refused where there are none
+			c.IncludeThoughts = nil // rejected where there are none
 			return c, nil
 		}
 	}
@@ -64,7 +64,7 @@ func (l *lowering) thinkingFor(effort string) (*ThinkingConfig, error) {
 	}
 	word, mapped := m.Compat.EffortMap[effort]
 	if !l.gen.gemini && len(m.Efforts) == 0 && !mapped {
-		return &ThinkingConfig{}, nil // it thinks as it likes
+		return &ThinkingConfig{}, nil // the model decides
 	}
 	if !l.gen.budgets() {
 		if !mapped {
@@ -90,8 +90,7 @@ func (l *lowering) unknownEffort(effort string) error {
 		"the model %s has no reasoning effort %q", modelID(l.r), effort)
 }
 
-// level is the thinking level for an effort among those offered. Empty when the effort is not known. No level switches
-// thinking off.
+// level returns the thinking level for an effort among those offered, or "" if the effort is unknown. No level disables thinking.
 func level(effort string, offered []string) string {
 	if len(offered) == 0 {
 		offered = levels
@@ -99,14 +98,14 @@ func level(effort string, offered []string) string {
 	return protocol.NearestEffort(effort, slices.DeleteFunc(slices.Clone(offered), func(e string) bool { return e == "none" }))
 }
 
-// minThinkingBudget is the least that is asked for when thinking is on: below it the model stops in mid-thought.
+// minThinkingBudget is the minimum budget that is requested: with less, the model stops in mid-thought.
 const minThinkingBudget = 512
 
-// leastThinking is the budget of a model that can't do without, where its row says nothing.
+// leastThinking is the minimum budget of a model that always thinks, if its row has none.
 const leastThinking = 128
 
-// fitted cuts a budget so that half of the output stays for the answer, and puts it into what the model takes. 0 (off)
-// and -1 (as the model likes) stay as they are where the model takes them.
+// fitted limits a budget so that half of the output is left for the response, and to the range of the model. 0 (off) and -1 (the
+// model decides) are unchanged if the model accepts them.
 func (l *lowering) fitted(budget int64) int64 {
 	m := &l.r.Model
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// tools lowers what the model may call, and what it is told about calling it.
+// tools returns the tools and the instructions for calling them.
 func (l *lowering) tools() ([]tool, *toolConfig, error) {
 	var out []tool
 	var config *toolConfig
@@ -33,7 +33,7 @@ func (l *lowering) tools() ([]tool, *toolConfig, error) {
 		if config == nil {
 			config = &toolConfig{}
 		}
-		// Beside functions, Google shows what its own tools did, so that it can be given back.
+		// When combined with functions, Google reports what its own tools did, so that it can be sent back.
 		config.IncludeServerSideToolInvocations = true
 	}
 	return append(out, hosted...), config, nil
@@ -51,7 +51,7 @@ func (l *lowering) declaration(t *llm.Tool) functionDeclaration {
 		d.ParametersJSONSchema = schema
 		return d
 	}
-	// The dialect has no object without properties: such a function takes no parameters at all.
+	// The dialect has no object without properties: such a function has no parameters.
 	var root struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
@@ -61,7 +61,7 @@ func (l *lowering) declaration(t *llm.Tool) functionDeclaration {
 	return d
 }
 
-// calling is the choice of functions; nil where it is the model's own.
+// calling returns the choice of functions, or nil if the model decides.
 func (l *lowering) calling() (*functionCallingConfig, error) {
 	choice := l.r.ToolChoice
 	switch choice.Mode {
@@ -87,7 +87,7 @@ func (l *lowering) calling() (*functionCallingConfig, error) {
 	return nil, l.r.InvalidChoice()
 }
 
-// hosted lowers the tools that Google runs itself.
+// hosted returns the tools that Google runs itself.
 func (l *lowering) hosted() []tool {
 	var out []tool
 	for _, kind := range l.r.HostedTools {

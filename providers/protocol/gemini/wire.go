@@ -2,7 +2,7 @@ package gemini
 
 import "encoding/json"
 
-// body is what is sent.
+// body is the request body.
 type body struct {
 	Contents          []content         `json:"contents"`
 	SystemInstruction *content          `json:"systemInstruction,omitempty"`
@@ -16,11 +16,11 @@ type body struct {
 }
 
 type content struct {
-	Role  string `json:"role,omitempty"` // "user" or "model"; none for the system's
+	Role  string `json:"role,omitempty"` // "user" or "model"; none for the system text
 	Parts []part `json:"parts"`
 }
 
-// part is a part that is sent. One of its fields says what it is; the signature stands beside any of them.
+// part is a part of the request. One field determines its kind; any kind may have a signature.
 type part struct {
 	Text             *string           `json:"text,omitempty"`
 	Thought          bool              `json:"thought,omitempty"`
@@ -32,7 +32,7 @@ type part struct {
 	ThoughtSignature string `json:"thoughtSignature,omitempty"`
 }
 
-// hosted are the parts of what Google runs itself. They come and go back as they are.
+// hosted are parts of tools that Google runs itself. They are sent back unchanged.
 type hosted struct {
 	ExecutableCode      json.RawMessage `json:"executableCode,omitempty"`
 	CodeExecutionResult json.RawMessage `json:"codeExecutionResult,omitempty"`
@@ -69,7 +69,7 @@ type functionResponse struct {
 	Parts    []mediaPart `json:"parts,omitempty"`
 }
 
-// response is the result of a call. What stands under "error" is known to have gone wrong.
+// response is the result of a call. Google treats a result under "error" as failed.
 type response struct {
 	Name    string  `json:"name"`
 	Content *string `json:"content,omitempty"`

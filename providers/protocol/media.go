@@ -94,15 +94,15 @@ func parseDataURL(s string) (own string, data []byte, err error) {
 	return mediaType(head), data, nil
 }
 
-// LeaveOut says why media are not sent, and returns the note that stands in their place, so that the model does not speak
-// of what it has not seen.
+// LeaveOut warns that media are not sent, and returns a note that replaces them, so that the model does not refer to content that
+// it has not seen.
 func (r *Request) LeaveOut(m *llm.Media, why string) (note string) {
 	what := describe(m) + " was left out: " + why
 	r.Warning(r.Model.ID + ": " + what)
 	return "(" + what + ")"
 }
 
-// NotTaken is why media are left out that the model has no modality for.
+// NotTaken is the reason for omitting media whose modality the model lacks.
 const NotTaken = "the model does not take it"
 
 func describe(m *llm.Media) string {
@@ -132,8 +132,8 @@ func describe(m *llm.Media) string {
 	return what
 }
 
-// Title makes a file's name one that vendors take as a document's: letters, digits, spaces, hyphens and brackets. It may be
-// empty.
+// Title returns a file's name with only the characters that vendors accept in a document's name: letters, digits, spaces, hyphens
+// and brackets. It may be empty.
 func Title(filename string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

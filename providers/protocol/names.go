@@ -8,18 +8,18 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxWireName is the longest name of a function that all vendors take.
+// maxWireName is the maximum length of a function name that all vendors accept.
 const maxWireName = 64
 
-// Names maps tools with a namespace to the flat names that every vendor takes, and back: letters, digits, "_" and "-" up
-// to 64, beginning with a letter or "_".
+// Names maps tools with a namespace to flat names that all vendors accept, and back: letters, digits, "_" and "-", up to 64
+// characters, beginning with a letter or "_".
 type Names struct {
 	real map[string]toolName
 }
 
 type toolName struct{ namespace, name string }
 
-// NewNames remembers the tools of a request, for the way back.
+// NewNames returns the mapping for the tools of a request.
 func NewNames(tools []llm.Tool) *Names {
 	n := &Names{real: make(map[string]toolName, len(tools))}
 	for _, t := range tools {
@@ -28,8 +28,7 @@ func NewNames(tools []llm.Tool) *Names {
 	return n
 }
 
-// Real turns a name on the wire back. What is not known stays as it is: the host tells the model that there is no such
-// tool.
+// Real maps a name on the wire back. An unknown name is returned unchanged: the host tells the model that there is no such tool.
 func (n *Names) Real(namespace, name string) (string, string) {
 	if n == nil || namespace != "" {
 		return namespace, name
@@ -40,9 +39,9 @@ func (n *Names) Real(namespace, name string) (string, string) {
 	return namespace, name
 }
 
-// WireName is the flat name of a tool. The same tool always has the same one, also when it is no longer offered and only
-// the history speaks of it. Names that had to be changed end in a digest, so that they don't meet. Two tools share a name
-// only where one is called outright what the other becomes; [Normalised] keeps the last.
+// WireName returns the flat name of a tool. It depends only on the tool, so that a tool that is no longer offered keeps its name
+// in the history. Names that have to be changed end with a digest to avoid collisions. Two tools can only collide if one already
+// has the name that the other is mapped to; [Normalised] keeps the last.
 func WireName(namespace, name string) string {
 	whole := name
 	if namespace != "" {
@@ -70,10 +69,10 @@ func WireName(namespace, name string) string {
 	return clean + suffix
 }
 
-// NoLongerOffered describes a tool that is named only because a vendor wants to know all that a history speaks of.
+// NoLongerOffered describes a tool that is declared only because a vendor requires a declaration for each call in the history.
 const NoLongerOffered = "No longer offered: don't call it."
 
-// CalledTools are the names on the wire of the tools that a history speaks of, each once.
+// CalledTools returns the names on the wire of the tools called in a history, without duplicates.
 func CalledTools(messages []llm.Message) []string {
 	var out []string
 	seen := map[string]bool{}

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// ReadOptions reads a request's provider options into the struct that v points to: those under the format's own key, and
-// over them, key by key, those under the request's namespace. See [DecodeStrictly].
+// ReadOptions decodes a request's provider options into the struct that v points to: those under the format's own key, overridden
+// by those under the request's namespace. See [DecodeStrictly].
 func ReadOptions(r *Request, key string, v any) error {
 	keys := []string{key}
 	if r.Namespace != key && r.Namespace != "" {
@@ -30,9 +30,9 @@ func ReadOptions(r *Request, key string, v any) error {
 	return nil
 }
 
-// DecodeStrictly decodes an object into the struct that v points to. Keys that the struct lacks, at any depth, are an
-// *[llm.Error] that names the nearest known one: an option that is misspelt would otherwise do nothing, unseen. what is
-// being read is told in errors.
+// DecodeStrictly decodes an object into the struct that v points to. A key that the struct lacks, at any depth, is an *[llm.Error]
+// that suggests the nearest known key: a misspelled option would otherwise have no effect without notice. what describes the
+// object in errors.
 func DecodeStrictly(raw json.RawMessage, v any, what string) error {
 	const next = "correct the options in the provider's or the request's configuration"
 	raw = bytes.TrimSpace(raw)
@@ -55,7 +55,7 @@ func DecodeStrictly(raw json.RawMessage, v any, what string) error {
 	return nil
 }
 
-// unknownKey looks for a key that nothing in the Go type takes. Values of the wrong kind are not its business.
+// unknownKey returns an error for a key that the Go type does not have. It ignores values of the wrong type.
 func unknownKey(raw json.RawMessage, t reflect.Type, where string) *llm.Error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -97,7 +97,7 @@ func unknownKey(raw json.RawMessage, t reflect.Type, where string) *llm.Error {
 	return nil
 }
 
-// jsonKeys collects the keys of a struct and of those embedded in it.
+// jsonKeys collects the keys of a struct and of embedded structs.
 func jsonKeys(t reflect.Type, into map[string]reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -110,10 +110,10 @@ func jsonKeys(t reflect.Type, into map[string]reflect.Type) {
 	}
 }
 
-// nearest is the name that was meant, if one resembles what was written: half of it, or a few slips away. Case, dashes and
-// underscores make no difference.
+// nearest returns the known name that was probably meant: one that shares a part, or differs by a few letters. It ignores case,
+// dashes and underscores.
 func nearest(written string, names []string) string {
-	const whole = 4 // letters that make a part of a name worth something
+	const whole = 4 // minimum length of a shared part
 	w := plain(written)
 	best, fewest := "", max(2, len(w)/2)+1
 	for _, n := range names {

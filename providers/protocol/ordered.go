@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// object is a JSON object that keeps the order of its keys. Values are *object, []any, string, json.Number, bool, nil.
+// object is a JSON object that preserves the order of its keys. Values are *object, []any, string, json.Number, bool, nil.
 type object struct {
 	keys   []string
 	values map[string]any
@@ -17,9 +17,9 @@ type object struct {
 
 var errNotJSON = errors.New("not JSON")
 
-// decodeOrdered reads one JSON value.
+// decodeOrdered decodes a JSON value.
 func decodeOrdered(b []byte) (any, error) {
-	if !json.Valid(b) { // bounds the depth too
+	if !json.Valid(b) { // also limits the depth
 		return nil, errNotJSON
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -70,13 +70,13 @@ func (o *object) has(key string) bool {
 	return ok
 }
 
-// text is a value that is text.
+// text returns a value if it is a string.
 func (o *object) text(key string) string {
 	s, _ := o.get(key).(string)
 	return s
 }
 
-// set puts a new key last.
+// set adds a key at the end, or replaces its value.
 func (o *object) set(key string, v any) {
 	if o.values == nil {
 		o.values = map[string]any{}
@@ -87,14 +87,14 @@ func (o *object) set(key string, v any) {
 	o.values[key] = v
 }
 
-// first puts a key before all others.
+// first adds a key at the beginning.
 func (o *object) first(key string, v any) {
 	o.remove(key)
 	o.set(key, v)
 	o.keys = slices.Insert(o.keys[:len(o.keys)-1], 0, key)
 }
 
-// replace puts another key in the place of one that is there.
+// replace replaces a key with another one at the same position.
 func (o *object) replace(key, by string, v any) {
 	if by != key {
 		o.remove(by)
@@ -111,7 +111,7 @@ func (o *object) remove(key string) {
 	}
 }
 
-// clone copies the object, not what is in it.
+// clone returns a shallow copy.
 func (o *object) clone() *object {
 	return &object{keys: slices.Clone(o.keys), values: maps.Clone(o.values)}
 }
@@ -148,7 +148,7 @@ func writeValue(b *bytes.Buffer, v any) {
 		b.WriteByte(']')
 	default:
 		raw, err := Encode(v)
-		if err != nil { // nothing but what was decoded is written
+		if err != nil { // cannot fail: the values were decoded before
 			panic("protocol: encode a schema: " + err.Error())
 		}
 		b.Write(raw)

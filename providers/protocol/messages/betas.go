@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol/claude"
 )
 
-// The beta tokens that [Protocol.Betas] knows of by itself, beside those of thinking.
+// Beta features that [Protocol.Betas] adds, in addition to those for thinking.
 const (
 	betaExtendedCacheTTL  = "extended-cache-ttl-2025-04-11"
 	betaContextManagement = "context-management-2025-06-27"
@@ -17,11 +17,11 @@ const (
 	betaSkills            = "skills-2025-10-02"
 )
 
-// Betas lists the tokens that the header [BetaHeader] must hold for the body of r to be understood: those of its options
-// first, each once. A request without a body has none.
+// Betas returns the values of the header [BetaHeader] that the body of r needs, without duplicates, with those of the options
+// first. If r has no valid body, there are none.
 func (p Protocol) Betas(r *protocol.Request) []string {
 	silent := *withNamespace(r)
-	silent.Warn = nil // the body says it
+	silent.Warn = nil // Body gives the warnings
 	l, err := lower(&silent)
 	if err != nil {
 		return nil
@@ -43,7 +43,7 @@ func (p Protocol) Betas(r *protocol.Request) []string {
 	if b.OutputConfig != nil {
 		effort = b.OutputConfig.Effort
 	}
-	// Vertex refuses the token of thinking between calls for some models.
+	// Vertex rejects the feature for interleaved thinking for some models.
 	for _, token := range claude.Betas(&r.Model, b.Thinking, effort, len(b.Tools) > 0 && !p.Vertex) {
 		add(token, true)
 	}

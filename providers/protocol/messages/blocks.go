@@ -11,11 +11,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// blockKind is what an open block of a stream leads to.
+// blockKind is the kind of an open block in a stream.
 type blockKind int
 
 const (
-	kindOther blockKind = iota // nothing more is said of it
+	kindOther blockKind = iota // ignored
 	kindText
 	kindThinking
 	kindCall
@@ -26,8 +26,8 @@ type openBlock struct {
 	kind      blockKind
 	id        string // of text and thinking
 	key       string // of a call
-	whole     string // input that came with a call's start, for a call without deltas
-	input     []byte // input of deltas
+	whole     string // input in the start event, for a call without deltas
+	input     []byte // input from deltas
 	signature string
 	citations []json.RawMessage
 }
@@ -75,7 +75,7 @@ func (d *decoder) blockDelta(dst []llm.Event, in protocol.Frame) ([]llm.Event, e
 	return dst, nil
 }
 
-// text takes a delta of text or thinking. Without a start of its own it starts its block.
+// text handles a delta of text or thinking. If the block has not started, it starts it.
 func (d *decoder) text(dst []llm.Event, b *openBlock, kind blockKind, as llm.BlockKind, text string) ([]llm.Event, error) {
 	if b == nil {
 		b = d.add(d.delta.Index, kind)
@@ -104,7 +104,7 @@ func (d *decoder) blockStart(dst []llm.Event, in protocol.Frame) ([]llm.Event, e
 	return d.begin(dst, f.Index, f.ContentBlock)
 }
 
-// begin takes the start of a block, or a whole block.
+// begin handles the start of a block, or a complete block.
 func (d *decoder) begin(dst []llm.Event, index int, raw json.RawMessage) ([]llm.Event, error) {
 	if d.find(index) != nil {
 		return dst, protocol.Garbled(fmt.Sprintf("the block %d started twice", index))
@@ -120,7 +120,7 @@ func (d *decoder) begin(dst []llm.Event, index int, raw json.RawMessage) ([]llm.
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return dst, garbled("a block", err)
 	}
-	dst, err := d.release(dst) // the model goes on, so that no call before was cut off
+	dst, err := d.release(dst) // the model continues, so the preceding calls were not truncated
 	if err != nil {
 		return dst, err
 	}
@@ -150,7 +150,7 @@ func (d *decoder) begin(dst []llm.Event, index int, raw json.RawMessage) ([]llm.
 	return dst, nil
 }
 
-// signed is what reasoning needs to go back, to models that can read it.
+// signed returns the metadata without which models cannot read the reasoning again.
 func (d *decoder) signed(key, value string) protocol.Meta {
 	if value == "" {
 		return nil
@@ -182,11 +182,11 @@ func (d *decoder) beginCall(dst []llm.Event, b *openBlock, raw json.RawMessage) 
 	return d.calls.Start(dst, b.key, llm.ToolCall{ID: c.ID, Name: c.Name, ProviderExecuted: hosted}, callMeta(c.Type, raw)), nil
 }
 
-// callMeta keeps what a call needs to go back as it came. A call of ours mostly needs nothing.
+// callMeta returns the fields of a call that must be sent back unchanged. A client-side call usually has none.
 func callMeta(blockType string, raw json.RawMessage) protocol.Meta {
 	fields := otherFields(raw, "type", "id", "name", "input")
 	if string(fields["caller"]) == `{"type":"direct"}` {
-		delete(fields, "caller") // what goes without saying
+		delete(fields, "caller") // the default
 	}
 	if blockType == "tool_use" && len(fields) == 0 {
 		return nil
@@ -200,7 +200,7 @@ func callMeta(blockType string, raw json.RawMessage) protocol.Meta {
 
 func otherFields(raw json.RawMessage, known ...string) map[string]json.RawMessage {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields) // it was read before
+	_ = json.Unmarshal(raw, &fields) // it has been decoded before
 	for _, k := range known {
 		delete(fields, k)
 	}
@@ -217,8 +217,8 @@ func (d *decoder) blockStop(dst []llm.Event, in protocol.Frame) ([]llm.Event, er
 	return d.endBlock(dst, f.Index)
 }
 
-// endBlock ends a block; one that is not open says nothing. A call whose input is no whole object waits for what comes
-// next: with an answer that was cut off there, it is no call.
+// endBlock ends a block; a block that is not open is ignored. A call whose input is not a complete object is held back: if the
+// response turns out to be truncated there, it is no call.
 func (d *decoder) endBlock(dst []llm.Event, index int) ([]llm.Event, error) {
 	b := d.find(index)
 	if b == nil {
@@ -248,7 +248,7 @@ func (d *decoder) endBlock(dst []llm.Event, index int) ([]llm.Event, error) {
 	return dst, nil
 }
 
-// result tells the result of a call that the vendor ran.
+// result emits the result of a call that the vendor ran.
 func (d *decoder) result(dst []llm.Event, raw json.RawMessage) ([]llm.Event, error) {
 	var r struct {
 		Type      string          `json:"type"`
@@ -267,7 +267,7 @@ func (d *decoder) result(dst []llm.Event, raw json.RawMessage) ([]llm.Event, err
 		if d.calls.Used(r.ToolUseID) {
 			return dst, protocol.Garbled("a " + r.Type + " came before the end of its call")
 		}
-		// The call was made in the answer before, which the vendor paused: results need their call beside them.
+		// The call is in the previous response, which the vendor paused: repeat it, because a result needs its call.
 		call, meta := d.earlier(r.ToolUseID, strings.TrimSuffix(r.Type, "_tool_result"))
 		dst = d.calls.Whole(dst, call, meta)
 		name = call.Name
@@ -290,7 +290,7 @@ func (d *decoder) result(dst []llm.Event, raw json.RawMessage) ([]llm.Event, err
 	return append(dst, llm.ToolResultDone{Result: res}), nil
 }
 
-// earlier is a hosted call of the history, or a guess at one that is gone.
+// earlier returns a hosted call from the history, or a guess if it no longer exists.
 func (d *decoder) earlier(id, name string) (llm.ToolCall, protocol.Meta) {
 	for _, m := range slices.Backward(d.request.Messages) {
 		for _, p := range m.Parts {

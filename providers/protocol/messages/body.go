@@ -10,11 +10,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// defaultMaxTokens is the most that a model of unknown size may write. The format demands a figure.
+// defaultMaxTokens is the maximum output of an unknown model. The format requires a value.
 const defaultMaxTokens = 32_000
 
-// body is what is sent. What stays the same from one request of a thread to the next comes first and the messages last,
-// so that a longer history only adds to the end of the bytes.
+// body is the request body. The parts that are equal in all requests of a thread come first and the messages last, so that a
+// longer history only appends bytes.
 type body struct {
 	AnthropicVersion  string           `json:"anthropic_version,omitempty"`
 	Model             string           `json:"model,omitempty"`
@@ -51,7 +51,7 @@ type metadata struct {
 	UserID string `json:"user_id"`
 }
 
-// lowering is one request on its way to a body.
+// lowering is the conversion of a request to a body.
 type lowering struct {
 	*protocol.Request
 	opts   Options
@@ -67,14 +67,13 @@ func lower(r *protocol.Request) (*lowering, error) {
 	return &lowering{Request: r, opts: opts}, nil
 }
 
-// Body implements [protocol.Protocol]. The history must hold something to answer. What the vendor demands of its form is
-// put right:
+// Body implements [protocol.Protocol]. The history must contain something to respond to. It satisfies the vendor's requirements
+// for the messages:
 //
-//   - Messages of one speaker in a row become one, in which results of tools come first.
-//   - The first message is the user's: before an answer at the start stands a short one.
-//   - The last one is the user's too, since current models take no half answers to go on from. Only an answer that
-//     the vendor paused, which is to be continued, goes back as the last one.
-//   - An answer ends in something other than thinking, and one that was nothing but thinking is left out.
+//   - Consecutive messages of a role are merged, with tool results first.
+//   - The first message is the user's: a short one precedes a response at the beginning.
+//   - The last message is the user's too, because current models do not continue partial responses. The exception is a response that the vendor paused and will continue.
+//   - A response does not end with thinking, and one that only consists of thinking is omitted.
 func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
 	r = withNamespace(r)
 	l, err := lower(protocol.Normalised(r))
@@ -107,7 +106,7 @@ func (p Protocol) Body(r *protocol.Request) ([]byte, error) {
 	return protocol.Encode(b)
 }
 
-// settings fills in everything that does not depend on the history.
+// settings sets everything that does not depend on the history.
 func (l *lowering) settings() (*body, error) {
 	b := &body{
 		Stream: true, Speed: l.opts.Speed, Container: l.opts.Container, ContextManagement: l.opts.ContextManagement,
@@ -159,7 +158,7 @@ func (l *lowering) maxTokens() (int64, error) {
 	return defaultMaxTokens, nil
 }
 
-// sampling comes after the decision on thinking, which allows little else.
+// sampling must follow the decision about thinking, which excludes most settings.
 func (l *lowering) sampling(b *body) {
 	g := claude.Sampling(l.Request, b.Thinking)
 	b.Temperature, b.TopP, b.TopK = g.Temperature, g.TopP, g.TopK
@@ -187,16 +186,16 @@ func (l *lowering) serviceTier() string {
 	return ""
 }
 
-// cacheControl marks the end of a part of the prompt that the vendor keeps.
+// cacheControl marks the end of a part of the prompt to cache.
 type cacheControl struct {
 	Type string `json:"type"`
 	TTL  string `json:"ttl,omitempty"`
 }
 
-// marker is a part that can carry a mark.
+// marker is a part that can be marked.
 type marker interface{ mark(*cacheControl) }
 
-// cached is embedded in what can be marked.
+// cached is embedded in types that can be marked.
 type cached struct {
 	CacheControl *cacheControl `json:"cache_control,omitempty"`
 }
@@ -220,7 +219,7 @@ func (l *lowering) system(marks []int) []*textBlock {
 	return out
 }
 
-// textOf joins the texts among parts.
+// textOf joins the texts in parts.
 func textOf(parts []llm.Part, separator string) string {
 	var texts []string
 	for _, p := range parts {

@@ -19,7 +19,7 @@ type toolUse struct {
 type toolResult struct {
 	Type      string `json:"type"`
 	ToolUseID string `json:"tool_use_id"`
-	Content   any    `json:"content"` // a text, or a list of blocks
+	Content   any    `json:"content"` // a string, or a list of blocks
 	IsError   bool   `json:"is_error,omitempty"`
 	cached
 }
@@ -31,7 +31,7 @@ func (h *history) call(c *llm.ToolCall) {
 	m, has := h.hostedMeta(c.Metadata)
 	if c.ProviderExecuted {
 		if !has || h.hosted.called[c.ID] || !h.hosted.answered[c.ID] && h.at < h.resumes {
-			return // another vendor's, repeated to go with its result, or never answered
+			return // another vendor's, or repeated for its result, or never answered
 		}
 		h.hosted.called[c.ID] = true
 		h.answer(hostedBlock{h.hostedCall(c, m)})
@@ -54,7 +54,7 @@ func (h *history) result(r *llm.ToolResult) error {
 	}
 	id, ok := h.ids.Result(r.ID)
 	if !ok {
-		return nil // the vendor refuses a result without a call
+		return nil // the vendor rejects a result without a call
 	}
 	content, err := h.resultContent(r)
 	if err != nil {
@@ -81,7 +81,7 @@ func (h *history) hostedResult(r *llm.ToolResult) {
 	h.answer(hostedBlock{hostedResult(r, m)})
 }
 
-// resultContent is never empty. An error is a text, as the vendor takes nothing else there.
+// resultContent is never empty. An error only consists of text, because the vendor accepts nothing else.
 func (h *history) resultContent(r *llm.ToolResult) ([]any, error) {
 	var out []any
 	if r.IsError {

@@ -18,7 +18,7 @@ func (Protocol) Decode(r *protocol.Request) protocol.Decoder {
 	return d
 }
 
-// decoder reads one answer.
+// decoder decodes a response.
 type decoder struct {
 	request      *protocol.Request
 	newID        func() string
@@ -26,10 +26,10 @@ type decoder struct {
 	life         protocol.Lifecycle
 	calls        protocol.Calls
 
-	open  []*openBlock      // in order of their start
-	held  []string          // calls that ended and may yet turn out to be cut off, by their key
-	named map[string]string // calls that were published, by their id
-	delta deltaFrame        // reused: deltas are most of a stream
+	open  []*openBlock      // in the order of their start
+	held  []string          // keys of calls that ended but may turn out to be truncated
+	named map[string]string // published calls, by ID
+	delta deltaFrame        // reused: most of a stream consists of deltas
 
 	usage        usage
 	stop         string // the vendor's reason
@@ -43,7 +43,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 		return dst, nil
 	}
 	if f.Event == "" && !f.Done {
-		// Some who copy the format leave out the names, which the data repeat.
+		// Some implementations of the format omit the event names, which the data repeat.
 		var head struct {
 			Type string `json:"type"`
 		}
@@ -72,10 +72,10 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	case "error":
 		return dst, fault(f.Data)
 	}
-	return dst, nil // "ping", and what is none of ours
+	return dst, nil // "ping" and unknown events
 }
 
-// read reads the data of an event that this package knows.
+// read decodes the data of a known event.
 func read(f protocol.Frame, into any) error {
 	if f.Done {
 		return protocol.Garbled("the event " + f.Event + " has an end mark for its data")
@@ -120,12 +120,12 @@ func (d *decoder) messageStart(dst []llm.Event, in protocol.Frame) ([]llm.Event,
 	m := &f.Message
 	d.usage.merge(m.Usage)
 	if d.life.Started() {
-		return dst, nil // told twice
+		return dst, nil // a duplicate
 	}
 	d.life.Step = llm.StepStart{ServedModel: m.Model, ResponseID: m.ID}
 	d.stop = m.StopReason
 	dst = d.life.Start(dst)
-	// An answer that goes on in a container may bring whole blocks along.
+	// A response that continues in a container may contain complete blocks.
 	for i, raw := range m.Content {
 		var err error
 		if dst, err = d.begin(dst, i, raw); err != nil {
@@ -164,7 +164,7 @@ func (d *decoder) messageDelta(dst []llm.Event, in protocol.Frame) ([]llm.Event,
 	return d.release(dst)
 }
 
-// cut tells whether the answer ended where the model had more to say, so that an unfinished call is none.
+// cut reports whether the response is truncated, so that an incomplete call is discarded.
 func (d *decoder) cut() bool {
 	r := finishReason(d.stop)
 	return r == llm.FinishLength || r == llm.FinishContentFilter
@@ -184,7 +184,7 @@ func finishReason(stop string) llm.FinishReason {
 	return llm.FinishUnknown
 }
 
-// finish settles what is open and ends the answer.
+// finish ends everything that is open, and the response.
 func (d *decoder) finish(dst []llm.Event) ([]llm.Event, error) {
 	for _, b := range slices.Clone(d.open) {
 		if b.kind == kindCall {
@@ -208,7 +208,7 @@ func (d *decoder) finish(dst []llm.Event) ([]llm.Event, error) {
 		Reason: finishReason(d.stop), RawReason: d.stop, Usage: d.usage.canonical(), Again: d.stop == pauseTurn,
 	}
 	if d.calls.Local() && (end.Reason == llm.FinishStop || d.stop == "") {
-		end.Reason = llm.FinishToolCalls // some who copy the format end any answer alike
+		end.Reason = llm.FinishToolCalls // some implementations of the format always report the same reason
 	}
 	meta := protocol.Meta{}
 	if d.stopSequence != "" {
@@ -218,7 +218,7 @@ func (d *decoder) finish(dst []llm.Event) ([]llm.Event, error) {
 		meta["stopDetails"] = d.stopDetails
 	}
 	if d.stop == pauseTurn {
-		meta["stopReason"] = d.stop // for the next request: the answer goes back as the last message
+		meta["stopReason"] = d.stop // for the next request, which sends the response back as the last message
 	}
 	return d.life.Finish(dst, end, meta), nil
 }
@@ -236,7 +236,7 @@ func (d *decoder) release(dst []llm.Event) ([]llm.Event, error) {
 	return dst, nil
 }
 
-// publish ends a call, and remembers it for the result that the vendor may send.
+// publish ends a call, and remembers it for a result from the vendor.
 func (d *decoder) publish(dst []llm.Event, key string) ([]llm.Event, error) {
 	before := len(dst)
 	dst, err := d.calls.Finish(dst, key, nil)

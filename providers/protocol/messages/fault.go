@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// fault is the error that an event inside a stream tells of. Its message is "type: message", since the type is what the
-// vendor's documentation explains.
+// fault returns the error in an error event. Its message is "type: message", because the vendor's documentation explains the
+// types.
 func fault(body []byte) *llm.Error {
 	f, ok := protocol.ParseFailure(body)
 	if !ok {
@@ -21,7 +21,7 @@ func fault(body []byte) *llm.Error {
 			Type string `json:"type"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(body, &own) // what is no JSON says nothing here
+	_ = json.Unmarshal(body, &own) // not JSON: no message
 	f.RequestID = own.RequestID
 	if t := own.Error.Type; t != "" {
 		f.Message = strings.TrimSuffix(t+": "+f.Message, ": ")

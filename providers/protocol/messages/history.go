@@ -8,13 +8,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Texts that stand where the vendor demands one.
+// Texts where the vendor requires one.
 const (
 	goOnText     = "Continue."
 	noOutputText = "(no tool output)"
 )
 
-// pauseTurn is why an answer ends that the vendor wants to go on with.
+// pauseTurn is the stop reason of a response that the vendor will continue.
 const pauseTurn = "pause_turn"
 
 // Roles on the wire.
@@ -24,38 +24,38 @@ const (
 	roleSystem    = "system"
 )
 
-// turn is one message on the wire.
+// turn is a message on the wire.
 type turn struct {
 	Role    string `json:"role"`
 	Content []any  `json:"content"`
 }
 
-// history makes turns of a request's messages: user and assistant alternate, whatever the messages do.
+// history converts a request's messages to alternating user and assistant turns.
 type history struct {
 	*lowering
-	thinking bool // in this request
+	thinking bool // enabled in this request
 
 	done []turn
-	role string // of the turn that is being written; empty: none
-	// results are the user's blocks that answer calls; rest is what else the turn says.
+	role string // of the current turn; empty: none
+	// results are the user's blocks that answer calls; rest are the turn's other blocks.
 	results, rest []any
-	thoughts      []any // wait for what they led to, since no answer ends in them
-	notes         []any // of the host, for models that take them natively: wait for the end of the user's turn
-	paused        bool  // the last answer is to be continued
+	thoughts      []any // wait for the block that follows them, because a response must not end with them
+	notes         []any // of the host, for models that support them natively: wait for the end of the user's turn
+	paused        bool  // the last response will be continued
 
-	at      int            // the message that is being lowered
-	marks   map[int]marker // by message: its last text, or else the last that can be marked
+	at      int            // index of the current message
+	marks   map[int]marker // by message: its last text, otherwise its last block that can be marked
 	ids     protocol.CallIDs
 	hosted  hostedPairs
-	resumes int // the messages from here on are what the vendor goes on with
+	resumes int // index of the messages that the vendor continues from
 }
 
-// hostedPairs tells which hosted calls have a result somewhere: the vendor refuses one without the other.
+// hostedPairs records which hosted calls have a result: the vendor rejects either without the other.
 type hostedPairs struct {
 	answered, called, resulted map[string]bool
 }
 
-// history returns the turns. marks are the messages to be marked for the prompt cache.
+// history returns the turns. marks are the indices of messages to mark for the prompt cache.
 func (l *lowering) history(marks []int, thinking bool) ([]turn, error) {
 	h := &history{
 		lowering: l, thinking: thinking, marks: map[int]marker{},
@@ -70,7 +70,7 @@ func (l *lowering) history(marks []int, thinking bool) ([]turn, error) {
 	}
 	h.end()
 	for _, i := range marks {
-		for ; i >= 0 && h.marks[i] == nil; i-- { // a message that says nothing hands its mark to the one before
+		for ; i >= 0 && h.marks[i] == nil; i-- { // if a message has no content, the preceding one is marked
 		}
 		if i >= 0 {
 			l.mark(h.marks[i])
@@ -79,8 +79,8 @@ func (l *lowering) history(marks []int, thinking bool) ([]turn, error) {
 	return h.done, nil
 }
 
-// survey finds what can't be known on the way: which hosted calls are answered later, and where the last answer begins
-// if nothing but results follows it.
+// survey determines in advance which hosted calls are answered later, and where the last response begins if only results follow
+// it.
 func (h *history) survey() {
 	answering := false
 	h.resumes = len(h.Messages)
@@ -142,10 +142,10 @@ func (h *history) message(m *llm.Message) error {
 	return nil
 }
 
-// begin goes on with the turn of a role, or begins one.
+// begin continues the turn of a role, or starts one.
 func (h *history) begin(role string) {
 	if role == roleUser {
-		h.thoughts = nil // they led to nothing
+		h.thoughts = nil // nothing follows them
 	}
 	if h.role == role {
 		return
@@ -154,7 +154,7 @@ func (h *history) begin(role string) {
 	h.role = role
 }
 
-// ask adds to what the user says, answer to what the model says.
+// ask adds a block to the user's turn, answer to the model's.
 func (h *history) ask(b any) {
 	h.begin(roleUser)
 	h.rest = append(h.rest, b)
@@ -183,7 +183,7 @@ func (h *history) remember(b any) {
 	}
 }
 
-// flush writes the turn down. Notes follow the user's.
+// flush appends the current turn. Notes follow the user's turn.
 func (h *history) flush() {
 	content := append(h.results, h.rest...)
 	h.results, h.rest = nil, nil
@@ -202,7 +202,7 @@ func (h *history) flush() {
 
 func (h *history) end() {
 	if h.role != roleUser {
-		// Nothing of the user follows that the notes could stand behind.
+		// No user content follows that could precede the notes.
 		for _, n := range h.notes {
 			t := n.(*textBlock)
 			t.Text = protocol.SystemUpdate(t.Text)
@@ -219,8 +219,8 @@ func (h *history) end() {
 	h.flush()
 }
 
-// note is a word of the host in the middle of a history. Natively it may stand only between the user's turn and an
-// answer; otherwise it is a text of the user. It never comes between a call and its result, since results go first.
+// note adds a note of the host within the history. Natively it must be between the user's turn and a response; otherwise it is a
+// text of the user. It never separates a call from its result, because results come first.
 func (h *history) note(text string) {
 	if text == "" {
 		return
@@ -243,7 +243,7 @@ type textBlock struct {
 
 func (h *history) text(role llm.Role, t *llm.Text) {
 	if strings.TrimSpace(t.Text) == "" {
-		return // refused
+		return // would be rejected
 	}
 	b := &textBlock{Type: "text", Text: t.Text}
 	if role == llm.RoleAssistant {
@@ -254,8 +254,8 @@ func (h *history) text(role llm.Role, t *llm.Text) {
 	h.ask(b)
 }
 
-// citations are those that the vendor wants back: places in results of its own search. Others point into documents that
-// need not be there any more.
+// citations returns the citations that the vendor requires back: positions in results of its own search. Others refer to documents
+// that may no longer exist.
 func (h *history) citations(t *llm.Text) []json.RawMessage {
 	var m struct {
 		Citations []json.RawMessage `json:"citations"`

@@ -9,25 +9,25 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// hostedVersions are the versions that are offered unless the options or the request name another. They are the newest that
-// all models with hosted tools take; later ones are for the latest models only.
+// hostedVersions are the default versions of hosted tools: the latest that all models with hosted tools support. Later ones only
+// work with the latest models.
 var hostedVersions = map[string]string{
 	"web_search":     "web_search_20250305",
 	"web_fetch":      "web_fetch_20250910",
 	"code_execution": "code_execution_20250825",
 }
 
-// hostedBetas are the tokens that versions need.
+// hostedBetas are the beta features that versions need.
 var hostedBetas = map[string]string{
 	"web_fetch_20250910":      "web-fetch-2025-09-10",
 	"code_execution_20250522": "code-execution-2025-05-22",
 	"code_execution_20250825": "code-execution-2025-08-25",
 }
 
-// hostedSettings are a hosted tool's fields beside type and name.
+// hostedSettings are a hosted tool's fields other than type and name.
 type hostedSettings map[string]json.RawMessage
 
-// hostedTools offers the tools that the vendor runs. A kind is "web_search", or a version of it, "web_search_20260209".
+// hostedTools returns the tools that the vendor runs. A kind is "web_search", or a version such as "web_search_20260209".
 func (l *lowering) hostedTools() ([]any, error) {
 	var out []any
 	for _, kind := range l.HostedTools {
@@ -60,7 +60,7 @@ func (l *lowering) hostedSettings(name string) hostedSettings {
 	return l.opts.CodeExecution
 }
 
-// hostedName cuts the version off a kind.
+// hostedName removes the version from a kind.
 func hostedName(kind string) string {
 	name, date, ok := cutLast(kind, "_")
 	if ok && len(date) == 8 && strings.Trim(date, "0123456789") == "" {
@@ -77,11 +77,11 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// hostedMeta is what a hosted call, or the result of one, needs to go back as it came.
+// hostedMeta is the data of a hosted call or its result that must be sent back unchanged.
 type hostedMeta struct {
 	BlockType string                     `json:"blockType"`
 	Result    json.RawMessage            `json:"result"`
-	Fields    map[string]json.RawMessage `json:"fields"` // those that this package has no name for
+	Fields    map[string]json.RawMessage `json:"fields"` // fields that this package does not know
 }
 
 func (l *lowering) hostedMeta(md llm.Metadata) (m hostedMeta, ok bool) {
@@ -89,12 +89,12 @@ func (l *lowering) hostedMeta(md llm.Metadata) (m hostedMeta, ok bool) {
 	return m, ok
 }
 
-// hostedCall is the block that a call came in.
+// hostedCall returns the original block of a call.
 func (l *lowering) hostedCall(c *llm.ToolCall, m hostedMeta) json.RawMessage {
 	return withFields(m.Fields, map[string]any{"type": m.BlockType, "id": c.ID, "name": c.Name, "input": l.Arguments(c)})
 }
 
-// hostedResult is the block that a result came in.
+// hostedResult returns the original block of a result.
 func hostedResult(r *llm.ToolResult, m hostedMeta) json.RawMessage {
 	own := map[string]any{"type": m.BlockType, "tool_use_id": r.ID}
 	if len(m.Result) > 0 {
@@ -103,7 +103,7 @@ func hostedResult(r *llm.ToolResult, m hostedMeta) json.RawMessage {
 	return withFields(m.Fields, own)
 }
 
-// withFields is an object of what this package knows and of what came along.
+// withFields returns an object with known and unknown fields.
 func withFields(fields map[string]json.RawMessage, own map[string]any) json.RawMessage {
 	all := map[string]any{}
 	for k, v := range fields {
@@ -111,14 +111,14 @@ func withFields(fields map[string]json.RawMessage, own map[string]any) json.RawM
 	}
 	maps.Copy(all, own)
 	raw, err := protocol.Encode(all)
-	if err != nil { // values are texts, and what JSON gave us
+	if err != nil { // cannot fail: the values are strings and JSON
 		panic("messages: encode fields: " + err.Error())
 	}
 	return raw
 }
 
-// hostedText is what people and other vendors' models read of a hosted result: what a program printed, a page's text, or
-// one line for each place that was found.
+// hostedText returns the text of a hosted result for users and other vendors' models: the output of a program, the text of a page,
+// or one line per search result.
 func hostedText(content json.RawMessage) (text string, failed bool) {
 	var s string
 	if json.Unmarshal(content, &s) == nil {
@@ -147,7 +147,7 @@ func hostedText(content json.RawMessage) (text string, failed bool) {
 			Data string `json:"data"`
 		} `json:"source"`
 	}
-	_ = json.Unmarshal(c.Content, &page) // a list of files: no page
+	_ = json.Unmarshal(c.Content, &page) // a list of files rather than a page
 	if page.Source.Type == "text" {
 		return strings.TrimPrefix(c.line()+"\n"+page.Source.Data, "\n"), false
 	}

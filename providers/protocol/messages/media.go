@@ -10,10 +10,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxImage bounds an image in base64. Larger ones the vendor refuses, after all of it was sent.
+// maxImage limits a base64 image. The vendor rejects larger ones, but only after receiving the whole request.
 const maxImage = 8 << 20
 
-// imageTypes are those that the vendor reads.
+// imageTypes are the image types that the vendor supports.
 var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 type mediaBlock struct {
@@ -30,8 +30,8 @@ type source struct {
 	URL       string `json:"url,omitempty"`
 }
 
-// media is the block of an image or a document. What this model or the vendor can't read becomes a note that something
-// was left out; what nobody of the vendor's family could take is an error.
+// media returns the block of an image or document. What the model or vendor does not support is replaced by a note; a type that
+// none of the vendor's models supports is an error.
 func (l *lowering) media(m *llm.Media) (any, error) {
 	c, err := protocol.ContentOf(m)
 	if err != nil {

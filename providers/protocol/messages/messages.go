@@ -1,8 +1,8 @@
-// Package messages is the wire format of Anthropic's Messages API.
+// Package messages implements the wire format of Anthropic's Messages API.
 //
-// It owns: how a request becomes a body and a stream becomes events ([Protocol]), the options that only this format has
-// ([Options]), and which beta tokens a body needs ([Protocol.Betas]). It must not know: addresses, keys, who sets headers,
-// who asks again.
+// It owns the conversion of requests to bodies and of streams to events ([Protocol]), the options that only this format has
+// ([Options]), and the beta features that a body needs ([Protocol.Betas]). It does not know addresses, keys, who sets headers, or
+// who retries.
 //
 // Start with [Protocol.Body] and [Protocol.Decode].
 package messages
@@ -14,21 +14,21 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// Namespace is the vendor's key for options, and for metadata where the request names no other.
+// Namespace is the vendor's key for options, and for metadata if the request sets no other.
 const Namespace = "anthropic"
 
-// Headers that a request carries beside its key.
+// Headers of a request in addition to its key.
 const (
 	VersionHeader = "anthropic-version"
 	Version       = "2023-06-01"
-	BetaHeader    = "anthropic-beta" // the tokens of [Betas], joined by commas
+	BetaHeader    = "anthropic-beta" // the result of [Protocol.Betas], joined with commas
 	vertexVersion = "vertex-2023-10-16"
 )
 
-// Protocol is the format. The zero value is the form of Anthropic itself and of those that copy it.
+// Protocol is the format. The zero value is the form of Anthropic itself and of compatible services.
 type Protocol struct {
-	// Vertex is the form of Google's Vertex AI: the path names the model and the body the version, in place of the
-	// header. Its base URL ends in "/publishers/anthropic/models".
+	// Vertex selects the form of Google's Vertex AI: the path contains the model, and the body the version instead of the header.
+	// Its base URL ends with "/publishers/anthropic/models".
 	Vertex bool
 }
 
@@ -55,7 +55,7 @@ func (p Protocol) Path(r *protocol.Request) string {
 
 func modelID(r *protocol.Request) string { return cmp.Or(r.Model.ID, r.Request.Model) }
 
-// withNamespace fills in the namespace of a request that has none.
+// withNamespace sets the default namespace of a request.
 func withNamespace(r *protocol.Request) *protocol.Request {
 	if r.Namespace != "" {
 		return r

@@ -7,7 +7,7 @@ import (
 
 type thinkingBlock struct {
 	Type      string `json:"type"`
-	Thinking  string `json:"thinking"` // empty where the vendor shows nothing
+	Thinking  string `json:"thinking"` // empty if the vendor does not show it
 	Signature string `json:"signature"`
 }
 
@@ -16,7 +16,7 @@ type redactedBlock struct {
 	Data string `json:"data"`
 }
 
-// thought is the block that reasoning came in. Nil: the vendor would refuse it.
+// thought returns the original block of reasoning, or nil if the vendor would reject it.
 func (l *lowering) thought(p *llm.Reasoning) any {
 	s, ok := claude.SealOf(l.Request, p)
 	switch {

@@ -22,10 +22,10 @@ type toolChoice struct {
 	DisableParallelToolUse bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-// forced tells that the model must call a tool.
+// forced reports whether the model must call a tool.
 func (c *toolChoice) forced() bool { return c != nil && (c.Type == "any" || c.Type == "tool") }
 
-// tools puts the hosted ones first: the mark on the last function covers them too.
+// tools puts the hosted tools first, so that the mark at the last function includes them.
 func (l *lowering) tools() ([]any, error) {
 	out, err := l.hostedTools()
 	if err != nil {
@@ -37,14 +37,14 @@ func (l *lowering) tools() ([]any, error) {
 	if len(out) > 0 {
 		return out, nil
 	}
-	// Services refuse a history with calls where no tools are named, as when a conversation is summed up.
+	// Services reject a history with calls if no tools are declared, for example when a conversation is summarized.
 	for _, name := range protocol.CalledTools(l.Messages) {
 		out = append(out, &tool{Name: name, Description: protocol.NoLongerOffered, InputSchema: protocol.Sanitised(nil, "")})
 	}
 	return out, nil
 }
 
-// markTools marks functions; i counts those of the request.
+// markTools marks functions; marks are indices into the request's tools.
 func (l *lowering) markTools(b *body, marks []int) {
 	for _, i := range marks {
 		if at := len(l.hosted) + i; at < len(b.Tools) {
@@ -73,16 +73,16 @@ func (l *lowering) tool(t *llm.Tool) *tool {
 
 func (l *lowering) toolChoice(tools int) (*toolChoice, error) {
 	if tools == 0 {
-		return nil, nil // without tools the format allows no choice
+		return nil, nil // without tools, the format allows no choice
 	}
 	if len(l.Tools)+len(l.hosted) == 0 {
-		return &toolChoice{Type: "none"}, nil // they are only named
+		return &toolChoice{Type: "none"}, nil // they are only declared
 	}
 	c := &toolChoice{DisableParallelToolUse: !l.ParallelToolCalls && !l.Model.Compat.NoParallelTools}
 	switch l.ToolChoice.Mode {
 	case "", "auto":
 		if !c.DisableParallelToolUse {
-			return nil, nil // the vendor's own way
+			return nil, nil // the vendor's default
 		}
 		c.Type = "auto"
 	case "none":

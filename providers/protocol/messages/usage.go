@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// usage puts together what several events say of one answer's tokens: later figures win, and null says nothing.
+// usage combines the token counts in several events of a response: later figures override earlier ones, and null is ignored.
 type usage map[string]json.RawMessage
 
 func (u *usage) merge(raw json.RawMessage) {
@@ -26,7 +26,7 @@ func (u *usage) merge(raw json.RawMessage) {
 	}
 }
 
-// maxTokensCounted is more than any answer has; a larger figure is none.
+// maxTokensCounted is a limit above any real count; larger figures are invalid.
 const maxTokensCounted = 1 << 50
 
 func figure(fields map[string]json.RawMessage, key string) *int64 {
@@ -39,11 +39,11 @@ func figure(fields map[string]json.RawMessage, key string) *int64 {
 
 func (u usage) object(key string) map[string]json.RawMessage {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(u[key], &fields) // no object: no figures
+	_ = json.Unmarshal(u[key], &fields) // not an object: no figures
 	return fields
 }
 
-// canonical adds cached tokens to the input, which the vendor counts apart. How long they are kept stays in the raw object.
+// canonical adds cached tokens to the input, which the vendor counts separately. Their lifetimes are only in the raw object.
 func (u usage) canonical() llm.Usage {
 	var t protocol.Tokens
 	t.CacheRead = figure(u, "cache_read_input_tokens")
@@ -60,7 +60,7 @@ func (u usage) canonical() llm.Usage {
 		return t.Usage(nil)
 	}
 	raw, err := protocol.Encode(u)
-	if err != nil { // values are what JSON gave us
+	if err != nil { // cannot fail: the values come from JSON
 		panic("messages: encode usage: " + err.Error())
 	}
 	return t.Usage(raw)

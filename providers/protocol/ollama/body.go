@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// body is what is sent.
+// body is the request body.
 type body struct {
 	Model     string          `json:"model"`
 	Messages  []message       `json:"messages"`
@@ -18,7 +18,8 @@ type body struct {
 	Options   runOptions      `json:"options,omitzero"`
 	Stream    bool            `json:"stream"`
 	KeepAlive json.RawMessage `json:"keep_alive,omitempty"`
-	// Cutting the prompt, and forgetting its beginning while the answer grows, are the server's default. Ours is to be told.
+	// By default the server truncates the prompt, and discards its beginning while the response grows. We disable both, so that
+	// they become errors.
 	Truncate *bool `json:"truncate"`
 	Shift    *bool `json:"shift"`
 }
@@ -27,13 +28,13 @@ type message struct {
 	Role       string     `json:"role"`
 	Content    string     `json:"content"`
 	Thinking   string     `json:"thinking,omitempty"`
-	Images     [][]byte   `json:"images,omitempty"` // in base64
+	Images     [][]byte   `json:"images,omitempty"` // base64
 	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
 	ToolName   string     `json:"tool_name,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// toolCall is a call as it goes back and as it comes. Only newer servers know the id.
+// toolCall is a call in requests and responses. Only recent servers have the ID.
 type toolCall struct {
 	ID       string   `json:"id,omitempty"`
 	Function function `json:"function"`
@@ -81,7 +82,7 @@ func sampling(r *protocol.Request) Sampling {
 	}
 }
 
-// tools lowers what the model may call. It can't be made to call, only kept from it.
+// tools returns the tools. Calls cannot be forced, only prevented.
 func tools(r *protocol.Request) []tool {
 	switch r.ToolChoice.Mode {
 	case "none":
@@ -104,8 +105,8 @@ func tools(r *protocol.Request) []tool {
 	return out
 }
 
-// think says whether the model is to think, and how much where it knows degrees. Asking a model that can't is refused,
-// so nothing is said to one of which nothing is known.
+// think returns whether, and to which degree, the model should think. The server rejects the setting for models that cannot, so
+// none is sent for an unknown model.
 func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error) {
 	effort := r.ReasoningEffort
 	switch {
@@ -117,7 +118,7 @@ func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error)
 		}
 		return nil, nil
 	case effort == "":
-		return json.RawMessage("true"), nil // in a field of its own, not as marks inside the text
+		return json.RawMessage("true"), nil // as a separate field rather than as tags in the text
 	}
 	word, mapped := r.Model.Compat.EffortMap[effort]
 	if !mapped {
@@ -129,12 +130,12 @@ func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error)
 	if word == "true" || word == "false" {
 		return json.RawMessage(word), nil
 	}
-	b, _ := json.Marshal(word) // a string
+	b, _ := json.Marshal(word) // cannot fail for a string
 	return b, nil
 }
 
-// degree is the one for an effort among those offered. A model without degrees is switched on or off. Empty when the
-// effort is not known.
+// degree returns the degree for an effort among those offered. A model without degrees is switched on or off. It returns "" if the
+// effort is unknown.
 func degree(effort string, offered []string) string {
 	if len(offered) > 0 {
 		effort = protocol.NearestEffort(effort, offered)

@@ -8,23 +8,23 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// decoder reads the lines of one answer. One block of text or thought is open at a time.
+// decoder decodes the lines of a response. One block of text or thought is open at a time.
 type decoder struct {
 	r     *protocol.Request
 	life  protocol.Lifecycle
 	calls protocol.Calls
 	newID func() string
-	think *protocol.ThinkSplitter // nil: what is said is all text
+	think *protocol.ThinkSplitter // nil: text contains no thinking
 
 	open     llm.BlockKind // BlockUnknown: none
 	id       string
 	texts    int // blocks so far
 	thoughts int
 
-	line line // its memory is used again
+	line line // its memory is reused
 }
 
-// line is one line of an answer.
+// line is one line of a response.
 type line struct {
 	Model   json.RawMessage `json:"model"`
 	Message struct {
@@ -38,7 +38,7 @@ type line struct {
 	metrics
 }
 
-// metrics come with the last line.
+// metrics are part of the last line.
 type metrics struct {
 	PromptEvalCount       *int64 `json:"prompt_eval_count,omitempty"`
 	PromptEvalCachedCount *int64 `json:"prompt_eval_cached_count,omitempty"`
@@ -81,7 +81,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 		}
 	}
 	if d.life.Step.ServedModel == "" && len(l.Model) > 0 {
-		_ = json.Unmarshal(l.Model, &d.life.Step.ServedModel) // what is no text is no name
+		_ = json.Unmarshal(l.Model, &d.life.Step.ServedModel) // a value that is not a string is no name
 	}
 	dst = d.text(dst, llm.BlockReasoning, l.Message.Thinking)
 	dst = d.content(dst, l.Message.Content)
@@ -97,7 +97,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	return dst, nil
 }
 
-// reset empties a line and keeps its memory. Elements are cleared too: reading a list leaves what a field held before.
+// reset clears a line and keeps its memory. It also clears list elements, because decoding into a list keeps old fields.
 func (l *line) reset() {
 	calls := l.Message.ToolCalls
 	clear(calls)
@@ -107,7 +107,7 @@ func (l *line) reset() {
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// content tells what the model says, without the thinking that it marks in there.
+// content emits text, without the thinking that it contains.
 func (d *decoder) content(dst []llm.Event, text string) []llm.Event {
 	if d.think == nil {
 		return d.text(dst, llm.BlockText, text)
@@ -116,7 +116,7 @@ func (d *decoder) content(dst []llm.Event, text string) []llm.Event {
 	return d.split(dst)
 }
 
-// split tells what the splitter has made up its mind about.
+// split emits what the splitter has classified.
 func (d *decoder) split(dst []llm.Event) []llm.Event {
 	for {
 		text, inside, ok := d.think.Next()
@@ -162,7 +162,7 @@ func (d *decoder) close(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// call publishes a call, which comes whole. Its arguments are an object, or the text of one.
+// call publishes a call, which arrives complete. Its arguments are an object, or a string that contains one.
 func (d *decoder) call(dst []llm.Event, c *toolCall) ([]llm.Event, error) {
 	if c.Function.Name == "" {
 		return dst, protocol.Garbled("a call of the answer has no name")
@@ -182,7 +182,7 @@ func (d *decoder) call(dst []llm.Event, c *toolCall) ([]llm.Event, error) {
 		call.Input = string(arguments)
 		return d.calls.Whole(dst, call, nil), nil
 	}
-	// A text may turn out to be no JSON, of which the model is told as of any call that it got wrong.
+	// The string may be invalid JSON, of which the model is notified as for any invalid call.
 	call.Input = text
 	dst = d.calls.Start(dst, id, call, nil)
 	return d.calls.Finish(dst, id, nil)
@@ -205,7 +205,7 @@ func (d *decoder) finish(dst []llm.Event, reason string, m *metrics) []llm.Event
 	}
 	if *m != (metrics{}) {
 		raw, err := protocol.Encode(m)
-		if err != nil { // numbers only
+		if err != nil { // cannot fail for numbers
 			panic("ollama: encode metrics: " + err.Error())
 		}
 		end.Usage = protocol.Tokens{Input: m.PromptEvalCount, Output: m.EvalCount, CacheRead: m.PromptEvalCachedCount}.Usage(raw)

@@ -14,14 +14,14 @@ const (
 	roleTool      = "tool"
 )
 
-// reasoningField marks thoughts that came from here. What others thought is not put into this model's mouth.
+// reasoningField identifies thoughts of this vendor. Other vendors' thoughts are not attributed to this model.
 const reasoningField = "thinking"
 
-// history turns one request's messages into the format's.
+// history converts a request's messages.
 type history struct {
 	r   *protocol.Request
 	out []message
-	// later holds the images of results: a tool's message takes none, so they follow when all results are told.
+	// later holds the images of results: a tool message cannot contain any, so they follow after all results.
 	later []message
 }
 
@@ -61,7 +61,7 @@ func (h *history) flush() {
 	h.later = nil
 }
 
-// join adds a stretch of text to a content.
+// join appends a text to a content.
 func join(content *string, text string) {
 	if text == "" {
 		return
@@ -90,8 +90,8 @@ func (h *history) user(m *llm.Message) error {
 	return nil
 }
 
-// update tells a note of the host, in the user's turn where that is the last one: chat templates know one system message
-// at the beginning and turns that alternate.
+// update adds a note of the host to the user's turn if that is the last one: chat templates support only one system message at the
+// beginning, and alternating turns.
 func (h *history) update(m *llm.Message) {
 	note := protocol.SystemUpdate(protocol.Note(*m))
 	if n := len(h.out); n > 0 && h.out[n-1].Role == roleUser {
@@ -115,7 +115,7 @@ func (h *history) assistant(m *llm.Message) error {
 				join(&out.Thinking, p.Text)
 			}
 		case *llm.ToolCall:
-			if !p.ProviderExecuted { // what another vendor ran can't be said in this format
+			if !p.ProviderExecuted { // the format has no representation for tools that another vendor ran
 				out.ToolCalls = append(out.ToolCalls, toolCall{ID: p.ID, Function: function{
 					Name: protocol.WireName(p.Namespace, p.Name), Arguments: h.r.Arguments(p),
 				}})
@@ -171,7 +171,7 @@ func (h *history) results(m *llm.Message) error {
 	return nil
 }
 
-// media puts a file into a message: images beside the text, texts into it. Anything else leaves a note.
+// media adds a file to a message: images next to the text, text files to it. Others are replaced by a note.
 func (h *history) media(to *message, m *llm.Media) error {
 	c, err := protocol.ContentOf(m)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package ollama is Ollama's own chat: one JSON object asks, one JSON object a line answers.
+// Package ollama implements Ollama's own chat API: the request is a JSON object, the response one JSON object per line.
 //
-// Unlike the server's OpenAI-compatible door it takes the size of the context with the request, so that a long prompt is
-// neither cut behind our back nor refused for a size that nobody chose.
+// Unlike the server's OpenAI-compatible API, it accepts the context size in the request, so that a long prompt is neither
+// truncated silently nor rejected because of a size that the user did not choose.
 //
-// It owns: how a request becomes messages and options, how lines become events, and the meaning of what the server says
-// about itself and its models. It must not know: where the server is, how it is asked; that is package ollamahost.
+// It owns the conversion of requests to messages and options and of lines to events, and the meaning of what the server reports
+// about itself and its models. It does not know where the server is or how it is queried; that is package ollamahost.
 //
 // Start with [Protocol].
 package ollama
@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// Protocol is the format. Its zero value is ready.
+// Protocol is the format. The zero value is ready to use.
 type Protocol struct{}
 
 var _ protocol.Protocol = Protocol{}

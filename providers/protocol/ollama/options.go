@@ -7,25 +7,25 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// OptionsKey is the key of this format's options among a request's provider options. Those under the request's own
-// namespace are laid over them.
+// OptionsKey is the key of this format's options among a request's provider options. Those under the request's own namespace
+// override them.
 const OptionsKey = "ollama"
 
-// Options are the vendor's own settings of a request, under the vendor's own names.
+// Options are the vendor's own settings of a request, under the vendor's names.
 type Options struct {
 	Runner
-	KeepAlive json.RawMessage `json:"keep_alive,omitempty"` // "5m", or seconds; -1: for ever
-	Think     json.RawMessage `json:"think,omitempty"`      // true, false, or a degree; wins over the request's effort
-	Format    json.RawMessage `json:"format,omitempty"`     // "json", or a schema; wins over the request's
-	// Truncate lets the server cut a prompt that is too long, Shift lets it forget the beginning while it answers. Both are
-	// off unless they are set here.
+	KeepAlive json.RawMessage `json:"keep_alive,omitempty"` // "5m", or seconds; -1: forever
+	Think     json.RawMessage `json:"think,omitempty"`      // true, false, or a degree; overrides the request's effort
+	Format    json.RawMessage `json:"format,omitempty"`     // "json", or a schema; overrides the request's
+	// Truncate lets the server truncate a prompt that is too long, and Shift lets it discard the beginning while it responds. Both
+	// are off by default.
 	Truncate *bool `json:"truncate,omitempty"`
 	Shift    *bool `json:"shift,omitempty"`
 }
 
-// Runner are settings with which the server loads a model or that only it has.
+// Runner are settings for loading a model, and settings that only this server has.
 type Runner struct {
-	NumCtx        *int64   `json:"num_ctx,omitempty"` // the context in tokens; unset: what the server chooses by its memory
+	NumCtx        *int64   `json:"num_ctx,omitempty"` // the context in tokens; unset: the server chooses depending on its memory
 	NumKeep       *int64   `json:"num_keep,omitempty"`
 	NumBatch      *int64   `json:"num_batch,omitempty"`
 	NumGPU        *int64   `json:"num_gpu,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// Installed is a model that the server has.
+// Installed is a model on the server.
 type Installed struct {
 	Name         string
 	Digest       string
@@ -20,7 +20,7 @@ type Installed struct {
 	Quantization string // "Q4_K_M"
 }
 
-// ParseTags reads the answer of /api/tags.
+// ParseTags parses the response of /api/tags.
 func ParseTags(body []byte) ([]Installed, error) {
 	var list struct {
 		Models []struct {
@@ -54,15 +54,15 @@ func ParseTags(body []byte) ([]Installed, error) {
 	return out, nil
 }
 
-// Details are what the server knows of one model.
+// Details describe a model.
 type Details struct {
 	Family         string
-	TrainedContext int64    // the largest context in tokens; 0: unknown
-	NumCtx         int64    // the one that the model's own settings ask for; 0: none
+	TrainedContext int64    // the maximum context in tokens; 0: unknown
+	NumCtx         int64    // the context in the model's own settings; 0: none
 	Capabilities   []string // "completion", "tools", "thinking", "vision", ...
 }
 
-// ParseShow reads the answer of /api/show.
+// ParseShow parses the response of /api/show.
 func ParseShow(body []byte) (Details, error) {
 	var show struct {
 		Parameters string `json:"parameters"`
@@ -77,7 +77,7 @@ func ParseShow(body []byte) (Details, error) {
 	}
 	d := Details{Family: show.Details.Family, Capabilities: show.Capabilities}
 	var architecture string
-	_ = json.Unmarshal(show.Info["general.architecture"], &architecture) // what is no text is no name
+	_ = json.Unmarshal(show.Info["general.architecture"], &architecture) // a value that is not a string is no name
 	_ = json.Unmarshal(show.Info[architecture+".context_length"], &d.TrainedContext)
 	d.TrainedContext = max(d.TrainedContext, 0)
 	for line := range strings.Lines(show.Parameters) {
@@ -90,7 +90,7 @@ func ParseShow(body []byte) (Details, error) {
 	return d, nil
 }
 
-// Model is what a format must know of the model. Only the models of one family know degrees of thinking.
+// Model returns what a format must know about the model. Only one family of models has degrees of thinking.
 func (d Details) Model(name string) protocol.Model {
 	m := protocol.Model{ID: name, Family: d.Family, Reasons: slices.Contains(d.Capabilities, "thinking")}
 	if m.Reasons && d.Family == "gptoss" {
@@ -102,15 +102,15 @@ func (d Details) Model(name string) protocol.Model {
 	return m
 }
 
-// Loaded is a model that the server holds in memory.
+// Loaded is a model that is loaded in the server's memory.
 type Loaded struct {
 	Name      string
-	Context   int64 // in tokens; 0: unknown, as older servers don't say
+	Context   int64 // in tokens; 0: unknown, as older servers do not report it
 	Bytes     int64
 	BytesVRAM int64
 }
 
-// ParseRunning reads the answer of /api/ps.
+// ParseRunning parses the response of /api/ps.
 func ParseRunning(body []byte) ([]Loaded, error) {
 	var list struct {
 		Models []struct {
@@ -135,7 +135,7 @@ func ParseRunning(body []byte) ([]Loaded, error) {
 	return out, nil
 }
 
-// SameModel reports whether two names mean the same model: a name without a tag is that of its latest.
+// SameModel reports whether two names refer to the same model: a name without a tag has the tag "latest".
 func SameModel(a, b string) bool { return strings.EqualFold(tagged(a), tagged(b)) }
 
 func tagged(name string) string {
@@ -145,8 +145,8 @@ func tagged(name string) string {
 	return name + ":latest"
 }
 
-// ContextWarning says that a model is loaded with a smaller context than was planned with; empty when it is not, or when
-// either is unknown.
+// ContextWarning warns that a model is loaded with a smaller context than planned. It is empty otherwise, or if either size is
+// unknown.
 func ContextWarning(model string, planned, loaded int64) string {
 	if planned <= 0 || loaded <= 0 || loaded >= planned {
 		return ""

@@ -9,12 +9,12 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// maxCacheKey is the longest prompt_cache_key that OpenAI takes, in code points.
+// maxCacheKey is the maximum length of OpenAI's prompt_cache_key, in code points.
 const maxCacheKey = 64
 
 const encryptedReasoning = "reasoning.encrypted_content"
 
-// body is a request on the wire. The order of its fields is the order of the keys.
+// body is the request body. Its fields are sent in this order.
 type body struct {
 	Model                string              `json:"model"`
 	Stream               bool                `json:"stream"`
@@ -143,8 +143,8 @@ func storeOf(r *protocol.Request, opts *Options) *bool {
 
 func reasons(r *protocol.Request) bool { return r.Model.Reasons || len(r.Model.Efforts) > 0 }
 
-// includeOf asks for encrypted reasoning wherever the model reasons: without it a history that the vendor does not keep
-// would lose the model's thoughts. Models that don't reason refuse to be asked.
+// includeOf requests encrypted reasoning if the model reasons: without it, a history that the vendor does not store would lose the
+// reasoning. Models without reasoning reject the request.
 func includeOf(r *protocol.Request, opts *Options) []string {
 	var include []string
 	if reasons(r) {
@@ -172,7 +172,7 @@ func reasoningOf(r *protocol.Request, opts *Options) *reasoning {
 	return &out
 }
 
-// effortOf is the effort in the vendor's word. One that the model lacks becomes the nearest weaker one, or its weakest.
+// effortOf returns the vendor's name for the effort. If the model lacks it, the next weaker one is used, or the weakest.
 func effortOf(r *protocol.Request) string {
 	asked, m := r.ReasoningEffort, &r.Model
 	if asked == "" {
@@ -230,7 +230,7 @@ func maxOutputOf(r *protocol.Request) *int64 {
 	return &most
 }
 
-// warnOfUnsent names the settings for which the format has no field.
+// warnOfUnsent warns about settings for which the format has no field.
 func warnOfUnsent(r *protocol.Request) {
 	g := r.Generation
 	var names []string

@@ -5,7 +5,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// startCall begins the input of a call. One that has no name yet begins when its item is whole.
+// startCall starts the input of a call. A call without a name starts when its item is complete.
 func (d *decoder) startCall(dst []llm.Event, it *item, w *wireItem) []llm.Event {
 	if w.Name == "" {
 		return dst
@@ -16,13 +16,13 @@ func (d *decoder) startCall(dst []llm.Event, it *item, w *wireItem) []llm.Event 
 	if it.call == "" {
 		it.call = d.newID()
 	}
-	// Input that comes with the announcement is left for the item's end, which has all of it.
+	// Input in the announcement is ignored, because the end of the item contains all of it.
 	return d.calls.Start(dst, it.key, llm.ToolCall{
 		ID: it.call, Name: w.Name, Namespace: w.Namespace, Freeform: it.kind == typeCustomCall,
 	}, it.meta)
 }
 
-// callKind is the type of the items to which a frame with input belongs.
+// callKind returns the type of the items that a frame with input belongs to.
 func (d *decoder) callKind() string {
 	if d.frame.Type[len("response."):][0] == 'c' {
 		return typeCustomCall
@@ -47,7 +47,7 @@ func (d *decoder) argumentsDone(dst []llm.Event) ([]llm.Event, error) {
 	return d.settle(dst, it, d.frame.Arguments+d.frame.Input), nil
 }
 
-// settle takes the whole input, unless a vendor leaves it out of the frame that should have it.
+// settle sets the complete input. Some vendors omit it from the frame that should contain it.
 func (d *decoder) settle(dst []llm.Event, it *item, input string) []llm.Event {
 	if input == "" {
 		return dst

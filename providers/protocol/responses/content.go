@@ -35,13 +35,13 @@ type encryptedContent struct {
 
 func textContent(s string) inputText { return inputText{"input_text", s} }
 
-// mediaMeta is what a vendor's own data on media says: the content was uploaded before.
+// mediaMeta is a vendor's metadata for media that were uploaded before.
 type mediaMeta struct {
 	FileID string `json:"fileId"`
 }
 
-// mediaContent lowers media. What the model does not take becomes a note, so that it knows that something was there. All
-// that is neither picture nor sound goes the way of documents.
+// mediaContent converts media. What the model does not support is replaced by a note. Anything that is neither an image nor audio
+// is sent as a document.
 func mediaContent(r *protocol.Request, m *llm.Media) (any, error) {
 	var meta mediaMeta
 	protocol.MetaOf(m.Metadata, r.Namespace, &meta)
@@ -71,12 +71,12 @@ func mediaContent(r *protocol.Request, m *llm.Media) (any, error) {
 	}
 	f := inputFile{Type: "input_file", FileID: meta.FileID, FileURL: c.URL}
 	if len(c.Data) > 0 {
-		f.FileData, f.Filename = protocol.DataURL(c.Type, c.Data), cmp.Or(m.Filename, "document.pdf") // vendors go by the name
+		f.FileData, f.Filename = protocol.DataURL(c.Type, c.Data), cmp.Or(m.Filename, "document.pdf") // vendors determine the type from the name
 	}
 	return f, nil
 }
 
-// output lowers what a tool gave: a plain string where it is all text, which every vendor takes, else a list.
+// output converts the content of a result: to a string if it is all text, which every vendor supports, otherwise to a list.
 func output(r *protocol.Request, content llm.Parts) (any, error) {
 	var texts []string
 	var list []any

@@ -9,24 +9,24 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// decoder turns the frames of one answer into events. Blocks, order and ids are kept by the skeleton it stands on; here is
-// what the vendor's frames mean.
+// decoder converts the frames of a response to events. [protocol.Lifecycle] and [protocol.Calls] keep track of blocks, order and
+// IDs; the decoder interprets the vendor's frames.
 type decoder struct {
 	life  *protocol.Lifecycle
 	calls *protocol.Calls
 	r     *protocol.Request
 	newID func() string
 
-	frame    wireFrame // of the step that runs; its memory is used again
+	frame    wireFrame // of the current step; its memory is reused
 	deltas   deltaReader
 	items    map[string]*item
-	order    []*item       // as they came
-	at       map[int]*item // by output_index, which overrides ids: some proxies change them from frame to frame
-	response wireResponse  // what is known of the answer
+	order    []*item       // in order of arrival
+	at       map[int]*item // by output_index, which overrides IDs: some proxies change them from frame to frame
+	response wireResponse  // what is known about the response
 	over     bool          // an error ended it
 }
 
-// wireFrame has the fields of all frames. Absent ones are zero; OutputIndex is -1.
+// wireFrame has the fields of all frames. Absent ones are zero, except OutputIndex, which is -1.
 type wireFrame struct {
 	Type         string          `json:"type"`
 	ItemID       string          `json:"item_id"`
@@ -93,7 +93,7 @@ func (d *decoder) Step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	handle := handlers[f.Event]
 	if handle == nil && f.Event != "" && f.Event != eventError && saysType(f.Data, f.Event) {
-		return dst, nil // not worth decoding: these frames can hold whole pictures
+		return dst, nil // not decoded: these frames can contain whole images
 	}
 	var err error
 	if d.frame = (wireFrame{OutputIndex: -1}); !d.deltas.read(f.Data, &d.frame) {
@@ -101,7 +101,7 @@ func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 		err = json.Unmarshal(f.Data, &d.frame)
 	}
 	name, typeless := f.Event, d.frame.Type == ""
-	if !typeless { // what a frame calls itself rules
+	if !typeless { // the frame's own type takes precedence
 		name = d.frame.Type
 		handle = handlers[name]
 	}
@@ -121,7 +121,7 @@ func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 
 const eventError = "error"
 
-// isError reports whether the field "error" of a frame without a type tells one. Some vendors send it empty in every
+// isError reports whether the field "error" of a frame without a type contains an error. Some vendors send it empty in every
 // frame.
 func isError(raw json.RawMessage) bool {
 	switch string(raw) {
@@ -131,7 +131,7 @@ func isError(raw json.RawMessage) bool {
 	return true
 }
 
-// handlers are the frames that mean something, by their type. All others are progress that nobody waits for.
+// handlers handle frames by type. All other frames are progress reports, which are ignored.
 var handlers = map[string]func(*decoder, []llm.Event) ([]llm.Event, error){
 	"response.created":     (*decoder).announced,
 	"response.in_progress": (*decoder).announced,
@@ -161,7 +161,7 @@ var handlers = map[string]func(*decoder, []llm.Event) ([]llm.Event, error){
 	"response.failed":     (*decoder).failed,
 }
 
-// saysType reports whether an object begins with this type, as OpenAI writes it.
+// saysType reports whether an object begins with this type, in OpenAI's spelling.
 func saysType(data []byte, name string) bool {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
 	return ok && len(rest) > len(name) && string(rest[:len(name)]) == name && rest[len(name)] == '"'

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// wireUsage is a usage object. Null and absent are unknown.
+// wireUsage is a usage object. Null and absent figures are unknown.
 type wireUsage struct {
 	Input        *int64 `json:"input_tokens"`
 	InputDetails struct {
@@ -28,7 +28,7 @@ func usageOf(raw json.RawMessage) llm.Usage {
 	}
 	var u wireUsage
 	if json.Unmarshal(raw, &u) != nil {
-		u = wireUsage{} // unknown, but the vendor's words are kept
+		u = wireUsage{} // unknown, but the raw object is kept
 	}
 	return protocol.Tokens{
 		Input: u.Input, Output: u.Output, Total: u.Total,
@@ -36,7 +36,7 @@ func usageOf(raw json.RawMessage) llm.Usage {
 	}.Usage(raw)
 }
 
-// takeResponse reads the answer's own fields from a frame. What a later frame leaves out stays as it was.
+// takeResponse reads the response's own fields from a frame. Fields that a later frame omits keep their values.
 func (d *decoder) takeResponse() error {
 	d.response.Output, d.response.Error = nil, nil
 	if !known(d.frame.Response) {
@@ -82,7 +82,7 @@ func (d *decoder) incomplete(dst []llm.Event) ([]llm.Event, error) {
 		return dst, err
 	}
 	raw := d.response.IncompleteDetails.Reason
-	switch raw { // the call inside which the answer was cut off stays open
+	switch raw { // the call in which the response was truncated stays open
 	case "max_output_tokens":
 		return d.finish(dst, llm.FinishLength, raw), nil
 	case "content_filter":
@@ -112,9 +112,9 @@ func (d *decoder) finish(dst []llm.Event, reason llm.FinishReason, raw string) [
 	}, meta)
 }
 
-// reconcile tells the items of the finished answer that the stream did not tell, and closes the thoughts that it left
-// open. Ids may differ from those in the stream, so thoughts and texts are told only if the stream had none of them at
-// all: twice is worse than not.
+// reconcile emits the items of the finished response that the stream omitted, and closes reasoning that it left open. IDs may
+// differ from those in the stream, so reasoning and text are only emitted if the stream had none at all: a duplicate is worse than
+// an omission.
 func (d *decoder) reconcile(dst []llm.Event) ([]llm.Event, error) {
 	streamed := map[string]bool{}
 	for _, it := range d.order {
@@ -160,11 +160,11 @@ func (d *decoder) failed(dst []llm.Event) ([]llm.Event, error) {
 			Code: llm.ErrProviderInternal, Retryable: true, Message: "the vendor gave up on the answer without saying why",
 		}
 	}
-	// Only the error is searched for its meaning: the rest of the frame repeats the request, with any words in it.
+	// Only the error is classified: the rest of the frame repeats the request, which may contain any text.
 	return dst, errorOf(append(append([]byte(`{"error":`), d.response.Error...), '}'))
 }
 
-// errorOf is the error that an object of the vendor's tells; what is no such object is its words.
+// errorOf returns the error in a vendor's error object. Other data become the message.
 func errorOf(data []byte) *llm.Error {
 	f, ok := protocol.ParseFailure(data)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// A tool that the vendor runs is one item on the wire and a call with its result in the canonical form. The item itself
-// stays with the result, as the vendor wants it back unchanged; pictures are taken out of it, the result has them.
+// A tool that the vendor runs is one item on the wire, and a call with its result for us. The item itself is stored with the
+// result, because the vendor requires it back unchanged; images are removed from it, because the result contains them.
 
 const imageCall = "image_generation_call"
 
@@ -69,7 +69,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// object is a JSON object of the fields that are known, in their order.
+// object returns a JSON object with the non-empty fields, in their order.
 func object(fields ...field) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -89,7 +89,7 @@ func object(fields ...field) string {
 
 func known(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// words is a JSON value as text: a string without its quotes, anything else as it is.
+// words returns a JSON value as text: a string without its quotes, other values unchanged.
 func words(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -126,7 +126,7 @@ func (h *hostedItem) content() llm.Parts {
 	var action struct {
 		Sources json.RawMessage `json:"sources"`
 	}
-	_ = json.Unmarshal(h.Action, &action) // no object: no sources
+	_ = json.Unmarshal(h.Action, &action) // not an object: no sources
 	for _, raw := range []json.RawMessage{h.Output, h.Results, action.Sources} {
 		if known(raw) {
 			return llm.Parts{&llm.Text{Text: words(raw)}}
@@ -148,7 +148,7 @@ func codeOutputs(raw json.RawMessage) llm.Parts {
 		Logs string `json:"logs"`
 		URL  string `json:"url"`
 	}
-	_ = json.Unmarshal(raw, &outputs) // malformed: nothing to show
+	_ = json.Unmarshal(raw, &outputs) // invalid: nothing to show
 	var parts llm.Parts
 	for _, o := range outputs {
 		switch {
@@ -161,11 +161,11 @@ func codeOutputs(raw json.RawMessage) llm.Parts {
 	return parts
 }
 
-// hosted publishes the call of a tool that the vendor ran, with its result.
+// hosted publishes the call and result of a tool that the vendor ran.
 func (d *decoder) hosted(dst []llm.Event, it *item, raw json.RawMessage) []llm.Event {
 	var h hostedItem
 	if json.Unmarshal(raw, &h) != nil {
-		return dst // a shape of a later version; nothing of ours depends on it
+		return dst // from a later version; nothing depends on it
 	}
 	id := h.ID
 	if id == "" {
@@ -181,7 +181,7 @@ func (d *decoder) hosted(dst []llm.Event, it *item, raw json.RawMessage) []llm.E
 	}})
 }
 
-// kept is what of an item goes into the metadata.
+// kept returns the part of an item that is stored in the metadata.
 func kept(itemType string, raw json.RawMessage) json.RawMessage {
 	if itemType != imageCall {
 		return raw
@@ -189,7 +189,7 @@ func kept(itemType string, raw json.RawMessage) json.RawMessage {
 	return withField(raw, "result", nil)
 }
 
-// withField sets a field of an object, or takes it out if value is nil.
+// withField sets a field of an object, or removes it if value is nil.
 func withField(raw json.RawMessage, name string, value any) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {

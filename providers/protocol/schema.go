@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Sanitised rewrites the JSON schema of a tool's input for a vendor's dialect: "gemini", "moonshot"; empty and "none"
-// leave it alone. The root is always an object with properties, since most vendors refuse anything else. A schema that is
-// no JSON object becomes an empty object's. The order of keys stays: models fill in properties in that order.
+// Sanitised adapts the JSON schema of a tool's input to a vendor's dialect: "gemini", "moonshot"; "" and "none" leave it
+// unchanged. The root is always an object with properties, because most vendors reject anything else. A schema that is not a JSON
+// object is replaced by that of an empty object. The order of keys is preserved: models write properties in that order.
 func Sanitised(schema json.RawMessage, dialect string) json.RawMessage {
 	if dialect != "gemini" && dialect != "moonshot" && describesObject(schema) {
-		return schema // the usual case, of every tool in every request: not taken apart any further
+		return schema // the common case, for every tool in every request
 	}
 	v, err := decodeOrdered(schema)
 	root, ok := v.(*object)
@@ -27,7 +27,7 @@ func Sanitised(schema json.RawMessage, dialect string) json.RawMessage {
 	return root.encode()
 }
 
-// describesObject tells whether a schema is what vendors take as it is: that of an object with properties.
+// describesObject reports whether a schema describes an object with properties, which vendors accept unchanged.
 func describesObject(schema json.RawMessage) bool {
 	var root map[string]json.RawMessage
 	if json.Unmarshal(schema, &root) != nil {
@@ -38,10 +38,10 @@ func describesObject(schema json.RawMessage) bool {
 	return len(properties) > 0 && properties[0] == '{' && json.Unmarshal(root["type"], &kind) == nil && kind == "object"
 }
 
-// makeRoot makes an object of whatever a schema describes.
+// makeRoot converts any schema to that of an object.
 func makeRoot(o *object) {
 	if o.text("type") != "object" {
-		for _, k := range []string{"items", "enum", "const", "format", "minLength"} { // they speak of another type
+		for _, k := range []string{"items", "enum", "const", "format", "minLength"} { // they apply to other types
 			o.remove(k)
 		}
 		o.first("type", "object")
@@ -51,7 +51,7 @@ func makeRoot(o *object) {
 	}
 }
 
-// tuple makes one schema for all items of those for the single places of a list.
+// tuple merges the schemas of a list's positions into one schema for all items.
 func tuple(s *object) {
 	places, ok := s.get("prefixItems").([]any)
 	if ok {

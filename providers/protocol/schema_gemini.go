@@ -5,31 +5,30 @@ import (
 	"strings"
 )
 
-// geminiKeys are what Gemini's own kind of schema knows. Everything else is left out.
+// geminiKeys are the keywords that Gemini supports. Others are removed.
 var geminiKeys = []string{
 	"description", "required", "format", "type", "nullable", "enum", "properties", "items", "allOf", "anyOf", "oneOf", "minLength",
 }
 
-// geminiFormats are the formats it takes; others are an error there.
+// geminiFormats are the supported formats; others are an error.
 var geminiFormats = []string{"enum", "date-time", "float", "double", "int32", "int64"}
 
-// maxSchemas bounds what references can unfold to.
+// maxSchemas limits the expansion of references.
 const maxSchemas = 10_000
 
-// geminiSchema rewrites a schema for Gemini, and loses what can't be said there.
+// geminiSchema converts a schema for Gemini. It loses what Gemini cannot express.
 func geminiSchema(root *object) *object {
 	return (&gemini{root: root, left: maxSchemas}).schema(root)
 }
 
-// gemini is one rewriting. There are no references, so what they point at takes their place; one that leads back to itself
-// ends as a schema of anything.
+// gemini is a conversion. Gemini has no references, so they are expanded; a recursive one becomes a schema that allows anything.
 type gemini struct {
 	root *object
-	left int      // schemas that may still be written
-	refs []string // that are being followed
+	left int      // remaining number of schemas
+	refs []string // references being expanded
 }
 
-// schema returns the rewritten form of s, which stays as it is.
+// schema returns the converted form of s, which is not modified.
 func (g *gemini) schema(s *object) *object {
 	if g.left--; g.left < 0 {
 		return &object{}
@@ -64,7 +63,7 @@ func (g *gemini) schema(s *object) *object {
 
 var choices = []string{"anyOf", "oneOf", "allOf"}
 
-// known is a copy of s with what Gemini knows, and a type where the rest of it tells one.
+// known returns a copy of s with the supported keywords, and a type if the others imply one.
 func known(s *object) *object {
 	s = s.clone()
 	tuple(s)
@@ -96,7 +95,7 @@ func constants(s *object) *object {
 	return s
 }
 
-// singleType makes alternatives of a list of types. Null is no type there but a property of others.
+// singleType converts a list of types to alternatives. Null becomes the property "nullable".
 func singleType(s *object) *object {
 	types, ok := s.get("type").([]any)
 	if !ok && s.text("type") != "null" {
@@ -142,10 +141,10 @@ func singleType(s *object) *object {
 	return out
 }
 
-// outside are the keywords that are said once for all types of a list.
+// outside are the keywords that are not repeated for each type of a list.
 var outside = []string{"description", "nullable", "oneOf", "allOf"}
 
-// objectsOnly leaves alternatives that are schemas. Null is none but a property of the others.
+// objectsOnly keeps only alternatives that are schemas. Null becomes the property "nullable".
 func objectsOnly(s *object) {
 	for _, k := range choices {
 		list, ok := s.get(k).([]any)
@@ -168,7 +167,7 @@ func objectsOnly(s *object) {
 	}
 }
 
-// sole is the alternative of a choice that leaves none.
+// sole replaces a choice with a single alternative by that alternative.
 func sole(s *object) *object {
 	var only *object
 	for _, k := range s.keys {
@@ -184,7 +183,7 @@ func sole(s *object) *object {
 	return only
 }
 
-// described adds what s says of the place where another schema stands.
+// described copies the description and nullability of s to a schema that replaces it.
 func described(out, s *object) *object {
 	if d := s.text("description"); d != "" {
 		out.set("description", d)
@@ -195,7 +194,7 @@ func described(out, s *object) *object {
 	return out
 }
 
-// referenced is the rewritten form of what "#/$defs/name" points at.
+// referenced returns the converted form of the target of "#/$defs/name".
 func (g *gemini) referenced(ref string) *object {
 	target := g.target(ref)
 	if target == nil || slices.Contains(g.refs, ref) {
@@ -223,7 +222,7 @@ func (g *gemini) target(ref string) *object {
 	return at
 }
 
-// textEnum makes texts of an enum's values.
+// textEnum converts the values of an enum to strings.
 func textEnum(s *object) {
 	values, ok := s.get("enum").([]any)
 	if t := s.text("type"); !ok || t == "object" || t == "array" {
@@ -249,7 +248,7 @@ func textEnum(s *object) {
 	s.set("type", "string")
 }
 
-// keepToType drops keywords that speak of another type.
+// keepToType removes keywords for other types.
 func keepToType(s *object) {
 	if !slices.Contains(geminiFormats, s.text("format")) {
 		s.remove("format")

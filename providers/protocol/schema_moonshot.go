@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// moonshotSchema rewrites a schema in place. Moonshot wants a type beside each enum, one schema for all items, bounds of
-// integers that are inclusive, no allOf around a single reference, and anyOf where others write oneOf.
+// moonshotSchema modifies a schema. Moonshot requires a type for each enum, one schema for all items, inclusive limits of
+// integers, no allOf with a single reference, and anyOf instead of oneOf.
 func moonshotSchema(s *object) {
 	if all, ok := s.get("allOf").([]any); ok && len(all) == 1 {
 		if ref, ok := all[0].(*object); ok && len(ref.keys) == 1 && ref.has("$ref") && !s.has("$ref") {
@@ -16,7 +16,7 @@ func moonshotSchema(s *object) {
 		}
 	}
 	if one, ok := s.get("oneOf").([]any); ok && !s.has("anyOf") {
-		s.replace("oneOf", "anyOf", one) // alternatives exclude one another by their tag anyway
+		s.replace("oneOf", "anyOf", one) // alternatives are usually distinguished by a tag anyway
 		s.remove("discriminator")
 	}
 	tuple(s)
@@ -30,14 +30,14 @@ func moonshotSchema(s *object) {
 	eachSchema(s, moonshotSchema)
 }
 
-// The keywords of a JSON schema that hold schemas: one, a list, or one for each name.
+// Keywords of JSON schema that contain schemas: one, a list, or one per name.
 var (
 	oneSchema    = []string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"}
 	someSchemas  = []string{"anyOf", "oneOf", "allOf"}
 	namedSchemas = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
 
-// eachSchema visits the schemas right below s.
+// eachSchema visits the direct subschemas of s.
 func eachSchema(s *object, visit func(*object)) {
 	try := func(v any) {
 		if o, ok := v.(*object); ok {
@@ -111,8 +111,8 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// inclusive turns an exclusive bound of an integer into an inclusive one. The older form, a flag beside the bound, counts
-// too. Where both bounds are given the narrower one wins.
+// inclusive converts an exclusive limit of an integer to an inclusive one. It also supports the older form, a flag next to the
+// limit. If both limits are given, the narrower one applies.
 func inclusive(s *object, exclusive, bound string, next func(float64) float64, narrower func(a, b float64) float64) {
 	n, has := number(s.get(bound))
 	switch x := s.get(exclusive).(type) {
@@ -135,7 +135,7 @@ func inclusive(s *object, exclusive, bound string, next func(float64) float64, n
 	s.remove(exclusive)
 }
 
-// number is a number that a float holds exactly enough to count on from.
+// number returns a number that a float64 represents exactly enough for arithmetic.
 func number(v any) (float64, bool) {
 	n, ok := v.(json.Number)
 	if !ok {

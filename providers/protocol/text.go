@@ -11,8 +11,7 @@ const replacement = "\uFFFD"
 
 func validText(s string) string { return strings.ToValidUTF8(s, replacement) }
 
-// validJSON makes text that is already JSON safe to pass on: valid UTF-8, and no escape of half a surrogate pair, which
-// vendors refuse.
+// validJSON makes JSON text valid UTF-8 without escapes of lone surrogates, which vendors reject.
 func validJSON(s string) string {
 	s = validText(s)
 	var b strings.Builder
@@ -45,7 +44,7 @@ func validJSON(s string) string {
 	return b.String()
 }
 
-// escaped is the code unit of the escape \uXXXX at i.
+// escaped returns the code unit of the escape \uXXXX at i.
 func escaped(s string, i int) (unit uint64, ok bool) {
 	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
 		return 0, false
@@ -54,7 +53,7 @@ func escaped(s string, i int) (unit uint64, ok bool) {
 	return unit, err == nil
 }
 
-// Note is what a message of the host says: its texts, each on a line of its own.
+// Note returns the text of a host message: its texts, each on a separate line.
 func Note(m llm.Message) string {
 	var texts []string
 	for _, p := range m.Parts {
@@ -65,7 +64,7 @@ func Note(m llm.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// SystemUpdate wraps a note of the host in the middle of a history for formats that have no role for it.
+// SystemUpdate wraps a note of the host within a history, for formats that have no role for it.
 func SystemUpdate(text string) string {
 	return "<system-update>\n" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text) + "\n</system-update>"
 }

@@ -2,27 +2,27 @@ package protocol
 
 import "strings"
 
-// ThinkSplitter takes thinking out of a text that marks it. A mark may come in pieces, so that the end of a text waits as long
-// as it could be the beginning of one.
+// ThinkSplitter separates thinking from a text that contains it in tags. A tag may be split, so the end of the text is held back
+// while it may be the beginning of a tag.
 type ThinkSplitter struct {
 	tags   ThinkTags
 	inside bool
-	rest   string // not yet told
+	rest   string // not emitted yet
 	closed bool
 }
 
-// NewThinkSplitter returns a splitter for one answer.
+// NewThinkSplitter returns a splitter for one response.
 func NewThinkSplitter(t ThinkTags) *ThinkSplitter {
 	return &ThinkSplitter{tags: t, inside: t.StartInside}
 }
 
-// Write takes the next piece of the text.
+// Write appends text.
 func (s *ThinkSplitter) Write(text string) { s.rest += text }
 
-// Close says that nothing follows: what looked like the beginning of a mark was text.
+// Close ends the text: an incomplete tag is text.
 func (s *ThinkSplitter) Close() { s.closed = true }
 
-// Next returns the next stretch of text and whether it is thinking. ok is false when more must come first.
+// Next returns the next part of the text, and whether it is thinking. ok is false if more text is needed.
 func (s *ThinkSplitter) Next() (text string, inside, ok bool) {
 	for s.rest != "" {
 		mark := s.tags.Open
@@ -49,7 +49,7 @@ func (s *ThinkSplitter) Next() (text string, inside, ok bool) {
 	return "", false, false
 }
 
-// overlap is how much of a text's end is the beginning of a mark.
+// overlap returns the length of the longest suffix of text that is a prefix of mark.
 func overlap(text, mark string) int {
 	for n := min(len(text), len(mark)-1); n > 0; n-- {
 		if strings.HasSuffix(text, mark[:n]) {

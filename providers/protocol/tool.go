@@ -2,7 +2,7 @@ package protocol
 
 import "github.com/gantry-agent/gantry/sdk/llm"
 
-// Tool finds a tool that the request offers. Nil: it does not, as with a tool of an old call that is gone.
+// Tool returns a tool of the request, or nil if it has none of this name, as for an old call of a tool that no longer exists.
 func (r *Request) Tool(namespace, name string) *llm.Tool {
 	for i := range r.Tools {
 		if t := &r.Tools[i]; t.Name == name && t.Namespace == namespace {
@@ -12,7 +12,8 @@ func (r *Request) Tool(namespace, name string) *llm.Tool {
 	return nil
 }
 
-// ChosenTool finds the tool that the request's choice names, by its own name or the one on the wire. Nil: it is not offered.
+// ChosenTool returns the tool that the request's choice names, by its own name or its name on the wire, or nil if it is not
+// offered.
 func (r *Request) ChosenTool() *llm.Tool {
 	for i := range r.Tools {
 		if t := &r.Tools[i]; t.Name == r.ToolChoice.Name || WireName(t.Namespace, t.Name) == r.ToolChoice.Name {
@@ -22,7 +23,7 @@ func (r *Request) ChosenTool() *llm.Tool {
 	return nil
 }
 
-// InvalidChoice is the error of a tool choice that names no tool of the request, or has a mode that there is not.
+// InvalidChoice returns the error for a tool choice with an unknown tool or mode.
 func (r *Request) InvalidChoice() *llm.Error {
 	if c := r.ToolChoice; c.Mode != "tool" {
 		return Invalid("use auto, none, required or tool", "unknown tool choice %q", c.Mode)

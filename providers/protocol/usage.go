@@ -6,14 +6,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Tokens are the figures of a vendor's usage object. Nil is unknown.
+// Tokens are the figures of a vendor's usage object. Nil means unknown.
 type Tokens struct {
 	Input, Output, Total             *int64 // inclusive
 	CacheRead, CacheWrite, Reasoning *int64
 }
 
-// Usage puts a vendor's figures into the canonical form and keeps the object they came from. Without a total of the
-// vendor's own it is the sum of what is known. Figures below zero, which some proxies send, are unknown.
+// Usage converts a vendor's figures to the canonical form and keeps the original object. If the vendor gives no total, it is the
+// sum of the known figures. Negative figures, which some proxies send, are unknown.
 func (t Tokens) Usage(raw json.RawMessage) llm.Usage {
 	u := llm.Usage{
 		Input: figure(t.Input), Output: figure(t.Output), Total: figure(t.Total),
@@ -35,7 +35,7 @@ func figure(n *int64) *int64 {
 	return n
 }
 
-// Sum adds what is known; nil when nothing is.
+// Sum adds the known figures. It returns nil if there are none.
 func Sum(figures ...*int64) *int64 {
 	var sum int64
 	known := false

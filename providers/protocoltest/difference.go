@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// around is how many lines before a difference are shown, and how many from it on.
+// Lines shown before a difference, and from it on.
 const around, after = 4, 12
 
-// firstDifference shows the lines about the first one that differs.
+// firstDifference returns the lines around the first difference.
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	at := 0

@@ -9,11 +9,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Fuzz is the body of a fuzz target for answers. Whatever the bytes are:
+// Fuzz is the body of a fuzz target for responses. For any input:
 //
-//   - nothing panics, and the order of events holds or the answer ends in an *[llm.Error];
+//   - nothing panics, and events are in order or the response ends with an *[llm.Error];
 //   - one byte at a time gives the same events as all at once;
-//   - the message that the events make can be sent back: it has a body that is JSON, or an *[llm.Error] says why not.
+//   - the message that results can be sent back: it has a JSON body, or an *[llm.Error] explains why not.
 func Fuzz(f *testing.F, p protocol.Protocol, req *protocol.Request, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -35,7 +35,7 @@ func Fuzz(f *testing.F, p protocol.Protocol, req *protocol.Request, seeds ...[]b
 	})
 }
 
-// replay sends an answer back, as the next request of its thread does.
+// replay sends a response back, as the next request of its thread does.
 func replay(t *testing.T, p protocol.Protocol, req *protocol.Request, m *llm.Message) {
 	t.Helper()
 	inner := *req.Request

@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden bodies anew")
 
-// Golden compares the body of a request with testdata/NAME.json, which -update writes. Both are indented; the order of
-// keys counts, since vendors' prompt caches go by bytes.
+// Golden compares the body of a request with testdata/NAME.json, which -update writes. Both are indented; the order of keys
+// matters, because vendors' prompt caches compare bytes.
 func Golden(t testing.TB, name string, p protocol.Protocol, req *protocol.Request) {
 	t.Helper()
 	body, err := p.Body(req)
@@ -24,7 +24,7 @@ func Golden(t testing.TB, name string, p protocol.Protocol, req *protocol.Reques
 	GoldenBody(t, name, body)
 }
 
-// GoldenBody is [Golden] for a body that was made already.
+// GoldenBody is like [Golden] for an existing body.
 func GoldenBody(t testing.TB, name string, body []byte) {
 	t.Helper()
 	got := Indented(t, body)
@@ -47,7 +47,7 @@ func GoldenBody(t testing.TB, name string, body []byte) {
 	}
 }
 
-// Indented is a body as people read it.
+// Indented returns an indented body.
 func Indented(t testing.TB, body []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -1,8 +1,8 @@
-// Package protocoltest is what the tests of wire formats share: it runs bytes through a format as a provider would, holds
-// the events against the rules of their order, and writes them down in one line.
+// Package protocoltest contains test helpers for wire formats: it decodes bytes as a provider would, checks the order of the
+// events, and formats them on one line.
 //
-// It owns: the notation ([Render]), the runs ([Run], [Splits], [Fuzz]) and the golden bodies ([Golden]). It must not
-// know: any one format.
+// It owns the notation ([Render]), the runs ([Run], [Splits], [Fuzz]) and the golden bodies ([Golden]). It does not know any
+// particular format.
 //
 // Start with [Splits].
 package protocoltest
@@ -20,18 +20,18 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxSplits bounds the single cuts: a longer stream is not cut at each byte but at every second, third, ...
+// maxSplits limits the single cuts: a longer stream is only cut at every second, third, ... byte.
 const maxSplits = 4 << 10
 
-// Run decodes a whole stream and returns its events in the notation of [Render]; an error ends them as E(code "message").
-// Events out of order and errors that are no *[llm.Error] fail the test.
+// Run decodes a whole stream and returns its events in the notation of [Render], with an error as E(code "message"). Events out of
+// order, and errors that are not an *[llm.Error], fail the test.
 func Run(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []byte) string {
 	t.Helper()
 	events := Events(t, p, req, stream)
 	return Render(req.Namespace, events)
 }
 
-// Events is [Run] without the rendering. An error is the last event.
+// Events is like [Run] but returns the events. An error is the last event.
 func Events(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []byte) []llm.Event {
 	t.Helper()
 	a := decode(p, req, stream)
@@ -41,8 +41,8 @@ func Events(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []b
 	return a.events
 }
 
-// Splits is [Run], and demands the same result however the stream is cut: byte by byte, in two at each byte, and into
-// random pieces.
+// Splits is like [Run], and requires the same result for all ways of splitting the stream: byte by byte, in two at each byte, and
+// into random parts.
 func Splits(t testing.TB, p protocol.Protocol, req *protocol.Request, stream []byte) string {
 	t.Helper()
 	want := Run(t, p, req, stream)
@@ -87,13 +87,13 @@ func lengths(pieces [][]byte) string {
 	return strings.Join(s, "+")
 }
 
-// answer is what a format made of a stream.
+// answer is the result of decoding a stream.
 type answer struct {
 	events []llm.Event // an error is the last one
-	wrong  string      // how the format broke its contract
+	wrong  string      // how the format violated its contract
 }
 
-// reader plays the part of a provider: it feeds a decoder until the answer is complete, the bytes end or something breaks.
+// reader acts as a provider: it feeds a decoder until the response is complete, the bytes end, or an error occurs.
 type reader struct {
 	answer
 	decoder protocol.Decoder
@@ -102,8 +102,7 @@ type reader struct {
 	over    bool // complete or failed
 }
 
-// decode runs the pieces of one stream through the format. Each piece is a buffer of its own that is overwritten after
-// use, as a reader's is.
+// decode decodes the parts of a stream. Each part is a separate buffer that is overwritten after use, like a reader's buffer.
 func decode(p protocol.Protocol, req *protocol.Request, pieces ...[]byte) answer {
 	frames, err := framing.For(p, 0)
 	if err != nil {
@@ -144,7 +143,7 @@ func decode(p protocol.Protocol, req *protocol.Request, pieces ...[]byte) answer
 	return r.answer
 }
 
-// step takes a frame. io.EOF says that nobody reads on.
+// step handles a frame. io.EOF means that nothing more is read.
 func (r *reader) step(f protocol.Frame) error {
 	var err error
 	r.events, err = r.decoder.Step(r.events, f)
@@ -193,7 +192,7 @@ func (r *reader) fail(err error) {
 	r.checked++
 }
 
-// broken keeps the first complaint; the others follow from it.
+// broken keeps the first violation; others may follow from it.
 func (r *reader) broken(what string) {
 	if r.wrong == "" {
 		r.wrong = what

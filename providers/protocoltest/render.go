@@ -11,22 +11,21 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Render writes events in one line:
+// Render formats events on one line:
 //
 //	S+  S+(model=gpt-x id=resp_1)      step-start
 //	T+id  T~"text"  T-                 text; R+ R~ R- is reasoning, I+id name  I~ I- a tool's input
-//	I!id "raw"                         input that is no JSON
-//	C id name {"q":"x"}                a call; the input of a freeform one is quoted
+//	I!id "raw"                         input that is not valid JSON
+//	C id name {"q":"x"}                a call; the input of a freeform tool is quoted
 //	X id name "text" image/png         the result of a call that the vendor ran; X! is an error
-//	A(2 after=200ms "why")             the provider tries again
-//	SF(stop raw=end_turn again)        step-finish; raw where it says something else than the reason
+//	A(2 after=200ms "why")             the provider retries
+//	SF(stop raw=end_turn again)        step-finish; raw if it differs from the reason
 //	F(stop in=5 read=1 write=2 out=2 reasoning=0 total=7)
 //	E(rate-limit "message" after=2s)   an error
 //
-// Deltas and ends belong to the block of their kind that began last among the open ones; others name theirs: T~text-0"x".
-// Names of tools are namespace.name, with (freeform) or (hosted) where that is so. What a vendor wants back follows as
-// @{"itemId":"m_1"}: the object of the namespace, or all of them when others are there too. SF tells its usage where it is
-// another one than F's.
+// Deltas and ends refer to the open block of their kind that started last; otherwise they name it: T~text-0"x". Tool names are
+// namespace.name, with (freeform) or (hosted) if applicable. A vendor's metadata follow as @{"itemId":"m_1"}: the object of the
+// namespace, or all of them if there are others. SF contains its usage if it differs from F's.
 func Render(namespace string, events []llm.Event) string {
 	r := renderer{namespace: namespace}
 	for i, e := range events {
@@ -41,7 +40,7 @@ func Render(namespace string, events []llm.Event) string {
 type renderer struct {
 	namespace string
 	b         strings.Builder
-	open      []openBlock // in order of their start
+	open      []openBlock // in the order of their start
 	end       llm.StepFinish
 }
 
@@ -181,7 +180,7 @@ func figures(u llm.Usage) string {
 	return s
 }
 
-// which names a block that is not the obvious one.
+// which names a block that is not the default one.
 func (r *renderer) which(kind llm.BlockKind, id string) string {
 	for _, b := range slices.Backward(r.open) {
 		if b.kind == kind {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// secretNames are names that promise a secret. "tokens" in the plural is a count as a rule (max_tokens), unless it says
-// which tokens.
+// secretNames matches names that suggest a secret. The plural "tokens" is usually a count (max_tokens), unless it says which
+// tokens.
 var secretNames = regexp.MustCompile(`(?i)authorization|api[-_]?key|(?:access|refresh|id)[-_]?token|token(?:$|[^s]|s[a-z])|` +
 	`secret|credential|signature|password|passwd|cookie`)
 
-// SecretName reports whether the value under a name, of a header, a field or a variable, is to be covered.
+// SecretName reports whether the value of a header, field or variable with this name must be redacted.
 func SecretName(name string) bool { return secretNames.MatchString(name) }
 
-// secretParameter is SecretName for the query of a URL, where a few short names are secrets by custom.
+// secretParameter is like SecretName for the query of a URL, where a few short names are secrets by convention.
 func secretParameter(name string) bool {
 	switch strings.ToLower(name) {
 	case "key", "sig", "code":
@@ -23,15 +23,15 @@ func secretParameter(name string) bool {
 }
 
 var (
-	// assignment is a name with what separates it from its value: name=, name:, "name":, \"name\":
+	// assignment is a name with the separator before its value: name=, name:, "name":, \"name\":
 	assignment = regexp.MustCompile(`([A-Za-z0-9_.\-]+)((?:\\*["'])?)\s*([:=])\s*`)
-	// parameter is a short name that promises a secret in a query only.
+	// parameter is a short name that suggests a secret only in a query.
 	parameter = regexp.MustCompile(`(?i)[?&](?:key|sig|code)=([^&\s"'<>\\]+)`)
 	userinfo  = regexp.MustCompile(`://([^/\s@"'<>?#]+)@`)
 	bearer    = regexp.MustCompile(`(?i)\bbearer[\s:]+([A-Za-z0-9._~+/=\-]{8,})`)
 )
 
-// named finds the values of names that promise a secret, and what stands where secrets stand.
+// named finds the values of names that suggest a secret, and values in positions of secrets.
 func named(s string) []span {
 	var out []span
 	for _, m := range assignment.FindAllStringSubmatchIndex(s, -1) {
@@ -47,7 +47,7 @@ func named(s string) []span {
 		}
 	}
 	for _, m := range bearer.FindAllStringSubmatchIndex(s, -1) {
-		// "Bearer authentication is required" is prose; keys have digits.
+		// "Bearer authentication is required" is prose; keys contain digits.
 		if strings.ContainsAny(s[m[2]:m[3]], "0123456789") {
 			out = append(out, span{from: m[2], to: m[3], mark: Mark})
 		}
@@ -55,7 +55,7 @@ func named(s string) []span {
 	return out
 }
 
-// value finds what is to be covered of the value that begins at from.
+// value returns the part to redact of the value at from.
 func value(s string, from int, name, quote string, sep byte) (span, bool) {
 	if from == len(s) {
 		return span{}, false
@@ -66,7 +66,7 @@ func value(s string, from int, name, quote string, sep byte) (span, bool) {
 	}
 	if c := s[from]; quote != "" && (c == '{' || c == '[') {
 		mark := Mark
-		if len(quote) == 1 { // an escaped object is inside a string, where a quote would end it
+		if len(quote) == 1 { // an escaped object inside a string, which a quote would end
 			mark = `"` + Mark + `"`
 		}
 		return span{from: from, to: balanced(s, from), mark: mark}, true
@@ -84,7 +84,7 @@ func value(s string, from int, name, quote string, sep byte) (span, bool) {
 		return span{}, false
 	}
 	if sep == ':' {
-		// Numbers and words of JSON are counts and flags; "Invalid token: expected a string" is prose.
+		// Numbers and JSON keywords are counts and flags; "Invalid token: expected a string" is prose.
 		prose := quote == "" && !authorization && !strings.ContainsAny(name, "-_")
 		if prose || isLiteral(s[from:to]) {
 			return span{}, false
@@ -93,7 +93,7 @@ func value(s string, from int, name, quote string, sep byte) (span, bool) {
 	return span{from: from, to: to, mark: Mark}, true
 }
 
-// opening is the length of a quote at the beginning of s, with the backslashes before it; 0: there is none.
+// opening returns the length of a quote at the beginning of s, including preceding backslashes, or 0.
 func opening(s string) int {
 	n := 0
 	for n < len(s) && s[n] == '\\' {
@@ -105,8 +105,8 @@ func opening(s string) int {
 	return 0
 }
 
-// closing is where the quote ends whose opening, n bytes long, ends at from. A quote inside has backslashes of its own:
-// one behind 2(n-1)+1 of them more, modulo 2n, closes. Without a closing quote the text ends it.
+// closing returns the end of a quoted text whose opening quote, n bytes long, ends at from. Quotes inside it have additional
+// backslashes: the text ends at a quote with a run of length n, modulo 2n. Without a closing quote, it ends with s.
 func closing(s string, from, n int) int {
 	quote, run := s[from-1], 0
 	for i := from; i < len(s); i++ {
@@ -124,7 +124,7 @@ func closing(s string, from, n int) int {
 	return len(s)
 }
 
-// balanced is where the object or list that begins at from ends.
+// balanced returns the end of the object or list at from.
 func balanced(s string, from int) int {
 	depth := 0
 	for i := from; i < len(s); {
@@ -147,7 +147,7 @@ func balanced(s string, from int) int {
 	return len(s)
 }
 
-// isLiteral reports whether s is a number or a word of JSON.
+// isLiteral reports whether s is a number or a JSON keyword.
 func isLiteral(s string) bool {
 	switch s {
 	case "true", "false", "null":

@@ -1,11 +1,11 @@
-// Package redact takes secrets out of what people, logs and recordings get to see of a request and its answer.
+// Package redact removes secrets from what users, logs and recordings contain of a request and its response.
 //
-// It owns: the names that promise a secret, the forms in which a sent secret comes back, and the bounds of a body that is
-// shown. It must not know: who sends requests, where secrets come from, any vendor.
+// It owns the names that suggest a secret, the forms in which a secret may be echoed, and the limits for a displayed body. It does
+// not know who sends requests, where secrets come from, or any vendor.
 //
-// Two kinds of rules work together. Names work without knowing anything: the value of a header, a query parameter, a
-// JSON field or a name=value whose name promises a secret is covered. Literals cover every secret that was really sent,
-// wherever it shows up, in each form that servers echo.
+// It combines two rules. By name: the value of a header, query parameter, JSON field or name=value pair whose name suggests a
+// secret is redacted, without knowing the secret. By value: every secret that was sent is redacted wherever it occurs, in each
+// form that servers echo.
 //
 // Start with [Redactor].
 package redact
@@ -20,32 +20,32 @@ import (
 	"unicode/utf8"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "<redacted>"
 
 const (
-	// MaxBody is how many characters of a body are kept.
+	// MaxBody limits a stored body, in characters.
 	MaxBody = 16384
-	// MaxInMessage is how long a text may be to be shown inside a message. A longer one is a page, not a message.
+	// MaxInMessage is the maximum length of a text within a message. A longer text is a page rather than a message.
 	MaxInMessage = 500
-	// minSecret is the shortest secret that is looked for: shorter ones would cover ordinary words.
+	// minSecret is the minimum length of a secret that is searched for: shorter ones occur in ordinary words.
 	minSecret = 4
 )
 
-// Redactor knows the secrets of one request. The zero value knows none and works by names alone. It is for one goroutine.
+// Redactor knows the secrets of one request. The zero value knows none and only works by name. It is not safe for concurrent use.
 type Redactor struct {
-	forms []string // every form of every secret
+	forms []string // all forms of all secrets
 }
 
-// Add makes a secret known in the forms in which it may come back: as it is, escaped for URLs and for JSON, and without
-// the scheme of an Authorization header. What is shorter than four characters is not looked for.
+// Add adds a secret in the forms in which it may be echoed: unchanged, escaped for URLs and JSON, and without the scheme of an
+// Authorization header. Secrets shorter than four characters are ignored.
 func (r *Redactor) Add(secret string) {
 	secret = strings.TrimSpace(secret)
 	if utf8.RuneCountInString(secret) < minSecret {
 		return
 	}
 	r.add(secret)
-	// "Bearer KEY": a server that complains names the key alone.
+	// For "Bearer KEY", an error message may contain only the key.
 	scheme, rest, _ := strings.Cut(secret, " ")
 	switch strings.ToLower(scheme) {
 	case "bearer", "token", "key":
@@ -61,15 +61,15 @@ func (r *Redactor) Add(secret string) {
 }
 
 func (r *Redactor) add(secret string) {
-	secret = strings.ToValidUTF8(secret, "\uFFFD") // as bodies are shown
+	secret = strings.ToValidUTF8(secret, "\uFFFD") // as bodies are displayed
 	quoted, err := json.Marshal(secret)            // also with < > & escaped
-	if err != nil {                                // can't be: it is a string
+	if err != nil {                                // cannot fail for a string
 		panic("redact: " + err.Error())
 	}
 	var plain strings.Builder
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(secret) // a builder takes everything
+	_ = enc.Encode(secret) // cannot fail for a builder
 	unquoted := strings.TrimSuffix(plain.String(), "\n")
 	unquoted = unquoted[1 : len(unquoted)-1]
 	query, path := url.QueryEscape(secret), url.PathEscape(secret)
@@ -83,7 +83,7 @@ func (r *Redactor) add(secret string) {
 	}
 }
 
-// lowerHex writes the escapes of a URL the other way: %2F as %2f.
+// lowerHex converts the escapes of a URL to lower case: %2F becomes %2f.
 func lowerHex(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -95,7 +95,7 @@ func lowerHex(s string) string {
 	return string(b)
 }
 
-// AddURL makes the secrets in a URL known: its password, and parameters whose names promise one.
+// AddURL adds the secrets in a URL: its password, and parameters whose names suggest a secret.
 func (r *Redactor) AddURL(u *url.URL) {
 	password, _ := u.User.Password()
 	r.Add(password)
@@ -108,12 +108,12 @@ func (r *Redactor) AddURL(u *url.URL) {
 	}
 }
 
-// Text covers what names and known secrets point at. Everything else stays as it is.
+// Text redacts secrets by name and value.
 func (r *Redactor) Text(s string) string {
 	return cover(s, append(named(s), r.literals(s)...))
 }
 
-// Partial is [Redactor.Text] for a text that was cut off: at its end it may hold the beginning of a secret.
+// Partial is like [Redactor.Text] for a truncated text, which may end with the beginning of a secret.
 func (r *Redactor) Partial(s string) string {
 	spans := append(named(s), r.literals(s)...)
 	for _, form := range r.forms {
@@ -127,10 +127,10 @@ func (r *Redactor) Partial(s string) string {
 	return cover(s, spans)
 }
 
-// Known covers known secrets only, for texts in which names prove nothing: a tool's schema may well have a field "token".
+// Known only redacts known secrets, for texts in which names prove nothing: a tool's schema may have a field "token".
 func (r *Redactor) Known(s string) string { return cover(s, r.literals(s)) }
 
-// Header covers the value of a header.
+// Header redacts the value of a header.
 func (r *Redactor) Header(name, value string) string {
 	if SecretName(name) {
 		return Mark
@@ -138,8 +138,8 @@ func (r *Redactor) Header(name, value string) string {
 	return r.Text(value)
 }
 
-// URL covers user and password, parameters whose names promise a secret, and known secrets. What can't be parsed is
-// covered as a whole. A fragment is dropped: it is no part of a request.
+// URL redacts user and password, parameters whose names suggest a secret, and known secrets. A URL that cannot be parsed is
+// redacted completely. The fragment is dropped because it is not sent.
 func (r *Redactor) URL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *Redactor) URL(raw string) string {
 	return cover(s, spans)
 }
 
-// Clip shortens a text to a number of characters. What is no UTF-8 becomes U+FFFD.
+// Clip shortens a text to a number of characters. Invalid UTF-8 becomes U+FFFD.
 func Clip(s string, most int) (clipped string, cut bool) {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= most {
@@ -182,7 +182,7 @@ func Clip(s string, most int) (clipped string, cut bool) {
 	return s, false
 }
 
-// span is a part of a text that is covered by a mark.
+// span is a part of a text that a mark replaces.
 type span struct {
 	from, to int
 	mark     string
@@ -198,13 +198,13 @@ func (r *Redactor) literals(s string) []span {
 				break
 			}
 			out = append(out, span{from: from + i, to: from + i + len(form), mark: Mark})
-			from += i + len(form) // past the match: what is left can't hold it a second time
+			from += i + len(form) // after the match: secrets do not overlap themselves
 		}
 	}
 	return out
 }
 
-// cover replaces spans. Those that overlap become one, so that no part of a covered text is left over.
+// cover replaces spans. Overlapping ones are merged, so that no part of a secret remains.
 func cover(s string, spans []span) string {
 	if len(spans) == 0 {
 		return s

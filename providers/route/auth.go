@@ -13,8 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Outgoing is a request that is about to be sent, as an [Auth] sees it. URL and Header may be changed; Body is what will be
-// sent and stays.
+// Outgoing is a request that is about to be sent, as an [Auth] sees it. URL and Header may be modified; Body must not.
 type Outgoing struct {
 	Method string
 	URL    *url.URL
@@ -22,37 +21,37 @@ type Outgoing struct {
 	Body   []byte
 
 	secrets *redact.Redactor
-	sent    []string // what Secret was told
-	showing bool     // it is only looked at: where there is no secret stands [Missing]
+	sent    []string // arguments of Secret
+	showing bool     // the request is only displayed: missing secrets are replaced by [Missing]
 }
 
-// Missing stands in a prepared request where a secret would be that nobody has set.
+// Missing replaces a missing secret in a prepared request.
 const Missing = "<missing>"
 
-// Secret makes a value known that nobody may see: it is covered in everything that is shown of this request. What stands
-// in a header or a parameter whose name promises a secret is known without it.
+// Secret registers a secret, which is redacted in everything that is displayed of this request. Values of headers and parameters
+// whose names suggest a secret need not be registered.
 func (o *Outgoing) Secret(value string) {
 	o.sent = append(o.sent, value)
-	if o.secrets != nil { // nobody shows anything of a request that an Auth's own test made
+	if o.secrets != nil { // nil for requests that an Auth's own test created
 		o.secrets.Add(value)
 	}
 }
 
-// Auth puts into a request what proves the right to ask. It is used by several requests at once.
+// Auth authenticates requests. It is safe for concurrent use.
 type Auth interface {
-	// Apply is called before each try. An error ends the request; an *[llm.Error] keeps its code.
+	// Apply is called before each attempt. An error ends the request; an *[llm.Error] keeps its code.
 	Apply(ctx context.Context, o *Outgoing) error
 }
 
-// Recoverer is an Auth, or a part of one, that can do something about a refused credential.
+// Recoverer is implemented by an Auth, or a part of one, that can replace a rejected credential.
 type Recoverer interface {
-	// Recover takes one step after a 401: reads a key anew, refreshes a token. refused are the secrets that the request was
-	// sent with, as [Outgoing.Secret] was told them: where another request has brought a newer one already there is nothing
-	// left to do. False means that asking again is pointless.
+	// Recover is called after a status 401: it reads a key again or refreshes a token. refused are the secrets of the rejected
+	// request, as registered with [Outgoing.Secret]: if another request has already obtained a newer one, there is nothing to do.
+	// It returns false if retrying is pointless.
 	Recover(ctx context.Context, refused []string) (bool, error)
 }
 
-// Source has a secret. An empty one is a missing one.
+// Source returns a secret. An empty secret is missing.
 type Source func(ctx context.Context) (string, error)
 
 func (s Source) load(ctx context.Context) (string, error) {
@@ -67,13 +66,13 @@ type applyFunc func(ctx context.Context, o *Outgoing) error
 
 func (f applyFunc) Apply(ctx context.Context, o *Outgoing) error { return f(ctx, o) }
 
-// None proves nothing.
+// None sends no credentials.
 func None() Auth { return applyFunc(func(context.Context, *Outgoing) error { return nil }) }
 
 // Bearer sends a secret as "Authorization: Bearer SECRET".
 func Bearer(s Source) Auth { return secretHeader("Authorization", "Bearer ", s) }
 
-// Header sends a secret as a header's whole value.
+// Header sends a secret as the value of a header.
 func Header(name string, s Source) Auth { return secretHeader(name, "", s) }
 
 func secretHeader(name, scheme string, s Source) Auth {
@@ -87,7 +86,7 @@ func secretHeader(name, scheme string, s Source) Auth {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("no key for the header %s (%w)", name, err) // a colon would make a secret of what follows
+			return fmt.Errorf("no key for the header %s (%w)", name, err) // not a colon, after which the rest would be redacted as a secret
 		}
 		o.Secret(value)
 		o.Header.Set(name, scheme+value)
@@ -95,10 +94,10 @@ func secretHeader(name, scheme string, s Source) Auth {
 	})
 }
 
-// Step is what [Recoverer.Recover] does.
+// Step implements [Recoverer.Recover].
 type Step func(ctx context.Context, refused []string) (bool, error)
 
-// WithRecovery gives an auth a step to take after a 401.
+// WithRecovery adds a step to an Auth.
 func WithRecovery(a Auth, step Step) Auth { return recovering{a, step} }
 
 type recovering struct {
@@ -110,7 +109,7 @@ func (r recovering) Recover(ctx context.Context, refused []string) (bool, error)
 	return r.step(ctx, refused)
 }
 
-// unauthorised is the error of a request whose auth could not be applied.
+// unauthorised returns the error for a request whose Auth failed.
 func (a *answer) unauthorised(err error) error {
 	e := llm.Error{Code: llm.ErrAuthentication}
 	if of, ok := errors.AsType[*llm.Error](err); ok {

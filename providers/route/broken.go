@@ -16,11 +16,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// broken makes a fault of a request that never got an answer, or lost it. The message says who did what, Next names the
-// attribute to look at.
+// broken returns the fault for a request that got no response, or lost it. The message says what failed, and Next names the
+// attribute to check.
 func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
-		return a.fault(e) // of what stands around the connections: it knows what it says
+		return a.fault(e) // from the wrapper of the connections, which explains itself
 	}
 	p := a.peerOf(out, err)
 	t, ok := p.ownLimit(context.Cause(ctx), a.settings)
@@ -42,7 +42,7 @@ func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
 	return f
 }
 
-// unconnected tells that there never was a connection: the name has no address, or nobody takes calls there.
+// unconnected reports whether no connection was established: the name has no address, or nothing listens there.
 func unconnected(err error) bool {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true
@@ -51,27 +51,27 @@ func unconnected(err error) bool {
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect" && errors.Is(err, syscall.ECONNREFUSED))
 }
 
-// trouble is what went wrong on the way.
+// trouble describes a connection problem.
 type trouble struct {
 	message, next string
 	hope          hope
 }
 
-// hope says whether the same request may succeed another time.
+// hope says whether the same request may succeed later.
 type hope int
 
 const (
-	never hope = iota // before a person has changed something
-	later             // the turn may ask again, after more patience than there is here
-	soon              // the next try may
+	never hope = iota // not until the user changes something
+	later             // later in the turn, after waiting longer than this package does
+	soon              // at the next attempt
 )
 
-// peer is the one whom a connection goes to.
+// peer is the other end of a connection.
 type peer struct {
 	host      string // of the vendor
 	proxy     string // host of the proxy; empty: none
-	name      string // whose fault an error of the connection is
-	attribute string // says who that is
+	name      string // name for messages
+	attribute string // the attribute that configures it
 }
 
 func (a *answer) peerOf(out *Outgoing, err error) peer {
@@ -90,10 +90,10 @@ func (a *answer) peerOf(out *Outgoing, err error) peer {
 	return p
 }
 
-// ownLimit: the patience was ours.
+// ownLimit handles our own timeouts.
 func (p peer) ownLimit(cause error, limits Transport) (trouble, bool) {
 	switch cause {
-	case errNoHead: // the patience of all tries together would be half an hour
+	case errNoHead: // all attempts together would take half an hour
 		return trouble{
 			fmt.Sprintf("%s did not begin to answer within %v", p.host, limits.HeaderTimeout),
 			"raise timeout in the provider's block if the model may take that long", later,
@@ -112,7 +112,7 @@ func (p peer) ownLimit(cause error, limits Transport) (trouble, bool) {
 	return trouble{}, false
 }
 
-// proxyRefusal is a proxy's answer that is no tunnel.
+// proxyRefusal is a proxy's rejection of a tunnel.
 type proxyRefusal struct {
 	status int
 	text   string
@@ -152,7 +152,7 @@ func (p peer) noName(err error) (trouble, bool) {
 	switch {
 	case !ok:
 		return trouble{}, false
-	case dns.IsNotFound: // not hopeless: a machine without network says the same of every name
+	case dns.IsNotFound: // may be temporary: without network, all names fail like this
 		return trouble{
 			fmt.Sprintf("there is no host named %q", dns.Name),
 			fmt.Sprintf("check %s in the provider's block, and the network", p.attribute), later,
@@ -164,7 +164,7 @@ func (p peer) noName(err error) (trouble, bool) {
 	}, true
 }
 
-// certificate: the other side is not who it should be, or not in a way that can be checked.
+// certificate handles certificates that are invalid or cannot be verified.
 func (p peer) certificate(err error) (trouble, bool) {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return trouble{
@@ -196,7 +196,7 @@ func (p peer) certificate(err error) (trouble, bool) {
 			fmt.Sprintf("%s does not speak TLS", p.name), fmt.Sprintf("write http:// in %s if that is meant", p.attribute), never,
 		}, true
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // crypto/tls's word for an alert
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // crypto/tls's name for an alert
 		return trouble{
 			fmt.Sprintf("%s refused the TLS handshake: %v", p.name, op.Err),
 			fmt.Sprintf("check %s in the provider's block", p.attribute), never,
@@ -213,7 +213,7 @@ func (p peer) expired(cert *x509.Certificate, now time.Time) string {
 	return fmt.Sprintf("the certificate of %s expired on %s", p.name, cert.NotAfter.Format(day))
 }
 
-// unreachable: there is no connection, or none any more.
+// unreachable handles a connection that was not established or was closed.
 func (p peer) unreachable(err error) (trouble, bool) {
 	is := func(errs ...error) bool {
 		for _, e := range errs {

@@ -2,9 +2,8 @@ package route
 
 import "net/http"
 
-// Client returns a client that reaches a vendor as a route does, for what is no request to a model. Its timeouts are the
-// caller's, by context. It follows redirects, so it is not for requests that carry a key. Close its idle connections when
-// done.
+// Client returns an HTTP client with this transport, for requests other than those to a model. Timeouts are up to the caller's
+// contexts. It follows redirects, so it must not be used for requests with a key. Close its idle connections when done.
 func (t Transport) Client() (*http.Client, error) {
 	transport, err := t.withDefaults().open()
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// firstDelay doubles with every try, with ±10 % of noise, so that those who failed together don't come back together.
+	// firstDelay doubles with each attempt, with ±10 % of jitter, so that clients that failed together do not retry together.
 	firstDelay = 200 * time.Millisecond
-	// maxTries bounds what the host may ask for.
+	// maxTries limits what the host may request.
 	maxTries = 100
 )
 
-// backoff is the delay after try n, from 1. noise is in [0, 1).
+// backoff returns the delay after attempt n, starting at 1. noise is in [0, 1).
 func backoff(n int, noise float64, longest time.Duration) time.Duration {
-	n = min(n, 30) // beyond it every delay is at its bound, and the shift stays defined
+	n = min(n, 30) // larger values reach the limit anyway, and the shift stays defined
 	d := float64(firstDelay) * float64(int64(1)<<(n-1)) * (0.9 + 0.2*noise)
 	return min(time.Duration(d), longest)
 }
 
-// retryAfter is the delay that an answer's headers ask for; ok is false when they ask for none. A delay in the past is 0.
+// retryAfter returns the delay that a response's headers request. ok is false if there is none. A delay in the past is 0.
 func retryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
 	if d, ok := duration(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d, true
@@ -37,10 +37,10 @@ func retryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// duration reads a number of units. It is at least 0 and bounded, so that no server can make it overflow.
+// duration parses a number of units. The result is at least 0 and limited, so that no server can make it overflow.
 func duration(s string, unit time.Duration) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
-	if s == "" || strings.Trim(s, "+-.0123456789eE") != "" { // no "Inf", no hexadecimal, no "1_000"
+	if s == "" || strings.Trim(s, "+-.0123456789eE") != "" { // no "Inf", hexadecimal or "1_000"
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(s, 64)

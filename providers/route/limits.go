@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Limit is what a vendor says about one of its rate limits. Nil is unknown.
+// Limit is one of a vendor's rate limits. Nil means unknown.
 type Limit struct {
 	Limit, Remaining *int64
-	Reset            *time.Duration // until there is something again
+	Reset            *time.Duration // until it is replenished
 }
 
-// rateLimits reads the rate limits out of an answer's headers, by what they count: "requests", "tokens", "input-tokens", ...
-// Two families are known: x-ratelimit-remaining-tokens with durations, and anthropic-ratelimit-tokens-remaining with
-// instants.
+// rateLimits parses rate limits in a response's headers, by what they count: "requests", "tokens", "input-tokens", ... It supports
+// x-ratelimit-remaining-tokens with durations, and anthropic-ratelimit-tokens-remaining with times.
 func rateLimits(h http.Header, now time.Time) map[string]Limit {
 	var out map[string]Limit
 	for name, values := range h {
@@ -40,7 +39,7 @@ func rateLimits(h http.Header, now time.Time) map[string]Limit {
 	return out
 }
 
-// limitField takes the name of a header apart. kind is empty when it is about no limit.
+// limitField splits the name of a header. kind is empty if it is not about a limit.
 func limitField(name string) (kind, field string) {
 	if rest, ok := strings.CutPrefix(name, "x-ratelimit-"); ok {
 		field, kind, _ = strings.Cut(rest, "-")
@@ -55,7 +54,7 @@ func limitField(name string) (kind, field string) {
 	return "", ""
 }
 
-// count reads a number. Azure sends -1 where it doesn't know; what is below least is unknown.
+// count parses a number. Azure sends -1 for unknown; values below least are unknown.
 func count(s string, least int64) *int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least {
@@ -64,7 +63,7 @@ func count(s string, least int64) *int64 {
 	return &n
 }
 
-// reset reads the time until a limit is renewed: "6m0s", an instant, or a number of seconds. What is not in the future is
+// reset parses the time until a limit is replenished: "6m0s", a time, or a number of seconds. A time that is not in the future is
 // unknown.
 func reset(s string, now time.Time) *time.Duration {
 	s = strings.TrimSpace(s)
@@ -85,7 +84,7 @@ func reset(s string, now time.Time) *time.Duration {
 	return &d
 }
 
-// sinceEpoch is a delay that nobody means: such a number counts from 1970, in seconds or milliseconds.
+// sinceEpoch is an implausible delay: such a number is a Unix time, in seconds or milliseconds.
 const sinceEpoch = 20 * 365 * 24 * time.Hour
 
 func instant(s string) (time.Time, error) {
@@ -99,7 +98,7 @@ func instant(s string) (time.Time, error) {
 	return time.Unix(n, 0), nil
 }
 
-// untilReset is how long it takes until no limit is used up any more; ok is false when none is, or nobody says how long.
+// untilReset returns the time until no limit is exhausted. ok is false if none is, or the time is unknown.
 func untilReset(limits map[string]Limit) (d time.Duration, ok bool) {
 	for _, l := range limits {
 		if l.Remaining != nil && *l.Remaining == 0 && l.Reset != nil {

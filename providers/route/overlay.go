@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Overlay is laid over a request when everything else is settled.
+// Overlay is applied to a request after everything else.
 type Overlay struct {
 	Headers, Query map[string]string
-	Body           json.RawMessage // an object, merged deeply; lists and values replace what was there. Empty: none
+	Body           json.RawMessage // an object that is merged recursively; lists and scalars replace existing values. Empty: none
 }
 
 func (o Overlay) validate() error {
@@ -30,13 +30,13 @@ func (o Overlay) validate() error {
 	return nil
 }
 
-// under puts over on top of o.
+// under returns o overridden by over.
 func (o Overlay) under(over Overlay) (Overlay, error) {
 	body, err := MergeJSON(o.Body, over.Body)
 	if err != nil {
 		return Overlay{}, err
 	}
-	h := map[string]string{} // by canonical name, so that case makes no difference
+	h := map[string]string{} // by canonical name, to ignore case
 	for _, from := range []map[string]string{o.Headers, over.Headers} {
 		for name, v := range from {
 			h[http.CanonicalHeaderKey(name)] = v
@@ -50,7 +50,7 @@ func (o Overlay) under(over Overlay) (Overlay, error) {
 	return Overlay{Headers: h, Query: query, Body: body}, nil
 }
 
-// headers checks configured headers.
+// headers validates configured headers.
 func headers(values map[string]string) (http.Header, error) {
 	h := http.Header{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -72,14 +72,14 @@ func headers(values map[string]string) (http.Header, error) {
 	return h, nil
 }
 
-// validName reports whether HTTP takes a header's name.
+// validName reports whether a header name is valid.
 func validName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
 		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, c)
 	})
 }
 
-// validValue reports whether HTTP takes a header's value.
+// validValue reports whether a header value is valid.
 func validValue(v string) bool {
 	return !strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
@@ -88,13 +88,13 @@ func badValue(name string) string {
 	return fmt.Sprintf("the value of the header %s holds a line break or another control character", name)
 }
 
-// member is one field of an object.
+// member is a field of an object.
 type member struct {
 	key   string
 	value json.RawMessage
 }
 
-// members reads an object and keeps the order of its fields and every value as it was written.
+// members returns the fields of an object in order, with their values unchanged.
 func members(raw []byte) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -106,7 +106,7 @@ func members(raw []byte) ([]member, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := member{key: key.(string)} // what More announces in an object is a key
+		m := member{key: key.(string)} // cannot fail: More only returns keys in an object
 		if err := dec.Decode(&m.value); err != nil {
 			return nil, err
 		}
@@ -116,8 +116,8 @@ func members(raw []byte) ([]member, error) {
 	return out, err
 }
 
-// MergeJSON lays the object over on the object base; one that is absent changes nothing. Where both have objects they are merged in turn, anything else of over
-// replaces. What over does not name stays byte for byte.
+// MergeJSON merges the object over into the object base; if one is absent, it returns the other. Nested objects are merged
+// recursively, and other values of over replace those of base. Fields that over lacks are unchanged byte for byte.
 func MergeJSON(base, over []byte) ([]byte, error) {
 	switch {
 	case absent(over):

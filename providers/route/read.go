@@ -17,22 +17,21 @@ import (
 )
 
 const (
-	// chunk is read at once. Under load a chunk holds a hundred events, and the timer is armed once for all of them.
+	// chunk is the size of a read. Under load, a chunk contains about a hundred events, for which the timer is set only once.
 	chunk = 32 << 10
-	// linger is how long the end of an answer on HTTP/1 is waited for once it is complete: only a connection whose answer
-	// was read to the end serves another request. The end comes with the last bytes, or a packet later.
+	// linger is how long to wait for the end of a complete response on HTTP/1: only a connection whose response was read to the
+	// end can be reused. The end arrives with the last bytes, or one packet later.
 	linger = 5 * time.Millisecond
-	// lastWords is how long the end of an answer is waited for whose finish reason has come. Some servers leave the
-	// connection open behind it.
+	// lastWords is how long to wait for the end of a response after its finish reason. Some servers leave the connection open.
 	lastWords = 10 * time.Second
-	// enough bytes tell what an answer is.
+	// enough bytes to recognize a response.
 	enough = 8
-	// aliveEvery is how often a stream that brings bytes and no events is reported to be alive: a model that thinks for an
-	// hour sends comments meanwhile, and the host must not take it for dead.
+	// aliveEvery is how often a stream with bytes but no events is reported to be alive: a model that thinks for an hour sends
+	// comments meanwhile, and the host must not time out.
 	aliveEvery = 30 * time.Second
 )
 
-// received is an answer whose head has come.
+// received is a response whose headers have arrived.
 type received struct {
 	*answer
 	ctx  context.Context
@@ -40,10 +39,10 @@ type received struct {
 	res  *http.Response
 	idle *idle
 	size int64     // of the body so far
-	told time.Time // when the last event was told
+	told time.Time // time of the last event
 }
 
-// next reads what has come of the body, with the timer armed.
+// next reads the available part of the body, with the timer running.
 func (r *received) next(p []byte) (int, error) {
 	r.idle.Reset(r.idle.limit)
 	n, err := r.res.Body.Read(p)
@@ -52,7 +51,7 @@ func (r *received) next(p []byte) (int, error) {
 	return n, err
 }
 
-// read takes an answer that promises to be a stream.
+// read handles a response that should be a stream.
 func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, idle *idle) error {
 	r := &received{answer: a, ctx: ctx, out: out, res: res, idle: idle, told: time.Now()}
 	if e := res.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
@@ -77,11 +76,11 @@ func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, id
 	return r.stream(buf, n, err)
 }
 
-// stream decodes. The first n bytes have been read already, with err.
+// stream decodes the body. The first n bytes have already been read, with err.
 func (r *received) stream(buf []byte, n int, err error) error {
 	frames, ferr := framing.For(r.protocol, 0)
 	if ferr != nil {
-		return ferr // New has refused such a protocol
+		return ferr // cannot happen: New rejects such a protocol
 	}
 	decoder := r.protocol.Decode(r.req)
 	var events []llm.Event
@@ -144,19 +143,19 @@ func (r *received) stream(buf []byte, n int, err error) error {
 	}
 }
 
-// settled reports that the vendor has said why the answer ends: what may still come are figures and a mark.
+// settled reports whether the finish reason has arrived: only usage and an end mark may follow.
 func settled(d protocol.Decoder) bool {
 	s, ok := d.(interface{ Settled() bool })
 	return ok && s.Settled()
 }
 
-// whole reports that nothing of the answer is lost although its bytes ended badly, and nobody but us ended them.
+// whole reports whether the response is complete although its stream ended with an error that the caller did not cause.
 func (r *received) whole(d protocol.Decoder) bool {
 	cause := context.Cause(r.ctx)
 	return settled(d) && (cause == nil || cause == errIdle)
 }
 
-// stopped is an error of the one who takes the events.
+// stopped is an error of the receiver of the events.
 type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }
@@ -173,14 +172,14 @@ func (r *received) tell(events []llm.Event) error {
 	return nil
 }
 
-// drain reads the end of a complete answer, if it is there, so that its connection can be used again.
+// drain reads the end of a complete response if it is available, so that the connection can be reused.
 func (r *received) drain(buf []byte, err error) {
 	if r.res.ProtoMajor != 1 {
 		return
 	}
 	r.idle.Reset(min(linger, r.idle.limit))
 	defer r.idle.Stop()
-	for range 4 { // more than an end is no end
+	for range 4 { // limited, in case it is not the end
 		if err != nil {
 			return
 		}
@@ -188,7 +187,7 @@ func (r *received) drain(buf []byte, err error) {
 	}
 }
 
-// failed is the error of a stream that said something wrong, or that an error was its answer.
+// failed returns the error for a stream that was invalid or contained an error.
 func (r *received) failed(err error) error {
 	if s, ok := err.(stopped); ok {
 		return s.error
@@ -200,12 +199,12 @@ func (r *received) failed(err error) error {
 	e := *of
 	e.Message = r.shown(e.Message)
 	f := r.fault(&e)
-	// An answer without a byte began as little as one whose connection broke.
+	// A response without any bytes may be retried like a broken connection.
 	f.again = r.size == 0 && e.Code == llm.ErrIncompleteStream
 	return f
 }
 
-// cut is the error of a connection that broke while the answer was read.
+// cut returns the error for a connection that broke within a response.
 func (r *received) cut(err error) error {
 	f := r.broken(r.ctx, r.out, err)
 	if r.size > 0 && context.Cause(r.ctx) == nil {
@@ -223,17 +222,17 @@ func (r *received) fault(e *llm.Error) *Fault {
 	return f
 }
 
-// kind is what a body is.
+// kind is the kind of a body.
 type kind int
 
 const (
-	unclear kind = iota // so far
+	unclear kind = iota // unknown so far
 	stream
 	document
 )
 
-// look tells by its label and its first bytes what a body is. Labels alone don't: there are servers that send an error
-// under the label of a stream, and a stream under any label.
+// look determines the kind of a body from its content type and its first bytes. The content type alone is unreliable: some servers
+// send errors with the type of a stream, and streams with any type.
 func (r *received) look(head []byte) kind {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\uFEFF")), " \t\r\n")
 	first := byte(0)

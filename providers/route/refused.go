@@ -19,25 +19,24 @@ import (
 )
 
 const (
-	// maxRefusal bounds what is read of the body of an error. Four times what is kept: covering secrets can make it shorter.
+	// maxRefusal limits the read body of an error: four times what is kept, because redacting can shorten it.
 	maxRefusal = 4 * redact.MaxBody
-	// refusalTimeout bounds the wait for it. The status is known already; a body that doesn't come is not worth more.
+	// refusalTimeout limits the wait for it. The status is known already, so a slow body is not worth more time.
 	refusalTimeout = 10 * time.Second
 )
 
-// Fault is a failed request with what is known of it, for logs. Secrets are covered in all of it. It unwraps to its
-// *[llm.Error].
+// Fault is a failed request with details for logs, without secrets. It unwraps to its *[llm.Error].
 type Fault struct {
 	Err           *llm.Error
 	URL           string
-	Header        http.Header // of the answer; nil: there was none
-	Body          string      // of the answer that refused, up to [redact.MaxBody] characters
+	Header        http.Header // of the response; nil: there was none
+	Body          string      // of an error response, up to [redact.MaxBody] characters
 	BodyTruncated bool
 	Limits        map[string]Limit // rate limits, by what they count
 
-	again   bool           // the same request may be tried again here
-	refused bool           // the credential was: a 401
-	asked   *time.Duration // delay that the vendor asked for
+	again   bool           // the same request may be retried here
+	refused bool           // the credential was rejected with a 401
+	asked   *time.Duration // delay that the vendor requested
 }
 
 // Error implements error.
@@ -46,7 +45,7 @@ func (f *Fault) Error() string { return f.Err.Error() }
 // Unwrap returns the *[llm.Error].
 func (f *Fault) Unwrap() error { return f.Err }
 
-// wait is the delay before the next try.
+// wait returns the delay before the next attempt.
 func (f *Fault) wait(backoff time.Duration) time.Duration {
 	if f.asked != nil {
 		return *f.asked
@@ -54,7 +53,7 @@ func (f *Fault) wait(backoff time.Duration) time.Duration {
 	return backoff
 }
 
-// tooLong ends the tries because the vendor asks for more patience than there is.
+// tooLong ends the attempts because the vendor requests a longer delay than permitted.
 func (f *Fault) tooLong(now time.Time, delay, longest time.Duration) error {
 	f.Err.Retryable = false
 	f.Err.Message += fmt.Sprintf(" (asks to wait %v, until %s; more than %v is not waited for)",
@@ -63,7 +62,7 @@ func (f *Fault) tooLong(now time.Time, delay, longest time.Duration) error {
 	return f
 }
 
-// reason is the fault in one line, for the announcement of the next try.
+// reason returns the fault on one line, for the announcement of the next attempt.
 func (f *Fault) reason() string {
 	line, _, _ := strings.Cut(f.Err.Error(), "\n")
 	if s := f.Err.Status; s != 0 && !strings.Contains(line, fmt.Sprint(s)) {
@@ -74,7 +73,7 @@ func (f *Fault) reason() string {
 
 func (a *answer) fault(e *llm.Error) *Fault { return &Fault{Err: e} }
 
-// describe adds what the head of an answer says.
+// describe adds details from the headers of a response.
 func (a *answer) describe(f *Fault, res *http.Response) {
 	f.Header = http.Header{}
 	for name, values := range res.Header {
@@ -86,7 +85,7 @@ func (a *answer) describe(f *Fault, res *http.Response) {
 	f.Err.RequestID = cmp.Or(f.Err.RequestID, a.requestID(res.Header))
 }
 
-// requestID is the id under which the vendor finds the request in its own logs.
+// requestID returns the ID of the request in the vendor's logs.
 func (a *answer) requestID(h http.Header) string {
 	for _, name := range []string{
 		"X-Request-Id", "Request-Id", "X-Oai-Request-Id", "X-Amzn-Requestid", "X-Amz-Request-Id", "X-Goog-Request-Id",
@@ -99,18 +98,18 @@ func (a *answer) requestID(h http.Header) string {
 	return ""
 }
 
-// refused makes a fault of an answer that is none: a status that says so, with or without words.
+// refused returns the fault for an error status, with or without a body.
 func (a *answer) refused(ctx context.Context, out *Outgoing, res *http.Response, idle *idle) error {
 	idle.limit = min(idle.limit, refusalTimeout)
 	r := &received{answer: a, ctx: ctx, out: out, res: res, idle: idle}
 	text := r.text(nil, nil)
 	failure := r.failure(text)
 	failure.Status = res.StatusCode
-	if kind, _, _ := strings.Cut(res.Header.Get("X-Amzn-Errortype"), ":"); kind != "" { // AWS names the kind nowhere else
+	if kind, _, _ := strings.Cut(res.Header.Get("X-Amzn-Errortype"), ":"); kind != "" { // AWS reports the type of error only here
 		failure.Codes = append(failure.Codes, kind)
 	}
 	details := failure.RetryAfter
-	failure.RetryAfter = 0 // so that the words come before the details
+	failure.RetryAfter = 0 // so that the message precedes the details
 	e := protocol.Classify(failure)
 	f := r.fault(e)
 	f.Body, f.BodyTruncated = clip(text)
@@ -128,14 +127,14 @@ func (a *answer) refused(ctx context.Context, out *Outgoing, res *http.Response,
 	r.advise(f)
 	f.refused = res.StatusCode == http.StatusUnauthorized
 	switch res.StatusCode {
-	case 400, 401, 403, 404, 413: // the same again would be refused again
+	case 400, 401, 403, 404, 413: // the same request would be rejected again
 	default:
 		f.again = e.Retryable
 	}
 	return f
 }
 
-// failure reads the body of an error, secrets covered already.
+// failure parses the redacted body of an error.
 func (r *received) failure(text partial) protocol.Failure {
 	failure, ok := protocol.ParseFailure([]byte(text.s))
 	if !ok {
@@ -151,7 +150,7 @@ func (r *received) failure(text partial) protocol.Failure {
 	return failure
 }
 
-// advise says what to look at where the status alone tells.
+// advise adds a next step that follows from the status.
 func (r *received) advise(f *Fault) {
 	host := r.out.URL.Host
 	switch s := r.res.StatusCode; {
@@ -162,17 +161,17 @@ func (r *received) advise(f *Fault) {
 		f.Err.Next = "set base_url to the address that answers"
 	case s == 404 && f.Err.Next == "":
 		f.Err.Next = fmt.Sprintf("check the model's name and base_url; the request went to %s", f.URL)
-	case s == 407: // of a request without TLS; with TLS the refusal is that of the tunnel
+	case s == 407: // for a request without TLS; with TLS, the tunnel is rejected
 		f.Err.Code, f.Err.Message, f.Err.Next = llm.ErrTransport, "the proxy on the way to "+host+" wants a login", proxyLogin
 	case s == 400 && r.out.URL.Scheme == "http" && wantsTLS.MatchString(f.Body):
 		f.Err.Next = "write https:// in base_url"
 	}
 }
 
-// wantsTLS is what servers say to a request without it.
+// wantsTLS matches servers' messages for requests without TLS.
 var wantsTLS = regexp.MustCompile(`(?i)HTTP request (?:was sent )?to (?:an )?HTTPS (?:server|port)`)
 
-// partial is a text that was read of a body.
+// partial is a text that may be truncated.
 type partial struct {
 	s   string
 	cut bool
@@ -183,12 +182,12 @@ func clip(p partial) (string, bool) {
 	return s, cut || p.cut
 }
 
-// text reads the rest of a body that is no stream, within bounds, and covers its secrets. head has been read already, with
-// err. What doesn't come in time is left out.
+// text reads the rest of a body that is not a stream, up to a limit, and redacts it. head has already been read, with err. What
+// arrives too late is ignored.
 func (r *received) text(head []byte, err error) partial {
 	buf := bytes.NewBuffer(bytes.Clone(head))
 	p := make([]byte, 4<<10)
-	deadline := time.Now().Add(refusalTimeout) // a body that drips is no better than a silent one
+	deadline := time.Now().Add(refusalTimeout) // a body that trickles in is no better than none
 	for err == nil && buf.Len() <= maxRefusal && time.Now().Before(deadline) {
 		var n int
 		n, err = r.next(p)
@@ -201,7 +200,7 @@ func (r *received) text(head []byte, err error) partial {
 	return partial{s: r.secrets.Partial(raw), cut: true}
 }
 
-// document makes a fault of an answer that says it is well and is no stream.
+// document returns the fault for a response with a success status that is not a stream.
 func (r *received) document(head []byte, err error) error {
 	r.idle.limit = min(r.idle.limit, refusalTimeout)
 	text := r.text(head, err)

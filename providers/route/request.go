@@ -16,14 +16,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// answer is one request on its way through the route. For one goroutine.
+// answer is a request in progress. It is not safe for concurrent use.
 type answer struct {
 	*Route
 	req     *protocol.Request
 	emit    func(llm.Event) error
 	secrets redact.Redactor
-	sent    []string // the secrets of the last try
-	showing bool     // the request is only looked at
+	sent    []string // the secrets of the last attempt
+	showing bool     // the request is only displayed
 }
 
 func (r *Route) answering(req *protocol.Request) *answer {
@@ -32,7 +32,7 @@ func (r *Route) answering(req *protocol.Request) *answer {
 	return &answer{Route: r, req: &q}
 }
 
-// lower makes the body. Its bytes are the same for every try.
+// lower returns the body, which is the same for all attempts.
 func (a *answer) lower() ([]byte, error) {
 	body, err := a.protocol.Body(a.req)
 	if err == nil {
@@ -44,8 +44,8 @@ func (a *answer) lower() ([]byte, error) {
 	return body, err
 }
 
-// outgoing puts a request together. Later headers win: the route's, the overlay's, those of auth; the type of the content
-// is not for anybody to choose.
+// outgoing assembles a request. Headers of the overlay override those of the route, and those of the Auth override both; the
+// content type cannot be changed.
 func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoing, error) {
 	u, err := a.address()
 	if err != nil {
@@ -89,8 +89,8 @@ func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoin
 	return out, nil
 }
 
-// address puts the protocol's path behind the base and collects the queries; of one name the last wins: the base's, the
-// vendor's, the path's, the overlay's.
+// address returns the URL: the base with the protocol's path, and the queries of the base, the vendor, the path and the overlay,
+// where later values override earlier ones of the same name.
 func (a *answer) address() (*url.URL, error) {
 	path, query, _ := strings.Cut(a.protocol.Path(a.req), "?")
 	u, err := url.Parse(a.base.String() + path)
@@ -117,7 +117,7 @@ func (a *answer) address() (*url.URL, error) {
 	return u, nil
 }
 
-// eventStream is the label of binary frames.
+// eventStream is the content type of binary frames.
 const eventStream = "application/vnd.amazon.eventstream"
 
 func accepted(f protocol.Framing) string {
@@ -130,7 +130,7 @@ func accepted(f protocol.Framing) string {
 	return "text/event-stream"
 }
 
-// request is out as net/http wants it.
+// request converts out for net/http.
 func (o *Outgoing) request(ctx context.Context) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, o.Method, o.URL.String(), bytes.NewReader(o.Body))
 	if err != nil {

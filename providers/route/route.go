@@ -1,13 +1,12 @@
-// Package route carries requests to a vendor and its answers back.
+// Package route sends requests to a vendor and receives its responses.
 //
-// It owns: the address, the headers and the body's overlays of a request, who may ask ([Auth]), the connections, the
-// tries before an answer begins, the limits on waiting and on size, and the words for what goes wrong on the way. It must
-// not know: what a body means (providers/protocol), where keys are kept, which vendors exist, who asks again when an
-// answer broke in the middle.
+// It owns the address, the headers and the body overlays of a request, authentication ([Auth]), connections, retries before a
+// response begins, the limits for time and size, and the messages for connection problems. It does not know the meaning of a body
+// (providers/protocol), where keys are stored, which vendors exist, or who retries when a response breaks off.
 //
-// A route is a protocol at an address: one more vendor that speaks a known protocol is one more [Config], never code.
-// Requests of one route share its connections and run side by side. Everything that a request starts has ended when
-// [Route.Stream] returns; only idle connections stay, until [Route.Close].
+// A route is a protocol at an address: another vendor with a known protocol is another [Config], without code. The requests of a
+// route share its connections and run concurrently. Everything that a request starts has ended when [Route.Stream] returns; only
+// idle connections remain until [Route.Close].
 //
 // Start with [New] and [Route.Stream].
 package route
@@ -35,24 +34,24 @@ type Config struct {
 	Protocol protocol.Protocol
 	// Namespace is the key of the vendor's metadata.
 	Namespace string
-	// BaseURL is what the protocol's path is put behind: "https://api.example.com/v1". A user and password in it are sent
-	// as Basic authorization.
+	// BaseURL is the prefix of the protocol's path: "https://api.example.com/v1". A user and password in it are sent as Basic
+	// authentication.
 	BaseURL string
-	// Query and Headers belong to the vendor: a version of its API, say.
+	// Query and Headers are the vendor's, for example the version of its API.
 	Query, Headers map[string]string
 	Auth           Auth // nil: [None]
-	// Overlay is what the user wants different. It wins over the vendor's.
+	// Overlay contains the user's changes, which override the vendor's values.
 	Overlay   Overlay
 	Transport Transport
-	// Version of gantry, for the user-agent.
+	// Version of gantry, for the User-Agent header.
 	Version string
 }
 
-// Route is ready to be asked. It is safe for concurrent use.
+// Route sends requests. It is safe for concurrent use.
 type Route struct {
 	protocol  protocol.Protocol
 	namespace string
-	base      *url.URL // without user, query and fragment; its path does not end in a slash
+	base      *url.URL // without user, query and fragment; its path does not end with a slash
 	query     url.Values
 	headers   http.Header
 	user      *url.Userinfo
@@ -64,7 +63,7 @@ type Route struct {
 	jitter    func() float64 // in [0, 1)
 }
 
-// ConfigError is something that a person has to correct in a provider's block.
+// ConfigError is an error in a provider's block that the user must correct.
 type ConfigError struct {
 	Attribute string // of the block: base_url, headers, body, proxy, ca_file
 	Message   string
@@ -73,7 +72,7 @@ type ConfigError struct {
 // Error implements error.
 func (e *ConfigError) Error() string { return e.Message }
 
-// New checks a configuration. Nothing is connected yet. What a user has to correct is a *[ConfigError].
+// New validates a configuration. It does not connect. Errors that the user must correct are *[ConfigError].
 func New(cfg Config) (*Route, error) {
 	if cfg.Protocol == nil || cfg.Namespace == "" {
 		return nil, errors.New("a route needs a protocol and a namespace")
@@ -127,7 +126,7 @@ func parseBase(raw string) (*url.URL, error) {
 	return base, nil
 }
 
-// With returns a route that differs by one more overlay, the strongest. It shares the connections.
+// With returns a route with an additional overlay, which overrides the others. It shares the connections.
 func (r *Route) With(o Overlay) (*Route, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -141,15 +140,15 @@ func (r *Route) With(o Overlay) (*Route, error) {
 	return &c, nil
 }
 
-// Close closes the connections that idle. A request that runs goes on.
+// Close closes idle connections. Running requests continue.
 func (r *Route) Close() error {
 	r.transport.CloseIdleConnections()
 	return nil
 }
 
-// Prepare returns the request that [Route.Stream] would send, secrets redacted, and sends nothing. Credentials are looked
-// up as for sending, since it depends on them what is sent. Where there is none stands [Missing], so that the request can be
-// looked at before there is an account.
+// Prepare returns the request that [Route.Stream] would send, with redacted secrets, and sends nothing. It looks up credentials as
+// for sending, because the request depends on them. Missing ones are replaced by [Missing], so that the request can be displayed
+// without an account.
 func (r *Route) Prepare(ctx context.Context, req *protocol.Request) (*provider.Prepared, error) {
 	a := r.answering(req)
 	body, err := a.lower()

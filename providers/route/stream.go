@@ -12,13 +12,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/provider"
 )
 
-// Stream sends a request and hands the answer's events to emit, one at a time and in order. It tries up to maxAttempts
-// times until the answer's first byte has come (0: the host's default; at most 100), each further try announced as
-// [llm.Attempt]; once there was a byte it is for the caller to ask again, who knows what became of the events. A 401 gets
-// one more try if the auth could do something about it.
+// Stream sends a request and passes the events of the response to emit, one at a time and in order. It makes up to maxAttempts
+// attempts until the first byte of the response (0: the host's default; at most 100), and announces further attempts as
+// [llm.Attempt]. After the first byte, retrying is up to the caller, who knows what happened to the events. A 401 gets one more
+// attempt if the Auth could replace the credential.
 //
-// An error is an *[llm.Error] inside of a *[Fault], or what emit returned, or the cause of ctx's end. Nothing is emitted
-// after it, and nothing that was emitted is taken back.
+// The error is an *[llm.Error] in a *[Fault], or the error of emit, or the cause of ctx's end. Nothing is emitted after it, and
+// emitted events are not revoked.
 func (r *Route) Stream(ctx context.Context, req *protocol.Request, maxAttempts int, emit func(llm.Event) error) error {
 	if maxAttempts <= 0 {
 		maxAttempts = provider.DefaultMaxAttempts
@@ -50,7 +50,7 @@ func (r *Route) Stream(ctx context.Context, req *protocol.Request, maxAttempts i
 			if !a.recovered(ctx, f) {
 				return f
 			}
-			maxAttempts++ // a try of its own, which is not about luck
+			maxAttempts++ // an additional attempt, because the failure was not a matter of chance
 		case !f.again || n >= maxAttempts:
 			return f
 		default:
@@ -67,7 +67,7 @@ func (r *Route) Stream(ctx context.Context, req *protocol.Request, maxAttempts i
 	}
 }
 
-// recovered lets the auth take its one step after a 401.
+// recovered lets the Auth replace the credential once after a 401.
 func (a *answer) recovered(ctx context.Context, f *Fault) bool {
 	r, ok := a.auth.(Recoverer)
 	if !ok {
@@ -97,7 +97,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // try sends the request once. Everything that it starts ends with it.
 func (a *answer) try(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil) // also closes the connection of an answer that was not read to its end
+	defer cancel(nil) // also closes the connection of a response that was not read to its end
 	out, err := a.outgoing(ctx, body, a.auth)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (a *answer) try(ctx context.Context, body []byte) error {
 	return a.read(ctx, out, res, idle)
 }
 
-// The causes for which a try ends itself.
+// The causes for which an attempt ends itself.
 var (
 	errNoHead  = errors.New("no answer began in time")
 	errIdle    = errors.New("silence inside an answer")
@@ -130,8 +130,8 @@ var (
 	errOver    = errors.New("the answer is complete")
 )
 
-// idle ends a try when nothing was received for a while. It is armed while somebody waits for bytes, and only then: who
-// takes the events may be as slow as he likes.
+// idle ends an attempt when nothing is received for a while. The timer only runs while waiting for bytes: the receiver of the
+// events may be arbitrarily slow.
 type idle struct {
 	*time.Timer
 	limit time.Duration
@@ -143,7 +143,7 @@ func newIdle(limit time.Duration, cancel context.CancelCauseFunc) *idle {
 	return &idle{t, limit}
 }
 
-// shown makes a text fit for a message.
+// shown prepares a text for a message.
 func (a *answer) shown(s string) string {
 	s, cut := redact.Clip(a.secrets.Text(s), redact.MaxInMessage)
 	if cut {

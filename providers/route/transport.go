@@ -14,46 +14,43 @@ import (
 	"github.com/gantry-agent/gantry/providers/redact"
 )
 
-// Transport says how to reach a vendor and how long to wait for it. Of the durations 0 is the default and what is below 0
-// is without end.
+// Transport configures connections and timeouts. For durations, 0 is the default and a negative value means no limit.
 type Transport struct {
-	// Proxy is the address of one, http, https or socks5. Empty: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say. "none": no
-	// proxy whatever they say.
+	// Proxy is the address of an http, https or socks5 proxy. Empty: use HTTPS_PROXY, HTTP_PROXY and NO_PROXY. "none": no proxy.
 	Proxy  string
-	CAFile string // PEM certificates of authorities to trust beside those of the system
+	CAFile string // PEM certificates of authorities to trust in addition to the system's
 
-	HeaderTimeout time.Duration // from sending until the answer begins; 5 min
-	IdleTimeout   time.Duration // of silence inside an answer; 5 min
-	AnswerTimeout time.Duration // for a whole answer, however lively; 2 h
-	MaxDelay      time.Duration // longest wait that a vendor may ask for before the next try; 10 min
-	MaxAnswer     int64         // bytes of one answer; 256 MiB
+	HeaderTimeout time.Duration // from sending until the response begins; default 5 min
+	IdleTimeout   time.Duration // of silence within a response; default 5 min
+	AnswerTimeout time.Duration // for a whole response; default 2 h
+	MaxDelay      time.Duration // maximum delay that a vendor may request before the next attempt; default 10 min
+	MaxAnswer     int64         // bytes of a response; default 256 MiB
 
-	// Around stands around the connections, or in their place, and sees each request as it is sent. An *[llm.Error] that it
-	// returns is passed on as it is. Nil: nothing does.
+	// Around wraps or replaces the connections, and sees each request as it is sent. An *[llm.Error] that it returns is passed on
+	// unchanged. Nil: no wrapper.
 	Around func(http.RoundTripper) http.RoundTripper
 }
 
 const (
 	defaultTimeout  = 5 * time.Minute
-	defaultAnswer   = 2 * time.Hour // models have been seen to think for most of an hour
+	defaultAnswer   = 2 * time.Hour // models may think for most of an hour
 	defaultMaxDelay = 10 * time.Minute
-	// defaultMaxAnswer is some hundred times the longest answer that a model gives. Beyond it a server repeats itself.
+	// defaultMaxAnswer is several hundred times the longest real response: beyond it, the server repeats itself.
 	defaultMaxAnswer = 256 << 20
 
 	connectTimeout = 30 * time.Second
 	tlsTimeout     = 15 * time.Second
-	// A request takes minutes in which nothing may be sent: without pings a dead connection is not noticed before its
-	// timeout.
+	// During a request there may be minutes without traffic: without pings, a dead connection is only noticed after its timeout.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 	idleConn    = 90 * time.Second
-	// maxIdleConns is how many HTTP/1 connections stay for the next requests; agents ask side by side.
+	// maxIdleConns is how many idle HTTP/1 connections are kept; agents send concurrent requests.
 	maxIdleConns   = 16
-	maxHeaderBytes = 256 << 10 // of an answer's head; beyond it net/http refuses
+	maxHeaderBytes = 256 << 10 // of a response's headers; beyond it net/http returns an error
 	readBuffer     = 32 << 10
 )
 
-// forever stands for a timeout that is switched off.
+// forever stands for a disabled timeout.
 const forever = 100 * 365 * 24 * time.Hour
 
 func (t Transport) withDefaults() Transport {
@@ -73,10 +70,10 @@ func (t Transport) withDefaults() Transport {
 	return t
 }
 
-// connections is a pool of them with what stands around it.
+// connections is a connection pool with its wrapper.
 type connections struct {
 	*http.Transport
-	around http.RoundTripper // nil: nothing
+	around http.RoundTripper // nil: none
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -87,7 +84,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.Transport.RoundTrip(r)
 }
 
-// open makes the connections' pool.
+// open creates the connection pool.
 func (t Transport) open() (*connections, error) {
 	proxy, err := t.proxy()
 	if err != nil {
@@ -105,7 +102,7 @@ func (t Transport) open() (*connections, error) {
 		TLSHandshakeTimeout:    tlsTimeout,
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		DisableCompression:     true, // events would wait for their block of it
+		DisableCompression:     true, // compressed events would be delayed until their block is complete
 		MaxIdleConnsPerHost:    maxIdleConns,
 		IdleConnTimeout:        idleConn,
 		MaxResponseHeaderBytes: maxHeaderBytes,
@@ -154,7 +151,7 @@ func (t Transport) tls() (*tls.Config, error) {
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // a machine without authorities of its own
+		pool = x509.NewCertPool() // a machine without its own authorities
 	}
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, &ConfigError{"ca_file", fmt.Sprintf("ca_file %s holds no certificate in PEM form", t.CAFile)}

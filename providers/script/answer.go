@@ -9,24 +9,24 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Answer is what a step does with a request.
+// Answer is a step's response to a request.
 type Answer struct {
 	Step     string   // its name, for logs
-	Actions  []Action // to be performed in order
-	Position Position // where the thread stands afterwards
-	Whole    bool     // it ends with a finish, which carries Position; else only the caller's memory knows it
+	Actions  []Action // in order
+	Position Position // the thread's position afterwards
+	Whole    bool     // it ends with a finish, which contains Position; otherwise only the caller remembers it
 }
 
-// Action is one thing to do: [Emit], [Wait] or [Halt]. A Halt is the last one.
+// Action is an [Emit], [Wait] or [Halt]. A Halt is the last one.
 type Action interface{ isAction() }
 
 // Emit sends an event.
 type Emit struct{ Event llm.Event }
 
-// Wait lets time pass, unless the request is cancelled first.
+// Wait waits, unless the request is cancelled first.
 type Wait struct{ For time.Duration }
 
-// Halt does not come back: How is "eof" (end the stream without a word), "hang", "exit" with Code, "kill" or "panic".
+// Halt does not return: How is "eof" (end the stream silently), "hang", "exit" with Code, "kill" or "panic".
 type Halt struct {
 	How  string
 	Code int
@@ -36,8 +36,8 @@ func (Emit) isAction() {}
 func (Wait) isAction() {}
 func (Halt) isAction() {}
 
-// MaxAnswerBytes is the most text that one answer may have, and maxPieces the most events, roughly: a template that
-// fills in much must not eat the machine.
+// MaxAnswerBytes limits the text of a response, and maxPieces approximately its events: a template with large values must not
+// exhaust memory.
 const (
 	MaxAnswerBytes = 16 << 20
 	maxPieces      = 1 << 20
@@ -45,13 +45,13 @@ const (
 
 var errTooLong = fmt.Errorf("the answer is longer than %d bytes or %d events; chunk larger", MaxAnswerBytes, maxPieces)
 
-// timed is an event and the time that passes before it.
+// timed is an event and the delay before it.
 type timed struct {
 	wait  time.Duration
 	event llm.Event
 }
 
-// composer builds the events of one answer.
+// composer builds the events of a response.
 type composer struct {
 	p      *Player
 	s      *step
@@ -62,8 +62,8 @@ type composer struct {
 	texts  int
 	bytes  int
 	pieces int
-	carry  time.Duration // of pauses, for the event that comes next
-	first  bool          // no block has carried the position yet
+	carry  time.Duration // of pauses, for the next event
+	first  bool          // no block contains the position yet
 }
 
 func (p *Player) answer(s *step, in Input, vars map[string]string, next Position) (*Answer, error) {
@@ -81,7 +81,7 @@ func (p *Player) answer(s *step, in Input, vars map[string]string, next Position
 		return c.finished(append(events, c.at(failure)), nil), nil
 	}
 	if failure != nil && len(s.parts) == 0 && s.Break == nil {
-		return c.finished(append(events, c.at(failure)), nil), nil // refused before an answer began
+		return c.finished(append(events, c.at(failure)), nil), nil // rejected before a response began
 	}
 	body, err := c.body()
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *composer) finished(events []timed, halt []Action) *Answer {
 	return a
 }
 
-// at puts an event behind the pauses that wait for one.
+// at adds the accumulated pauses before an event.
 func (c *composer) at(e llm.Event) timed {
 	t := timed{wait: c.carry, event: e}
 	c.carry = 0
@@ -135,7 +135,7 @@ func (c *composer) failure() (*llm.Error, error) {
 	return &e, nil
 }
 
-// attempts returns the tries that are announced, and whether none is left.
+// attempts returns the announced attempts, and whether none is left.
 func (c *composer) attempts() (events []timed, refused bool) {
 	a := c.s.Attempts
 	if a == nil {
@@ -222,7 +222,7 @@ func (c *composer) call(p *part) ([]timed, error) {
 			return nil, err
 		}
 	case !freeform && input == "":
-		input = "{}" // what a provider makes of a call without arguments
+		input = "{}" // as a provider does for a call without arguments
 	}
 	const kind = llm.BlockToolInput
 	meta := c.metadata()
@@ -259,7 +259,7 @@ func (c *composer) deltas(block []timed, p *part, kind llm.BlockKind, id, s stri
 	}
 	pieces := chunk.cut(s)
 	c.bytes += len(s)
-	c.pieces += 4 + len(pieces) // a call has three more events, and one that answers it
+	c.pieces += 4 + len(pieces) // a call has three more events, and one with the result
 	if c.bytes > MaxAnswerBytes || c.pieces > maxPieces {
 		return nil, errTooLong
 	}
@@ -270,8 +270,8 @@ func (c *composer) deltas(block []timed, p *part, kind llm.BlockKind, id, s stri
 	return block, nil
 }
 
-// metadata is the position for the first block of an answer: when the answer breaks off, what was kept of it still tells
-// where the thread stands.
+// metadata returns the position for the first block of a response: if the response breaks off, what was stored of it still
+// contains the thread's position.
 func (c *composer) metadata() llm.Metadata {
 	if !c.first {
 		return nil

@@ -8,11 +8,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// flushDelay is how long a process that is about to die waits by default: what it has sent leaves it through goroutines
-// of the transport, and nothing tells when they are done. 20 ms is some hundred times what they need.
+// flushDelay is how long a process waits by default before it dies: sent data leaves it through the transport's goroutines, whose
+// completion cannot be observed. 20 ms is several hundred times what they need.
 const flushDelay Millis = 20
 
-// strike cuts the events where the break says and returns what happens there.
+// strike truncates the events where the break occurs, and returns the actions there.
 func (b *Break) strike(events []timed) ([]timed, []Action) {
 	kept, delay := b.keep(events), b.Delay
 	last := []Action{Halt{How: b.How, Code: b.Code}}
@@ -30,7 +30,7 @@ func (b *Break) strike(events []timed) ([]timed, []Action) {
 	return kept, last
 }
 
-// keep returns what is sent before the break: never the finish.
+// keep returns the events before the break, never including the finish.
 func (b *Break) keep(events []timed) []timed {
 	var kept []timed
 	bytes := 0
@@ -58,8 +58,8 @@ func (b *Break) keep(events []timed) []timed {
 	return kept
 }
 
-// malformation is a way to break the order of events. It gets a whole answer and returns the wrong one; eof leaves the
-// stream without an end.
+// malformation is a way to violate the order of events. It converts a complete response to an invalid one; eof leaves the stream
+// without an end.
 type malformation struct {
 	block  bool // needs a block with deltas
 	call   bool // needs a call
@@ -129,7 +129,7 @@ func deltaAfter(e timed) []timed {
 	return []timed{e, {event: llm.BlockDelta{Kind: end.Kind, ID: end.ID, Text: "late"}}}
 }
 
-// Malformations returns the names that [Step].Malformed takes.
+// Malformations returns the valid values of [Step].Malformed.
 func Malformations() []string { return sortedKeys(malformations()) }
 
 func (s *step) checkMalformed() error {

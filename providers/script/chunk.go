@@ -6,10 +6,10 @@ import (
 	"unicode"
 )
 
-// Chunk says how a text is cut into deltas. In a script it is a number of bytes, "byte", "word" or "whole".
+// Chunk says how a text is split into deltas. In a script it is a number of bytes, "byte", "word" or "whole".
 //
-// A cut that falls into a character moves behind it, since a delta on the wire is valid text; a provider that receives
-// single bytes holds back the beginning of a character in the same way.
+// A cut within a character moves behind it, because a delta on the wire is valid text; a provider that receives single bytes holds
+// back incomplete characters in the same way.
 type Chunk struct {
 	Word bool
 	Size int // bytes; 0: the whole text
@@ -25,7 +25,7 @@ func (c *Chunk) UnmarshalJSON(b []byte) error {
 		}
 		return nil
 	}
-	_ = json.Unmarshal(b, &name) // what is no text is no name either
+	_ = json.Unmarshal(b, &name) // a value that is not a string is no name
 	switch name {
 	case "whole":
 	case "byte":
@@ -38,7 +38,7 @@ func (c *Chunk) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// cut returns the pieces of s. Joined they are s; none is empty unless s is, which has no pieces.
+// cut returns the parts of s, whose concatenation is s. No part is empty, and an empty s has none.
 func (c *Chunk) cut(s string) []string {
 	if s == "" {
 		return nil
@@ -64,7 +64,7 @@ func (c *Chunk) cut(s string) []string {
 	return out
 }
 
-// cutWords cuts before each space that follows something else, as models do.
+// cutWords splits before each space that follows another character, as models do.
 func cutWords(s string) []string {
 	var out []string
 	start, afterWord := 0, false

@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Compile checks a script as a whole and makes it playable: patterns compile, names exist, each ${variable} is one that
-// some capture can set. The script must not be changed afterwards.
+// Compile validates a script and prepares it for playing: patterns compile, names exist, and each ${variable} can be set by a
+// capture. The script must not be modified afterwards.
 func Compile(s *Script) (*Player, error) {
 	digest, err := digestOf(s)
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *step) checkBreak() error {
 	return nil
 }
 
-// checkVariables refuses a ${name} that nothing can ever set.
+// checkVariables rejects a ${name} that can never be set.
 func (p *Player) checkVariables() error {
 	known := map[string]bool{}
 	for _, n := range builtins {

@@ -10,24 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// Condition is true when all that it names is true. Texts are regular expressions (RE2) that may match anywhere.
+// Condition is true if all its fields are true. Texts are regular expressions (RE2) that may match anywhere.
 type Condition struct {
-	User       string     `json:"user,omitempty"`         // what the user said last
-	Output     string     `json:"output,omitempty"`       // the tool results since the last answer
-	NoOutputOf []string   `json:"no_output_of,omitempty"` // call ids or tool names without any result
+	User       string     `json:"user,omitempty"`         // the last user message
+	Output     string     `json:"output,omitempty"`       // the tool results since the last response
+	NoOutputOf []string   `json:"no_output_of,omitempty"` // call IDs or tool names without any result
 	System     string     `json:"system,omitempty"`       // the base instructions
-	Absent     string     `json:"absent,omitempty"`       // must not match anywhere in the conversation, as Lines shows it
+	Absent     string     `json:"absent,omitempty"`       // must not match anywhere in the conversation, in the form of Lines
 	Tools      []string   `json:"tools,omitempty"`        // all of these are offered
 	NoTools    []string   `json:"no_tools,omitempty"`     // none of these is offered
-	Answers    Range      `json:"answers,omitempty"`      // answers in the conversation
-	SinceUser  Range      `json:"since_user,omitempty"`   // answers since the user spoke last
+	Answers    Range      `json:"answers,omitempty"`      // responses in the conversation
+	SinceUser  Range      `json:"since_user,omitempty"`   // responses since the last user message
 	Not        *Condition `json:"not,omitempty"`
 }
 
 // Expect is a condition that must hold.
 type Expect struct {
 	Condition
-	Message string `json:"message,omitempty"` // why it matters; shown when it fails
+	Message string `json:"message,omitempty"` // why it matters; shown if it fails
 }
 
 // Range is a number, or ">=2", "<5".
@@ -50,7 +50,7 @@ func (r Range) bounds() (lo, hi int, err error) {
 	return 0, 0, fmt.Errorf("%q is no number and no range such as \">=2\" or \"<5\"", string(r))
 }
 
-// UnmarshalJSON takes a number or a string.
+// UnmarshalJSON accepts a number or a string.
 func (r *Range) UnmarshalJSON(b []byte) error {
 	if n, err := strconv.Atoi(string(b)); err == nil {
 		*r = Range(strconv.Itoa(n))
@@ -64,7 +64,7 @@ func (r *Range) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// check is one compiled demand. It returns "" when it holds, else what was wanted and what was found.
+// check is a compiled condition. It returns "" if it holds, otherwise what was expected and found.
 type check func(*conversation) string
 
 func (c *Condition) compile() ([]check, error) {
@@ -166,7 +166,7 @@ func (c *Condition) compile() ([]check, error) {
 	return checks, nil
 }
 
-// run returns what does not hold.
+// run returns the conditions that do not hold.
 func run(checks []check, conv *conversation) []string {
 	var failed []string
 	for _, c := range checks {
@@ -183,7 +183,7 @@ func mismatch(key, want, got string) string {
 
 func quoteRE(s string) string { return "/" + oneLine(s) + "/" }
 
-// excerpt shortens a text so that an error stays readable; the request log has it whole.
+// excerpt shortens a text for an error message; the request log contains all of it.
 func excerpt(s string) string {
 	const most = 400
 	s = oneLine(s)
@@ -200,7 +200,7 @@ func excerpt(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", s[:cut], len(s))
 }
 
-// isBoundary reports whether s may be cut before byte i without tearing a character.
+// isBoundary reports whether cutting s before byte i does not split a character.
 func isBoundary(s string, i int) bool {
 	return i <= 0 || i >= len(s) || utf8.RuneStart(s[i])
 }

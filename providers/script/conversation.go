@@ -7,19 +7,19 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// conversation is what a request holds, seen as conditions and captures ask for it. It is for one goroutine.
+// conversation provides the contents of a request for conditions and captures. It is not safe for concurrent use.
 type conversation struct {
 	req *llm.Request
 
-	user      string   // what the user said last, the host's own notes left out
-	outputs   []string // results since the last answer, in order
+	user      string   // the last user message, without the host's notes
+	outputs   []string // results since the last response, in order
 	answers   int
-	sinceUser int // answers after what the user said last
+	sinceUser int // responses after the last user message
 
-	names map[string]string // call id → tool; made when first asked for
+	names map[string]string // call ID → tool; created on first use
 }
 
-// look goes through a request once. Nothing in it grows with the square of the conversation: long threads are played too.
+// look scans a request once. Its cost is linear in the length of the conversation, because long threads are played too.
 func look(req *llm.Request) *conversation {
 	c := &conversation{req: req}
 	user, noted, end := -1, -1, 0
@@ -55,9 +55,9 @@ func look(req *llm.Request) *conversation {
 	return c
 }
 
-// beginsAnswer tells whether the assistant message i is the first of an answer. A host may keep an answer in one message
-// or in one per block. So messages in a row are one answer, until one carries a position: that is on the first block of
-// each answer.
+// beginsAnswer reports whether the assistant message i is the first of a response. A host may store a response as one message or
+// as one per block. So consecutive messages are one response, until one contains a position, which is in the first block of each
+// response.
 func beginsAnswer(messages []llm.Message, i int) bool {
 	if i == 0 || messages[i-1].Role != llm.RoleAssistant {
 		return true
@@ -76,7 +76,7 @@ func outputOf(r *llm.ToolResult) string {
 	return s.String()
 }
 
-// nameOf returns the tool that a result is of: its own word, or that of the call it answers.
+// nameOf returns the tool of a result: from the result itself, or from its call.
 func (c *conversation) nameOf(r *llm.ToolResult) string {
 	if r.Name != "" {
 		return r.Name
@@ -94,7 +94,7 @@ func (c *conversation) nameOf(r *llm.ToolResult) string {
 	return c.names[r.ID]
 }
 
-// latest returns the newest result of a call, found by the call's id or its tool's name.
+// latest returns the last result of a call, given the call's ID or its tool's name.
 func (c *conversation) latest(call string) (string, bool) {
 	for i := len(c.req.Messages) - 1; i >= 0; i-- {
 		parts := c.req.Messages[i].Parts
@@ -131,7 +131,7 @@ func (c *conversation) tools() []string {
 	return names
 }
 
-// markers open the notes that a host puts into the history in the user's name.
+// markers are the beginnings of notes that a host adds to the history as user messages.
 var markers = []string{
 	"<environment_context>", "# agents.md instructions", "<turn_aborted>", "<user_shell_command>",
 	"<subagent_notification>", "<skill>", "<hook_prompt", "<recommended_plugins>", "<system-update>",
@@ -153,8 +153,8 @@ func contextual(m *llm.Message) bool {
 	return false
 }
 
-// Shape is a conversation as a row of letters: D note of the host, X contextual user message, U user, A assistant text,
-// R reasoning, C:id call, O:id result, M media.
+// Shape describes a conversation as a sequence of letters: D note of the host, X contextual user message, U user, A assistant
+// text, R reasoning, C:id call, O:id result, M media.
 func Shape(req *llm.Request) string {
 	var out []string
 	for i := range req.Messages {
@@ -189,7 +189,7 @@ func Shape(req *llm.Request) string {
 	return strings.Join(out, " ")
 }
 
-// Lines renders what a model sees, one line per part: for assertions, error texts and people.
+// Lines returns what a model sees, one line per part, for assertions and error messages.
 func Lines(req *llm.Request) []string {
 	out := make([]string, 0, len(req.System)+len(req.Messages))
 	for _, s := range req.System {
@@ -240,7 +240,7 @@ func line(role llm.Role, p llm.Part) string {
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "⏎") }
 
-// text is the whole conversation, as [Lines] shows it but with real line ends inside of texts.
+// text returns the whole conversation in the form of [Lines], but with real line breaks within texts.
 func (c *conversation) text() string {
 	return strings.ReplaceAll(strings.Join(Lines(c.req), "\n"), "⏎", "\n")
 }

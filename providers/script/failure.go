@@ -7,8 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// taxonomy is what a failure means when the script does not say more: whether asking again may help, the usual HTTP
-// status and a message.
+// taxonomy contains the defaults of a failure: whether retrying may help, the usual HTTP status, and a message.
 var taxonomy = map[llm.ErrorCode]struct {
 	retryable bool
 	status    int
@@ -47,7 +46,7 @@ func failureOf(code llm.ErrorCode) *llm.Error {
 	return &llm.Error{Code: code, Message: t.message, Retryable: t.retryable, Status: t.status}
 }
 
-// refusal is the error of a script that can't or won't answer: loud, and never asked again.
+// refusal returns the error for a script that cannot respond, which is not retried.
 func refusal(next, format string, args ...any) *llm.Error {
 	return &llm.Error{Code: llm.ErrInvalidRequest, Message: fmt.Sprintf(format, args...), Next: next}
 }

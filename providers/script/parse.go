@@ -14,10 +14,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/configblock"
 )
 
-// MaxBytes is the most that a script may have: far more than anybody writes, little enough to read at once.
+// MaxBytes limits the size of a script.
 const MaxBytes = 16 << 20
 
-// Load parses and compiles a script. The name stands in error texts and in for a script that gives itself none.
+// Load parses and compiles a script. name is used in errors, and as the script's name if it has none.
 func Load(name string, text []byte) (*Player, error) {
 	s, err := Parse(text)
 	if err != nil {
@@ -33,7 +33,7 @@ func Load(name string, text []byte) (*Player, error) {
 	return p, nil
 }
 
-// Parse reads a script: JSON when the first thing in it is "{", else TOML. Keys that the format does not have are errors.
+// Parse parses a script: JSON if it begins with "{", otherwise TOML. Unknown keys are errors.
 func Parse(text []byte) (*Script, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("%d bytes are more than the most of %d", len(text), MaxBytes)
@@ -49,7 +49,7 @@ func Parse(text []byte) (*Script, error) {
 		}
 		return nil, err
 	}
-	// One decoder for both languages: TOML's tree goes through JSON, so that every key and rule exists once.
+	// Both languages use the same decoder: TOML is converted to JSON, so that keys and rules are defined once.
 	asJSON, err := marshalPlain(tree)
 	if err != nil {
 		return nil, err
@@ -75,12 +75,12 @@ func parseJSON(text []byte) (*Script, error) {
 	return &s, nil
 }
 
-// parseStep decodes part by part, so that an error can say which one it is about.
+// parseStep decodes part by part, so that an error names the part.
 func parseStep(b json.RawMessage, s *Step) error {
 	var head struct {
 		Name string `json:"name"`
 	}
-	_ = json.Unmarshal(b, &head) // a wrong type is reported below, with more to say
+	_ = json.Unmarshal(b, &head) // a wrong type is reported below, with more detail
 	s.Name = head.Name
 	var raw struct {
 		Step
@@ -121,7 +121,7 @@ func each[T any](key string, raw []json.RawMessage) ([]T, error) {
 	return out, nil
 }
 
-// strict decodes JSON and refuses unknown keys, with the one that was probably meant.
+// strict decodes JSON and rejects unknown keys, suggesting the one that was probably meant.
 func strict(b []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -149,7 +149,7 @@ func strict(b []byte, v any) error {
 	return err
 }
 
-// written drops the names of embedded Go types, which no script contains, from the path of a key.
+// written removes the names of embedded Go types, which do not occur in scripts, from the path of a key.
 func written(path string) string {
 	segments := strings.Split(path, ".")
 	return strings.Join(slices.DeleteFunc(segments, func(s string) bool { return s != "" && s[0] >= 'A' && s[0] <= 'Z' }), ".")
@@ -169,7 +169,7 @@ func kindText(t reflect.Type) string {
 	return "a number"
 }
 
-// keysOf lists the keys of a type and of what it holds: the decoder does not say in which table the unknown key stood.
+// keysOf lists the keys of a type and of the types in it: the decoder does not report the table of an unknown key.
 func keysOf(t reflect.Type) []string {
 	seen := map[reflect.Type]bool{}
 	var keys []string

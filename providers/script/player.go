@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Player plays one script. It is immutable: any number of goroutines may use it, for any number of threads.
+// Player plays a script. It is immutable and safe for concurrent use, for any number of threads.
 type Player struct {
 	script *Script
 	digest string
@@ -30,7 +30,7 @@ type step struct {
 	expects     []expectation
 	captures    []capture
 	parts       []part
-	times       int // -1: without end
+	times       int // -1: unlimited
 	leavesTrace bool
 	failure     *llm.Error // nil: none
 	finish      llm.FinishReason
@@ -57,15 +57,15 @@ type part struct {
 	reply template // result of a hosted call
 }
 
-// Input is what is asked of a player.
+// Input is a request to the player.
 type Input struct {
 	Request      *llm.Request
 	Thread, Turn string
-	MaxAttempts  int      // tries before anything is answered; 0: 5
-	Known        Position // what is remembered of the thread; zero: nothing
+	MaxAttempts  int      // attempts before a response; 0: 5
+	Known        Position // the remembered position of the thread; zero: none
 }
 
-// DefaultMaxAttempts is the number of tries when a request does not say.
+// DefaultMaxAttempts is the default number of attempts.
 const DefaultMaxAttempts = 5
 
 // Name returns the script's name.
@@ -74,8 +74,8 @@ func (p *Player) Name() string { return p.script.Name }
 // Digest identifies the script in positions.
 func (p *Player) Digest() string { return p.digest }
 
-// Play returns the answer to a request. The error, always an [*llm.Error], is the script's own refusal: no step matches,
-// an expectation does not hold, a capture finds nothing. The position then stays where it was.
+// Play returns the response to a request. The error, always an [*llm.Error], is the script's own: no step matches, an expectation
+// does not hold, or a capture finds nothing. In that case the position is unchanged.
 func (p *Player) Play(in Input) (*Answer, error) {
 	pos := p.Locate(in.Request, in.Known)
 	conv := look(in.Request)
@@ -107,7 +107,7 @@ func (p *Player) Play(in Input) (*Answer, error) {
 	return a, nil
 }
 
-// Peek returns the name of the step that would answer the request, without judging its expectations.
+// Peek returns the name of the step that would respond to the request, without checking its expectations.
 func (p *Player) Peek(req *llm.Request) (string, error) {
 	conv, pos := look(req), p.Locate(req, Position{})
 	s, _, err := p.choose(conv, pos)
@@ -117,7 +117,7 @@ func (p *Player) Peek(req *llm.Request) (string, error) {
 	return s.label(), nil
 }
 
-// choose picks the first step that is not used up and whose condition holds, and returns the position behind it.
+// choose returns the first step that is not used up and whose condition holds, and the position after it.
 func (p *Player) choose(conv *conversation, pos Position) (*step, Position, error) {
 	next := pos.clone()
 	next.Script, next.Request = p.digest, pos.Request+1
@@ -135,7 +135,7 @@ func (p *Player) choose(conv *conversation, pos Position) (*step, Position, erro
 	return s, next, nil
 }
 
-// scope is what templates and conditions can name.
+// scope returns the variables for templates and conditions.
 func (p *Player) scope(in Input, conv *conversation, pos Position) map[string]string {
 	vars := map[string]string{
 		"user": conv.user, "output": conv.outputText(), "request": strconv.Itoa(pos.Request + 1), "model": in.Request.Model,
@@ -153,7 +153,7 @@ func (p *Player) unexpected(where string, request int, message string, failed []
 		"script %s, %s: request %d is not as expected%s\n%s", p.Name(), where, request, message, strings.Join(failed, "\n"))
 }
 
-// lost explains why no step answers: each step that is left, with what it misses.
+// lost explains why no step responds: it lists the remaining steps with their unmet conditions.
 func (p *Player) lost(conv *conversation, pos Position) *llm.Error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "script %s: no step answers request %d", p.Name(), pos.Request+1)
@@ -187,7 +187,7 @@ func (s *step) label() string {
 	return "step-" + strconv.Itoa(s.index+1)
 }
 
-// capture returns the variables that the step takes out of the conversation.
+// capture returns the variables that the step takes from the conversation.
 func (s *step) capture(conv *conversation) (map[string]string, error) {
 	if len(s.captures) == 0 {
 		return nil, nil
@@ -211,9 +211,9 @@ func (s *step) capture(conv *conversation) (map[string]string, error) {
 	return vars, nil
 }
 
-// gather is capture for a replay, which takes what it finds.
+// gather is like capture for a replay, which takes what it finds.
 func (s *step) gather(conv *conversation, vars map[string]string) map[string]string {
-	found, _ := s.capture(conv) // what is missing was missing when the step was played, too
+	found, _ := s.capture(conv) // what is missing was also missing when the step was played
 	if len(found) == 0 {
 		return vars
 	}

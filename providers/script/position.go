@@ -7,15 +7,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Namespace is the metadata namespace in which answers carry their thread's position.
+// Namespace is the metadata namespace in which responses contain their thread's position.
 const Namespace = "scripted"
 
-// Position is where a thread stands in its script. It is a value: playing returns a new one.
+// Position is a thread's position in its script. It is a value: playing returns a new one.
 type Position struct {
-	Script  string            `json:"script,omitempty"`  // digest of the script that it belongs to
-	Request int               `json:"request,omitempty"` // requests answered so far
-	Plays   map[int]int       `json:"plays,omitempty"`   // index of a step → how often it was played; steps without end are not counted
-	Vars    map[string]string `json:"vars,omitempty"`    // what was captured
+	Script  string            `json:"script,omitempty"`  // digest of its script
+	Request int               `json:"request,omitempty"` // requests so far
+	Plays   map[int]int       `json:"plays,omitempty"`   // index of a step → how often it was played; unlimited steps are not counted
+	Vars    map[string]string `json:"vars,omitempty"`    // captured variables
 }
 
 func (p Position) clone() Position {
@@ -23,7 +23,7 @@ func (p Position) clone() Position {
 	return p
 }
 
-// After tells whether p is further in the same script than q.
+// After reports whether p is later than q in the same script, or in another script.
 func (p Position) After(q Position) bool {
 	return p.Script != q.Script || p.Request > q.Request
 }
@@ -31,17 +31,16 @@ func (p Position) After(q Position) bool {
 func (p Position) metadata() llm.Metadata {
 	b, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // maps of numbers and strings always marshal
+		panic(err) // cannot fail: maps of numbers and strings
 	}
 	return llm.Metadata{Namespace: b}
 }
 
-// Locate finds out where a conversation stands: the furthest of
+// Locate determines the position of a conversation: the latest of
 //
-//   - known, what the caller remembers of the thread;
-//   - what the latest answer in the conversation carries in its metadata;
-//   - when neither says anything and there are answers, a replay: the script is played against each beginning of the
-//     conversation that an answer followed. Steps that leave nothing behind (errors, silence) are passed over.
+//   - known, which the caller remembers for the thread;
+//   - the position in the metadata of the last response in the conversation;
+//   - if there is neither, but there are responses, the result of a replay: the script is played against each prefix of the conversation that precedes a response. Steps that leave no trace (errors, silence) are skipped.
 func (p *Player) Locate(req *llm.Request, known Position) Position {
 	best := Position{Script: p.digest}
 	if known.Script == p.digest {
@@ -59,7 +58,7 @@ func (p *Player) Locate(req *llm.Request, known Position) Position {
 			if json.Unmarshal(raw, &pos) == nil && pos.Script == p.digest && pos.Request > best.Request {
 				best = pos
 			}
-			break // older answers stand further back
+			break // earlier responses have earlier positions
 		}
 	}
 	if best.Request == 0 && answered {
@@ -68,7 +67,7 @@ func (p *Player) Locate(req *llm.Request, known Position) Position {
 	return best.clone()
 }
 
-// carried returns the position that an assistant message carries, of whichever script.
+// carried returns the position in an assistant message, of any script.
 func carried(m *llm.Message) (json.RawMessage, bool) {
 	if raw, ok := m.Metadata[Namespace]; ok {
 		return raw, true

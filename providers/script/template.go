@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// template is a text with ${name} in it. "$${" stands for "${". A name may carry a filter, "${name|trim}", and a
-// fallback, "${name:-text}".
+// template is a text with ${name} in it. "$${" is a literal "${". A name may have a filter, "${name|trim}", and a default,
+// "${name:-text}".
 type template []segment
 
 type segment struct {
-	text     string // literal when name is empty
+	text     string // literal if name is empty
 	name     string
 	fallback *string
 	filter   string
@@ -82,7 +82,7 @@ func parseSegment(body string) (segment, error) {
 	return seg, nil
 }
 
-// validName accepts what the group of a regular expression may be called.
+// validName reports whether s is a valid name for the group of a regular expression.
 func validName(s string) bool {
 	for i, r := range s {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -93,7 +93,7 @@ func validName(s string) bool {
 	return s != ""
 }
 
-// names reports each variable of t that has no fallback.
+// names yields each variable of t without a default.
 func (t template) names(yield func(string)) {
 	for _, seg := range t {
 		if seg.name != "" && seg.fallback == nil {
@@ -127,7 +127,7 @@ func (t template) fill(vars map[string]string) (string, error) {
 // jsonTemplate is a JSON value whose strings are templates.
 type jsonTemplate struct {
 	raw    json.RawMessage
-	leaves map[string]template // string as written → template; only those with something to fill in
+	leaves map[string]template // literal string → template; only those with variables
 }
 
 func parseJSONTemplate(raw json.RawMessage) (jsonTemplate, error) {
@@ -177,7 +177,7 @@ func (j jsonTemplate) names(yield func(string)) {
 	}
 }
 
-// fill returns compact JSON with its keys in the order of the script where nothing had to be filled in, sorted otherwise.
+// fill returns compact JSON. Keys are in the order of the script if there are no variables, otherwise sorted.
 func (j jsonTemplate) fill(vars map[string]string) (string, error) {
 	if len(j.leaves) == 0 {
 		return string(j.raw), nil
@@ -218,7 +218,7 @@ func (j jsonTemplate) replace(v any, vars map[string]string) (any, error) {
 	return v, nil
 }
 
-// marshalPlain marshals without turning <, > and & into escapes: people read scripts' arguments in logs.
+// marshalPlain marshals without HTML escaping, because users read scripts' arguments in logs.
 func marshalPlain(v any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

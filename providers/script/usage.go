@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Usage is what an answer says it cost. In a script it is an object, or "none" (nothing is known). Without it, it is an
-// estimate: one token per four bytes of what went in and came out.
+// Usage is the usage of a response. In a script it is an object, or "none" (unknown). The default is an estimate: one token per
+// four bytes of input and output.
 type Usage struct {
 	None bool `json:"-"`
 
@@ -70,7 +70,7 @@ func (u *Usage) tokens(req *llm.Request, answered int) llm.Usage {
 
 func tokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
-// requestBytes counts the texts of a request: what a vendor would bill, roughly.
+// requestBytes counts the bytes of a request's texts, approximately as a vendor would.
 func requestBytes(req *llm.Request) int {
 	n := 0
 	for _, s := range req.System {

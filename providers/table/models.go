@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// byFamily holds for the models of a family wherever they are served.
+// byFamily sets what applies to a family's models at any vendor.
 func byFamily(model string, c *protocol.Compat) {
 	id := strings.ToLower(model)
 	for _, family := range []string{"mistral", "devstral", "codestral", "pixtral", "mixtral"} {
@@ -26,7 +26,7 @@ func byFamily(model string, c *protocol.Compat) {
 	}
 }
 
-// openrouter passes cache marks on to the vendors that take them; Alibaba takes none on tools.
+// openrouter forwards cache marks to the vendors that support them; Alibaba does not support them for tools.
 func openrouter(model string, c *protocol.Compat) {
 	switch {
 	case strings.HasPrefix(model, "anthropic/"):
@@ -36,21 +36,21 @@ func openrouter(model string, c *protocol.Compat) {
 	}
 }
 
-// groq keeps thinking out of the text only where it is told to, and only these models take the field.
+// groq separates reasoning from the text only on request, and only these models support the field.
 func groq(model string, c *protocol.Compat) {
 	if strings.HasPrefix(model, "qwen/qwen3") || strings.HasPrefix(model, "deepseek-r1") {
 		c.Body = json.RawMessage(`{"reasoning_format":"parsed"}`)
 	}
 }
 
-// moonshot gave thinking degrees with K3; before, it is on or off.
+// moonshot has reasoning efforts since K3; earlier models only have a switch.
 func moonshot(model string, c *protocol.Compat) {
 	if version(model, "kimi-k").atLeast(3, 0) {
 		c.EffortField, c.EffortMap = "", threeDegrees()
 	}
 }
 
-// zai streams the arguments of calls from GLM 4.6 on and knows degrees of thinking from 5.2 on.
+// zai streams the arguments of calls since GLM 4.6, and has reasoning efforts since 5.2.
 func zai(model string, c *protocol.Compat) {
 	switch model {
 	case "glm-4.5", "glm-4.5-air", "glm-4.5-flash", "glm-4.5v":
@@ -61,10 +61,10 @@ func zai(model string, c *protocol.Compat) {
 	}
 }
 
-// numbered is a version like 5.2.
+// numbered is a version such as 5.2.
 type numbered struct{ major, minor int }
 
-// version reads the number that follows a prefix of a model's id; 0.0 when there is none.
+// version parses the number after a prefix of a model's ID, or returns 0.0.
 func version(model, prefix string) numbered {
 	rest, ok := strings.CutPrefix(model, prefix)
 	if !ok {
@@ -76,7 +76,7 @@ func version(model, prefix string) numbered {
 	}
 	major, minor, _ := strings.Cut(rest, ".")
 	var v numbered
-	v.major, _ = strconv.Atoi(major) // no number: 0
+	v.major, _ = strconv.Atoi(major) // not a number: 0
 	v.minor, _ = strconv.Atoi(minor)
 	return v
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// oldLimit is the name that the limit of an answer had before OpenAI changed it.
+// oldLimit is the name of the output limit before OpenAI changed it.
 const oldLimit = "max_tokens"
 
-// rows makes the table anew each time, so that nobody changes another one's copy.
+// rows returns a new table each time, so that callers cannot modify each other's copy.
 func rows() []Row {
 	return []Row{
 		{
@@ -18,8 +18,8 @@ func rows() []Row {
 			Compat: protocol.Compat{PromptCacheKey: true, ToolCallIDs: "openai", NoEmptyTools: true},
 		},
 		{
-			// Thinking is on unless it is switched off; then temperature and penalties say nothing. With tools, each message of
-			// the assistant must bring its reasoning along.
+			// Reasoning is on unless it is disabled, and ignores temperature and penalties. With tools, each assistant message
+			// must contain its reasoning.
 			ID: "deepseek", Name: "DeepSeek", BaseURL: "https://api.deepseek.com/v1",
 			KeyVariable: "DEEPSEEK_API_KEY", Catalog: "deepseek",
 			Compat: protocol.Compat{
@@ -34,7 +34,7 @@ func rows() []Row {
 			model:  openrouter,
 		},
 		{
-			// Without the field in the body, a prompt that is too long is cut silently.
+			// Without the field in the body, long prompts are truncated silently.
 			ID: "fireworks", Name: "Fireworks", BaseURL: "https://api.fireworks.ai/inference/v1",
 			KeyVariable: "FIREWORKS_API_KEY", Catalog: "fireworks-ai",
 			Compat: protocol.Compat{
@@ -54,18 +54,18 @@ func rows() []Row {
 			model:  groq,
 		},
 		{
-			// The length of the context can't be set on this route; the server's own protocol can.
+			// The context length cannot be set with this API, only with the server's own protocol.
 			ID: "ollama", Name: "Ollama", BaseURL: "http://localhost:11434/v1", Keyless: true,
 			Compat: protocol.Compat{MaxTokensField: oldLimit, NoParallelTools: true, ReasoningField: "reasoning"},
 		},
 		{
-			// Reasoning came in reasoning_content first, in both fields around 0.11, and comes in reasoning since: it goes back
-			// where it came from. Tools need --enable-auto-tool-choice and --tool-call-parser.
+			// Reasoning is in reasoning_content in old versions, in both fields around 0.11, and in reasoning since: it is sent
+			// back in its original field. Tools need --enable-auto-tool-choice and --tool-call-parser.
 			ID: "vllm", Name: "vLLM", BaseURL: "http://localhost:8000/v1", Keyless: true,
 			Compat: protocol.Compat{NoEmptyTools: true},
 		},
 		{
-			// Tools need --jinja; a choice of one tool is taken as none.
+			// Tools need --jinja; forcing a particular tool has no effect.
 			ID: "llamacpp", Name: "llama.cpp", BaseURL: "http://127.0.0.1:8080/v1", Keyless: true,
 			Compat: protocol.Compat{ReasoningField: "reasoning_content"},
 		},
@@ -97,7 +97,7 @@ func rows() []Row {
 			Compat: protocol.Compat{NoStore: true},
 		},
 		{
-			// Unknown fields are refused, stream_options among them; the usage comes without being asked for.
+			// Unknown fields are rejected, including stream_options; usage is always sent.
 			ID: "mistral", Name: "Mistral AI", BaseURL: "https://api.mistral.ai/v1",
 			KeyVariable: "MISTRAL_API_KEY", Catalog: "mistral",
 			Compat: protocol.Compat{
@@ -140,7 +140,7 @@ func rows() []Row {
 	}
 }
 
-// glm is what holds for the models of Z.ai at both of its addresses.
+// glm returns what applies to Z.ai's models at both of its addresses.
 func glm() protocol.Compat {
 	return protocol.Compat{
 		MaxTokensField: oldLimit, NoStore: true, NoStrict: true, NoParallelTools: true, ToolStream: true,
@@ -148,7 +148,7 @@ func glm() protocol.Compat {
 	}
 }
 
-// threeDegrees fits an effort to models that know low, high and max.
+// threeDegrees maps efforts to models with low, high and max.
 func threeDegrees() map[string]string {
 	return map[string]string{
 		"minimal": "low", "low": "low", "medium": "high", "high": "high", "xhigh": "high", "max": "max", "ultra": "max",

@@ -1,8 +1,8 @@
-// Package table lists the vendors that speak OpenAI's chat format, with what is special about each: addresses, variables,
-// deviations. It is data; what a user configures goes on top.
+// Package table lists the vendors that use OpenAI's chat format, with their peculiarities: addresses, variables, deviations. It
+// only contains data; the user's configuration overrides it.
 //
-// It owns: the rows, and the rules by which one model of a vendor differs from the others. It must not know: how a request
-// is made or sent, what a user configured.
+// It owns the rows, and the rules for a vendor's individual models. It does not know how a request is built or sent, or what the
+// user configured.
 //
 // Start with [Lookup] and [For].
 package table
@@ -13,28 +13,28 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// Row is one vendor.
+// Row is a vendor.
 type Row struct {
-	ID   string // its name in configuration, and the key of its metadata
-	Name string // for people
-	// BaseURL is where its API is. Places stand in it in braces, for the user to fill in.
+	ID   string // its name in the configuration, and the key of its metadata
+	Name string // display name
+	// BaseURL is the address of its API. Places in braces must be filled in by the user.
 	BaseURL string
 	Places  []string
-	// KeyVariable is the environment variable that people keep its key in; Keyless vendors have none.
+	// KeyVariable is the environment variable that usually contains its key; Keyless vendors need none.
 	KeyVariable string
 	Keyless     bool
-	KeyHeader   string            // header that takes the key, as bearer; empty: authorization
+	KeyHeader   string            // header for the key, as a bearer token; empty: authorization
 	Headers     map[string]string // of each request
-	// CacheKeyHeader takes the key of a request's prompt cache, so that a thread meets the same machine again.
+	// CacheKeyHeader is the header for a request's cache key, which routes a thread to the same machine.
 	CacheKeyHeader string
-	Catalog        string // its name in the catalogue of models; empty: it has none there
-	// Compat is what holds for all of its models. [For] knows what holds for one.
+	Catalog        string // its name in the catalog of models; empty: not listed
+	// Compat applies to all its models. [For] returns what applies to one of them.
 	Compat protocol.Compat
 
 	model func(model string, c *protocol.Compat)
 }
 
-// Lookup finds a vendor. The row is the caller's own.
+// Lookup returns a vendor. The caller may modify the row.
 func Lookup(id string) (Row, bool) {
 	list := rows()
 	i := slices.IndexFunc(list, func(r Row) bool { return r.ID == id })
@@ -55,8 +55,8 @@ func IDs() []string {
 	return ids
 }
 
-// For is what is special about a model at a vendor. A vendor that is not in the table gets what its models' families are
-// known for. The result is the caller's own.
+// For returns the peculiarities of a vendor's model. For an unknown vendor, only those of the model's family apply. The caller may
+// modify the result.
 func For(vendor, model string) protocol.Compat {
 	row, _ := Lookup(vendor)
 	c := row.Compat

@@ -69,7 +69,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// object returns a JSON object with the non-empty fields, in their order.
+// object returns a JSON object with the known fields, in their order.
 func object(fields ...field) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -197,7 +197,7 @@ func withField(raw json.RawMessage, name string, value any) json.RawMessage {
 	}
 	delete(fields, name)
 	if value != nil {
-		fields[name], _ = protocol.Encode(value) // a string always encodes
+		fields[name], _ = protocol.Encode(value) // cannot fail for a string
 	}
 	out, err := protocol.Encode(fields)
 	if err != nil {
@@ -206,8 +206,8 @@ func withField(raw json.RawMessage, name string, value any) json.RawMessage {
 	return out
 }
 
-// hostedPairs finds the results of calls of the vendor's own tools. They may stand in other messages, and an id that was
-// made up here comes back in a later answer.
+// hostedPairs finds the results of calls of the vendor's own tools. They may be in other messages, and a generated ID may occur
+// again in a later response.
 func hostedPairs(messages []llm.Message) map[*llm.ToolCall]*llm.ToolResult {
 	pairs := map[*llm.ToolCall]*llm.ToolResult{}
 	open := map[string]*llm.ToolCall{}
@@ -229,7 +229,7 @@ func hostedPairs(messages []llm.Message) map[*llm.ToolCall]*llm.ToolResult {
 	return pairs
 }
 
-// hostedPair sends the item of a hosted call as it came, or tells of it in words where there is none.
+// hostedPair sends the original item of a hosted call, or describes the call in words if there is none.
 func (l *lowering) hostedPair(c *llm.ToolCall) error {
 	res := l.hosted[c]
 	l.told[res] = true
@@ -242,7 +242,7 @@ func (l *lowering) hostedPair(c *llm.ToolCall) error {
 	return l.summarise(c.Name, c.Input, res)
 }
 
-// original is the vendor's item behind a result; nil if it isn't whole.
+// original returns the vendor's item for a result, or nil if it is incomplete.
 func (l *lowering) original(res *llm.ToolResult) json.RawMessage {
 	m := l.meta(res.Metadata)
 	var head struct {
@@ -263,8 +263,8 @@ func (l *lowering) original(res *llm.ToolResult) json.RawMessage {
 	return nil
 }
 
-// summarise tells of a call that another vendor ran. The user's voice says it: in the assistant's own the model would
-// learn to pretend calls.
+// summarise describes a call that another vendor ran. It does so in a user message: from an assistant message the model would
+// learn to fake calls.
 func (l *lowering) summarise(name, input string, res *llm.ToolResult) error {
 	s := "(The tool " + name + " was run by the vendor of a model"
 	if input != "" && input != "{}" {

@@ -63,42 +63,42 @@ type outputItem struct {
 	Output any    `json:"output"`
 }
 
-// itemMeta is what the decoder keeps on a part and what comes back from it here.
+// itemMeta is the metadata that the decoder stores with a part and that is sent back.
 type itemMeta struct {
 	ItemID      string            `json:"itemId"`
 	Phase       string            `json:"phase"`
 	Annotations []json.RawMessage `json:"annotations"`
 
-	Content    bool   `json:"content"` // the thoughts themselves rather than a summary of them
+	Content    bool   `json:"content"` // the reasoning itself rather than a summary
 	Encrypted  string `json:"reasoningEncryptedContent"`
-	Compaction string `json:"compaction"` // the vendor's own digest of the history before it
+	Compaction string `json:"compaction"` // the vendor's own summary of the preceding history
 
 	Item json.RawMessage `json:"item"` // of a tool that the vendor ran
 }
 
-// lowering turns a history into input items.
+// lowering converts a history to input items.
 type lowering struct {
 	r        *protocol.Request
-	stored   bool // the vendor keeps answers, so that ids alone mean something to it
+	stored   bool // the vendor stores responses, so that IDs are sufficient
 	items    []any
-	custom   map[string]bool                   // by id: whether the call went out in the form of a grammar tool
-	searches map[string]bool                   // by id: searches for tools that went out in their own form
+	custom   map[string]bool                   // by ID: whether the call was sent in the form of a grammar tool
+	searches map[string]bool                   // by ID: tool searches that were sent in their own form
 	hosted   map[*llm.ToolCall]*llm.ToolResult // calls of the vendor's own tools that have a result
-	told     map[*llm.ToolResult]bool          // results that went out with their call
+	told     map[*llm.ToolResult]bool          // results that were sent with their call
 	thought  *thought
 	text     textRun
-	// orphaned tells that the reasoning before the items that follow could not go out. The vendor refuses items under
-	// their id without the reasoning that led to them, so they go out without.
+	// orphaned is set if the preceding reasoning could not be sent. The vendor rejects items with an ID whose reasoning is
+	// missing, so the following items are sent without IDs.
 	orphaned bool
 }
 
-// thought is a reasoning item whose parts are still being put together.
+// thought is a reasoning item that is being assembled.
 type thought struct {
 	id   string // the vendor's
 	item *reasoningItem
 }
 
-// textRun names the message item that the next text may join.
+// textRun is the message item that the next text may be appended to.
 type textRun struct {
 	item      *messageItem
 	id, phase string
@@ -121,8 +121,8 @@ func inputOf(r *protocol.Request, stored bool) ([]any, error) {
 	return l.items, nil
 }
 
-// endRun closes the assistant's turn. Reasoning that nothing followed stays behind: the vendor refuses it, and an answer
-// that broke off inside it is asked for anew.
+// endRun ends the assistant's turn. It drops reasoning that nothing follows: the vendor rejects it, and a response that was
+// truncated during reasoning is requested again.
 func (l *lowering) endRun() {
 	l.thought = nil
 	for n := len(l.items); n > 0; n-- {
@@ -134,14 +134,14 @@ func (l *lowering) endRun() {
 	l.orphaned, l.text = false, textRun{}
 }
 
-// message lowers one message. A host may record each part of an answer as a message of its own, so what belongs together
-// is told by ids and not by messages.
+// message converts a message. A host may store each part of a response as a separate message, so parts are grouped by IDs rather
+// than by messages.
 func (l *lowering) message(m *llm.Message) error {
 	role := "user"
 	if m.Role == llm.RoleSystem {
 		role = "developer"
 	}
-	var spoken []any // by user or host
+	var spoken []any // by the user or the host
 	for _, p := range m.Parts {
 		if _, thinks := p.(*llm.Reasoning); !thinks {
 			l.endThought()
@@ -160,7 +160,7 @@ func (l *lowering) message(m *llm.Message) error {
 			if err != nil {
 				return err
 			}
-			if m.Role == llm.RoleAssistant { // the format has no pictures of the assistant's own
+			if m.Role == llm.RoleAssistant { // the format has no assistant images
 				l.add(roleItem{"user", []any{c}})
 			} else {
 				spoken = append(spoken, c)
@@ -197,15 +197,15 @@ func (l *lowering) meta(md llm.Metadata) itemMeta {
 	return m
 }
 
-// unescaped undoes the escapes that Go's JSON adds to what it stores, so that an item goes out with the same bytes before
-// and after it was stored. The first pair takes backslashes that are themselves escaped out of the way.
+// unescaped undoes the escapes that Go's JSON encoder adds, so that an item has the same bytes before and after it was stored. The
+// first pair skips escaped backslashes.
 var unescaped = strings.NewReplacer(`\\`, `\\`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u2028`, "\u2028", `\u2029`, "\u2029")
 
-// maxID is the longest id of an item that OpenAI takes. Proxies hand out longer ones.
+// maxID is the maximum length of an item's ID for OpenAI. Proxies return longer ones.
 const maxID = 64
 
-// itemID is the id under which an item goes out, empty if it had better have none. Ids of the vendor's own have a kind
-// before a "_"; others are made up by somebody on the way, and nobody knows them.
+// itemID returns the ID to send for an item, or "" for none. The vendor's own IDs have a prefix before "_"; others were generated
+// elsewhere and are unknown to it.
 func (l *lowering) itemID(id string) string {
 	if l.orphaned || len(id) > maxID || len(id) < 3 || !strings.Contains(id[1:len(id)-1], "_") {
 		return ""
@@ -219,7 +219,7 @@ func (l *lowering) said(t *llm.Text) {
 	if content.Annotations == nil {
 		content.Annotations = []json.RawMessage{}
 	}
-	// Texts without an id stay apart: when the history grows, an item that was sent already would change.
+	// Texts without an ID stay separate: otherwise an item that was sent before would change as the history grows.
 	if run := l.text; run.item != nil && run.id != "" && run.id == m.ItemID && run.phase == m.Phase {
 		run.item.Content = append(run.item.Content, content)
 		return
@@ -256,8 +256,8 @@ func (l *lowering) reasoned(p *llm.Reasoning) {
 	}
 }
 
-// endThought sends the reasoning item that was put together, if it is of use to the vendor: it reads its own encrypted
-// thoughts and thoughts in the clear, and looks up ids only of answers that it keeps.
+// endThought sends the assembled reasoning item if the vendor can use it: it reads its own encrypted reasoning and plain
+// reasoning, and knows IDs only of responses that it stores.
 func (l *lowering) endThought() {
 	t := l.thought
 	if t == nil {
@@ -272,7 +272,7 @@ func (l *lowering) endThought() {
 	l.add(t.item)
 }
 
-// callID is a call's id within the length that OpenAI takes.
+// callID returns a call's ID, shortened to the length that OpenAI accepts.
 func callID(id string) string {
 	if len(id) <= maxID {
 		return id
@@ -280,8 +280,7 @@ func callID(id string) string {
 	return protocol.WireName("", id)
 }
 
-// called lowers a call in the form in which it was made. Only a grammar call that this model does not know becomes a
-// function's.
+// called converts a call in its original form. Only a grammar call that this model does not support becomes a function call.
 func (l *lowering) called(c *llm.ToolCall) error {
 	if c.ProviderExecuted {
 		return l.hostedPair(c)
@@ -299,7 +298,7 @@ func (l *lowering) called(c *llm.ToolCall) error {
 	case native:
 		item.Type, item.Input = "custom_tool_call", &input
 	case c.Freeform:
-		item.ID = "" // an id of the other form
+		item.ID = "" // an ID for the other form
 		input = string(l.r.FreeformArguments(c))
 		item.Type, item.Arguments = "function_call", &input
 	default:
@@ -317,7 +316,7 @@ func (l *lowering) answered(res *llm.ToolResult) error {
 		if l.told[res] {
 			return nil
 		}
-		if item := l.original(res); item != nil && res.Search { // the vendor takes it alone
+		if item := l.original(res); item != nil && res.Search { // the vendor accepts it without a call
 			l.add(item)
 			return nil
 		}

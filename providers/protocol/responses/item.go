@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Types of items with a meaning of their own. Those that end in "_call" otherwise are tools that the vendor runs.
+// Types of items that are handled here. Other types that end with "_call" are tools that the vendor runs.
 const (
 	typeMessage      = "message"
 	typeReasoning    = "reasoning"
@@ -17,28 +17,28 @@ const (
 	typeCompaction   = "compaction"
 )
 
-// item is one item of the answer, as far as it has come.
+// item is an item of the response, as far as it has arrived.
 type item struct {
-	key         string // name of its blocks and its call
+	key         string // the name of its blocks and its call
 	id          string // the vendor's; may be empty
 	kind        string
 	call        string // call id
 	begun, done bool
-	told        map[part]bool // parts of which something was streamed
+	told        map[part]bool // parts that were streamed, at least partly
 	meta        protocol.Meta // of its blocks
 
 	// of a reasoning item
-	block    part   // what is told now
-	blockKey string // empty: nothing was told yet
+	block    part   // the current part
+	blockKey string // empty: nothing was emitted yet
 }
 
-// part is a place inside an item: of a message its content, of reasoning its summary or its content.
+// part is a part of an item: of a message's content, or of the summary or content of reasoning.
 type part struct {
 	content bool
 	index   int
 }
 
-// wireItem has the fields of the items that mean something here.
+// wireItem has the fields of the items that are handled here.
 type wireItem struct {
 	Type             string     `json:"type"`
 	ID               string     `json:"id"`
@@ -55,7 +55,7 @@ type wireItem struct {
 	Content          []wirePart `json:"content"`
 }
 
-// cutOff reports a call that the vendor did not finish: its input is not to be acted on.
+// cutOff reports whether a call is incomplete, so that it must not be executed.
 func (w *wireItem) cutOff() bool {
 	isCall := w.Type == typeFunctionCall || w.Type == typeCustomCall
 	return isCall && (w.Status == "incomplete" || w.Status == "in_progress")
@@ -75,8 +75,8 @@ func (p *wirePart) words() string {
 	return p.Text
 }
 
-// announce finds the item that a frame speaks of or takes it in as a new one. An id that comes with another type or call
-// is another item: some proxies give all items of an answer one id.
+// announce returns the item that a frame refers to, creating it if necessary. If the type or call ID differs, it is another item:
+// some proxies use the same ID for all items of a response.
 func (d *decoder) announce(index int, w *wireItem) *item {
 	same := func(it *item) bool {
 		return it != nil && it.kind == w.Type && (it.call == "" || w.CallID == "" || it.call == w.CallID)
@@ -106,7 +106,7 @@ func (d *decoder) announce(index int, w *wireItem) *item {
 	return it
 }
 
-// find is the open item of a kind that a delta belongs to, nil if there is none.
+// find returns the open item of a kind that a delta belongs to, or nil.
 func (d *decoder) find(kind string) (*item, error) {
 	if d.frame.ItemID == "" {
 		return nil, protocol.Garbled(d.frame.Type + " is missing item_id")
@@ -135,7 +135,7 @@ func (d *decoder) itemDone(dst []llm.Event) ([]llm.Event, error) {
 	return d.end(dst, d.announce(d.frame.OutputIndex, w), w, d.frame.Item)
 }
 
-// decodeItem decodes an item; nil for one of a type that means nothing here, which may have any shape.
+// decodeItem decodes an item. It returns nil for an unknown type, which may have any structure.
 func (d *decoder) decodeItem(raw json.RawMessage) (*wireItem, error) {
 	w := &wireItem{}
 	err := json.Unmarshal(raw, w)
@@ -146,13 +146,13 @@ func (d *decoder) decodeItem(raw json.RawMessage) (*wireItem, error) {
 		}
 		return w, nil
 	}
-	if isHosted(w.Type) || w.Type == typeSearchOutput { // fields of theirs have other types and are read elsewhere
+	if isHosted(w.Type) || w.Type == typeSearchOutput { // their fields have other types and are decoded elsewhere
 		return w, nil
 	}
 	return nil, nil
 }
 
-// begin tells what an item's announcement tells.
+// begin emits the start of an item.
 func (d *decoder) begin(dst []llm.Event, it *item, w *wireItem) []llm.Event {
 	if it.begun || it.done {
 		return dst
@@ -174,14 +174,14 @@ func (d *decoder) begin(dst []llm.Event, it *item, w *wireItem) []llm.Event {
 	return dst
 }
 
-// end tells what is left of an item that is whole. An item that was not announced is told from beginning to end.
+// end emits the rest of a complete item. An item that was not announced is emitted completely.
 func (d *decoder) end(dst []llm.Event, it *item, w *wireItem, raw json.RawMessage) ([]llm.Event, error) {
 	if it.done {
 		return dst, nil
 	}
 	dst = d.begin(dst, it, w)
 	it.done = true
-	if w.ID != "" { // it may have changed on the way; the last one belongs to the encrypted content
+	if w.ID != "" { // it may have changed; the last one belongs to the encrypted content
 		it.meta = d.r.Stamped(with(it.meta, "itemId", w.ID))
 	}
 	switch {
@@ -203,7 +203,7 @@ func (d *decoder) end(dst []llm.Event, it *item, w *wireItem, raw json.RawMessag
 	return dst, nil
 }
 
-// with is a copy of m with one thing more. Events share what they were given, so nothing is changed in place.
+// with returns a copy of m with an additional key. Events share their metadata, so it must not be modified in place.
 func with(m protocol.Meta, key string, value any) protocol.Meta {
 	out := protocol.Meta{key: value}
 	for k, v := range m {

@@ -5,14 +5,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// messageMeta adds what a message item says of itself: whether it is a remark on the way or the answer, and the sources
-// that its text cites.
+// messageMeta adds the metadata of a message item: whether it is a comment or the final answer, and its citations.
 func messageMeta(meta protocol.Meta, w *wireItem) protocol.Meta {
 	if w.Phase != "" {
 		meta = with(meta, "phase", w.Phase)
 	}
-	// Citations point at places in their own part's text. The texts of a message become one here, so they hold only
-	// where there is one.
+	// Citations refer to positions in the text of their part. The texts of a message are joined, so citations are only valid if
+	// there is just one.
 	if len(w.Content) == 1 && len(w.Content[0].Annotations) > 0 {
 		meta = with(meta, "annotations", w.Content[0].Annotations)
 	}
@@ -27,7 +26,7 @@ func (d *decoder) textDelta(dst []llm.Event) ([]llm.Event, error) {
 	return d.say(dst, it, d.frame.ContentIndex, d.frame.Delta), nil
 }
 
-// textDone repairs a stream that gave only the whole.
+// textDone handles a stream that only contains the complete text.
 func (d *decoder) textDone(dst []llm.Event) ([]llm.Event, error) {
 	it, err := d.find(typeMessage)
 	if it == nil || err != nil || it.told[part{true, d.frame.ContentIndex}] {
@@ -68,5 +67,5 @@ func (d *decoder) endMessage(dst []llm.Event, it *item, w *wireItem) []llm.Event
 	return dst
 }
 
-// remark is the phase of a text that the model says on the way to its answer.
+// remark is the phase of a comment that precedes the final answer.
 const remark = "commentary"

@@ -6,30 +6,30 @@ import (
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
 
-// optionsNamespace is where options for this format stand, whoever the vendor is. The vendor's own namespace overrides
-// them key by key.
+// optionsNamespace is the key of options for this format with any vendor. Those under the vendor's own namespace override them
+// individually.
 const optionsNamespace = "openai"
 
-// Options is what a request can say to this format beyond the canonical fields. The names are those of the wire where
-// there is one; absent fields are the vendor's defaults unless said otherwise. Values are not checked here: vendors
-// disagree on them and say clearly what they don't take.
+// Options are settings of this format beyond the canonical fields. They have the names of the format where possible. Absent fields
+// have the vendor's default unless stated otherwise. Values are not validated: vendors support different ones, and their errors
+// are clear.
 type Options struct {
-	// TextVerbosity is "low", "medium" or "high". Left out with a warning where the model has no such setting.
+	// TextVerbosity is "low", "medium" or "high". If the model has no such setting, it is omitted with a warning.
 	TextVerbosity string `json:"text_verbosity"`
-	// ReasoningSummary is "auto" (default for models that reason), "concise", "detailed", or "none" to ask for none.
+	// ReasoningSummary is "auto" (the default for models that reason), "concise", "detailed", or "none".
 	ReasoningSummary string `json:"reasoning_summary"`
-	// Include asks for more in the answer. "reasoning.encrypted_content" is asked for without being named here.
+	// Include requests additional output. "reasoning.encrypted_content" is always requested.
 	Include []string `json:"include"`
-	// Store lets the vendor keep the answer. Default false: the history travels with each request.
+	// Store lets the vendor store the response. Default: false; each request contains the history.
 	Store *bool `json:"store"`
-	// StrictOutput makes the vendor hold the answer to the output schema. Default true.
+	// StrictOutput makes the vendor enforce the output schema. Default: true.
 	StrictOutput *bool `json:"strict_output"`
-	// HostedTools are the settings of tools that the vendor runs, by kind. They apply only when the request offers that
-	// tool. Those of "web_search" are a [WebSearch], others go out as they are.
+	// HostedTools are the settings of tools that the vendor runs, by kind. They apply only if the request offers the tool. Those
+	// of "web_search" are a [WebSearch]; others are sent unchanged.
 	HostedTools map[string]json.RawMessage `json:"hosted_tools"`
 
 	Truncation           string              `json:"truncation"`   // "auto", "disabled"
-	ServiceTier          string              `json:"service_tier"` // wins over the request's
+	ServiceTier          string              `json:"service_tier"` // overrides the request's
 	Metadata             map[string]string   `json:"metadata"`
 	MaxToolCalls         *int64              `json:"max_tool_calls"` // of hosted tools
 	SafetyIdentifier     string              `json:"safety_identifier"`
@@ -44,13 +44,13 @@ type Options struct {
 	StreamOptions        *StreamOptions      `json:"stream_options"`
 }
 
-// PromptCacheOptions says how the vendor's prompt cache is used.
+// PromptCacheOptions configure the vendor's prompt cache.
 type PromptCacheOptions struct {
 	Mode string          `json:"mode,omitempty"` // "implicit", "explicit"
 	TTL  json.RawMessage `json:"ttl,omitempty"`
 }
 
-// ContextManagement lets the vendor shorten the history by itself.
+// ContextManagement lets the vendor shorten the history.
 type ContextManagement struct {
 	Type             string `json:"type"` // "compaction"
 	CompactThreshold *int64 `json:"compact_threshold,omitempty"`
@@ -58,12 +58,12 @@ type ContextManagement struct {
 
 // StreamOptions are settings of the stream.
 type StreamOptions struct {
-	IncludeObfuscation *bool `json:"include_obfuscation,omitempty"` // padding against guessing from packet sizes
+	IncludeObfuscation *bool `json:"include_obfuscation,omitempty"` // padding that prevents inference from packet sizes
 }
 
 // WebSearch are the settings of the hosted web search.
 type WebSearch struct {
-	ExternalWebAccess  *bool         `json:"external_web_access,omitempty"` // false: only what the vendor has cached
+	ExternalWebAccess  *bool         `json:"external_web_access,omitempty"` // false: only cached pages
 	IndexedWebAccess   *bool         `json:"indexed_web_access,omitempty"`
 	Filters            *WebFilters   `json:"filters,omitempty"`
 	UserLocation       *UserLocation `json:"user_location,omitempty"`
@@ -71,12 +71,12 @@ type WebSearch struct {
 	SearchContentTypes []string      `json:"search_content_types,omitempty"` // "text", "image"
 }
 
-// WebFilters bounds where a search looks.
+// WebFilters limit where a search looks.
 type WebFilters struct {
 	AllowedDomains []string `json:"allowed_domains,omitempty"`
 }
 
-// UserLocation is roughly where the user is. Type is "approximate" when absent.
+// UserLocation is the user's approximate location. The default type is "approximate".
 type UserLocation struct {
 	Type     string `json:"type,omitempty"`
 	Country  string `json:"country,omitempty"`

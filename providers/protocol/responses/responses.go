@@ -1,14 +1,14 @@
-// Package responses is the wire format of OpenAI's Responses API, as OpenAI and the vendors that copied it speak it.
+// Package responses implements the wire format of OpenAI's Responses API, as used by OpenAI and compatible vendors.
 //
-// It owns: the JSON of a request, the events of its stream, and what must come back unchanged with the next request:
-// item ids, encrypted reasoning, items of tools that the vendor ran. It must not know: addresses, keys, retries.
+// It owns the JSON of a request, the events of its stream, and what must be sent back unchanged with the next request: item IDs,
+// encrypted reasoning, items of tools that the vendor ran. It does not know addresses, keys or retries.
 //
-// Start with [Protocol]; what a user can set beyond the canonical request is in [Options].
+// Start with [Protocol]; settings beyond the canonical request are in [Options].
 package responses
 
 import "github.com/gantry-agent/gantry/providers/protocol"
 
-// Protocol is the format. The zero value is ready.
+// Protocol is the format. The zero value is ready to use.
 type Protocol struct{}
 
 var _ protocol.Protocol = Protocol{}
@@ -22,8 +22,8 @@ func (Protocol) Framing() protocol.Framing { return protocol.FramingSSE }
 // Path implements [protocol.Protocol].
 func (Protocol) Path(*protocol.Request) string { return "/responses" }
 
-// Body implements [protocol.Protocol]. The same request always gives the same bytes, and a history that has only grown
-// keeps its leading items byte for byte: the vendor's prompt cache lives from that.
+// Body implements [protocol.Protocol]. Equal requests give equal bytes, and a history that only grows keeps its leading items byte
+// for byte, which the vendor's prompt cache depends on.
 func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	r = protocol.Normalised(r)
 	opts, err := optionsOf(r)

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// A search for tools has items of its own: the model asks for tools by words, and is answered with their declarations. It is run by
-// the client, as a call like any other; or by the vendor, whose items come back to it as they were.
+// A tool search has its own items: the model searches for tools by keywords and receives their declarations. It is run either by
+// the client, like any other call, or by the vendor, whose items are sent back unchanged.
 
 const (
 	typeSearch       = "tool_search"
@@ -18,7 +18,7 @@ const (
 	byClient         = "client"
 )
 
-// searchName is what the vendor's own search is called, and ours where no tool of the request says otherwise.
+// searchName is the name of the vendor's own search, and of ours unless a tool of the request has another name.
 const searchName = "tool_search"
 
 type searchTool struct {
@@ -45,11 +45,11 @@ type searchOutput struct {
 	Tools     []any  `json:"tools"`
 }
 
-// searches tells that tools are looked for in the vendor's own form.
+// searches reports whether tool searches use the vendor's own form.
 func searches(r *protocol.Request) bool { return r.Model.Search }
 
-// offersSearch tells that the request has a tool that looks for others. Where it does, tools are grouped by their namespaces: the
-// model calls those that were found under them.
+// offersSearch reports whether the request contains a tool search. In that case, tools are grouped by namespaces, under which the
+// model calls those that were found.
 func offersSearch(r *protocol.Request) bool {
 	for _, t := range r.Tools {
 		if t.Search && searches(r) {
@@ -59,7 +59,7 @@ func offersSearch(r *protocol.Request) bool {
 	return false
 }
 
-// found are the tools that the history says were found.
+// found returns the tools that searches in the history found.
 func found(r *protocol.Request) []llm.Tool {
 	var out []llm.Tool
 	for _, m := range r.Messages {
@@ -76,12 +76,12 @@ func searchToolOf(t llm.Tool) searchTool {
 	return searchTool{typeSearch, byClient, t.Description, t.InputSchema}
 }
 
-// clientSearch tells that a search is ours to run.
+// clientSearch reports whether the client must run a search.
 func (w *wireItem) clientSearch() bool {
 	return w.Type == typeSearchCall && w.Execution == byClient && w.CallID != ""
 }
 
-// searched publishes a search that is ours to run. Its arguments come whole.
+// searched publishes a search for the client. Its arguments arrive complete.
 func (d *decoder) searched(dst []llm.Event, it *item, raw json.RawMessage) []llm.Event {
 	var w struct {
 		CallID    string          `json:"call_id"`
@@ -98,12 +98,12 @@ func (d *decoder) searched(dst []llm.Event, it *item, raw json.RawMessage) []llm
 	}
 	input := ""
 	if known(w.Arguments) {
-		input = strings.TrimSpace(words(w.Arguments)) // some write them as a string, as those of functions
+		input = strings.TrimSpace(words(w.Arguments)) // some vendors send a string, as for functions
 	}
 	return d.calls.Whole(dst, llm.ToolCall{ID: w.CallID, Name: name, Input: input, Search: true}, it.meta)
 }
 
-// searchedThere publishes what a search of the vendor's has found, as a pair of its own: the item that asked for it came before.
+// searchedThere publishes the result of the vendor's own search as a separate pair: the item with the call precedes it.
 func (d *decoder) searchedThere(dst []llm.Event, it *item, raw json.RawMessage) []llm.Event {
 	var w struct {
 		ID    string `json:"id"`
@@ -115,7 +115,7 @@ func (d *decoder) searchedThere(dst []llm.Event, it *item, raw json.RawMessage) 
 		} `json:"tools"`
 	}
 	if json.Unmarshal(raw, &w) != nil {
-		return dst // a shape of a later version; nothing of ours depends on it
+		return dst // from a later version; nothing depends on it
 	}
 	id := w.ID
 	if id == "" {
@@ -144,7 +144,7 @@ func (d *decoder) searchedThere(dst []llm.Event, it *item, raw json.RawMessage) 
 	}})
 }
 
-// search lowers a search that was ours.
+// search converts a search that the client ran.
 func (l *lowering) search(c *llm.ToolCall) {
 	args := json.RawMessage(c.Input)
 	if !json.Valid(args) {
@@ -154,7 +154,7 @@ func (l *lowering) search(c *llm.ToolCall) {
 	l.add(searchCall{typeSearchCall, l.itemID(l.meta(c.Metadata).ItemID), callID(c.ID), byClient, "completed", args})
 }
 
-// searchResult lowers what it has found: tools, and nothing else. The format has no place for an error.
+// searchResult converts its result, which only contains tools. The format has no errors.
 func (l *lowering) searchResult(res *llm.ToolResult) {
 	out := searchOutput{Type: typeSearchOutput, CallID: callID(res.ID), Status: "completed", Execution: byClient, Tools: []any{}}
 	groups := map[string]*namespaceTool{}

@@ -6,13 +6,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// A reasoning item is a block for each part of its summary. Vendors that show the thoughts themselves send them as its
-// content, which becomes blocks too, marked in their metadata so that they go back as what they were.
+// A reasoning item becomes one block for each part of its summary. Vendors that show the reasoning itself send it as the item's
+// content, which also becomes blocks, marked in their metadata so that they can be sent back in the same form.
 
-// think makes p the part that is told. The block that the item's announcement opened becomes whatever is told first.
+// think makes p the current part. The block that the item's announcement opened is used for the first part.
 func (d *decoder) think(dst []llm.Event, it *item, p part) []llm.Event {
 	if it.blockKey != "" {
-		behind := p.content == it.block.content && p.index < it.block.index // late words join what is open
+		behind := p.content == it.block.content && p.index < it.block.index // late text is appended to the open part
 		if p == it.block || behind {
 			return dst
 		}
@@ -30,7 +30,7 @@ func (d *decoder) think(dst []llm.Event, it *item, p part) []llm.Event {
 	return d.life.Open(dst, llm.BlockReasoning, it.blockKey, it.meta)
 }
 
-// closeThought ends the open block. encrypted comes with the last block of an item.
+// closeThought ends the open block. encrypted is part of the last block of an item.
 func (d *decoder) closeThought(dst []llm.Event, it *item, encrypted string) []llm.Event {
 	meta := it.meta
 	if it.block.content {
@@ -75,7 +75,7 @@ func (d *decoder) thoughtDone(dst []llm.Event) ([]llm.Event, error) {
 	return d.thoughtText(dst, part{true, d.frame.ContentIndex}, d.frame.Text, true)
 }
 
-// thoughtText tells a piece of a part; whole is its whole text, told only if no piece came.
+// thoughtText emits text of a part. If whole is set, it is the complete text, which is only emitted if nothing was streamed.
 func (d *decoder) thoughtText(dst []llm.Event, p part, words string, whole bool) ([]llm.Event, error) {
 	it, err := d.find(typeReasoning)
 	if it == nil || err != nil || whole && it.told[p] {
@@ -90,7 +90,7 @@ func (d *decoder) endThought(dst []llm.Event, it *item, w *wireItem) []llm.Event
 	return d.closeThought(dst, it, w.EncryptedContent)
 }
 
-// tellUntold tells parts of a finished item if none of their kind was streamed.
+// tellUntold emits the parts of a finished item if none of their kind was streamed.
 func (d *decoder) tellUntold(dst []llm.Event, it *item, content bool, parts []wirePart) []llm.Event {
 	for p := range it.told {
 		if p.content == content {
@@ -103,7 +103,7 @@ func (d *decoder) tellUntold(dst []llm.Event, it *item, content bool, parts []wi
 	return dst
 }
 
-// compacted keeps the vendor's digest of the history as a thought without words.
+// compacted stores the vendor's summary of the history as a thought without text.
 func (d *decoder) compacted(dst []llm.Event, it *item, w *wireItem) []llm.Event {
 	if w.EncryptedContent == "" {
 		return dst

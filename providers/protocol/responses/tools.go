@@ -16,7 +16,7 @@ type functionTool struct {
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters"`
 	Strict      *bool           `json:"strict,omitempty"`
-	// DeferLoading: it was found by a search.
+	// DeferLoading is set for a tool that a search found.
 	DeferLoading bool `json:"defer_loading,omitempty"`
 }
 
@@ -45,11 +45,11 @@ type namedChoice struct {
 	Name string `json:"name,omitempty"`
 }
 
-// nativeFreeform reports whether grammar tools and calls of them have their own form with this model.
+// nativeFreeform reports whether the model supports grammar tools natively.
 func nativeFreeform(r *protocol.Request) bool { return r.Model.Freeform }
 
-// wireName is how a function goes out: under its namespace where the vendor groups tools and both names are such that it
-// takes them, else flat. Grammar tools are always flat, vendors group only functions.
+// wireName returns the names for a function: with its namespace if the vendor groups tools and both names are valid, otherwise a
+// flat name. Grammar tools always have flat names, because vendors only group functions.
 func wireName(r *protocol.Request, namespace, name string, freeform bool) (wireNamespace, flat string) {
 	if namespace != "" && !freeform && (r.Model.Compat.NativeNamespaces || offersSearch(r)) &&
 		protocol.WireName("", namespace) == namespace && protocol.WireName("", name) == name {
@@ -113,20 +113,20 @@ func functionOf(r *protocol.Request, t llm.Tool, name string) functionTool {
 		out.Parameters = protocol.Sanitised(t.InputSchema, r.Model.Compat.Sanitizer)
 	}
 	if !r.Model.Compat.NoStrict {
-		// Said either way: vendors take an absent "strict" for true.
+		// Always sent: the vendor's default is true.
 		out.Strict = &t.Strict
 	}
 	return out
 }
 
-// hostedSettings are the settings without which a hosted tool can't run, and what they are by default, if anything.
+// hostedSettings are required settings of hosted tools with their defaults, if any.
 var hostedSettings = map[string]struct{ key, standard string }{
 	"code_interpreter": {"container", `{"type":"auto"}`},
 	"file_search":      {"vector_store_ids", ""},
 	"mcp":              {"server_label", ""},
 }
 
-// hostedTool offers a tool that the vendor runs, with its settings.
+// hostedTool returns a tool that the vendor runs, with its settings.
 func hostedTool(kind string, settings json.RawMessage) (json.RawMessage, error) {
 	what := fmt.Sprintf("hosted_tools: %s", kind)
 	if len(settings) == 0 {
@@ -165,9 +165,9 @@ func hostedTool(kind string, settings json.RawMessage) (json.RawMessage, error) 
 	return withType(kind, settings), nil
 }
 
-// withType puts a type before the fields of an object.
+// withType adds a type as the first field of an object.
 func withType(kind string, object json.RawMessage) json.RawMessage {
-	name, _ := protocol.Encode(kind) // a string always encodes
+	name, _ := protocol.Encode(kind) // cannot fail for a string
 	fields := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(object), []byte("{")))
 	sep := ","
 	if len(fields) == 1 { // only the closing brace

@@ -1,7 +1,7 @@
-// Package approval puts questions to people and remembers what they allowed.
+// Package approval puts questions to people and remembers their approvals.
 //
-// It owns: pending questions, who answers first, the approval keys and the answers that hold for longer than one call.
-// It must not know: what decides that a question is needed, how a door shows it, how a grant is made.
+// It owns: pending questions, of which the first answer is used, approval keys, and approvals and permissions that apply for longer than
+// one call. It must not know: when a question is necessary, how a client shows it, how a grant is made.
 //
 // Start with [Broker].
 package approval
@@ -25,18 +25,18 @@ import (
 // Answers to an approval.
 const (
 	Approve        = "approve"
-	ApproveTurn    = "approve_turn"    // and whatever has the same key, until the turn ends
-	ApproveSession = "approve_session" // the same, as long as the thread runs
-	ApproveAlways  = "approve_always"  // and write the rule that the question shows
-	Deny           = "deny"            // the turn goes on
-	DenyAlways     = "deny_always"     // and write the denying rule that the question shows
-	Abort          = "abort"           // the turn is interrupted
+	ApproveTurn    = "approve_turn"    // also calls with the same key, until the turn ends
+	ApproveSession = "approve_session" // also calls with the same key, as long as the thread runs
+	ApproveAlways  = "approve_always"  // also write the rule that the question shows
+	Deny           = "deny"            // the turn continues
+	DenyAlways     = "deny_always"     // also write the denying rule that the question shows
+	Abort          = "abort"           // deny, and interrupt the turn
 )
 
-// ErrNoApprover says that there is no one to ask. The caller refuses what it wanted to ask about.
+// ErrNoApprover says that there is no one to ask. The caller treats it as a refusal.
 var ErrNoApprover = errors.New("there is nobody to ask: no terminal is attached")
 
-// ErrUnknownQuestion says that no such question waits (any more).
+// ErrUnknownQuestion says that a question does not exist, or is no longer pending.
 var ErrUnknownQuestion = errors.New("no such question is pending; it may have been answered already")
 
 // Publisher puts events into the thread's stream.
@@ -44,7 +44,7 @@ type Publisher interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 }
 
-// Question is what is asked.
+// Question is a question about a call.
 type Question struct {
 	About   event.QuestionKind
 	Turn    event.TurnID
@@ -53,142 +53,145 @@ type Question struct {
 	Message string
 	Reason  string
 	Effects []contract.Effect
-	Wanted  []contract.Effect // beyond the sandbox, which holds the rest
+	Wanted  []contract.Effect // requested beyond the sandbox
 	Options []string
 	Schema  json.RawMessage
 	URL     string
-	Rule    *event.RuleOffer // that ApproveAlways and DenyAlways write
+	Rule    *event.RuleOffer // written by ApproveAlways and DenyAlways
 }
 
-// Answer is what came back. By names who answered: "user", "reviewer", "policy" or "cancelled".
+// Answer is the answer to a question. By is who gave it: "user", "reviewer", "policy" or "cancelled".
 type Answer struct {
 	Choice string
 	Data   json.RawMessage
 	By     string
 }
 
-// Broker holds the questions of one thread.
+// Broker passes the questions of a thread to its clients, and their answers back. Safe for concurrent use.
 type Broker struct {
 	pub Publisher
 
 	mu struct {
 		sync.Mutex
-		tell     func(event.QuestionAsked)
-		attended int
-		alone    chan struct{}          // closed while nobody attends
-		pending  map[string]chan Answer // one slot; taken out by the first answer
-		allowed  map[string]bool
-		turn     event.TurnID    // that inTurn is of
-		inTurn   map[string]bool // allowed until it ends
-		session  policy.Permissions
-		forTurn  policy.Permissions // until turn ends
-		reviewed bool               // every call of turn is approved before it runs
+		onQuestion func(event.QuestionAsked)
+		attended   int                    // clients that can answer
+		alone      chan struct{}          // closed while there are none
+		pending    map[string]chan Answer // by question ID; buffered, removed by the first answer
+		allowed    map[string]bool        // keys, for the session
+		session    policy.Permissions
+
+		// For one turn.
+		turn     event.TurnID
+		inTurn   map[string]bool // keys
+		forTurn  policy.Permissions
+		reviewed bool // every call must be approved
 	}
 }
 
-// NewBroker makes a desk that publishes to pub.
+// NewBroker makes a broker that publishes to pub.
 func NewBroker(pub Publisher) *Broker {
-	d := &Broker{pub: pub}
-	d.mu.alone = make(chan struct{})
-	close(d.mu.alone)
-	d.mu.pending = map[string]chan Answer{}
-	d.mu.allowed = map[string]bool{}
-	return d
+	b := &Broker{pub: pub}
+	b.mu.alone = make(chan struct{})
+	close(b.mu.alone)
+	b.mu.pending = map[string]chan Answer{}
+	b.mu.allowed = map[string]bool{}
+	return b
 }
 
-// Attend says that somebody who can answer is there, until the returned function is called.
-func (d *Broker) Attend() (leave func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.attended == 0 {
-		d.mu.alone = make(chan struct{})
+// Attend says that a client can answer questions, until the returned function is called.
+func (b *Broker) Attend() (leave func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.attended == 0 {
+		b.mu.alone = make(chan struct{})
 	}
-	d.mu.attended++
+	b.mu.attended++
 	return sync.OnceFunc(func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.mu.attended--; d.mu.attended == 0 {
-			close(d.mu.alone)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.mu.attended--; b.mu.attended == 0 {
+			close(b.mu.alone)
 		}
 	})
 }
 
-// OnQuestion has a function called with each question that somebody can answer, once it is published. It must not wait for the answer.
-func (d *Broker) OnQuestion(f func(event.QuestionAsked)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mu.tell = f
+// OnQuestion sets a function that is called with each question after it is published. It must not wait for the answer.
+func (b *Broker) OnQuestion(f func(event.QuestionAsked)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.onQuestion = f
 }
 
-// returning is how long a question waits when everybody has left: a client that fell behind or crashed comes back within it.
-const returning = 10 * time.Second
+// returnTimeout is how long a question waits after the last client has left, so that a client that crashed or was disconnected can
+// return.
+const returnTimeout = 10 * time.Second
 
-// left waits until nobody has attended for a while, and reports whether that came before the end of ctx.
-func (d *Broker) left(ctx context.Context) (gone bool) {
+// left waits until there has been no client for returnTimeout, and reports whether that happened before the end of ctx.
+func (b *Broker) left(ctx context.Context) (gone bool) {
 	for {
-		d.mu.Lock()
-		alone := d.mu.alone
-		d.mu.Unlock()
+		b.mu.Lock()
+		alone := b.mu.alone
+		b.mu.Unlock()
 		select {
 		case <-alone:
 		case <-ctx.Done():
 			return false
 		}
 		select {
-		case <-time.After(returning):
+		case <-time.After(returnTimeout):
 		case <-ctx.Done():
 			return false
 		}
-		d.mu.Lock()
-		still := d.mu.alone == alone
-		d.mu.Unlock()
+		b.mu.Lock()
+		still := b.mu.alone == alone
+		b.mu.Unlock()
 		if still {
 			return true
 		}
 	}
 }
 
-// Ask puts a question and waits for the first answer or the end of ctx. Without anybody attending it returns
-// [ErrNoApprover] at once, and after a while when everybody has left.
-func (d *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
+// Ask publishes a question and waits for the first answer or the end of ctx. It returns [ErrNoApprover] if no client attends: immediately,
+// or after a while if all have left.
+func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	id := rand.Text()
 	slot := make(chan Answer, 1)
-	d.mu.Lock()
-	if d.mu.attended == 0 {
-		d.mu.Unlock()
+	b.mu.Lock()
+	if b.mu.attended == 0 {
+		b.mu.Unlock()
 		return Answer{}, ErrNoApprover
 	}
-	d.mu.pending[id] = slot
-	tell := d.mu.tell
-	d.mu.Unlock()
+	b.mu.pending[id] = slot
+	onQuestion := b.mu.onQuestion
+	b.mu.Unlock()
 
 	asked := event.QuestionAsked{
 		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
 		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
 	}
-	if _, err := d.pub.Publish(ctx, q.Turn, asked); err != nil {
-		d.take(id)
+	if _, err := b.pub.Publish(ctx, q.Turn, asked); err != nil {
+		b.take(id)
 		return Answer{}, err
 	}
-	if tell != nil {
-		tell(asked)
+	if onQuestion != nil {
+		onQuestion(asked)
 	}
-	answer, err := d.await(ctx, id, slot)
+	answer, err := b.await(ctx, id, slot)
 	crashpoint.At(crashpoint.QuestionAnswered, "")
-	// Everybody who shows the question must learn that it is over, also when the asker was cancelled.
-	_, perr := d.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
+	// Clients that show the question must learn that it is resolved, even if ctx has ended.
+	_, perr := b.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
 		ID: id, Answer: answer.Choice, Data: answer.Data, By: answer.By,
 	})
 	return answer, errors.Join(err, perr)
 }
 
-// await waits for the first answer, the end of ctx, or for everybody to have left.
-func (d *Broker) await(ctx context.Context, id string, slot chan Answer) (Answer, error) {
+// await waits for the first answer, the end of ctx, or until all clients have left.
+func (b *Broker) await(ctx context.Context, id string, slot chan Answer) (Answer, error) {
 	watch, stop := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		if d.left(watch) {
+		if b.left(watch) {
 			close(gone)
 		}
 	})
@@ -203,15 +206,15 @@ func (d *Broker) await(ctx context.Context, id string, slot chan Answer) (Answer
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	if d.take(id) == nil {
-		return <-slot, nil // the answer won the race
+	if b.take(id) == nil {
+		return <-slot, nil // an answer came at the same time
 	}
 	return Answer{By: "cancelled"}, err
 }
 
-// Resolve answers a question; the first one wins, later ones get [ErrUnknownQuestion].
-func (d *Broker) Resolve(id string, a Answer) error {
-	slot := d.take(id)
+// Resolve answers a question. Only the first answer is used; for later ones it returns [ErrUnknownQuestion].
+func (b *Broker) Resolve(id string, a Answer) error {
+	slot := b.take(id)
 	if slot == nil {
 		return ErrUnknownQuestion
 	}
@@ -219,105 +222,110 @@ func (d *Broker) Resolve(id string, a Answer) error {
 	return nil
 }
 
-func (d *Broker) take(id string) chan Answer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	slot := d.mu.pending[id]
-	delete(d.mu.pending, id)
+// take removes a pending question; nil: there is none.
+func (b *Broker) take(id string) chan Answer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slot := b.mu.pending[id]
+	delete(b.mu.pending, id)
 	return slot
 }
 
-// Allowed tells whether every key was allowed, for the session or for this turn.
-func (d *Broker) Allowed(turn event.TurnID, keys []string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// Allowed reports whether every key is allowed, for the session or for this turn.
+func (b *Broker) Allowed(turn event.TurnID, keys []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, k := range keys {
-		if !d.mu.allowed[k] && (d.mu.turn != turn || !d.mu.inTurn[k]) {
+		if !b.mu.allowed[k] && (b.mu.turn != turn || !b.mu.inTurn[k]) {
 			return false
 		}
 	}
 	return len(keys) > 0
 }
 
-// Allow remembers keys for the session.
-func (d *Broker) Allow(keys []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// Allow allows keys for the session.
+func (b *Broker) Allow(keys []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, k := range keys {
-		d.mu.allowed[k] = true
+		b.mu.allowed[k] = true
 	}
 }
 
-// AllowTurn remembers keys until the next turn.
-func (d *Broker) AllowTurn(turn event.TurnID, keys []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inTurnLocked(turn)
+// AllowTurn allows keys until the next turn.
+func (b *Broker) AllowTurn(turn event.TurnID, keys []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inTurnLocked(turn)
 	for _, k := range keys {
-		d.mu.inTurn[k] = true
+		b.mu.inTurn[k] = true
 	}
 }
 
-// inTurnLocked forgets what held for another turn.
-func (d *Broker) inTurnLocked(turn event.TurnID) {
-	if d.mu.turn != turn || d.mu.inTurn == nil {
-		d.mu.turn, d.mu.inTurn, d.mu.forTurn, d.mu.reviewed = turn, map[string]bool{}, policy.Permissions{}, false
+// inTurnLocked forgets what applied to another turn.
+func (b *Broker) inTurnLocked(turn event.TurnID) {
+	if b.mu.turn != turn || b.mu.inTurn == nil {
+		b.mu.turn, b.mu.inTurn, b.mu.forTurn, b.mu.reviewed = turn, map[string]bool{}, policy.Permissions{}, false
 	}
 }
 
-// Permit remembers permissions that calls have been given: for as long as the thread runs, or until the next turn.
-func (d *Broker) Permit(turn event.TurnID, p policy.Permissions, session bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// Permit grants permissions to later calls, for as long as the thread runs or until the next turn.
+func (b *Broker) Permit(turn event.TurnID, p policy.Permissions, session bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if session {
-		d.mu.session = d.mu.session.With(p)
+		b.mu.session = b.mu.session.With(p)
 		return
 	}
-	d.inTurnLocked(turn)
-	d.mu.forTurn = d.mu.forTurn.With(p)
+	b.inTurnLocked(turn)
+	b.mu.forTurn = b.mu.forTurn.With(p)
 }
 
-// Permitted is what calls of a turn may do beyond their sandbox mode, and what of it holds for the session.
-func (d *Broker) Permitted(turn event.TurnID) (all, session policy.Permissions) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.turn != turn {
-		return d.mu.session, d.mu.session
+// Permitted returns what calls of a turn may do beyond their sandbox mode, and the part of it that applies for the session.
+func (b *Broker) Permitted(turn event.TurnID) (all, session policy.Permissions) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.turn != turn {
+		return b.mu.session, b.mu.session
 	}
-	return d.mu.session.With(d.mu.forTurn), d.mu.session
+	return b.mu.session.With(b.mu.forTurn), b.mu.session
 }
 
-// Review has every later call of a turn approved before it runs, whatever the policy says of it.
-func (d *Broker) Review(turn event.TurnID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inTurnLocked(turn)
-	d.mu.reviewed = true
+// Review requires an approval for every later call of a turn, whatever the policy decides.
+func (b *Broker) Review(turn event.TurnID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inTurnLocked(turn)
+	b.mu.reviewed = true
 }
 
-// Reviewed tells whether [Broker.Review] holds for a turn.
-func (d *Broker) Reviewed(turn event.TurnID) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.turn == turn && d.mu.reviewed
+// Reviewed reports whether [Broker.Review] was called for a turn.
+func (b *Broker) Reviewed(turn event.TurnID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.turn == turn && b.mu.reviewed
 }
 
-// ToolKey is the approval key of a tool as a whole, bound to the content of its descriptor and to its plugin.
+// ToolKey returns the approval key of a tool, bound to its plugin and the content of its descriptor.
 func ToolKey(plugin, descriptorDigest string, discriminators []string) []string {
-	b, err := json.Marshal(struct {
+	return []string{digest(struct {
 		Tool, Plugin string
 		X            []string
-	}{descriptorDigest, plugin, discriminators})
+	}{descriptorDigest, plugin, discriminators})}
+}
+
+func digest(key any) string {
+	b, err := json.Marshal(key)
 	if err != nil { // strings only
 		panic("approval: marshal key: " + err.Error())
 	}
 	sum := sha256.Sum256(b)
-	return []string{hex.EncodeToString(sum[:])}
+	return hex.EncodeToString(sum[:])
 }
 
-// Keys computes the approval keys of a call: one for each effect, bound to the content of the tool's descriptor and to what the call
-// asks for beyond its grant. Of a command it counts what it does, not how it is spelled; why it is wanted does not count. The plugin's
-// discriminators only ever make a key narrower.
+// Keys returns the approval keys of a call: one for each effect, bound to the content of the tool's descriptor and to what the call
+// requests beyond its sandbox. Commands that differ only in spelling have the same key, as have calls with different justifications. The
+// plugin's discriminators can only make a key narrower.
 func Keys(descriptorDigest string, effects []contract.Effect, wanted *contract.Escalation, discriminators []string) []string {
 	canonical := make([]contract.Effect, len(effects))
 	for i, e := range effects {
@@ -347,12 +355,7 @@ func Keys(descriptorDigest string, effects []contract.Effect, wanted *contract.E
 	keys := make([]string, 0, len(logged))
 	for _, e := range logged {
 		key.E = e
-		b, err := json.Marshal(key)
-		if err != nil { // strings only
-			panic("approval: marshal key: " + err.Error())
-		}
-		sum := sha256.Sum256(b)
-		keys = append(keys, hex.EncodeToString(sum[:]))
+		keys = append(keys, digest(key))
 	}
 	return keys
 }

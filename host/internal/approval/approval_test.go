@@ -178,7 +178,7 @@ func TestEverybodyLeaves(t *testing.T) {
 		}()
 		synctest.Wait()
 		leave()
-		time.Sleep(returning - time.Second)
+		time.Sleep(returnTimeout - time.Second)
 		leave = d.Attend() // comes back
 		time.Sleep(time.Hour)
 		select {
@@ -191,7 +191,7 @@ func TestEverybodyLeaves(t *testing.T) {
 		if err := <-done; !errors.Is(err, ErrNoApprover) {
 			t.Errorf("Ask = %v, want %v", err, ErrNoApprover)
 		}
-		if took := time.Since(began); took != returning {
+		if took := time.Since(began); took != returnTimeout {
 			t.Errorf("waited %v", took)
 		}
 		if r := l.resolved(t); r.By != "cancelled" {

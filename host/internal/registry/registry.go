@@ -1,10 +1,9 @@
 // Package registry is the catalogue of the tools that a thread can use.
 //
-// It owns: which tools there are, their names and schemas, the state of their sources, what the model is told of them, and the
-// check of arguments.
-// It must not know: how a tool is called, what it does, any tool by name.
+// It owns: which tools exist, their names and schemas, the state of their sources, their declarations to models, and the validation of
+// arguments. It must not know: how a tool is called, what it does, any tool by name.
 //
-// Start with [Registry]. A [Snapshot] is immutable; it is taken once per sampling.
+// Start with [Registry]. A [Snapshot] is immutable; a turn takes one for each request to the model.
 package registry
 
 import (
@@ -37,7 +36,7 @@ type Entry struct {
 	Declare func(row llm.ModelRow) (llm.Tool, bool)
 }
 
-// FullName is the name with its namespace, as people read it.
+// FullName returns the name with its namespace, as people read it.
 func (e *Entry) FullName() string { return FullName(e.Namespace, e.Name) }
 
 // FullName joins a namespace and a name.
@@ -65,15 +64,15 @@ type Registry struct {
 	owners map[key]string // labels of the host tools whose names are reserved
 	mu     struct {
 		sync.Mutex
-		order   []string // plugin labels in the order of the configuration
+		order   []string // of plugin labels: that of the configuration
 		sets    map[string]contract.ToolSet
 		built   map[string][]*Entry
 		snap    *Snapshot
-		changed chan struct{} // closed and replaced with each set
+		changed chan struct{} // closed and replaced when a set or a source changes
 	}
 }
 
-// New makes an empty registry; plugins appear in the order of labels.
+// New makes an empty registry, in which the plugins have the order of their labels.
 func New(labels ...string) *Registry {
 	r := &Registry{owners: map[key]string{}}
 	r.mu.order = slices.Clone(labels)
@@ -86,7 +85,7 @@ func New(labels ...string) *Registry {
 // Reserve keeps a name for a host tool: a plugin's tool of that name is left out. All names are reserved before the registry is used.
 func (r *Registry) Reserve(namespace, name, owner string) { r.owners[keyOf(namespace, name)] = owner }
 
-// Set replaces the tools of one plugin. Tools that are not valid are left out; the returned problems name them.
+// Set replaces the tools of a plugin. Invalid tools are left out; the problems name them.
 func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	entries := make([]*Entry, 0, len(set.Tools))
 	seen := map[key]bool{}
@@ -122,7 +121,7 @@ func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	return problems
 }
 
-// Remove takes a plugin's tools out.
+// Remove removes the tools of a plugin.
 func (r *Registry) Remove(plugin string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +130,7 @@ func (r *Registry) Remove(plugin string) {
 	r.mu.snap = nil
 }
 
-// Snapshot is the catalogue as it is now. Of two tools with one name the one of the earlier plugin counts.
+// Snapshot returns the current catalogue. If two plugins have a tool of the same name, the first plugin's is used.
 func (r *Registry) Snapshot() *Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +158,8 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	// A manifest that was remembered has its keys in another order than the one that the plugin sent. Neither the model,
-	// whose vendor remembers beginnings of requests by their bytes, nor approvals may see the difference.
+	// The keys of a cached manifest are in another order than those that the plugin sent. That must change neither the request,
+	// whose beginning vendors cache by its bytes, nor the digest of approvals.
 	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
 	b, err := json.Marshal(struct {
@@ -188,7 +187,7 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	return e, nil
 }
 
-// sorted is JSON with its keys in order and no blanks between; what is no JSON stays as it is.
+// sorted returns JSON with sorted keys and without insignificant space; invalid JSON is returned unchanged.
 func sorted(raw json.RawMessage) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -205,13 +204,13 @@ func sorted(raw json.RawMessage) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Parse checks what the model wrote against the tool's kind and schema. The error's text is for the model.
+// Parse validates the input of a call against the tool's kind and schema. The error is for the model.
 func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 	if e.Freeform != nil {
 		if c.Freeform {
 			return contract.Input{Text: c.Input, Freeform: true}, nil
 		}
-		// A provider without grammars offers the tool as a function with one string property.
+		// Models without grammars are offered the tool as a function with one string property.
 		var args map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(c.Input), &args); err != nil {
 			return contract.Input{}, ArgumentsError(err)
@@ -249,8 +248,8 @@ func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 	return contract.Input{}, ArgumentsError(validationText(err))
 }
 
-// withoutNulls leaves out properties that need not be there and are null: so models that were trained on schemas without
-// optional properties say that they want the default. false: there are none.
+// withoutNulls removes optional properties that are null. Models that were trained on schemas without optional properties write null for
+// the default. false: there are none.
 func withoutNulls(schema *jsonschema.Schema, raw json.RawMessage) (json.RawMessage, bool) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(raw, &object) != nil {
@@ -282,8 +281,7 @@ func ArgumentsError(err error) error {
 	return fmt.Errorf("failed to parse function arguments: %w", err)
 }
 
-// validationText words a validator's error for the model: the argument's name instead of schema paths, which the model
-// never saw.
+// validationText replaces the schema path in a validator's error by the name of the argument, as the model does not know schema paths.
 func validationText(err error) error {
 	s := err.Error()
 	i := strings.LastIndex(s, "validating ")
@@ -300,7 +298,7 @@ func validationText(err error) error {
 	return errors.New(rest)
 }
 
-// argumentName turns /properties/a/items/properties/b into a.b; "" for the arguments as a whole.
+// argumentName turns /properties/a/items/properties/b into a.b; "" means the arguments as a whole.
 func argumentName(schemaPath string) string {
 	var names []string
 	steps := strings.Split(schemaPath, "/")
@@ -330,7 +328,7 @@ func (s *Snapshot) With(hostTools ...*Entry) *Snapshot {
 	return out
 }
 
-// Lookup finds a tool by namespace and name; no namespace is the default one.
+// Lookup finds a tool by namespace and name. An empty namespace is the default one.
 func (s *Snapshot) Lookup(namespace, name string) (*Entry, bool) {
 	e, ok := s.byName[keyOf(namespace, name)]
 	return e, ok
@@ -396,7 +394,7 @@ func propertySchema(property string) json.RawMessage {
 	return b
 }
 
-// Plugins lists the plugins that have tools, sorted.
+// Plugins lists the labels of the plugins that have tools, sorted.
 func (s *Snapshot) Plugins() []string {
 	set := map[string]bool{}
 	for _, e := range s.entries {

@@ -15,7 +15,7 @@ type Source struct {
 	contract.Source
 }
 
-// ready reports whether the source's tools are there.
+// ready reports whether the source's tools are available.
 func (s Source) ready() bool {
 	return s.State == contract.SourceReady || s.State == contract.SourceUnknown
 }
@@ -24,11 +24,10 @@ func (s Source) ready() bool {
 func (r *Registry) Sources() []Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.sources()
+	return r.sourcesLocked()
 }
 
-// sources is Sources for who holds the lock.
-func (r *Registry) sources() (out []Source) {
+func (r *Registry) sourcesLocked() (out []Source) {
 	for _, plugin := range r.mu.order {
 		for _, s := range r.mu.sets[plugin].Sources {
 			out = append(out, Source{plugin, s})
@@ -62,7 +61,7 @@ func (r *Registry) FailSources(plugin, message string) bool {
 // SourceError says that a required source is not ready.
 type SourceError struct {
 	Source Source
-	Waited time.Duration // 0: it is known that it will not be
+	Waited time.Duration // 0: it will not become ready
 }
 
 // Error implements error.
@@ -93,7 +92,7 @@ func (r *Registry) AwaitSources(ctx context.Context, bound time.Duration) error 
 	var late <-chan time.Time
 	for {
 		r.mu.Lock()
-		required, changed := r.sources(), r.mu.changed
+		required, changed := r.sourcesLocked(), r.mu.changed
 		r.mu.Unlock()
 		required = slices.DeleteFunc(required, func(s Source) bool { return !s.Required || s.ready() })
 		if len(required) == 0 {

@@ -1,8 +1,8 @@
-// Package tool is the typed client of a tool plugin: it watches its tools, asks what a call would do, and runs calls.
+// Package tool is the typed client of a tool plugin: it watches its tools, has calls assessed, and runs them.
 //
-// It owns: the order of messages in a call, the deadline that stands still while somebody is asked, soft and hard
-// cancellation, and what a plugin may not do (events after its result, more output than allowed). It must not know:
-// why a call is made, what policy thinks of it, any tool by name.
+// It owns: the order of messages in a call, the deadline, which is suspended while a person is asked, soft and hard cancellation, and
+// the bounds of what a plugin may send (nothing after its result, no more output than allowed). It must not know: why a call is made,
+// how the policy decides, any tool by name.
 //
 // Start with [Client].
 package tool
@@ -28,15 +28,15 @@ type Client struct {
 
 	mu struct {
 		sync.Mutex
-		limit int32               // calls at once that the plugin announced
-		slots *semaphore.Weighted // of that many; nil: any number
+		limit int32               // of concurrent calls, as the plugin has announced it
+		slots *semaphore.Weighted // of this size; nil: no limit
 	}
 }
 
 // New makes a client; the plugin is started by the first call that needs it.
 func New(slot *plugin.Slot) *Client { return &Client{slot: slot} }
 
-// Assess asks what a call would do.
+// Assess asks the plugin what a call would do.
 func (c *Client) Assess(ctx context.Context, r contract.AssessRequest) (*contract.Assessment, error) {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
@@ -50,35 +50,36 @@ func (c *Client) Assess(ctx context.Context, r contract.AssessRequest) (*contrac
 	return convert.AssessmentFromProto(resp), nil
 }
 
-// Control steers a running call.
+// Control controls a running call.
 type Control struct {
-	// Cancel is closed-over by the caller's soft context: when it ends, the plugin is asked to stop and has Grace to
-	// send its result; then the call is ended hard.
+	// When Soft ends, the plugin is asked to stop, with a reason that Reason returns for the cause. It has Grace to send its result;
+	// then the call is cancelled.
 	Soft   context.Context
 	Reason func(cause error) string
 	Grace  time.Duration
-	// Waits tells that a person is being asked (true) or not any more (false). nil: never.
+	// Waits receives true when a person is asked a question, which suspends the deadline, and false when it is answered. nil: there are
+	// no questions.
 	Waits <-chan bool
-	// Reentrant: one of the calls that this one was made from runs in the same plugin.
+	// Reentrant says that the call is nested in a call of the same plugin.
 	Reentrant bool
 }
 
-// ErrUnreached says that there was no process to ask, so that nothing has happened; the error behind it says why.
+// ErrUnreached says that the plugin has no process, so the call had no effect. It wraps the reason.
 var ErrUnreached = errors.New("the call did not reach its plugin")
 
-// ErrGrace says that the plugin did not answer a cancel in time; the call was ended hard.
+// ErrGrace says that the call was cancelled because the plugin did not stop in time after it was asked to.
 var ErrGrace = errors.New("the plugin did not stop within the grace period")
 
-// ErrUnresponsive says that the plugin does not read what steers its call; the call was ended hard.
+// ErrUnresponsive says that the call was cancelled because the plugin does not read its messages.
 var ErrUnresponsive = errors.New("the plugin does not read what the host sends to its call")
 
-// ErrDeadline says that the call took longer than it may.
+// ErrDeadline says that the call exceeded its deadline.
 var ErrDeadline = errors.New("the call ran longer than its deadline")
 
-// Call runs a call. sink sees every event but the result, in order, on the caller's goroutine. When ctx ends the call
-// is ended hard. The result is nil only with an error.
+// Call runs a call. sink receives every event except the result, in order, from the caller's goroutine. The end of ctx cancels the call.
+// The result is nil only with an error.
 func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control, sink func(contract.CallEvent)) (*contract.Result, error) {
-	// A call that has not begun needs no grace: the soft end ends waiting for the plugin.
+	// A call that has not begun needs no grace period, so the end of Soft also ends the wait for the plugin.
 	waiting, stop := either(ctx, ctl.Soft)
 	defer stop()
 	lease, err := c.slot.Acquire(waiting)
@@ -111,10 +112,10 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	result, err := receive(stream, start.Caps, sink)
 	ended := context.Cause(ctx)
 	close(finished)
-	// The stream ends politely, unless a message is still on its way to a plugin that does not read.
-	impolite := time.AfterFunc(lingers, func() { hard(nil) })
+	// The stream is closed in order, unless a message can't be sent because the plugin does not read.
+	cancel := time.AfterFunc(sendTimeout, func() { hard(nil) })
 	work.Wait()
-	impolite.Stop()
+	cancel.Stop()
 	if err != nil {
 		if cause := ended; cause != nil {
 			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrUnresponsive) {
@@ -128,18 +129,17 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	return result, nil
 }
 
-// lingers is how long the end of a call waits for what is still being sent.
-const lingers = 50 * time.Millisecond
+// sendTimeout is how long the end of a call waits for messages that are still being sent.
+const sendTimeout = 50 * time.Millisecond
 
-// either ends with the first of two contexts, and its cause.
+// either returns a context that ends with the first of two contexts, with the same cause.
 func either(ctx, soft context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(soft, func() { cancel(context.Cause(soft)) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// queue waits until the plugin takes another call beside those that run. A call from within one of them does not wait:
-// it might wait for itself.
+// queue waits until the plugin accepts another concurrent call. A reentrant call fails instead, as it could wait for itself.
 func (c *Client) queue(ctx context.Context, limit int32, reentrant bool) (done func(), err error) {
 	c.mu.Lock()
 	if limit != c.mu.limit {
@@ -154,7 +154,7 @@ func (c *Client) queue(ctx context.Context, limit int32, reentrant bool) (done f
 	case slots == nil:
 		return func() {}, nil
 	case reentrant && !slots.TryAcquire(1):
-		return nil, fmt.Errorf("its plugin takes no more than %d calls at once, and this one was made from within one of them", limit)
+		return nil, fmt.Errorf("the plugin accepts at most %d concurrent calls, and this one is nested in one of them", limit)
 	case reentrant:
 	default:
 		if err := slots.Acquire(ctx, 1); err != nil {
@@ -170,6 +170,7 @@ type callStream = interface {
 	CloseSend() error
 }
 
+// receive passes on events until the result.
 func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallEvent)) (*contract.Result, error) {
 	var output int64
 	for first := true; ; first = false {
@@ -194,15 +195,15 @@ func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallE
 		case contract.Output:
 			output += int64(len(ev.Data))
 			if caps.MaxOutputBytes > 0 && output > caps.MaxOutputBytes {
-				continue // the plugin ignores its cap; the result tells what was lost
+				continue // the plugin ignores its limit
 			}
 		}
 		sink(ev)
 	}
 }
 
-// control forwards what steers the call until finished closes. It never waits for the plugin: messages leave through
-// outbox, so that a plugin which reads nothing can't hold the clock.
+// control applies ctl and the deadline to the call until finished is closed. It sends messages through out, so that a plugin that does
+// not read can't stop the clock.
 func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, finished <-chan struct{}, hard context.CancelCauseFunc) {
 	defer out.close()
 	var deadline <-chan time.Time
@@ -224,7 +225,7 @@ func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, fi
 	soft := ctl.Soft.Done()
 	var grace <-chan time.Time
 	waits := ctl.Waits
-	asking := 0 // persons are asked that many questions at the moment
+	asking := 0 // number of open questions
 	send := func(m *gantryv1.CallRequest) {
 		if !out.put(m) {
 			hard(ErrUnresponsive)

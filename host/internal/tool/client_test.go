@@ -209,7 +209,7 @@ func TestCallsQueueBelowThePluginsLimit(t *testing.T) {
 			taken <- done
 		}()
 		synctest.Wait()
-		if _, err := c.queue(t.Context(), 1, true); err == nil || !strings.Contains(err.Error(), "from within") {
+		if _, err := c.queue(t.Context(), 1, true); err == nil || !strings.Contains(err.Error(), "nested in one of them") {
 			t.Errorf("a call that would wait for the one it was made from: %v", err)
 		}
 		stop(errStop)

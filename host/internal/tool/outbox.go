@@ -7,11 +7,11 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// outboxBound is how many messages wait for a plugin to read them. A call gets its start, a pause and a resume for each
-// question, and one cancel: whoever leaves that many unread does not read at all.
+// outboxBound bounds the messages that wait for a plugin to read them. A call gets its start, a pause and a resume for each question, and
+// one cancel, so a plugin that leaves that many unread does not read at all.
 const outboxBound = 64
 
-// outbox sends messages in order, apart from who writes them: sending waits as long as the plugin does not read.
+// outbox queues messages and sends them in order, so that writers don't wait for a plugin that does not read.
 type outbox struct {
 	queue chan *gantryv1.CallRequest
 	once  sync.Once
@@ -19,7 +19,7 @@ type outbox struct {
 
 func newOutbox() *outbox { return &outbox{queue: make(chan *gantryv1.CallRequest, outboxBound)} }
 
-// put queues a message; false: too many wait. It belongs to one goroutine at a time, as close does.
+// put queues a message; false: the queue is full. Calls of put and close must not be concurrent.
 func (o *outbox) put(m *gantryv1.CallRequest) bool {
 	select {
 	case o.queue <- m:
@@ -32,8 +32,8 @@ func (o *outbox) put(m *gantryv1.CallRequest) bool {
 // close ends run once the queue is empty. Idempotent.
 func (o *outbox) close() { o.once.Do(func() { close(o.queue) }) }
 
-// run sends what is queued until close or the end of ctx, which also ends a send that waits. A stream that breaks shows
-// where it is received from.
+// run sends queued messages until close or the end of ctx, which is also the context of the stream. A broken stream is reported by its
+// receiver.
 func (o *outbox) run(ctx context.Context, stream callStream) {
 	defer func() { _ = stream.CloseSend() }()
 	for m := range o.queue {

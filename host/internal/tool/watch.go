@@ -21,13 +21,13 @@ func (c *Client) Known(config []byte) (contract.ToolSet, bool) {
 	return *convert.ToolSetFromProto(set), true
 }
 
-// Watch starts the plugin and reports its tool set, at once and whenever it changes, until the process or ctx ends.
+// Watch starts the plugin and reports its tool set, immediately and after each change, until the process or ctx ends.
 func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) error {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	lease.Detach() // a watch is no work: it must not keep the plugin from draining
+	lease.Detach() // a watch must not keep the plugin from draining
 	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Watch(ctx, &gantryv1.WatchRequest{})
 	if err != nil {
 		return plugin.Classify(err, lease)
@@ -43,9 +43,9 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 			}
 		}
 		tools := convert.ToolSetFromProto(set)
-		// While a source starts, its tools are missing: the set of the last time is closer to what will be there.
+		// While a source starts, its tools are missing, so the previous set is the better prediction.
 		if !slices.ContainsFunc(tools.Sources, func(s contract.Source) bool { return s.State == contract.SourceStarting }) {
-			if b, err := proto.Marshal(set); err == nil { // what has been received can be sent
+			if b, err := proto.Marshal(set); err == nil { // a received message can be encoded
 				lease.KeepTools(b)
 			}
 		}
@@ -53,8 +53,8 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 	}
 }
 
-// Thread tells the plugin that a thread uses it, and reports context and sessions until the process or ctx ends. With token
-// the plugin may speak in the thread outside any call.
+// Thread tells the plugin that a thread uses it, and reports context and sessions until the process or ctx ends. The token lets the
+// plugin publish in the thread outside of calls.
 func (c *Client) Thread(ctx context.Context, thread, cwd, token string, sink func(contract.ThreadEvent)) error {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
@@ -78,8 +78,24 @@ func (c *Client) Thread(ctx context.Context, thread, cwd, token string, sink fun
 	}
 }
 
-// StopSession ends a session of a thread. Without a running process there is none.
+// StopSession ends a session of a thread, if the plugin runs.
 func (c *Client) StopSession(ctx context.Context, thread, session string) error {
+	return c.ifRunning(ctx, func(client gantryv1.ToolServiceClient) error {
+		_, err := client.StopSession(ctx, &gantryv1.StopSessionRequest{ThreadId: thread, SessionId: session})
+		return err
+	})
+}
+
+// EndThread releases what the plugin holds for a thread, if the plugin runs.
+func (c *Client) EndThread(ctx context.Context, thread string) error {
+	return c.ifRunning(ctx, func(client gantryv1.ToolServiceClient) error {
+		_, err := client.EndThread(ctx, &gantryv1.EndThreadRequest{ThreadId: thread})
+		return err
+	})
+}
+
+// ifRunning makes a request unless the plugin would have to be started for it.
+func (c *Client) ifRunning(ctx context.Context, request func(gantryv1.ToolServiceClient) error) error {
 	if c.slot.State().Mode != plugin.ModeReady {
 		return nil
 	}
@@ -88,23 +104,8 @@ func (c *Client) StopSession(ctx context.Context, thread, session string) error 
 		return err
 	}
 	defer lease.Release()
-	_, err = gantryv1.NewToolServiceClient(lease.Conn).StopSession(ctx, &gantryv1.StopSessionRequest{ThreadId: thread, SessionId: session})
-	if err != nil {
+	if err := request(gantryv1.NewToolServiceClient(lease.Conn)); err != nil {
 		return plugin.Classify(err, lease)
 	}
 	return nil
-}
-
-// EndThread releases what the plugin holds for a thread, if it runs.
-func (c *Client) EndThread(ctx context.Context, thread string) error {
-	if c.slot.State().Mode != plugin.ModeReady {
-		return nil
-	}
-	lease, err := c.slot.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer lease.Release()
-	_, err = gantryv1.NewToolServiceClient(lease.Conn).EndThread(ctx, &gantryv1.EndThreadRequest{ThreadId: thread})
-	return err
 }

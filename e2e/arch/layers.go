@@ -16,7 +16,8 @@ var Rows = [][]string{
 	{"cli"},
 	{"install"},
 	{"host"},
-	{"modelset", "library"},
+	{"judges", "library", "git"},
+	{"modelset"},
 	{"pluginset"},
 	{"appserver"},
 	{"branch", "review", "guardian", "usershell"},
@@ -62,7 +63,6 @@ var Edges = []Edge{
 // Borrowed are rooms' own folders that others may use, with who.
 var Borrowed = map[string][]string{
 	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                      // the other end of its pipe
-	"host/internal/launch/box":              {"host/internal/host", "host/internal/grants", "host/internal/cli/safety"},   // which wires it, configures it and explains it
 	"host/internal/launch/box/pluginbox":    {"host/internal/grants"},                                                     // which grants a plugin its files and network
 	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety", "host/internal/host"}, // who reads the files, and who explains them
 	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"},                     // which explains what is seen in a command

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -64,24 +63,11 @@ func (h *Host) openHooks() error {
 	h.heldByHooks = hookconfig.NewHeld(found, h.opts.Home, unasked, h.environ.User).Files
 	var err error
 	h.hooks, err = hook.New(hook.Config{
-		Ask: h.askForHook, Unasked: unasked, Exposed: h.couldChange,
+		Ask: h.judges.AskForHook, Unasked: unasked, Exposed: h.couldChange,
 		Definitions: found, Agreed: func() (map[string]string, error) { return hookconfig.Agreed(h.opts.Home) }, Run: shell.Run,
 		Environ: h.environ.User, Logger: h.log.Named("hook"),
 	})
 	return err
-}
-
-// askForHook asks a model to judge for a hook, in a child thread of one turn.
-func (h *Host) askForHook(ctx context.Context, q hook.Question) (string, event.ThreadID, error) {
-	c, err := h.openJudge(ctx, q.Thread, cmp.Or(q.Model, h.opts.Config.Guardian.Model), child.Spec{
-		Name: "the hook's model", Instructions: hook.Judge, Role: child.Role{NoTools: !q.Looks},
-	})
-	if err != nil {
-		return "", "", err
-	}
-	defer c.Close()
-	answer, err := c.Ask(ctx, child.Question{Text: q.Text})
-	return answer, c.ID(), err
 }
 
 // hookThread begins to run hooks for a thread. One that works for another thread has none.

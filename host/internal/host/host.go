@@ -24,6 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/guardian"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
+	"github.com/gantry-agent/gantry/host/internal/judges"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/library"
@@ -98,6 +99,7 @@ type Host struct {
 	reviewer *review.Reviewer
 	rules    *rulebook.Book
 	models   *modelset.Set
+	judges   *judges.Judges
 	guardian *guardian.Guardian // nil: a person answers
 	hooks    *hook.Engine       // nil: there are none
 	// hookNotices say which hooks can't be used; fixed after New.
@@ -213,10 +215,13 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.tools = hosttool.Default()
 	h.tools.Reserve(h.plugins.Registry())
+	h.judges = &judges.Judges{
+		Config: opts.Config, Models: h.models, Launcher: h.launcher, Open: h.openChild, Thread: h.Thread, Logger: h.log,
+	}
 	if err := h.openHooks(); err != nil {
 		return nil, err
 	}
-	h.openGuardian()
+	h.guardian = h.judges.Guardian()
 	if err := h.openFeatures(); err != nil {
 		return nil, err
 	}

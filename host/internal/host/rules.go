@@ -1,10 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/judges"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
 )
@@ -28,7 +32,7 @@ func (r *running) rulesNews(b *rulebook.Book) []event.Notice {
 
 // decide is the policy of a thread. Of a rule that does not apply to what follows its words the user is told once.
 func (h *Host) decide(r *running, q policy.Request) policy.Decision {
-	d := decideAs(r.role, q)
+	d := judges.Decide(r.role, q)
 	if d.Verdict != policy.Run {
 		return d // the question says more
 	}
@@ -42,4 +46,15 @@ func (h *Host) decide(r *running, q policy.Request) policy.Decision {
 		}
 	}
 	return d
+}
+
+// reviewed are the approval policies under which the guardian answers instead of a person.
+var reviewed = []policy.Approval{policy.OnRequest, policy.OnFailure, policy.Granular}
+
+// reviewer returns what answers approvals instead of a person in a turn; nil: nothing. "untrusted" means that the person wants to be asked.
+func (r *running) reviewer(h *Host, id event.TurnID, started event.TurnStarted, model string) orchestrate.Reviewer {
+	if h.guardian == nil || r.role.Unattended || !slices.Contains(reviewed, policy.Approval(started.Approval)) {
+		return nil
+	}
+	return h.guardian.Turn(r.thread.ID(), id, cmp.Or(h.opts.Config.Guardian.Model, model), r.thread)
 }

@@ -109,7 +109,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Tmp: func() (string, error) { return h.scratch.Thread(t.ID()) },
 	}
 	pipeline := orchestrate.New(orchestrate.Deps{
-		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: h.reviewerOf(r, t, id, plan.Started, own.Label),
+		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: r.reviewer(h, id, plan.Started, own.Label),
 		Approver: t.Approvals(), Rulebook: h.rules, Journal: t,
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)

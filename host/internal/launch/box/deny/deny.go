@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,8 +79,10 @@ func (f *Finder) Find(patterns, roots []string) (list []Entry, missing []string,
 
 func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string, err error) {
 	out := make(map[string]Entry)
-	before := f.trees
-	f.trees = keep(before, patterns)
+	if f.trees == nil {
+		f.trees = map[string]*leaf{}
+	}
+	maps.DeleteFunc(f.trees, func(text string, _ *leaf) bool { return !slices.Contains(patterns, text) })
 	for _, text := range patterns {
 		p, err := glob.Parse(text)
 		if err != nil {
@@ -130,17 +133,6 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 	}
 	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	return list, missing, nil
-}
-
-// keep returns the trees of those patterns that still count.
-func keep(before map[string]*leaf, patterns []string) map[string]*leaf {
-	out := make(map[string]*leaf, len(patterns))
-	for _, p := range patterns {
-		if t := before[p]; t != nil {
-			out[p] = t
-		}
-	}
-	return out
 }
 
 // straight refuses a path that leads through a link which may be changed: the next command would find what lies there unguarded.

@@ -31,33 +31,57 @@ func LinkIn(path string, roots []string) string {
 	return ""
 }
 
-// LinksOn are the symbolic links that a path leads through.
-func LinksOn(path string) (out []string) {
-	at, rest := "/", strings.TrimPrefix(filepath.Clean(path), "/")
-	for rest != "" && path != "" && len(out) < maxLinks {
-		var name string
-		name, rest, _ = strings.Cut(rest, "/")
+// Lookup is one step of resolving a path: a name that is looked up in a folder.
+type Lookup struct {
+	Folder, Name string
+	Link         bool // whether a symbolic link is there
+}
+
+// Lookups returns the steps by which the kernel resolves a path, through symbolic links as well. It ends at the first name that does not
+// exist.
+func Lookups(path string) (out []Lookup) {
+	const most = 40 // symbolic links, the kernel's limit
+	left := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
+	at := "/"
+	for links := 0; len(left) > 0; {
+		name := left[0]
+		left = left[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
 		next := filepath.Join(at, name)
 		info, err := os.Lstat(next)
+		link := err == nil && info.Mode()&fs.ModeSymlink != 0
+		out = append(out, Lookup{at, name, link})
 		if err != nil {
-			break
+			return out
 		}
-		if info.Mode()&fs.ModeSymlink == 0 {
+		if !link {
 			at = next
 			continue
 		}
 		to, err := os.Readlink(next)
-		if err != nil {
-			break
+		if links++; err != nil || links > most {
+			return out
 		}
-		out = append(out, next)
 		if filepath.IsAbs(to) {
-			at, to = "/", strings.TrimPrefix(to, "/")
+			at = "/"
 		}
-		rest = strings.Trim(to+"/"+rest, "/")
+		left = append(strings.Split(to, "/"), left...)
 	}
 	return out
 }
 
-// maxLinks is how many links the kernel follows.
-const maxLinks = 40
+// LinksOn returns the symbolic links that a path leads through.
+func LinksOn(path string) (out []string) {
+	for _, l := range Lookups(path) {
+		if l.Link {
+			out = append(out, filepath.Join(l.Folder, l.Name))
+		}
+	}
+	return out
+}

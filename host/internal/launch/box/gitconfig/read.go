@@ -69,13 +69,6 @@ func Read(u User, dir, common string) Settings {
 	return r.out
 }
 
-// ReadFile reads one file with its includes.
-func ReadFile(path, home string) Settings {
-	r := reader{home: home, seen: map[string]bool{}}
-	r.file(path, 0)
-	return r.out
-}
-
 type reader struct {
 	home string
 	seen map[string]bool

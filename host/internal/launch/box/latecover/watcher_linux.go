@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -86,70 +84,29 @@ func (w *watcher) open() error {
 func (w *watcher) watch(paths []string) (err error) {
 	watches := map[string]int32{}
 	for _, p := range paths {
-		for _, s := range trail(p) {
-			id, ok := watches[s.folder]
+		for _, s := range fspath.Lookups(p) {
+			id, ok := watches[s.Folder]
 			if !ok {
-				n, failed := unix.InotifyAddWatch(w.fd, s.folder, appearMask)
+				n, failed := unix.InotifyAddWatch(w.fd, s.Folder, appearMask)
 				switch {
 				case failed == nil:
 				case errors.Is(failed, unix.ENOSPC):
 					err = errors.New("there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches")
 				case !fspath.IsNotExist(failed) && !errors.Is(failed, fs.ErrPermission):
-					err = fmt.Errorf("%s can't be watched: %w", s.folder, failed)
+					err = fmt.Errorf("%s can't be watched: %w", s.Folder, failed)
 				}
 				if failed != nil {
 					n = -1
 				}
 				id = int32(n)
-				watches[s.folder] = id
+				watches[s.Folder] = id
 			}
-			if id >= 0 && !slices.Contains(w.names[id], s.name) {
-				w.names[id] = append(w.names[id], s.name)
+			if id >= 0 && !slices.Contains(w.names[id], s.Name) {
+				w.names[id] = append(w.names[id], s.Name)
 			}
 		}
 	}
 	return err
-}
-
-// step is one path element and the folder in which it is looked up.
-type step struct{ folder, name string }
-
-// trail returns the lookups by which the kernel resolves a path, including those through symbolic links. It ends at the first name that does
-// not exist.
-func trail(path string) (out []step) {
-	const most = 40 // symbolic links, the kernel's limit
-	left := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
-	at := "/"
-	for links := 0; len(left) > 0; {
-		name := left[0]
-		left = left[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = filepath.Dir(at)
-			continue
-		}
-		out = append(out, step{at, name})
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		if err != nil {
-			return out
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		to, err := os.Readlink(next)
-		if links++; err != nil || links > most {
-			return out
-		}
-		if filepath.IsAbs(to) {
-			at = "/"
-		}
-		left = append(strings.Split(to, "/"), left...)
-	}
-	return out
 }
 
 // listen reads events and calls notify until the watcher is closed.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Grow makes folders with empty files in them, ten below one and so on, unless they are there.
@@ -57,4 +58,19 @@ func Decode(root string, b []byte) {
 	g := newGraph(root, Rules{}, -1)
 	g.reset()
 	_ = g.decode(b)
+}
+
+// Ready waits until the folders were read once.
+func (t *Tree) Ready() <-chan struct{} { return t.ready }
+
+// Wait waits until nothing happens in the background any more, for tests and measurements.
+func (t *Tree) Wait(most time.Duration) bool {
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-t.grown:
+		return true
+	case <-late.C:
+		return false
+	}
 }

@@ -59,7 +59,6 @@ type graph struct {
 	lost        bool               // the root is not where it was
 	version     uint64             // counts changes of what is noted
 	linkVersion uint64             // counts changes of links
-	stir        uint64             // counts changes to the content of files that matter
 	looks       uint64             // counts folders that were read
 
 	in       *notifier // nil: there are no notifications

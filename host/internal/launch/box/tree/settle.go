@@ -34,8 +34,7 @@ type Tree struct {
 
 	// op is held by the operation that reads folders: one at a time changes what is known, which g.mu guards.
 	op     sync.Mutex
-	filled bool  // guarded by op
-	broken error // guarded by op: why the folders could not be read
+	filled bool // guarded by op
 
 	// The rest is guarded by g.mu.
 
@@ -113,7 +112,7 @@ func (t *Tree) grow() {
 // which gentle leaves to grow; gentle also gives way to others. The caller holds t.op.
 func (t *Tree) fill(gentle bool) error {
 	g := t.g
-	t.filled, t.broken = false, nil
+	t.filled = false
 	g.mu.Lock()
 	var queue []int32
 	g.reset()
@@ -142,7 +141,7 @@ func (t *Tree) fill(gentle bool) error {
 	}
 	g.mu.Unlock()
 	g.endWatching()
-	t.broken, t.filled = err, err == nil
+	t.filled = err == nil
 	return err
 }
 
@@ -159,9 +158,6 @@ func (g *graph) reset() {
 	g.version++
 	g.linkVersion++
 }
-
-// Ready waits until the folders were read once.
-func (t *Tree) Ready() <-chan struct{} { return t.ready }
 
 // Changes receives when something has changed that Settle would find.
 func (t *Tree) Changes() <-chan struct{} { return t.stirred }
@@ -203,7 +199,7 @@ func (t *Tree) Settle() (Result, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return Result{Version: g.version, Links: g.linkVersion, Moved: moved}, err
+	return Result{Links: g.linkVersion, Moved: moved}, err
 }
 
 func (t *Tree) settle() (moved bool, err error) {
@@ -469,15 +465,6 @@ func (g *graph) find(rel string) int32 {
 	return at
 }
 
-// Stirs counts changes after which something of note may be other than it was, though no folder says so: to the content of files in
-// folders of note.
-func (t *Tree) Stirs() uint64 {
-	g := t.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.stir + g.version
-}
-
 // Stats say how the tree is kept.
 func (t *Tree) Stats() Stats {
 	g := t.g
@@ -539,17 +526,5 @@ func (t *Tree) poke() {
 	select {
 	case t.stirred <- struct{}{}:
 	default:
-	}
-}
-
-// Wait waits until nothing happens in the background any more, for tests and measurements.
-func (t *Tree) Wait(most time.Duration) bool {
-	late := time.NewTimer(most)
-	defer late.Stop()
-	select {
-	case <-t.grown:
-		return true
-	case <-late.C:
-		return false
 	}
 }

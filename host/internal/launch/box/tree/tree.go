@@ -71,8 +71,7 @@ type Options struct {
 
 // Result is what Settle has found.
 type Result struct {
-	Version uint64 // another one: what Noted says has changed
-	Links   uint64 // the same of links
+	Links uint64 // changes whenever what Linked returns may have changed
 	// Moved says that folders were being moved, so that some could not be looked at where they were.
 	Moved bool
 }

@@ -2,19 +2,13 @@
 
 package tree
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // Tree is none: there are no sandboxes here for which folders would have to be known.
 type Tree struct{}
 
 // Open says so.
 func Open(string, Options) (*Tree, error) { return nil, errors.ErrUnsupported }
-
-// Ready is never closed.
-func (*Tree) Ready() <-chan struct{} { return nil }
 
 // Changes never receives.
 func (*Tree) Changes() <-chan struct{} { return nil }
@@ -34,14 +28,8 @@ func (*Tree) HasLinks() bool { return false }
 // Again does nothing.
 func (*Tree) Again(string) {}
 
-// Stirs is 0.
-func (*Tree) Stirs() uint64 { return 0 }
-
 // Stats are empty.
 func (*Tree) Stats() Stats { return Stats{} }
-
-// Wait does not.
-func (*Tree) Wait(time.Duration) bool { return true }
 
 // Close does nothing.
 func (*Tree) Close() error { return nil }

@@ -102,7 +102,6 @@ func (in *notifier) read() (some bool) {
 func (g *graph) event(watch int32, mask uint32, name string) bool {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		g.overflow = true
-		g.stir++
 		return true
 	}
 	n, ok := g.watches[watch]
@@ -128,7 +127,6 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 		for c, e := range g.noted {
 			if e != nil && e.closed && g.nodes[c].parent == n && g.nodes[c].name == name {
 				g.pend(c, "")
-				g.stir++
 				return true
 			}
 		}
@@ -136,12 +134,8 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 	case mask&unix.IN_ISDIR != 0 || g.rules.special(name):
 		g.pend(n, "")
 	case mask&(unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0:
-		g.stir++
 		return true
 	default:
-		if x.hot {
-			g.stir++
-		}
 		e := g.noted[n]
 		if e != nil && len(e.links) > 0 {
 			g.pend(n, "") // it may be one of those
@@ -155,7 +149,6 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 		g.pend(n, name)
 		return true
 	}
-	g.stir++
 	return true
 }
 

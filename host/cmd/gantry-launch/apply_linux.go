@@ -10,10 +10,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// apply is the second stage: it limits and encloses itself and becomes the target. It does not return. It says Started when
-// only becoming the target is left; its socket is closed by that. In a box it may wait for its order.
+// apply is the second stage: it limits and confines itself and executes the target. It does not return. It sends Started before the last
+// step, the execution, which closes its socket. In a sandbox it may have to wait for its order.
 func apply() {
-	runtime.LockOSThread() // what follows binds one thread, the one that becomes the target
+	runtime.LockOSThread() // limits and confinement apply to this thread, which executes the target
 	ready()
 	send(control.ApplyFD, control.Prepared{}.Append(nil))
 	_, frame, received, err := receiveOrder(control.ApplyFD)
@@ -31,24 +31,24 @@ func apply() {
 	fail(control.ApplyFD, op, errno)
 }
 
-// ready closes what a stage in a box has inherited and does not need, and lets go of the limit on descriptors that the Go runtime has
-// raised for itself.
+// ready closes the descriptors that a stage in a sandbox has inherited and does not need, and restores the limit on descriptors that the
+// Go runtime has raised for itself.
 func ready() {
-	closeFrom(control.ApplyFD + 1) // what is opened from here on is closed by becoming the target
+	closeFrom(control.ApplyFD + 1) // descriptors that are opened from here on are closed on exec
 	syscall.CloseOnExec(control.ApplyFD)
-	syscall.Exec("", nil, nil) // takes the limit back before it tries, and fails
+	syscall.Exec("", nil, nil) // restores the limit, and then fails
 }
 
-// target is what a process is to become: all that needs memory is done.
+// target is a program to execute, with its limits and confinement, as arguments of system calls.
 type target struct {
 	path      *byte
 	argv, env []*byte
 	boxed     bool
 	terminal  bool
-	files     [control.Targets]int // in a box
+	files     [control.Targets]int // in a sandbox
 	ruleset   int                  // Landlock's; -1: none
 	limits    []lowered
-	started   []byte // sent when the limits are in force; empty: nothing is
+	started   []byte // sent once the limits are in force; empty: nothing
 	rules     program
 }
 
@@ -57,8 +57,7 @@ type lowered struct {
 	to       syscall.Rlimit
 }
 
-// plan works out a target. In a box this is a process that may do more there than the target will. It does not return when the target
-// can't be.
+// plan prepares a target. It fails the order, and does not return, if the target is not possible.
 func plan(o *control.Order, received []int) *target {
 	must := func(op control.Op, err error) {
 		if err != nil {
@@ -69,7 +68,7 @@ func plan(o *control.Order, received []int) *target {
 	found := o.Path
 	var err error
 	if x := o.Box; x != nil {
-		must(control.OpChdir, syscall.Chdir(o.Cwd)) // where the program is searched
+		must(control.OpChdir, syscall.Chdir(o.Cwd)) // the program's path may be relative to it
 		found, err = lookPath(o.Argv[0], o.Env)
 		must(control.OpExec, err)
 		copy(t.files[:], received)
@@ -96,8 +95,8 @@ func plan(o *control.Order, received []int) *target {
 	return t
 }
 
-// become becomes a target, or says which step failed. It is the child of a fork as well, one thread of a runtime that has several: so it
-// makes system calls and nothing else. It allocates nothing: a limit on memory would end us, not the target.
+// become executes a target, or returns the step that failed. It may run in the child of a fork, with one of several threads of the
+// runtime, so it makes only system calls. It allocates nothing, because the limit on memory may be in force already.
 //
 //go:norace
 //go:nosplit
@@ -125,7 +124,7 @@ func become(t *target) (control.Op, syscall.Errno) {
 			return control.OpLimit, errno
 		}
 	}
-	if len(t.started) > 0 { // to a socket that has taken nothing else yet
+	if len(t.started) > 0 { // the socket's buffer is empty, so this does not block
 		syscall.RawSyscall(syscall.SYS_WRITE, control.ApplyFD, uintptr(unsafe.Pointer(&t.started[0])), uintptr(len(t.started)))
 	}
 	if t.rules.count > 0 {
@@ -138,8 +137,8 @@ func become(t *target) (control.Op, syscall.Errno) {
 	return control.OpExec, errno
 }
 
-// listen makes what the host accepts connections from: a socket belongs to the network that it was made in, wherever it is
-// held. It sends that to the host. Nothing of the way out is in the box, so there is nothing there to take over.
+// listen sends the host a listener on the loopback interface of the sandbox: a socket belongs to the network namespace in which it was
+// created. The proxy itself is outside of the sandbox, where the target can't manipulate it.
 func listen(to int) error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// enclosure is a box that is being made, or was: bubblewrap, and in it a stage that waits for its order. That becomes the target, or
-// keeps the box for one target after another.
+// enclosure is a sandbox: bubblewrap, and a stage in it that waits for an order. The stage executes the target, or keeps the sandbox for
+// several targets.
 type enclosure struct {
 	socket int // to the stage
-	said   int // what bubblewrap says
+	said   int // bubblewrap's error output
 	in     *control.Reader
 	keeps  bool
-	stage  int   // the stage, in our own numbers, once it has said something
-	mounts int   // the box's mount namespace, from then on; -1: it can't be opened
-	passed []int // descriptors that it has sent
+	stage  int   // the stage's id in our PID namespace, once it has sent a frame
+	mounts int   // the sandbox's mount namespace, from then on; -1: it can't be opened
+	passed []int // descriptors that the stage has sent
 }
 
-// openBox starts bubblewrap, which makes the box and starts a stage in it.
+// openBox starts bubblewrap, which creates the sandbox and starts a stage in it.
 func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) *enclosure {
 	must := func(err error) {
 		if err != nil {
@@ -31,7 +31,7 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	must(err)
-	// Who sends is told by the kernel, in our own numbers: that is how the target's is learnt.
+	// With each message the kernel reports the id of the sender in our PID namespace, which will be the target's.
 	must(syscall.SetsockoptInt(pair[0], syscall.SOL_SOCKET, syscall.SO_PASSCRED, 1))
 	var args, said [2]int
 	must(syscall.Pipe2(args[:], syscall.O_CLOEXEC))
@@ -62,7 +62,7 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 	for _, a := range x.Args {
 		list = append(append(list, a...), 0)
 	}
-	if keeps { // the kernel hands it what others leave running, and ends everything with it
+	if keeps { // as the first process of its namespace, the stage adopts orphans, and everything ends with it
 		list = append(list, "--as-pid-1\x00"...)
 	}
 	send(args[1], list)
@@ -72,22 +72,22 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 	return e
 }
 
-// ready returns when the stage in the box waits for its order.
+// ready returns once the stage waits for its order.
 func (e *enclosure) ready() {
 	if frame, err := e.in.Next(); err != nil || frame.Kind != control.KindPrepared {
 		e.complain()
 	}
 }
 
-// finish makes the devices in a box of root's read-only, which leaves them to be read and written: they are the machine's, and root is
-// their owner, who could change their modes. Bubblewrap can't do it, since a mount that it makes read-only holds no devices. Where we may
-// not enter the box either, the devices are a container's.
+// finish mounts the devices in a sandbox of root read-only. They can still be read and written, but root, who owns these devices of the
+// machine, could otherwise change their modes. Bubblewrap can't do this: devices don't work in mounts that it makes read-only. If we may
+// not enter the sandbox, we are in a container and the devices are the container's.
 func (e *enclosure) finish(x *control.Box) {
 	if !x.Kernel {
 		return
 	}
 	done := make(chan error)
-	go func() { // its thread ends with it: it can't leave the box
+	go func() { // its thread ends with it, because it can't leave the sandbox
 		runtime.LockOSThread()
 		done <- e.devicesReadOnly()
 	}()
@@ -121,7 +121,7 @@ func (e *enclosure) devicesReadOnly() error {
 	return nil
 }
 
-// complain passes on why there is no box. It does not return.
+// complain reports bubblewrap's error to the host. It does not return.
 func (e *enclosure) complain() {
 	b := make([]byte, 1024)
 	n, _ := syscall.Read(e.said, b)
@@ -129,12 +129,12 @@ func (e *enclosure) complain() {
 	syscall.Exit(1)
 }
 
-// enter hands the order to the stage in the box, and returns when that has become the target.
+// enter sends the order to the stage, and returns once the target is executed.
 func (w *watcher) enter(e *enclosure, o *control.Order, target []int) {
 	if err := sendWithDescriptors(e.socket, o.Append(nil), target); err != nil && err != syscall.EPIPE {
 		fail(control.FD, control.OpPrepare, err)
 	}
-	// said stays open: bubblewrap must not end because nobody listens.
+	// said remains open, so that bubblewrap never gets SIGPIPE.
 	if e.keeps {
 		w.meet(e)
 		return
@@ -150,7 +150,7 @@ func (w *watcher) enter(e *enclosure, o *control.Order, target []int) {
 	}
 }
 
-// discard ends a box that nobody needs any more. It does not return.
+// discard ends a sandbox without a target. It does not return.
 func (w *watcher) discard() {
 	syscall.Kill(-w.pid, syscall.SIGKILL)
 	for {
@@ -160,7 +160,8 @@ func (w *watcher) discard() {
 	}
 }
 
-// meet returns when a target runs in a box that is kept: the keeper sends what names it, and reaps nobody before it is thanked.
+// meet returns once a target runs in a sandbox that is kept. The stage sends a pidfd of the target, and reaps nothing before it gets the
+// acknowledgement.
 func (w *watcher) meet(e *enclosure) {
 	frame, err := e.in.Next()
 	if err != nil {
@@ -177,8 +178,8 @@ func (w *watcher) meet(e *enclosure) {
 	send(e.socket, control.Started{}.Append(nil))
 }
 
-// left waits until the target in a box that is kept has ended. ok: nothing of it is left, and the box waits for another; otherwise the
-// box is ending.
+// left waits until the target in a sandbox that is kept has ended. ok: nothing of it is left, and the sandbox waits for another target;
+// otherwise the sandbox is ending.
 func (e *enclosure) left() (exited control.Exited, used control.Used, ok bool) {
 	for {
 		frame, err := e.in.Next()
@@ -196,7 +197,7 @@ func (e *enclosure) left() (exited control.Exited, used control.Used, ok bool) {
 	}
 }
 
-// numberOf is the number of a process that was not reaped yet.
+// numberOf returns the id of a process that has not been reaped.
 func numberOf(pidfd int) int {
 	text := readAll("/proc/self/fdinfo/" + decimal(pidfd))
 	const name = "\nPid:\t"
@@ -209,7 +210,7 @@ func numberOf(pidfd int) int {
 	return 0
 }
 
-// read reads what the stage says, and notes what came with it: who it is, and descriptors.
+// read reads from the stage, and records the stage's id and descriptors that come with the message.
 func (e *enclosure) read(b []byte) (int, error) {
 	oob := make([]byte, syscall.CmsgSpace(syscall.SizeofUcred)+syscall.CmsgSpace(4))
 	n, oobn, _, _, err := syscall.Recvmsg(e.socket, b, oob, syscall.MSG_CMSG_CLOEXEC)
@@ -222,7 +223,7 @@ func (e *enclosure) read(b []byte) (int, error) {
 	messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
 	for i := range messages {
 		if cred, err := syscall.ParseUnixCredentials(&messages[i]); err == nil && cred.Pid > 0 {
-			if e.stage == 0 { // it is there yet, and has not become anything that keeps others out
+			if e.stage == 0 { // the first message: it has not executed anything yet that can't be inspected
 				e.mounts, _ = syscall.Open("/proc/"+decimal(int(cred.Pid))+"/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 			}
 			e.stage = int(cred.Pid)
@@ -245,8 +246,7 @@ func pidfdOpen(pid int) (int, error) {
 	return int(fd), nil
 }
 
-// signalBoxed sends sig to a target in a box, or to its process group. Bubblewrap still waits for it, but others may reap it,
-// so its number alone says nothing.
+// signalBoxed sends sig to a target in a sandbox, or to its process group. We don't reap the target, so its id may be another's.
 func (w *watcher) signalBoxed(sig syscall.Signal, group bool) syscall.Errno {
 	const toGroup = 4 // PIDFD_SIGNAL_PROCESS_GROUP, of Linux 6.9
 	flags := uintptr(0)
@@ -270,7 +270,7 @@ const (
 	landlockPathBeneath = 1
 )
 
-// enclose puts the inner part of a box on this thread, all but the filter.
+// enclose confines this thread as x says, except for mounts and the filter.
 func enclose(x *control.Box) error {
 	rules, err := ruleset(x)
 	if err != nil {
@@ -285,7 +285,7 @@ func enclose(x *control.Box) error {
 	return nil
 }
 
-// lockIn puts Landlock's rules on this thread, unless there are none, and what comes with them. It allocates nothing.
+// lockIn enforces a Landlock ruleset on this thread, unless it is negative, and gives it a new session keyring. It allocates nothing.
 //
 //go:norace
 //go:nosplit
@@ -294,8 +294,8 @@ func lockIn(rules int) syscall.Errno {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
 		return errno
 	}
-	// A session keyring of its own: what the host's user keeps in theirs is not this process's.
-	syscall.RawSyscall(syscall.SYS_KEYCTL, joinSessionKeyring, 0, 0) // kernels without keyrings have nothing to hide
+	// The keys of the host's user are not for this process. This fails if the kernel has no keyrings.
+	syscall.RawSyscall(syscall.SYS_KEYCTL, joinSessionKeyring, 0, 0)
 	if rules < 0 {
 		return 0
 	}
@@ -303,9 +303,8 @@ func lockIn(rules int) syscall.Errno {
 	return errno
 }
 
-// ruleset returns Landlock's rules for a box, after it has looked whether the box is what it has to be; -1: there is no Landlock.
+// ruleset returns a Landlock ruleset for a sandbox; -1: there is no Landlock. It checks first that the sandbox hides what it has to.
 func ruleset(x *control.Box) (rules int, err error) {
-	const oPath = 0x200000
 	for _, c := range x.Covers {
 		if err := covered(c); err != nil {
 			return -1, err
@@ -318,7 +317,7 @@ func ruleset(x *control.Box) (rules int, err error) {
 		if errno != 0 {
 			return -1, errno
 		}
-		rules = int(fd) // which becoming the target closes
+		rules = int(fd) // closed on exec
 	}
 	for _, r := range x.Rules {
 		fd, err := syscall.Open(r.Path, oPath|syscall.O_CLOEXEC, 0)
@@ -328,7 +327,7 @@ func ruleset(x *control.Box) (rules int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		// Somebody may have put another folder, or a link, into the place of the one that was judged.
+		// The folder may have been replaced, with another or with a link, since the host has judged it.
 		var st syscall.Stat_t
 		if r.Ino != 0 {
 			if err := syscall.Fstat(fd, &st); err != nil {
@@ -358,16 +357,16 @@ func ruleset(x *control.Box) (rules int, err error) {
 	return rules, nil
 }
 
-// covered says whether a cover lies where it has to. A mount stays with the folder that it was made in, so that once this is so it remains.
+// covered returns an error unless a file is hidden by a mount in the folder where it was found. A mount moves with its folder, so that
+// once this has been checked it remains true.
 func covered(c control.Cover) error {
-	const oPath = 0x200000
 	end := len(c.Path) - 1
 	for end > 0 && c.Path[end] != '/' {
 		end--
 	}
 	folder, err := syscall.Open(c.Path[:max(end, 1)], oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err == syscall.EACCES {
-		return nil // the target does not get there either
+		return nil // the target can't reach it either
 	}
 	if err != nil {
 		return syscall.ESTALE
@@ -408,13 +407,13 @@ func covered(c control.Cover) error {
 	return nil
 }
 
-// program is a filter as the kernel takes it.
+// program is the kernel's struct sock_fprog.
 type program struct {
 	count uint16
 	first *byte
 }
 
-// filter puts the filter of system calls on this thread. It allocates nothing.
+// filter installs a filter of system calls for this thread. It allocates nothing.
 //
 //go:norace
 //go:nosplit

@@ -2,163 +2,164 @@ package main
 
 import "time"
 
-// Where there is no way to have the kernel hand over a tree's orphans, the tree is kept together by looking: at who started whom, at
-// sessions, and at a variable that only this tree's processes were started with. This file decides; looking and waiting are the
-// system's own files' concern.
+// If the kernel can't make gantry-launch the parent of a tree's orphans, the processes of the tree are found by scanning the process table:
+// by their parents, their sessions, and a variable that only processes of this tree were started with. This file decides which processes
+// those are; the files for each system scan and wait.
 
-// kin is a line of the process table.
-type kin struct {
+// entry is a process in the process table.
+type entry struct {
 	pid, parent, group, session int
-	started                     uint64 // with the number it names one process for ever; later is larger
+	started                     uint64 // increasing; together with the pid it identifies a process
 	dead                        bool
 }
 
-// family is a process and all that it has started.
-type family struct {
-	top    int // the first of it
-	self   int // us, who are no part of it
+// tree is a process and its descendants.
+type tree struct {
+	top    int // the first process
+	self   int // gantry-launch, which is not part of the tree
 	since  uint64
-	known  map[int]uint64 // when each was started that was seen to belong to it
-	judged map[int]guess  // orphans that were looked into and do not
-	leads  map[int]bool   // sessions of its own
-	// marked reports whether a process was started with the family's variable, and whether that could be seen.
+	known  map[int]uint64 // start times of the processes that belong to the tree
+	judged map[int]guess  // orphans that were examined and do not
+	leads  map[int]bool   // sessions of the tree
+	// marked reports whether a process was started with the tree's variable, and whether that could be read.
 	marked func(int) (marked, sure bool)
-	unsure bool // of somebody, the last time
-	alive  []kin
+	unsure bool // the last scan could not decide about a process
+	alive  []entry
 }
 
-// guess is what is known of an orphan that seems to be a stranger.
+// guess is the decision that an orphan does not belong to the tree.
 type guess struct {
 	started uint64
-	times   int // it was looked into; guesses: for good
+	times   int // how often it was examined; after maxGuesses the decision is final
 }
 
-// guesses is how often an orphan is looked into that shows nothing: while it executes something there is nothing to be seen.
-const guesses = 4
+// maxGuesses is how often an orphan is examined if its variables can't be read. They can't during an execve.
+const maxGuesses = 4
 
-func newFamily(top, self int, marked func(int) (marked, sure bool)) *family {
-	return &family{top: top, self: self, known: map[int]uint64{}, judged: map[int]guess{}, leads: map[int]bool{top: true}, marked: marked}
+func newTree(top, self int, marked func(int) (marked, sure bool)) *tree {
+	return &tree{top: top, self: self, known: map[int]uint64{}, judged: map[int]guess{}, leads: map[int]bool{top: true}, marked: marked}
 }
 
-// learn takes in a table. It returns who is alive, parents before their children, and which of them were not known before.
-func (f *family) learn(table []kin) (alive []kin, fresh []int) {
-	byPID := make(map[int]kin, len(table))
-	for _, k := range table {
-		byPID[k.pid] = k
+// learn updates the tree from the process table. It returns the processes that are alive, parents before their children, and the ids of
+// processes that were not known before.
+func (t *tree) learn(table []entry) (alive []entry, fresh []int) {
+	byPID := make(map[int]entry, len(table))
+	for _, e := range table {
+		byPID[e.pid] = e
 	}
-	if top, ok := byPID[f.top]; ok && f.since == 0 {
-		f.since = top.started
-		f.known[f.top] = top.started
+	if top, ok := byPID[t.top]; ok && t.since == 0 {
+		t.since = top.started
+		t.known[t.top] = top.started
 	}
-	f.unsure = false
+	t.unsure = false
 	in, asked := make(map[int]bool), make(map[int]bool)
-	var list []kin
-	add := func(k kin) {
-		in[k.pid] = true
-		list = append(list, k)
-		if was, ok := f.known[k.pid]; !ok || was != k.started {
-			f.known[k.pid] = k.started
-			fresh = append(fresh, k.pid)
+	var list []entry
+	add := func(e entry) {
+		in[e.pid] = true
+		list = append(list, e)
+		if was, ok := t.known[e.pid]; !ok || was != e.started {
+			t.known[e.pid] = e.started
+			fresh = append(fresh, e.pid)
 		}
-		if k.session == k.pid {
-			f.leads[k.pid] = true
+		if e.session == e.pid {
+			t.leads[e.pid] = true
 		}
 	}
 	for grown := true; grown; {
 		grown = false
-		for _, k := range table {
-			if k.pid == f.self || in[k.pid] || !f.belongs(k, in, asked) {
+		for _, e := range table {
+			if e.pid == t.self || in[e.pid] || !t.belongs(e, in, asked) {
 				continue
 			}
-			add(k)
+			add(e)
 			grown = true
 		}
 	}
-	for pid := range f.known { // numbers come round again
+	for pid := range t.known { // ids are reused
 		if !in[pid] {
-			delete(f.known, pid)
+			delete(t.known, pid)
 		}
 	}
-	for pid, g := range f.judged {
-		if k, ok := byPID[pid]; !ok || k.started != g.started {
-			delete(f.judged, pid)
+	for pid, g := range t.judged {
+		if e, ok := byPID[pid]; !ok || e.started != g.started {
+			delete(t.judged, pid)
 		}
 	}
 	used := make(map[int]bool)
-	for _, k := range list {
-		used[k.session] = true
-		if !k.dead {
-			alive = append(alive, k)
+	for _, e := range list {
+		used[e.session] = true
+		if !e.dead {
+			alive = append(alive, e)
 		}
 	}
-	for s := range f.leads {
-		if !used[s] { // nobody is left in it, so that the number may become somebody else's
-			delete(f.leads, s)
+	for s := range t.leads {
+		if !used[s] { // the session is empty, so its id may be reused
+			delete(t.leads, s)
 		}
 	}
-	f.alive = alive
+	t.alive = alive
 	return alive, fresh
 }
 
-// belongs decides about one process. asked are those that were looked into now.
-func (f *family) belongs(k kin, in, asked map[int]bool) bool {
-	started, known := f.known[k.pid]
+// belongs reports whether a process belongs to the tree. in are those that do; asked are the orphans that this scan has examined.
+func (t *tree) belongs(e entry, in, asked map[int]bool) bool {
+	started, known := t.known[e.pid]
 	switch {
-	case known && started == k.started, in[k.parent], f.leads[k.session] && k.started >= f.since:
+	case known && started == e.started, in[e.parent], t.leads[e.session] && e.started >= t.since:
 		return true
-	case k.parent != 1 || k.dead || k.started < f.since || f.since == 0 || asked[k.pid]:
+	case e.parent != 1 || e.dead || e.started < t.since || t.since == 0 || asked[e.pid]:
 		return false
 	}
-	g := f.judged[k.pid]
-	if g.started != k.started {
-		g = guess{started: k.started}
+	g := t.judged[e.pid]
+	if g.started != e.started {
+		g = guess{started: e.started}
 	}
-	if g.times >= guesses {
+	if g.times >= maxGuesses {
 		return false
 	}
-	asked[k.pid] = true
-	marked, sure := f.marked(k.pid)
+	asked[e.pid] = true
+	marked, sure := t.marked(e.pid)
 	if marked {
 		return true
 	}
 	if g.times++; sure {
-		g.times = guesses
+		g.times = maxGuesses
 	}
-	f.judged[k.pid] = g
-	f.unsure = f.unsure || g.times < guesses
+	t.judged[e.pid] = g
+	t.unsure = t.unsure || g.times < maxGuesses
 	return false
 }
 
-// step is what the end of a tree asks for next.
+// step is the next action to end a tree.
 type step int
 
 const (
 	stepRest   step = iota // nothing
-	stepAsk                // SIGTERM to whoever has not got it
+	stepAsk                // SIGTERM to processes that have not got it
 	stepKill               // SIGKILL to all
-	stepGiveUp             // SIGKILL once more, and say how many are left
+	stepGiveUp             // SIGKILL once more, and report how many are left
 )
 
-// ladder is the way down: asking, then killing. The zero ladder rests.
+// ladder schedules the signals that end a tree: SIGTERM first, then SIGKILL. The zero value schedules none.
 type ladder struct {
 	askUntil, killUntil time.Time
 	round               time.Duration
 }
 
-// The time between two rounds grows from the first to the last: what was being forked in one is met in the next.
+// The time between two rounds increases from briefRound to longRound. The next round reaches processes that were forked during a round.
 const (
 	briefRound, longRound = 5 * time.Millisecond, 80 * time.Millisecond
-	killingTime           = 2 * time.Second // what is left then is another user's, or hangs in the kernel
+	killingTime           = 2 * time.Second // what is left after it belongs to another user, or hangs in the kernel
 )
 
-// end begins the way down, or shortens it.
+// end starts to end the tree, or shortens the grace.
 func (l *ladder) end(now time.Time, grace time.Duration) {
 	if until := now.Add(grace); l.askUntil.IsZero() || until.Before(l.askUntil) {
 		l.askUntil = until
 	}
 }
 
-// next is what to do now, and how long to wait then; negative is for ever.
+// next returns what to do now, and how long to wait afterwards; negative: no limit.
 func (l *ladder) next(now time.Time) (step, time.Duration) {
 	if l.askUntil.IsZero() {
 		return stepRest, -1

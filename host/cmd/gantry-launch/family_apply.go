@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// apply is the second stage, in the box where there is one: it limits itself and becomes the target. It does not return. It says
-// Started when only becoming the target is left; its socket is closed by that.
+// apply is the second stage, in the sandbox if there is one: it limits itself and executes the target. It does not return. It sends
+// Started before the last step, the execution, which closes its socket.
 func apply() {
 	syscall.CloseOnExec(control.ApplyFD)
 	frame, err := receive(control.ApplyFD).Next()

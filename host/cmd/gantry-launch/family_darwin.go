@@ -10,17 +10,17 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// processes is the process table.
-func processes() []kin {
+// processes returns the process table.
+func processes() []entry {
 	list, err := unix.SysctlKinfoProcSlice("kern.proc.uid", syscall.Geteuid())
 	if err != nil {
 		return nil
 	}
-	out := make([]kin, 0, len(list))
+	out := make([]entry, 0, len(list))
 	for i := range list {
 		p := &list[i]
 		const zombie = 5 // SZOMB
-		k := kin{pid: int(p.Proc.P_pid), parent: int(p.Eproc.Ppid), group: int(p.Eproc.Pgid), dead: p.Proc.P_stat == zombie}
+		k := entry{pid: int(p.Proc.P_pid), parent: int(p.Eproc.Ppid), group: int(p.Eproc.Pgid), dead: p.Proc.P_stat == zombie}
 		k.started = uint64(p.Proc.P_starttime.Sec)*1_000_000 + uint64(p.Proc.P_starttime.Usec)
 		if k.session, err = unix.Getsid(k.pid); err != nil {
 			k.session = 0
@@ -30,22 +30,23 @@ func processes() []kin {
 	return out
 }
 
-// carries reports whether a process was started with this variable, and whether it shows its variables. The system's own programs don't.
+// carries reports whether a process was started with this variable, and whether its variables can be read. Those of the system's own
+// programs can't.
 func carries(pid int, variable string) (carries, sure bool) {
 	b, err := unix.SysctlRaw("kern.procargs2", pid)
 	return bytes.Contains(b, []byte("\x00"+variable+"\x00")), err == nil && len(b) > 0
 }
 
-// residentKiB is the most memory that was used: bytes here.
+// residentKiB returns the maximum resident size, which macOS reports in bytes.
 func residentKiB(u *syscall.Rusage) uint64 { return uint64(u.Maxrss) / 1024 }
 
-// takeTerminal makes a terminal the controlling one.
+// takeTerminal makes a terminal the controlling terminal.
 func takeTerminal(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0) }
 
-// closeFrom closes every descriptor from first on: whatever leaked into the host from its own parent ends here.
+// closeFrom closes all descriptors from first on, which the host may have inherited from its own parent.
 func closeFrom(first int) {
 	var files syscall.Rlimit
-	const most = 10240 // what the system lets a process have by default
+	const most = 10240 // the system's default limit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > most {
 		files.Cur = most
 	}
@@ -75,15 +76,15 @@ func (e *events) change(ident, filter, flags int, notes uint32) error {
 	return err
 }
 
-// watch has us told when a process forks, or ends. false: it has ended already.
+// watch subscribes to the forks and the end of a process. It returns false if the process has ended already.
 func (e *events) watch(pid int) bool {
 	return e.change(pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_CLEAR, unix.NOTE_EXIT|unix.NOTE_FORK) == nil
 }
 
-// wait waits until the host has said something, if that is to be looked at, or something has happened to the tree, at most for the given
-// time; negative is for ever.
+// wait waits until the host has sent something, unless host is false, or something has happened to the tree, but no longer than most;
+// negative: no limit.
 func (e *events) wait(host bool, most time.Duration) (readable, happened bool) {
-	if !host { // it is gone, which would be told for ever
+	if !host { // a closed socket would always be readable
 		_ = e.change(control.FD, unix.EVFILT_READ, unix.EV_DELETE, 0)
 	}
 	var limit *unix.Timespec
@@ -93,7 +94,7 @@ func (e *events) wait(host bool, most time.Duration) (readable, happened bool) {
 	}
 	var got [16]unix.Kevent_t
 	n, err := unix.Kevent(e.queue, nil, got[:], limit)
-	if err != nil { // interrupted: look
+	if err != nil { // interrupted: scan
 		return false, true
 	}
 	for _, k := range got[:n] {

@@ -6,43 +6,30 @@ import (
 	"bytes"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
+	"github.com/gantry-agent/gantry/host/internal/procfs"
 )
 
-// processes is the process table.
-func processes() []kin {
-	entries, _ := os.ReadDir("/proc")
-	var out []kin
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
+// processes returns the process table.
+func processes() []entry {
+	pids, _ := procfs.PIDs()
+	var out []entry
+	for _, pid := range pids {
+		if s, ok := procfs.Read(pid); ok {
+			out = append(out, entry{
+				pid: pid, parent: s.Parent, group: s.Group, session: s.Session, started: s.Started, dead: s.State == 'Z' || s.State == 'X',
+			})
 		}
-		b, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(f) < 20 {
-			continue
-		}
-		k := kin{pid: pid, dead: f[0] == "Z" || f[0] == "X"}
-		k.parent, _ = strconv.Atoi(f[1])
-		k.group, _ = strconv.Atoi(f[2])
-		k.session, _ = strconv.Atoi(f[3])
-		k.started, _ = strconv.ParseUint(f[19], 10, 64)
-		out = append(out, k)
 	}
 	return out
 }
 
-// carries reports whether a process was started with this variable, and whether its variables can be seen.
+// carries reports whether a process was started with this variable, and whether its variables can be read.
 func carries(pid int, variable string) (carries, sure bool) {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return bytes.Contains(append([]byte{0}, b...), []byte("\x00"+variable+"\x00")), len(b) > 0
@@ -54,7 +41,7 @@ func takeTerminal(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSCTTY, 0)
 
 func closeFrom(first int) { _ = unix.CloseRange(uint(first), ^uint(0)>>32, 0) }
 
-// events wait for the host and for the tree's processes. Nobody tells of forks here, so those are looked for again and again.
+// events wait for the host and for the tree's processes. There are no events for forks here, so wait returns for a scan every 20 ms.
 type events struct{ pids map[int]int }
 
 func newEvents() (*events, error) { return &events{map[int]int{}}, nil }

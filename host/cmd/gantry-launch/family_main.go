@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// This is gantry-launch for systems that have no way to hand a tree's orphans to it: see family.go. With the tag "family" it is built
-// for Linux, so that it is tried where there is no such system.
+// This is gantry-launch for systems on which it can't become the parent of orphans, see family.go. The tag "family" builds it for Linux, so
+// that it can be tested there.
 
 func main() {
 	stage, _ := syscall.Getenv(control.StageEnv)
@@ -25,7 +25,7 @@ func main() {
 		os.Stdout.WriteString("gantry-launch " + version + "\n")
 		os.Exit(0)
 	}
-	os.Stderr.WriteString("gantry-launch is started by gantry, once for each process; it is of no use by hand.\n" +
+	os.Stderr.WriteString("gantry-launch is started by gantry and has no use on its own.\n" +
 		"Run \"gantry help\" to see what gantry can do.\n")
 	os.Exit(1)
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func pids(ks []kin) []int {
+func pids(ks []entry) []int {
 	var out []int
 	for _, k := range ks {
 		out = append(out, k.pid)
@@ -21,32 +21,32 @@ func TestAFamilyKeepsTogether(t *testing.T) {
 	t.Parallel()
 	marks := map[int]bool{}
 	asked := map[int]int{}
-	f := newFamily(10, 9, func(pid int) (bool, bool) { asked[pid]++; return marks[pid], true })
+	f := newTree(10, 9, func(pid int) (bool, bool) { asked[pid]++; return marks[pid], true })
 	// 9 is the launcher, 10 the target; 20 a stranger, 1 the first process.
-	table := func(more ...kin) []kin {
-		return append([]kin{{pid: 1}, {pid: 9, parent: 5, session: 9}, {pid: 20, parent: 1, session: 20, started: 50}}, more...)
+	table := func(more ...entry) []entry {
+		return append([]entry{{pid: 1}, {pid: 9, parent: 5, session: 9}, {pid: 20, parent: 1, session: 20, started: 50}}, more...)
 	}
-	target := kin{pid: 10, parent: 9, group: 10, session: 10, started: 100}
+	target := entry{pid: 10, parent: 9, group: 10, session: 10, started: 100}
 	for i, tc := range []struct {
-		table []kin
+		table []entry
 		want  []int
 		fresh []int
 	}{
 		{table(target), []int{10}, nil},
-		{table(kin{pid: 11, parent: 10, group: 10, session: 10, started: 101}, target), []int{10, 11}, []int{11}},
+		{table(entry{pid: 11, parent: 10, group: 10, session: 10, started: 101}, target), []int{10, 11}, []int{11}},
 		// 11 has ended, its child made a session of its own and lost its parent: it was seen before.
-		{table(target, kin{pid: 11, parent: 10, session: 10, started: 101}, kin{pid: 12, parent: 11, session: 12, started: 102}), []int{10, 11, 12}, []int{12}},
-		{table(target, kin{pid: 12, parent: 1, session: 12, started: 102}), []int{10, 12}, nil},
+		{table(target, entry{pid: 11, parent: 10, session: 10, started: 101}, entry{pid: 12, parent: 11, session: 12, started: 102}), []int{10, 11, 12}, []int{12}},
+		{table(target, entry{pid: 12, parent: 1, session: 12, started: 102}), []int{10, 12}, nil},
 		// What it starts in its session, and who left that at once, but for a mark.
-		{table(target, kin{pid: 13, parent: 1, session: 12, started: 103}, kin{pid: 14, parent: 1, session: 14, started: 104}), []int{10, 13}, []int{13}},
-		{table(target, kin{pid: 13, parent: 1, session: 12, started: 103}, kin{pid: 15, parent: 1, session: 15, started: 105}), []int{10, 13, 15}, []int{15}},
+		{table(target, entry{pid: 13, parent: 1, session: 12, started: 103}, entry{pid: 14, parent: 1, session: 14, started: 104}), []int{10, 13}, []int{13}},
+		{table(target, entry{pid: 13, parent: 1, session: 12, started: 103}, entry{pid: 15, parent: 1, session: 15, started: 105}), []int{10, 13, 15}, []int{15}},
 		// The target has ended; a stranger has got its number, and another that of a session that nobody is in any more.
-		{table(kin{pid: 10, parent: 1, session: 10, started: 200}, kin{pid: 13, parent: 1, session: 12, started: 103}), []int{10, 13}, []int{10}},
-		{table(kin{pid: 16, parent: 1, session: 12, started: 300}), []int{16}, []int{16}},
+		{table(entry{pid: 10, parent: 1, session: 10, started: 200}, entry{pid: 13, parent: 1, session: 12, started: 103}), []int{10, 13}, []int{10}},
+		{table(entry{pid: 16, parent: 1, session: 12, started: 300}), []int{16}, []int{16}},
 	} {
 		marks[15] = true
 		if i == 6 { // as long as somebody is in a session its number is nobody else's
-			f.learn(table(kin{pid: 13, parent: 1, session: 12, started: 103}))
+			f.learn(table(entry{pid: 13, parent: 1, session: 12, started: 103}))
 			tc.want, tc.fresh = []int{13}, nil
 		}
 		if i == 7 {
@@ -67,17 +67,17 @@ func TestAFamilyKeepsTogether(t *testing.T) {
 func TestWhoShowsNothingIsLookedIntoAgain(t *testing.T) {
 	t.Parallel()
 	asked, shows := 0, 3
-	f := newFamily(10, 9, func(int) (bool, bool) { asked++; return asked >= shows, asked >= shows })
-	table := []kin{{pid: 10, parent: 9, session: 10, started: 1}, {pid: 11, parent: 1, session: 11, started: 2}}
+	f := newTree(10, 9, func(int) (bool, bool) { asked++; return asked >= shows, asked >= shows })
+	table := []entry{{pid: 10, parent: 9, session: 10, started: 1}, {pid: 11, parent: 1, session: 11, started: 2}}
 	for i := 1; i <= shows; i++ {
 		alive, _ := f.learn(table)
 		if found := len(alive) == 2; found != (i == shows) || f.unsure == found || asked != i {
 			t.Errorf("look %d: alive %v, unsure %v, asked %d times", i, pids(alive), f.unsure, asked)
 		}
 	}
-	f = newFamily(10, 9, func(int) (bool, bool) { return false, false })
-	for i := 1; i <= guesses; i++ {
-		if f.learn(table); f.unsure != (i < guesses) {
+	f = newTree(10, 9, func(int) (bool, bool) { return false, false })
+	for i := 1; i <= maxGuesses; i++ {
+		if f.learn(table); f.unsure != (i < maxGuesses) {
 			t.Errorf("look %d: unsure %v", i, f.unsure)
 		}
 	}
@@ -85,9 +85,9 @@ func TestWhoShowsNothingIsLookedIntoAgain(t *testing.T) {
 
 func TestTheDeadAreNotAlive(t *testing.T) {
 	t.Parallel()
-	f := newFamily(10, 9, func(int) (bool, bool) { return false, true })
-	dead := kin{pid: 10, parent: 9, session: 10, started: 1, dead: true}
-	if alive, _ := f.learn([]kin{dead, {pid: 11, parent: 10, session: 11, started: 2}}); !slices.Equal(pids(alive), []int{11}) {
+	f := newTree(10, 9, func(int) (bool, bool) { return false, true })
+	dead := entry{pid: 10, parent: 9, session: 10, started: 1, dead: true}
+	if alive, _ := f.learn([]entry{dead, {pid: 11, parent: 10, session: 11, started: 2}}); !slices.Equal(pids(alive), []int{11}) {
 		t.Errorf("alive: %v", alive)
 	}
 }
@@ -97,20 +97,20 @@ func TestAFamilyLosesNobodyAndTakesNobody(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		type proc struct {
-			kin
+			entry
 			ours, marked bool
 		}
 		procs := map[int]*proc{
-			1: {kin: kin{pid: 1}}, 9: {kin: kin{pid: 9, parent: 1, session: 9, started: 1}}, 10: {kin: kin{pid: 10, parent: 9, session: 10, started: 2}, ours: true, marked: true},
-			8: {kin: kin{pid: 8, parent: 1, session: 8, started: 1}},
+			1: {entry: entry{pid: 1}}, 9: {entry: entry{pid: 9, parent: 1, session: 9, started: 1}}, 10: {entry: entry{pid: 10, parent: 9, session: 10, started: 2}, ours: true, marked: true},
+			8: {entry: entry{pid: 8, parent: 1, session: 8, started: 1}},
 		}
-		f := newFamily(10, 9, func(pid int) (bool, bool) { return procs[pid].marked, true })
+		f := newTree(10, 9, func(pid int) (bool, bool) { return procs[pid].marked, true })
 		next, now := 30, uint64(3)
 		look := func() {
-			var table []kin
+			var table []entry
 			var want []int
 			for _, p := range procs {
-				table = append(table, p.kin)
+				table = append(table, p.entry)
 				if p.ours {
 					want = append(want, p.pid)
 				}
@@ -137,7 +137,7 @@ func TestAFamilyLosesNobodyAndTakesNobody(t *testing.T) {
 			switch rapid.IntRange(0, 3).Draw(r, "what") {
 			case 0, 1: // fork, perhaps into a session of its own, perhaps with the variable gone: that is seen at once
 				now++
-				c := &proc{kin: kin{pid: next, parent: p.pid, session: p.session, started: now}, ours: p.ours, marked: p.marked}
+				c := &proc{entry: entry{pid: next, parent: p.pid, session: p.session, started: now}, ours: p.ours, marked: p.marked}
 				procs[next] = c
 				next++
 				if rapid.Bool().Draw(r, "setsid") {

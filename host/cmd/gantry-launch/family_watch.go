@@ -12,32 +12,32 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// markEnv names the variable by which those of a tree are known that have left everything else behind.
+// markEnv names the variable by which processes of a tree are found that have left their parent and their session.
 const markEnv = "GANTRY_TREE"
 
-// lookAgain is the least time between two looks at all processes for the sake of what they do. A build forks a thousand times a second.
+// lookAgain is the shortest time between two scans because of forks. A build forks a thousand times a second.
 const lookAgain = 20 * time.Millisecond
 
-// watcher is the first stage after the target has started. One goroutine does everything.
+// watcher is the state of the first stage. One goroutine does everything.
 type watcher struct {
-	target   int // and so its process group and session
+	target   int // also its process group and session
 	terminal bool
-	boxed    bool // what the target leaves running ends with it
+	boxed    bool // the tree ends with the target
 	reaped   bool // the target
-	family   *family
+	tree     *tree
 	events   *events
 	ladder   ladder
-	asked    map[int]bool // who has got SIGTERM
+	asked    map[int]bool // processes that have got SIGTERM
 	grace    time.Duration
 }
 
-// watch starts the target and stays until nothing of its tree is left. It does not return.
+// watch starts the target and waits until its tree has ended. It does not return.
 func watch() {
 	closeFrom(3)
-	syscall.Chdir("/") // don't keep the folder busy in which the host was started
+	syscall.Chdir("/") // don't keep the host's folder busy
 	in, frame, target, err := receiveOrder()
 	if err != nil {
-		syscall.Exit(1) // the host has no use for us, or is gone
+		syscall.Exit(1) // the host does not need us, or has ended
 	}
 	order, err := frame.Order()
 	if err == control.ErrVersion {
@@ -54,16 +54,16 @@ func watch() {
 	}
 	w.start(order, target)
 	for _, fd := range target {
-		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
+		syscall.Close(fd) // only the target may have them, so that readers notice its end
 	}
-	w.family = newFamily(w.target, os.Getpid(), func(pid int) (marked, sure bool) { return carries(pid, mark) })
-	w.look() // before it can be reaped: when it was started tells others apart
+	w.tree = newTree(w.target, os.Getpid(), func(pid int) (marked, sure bool) { return carries(pid, mark) })
+	w.look() // before the target can be reaped: its start time identifies older processes
 	send(control.FD, control.Started{PID: uint32(w.target)}.Append(nil))
 	w.stay(in)
 	syscall.Exit(0)
 }
 
-// receiveOrder waits for the order. With its first byte come the target's descriptors.
+// receiveOrder waits for the order. The target's descriptors come with its first byte.
 func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
 	in = receive(control.FD)
 	plainly := in.Read
@@ -78,7 +78,7 @@ func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err 
 			return n, err
 		}
 		if messages, err := syscall.ParseSocketControlMessage(oob[:oobn]); err == nil && len(messages) == 1 {
-			target, _ = syscall.ParseUnixRights(&messages[0]) // the order is refused without them
+			target, _ = syscall.ParseUnixRights(&messages[0]) // an order without descriptors is refused
 		}
 		for _, fd := range target {
 			syscall.CloseOnExec(fd)
@@ -89,7 +89,7 @@ func receiveOrder() (in *control.Reader, frame control.Frame, target []int, err 
 	return in, frame, target, err
 }
 
-// start starts the second stage, in the box where there is one, and returns when it has become the target.
+// start starts the second stage, in the sandbox if there is one, and returns once it has executed the target.
 func (w *watcher) start(o *control.Order, target []int) {
 	must := func(err error) {
 		if err != nil {
@@ -128,7 +128,7 @@ func (w *watcher) start(o *control.Order, target []int) {
 		syscall.Close(fd)
 	}
 	next := *o
-	next.Box = nil // it is in it
+	next.Box = nil // the stage is in it already
 	send(pair[0], next.Append(nil))
 	if !applied(receive(pair[0])) {
 		b := make([]byte, 1024)
@@ -143,10 +143,10 @@ func (w *watcher) start(o *control.Order, target []int) {
 	syscall.Close(said[0])
 }
 
-// stay obeys the host until nothing of the tree is left. When the host is gone it ends the tree.
+// stay handles the host's requests until the tree has ended. When the host has ended it ends the tree.
 func (w *watcher) stay(in *control.Reader) {
 	gone, looked := false, time.Time{}
-	due := true // to look
+	due := true // a scan
 	for {
 		ended := w.reap()
 		now := time.Now()
@@ -163,7 +163,7 @@ func (w *watcher) stay(in *control.Reader) {
 				wait = lookAgain
 			}
 		}
-		if w.reaped && len(w.family.alive) == 0 && !due {
+		if w.reaped && len(w.tree.alive) == 0 && !due {
 			return
 		}
 		switch todo {
@@ -173,7 +173,7 @@ func (w *watcher) stay(in *control.Reader) {
 			w.kill()
 		case stepGiveUp:
 			w.kill()
-			send(control.FD, control.Left{Count: uint32(len(w.family.alive))}.Append(nil))
+			send(control.FD, control.Left{Count: uint32(len(w.tree.alive))}.Append(nil))
 			syscall.Exit(1)
 		}
 		readable, happened := w.events.wait(!gone, wait)
@@ -201,18 +201,19 @@ func (w *watcher) stay(in *control.Reader) {
 	}
 }
 
-// look finds out who belongs to the tree now, and has us told what they do. Who is found late is looked for again, since it may have
-// forked before that. It returns whether everything was seen: who has ended in between nobody tells of any more.
+// look scans the process table, and subscribes to the events of new processes of the tree. It repeats that while it finds any, because
+// they may have forked before the subscription. It reports whether it has found everything: there are no events for a process that ended
+// in between.
 func (w *watcher) look() (all bool) {
 	all = true
 	for range 8 {
 		table := processes()
-		if len(table) == 0 { // we are there, at least
+		if len(table) == 0 { // it failed: we are in the table
 			return false
 		}
-		_, fresh := w.family.learn(table)
+		_, fresh := w.tree.learn(table)
 		if len(fresh) == 0 {
-			return all && !w.family.unsure
+			return all && !w.tree.unsure
 		}
 		for _, pid := range fresh {
 			all = w.events.watch(pid) && all
@@ -221,7 +222,7 @@ func (w *watcher) look() (all bool) {
 	return false
 }
 
-// reap notices the target's end, and reports it; just then it returns true. Whoever else ends is somebody else's child.
+// reap reaps the target and reports its end. It returns true when it has done that. All other processes are children of others.
 func (w *watcher) reap() bool {
 	if w.reaped {
 		return false
@@ -232,7 +233,7 @@ func (w *watcher) reap() bool {
 	if err == syscall.EINTR || err == nil && pid == 0 {
 		return false
 	}
-	w.look() // whom it has left behind, before anybody can rely on its end
+	w.look() // find what it has left running before the end is reported
 	w.reaped = true
 	exited := control.Exited{UserMicros: uint64(usage.Utime.Nano() / 1000), SystemMicros: uint64(usage.Stime.Nano() / 1000), MaxRSSKiB: residentKiB(&usage)}
 	if status.Signaled() {
@@ -255,10 +256,10 @@ func (w *watcher) signal(sig syscall.Signal, group bool) syscall.Errno {
 	case !group:
 		return syscall.ESRCH
 	}
-	// The group's leader is gone, so that its number may name a stranger: find who of the tree is still in the group.
+	// The group's leader is gone, so its id may belong to another process. Signal the members of the group that are in the tree.
 	w.look()
 	result := syscall.ESRCH
-	for _, k := range w.family.alive {
+	for _, k := range w.tree.alive {
 		if k.group == w.target {
 			if errno := errnoOf(syscall.Kill(k.pid, sig)); result != 0 {
 				result = errno
@@ -268,10 +269,10 @@ func (w *watcher) signal(sig syscall.Signal, group bool) syscall.Errno {
 	return result
 }
 
-// ask asks everybody in the tree who has not been asked yet to end: SIGTERM, preceded by SIGHUP where there is a terminal, as if it were
-// closed (interactive shells ignore SIGTERM). A stopped process only hears it when it continues.
+// ask asks the processes of the tree that it has not asked yet to end: with SIGTERM, after SIGHUP if there is a terminal, as if it were
+// closed (interactive shells ignore SIGTERM), and with SIGCONT, because a stopped process handles signals only after it continues.
 func (w *watcher) ask() {
-	for _, k := range w.family.alive {
+	for _, k := range w.tree.alive {
 		if w.asked[k.pid] {
 			continue
 		}
@@ -284,12 +285,12 @@ func (w *watcher) ask() {
 	}
 }
 
-// kill sends SIGKILL to the whole tree. A group at once, so that one that keeps forking can't run away from it.
+// kill sends SIGKILL to the whole tree. The target's group is signalled atomically, so that it can't escape by forking.
 func (w *watcher) kill() {
 	if !w.reaped {
 		syscall.Kill(-w.target, syscall.SIGKILL)
 	}
-	for _, k := range w.family.alive {
+	for _, k := range w.tree.alive {
 		syscall.Kill(k.pid, syscall.SIGKILL)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// send writes a frame to fd. An error means that the peer is gone, which its reader notices too.
+// send writes a frame to fd. It ignores errors: they mean that the peer has ended, which reading from it reports.
 func send(fd int, frame []byte) {
 	for len(frame) > 0 {
 		n, err := syscall.Write(fd, frame)
@@ -34,30 +34,30 @@ func receive(fd int) *control.Reader {
 	}}
 }
 
-// fail reports on fd why the target does not run, and ends.
+// fail reports on fd why the target does not run, and exits.
 func fail(fd int, op control.Op, err error) {
 	errno, ok := err.(syscall.Errno)
 	if !ok {
-		errno = syscall.EPROTO // not of the system; the host names the step
+		errno = syscall.EPROTO // an error of ours; the host names the step
 	}
 	send(fd, control.Failed{Op: op, Errno: uint32(errno)}.Append(nil))
 	syscall.Exit(1)
 }
 
-// applied waits until the second stage has become the target. When that says why it can't, it does not return; false: the
-// stage has ended without a word.
+// applied waits until the second stage has executed the target. It does not return if the stage reports an error. It returns false if the
+// stage has ended without a report.
 func applied(in *control.Reader) bool {
 	ready := false
 	for {
 		frame, err := in.Next()
 		switch {
 		case err == control.ErrClosed && ready:
-			return true // it has become the target, which closed the socket
+			return true // the execution has closed the socket
 		case err != nil:
 			return false
 		case frame.Kind == control.KindStarted:
 			ready = true
-		case frame.Kind == control.KindPrepared: // the stage in a box that did not wait for its order
+		case frame.Kind == control.KindPrepared: // from a stage in a sandbox that was not prepared
 		default:
 			failed, err := frame.Failed()
 			if err != nil {
@@ -85,7 +85,7 @@ func decimal(n int) string {
 	}
 }
 
-// lower is what a limit becomes. Where the one in force is lower already it stays.
+// lower returns the new value of a limit, which is never above the limit in force.
 func lower(l control.Rlimit) (next syscall.Rlimit, err error) {
 	if err := syscall.Getrlimit(int(l.Resource), &next); err != nil {
 		return next, err

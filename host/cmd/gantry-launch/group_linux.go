@@ -4,8 +4,8 @@ package main
 
 import "syscall"
 
-// enter moves this thread, not the process, into control groups of version 1: what it forks is born in them, so that nothing of
-// the target, and nothing that makes its box, ever runs outside. Version 2 has a way to be born in a group.
+// enter moves this thread, not the process, into control groups of version 1. Its children start in them, so that no part of the target or
+// its sandbox ever runs outside of them. In version 2, a process can be created in a group.
 func enter(groups []string) error {
 	for _, g := range groups {
 		if err := move(g + "/tasks"); err != nil {
@@ -15,10 +15,10 @@ func enter(groups []string) error {
 	return nil
 }
 
-// leave moves this thread back to where it came from, which is the folder above.
+// leave moves this thread back to the parent groups.
 func leave(groups []string) {
 	for _, g := range groups {
-		move(parent(g) + "/tasks") // where it can't, it ends with us
+		move(parent(g) + "/tasks") // if that fails it remains until this process ends
 	}
 }
 
@@ -30,7 +30,7 @@ func parent(path string) string {
 	return path[:i]
 }
 
-// move writes this thread into a list of a group's.
+// move writes this thread into a group's list of threads.
 func move(list string) error {
 	fd, err := syscall.Open(list, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -41,18 +41,18 @@ func move(list string) error {
 	return err
 }
 
-// noForks keeps the groups from growing while they are killed: who forks faster than we can look loses. One of version 2 is killed as
-// a whole, but by kernels before 5.14.
+// noForks prevents forks in the groups while they are killed, so that a tree can't fork faster than it is killed. Since Linux 5.14, it
+// kills a group of version 2 as a whole.
 func (w *watcher) noForks() {
 	if w.cgroup != "" && !writeTo(w.cgroup+"/cgroup.kill", "1") {
 		writeTo(w.cgroup+"/pids.max", "0")
 	}
 	for _, g := range w.groups {
-		writeTo(g+"/pids.max", "0") // only one of them has it
+		writeTo(g+"/pids.max", "0") // only one of them has this file
 	}
 }
 
-// removeGroups removes the groups once nobody is in them.
+// removeGroups removes the groups, which must be empty.
 func (w *watcher) removeGroups() {
 	if w.cgroup != "" {
 		removeGroup(w.cgroup)
@@ -62,13 +62,13 @@ func (w *watcher) removeGroups() {
 	}
 }
 
-// removeGroup removes a group, and those that the target has made in it.
+// removeGroup removes a group and its descendants, which the target may have created.
 func removeGroup(dir string) {
 	if err := syscall.Rmdir(dir); err == nil || err == syscall.ENOTDIR || err == syscall.ENOENT {
 		return
 	}
 	for _, name := range list(dir) {
-		removeGroup(dir + "/" + name) // a file is not removed so
+		removeGroup(dir + "/" + name) // does nothing if it is a file
 	}
 	syscall.Rmdir(dir)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// A box that runs gets covers by a child that enters its namespaces. The child is in none of the box's process namespaces, so that nothing
-// in there can see or stop it, and it executes nothing. Its mounts are the box's: that namespace receives what is mounted outside and passes
-// nothing on.
+// To hide files in a sandbox that runs, a child enters its user and mount namespaces. The child is not in its PID namespace, so that no
+// process in there can see or stop it, and it executes nothing. What it mounts is visible only in the sandbox: mounts propagate into that
+// namespace, but not out of it.
 
-// The system calls that make a file system and a mount; the same numbers on every architecture.
+// The system calls that create a file system and a mount; the same numbers on every architecture.
 const sysFsopen, sysFsconfig, sysFsmount = 430, 431, 432
 
-// hiding is what a child does in a box: all that needs memory is done.
+// hiding is what a child hides in a sandbox, as arguments of system calls.
 type hiding struct {
-	user, mounts int // namespaces; user -1: it is ours
+	user, mounts int // namespaces; user -1: ours
 	null, empty  *byte
 	tmpfs        *byte
 	options      [3][2]*byte
@@ -27,14 +27,14 @@ type hiding struct {
 	st           syscall.Stat_t
 }
 
-// hidden is a cover as system calls take it.
+// hidden is a file or folder to hide, as arguments of system calls.
 type hidden struct {
 	folder, name             *byte
 	dev, ino, wasDev, wasIno uint64
 	isFolder                 bool
 }
 
-// hide is a stage: it lays covers in a cage and ends. A cage has no watcher that could.
+// hide is a stage: it hides files in a plugin's sandbox and exits. A plugin has no first stage that could do it.
 func hide() {
 	frame, err := receive(control.FD).Next()
 	if err != nil {
@@ -48,7 +48,7 @@ func hide() {
 	syscall.Exit(0)
 }
 
-// hideLocked lays covers in the box of the target. The lock keeps the child from being reaped as one of the tree.
+// hideLocked hides files in the target's sandbox. The lock keeps reap from reaping the child.
 func (w *watcher) hideLocked(list []control.Cover) syscall.Errno {
 	switch {
 	case w.box == nil:
@@ -61,11 +61,10 @@ func (w *watcher) hideLocked(list []control.Cover) syscall.Errno {
 	return hideIn(w.box.mounts, list)
 }
 
-// hideIn lays covers in a mount namespace, and returns when they are there. What goes wrong with one does not keep the others from being
-// laid.
+// hideIn hides files in a mount namespace, and returns once they are hidden. An error with one does not prevent the others.
 func hideIn(mounts int, list []control.Cover) syscall.Errno {
 	const getUserns = 0xb701 // NS_GET_USERNS
-	// The namespace that owns the mounts: bubblewrap may have made another below it for the target.
+	// The user namespace that owns the mounts. Bubblewrap may have created another below it for the target.
 	user, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(mounts), getUserns, 0)
 	if errno != 0 {
 		return errno
@@ -124,8 +123,8 @@ func planHiding(user, mounts int, list []control.Cover) (h *hiding, err error) {
 	return h, err
 }
 
-// forkHider returns in the parent alone, when the child has ended. The child is one thread of a runtime that has several, so it makes system
-// calls and nothing else.
+// forkHider returns only in the parent, after the child has ended. The child has one of several threads of the runtime, so it makes only
+// system calls.
 //
 //go:norace
 //go:nosplit
@@ -141,7 +140,7 @@ func forkHider(h *hiding) (uintptr, syscall.Errno) {
 	}
 }
 
-// enterAndHide lays all covers and returns what went wrong first.
+// enterAndHide hides all files and returns the first error.
 //
 //go:norace
 //go:nosplit
@@ -171,8 +170,8 @@ func enterAndHide(h *hiding) syscall.Errno {
 	return first
 }
 
-// lay covers what is seen in the box and is not covered. Where a step of the way can't be gone the target can't go it either, and another
-// folder than the one that was meant is the box's own, or was put there meanwhile, of which the host hears.
+// lay hides a file that is visible in the sandbox. If the path can't be followed the target can't follow it either. If it leads to another
+// folder, that is the sandbox's own, or it was put there meanwhile, which the host will notice.
 //
 //go:norace
 //go:nosplit
@@ -201,7 +200,7 @@ func lay(h *hiding, x *hidden) syscall.Errno {
 	return errno
 }
 
-// passed leaves out what says that there is nothing to be seen.
+// passed returns 0 for errors that mean that the file is not visible.
 //
 //go:norace
 //go:nosplit
@@ -212,7 +211,7 @@ func passed(errno syscall.Errno) syscall.Errno {
 	return errno
 }
 
-// coverWith mounts an empty folder that nobody may enter, or the box's /dev/null, over what is open.
+// coverWith mounts an empty folder without permissions, or the sandbox's /dev/null, over an open file.
 //
 //go:norace
 //go:nosplit

@@ -10,21 +10,21 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// keep is the first process of a box that serves one target after another. It forks each of them, and says that the box is free when
-// nothing of the last one is left: no process, and nothing else that another would find. When something is, it ends, and the kernel ends
-// everything in the box with it. It does not return.
+// keep is a stage: the first process of a sandbox that is reused for several targets. It forks each target, and reports that the sandbox
+// is free when nothing of the last one is left: no process, and nothing else that the next target could find. If something is left keep
+// ends, and the kernel ends everything in the sandbox with it. It does not return.
 //
-// What is put on a target (Landlock, the filter of system calls, limits) is put on the child alone. So no target may reach its keeper:
-// the kernel lets nobody look into it, and a first process gets no signal from its own box that it has not asked for.
+// Landlock, the filter of system calls and limits apply only to the child, so no target may control this process: it can't be inspected,
+// and the first process of a PID namespace receives no signal from it that it does not handle.
 func keep() {
 	const prSetDumpable = 4
-	runtime.LockOSThread() // what a target inherits is this thread's
+	runtime.LockOSThread() // targets inherit from this thread
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0, 0); errno != 0 {
 		fail(control.ApplyFD, control.OpPrepare, errno)
 	}
 	forgetSignals()
 	ready()
-	// Shared with each child until it becomes its target: it says there why it can't.
+	// Shared memory, in which a child reports why it can't execute its target.
 	page, err := syscall.Mmap(-1, 0, syscall.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_ANON)
 	if err != nil {
 		fail(control.ApplyFD, control.OpPrepare, err)
@@ -44,7 +44,7 @@ func keep() {
 		exited, used, alone := serveTarget(order, received, failed)
 		if !order.Again || !alone || !same(before, traces()) {
 			if exited.Signal > 0 {
-				exited.Code = 128 + exited.Signal // as bubblewrap says it
+				exited.Code = 128 + exited.Signal // as bubblewrap reports it
 			}
 			syscall.Exit(int(exited.Code))
 		}
@@ -52,13 +52,13 @@ func keep() {
 	}
 }
 
-// failure is why a child has not become its target; without an errno it has.
+// failure is why a child has not executed its target; it has if errno is 0.
 type failure struct {
 	op    control.Op
 	errno syscall.Errno
 }
 
-// serveTarget starts a target and returns when it has ended. alone: it has left nobody.
+// serveTarget starts a target and returns once it has ended. alone: it has left no process.
 func serveTarget(o *control.Order, received []int, failed *failure) (exited control.Exited, used control.Used, alone bool) {
 	t := plan(o, received)
 	*failed = failure{}
@@ -113,8 +113,8 @@ func serveTarget(o *control.Order, received []int, failed *failure) (exited cont
 	}
 }
 
-// introduce says that the target runs, and hands over what names it; nobody is reaped before that was understood, so that the number
-// can't be a stranger's.
+// introduce reports that the target runs, and sends a pidfd of it. It waits for the acknowledgement before anything is reaped, so that
+// the id of the target can't be reused.
 func introduce(pid int) {
 	fd, err := pidfdOpen(pid)
 	if err != nil {
@@ -130,7 +130,7 @@ func introduce(pid int) {
 	}
 }
 
-// forkTarget returns in the parent alone, when the child has become its target or ended.
+// forkTarget returns only in the parent, after the child has executed its target or ended.
 //
 //go:norace
 //go:nosplit
@@ -146,8 +146,8 @@ func forkTarget(t *target, failed *failure) (uintptr, syscall.Errno) {
 	}
 }
 
-// forgetSignals takes back what the Go runtime does on signals: so the kernel drops those of the box's own processes, and a child has
-// nothing to take back.
+// forgetSignals removes the Go runtime's signal handlers, so that the kernel drops signals from the sandbox's processes, and that children
+// start without handlers.
 func forgetSignals() {
 	const last, size = 64, 8
 	var byDefault [4]uint64 // handler, flags, restorer, mask, in the kernel's order of any architecture: all zero

@@ -18,15 +18,15 @@ func main() {
 	case control.StageKeep:
 		keep()
 	case control.StagePlugin:
-		cage()
+		becomePlugin()
 	case control.StageHide:
 		hide()
 	}
-	byHand()
+	printUsage()
 }
 
-// byHand answers a person who runs the program.
-func byHand() {
+// printUsage prints the version, or that the program is not for users.
+func printUsage() {
 	line := readAll("/proc/self/cmdline")
 	for i, n := 0, len("--version"); i+n <= len(line); i++ {
 		if string(line[i:i+n]) == "--version" {
@@ -34,7 +34,7 @@ func byHand() {
 			syscall.Exit(0)
 		}
 	}
-	syscall.Write(2, []byte("gantry-launch is started by gantry, once for each process; it is of no use by hand.\n"+
+	syscall.Write(2, []byte("gantry-launch is started by gantry and has no use on its own.\n"+
 		"Run \"gantry help\" to see what gantry can do.\n"))
 	syscall.Exit(1)
 }

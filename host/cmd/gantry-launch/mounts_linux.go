@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// The system calls about mounts that are not of the oldest; the same numbers on every architecture.
+// The newer system calls for mounts; the same numbers on every architecture.
 const (
 	sysOpenTree, sysMoveMount, sysMountSetattr = 428, 429, 442
 
@@ -18,16 +18,16 @@ const (
 	atEmptyPath, atRecursive, treeClone            = 0x1000, 0x8000, 1
 	moveFromEmptyPath, moveToLink, treeCloseOnExec = 4, 0x10, 0x80000
 	mountFlags                                     = syscall.MS_NOSUID | syscall.MS_NODEV
-	anewBytes                                      = "size=64k,nr_inodes=4096"
+	emptySize                                      = "size=64k,nr_inodes=4096"
 )
 
-// devices are those that a /dev made anew has.
+// devices are those in a new /dev.
 var devices = [...]string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// masked are the files in /proc that tell of the machine and of others.
+// masked are the files in /proc that reveal something about the machine and its users.
 var masked = [...]string{"keys", "key-users", "kcore", "kmsg", "timer_list", "sched_debug"}
 
-// piece is a part of the file system as it was, to be mounted again where it was.
+// piece is a copy of a mount, to be mounted again at the same path.
 type piece struct {
 	path   string
 	fd     int
@@ -35,13 +35,13 @@ type piece struct {
 	write  bool
 }
 
-// arrange makes what a plugin sees of the files: empty folders over what is hidden, what is shown on top of that, and in a cage that is
-// apart new folders for devices and temporary files, everything else being read-only. The mounts are this process's own.
+// arrange creates a plugin's view of the file system: empty folders over what is hidden, and what is shown on top of that. If x.Apart is
+// set there are new folders for devices and temporary files, and everything else is read-only. The mounts are visible only to this process.
 func arrange(x *control.Box) error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	// All that is mounted again is opened first, while it can be seen and has the flags that it had.
+	// Everything that is mounted again is opened first, while it is visible and has its original flags.
 	shown, err := pieces(x.Show, x.Write)
 	if err != nil {
 		return err
@@ -100,14 +100,14 @@ func arrange(x *control.Box) error {
 			return err
 		}
 	}
-	for i, p := range x.Hide { // what is hidden of what was shown
+	for i, p := range x.Hide { // inside of what is shown
 		if within(p) {
 			if err := c.lay(i, p); err != nil {
 				return err
 			}
 		}
 	}
-	for _, p := range c.folders { // now that what is shown below them has its place
+	for _, p := range c.folders { // now that what is shown below them has been mounted
 		if err := setAttributes(atFdcwd, p, 0, attrReadOnly|attrNoSuid|attrNoDev); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func arrange(x *control.Box) error {
 	return nil
 }
 
-// rulesApart are Landlock's where /dev and /tmp were made anew: in them all may be written that is there.
+// rulesApart returns the Landlock rules if /dev and /tmp are new: everything in them may be written.
 func rulesApart(x *control.Box) []control.Rule {
 	list := []control.Rule{{Path: "/dev", Access: x.Handled}}
 	if x.Tmp != "" {
@@ -132,7 +132,7 @@ func rulesApart(x *control.Box) []control.Rule {
 	return list
 }
 
-// pieces opens what is there of a list.
+// pieces opens the paths of a list that exist.
 func pieces(list, write []string) ([]piece, error) {
 	var out []piece
 	for _, p := range list {
@@ -156,7 +156,7 @@ func pieces(list, write []string) ([]piece, error) {
 	return out, nil
 }
 
-// separate makes the rest of the file system read-only, and anew what a process writes to without meaning files.
+// separate makes the file system read-only, and creates new devices, shared memory and a new /proc.
 func separate(shm uint64) error {
 	var nodes [len(devices)]int
 	for i, name := range devices {
@@ -164,7 +164,7 @@ func separate(shm uint64) error {
 		if err == syscall.ENOENT {
 			fd, err = -1, nil
 		}
-		if err == nil && fd >= 0 { // root could change its mode, which is the machine's
+		if err == nil && fd >= 0 { // root could change the mode of the machine's device
 			err = setAttributes(uintptr(fd), "", atEmptyPath, attrReadOnly|attrNoSuid)
 		}
 		if err != nil {
@@ -175,10 +175,10 @@ func separate(shm uint64) error {
 	if err := setAttributes(atFdcwd, "/", atRecursive, attrReadOnly|attrNoSuid|attrNoDev); err != nil {
 		return err
 	}
-	if err := ownProcesses(); err != nil { // masked by the machine's /dev/null, which is no device any more
+	if err := ownProcesses(); err != nil { // uses the machine's /dev/null, which can't be opened as a device any more
 		return err
 	}
-	// One file system serves both: its top is read-only, the folder for shared memory is not.
+	// One file system is used for both: its root is read-only, the folder for shared memory is not.
 	if err := syscall.Mount("none", "/dev", "tmpfs", syscall.MS_NOSUID|syscall.MS_NOEXEC, "mode=755,nr_inodes=4096,size="+decimal(int(shm))); err != nil {
 		return err
 	}
@@ -219,8 +219,8 @@ func separate(shm uint64) error {
 	return nil
 }
 
-// ownProcesses makes a view of the processes of this namespace alone, in which nothing can be written. Where the system allows no new one
-// the old one stays, which is read-only by now.
+// ownProcesses mounts a read-only /proc of this PID namespace. If the system does not allow that the old one remains, which is read-only
+// already.
 func ownProcesses() error {
 	err := syscall.Mount("proc", "/proc", "proc", mountFlags|syscall.MS_NOEXEC|syscall.MS_RDONLY, "")
 	if err != nil && err != syscall.EPERM && err != syscall.EACCES {
@@ -238,7 +238,7 @@ func ownProcesses() error {
 	return nil
 }
 
-// kernelReadOnly keeps root from setting up the kernel.
+// kernelReadOnly prevents root from changing settings of the kernel.
 func kernelReadOnly() error {
 	for _, p := range [...]string{
 		"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi", "/sys",
@@ -260,14 +260,14 @@ func kernelReadOnly() error {
 	return nil
 }
 
-// cover lays something empty over what is hidden.
+// cover mounts empty files and folders over what is hidden.
 type cover struct {
-	stands  []int // what folders are covered with
-	made    bool  // there are some; otherwise they are covered with file systems of their own
+	stands  []int // empty folders, one for each path that is hidden
+	made    bool  // there are stands; otherwise each folder is hidden with a file system
 	folders []string
 }
 
-// openStands makes and opens the folders that others are covered with, before anything is covered.
+// openStands creates and opens empty folders, before anything is hidden.
 func openStands(x *control.Box) ([]int, error) {
 	if x.Stands == "" {
 		return nil, nil
@@ -301,10 +301,10 @@ func (c *cover) lay(i int, p string) error {
 	if c.made {
 		return syscall.Mount("/proc/self/fd/"+decimal(c.stands[i]), p, "", syscall.MS_BIND, "")
 	}
-	return syscall.Mount("none", p, "tmpfs", mountFlags, "mode=755,"+anewBytes)
+	return syscall.Mount("none", p, "tmpfs", mountFlags, "mode=755,"+emptySize)
 }
 
-// openTree copies the mounts at a path, to be attached elsewhere.
+// openTree copies the mounts at a path, for attach.
 func openTree(path string) (int, error) {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -317,7 +317,7 @@ func openTree(path string) (int, error) {
 	return int(fd), nil
 }
 
-// attach mounts a copy, and closes it.
+// attach mounts a copy of openTree and closes it.
 func attach(fd int, path string) error {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -331,8 +331,8 @@ func attach(fd int, path string) error {
 	return syscall.Close(fd)
 }
 
-// setAttributes adds to what is kept from a mount, and leaves what is kept from it already: only the mount's owner may give that back,
-// and an older way of saying it would.
+// setAttributes adds attributes to a mount and keeps the others. A remount would have to state all of them, and would fail if it cleared
+// one that only the mount's owner may clear.
 func setAttributes(dir uintptr, path string, flags uintptr, attributes uint64) error {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -340,13 +340,13 @@ func setAttributes(dir uintptr, path string, flags uintptr, attributes uint64) e
 	}
 	attr := [4]uint64{attributes} // set, clear, propagation, namespace
 	_, _, errno := syscall.RawSyscall6(sysMountSetattr, dir, uintptr(unsafe.Pointer(p)), flags, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 && errno != syscall.ENOSYS { // before Linux 5.12 Landlock alone keeps it
+	if errno != 0 && errno != syscall.ENOSYS { // before Linux 5.12, only Landlock enforces this
 		return errno
 	}
 	return nil
 }
 
-// makeWay makes what something can be mounted on, with the folders above it.
+// makeWay creates a mount point, with its parent folders.
 func makeWay(path string, folder bool) error {
 	var st syscall.Stat_t
 	if syscall.Stat(path, &st) == nil {

@@ -10,52 +10,31 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-const (
-	// killBound is how long SIGKILL is repeated. What is left after it belongs to another user or hangs in the kernel.
-	killBound = 2 * time.Second
-	// Between two rounds of signals. A round reaches all that is visible, so the second is for what was being forked.
-	firstRound, lastRound = 5 * time.Millisecond, 80 * time.Millisecond
-)
-
-// serve obeys the host until the process ends, or the tree has ended and it is to pause. When the host is gone it ends the tree.
+// serve handles the host's requests until this process ends, or a pause is requested after the tree has ended. When the host has ended,
+// it ends the tree.
 func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32, p *pause) {
 	var (
-		gone      bool
-		termUntil time.Time // not zero: SIGTERM was sent
-		killUntil time.Time // not zero: SIGKILL is being sent
-		round     = firstRound
-		told      = make(map[int]bool) // who has got SIGTERM
+		gone  bool
+		steps ladder
+		asked = make(map[int]bool) // processes that have got SIGTERM
 	)
 	end := func(grace time.Duration) {
 		w.ending = true
-		until := time.Now().Add(grace)
-		if termUntil.IsZero() || until.Before(termUntil) {
-			termUntil = until
-		}
+		steps.end(time.Now(), grace)
 	}
 	for {
-		wait := time.Duration(-1)
-		switch now := time.Now(); {
-		case !killUntil.IsZero():
-			left := w.kill()
-			if now.After(killUntil) {
-				send(control.FD, control.Left{Count: uint32(left)}.Append(nil))
-				syscall.Exit(1)
-			}
-			wait = round
-			round = min(2*round, lastRound)
-		case !termUntil.IsZero():
-			wait = termUntil.Sub(now)
-			if wait <= 0 {
-				killUntil, round = now.Add(killBound), firstRound
-				continue
-			}
-			w.terminate(told)
-			wait = min(wait, round)
-			round = min(2*round, lastRound)
+		todo, wait := steps.next(time.Now())
+		switch todo {
+		case stepAsk:
+			w.terminate(asked)
+		case stepKill:
+			w.kill()
+		case stepGiveUp:
+			send(control.FD, control.Left{Count: uint32(w.kill())}.Append(nil))
+			syscall.Exit(1)
 		}
 		readable, paused := await(!gone, p, wait)
-		if paused { // what can be read is left to who waits for the next order
+		if paused { // the goroutine that waits for the next order reads from now on
 			p.taken <- struct{}{}
 			return
 		}
@@ -74,7 +53,7 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32, p *pause) {
 		switch frame.Kind {
 		case control.KindSignal:
 			if m, err := frame.Signal(); err == nil {
-				// The reply goes out under the lock too: the tree can't be reaped, and this process end, before it.
+				// The reply is sent with the lock held, so that it precedes the reaping of the tree and the end of this process.
 				w.mu.Lock()
 				errno := w.signalLocked(syscall.Signal(m.Number), m.Group)
 				send(control.FD, control.Replied{Seq: m.Seq, Errno: uint32(errno)}.Append(nil))
@@ -95,13 +74,13 @@ func (w *watcher) serve(in *control.Reader, lifelineGraceMS uint32, p *pause) {
 	}
 }
 
-// pause ends serving between two orders, so that who waits for the next is the only one who reads.
+// pause ends serve between two orders, so that the goroutine that waits for the next order is the only reader.
 type pause struct {
-	fd    int           // readable: somebody asks for it
-	taken chan struct{} // holds a token once it is taken
+	fd    int           // an eventfd, readable once the pause is requested
+	taken chan struct{} // contains a token once serve has ended
 }
 
-// newPause returns nil where there can be none: then the launcher ends with its tree.
+// newPause returns nil if it can't create a pause: then this process ends with its tree.
 func newPause() *pause {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC, 0)
 	if errno != 0 {
@@ -110,12 +89,12 @@ func newPause() *pause {
 	return &pause{int(fd), make(chan struct{}, 1)}
 }
 
-// take asks for the pause and returns when nobody serves any more. false: there is none.
+// take requests the pause and returns once serve has ended. It returns false if p is nil.
 func (p *pause) take() bool {
 	if p == nil {
 		return false
 	}
-	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // whatever the order of its bytes
+	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // not zero in any byte order
 	for {
 		if _, err := syscall.Write(p.fd, one[:]); err != syscall.EINTR {
 			break
@@ -134,9 +113,10 @@ type pollFD struct {
 	revents int16
 }
 
-// await waits for the control socket, if it is to be looked at, and for a pause, at most for the given time; negative is for ever.
+// await waits until the control socket is readable, unless socket is false, or a pause is requested, but no longer than wait; negative:
+// no limit.
 func await(socket bool, p *pause, wait time.Duration) (readable, paused bool) {
-	fds := [2]pollFD{{fd: -1}, {fd: -1}} // which the kernel passes over
+	fds := [2]pollFD{{fd: -1}, {fd: -1}} // the kernel ignores negative descriptors
 	if socket {
 		fds[0] = pollFD{fd: control.FD, events: pollIn}
 	}
@@ -167,7 +147,7 @@ func (w *watcher) signalLocked(sig syscall.Signal, group bool) syscall.Errno {
 	if !group {
 		return syscall.ESRCH
 	}
-	// The group's leader is gone, so that its number may name a stranger: find who of the tree is still in the group.
+	// The group's leader is gone, so its id may belong to another process. Signal the members of the group that are in the tree.
 	result := syscall.ESRCH
 	for _, d := range descendants() {
 		if d.group == w.target && !d.dead() {
@@ -179,17 +159,17 @@ func (w *watcher) signalLocked(sig syscall.Signal, group bool) syscall.Errno {
 	return result
 }
 
-// terminate asks everybody in the tree who has not been told yet to end: SIGTERM, preceded by SIGHUP where there is a
-// terminal, as if it were closed (interactive shells ignore SIGTERM). A stopped process only hears it when it continues.
-// Nobody is told twice: to many programs a second SIGTERM means to drop everything.
-func (w *watcher) terminate(told map[int]bool) {
+// terminate asks the processes of the tree that are not in asked to end: with SIGTERM, after SIGHUP if there is a terminal, as if it were
+// closed (interactive shells ignore SIGTERM), and with SIGCONT, because a stopped process handles signals only after it continues. No
+// process is asked twice: to many programs a second SIGTERM means to skip their clean-up.
+func (w *watcher) terminate(asked map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range descendants() {
-		if told[d.pid] || d.dead() || w.pidfd >= 0 && d.pid == w.pid {
-			continue // with bubblewrap its box would end at once, without any grace
+		if asked[d.pid] || d.dead() || w.pidfd >= 0 && d.pid == w.pid {
+			continue // the end of bubblewrap would end its sandbox at once, without grace
 		}
-		told[d.pid] = true
+		asked[d.pid] = true
 		if w.terminal {
 			w.signalOne(d, syscall.SIGHUP)
 		}
@@ -198,13 +178,13 @@ func (w *watcher) terminate(told map[int]bool) {
 	}
 }
 
-// kill sends SIGKILL to the whole tree and returns how many live processes it saw.
+// kill sends SIGKILL to the whole tree and returns how many processes were alive.
 func (w *watcher) kill() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noForks()
 	if !w.mu.reaped {
-		// The kernel does this against forks: a group that keeps forking can't run away from it.
+		// The kernel signals a whole group atomically, so that a group that keeps forking can't escape.
 		syscall.Kill(-w.pid, syscall.SIGKILL)
 	}
 	alive := 0
@@ -217,10 +197,9 @@ func (w *watcher) kill() int {
 	return alive
 }
 
-// signalOne signals one process of the tree. The lock protects our children's numbers; for the others a pidfd and a
-// second look do: a number that was given to a stranger meanwhile has a parent outside of the tree.
+// signalOne signals one process of the tree. The lock keeps the ids of our children from being reused. For other processes it opens a
+// pidfd and checks the parent again: a process that has got the id meanwhile has a parent outside of the tree.
 func (w *watcher) signalOne(d process, sig syscall.Signal) syscall.Errno {
-	const sysPidfdSendSignal, sysPidfdOpen = 424, 434 // the same numbers on every architecture
 	if d.parent == syscall.Getpid() {
 		return errnoOf(syscall.Kill(d.pid, sig))
 	}

@@ -8,20 +8,20 @@ import (
 	"unsafe"
 )
 
-// What outlives a process in a box: what the kernel keeps for the box's namespaces, files in file systems of the box's own that may be
-// written, and what a process may change of another one's, here of the keeper's, which its next child would inherit. Everything else
-// in a box is the machine's, the workspace's or the thread's, and outlives boxes as well.
+// Traces are what can outlive a process in a sandbox: objects of the sandbox's namespaces, files in its own writable file systems, and
+// attributes of another process, here of keep, that the next child would inherit. Everything else in a sandbox belongs to the machine, the
+// workspace or the thread, and also outlives sandboxes.
 
 // ipc are the kernel's lists of System V shared memory, semaphores and message queues.
 var ipc = [...]string{"/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"}
 
-// ownFolders are those that are made for a box and may be written: shared memory, message queues, terminals.
+// ownFolders are the writable folders that are created for a sandbox: shared memory, message queues, terminals.
 var ownFolders = [...]string{"/dev/shm", "/dev/mqueue", "/dev/pts"}
 
-// ownFiles are what a process may write of another's.
+// ownFiles are the files in /proc by which one process may change another.
 var ownFiles = [...]string{"/proc/self/oom_score_adj", "/proc/self/coredump_filter"}
 
-// traces are all of it, in bytes that can be compared.
+// traces returns all traces, encoded so that they can be compared.
 func traces() []byte {
 	var b []byte
 	for _, path := range ipc {
@@ -39,7 +39,7 @@ func traces() []byte {
 	return append(b, inherited()...)
 }
 
-// attributes appends what is known of a file without reading it.
+// attributes appends the metadata of a file.
 func attributes(b []byte, path string) []byte {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
@@ -51,12 +51,12 @@ func attributes(b []byte, path string) []byte {
 	return b
 }
 
-// mark appends a value so that two lists of them are equal only when all values are.
+// mark appends a value with its length, so that two lists are equal only if all values are.
 func mark(b, value []byte) []byte {
 	return append(append(append(b, decimal(len(value))...), ':'), value...)
 }
 
-// inherited is what a child takes over from this thread and others may set: limits, and how it is scheduled.
+// inherited returns what a child inherits from this thread and other processes may set: limits and scheduling.
 func inherited() []byte {
 	const limits, whoProcess, ioProcess = 16, 0, 1
 	getattr := uintptr(315)

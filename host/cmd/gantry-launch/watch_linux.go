@@ -12,20 +12,19 @@ import (
 
 const prSetChildSubreaper = 36
 
-// watcher is the first stage after the target has started.
+// watcher is the state of the first stage for one target.
 type watcher struct {
 	pid      int        // our child: the target, or bubblewrap, which waits for it
-	target   int        // the target, and so its process group and session
-	pidfd    int        // of a target in a box, which is no child of ours; else -1
-	box      *enclosure // made before the order for the target came, or kept from the last one; nil: none
+	target   int        // the target, which leads its process group and session
+	pidfd    int        // of a target in a sandbox, which is not our child; else -1
+	box      *enclosure // created before the target's order, or kept from the previous target; nil: none
 	terminal bool
 	cgroup   string
 	groups   []string     // of version 1
-	used     control.Used // by whom has been reaped
-	ending   bool         // somebody wants the tree's end; of serve, and of who has paused it
+	used     control.Used // by the processes that were reaped
+	ending   bool         // the tree is to end; used by serve, and by others after it has paused
 
-	// mu makes signalling and reaping exclude each other: while it is held, the number of a child of ours can't be given
-	// to another process.
+	// mu excludes reaping while a signal is sent: while it is held, the id of a child of ours can't be reused.
 	mu struct {
 		sync.Mutex
 		reaped   bool // the target
@@ -33,16 +32,16 @@ type watcher struct {
 	}
 }
 
-// watch starts the target and stays until nothing of its tree is left; then it may wait for another order. It does not return.
+// watch starts the target and waits until its tree has ended; then it may wait for another order. It does not return.
 func watch() {
 	// The target's parent-death signal is tied to the thread that forks it.
 	runtime.LockOSThread()
 	closeFrom(3)
-	// Orphans of the tree become our children: that is how daemons are found.
+	// Orphans of the tree become our children, so that daemons are found.
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0); errno != 0 {
 		fail(control.FD, control.OpPrepare, errno)
 	}
-	syscall.Chdir("/") // don't keep the folder busy in which the host was started
+	syscall.Chdir("/") // don't keep the host's folder busy
 	w := &watcher{pidfd: -1}
 	for {
 		w.run()
@@ -55,14 +54,14 @@ func watch() {
 	}
 }
 
-// run follows one order. It returns when another may come: with a box that is kept, one for that box.
+// run handles one order. It returns if another may follow; if a sandbox is kept, one for that sandbox.
 func (w *watcher) run() {
 	in, frame, target, err := nextOrder()
 	if err != nil && w.box != nil {
 		w.discard()
 	}
 	if err != nil {
-		syscall.Exit(1) // the host has no use for us, or is gone
+		syscall.Exit(1) // the host does not need us, or has ended
 	}
 	order, err := frame.Order()
 	if err == control.ErrVersion {
@@ -84,7 +83,7 @@ func (w *watcher) run() {
 	w.terminal, w.cgroup, w.groups = order.Terminal, order.Cgroup, order.Groups
 	w.start(order, target)
 	for _, fd := range target {
-		syscall.Close(fd) // the target's ends are the target's alone: who reads sees the end when it has ended
+		syscall.Close(fd) // only the target may have them, so that readers notice its end
 	}
 	syscall.Chdir("/") // don't keep the target's folder busy
 	send(control.FD, control.Started{PID: uint32(w.target)}.Append(nil))
@@ -92,7 +91,7 @@ func (w *watcher) run() {
 	if order.Again {
 		again = newPause()
 	}
-	// Owned by this process: it ends with it, or when it is asked to pause.
+	// Owned by this process: it ends with it, or with the pause.
 	go w.serve(in, order.LifelineGraceMS, again)
 	if w.box != nil && w.box.keeps {
 		if exited, used, ok := w.box.left(); ok {
@@ -112,13 +111,13 @@ func (w *watcher) run() {
 	w.mu.Lock()
 	gone := w.mu.hostGone
 	w.mu.Unlock()
-	if gone { // otherwise the host does it, after it has read the groups' counters
+	if gone { // otherwise the host removes them, after it has read their counters
 		w.removeGroups()
 	}
 	syscall.Exit(0)
 }
 
-// end ends a box that is kept, of whose target nothing is left.
+// end ends a sandbox that was kept for several targets, after the last of them has ended.
 func (w *watcher) end(exited control.Exited) {
 	w.mu.Lock()
 	w.mu.reaped = true
@@ -127,7 +126,7 @@ func (w *watcher) end(exited control.Exited) {
 	send(control.FD, exited.Append(nil))
 }
 
-// descriptors is how many come with an order.
+// descriptors returns how many descriptors come with an order.
 func descriptors(o *control.Order) int {
 	if o.Box != nil && o.Box.Listen {
 		return control.Targets + 1
@@ -135,7 +134,7 @@ func descriptors(o *control.Order) int {
 	return control.Targets
 }
 
-// nextOrder waits for an order. What the host has said of a tree that had ended, which it could not know yet, is passed over.
+// nextOrder waits for an order. It skips frames about the previous tree that the host has sent before it knew that the tree had ended.
 func nextOrder() (in *control.Reader, frame control.Frame, target []int, err error) {
 	for {
 		in, frame, target, err = receiveOrder(control.FD)
@@ -145,7 +144,7 @@ func nextOrder() (in *control.Reader, frame control.Frame, target []int, err err
 	}
 }
 
-// receiveOrder waits for an order. With its first byte come the target's descriptors.
+// receiveOrder waits for an order. The target's descriptors come with its first byte.
 func receiveOrder(fd int) (in *control.Reader, frame control.Frame, target []int, err error) {
 	in = receive(fd)
 	plainly := in.Read
@@ -169,7 +168,7 @@ func readWithDescriptors(fd int, b []byte) (n int, fds []int, err error) {
 	}
 	messages, err := syscall.ParseSocketControlMessage(oob[:oobn])
 	if err != nil || len(messages) != 1 {
-		return n, nil, nil // the order is refused without them
+		return n, nil, nil // an order without descriptors is refused
 	}
 	fds, _ = syscall.ParseUnixRights(&messages[0])
 	return n, fds, nil
@@ -234,7 +233,7 @@ func (w *watcher) start(o *control.Order, target []int) {
 	w.target = w.pid
 }
 
-// startApply starts the second stage and returns when that has become the target.
+// startApply starts the second stage and returns once that has executed the target.
 func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -257,10 +256,10 @@ func startApply(o *control.Order, path string, attr *syscall.ProcAttr) int {
 	return pid
 }
 
-// reap waits for children until none is left, and reports the target's end.
+// reap reaps children until there are none, and reports the end of the target.
 func (w *watcher) reap() {
 	for {
-		// Learn that somebody has ended without reaping: that happens below, under the lock.
+		// Wait for a child to end without reaping it: that is done below, with the lock held.
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, 0, 0, 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
 		if errno == syscall.EINTR {
 			continue
@@ -300,7 +299,7 @@ func (w *watcher) reap() {
 	}
 }
 
-// ended is how the target ended, from how our child did. Bubblewrap ends with 128 and the signal's number.
+// ended returns how the target ended, from the status of our child. After signal n, bubblewrap exits with 128+n.
 func (w *watcher) ended(status syscall.WaitStatus) (code, signal uint32) {
 	const base, signals = 128, 64
 	switch n := status.ExitStatus(); {
@@ -313,7 +312,7 @@ func (w *watcher) ended(status syscall.WaitStatus) (code, signal uint32) {
 	}
 }
 
-// closeFrom closes every descriptor from first on: whatever leaked into the host from its own parent ends here.
+// closeFrom closes all descriptors from first on, which the host may have inherited from its own parent.
 func closeFrom(first int) {
 	const sysCloseRange = 436 // the same number on every architecture
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, uintptr(first), ^uintptr(0)>>32, 0); errno == 0 {

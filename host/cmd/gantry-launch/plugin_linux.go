@@ -12,10 +12,10 @@ import (
 
 const oPath = 0x200000
 
-// cage covers what a plugin must not see, gives up every right, encloses itself and becomes the plugin. It does not return.
-// Its socket is closed by becoming the plugin: whoever reads its end without a word knows that the plugin runs.
-func cage() {
-	runtime.LockOSThread() // what follows binds one thread, the one that becomes the plugin
+// becomePlugin is a stage: it hides what a plugin must not see, gives up all capabilities, confines itself and executes the plugin. It
+// does not return. The execution closes its socket: if the host reads nothing before that, the plugin runs.
+func becomePlugin() {
+	runtime.LockOSThread() // the confinement applies to this thread, which executes the plugin
 	syscall.CloseOnExec(control.PluginSandboxFD)
 	syscall.CloseOnExec(control.PluginConfinedFD)
 	if uid, ok := syscall.Getenv(control.MapEnv); ok {
@@ -68,7 +68,7 @@ func cage() {
 	if err := enclose(order.Box); err != nil {
 		fail(control.PluginSandboxFD, control.OpConfine, err)
 	}
-	syscall.Exec("", nil, nil) // as in apply: gives back the limit that the runtime has raised
+	syscall.Exec("", nil, nil) // restores the limit that the runtime has raised, as in ready
 	if f := order.Box.Filter; len(f) > 0 {
 		rules := &program{count: uint16(len(f) / 8), first: &f[0]}
 		var errno syscall.Errno
@@ -88,11 +88,11 @@ func cage() {
 	fail(control.PluginSandboxFD, control.OpExec, errno)
 }
 
-// mapApart maps the one user that an ordinary user may map, and no group, in a process that nobody may look into: what is its own in
-// /proc is root's. So a child does it which may be looked into, and has let go of everything else by then.
+// mapApart maps the one user that an ordinary user may map, and no group, for a process that can't be inspected, whose files in /proc
+// belong to root. A child does it, which can be inspected, and has closed everything else by then.
 //
-// The group is left out for good: the kernel lets the owner of a namespace look into what was executed in it, unless it could not read
-// the file and the namespace does not know both owner and group of it.
+// The group is not mapped because the kernel lets the owner of a user namespace inspect a process in it, unless the process executes a
+// file that its user can't read and the file's owner or group is not mapped.
 func mapApart(uid string) error {
 	path, err := syscall.BytePtrFromString("/proc/self/uid_map")
 	if err != nil {
@@ -118,8 +118,8 @@ func mapApart(uid string) error {
 	return err
 }
 
-// forkMapper returns in the parent alone, when the child has ended. The child is one thread of a runtime that has several, so it makes
-// system calls and nothing else.
+// forkMapper returns only in the parent, after the child has ended. The child has one of several threads of the runtime, so it makes only
+// system calls.
 //
 //go:norace
 //go:nosplit
@@ -144,7 +144,7 @@ func forkMapper(path, text *byte, n int) (uintptr, syscall.Errno) {
 	}
 }
 
-// mapSelf maps the one user and group that an ordinary user may map, to themselves.
+// mapSelf maps the one user and group that an ordinary user may map to themselves.
 func mapSelf(uid, gid uint32) error {
 	for _, w := range [...]struct{ path, text string }{
 		{"/proc/self/setgroups", "deny"},
@@ -164,7 +164,7 @@ func mapSelf(uid, gid uint32) error {
 	return nil
 }
 
-// openOver opens what is mounted over other files, before it is hidden.
+// openOver opens the files that are mounted over others, before they are hidden.
 func openOver(list []control.Over) ([]int, error) {
 	fds := make([]int, len(list))
 	for i, o := range list {
@@ -185,8 +185,8 @@ func isFile(fd int, o control.Over) bool {
 	return syscall.Fstat(fd, &st) == nil && uint64(st.Dev) == o.Dev && st.Ino == o.Ino
 }
 
-// mountOver mounts the files over those at their paths, and returns what to execute. A program among them has its own path where that
-// is visible, and lies beside what it looks for there.
+// mountOver mounts the files over those at their paths, and returns the path to execute. If program is one of them and visible, the path
+// leads to the mount at its place, so that it finds the files next to it.
 func mountOver(list []control.Over, fds []int, program string) (string, error) {
 	for i, o := range list {
 		file := "/proc/self/fd/" + decimal(fds[i])
@@ -205,8 +205,8 @@ func mountOver(list []control.Over, fds []int, program string) (string, error) {
 	return program, nil
 }
 
-// gatedFilter puts a filter on that asks the host about some calls, and hands the host what it is asked by. Nothing of that is left when
-// the plugin runs. The kernel takes no second one of the kind, so the plugin can't answer itself.
+// gatedFilter installs a filter that notifies the host of some system calls, and sends the host the listener for the notifications. The
+// plugin does not have the listener, and the kernel allows no second one, so that the plugin can't respond to its own notifications.
 func gatedFilter(p *program) syscall.Errno {
 	const setModeFilter, newListener, waitKillable = 1, 1 << 3, 1 << 5
 	seccomp := uintptr(317)
@@ -214,7 +214,7 @@ func gatedFilter(p *program) syscall.Errno {
 		seccomp = 277
 	}
 	fd, _, errno := syscall.RawSyscall(seccomp, setModeFilter, newListener|waitKillable, uintptr(unsafe.Pointer(p)))
-	if errno == syscall.EINVAL { // before Linux 5.19 a signal cuts the question off, and the call is made again
+	if errno == syscall.EINVAL { // before Linux 5.19, a signal cancels the notification, and the call is restarted
 		fd, _, errno = syscall.RawSyscall(seccomp, setModeFilter, newListener, uintptr(unsafe.Pointer(p)))
 	}
 	if errno != 0 {
@@ -223,14 +223,14 @@ func gatedFilter(p *program) syscall.Errno {
 	return errnoOf(syscall.Sendmsg(control.PluginSandboxFD, []byte{control.GateByte}, syscall.UnixRights(int(fd)), nil, 0))
 }
 
-// giveUp lets go of every right that the namespace or the user has given, also for programs that are executed later.
+// giveUp gives up all capabilities, also for programs that are executed later.
 func giveUp() error {
 	const (
 		prCapbsetDrop, prSetSecurebits, prCapAmbient, ambientClearAll = 24, 28, 47, 4
-		noRoot                                                        = 1<<0 | 1<<1 // root's programs get no rights, for good
+		noRoot                                                        = 1<<0 | 1<<1 // programs of root get no capabilities, permanently
 		capabilityVersion3                                            = 0x20080522
 	)
-	// Both need a right that an ordinary user's process may lack, who then has no rights to give up either.
+	// Both need a capability that an ordinary user's process may lack; then it has none to give up.
 	for c := uintptr(0); c < 64; c++ {
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prCapbsetDrop, c, 0); errno != 0 {
 			break

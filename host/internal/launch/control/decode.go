@@ -4,23 +4,23 @@ import "errors"
 
 // Errors of reading.
 var (
-	// ErrMalformed: the peer's frame does not follow the encoding. The connection is of no more use.
+	// ErrMalformed: the frame is not valid. The connection can't be used any more.
 	ErrMalformed = errors.New("malformed control frame")
 	// ErrVersion: the order is of another version.
 	ErrVersion = errors.New("control frame of another version")
-	// ErrText: what arrived is no frame but text, the last words of a crashing launcher. Reader.Text reads on.
+	// ErrText: instead of a frame there is text, from a gantry-launch that has crashed. Reader.Text reads it.
 	ErrText = errors.New("text where a control frame was expected")
 	// ErrClosed: the peer has closed the connection between two frames.
 	ErrClosed = errors.New("control connection closed")
 )
 
-// Frame is a frame as it arrived.
+// Frame is a frame that was received.
 type Frame struct {
 	Kind    Kind
-	Payload []byte // valid until the next one is read
+	Payload []byte // valid until the next frame is read
 }
 
-// Reader reads frames. Read has the meaning of io.Reader's, but 0 without an error is the end too, as with read(2).
+// Reader reads frames. Read is like that of io.Reader, except that 0 without an error means the end, as with read(2).
 type Reader struct {
 	Read func([]byte) (int, error)
 
@@ -51,11 +51,11 @@ func (r *Reader) Next() (Frame, error) {
 	return Frame{Kind: Kind(r.header[0]), Payload: r.buf}, nil
 }
 
-// Text returns what follows ErrText, at most limit bytes.
+// Text returns the text after ErrText, at most limit bytes.
 func (r *Reader) Text(limit int) string {
 	b := make([]byte, limit)
 	n := 0
-	// The header was already taken from the stream; a text shorter than it is followed by zero bytes.
+	// The beginning of the text was read as a header; if the text is shorter, zero bytes follow.
 	for n < headerLen && n < limit && r.header[n] != 0 {
 		b[n] = r.header[n]
 		n++
@@ -70,12 +70,13 @@ func (r *Reader) Text(limit int) string {
 	return string(b[:n])
 }
 
-// fill reads all of b. The end before the first byte is ErrClosed where a frame may end, ErrMalformed elsewhere.
+// fill reads all of b. It returns ErrClosed if the stream ends before the first byte at a boundary between frames, and ErrMalformed if it
+// ends elsewhere.
 func (r *Reader) fill(b []byte, boundary bool) (int, error) {
 	clear(b)
 	n := 0
 	for n < len(b) {
-		m, _ := r.Read(b[n:]) // a reason does not matter: after it nothing comes
+		m, _ := r.Read(b[n:]) // an error means the end, whatever the reason
 		switch {
 		case m > 0:
 			n += m
@@ -141,7 +142,8 @@ func (c *cursor) string() string {
 	return s
 }
 
-// count reads how many follow, each of at least one byte: so a lie can't make us allocate more than the frame is long.
+// count reads the number of elements that follow. Each takes at least one byte, so that a false count can't cause an allocation larger
+// than the frame.
 func (c *cursor) count() int {
 	n := c.uint()
 	if n > uint64(len(c.b)) {

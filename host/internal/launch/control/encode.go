@@ -1,12 +1,12 @@
 package control
 
-// MaxFrame bounds a frame. The kernel takes at most a quarter of the stack limit for arguments and environment (2 MiB by
+// MaxFrame limits the size of a frame. The kernel accepts at most a quarter of the stack limit for arguments and environment (2 MiB by
 // default, 6 MiB at most), so a larger order could not be executed anyway.
 const MaxFrame = 8 << 20
 
 const headerLen = 5
 
-// begin appends the header of a frame whose length end fills in.
+// begin appends the header of a frame. end fills in the length.
 func begin(b []byte, k Kind) []byte { return append(b, byte(k), 0, 0, 0, 0) }
 
 func end(b []byte, start int) []byte {

@@ -15,8 +15,8 @@ const unknownAttribute = "gantry_plugintest_unknown"
 
 var null = json.RawMessage("null")
 
-// block renders the given configuration as a host does: every attribute of the schema is there, defaults filled in,
-// secrets as handles.
+// block renders the configuration like a host: with all attributes of the schema, with their defaults, and with handles for
+// secrets.
 func (k *kit) block() map[string]json.RawMessage {
 	var given map[string]json.RawMessage
 	if len(k.cfg.Config) > 0 {
@@ -45,7 +45,7 @@ func (k *kit) render(b contract.ConfigBlock, given map[string]json.RawMessage, a
 		case a.Sensitive:
 			var secret string
 			if json.Unmarshal(v, &secret) == nil {
-				v = mustJSON(map[string]string{"$secret": k.host.keep(at+a.Name, secret)})
+				v = mustJSON(map[string]string{"$secret": k.host.storeSecret(at+a.Name, secret)})
 			}
 		}
 		out[a.Name] = v
@@ -84,7 +84,7 @@ func mustJSON(v any) json.RawMessage {
 	return b
 }
 
-// missingValues names the required attributes that the given configuration lacks.
+// missingValues lists the required attributes that the configuration doesn't set.
 func (k *kit) missingValues() []string {
 	block := k.block()
 	var out []string
@@ -96,17 +96,17 @@ func (k *kit) missingValues() []string {
 	return out
 }
 
-// badBlock is a block with one mistake at a place that is known.
+// badBlock is a block with one error.
 type badBlock struct {
 	what  string
-	name  string // where the mistake is
+	name  string // the attribute or block with the error
 	block map[string]json.RawMessage
 }
 
-// maxBadBlocks bounds the time that one check takes with a large schema.
+// maxBadBlocks bounds the time that a check takes with a large schema.
 const maxBadBlocks = 24
 
-// wrongTypes gives one attribute or block after the other a value of another type.
+// wrongTypes returns blocks in each of which one attribute or nested block has a value of the wrong type.
 func (k *kit) wrongTypes() []badBlock {
 	var out []badBlock
 	add := func(name, value string) {
@@ -118,7 +118,7 @@ func (k *kit) wrongTypes() []badBlock {
 	}
 	for _, a := range k.manifest.Config.Attributes {
 		var scalar string
-		_ = json.Unmarshal(a.Type, &scalar) // a list for everything that is composed
+		_ = json.Unmarshal(a.Type, &scalar) // composite types are JSON arrays
 		switch scalar {
 		case "dynamic":
 		case "":
@@ -133,7 +133,7 @@ func (k *kit) wrongTypes() []badBlock {
 	return out
 }
 
-// missing leaves out one required attribute after the other.
+// missing returns blocks in each of which one required attribute is null.
 func (k *kit) missing() []badBlock {
 	var out []badBlock
 	for _, a := range k.manifest.Config.Attributes {
@@ -152,7 +152,8 @@ func (k *kit) unknown() []badBlock {
 	return []badBlock{{unknownAttribute + " = true", unknownAttribute, b}}
 }
 
-// checkPath says what is wrong with a path that should lead to the mistake named name, or to the block around it.
+// checkPath returns an error if path does not lead to the attribute or nested block name, and is not empty, which means the
+// block itself.
 func checkPath(b contract.ConfigBlock, path []contract.Step, name string) error {
 	if len(path) == 0 {
 		return nil
@@ -161,16 +162,16 @@ func checkPath(b contract.ConfigBlock, path []contract.Step, name string) error 
 		return fmt.Errorf("the path %s doesn't begin with a name", showPath(path))
 	}
 	if path[0].Name != name {
-		return fmt.Errorf("the path %s leads elsewhere", showPath(path))
+		return fmt.Errorf("the path %s leads to another attribute", showPath(path))
 	}
 	if slices.ContainsFunc(b.Attributes, func(a contract.ConfigAttribute) bool { return a.Name == name }) {
-		return nil // what follows is inside its value
+		return nil // the rest of the path is inside its value
 	}
 	if slices.ContainsFunc(b.Blocks, func(n contract.ConfigNestedBlock) bool { return n.Name == name }) {
 		return nil
 	}
 	if len(path) > 1 {
-		return fmt.Errorf("the path %s leads into something that doesn't exist", showPath(path))
+		return fmt.Errorf("the path %s leads to an attribute that doesn't exist", showPath(path))
 	}
 	return nil
 }

@@ -25,32 +25,32 @@ type callOption = grpc.CallOption
 const (
 	threadID = "kit-thread"
 	turnID   = "kit-turn"
-	// maxDelta is the largest output delta.
+	// maxDelta is the maximum size of an output delta.
 	maxDelta = 8192
 )
 
-// transcript is what came back from one call. It is complete when done is closed.
+// transcript records the events of a call. It is complete when done is closed.
 type transcript struct {
 	what   string
 	events []*gantryv1.CallResponse
 	result *gantryv1.CallResult // the first one
-	err    error                // how the rpc ended; nil: in order
-	// stuck is set when the rpc had to be ended by the kit: without a result, or after it.
-	stuck error
+	err    error                // the error of the RPC; nil if it ended normally
+	// forced is set if the kit had to end the RPC, before or after the result.
+	forced error
 
 	started  chan struct{} // closed with the first event
 	answered chan struct{} // closed with the result
 	done     chan struct{} // closed with the end of the rpc
 }
 
-// calling is a call that runs.
+// calling is a running call.
 type calling struct {
 	*transcript
 	stream grpc.BidiStreamingClient[gantryv1.CallRequest, gantryv1.CallResponse]
 	cancel context.CancelCauseFunc
 }
 
-// begin starts a call. The rpc lives until it has ended or ctx has.
+// begin starts a call. It lasts until the plugin ends it or ctx ends.
 func (p *process) begin(ctx context.Context, what string, start *gantryv1.CallStart) (*calling, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stream, err := p.tools().Call(ctx)
@@ -65,7 +65,7 @@ func (p *process) begin(ctx context.Context, what string, start *gantryv1.CallSt
 		transcript: &transcript{what: what, started: make(chan struct{}), answered: make(chan struct{}), done: make(chan struct{})},
 		stream:     stream, cancel: cancel,
 	}
-	// Owner: whoever began the call; it ends with the rpc.
+	// Owner: the caller of begin. It ends with the RPC.
 	go func() {
 		defer close(c.done)
 		defer cancel(nil)
@@ -74,7 +74,7 @@ func (p *process) begin(ctx context.Context, what string, start *gantryv1.CallSt
 	return c, nil
 }
 
-// maxEvents bounds what is kept of a call that floods.
+// maxEvents is how many events of a call are recorded.
 const maxEvents = 10_000
 
 func (c *calling) read() {
@@ -99,16 +99,15 @@ func (c *calling) read() {
 	}
 }
 
-func (c *calling) send(control *gantryv1.CallRequest) { _ = c.stream.Send(control) } // an error shows up in read
+func (c *calling) send(control *gantryv1.CallRequest) { _ = c.stream.Send(control) } // read returns the error
 
-func (c *calling) askToCancel(reason string) {
+func (c *calling) requestCancel(reason string) {
 	c.send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Cancel{
-		Cancel: &gantryv1.CallCancel{Reason: reason, GraceMs: endPatience.Milliseconds()},
+		Cancel: &gantryv1.CallCancel{Reason: reason, GraceMs: exitTimeout.Milliseconds()},
 	}})
 }
 
-// finish waits up to d for the result, and a little longer for the end of the rpc. Afterwards the transcript is complete
-// and the rpc has ended.
+// finish waits up to d for the result, and a little longer for the end of the RPC, which it then ends.
 func (c *calling) finish(ctx context.Context, d time.Duration) *transcript {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -123,40 +122,40 @@ func (c *calling) finish(ctx context.Context, d time.Duration) *transcript {
 		c.end(context.Cause(ctx))
 		return c.transcript
 	}
-	timer.Reset(endPatience)
+	timer.Reset(exitTimeout)
 	select {
 	case <-c.done:
 	case <-timer.C:
-		c.end(fmt.Errorf("the rpc had not ended %v after the result", endPatience))
+		c.end(fmt.Errorf("the RPC had not ended %v after the result", exitTimeout))
 	}
 	return c.transcript
 }
 
-// end ends the rpc the hard way.
+// end cancels the RPC.
 func (c *calling) end(why error) {
 	c.cancel(why)
 	<-c.done
-	if c.stuck = why; c.err != nil {
-		c.err = nil // our own doing
+	if c.forced = why; c.err != nil {
+		c.err = nil // caused by the cancellation
 	}
 }
 
-// failure says why there is no result; nil when there is one.
+// failure explains why there is no result. It returns nil if there is one.
 func (t *transcript) failure() error {
 	switch {
 	case t.result != nil:
 		return nil
 	case t.err != nil:
 		s := status.Convert(t.err)
-		return fmt.Errorf("%s: the rpc failed with status %s: %s", t.what, codeName(s.Code()), s.Message())
-	case t.stuck != nil:
-		return fmt.Errorf("%s: %w", t.what, t.stuck)
+		return fmt.Errorf("%s: the RPC failed with status %s: %s", t.what, codeName(s.Code()), s.Message())
+	case t.forced != nil:
+		return fmt.Errorf("%s: %w", t.what, t.forced)
 	}
-	return fmt.Errorf("%s: the rpc ended without a result", t.what)
+	return fmt.Errorf("%s: the RPC ended without a result", t.what)
 }
 
-// disorder says how the events break the order, nil if they don't. A call that failed as a whole is not judged.
-func (t *transcript) disorder() error {
+// checkOrder returns an error if the events are not in order. It ignores calls whose RPC failed.
+func (t *transcript) checkOrder() error {
 	if t.err != nil {
 		return nil
 	}
@@ -166,7 +165,7 @@ func (t *transcript) disorder() error {
 			return fmt.Errorf("%s: event %d (%s) came after the result", t.what, i+1, eventName(e))
 		}
 		switch e.GetEvent().(type) {
-		case nil: // a kind that we don't know
+		case nil: // an unknown kind
 			continue
 		case *gantryv1.CallResponse_Started:
 			if started++; started > 1 {
@@ -182,8 +181,8 @@ func (t *transcript) disorder() error {
 	if !ended {
 		return t.failure()
 	}
-	if t.stuck != nil {
-		return fmt.Errorf("%s: %w", t.what, t.stuck)
+	if t.forced != nil {
+		return fmt.Errorf("%s: %w", t.what, t.forced)
 	}
 	return nil
 }
@@ -196,7 +195,7 @@ func eventName(e *gantryv1.CallResponse) string {
 	return "an unknown event"
 }
 
-// output returns all deltas, and what is wrong with them.
+// output returns all deltas, and an error if one of them is invalid.
 func (t *transcript) output() ([]byte, error) {
 	var all []byte
 	var deltas [][]byte
@@ -206,20 +205,20 @@ func (t *transcript) output() ([]byte, error) {
 			continue
 		}
 		if d.GetOffset() != int64(len(all)) {
-			return all, fmt.Errorf("%s: a delta has the offset %d where %d bytes came before", t.what, d.GetOffset(), len(all))
+			return all, fmt.Errorf("%s: a delta has the offset %d instead of %d", t.what, d.GetOffset(), len(all))
 		}
 		if len(d.GetData()) > maxDelta {
-			return all, fmt.Errorf("%s: a delta has %d bytes, more than %d", t.what, len(d.GetData()), maxDelta)
+			return all, fmt.Errorf("%s: a delta has %d bytes; the maximum is %d", t.what, len(d.GetData()), maxDelta)
 		}
 		all, deltas = append(all, d.GetData()...), append(deltas, d.GetData())
 	}
 	if utf8.Valid(all) && slices.ContainsFunc(deltas, func(d []byte) bool { return !utf8.Valid(d) }) {
-		return all, fmt.Errorf("%s: a delta is cut inside a character", t.what)
+		return all, fmt.Errorf("%s: a delta ends inside a character", t.what)
 	}
 	return all, nil
 }
 
-// says returns the text of a result, shortened.
+// says returns the text of a result, truncated.
 func says(r *gantryv1.CallResult) string {
 	var b strings.Builder
 	for _, p := range r.GetParts() {
@@ -229,7 +228,7 @@ func says(r *gantryv1.CallResult) string {
 	return quote(b.String())
 }
 
-// startOf makes the first message of a call.
+// startOf returns the first message of a call.
 func (k *kit) startOf(c Call) *gantryv1.CallStart {
 	k.calls++
 	id := fmt.Sprintf("kit-call-%d", k.calls)
@@ -252,14 +251,14 @@ func inputOf(c Call) *gantryv1.CallInput {
 	return &gantryv1.CallInput{Input: &gantryv1.CallInput_ArgumentsJson{ArgumentsJson: args}}
 }
 
-// assessment is what a plugin said about an example.
+// assessment is the response to Assess for a call.
 type assessment struct {
 	what string
 	resp *gantryv1.AssessResponse
 	err  error
 }
 
-// assess asks where the descriptor says so. The error is nil where it doesn't.
+// assess calls Assess if the tool declares it. Otherwise it returns nil.
 func (k *kit) assess(ctx context.Context, p *process, c Call, start *gantryv1.CallStart) (*gantryv1.AssessResponse, error) {
 	if d := k.descriptor(c); d == nil || !d.Assess {
 		return nil, nil
@@ -272,7 +271,7 @@ func (k *kit) assess(ctx context.Context, p *process, c Call, start *gantryv1.Ca
 	return resp, err
 }
 
-// perform runs an example from its assessment to its result, with a change to its first message.
+// perform runs an example, from its assessment to its result. change may modify the first message.
 func (k *kit) perform(ctx context.Context, p *process, c Call, change func(*gantryv1.CallStart)) (*transcript, error) {
 	start := k.startOf(c)
 	if a, err := k.assess(ctx, p, c, start); err == nil && a.GetEarly() != nil {
@@ -291,14 +290,14 @@ func (k *kit) perform(ctx context.Context, p *process, c Call, change func(*gant
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name(c), k.explain(ctx, p, err))
 	}
-	t := running.finish(ctx, answerPatience+k.cfg.Slack)
+	t := running.finish(ctx, responseTimeout+k.cfg.Slack)
 	if status.Code(t.err) == codes.Unavailable {
 		return t, fmt.Errorf("%s: %w", name(c), k.explain(ctx, p, t.err))
 	}
 	return t, nil
 }
 
-// name of an example for reports.
+// name returns the call as a report shows it.
 func name(c Call) string {
 	n := c.Tool
 	if c.Namespace != "" {
@@ -317,7 +316,7 @@ func name(c Call) string {
 	return fmt.Sprintf("%s(%s)", n, s)
 }
 
-// descriptor of the tool that an example calls; nil: there is none.
+// descriptor returns the descriptor of the tool that c calls, or nil.
 func (k *kit) descriptor(c Call) *contract.Descriptor {
 	for i, d := range k.tools {
 		if d.Name == c.Tool && d.Namespace == c.Namespace {
@@ -327,7 +326,7 @@ func (k *kit) descriptor(c Call) *contract.Descriptor {
 	return nil
 }
 
-// example runs the i-th example once and remembers it.
+// example runs the i-th example, unless it has been run before.
 func (k *kit) example(ctx context.Context, i int) (*transcript, error) {
 	if t := k.examples[i]; t != nil {
 		return t, nil
@@ -343,7 +342,7 @@ func (k *kit) example(ctx context.Context, i int) (*transcript, error) {
 	return t, err
 }
 
-// badCalls are calls with arguments that no tool can work with.
+// badCalls returns calls with invalid arguments.
 func (k *kit) badCalls() []Call {
 	var out []Call
 	for _, d := range k.tools {
@@ -365,7 +364,7 @@ func (k *kit) badCalls() []Call {
 	return out[:min(len(out), most)]
 }
 
-// anyCall is an example that answers or, without one, a call with bad arguments.
+// anyCall returns an example that answers or, if there is none, an invalid call.
 func (k *kit) anyCall() (Call, bool) {
 	if answers := k.withBehaviour(Answers); len(answers) > 0 {
 		return k.cfg.Calls[answers[0]], true
@@ -373,7 +372,7 @@ func (k *kit) anyCall() (Call, bool) {
 	return k.badCall()
 }
 
-// cheapCall can be made a hundred times: a read-only example, or a call with bad arguments.
+// cheapCall returns a call that can be made many times: a read-only example, or an invalid call.
 func (k *kit) cheapCall() (Call, bool) {
 	for _, i := range k.withBehaviour(Answers) {
 		if d := k.descriptor(k.cfg.Calls[i]); d != nil && d.ReadOnly && d.ParallelSafe && !d.Assess {
@@ -391,7 +390,7 @@ func (k *kit) badCall() (Call, bool) {
 	return bad[0], true
 }
 
-// codeName writes a status code as the contract does.
+// codeName returns the name of a status code in the contract's spelling.
 func codeName(c codes.Code) string {
 	names := [...]string{
 		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",

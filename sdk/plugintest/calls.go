@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// parallelCalls is how many calls are made at once.
+	// parallelCalls is how many calls are made concurrently.
 	parallelCalls = 100
-	// shortDeadline is a deadline that is waited for.
+	// shortDeadline is the deadline of a call that exceeds it.
 	shortDeadline = 300 * time.Millisecond
-	// maxGrowth is the memory that a flood may cost while nobody reads it.
+	// maxGrowth is by how much memory may grow while output is not read.
 	maxGrowth = 64 << 20
-	// maxDigest is the longest digest of an assessment.
+	// maxDigest is the maximum length of an assessment's digest.
 	maxDigest = 128
 )
 
-const giveExample = "give the kit an example that %s: a call with \"does\": %q"
+// needsExample is the next step for a check that needs an example with behaviour b.
+func needsExample(b Behaviour, what string) string {
+	return fmt.Sprintf("give the kit an example that %s: a call with \"does\": %q", what, b)
+}
 
-func wanted(b Behaviour, what string) string { return fmt.Sprintf(giveExample, what, b) }
-
-// checkOrder looks at the examples that answer and, without one, at a call with bad arguments.
+// checkOrder checks the examples that answer or, if there are none, an invalid call.
 func checkOrder(ctx context.Context, k *kit) verdict {
-	const next = "send started (with or without an item), then anything else, then exactly one result, then end the rpc"
+	const next = "send started (with or without an item), then other events, then exactly one result, and then end the RPC"
 	if len(k.tools) == 0 {
 		return skipped("", "it has no tools")
 	}
@@ -43,7 +44,7 @@ func checkOrder(ctx context.Context, k *kit) verdict {
 			broken = t.failure()
 		default:
 			judged++
-			return t.disorder()
+			return t.checkOrder()
 		}
 		return nil
 	}
@@ -64,7 +65,7 @@ func checkOrder(ctx context.Context, k *kit) verdict {
 		}
 	}
 	if judged == 0 {
-		return skipped(wanted(Answers, "succeeds"), "no call came to an answer: %v", broken)
+		return skipped(needsExample(Answers, "succeeds"), "no call returned a result: %v", broken)
 	}
 	return passed("%d calls in order", judged)
 }
@@ -79,20 +80,20 @@ func checkArguments(ctx context.Context, k *kit) verdict {
 		if err != nil {
 			return broken(err)
 		}
-		if v := k.mustRefuse(ctx, p, c, "answer with is_error and say in words what is wrong with the arguments"); v.status == Fail {
+		if v := k.expectError(ctx, p, c, "return a result with is_error and a text that says what is wrong with the arguments"); v.status == Fail {
 			return v
 		}
 	}
-	return passed("%d calls answered with an error result", len(bad))
+	return passed("%d calls returned an error result", len(bad))
 }
 
-// mustRefuse demands an error result.
-func (k *kit) mustRefuse(ctx context.Context, p *process, c Call, next string) verdict {
+// expectError makes a call that must return an error result.
+func (k *kit) expectError(ctx context.Context, p *process, c Call, next string) verdict {
 	running, err := p.begin(ctx, name(c), k.startOf(c))
 	if err != nil {
 		return failed(next, "%s: %v", name(c), k.explain(ctx, p, err))
 	}
-	t := running.finish(ctx, answerPatience+k.cfg.Slack)
+	t := running.finish(ctx, responseTimeout+k.cfg.Slack)
 	if err := t.failure(); err != nil {
 		if status.Code(t.err) == codes.Unavailable {
 			err = k.explain(ctx, p, t.err)
@@ -100,26 +101,22 @@ func (k *kit) mustRefuse(ctx context.Context, p *process, c Call, next string) v
 		return failed(next, "%v", err)
 	}
 	if !t.result.GetIsError() {
-		return failed(next, "%s: it answered %s as a success", t.what, says(t.result))
+		return failed(next, "%s: it returned %s as a success", t.what, says(t.result))
 	}
 	if len(t.result.GetParts()) == 0 {
-		return failed(next, "%s: the error result says nothing", t.what)
+		return failed(next, "%s: the error result is empty", t.what)
 	}
 	return passed("%s", says(t.result))
 }
 
-func checkUnknownTool(ctx context.Context, k *kit) verdict {
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	return k.mustRefuse(ctx, p, Call{Tool: "gantry_plugintest_unknown"}, "answer with is_error: \"unsupported call: NAME\"")
+func checkUnknownTool(ctx context.Context, k *kit, p *process) verdict {
+	return k.expectError(ctx, p, Call{Tool: "gantry_plugintest_unknown"}, "return a result with is_error and the text \"unsupported call: NAME\"")
 }
 
 func checkExamples(ctx context.Context, k *kit) verdict {
 	answers := k.withBehaviour(Answers)
 	if len(answers) == 0 {
-		return skipped(wanted(Answers, "succeeds"), "no example")
+		return skipped(needsExample(Answers, "succeeds"), "no example")
 	}
 	var said []string
 	for _, i := range answers {
@@ -128,7 +125,7 @@ func checkExamples(ctx context.Context, k *kit) verdict {
 			err = t.failure()
 		}
 		if err == nil && t.result.GetIsError() {
-			err = fmt.Errorf("%s: it answered the error %s", t.what, says(t.result))
+			err = fmt.Errorf("%s: it returned the error %s", t.what, says(t.result))
 		}
 		if err != nil {
 			return failed("correct the example or the tool", "%v", err)
@@ -147,7 +144,7 @@ func checkOutput(ctx context.Context, k *kit) verdict {
 		}
 		all, err := t.output()
 		if err != nil {
-			return failed("count the bytes of all deltas before as the offset; cut at 8192 bytes and before a character that would be split", "%v", err)
+			return failed("set the offset to the number of bytes in all previous deltas; split at 8192 bytes or before, between characters", "%v", err)
 		}
 		if total += len(all); len(all) > 1 {
 			loudest = i
@@ -165,16 +162,16 @@ func checkOutput(ctx context.Context, k *kit) verdict {
 		err = t.failure()
 	}
 	if err != nil {
-		return failed("drop output beyond the cap and go on", "with a cap of 1 byte: %v", err)
+		return failed("drop output beyond the limit, and continue", "with a limit of 1 byte: %v", err)
 	}
 	if all, _ := t.output(); len(all) > 1 {
-		return failed("drop output beyond caps.max_output_bytes and count what was dropped", "with a cap of 1 byte it sent %d", len(all))
+		return failed("drop output beyond caps.max_output_bytes", "with a limit of 1 byte, it sent %d", len(all))
 	}
-	return passed("%d bytes in order, and the cap is kept", total)
+	return passed("%d bytes in order, and the limit is respected", total)
 }
 
 func checkAssess(ctx context.Context, k *kit) verdict {
-	const next = "answer with effects, or with early when the call can't work; a status code means that Assess itself broke"
+	const next = "return effects, or an early result if the call is invalid; a status code means that Assess itself failed"
 	assessed := 0
 	for _, d := range k.tools {
 		if !d.Assess {
@@ -187,20 +184,20 @@ func checkAssess(ctx context.Context, k *kit) verdict {
 		}
 		c := Call{Tool: d.Name, Namespace: d.Namespace, Arguments: json.RawMessage(`["not","an","object"]`)}
 		if d.Freeform == nil {
-			_, _ = k.assess(ctx, p, c, k.startOf(c)) // judged below
+			_, _ = k.assess(ctx, p, c, k.startOf(c)) // checked below
 		}
 	}
 	if assessed == 0 {
-		return skipped("", "no tool asks for it")
+		return skipped("", "no tool declares assess")
 	}
 	for _, a := range k.assessed {
 		switch {
 		case a.err != nil:
 			return failed(next, "%s: %v", a.what, a.err)
 		case len(a.resp.GetDigest()) > maxDigest:
-			return failed("hash what the digest stands for", "%s: the digest has %d bytes, more than %d", a.what, len(a.resp.GetDigest()), maxDigest)
+			return failed("use a hash as the digest", "%s: the digest has %d bytes; the maximum is %d", a.what, len(a.resp.GetDigest()), maxDigest)
 		case a.resp.GetEarly() == nil && strings.Contains(a.resp.GetSummary(), "\n"):
-			return failed("keep the summary to one line", "%s: the summary is %s", a.what, quote(a.resp.GetSummary()))
+			return failed("limit the summary to one line", "%s: the summary is %s", a.what, quote(a.resp.GetSummary()))
 		}
 		for _, e := range a.resp.GetEffects() {
 			if e.GetKind() == nil {
@@ -214,7 +211,7 @@ func checkAssess(ctx context.Context, k *kit) verdict {
 func checkParallel(ctx context.Context, k *kit) verdict {
 	c, ok := k.cheapCall()
 	if !ok {
-		return skipped(wanted(Answers, "succeeds, of a tool that is read-only and parallel-safe"), "no call that may be made a hundred times")
+		return skipped(needsExample(Answers, "succeeds, with a tool that is read-only and parallel-safe"), "no call that can be made a hundred times")
 	}
 	p, err := k.ready(ctx)
 	if err != nil {
@@ -225,13 +222,13 @@ func checkParallel(ctx context.Context, k *kit) verdict {
 	for range parallelCalls {
 		r, err := p.begin(ctx, name(c), k.startOf(c))
 		if err != nil {
-			return failed("serve calls side by side", "%v", k.explain(ctx, p, err))
+			return failed("serve calls concurrently", "%v", k.explain(ctx, p, err))
 		}
 		running = append(running, r)
 	}
 	answered, refused, wrong := 0, 0, error(nil)
 	for _, r := range running {
-		t := r.finish(ctx, answerPatience+k.cfg.Slack)
+		t := r.finish(ctx, responseTimeout+k.cfg.Slack)
 		err := t.failure()
 		switch {
 		case err == nil:
@@ -247,15 +244,15 @@ func checkParallel(ctx context.Context, k *kit) verdict {
 	}
 	switch {
 	case wrong != nil:
-		return failed("serve calls side by side, or declare limits.max_parallel_calls and refuse more with RESOURCE_EXHAUSTED", "%v", wrong)
+		return failed("serve calls concurrently, or declare limits.max_parallel_calls and refuse further calls with RESOURCE_EXHAUSTED", "%v", wrong)
 	case refused > 0 && answered < min(declared, parallelCalls):
-		return failed("take as many calls as limits.max_parallel_calls says", "%d answered, although %d are declared", answered, declared)
+		return failed("serve limits.max_parallel_calls calls concurrently", "%d calls were answered, but the manifest declares %d", answered, declared)
 	}
 	return passed("%d answered, %d refused", answered, refused)
 }
 
-// wait begins the example that waits, on p, and returns when it has started. nil without an error: there is none, or
-// calls of this plugin can't be relied on to say that they have started.
+// wait begins the example that waits, on p, and returns when it has started. It returns nil without an error if there is none,
+// or if the plugin failed call.order, so that it may not send started.
 func (k *kit) wait(ctx context.Context, p *process, change func(*gantryv1.CallStart)) (*calling, error) {
 	i := k.waiting()
 	if i < 0 || k.failed["call.order"] {
@@ -277,9 +274,9 @@ func (k *kit) wait(ctx context.Context, p *process, change func(*gantryv1.CallSt
 	case <-running.started:
 		return running, nil
 	case <-running.done:
-		return nil, fmt.Errorf("%w", orElse(running.failure(), "%s: it ended at once", running.what))
-	case <-time.After(answerPatience + k.cfg.Slack):
-		err = fmt.Errorf("%s: no started within %v", running.what, answerPatience)
+		return nil, fmt.Errorf("%w", orElse(running.failure(), "%s: it ended immediately", running.what))
+	case <-time.After(responseTimeout + k.cfg.Slack):
+		err = fmt.Errorf("%s: no started event within %v", running.what, responseTimeout)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -294,53 +291,45 @@ func orElse(err error, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-func checkCancel(ctx context.Context, k *kit) verdict {
-	const next = "on cancel let the handler return; what it returns, or a result with aborted, still has to be sent"
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkCancel(ctx context.Context, k *kit, p *process) verdict {
+	const next = "let the handler return when the call is cancelled, and send its result, or one with aborted"
 	running, err := k.wait(ctx, p, nil)
 	if err != nil {
 		return failed(next, "%v", err)
 	}
 	if running == nil {
-		return skipped(wanted(Waits, "runs until it is cancelled"), "no example waits")
+		return skipped(needsExample(Waits, "runs until it is cancelled"), "no example waits")
 	}
-	running.askToCancel("interrupted")
+	running.requestCancel("interrupted")
 	began := time.Now()
-	t := running.finish(ctx, endPatience+k.cfg.Slack)
+	t := running.finish(ctx, exitTimeout+k.cfg.Slack)
 	if err := t.failure(); err != nil {
-		return failed(next, "after a cancel: %v", err)
+		return failed(next, "after it was cancelled: %v", err)
 	}
-	return passed("answered %s after %v", says(t.result), time.Since(began).Round(time.Millisecond))
+	return passed("returned %s after %v", says(t.result), time.Since(began).Round(time.Millisecond))
 }
 
-func checkDeadline(ctx context.Context, k *kit) verdict {
-	const next = "cancel the handler when caps.deadline_ms is over, as if the host had asked for it with the reason \"deadline\""
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkDeadline(ctx context.Context, k *kit, p *process) verdict {
+	const next = "cancel the handler after caps.deadline_ms, as if the host had cancelled it with the reason \"deadline\""
 	running, err := k.wait(ctx, p, func(s *gantryv1.CallStart) { s.Caps.DeadlineMs = shortDeadline.Milliseconds() })
 	if err != nil {
 		return failed(next, "%v", err)
 	}
 	if running == nil {
-		return skipped(wanted(Waits, "runs until it is cancelled"), "no example waits")
+		return skipped(needsExample(Waits, "runs until it is cancelled"), "no example waits")
 	}
-	t := running.finish(ctx, shortDeadline+endPatience+k.cfg.Slack)
+	t := running.finish(ctx, shortDeadline+exitTimeout+k.cfg.Slack)
 	if err := t.failure(); err != nil {
 		return failed(next, "with a deadline of %v: %v", shortDeadline, err)
 	}
-	return passed("answered %s", says(t.result))
+	return passed("returned %s", says(t.result))
 }
 
 func checkCrash(ctx context.Context, k *kit) verdict {
-	const next = "catch panics and exceptions around the handler and answer with an error result"
+	const next = "catch panics and exceptions of the handler, and return an error result"
 	crashing := k.withBehaviour(Crashes)
 	if len(crashing) == 0 {
-		return skipped(wanted(Crashes, "lets a handler panic"), "no example crashes")
+		return skipped(needsExample(Crashes, "makes the handler panic"), "no example crashes")
 	}
 	var said []string
 	for _, i := range crashing {
@@ -353,27 +342,27 @@ func checkCrash(ctx context.Context, k *kit) verdict {
 		if err != nil {
 			return failed(next, "%v", k.explain(ctx, p, err))
 		}
-		t := running.finish(ctx, answerPatience+k.cfg.Slack)
+		t := running.finish(ctx, responseTimeout+k.cfg.Slack)
 		switch {
 		case status.Code(t.err) == codes.Unavailable:
 			return failed(next, "%s: %v", t.what, k.explain(ctx, p, t.err))
 		case t.failure() != nil:
 			return failed(next, "%v", t.failure())
 		case !t.result.GetIsError():
-			return failed(next, "%s: it answered %s as a success", t.what, says(t.result))
+			return failed(next, "%s: it returned %s as a success", t.what, says(t.result))
 		}
 		if _, err := call(ctx, k, p, p.plugin().Describe, &gantryv1.DescribeRequest{}); err != nil {
-			return failed(next, "afterwards: %v", err)
+			return failed(next, "after the crash: %v", err)
 		}
 		said = append(said, says(t.result))
 	}
-	return passed("answered %s and goes on", strings.Join(said, ", "))
+	return passed("returned %s and keeps running", strings.Join(said, ", "))
 }
 
 func checkBackpressure(ctx context.Context, k *kit) verdict {
 	flooding := k.withBehaviour(Floods)
 	if len(flooding) == 0 {
-		return skipped(wanted(Floods, "writes output without end"), "no example floods")
+		return skipped(needsExample(Floods, "writes output without end"), "no example floods")
 	}
 	if !treeSupported {
 		return skipped("", "memory can't be measured on this system")
@@ -387,13 +376,13 @@ func checkBackpressure(ctx context.Context, k *kit) verdict {
 	start.Caps.MaxOutputBytes = 1 << 40
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	before := resident(p.left())
+	before := resident(p.marked())
 	stream, err := p.tools().Call(ctx)
 	if err == nil {
 		err = stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: start}})
 	}
 	if err == nil {
-		_, err = stream.Recv() // and nothing more
+		_, err = stream.Recv() // and read nothing more
 	}
 	if err != nil {
 		return failed("correct the example or the tool", "%v", k.explain(ctx, p, err))
@@ -403,9 +392,9 @@ func checkBackpressure(ctx context.Context, k *kit) verdict {
 	defer ticker.Stop()
 	over := time.After(k.cfg.flood)
 	for {
-		most = max(most, resident(p.left())-before)
+		most = max(most, resident(p.marked())-before)
 		if most > maxGrowth {
-			return failed("let output wait for the host instead of gathering it", "%d MiB more while nobody read", most>>20)
+			return failed("block the writer instead of buffering output", "memory grew by %d MiB while output was not read", most>>20)
 		}
 		select {
 		case <-ticker.C:
@@ -414,6 +403,6 @@ func checkBackpressure(ctx context.Context, k *kit) verdict {
 		case <-ctx.Done():
 			return skipped("", "interrupted")
 		}
-		return passed("%.1f MiB more while nobody read for %v", float64(most)/(1<<20), k.cfg.flood)
+		return passed("memory grew by %.1f MiB while output was not read for %v", float64(most)/(1<<20), k.cfg.flood)
 	}
 }

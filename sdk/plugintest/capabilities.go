@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// checkCapabilities looks at what the plugin has asked the host for so far, and at whether its manifest says so.
+// checkCapabilities checks that the manifest declares the capabilities of all host services that the plugin has used so far.
 func checkCapabilities(_ context.Context, k *kit) verdict {
 	used := k.host.usedCapabilities()
 	var missing, calls []string
@@ -19,10 +19,10 @@ func checkCapabilities(_ context.Context, k *kit) verdict {
 		}
 	}
 	if len(missing) > 0 {
-		return failed("add "+strings.Join(missing, ", ")+" to the manifest's capabilities, or do without", "it called %s", strings.Join(calls, ", "))
+		return failed("add "+strings.Join(missing, ", ")+" to the manifest's capabilities, or don't use it", "it called %s", strings.Join(calls, ", "))
 	}
 	if len(used) == 0 {
-		return passed("it asked for nothing")
+		return passed("it used no capabilities")
 	}
-	return passed("it asked for %s", strings.Join(slices.Sorted(maps.Keys(used)), ", "))
+	return passed("it used %s", strings.Join(slices.Sorted(maps.Keys(used)), ", "))
 }

@@ -6,7 +6,7 @@ import "github.com/gantry-agent/gantry/sdk/contract"
 type Check struct {
 	ID   string // stable
 	Why  string // the rule, in one sentence
-	Kind string // of the plugins it is for, "tool" or "provider"; empty: all
+	Kind string // of the plugins that it applies to, "tool" or "provider"; empty: all
 }
 
 // Checks returns the checks of [Run], in order.
@@ -22,116 +22,116 @@ func Checks() []Check {
 	return out
 }
 
-// checks is the suite. The order matters: cheap and basic ones come first, those that end processes last, and a check
-// stands behind all that it needs.
+// checks returns all checks in the order in which they run: after all that they need, cheap and basic ones first, and those
+// that end processes last.
 func checks() []check {
 	const tool, provider = contract.KindTool, contract.KindProvider
 	return []check{
-		// By hand: without a host.
-		{id: "binary.runs", why: "The file can be started on this machine.", run: checkBinary},
+		// Started on the command line, without a host.
+		{id: "binary.runs", why: "The file can be executed on this machine.", run: checkBinary},
 		{
-			id: "cookie", why: "Started by hand it explains itself on stderr and exits with status 1.",
+			id: "cookie", why: "Started without a host, the plugin prints an explanation to stderr and exits with status 1.",
 			needs: []string{"binary.runs"}, run: checkCookie,
 		},
 		{
-			id: "describe.flag", why: "--describe prints the manifest as one line of canonical JSON, so that nothing has to be started to know it.",
+			id: "describe.flag", why: "--describe prints the manifest as one line of canonical JSON, so that a host can read it without a handshake.",
 			needs: []string{"binary.runs"}, run: checkDescribeFlag,
 		},
 		{
-			id: "version.flag", why: "--version prints name and version.",
+			id: "version.flag", why: "--version prints the name and the version.",
 			needs: []string{"describe.flag"}, run: checkVersionFlag,
 		},
 		{
-			id: "describe.constant", why: "The manifest depends on neither time nor place: consent and caches hang on its digest.",
+			id: "describe.constant", why: "The manifest depends neither on time nor on the environment, because consent and caches are bound to its digest.",
 			needs: []string{"describe.flag"}, run: checkDescribeConstant,
 		},
 		{
-			id: "manifest.valid", why: "Names, version, kind, commands and limits of the manifest follow the rules, and it speaks this contract.",
+			id: "manifest.valid", why: "The manifest has a valid name, version, kind, commands and limits, and lists this version of the contract.",
 			needs: []string{"describe.flag"}, run: checkManifest,
 		},
 		{
-			id: "config.schema", why: "The schema of the config block is consistent in itself, defaults included: the host decodes the user's file with it.",
+			id: "config.schema", why: "The schema of the config block is consistent, including its defaults, because the host decodes the user's file with it.",
 			needs: []string{"describe.flag"}, run: checkConfigSchema,
 		},
 
 		// The start.
 		{
-			id: "start.handshake", why: "The first line on stdout is the handshake, and somebody listens where it says.",
+			id: "start.handshake", why: "The first line on stdout is the handshake line, and the plugin listens at its address.",
 			needs: []string{"binary.runs"}, run: checkHandshake,
 		},
 		{
-			id: "start.socket", why: "The socket lies right in the folder that the host made for it, with a path that fits.",
+			id: "start.socket", why: "The socket is directly in the folder that the host created for it, and its path is not too long.",
 			needs: []string{"start.handshake"}, run: checkSocket,
 		},
 		{
-			id: "start.time", why: "The handshake comes within five seconds.",
+			id: "start.time", why: "The plugin prints the handshake line within five seconds.",
 			needs: []string{"start.handshake"}, run: checkStartTime,
 		},
 		{
-			id: "start.token", why: "Every rpc without the token of the lifeline is refused: others may reach the socket.",
-			needs: []string{"start.handshake"}, run: checkToken,
+			id: "start.token", why: "Every RPC without the token from the lifeline is refused, since other processes may be able to connect.",
+			needs: []string{"start.handshake"}, run: onRunning(checkToken),
 		},
 		{
-			id: "start.health", why: "It answers health checks, also without a token: that is how a host tells a slow plugin from a hung one.",
-			needs: []string{"start.handshake"}, run: checkHealth,
+			id: "start.health", why: "The plugin answers health checks, even without a token, because a host uses them to detect hangs.",
+			needs: []string{"start.handshake"}, run: onRunning(checkHealth),
 		},
 		{
-			id: "describe.equal", why: "Describe answers what --describe prints, each time the same.",
-			needs: []string{"start.handshake", "describe.constant"}, run: checkDescribeEqual,
+			id: "describe.equal", why: "Describe always returns the manifest that --describe prints.",
+			needs: []string{"start.handshake", "describe.constant"}, run: onRunning(checkDescribeEqual),
 		},
 
 		// Configure.
 		{
-			id: "configure.accepts", why: "The given configuration is accepted.",
+			id: "configure.accepts", why: "The plugin accepts the configuration that the kit was given.",
 			needs: []string{"describe.equal", "config.schema"}, run: checkAccepts,
 		},
 		{
-			id: "start.bare", why: "It needs no home folder, no terminal, nothing on stdin, and no working directory that can be written.",
+			id: "start.bare", why: "The plugin needs no home folder, no terminal, no stdin and no writable working directory.",
 			needs: []string{"configure.accepts"}, run: checkBare,
 		},
 		{
-			id: "configure.again", why: "A running plugin can be configured again: users change their files.",
-			needs: []string{"configure.accepts"}, run: checkAgain,
+			id: "configure.again", why: "A running plugin can be configured again after the user has changed the configuration.",
+			needs: []string{"configure.accepts"}, run: onReady(checkAgain),
 		},
 		{
-			id: "configure.type", why: "A value of the wrong type is a diagnostic at its path, never a status code, and costs nothing but the attempt.",
+			id: "configure.type", why: "A value of the wrong type is reported as a diagnostic with its path, not as a status code, and leaves the configuration unchanged.",
 			needs: []string{"configure.again"}, run: checkWrongType,
 		},
 		{
-			id: "configure.missing", why: "A missing value is a diagnostic, never a status code.",
+			id: "configure.missing", why: "A missing value is reported as a diagnostic, not as a status code.",
 			needs: []string{"configure.again"}, run: checkMissing,
 		},
 		{
-			id: "configure.unknown", why: "An unknown attribute is a diagnostic, never ignored: it is a typing error.",
+			id: "configure.unknown", why: "An unknown attribute, probably a misspelling, is reported as a diagnostic and not ignored.",
 			needs: []string{"configure.again"}, run: checkUnknown,
 		},
 
-		// Messages of any kind.
+		// Messages.
 		{
-			id: "message.large", why: "Messages up to the announced limit are received.",
-			needs: []string{"start.handshake"}, run: checkLarge,
+			id: "message.large", why: "The plugin accepts messages up to the limit that it announces.",
+			needs: []string{"start.handshake"}, run: onRunning(checkLarge),
 		},
 		{
-			id: "message.limit", why: "A message over the limit fails that rpc with RESOURCE_EXHAUSTED and nothing else.",
-			needs: []string{"start.handshake"}, run: checkLimit,
+			id: "message.limit", why: "A message over the limit fails with RESOURCE_EXHAUSTED and has no other effect.",
+			needs: []string{"start.handshake"}, run: onRunning(checkLimit),
 		},
 		{
-			id: "command.unknown", why: "A command that nobody declared is refused.",
-			needs: []string{"configure.accepts"}, run: checkCommand,
+			id: "command.unknown", why: "A command that the manifest doesn't declare is refused.",
+			needs: []string{"configure.accepts"}, run: onReady(checkCommand),
 		},
 
 		{
-			id: "command.effects", why: "A command that stores or starts something says that it has side effects: a host runs it only when the user agrees.",
+			id: "command.effects", why: "A command that stores or starts something is declared with side_effects, so that a host asks the user before it runs it.",
 			needs: []string{"command.unknown"}, run: checkCommandEffects,
 		},
 
 		// Tools.
 		{
-			id: "watch.first", why: "Watch sends the tools with a revision at once.", kind: tool,
+			id: "watch.first", why: "Watch sends the tool set, with a revision, at once.", kind: tool,
 			needs: []string{"configure.accepts"}, run: checkWatch,
 		},
 		{
-			id: "watch.lasts", why: "Watch lasts as long as the plugin: its end would mean that the tools are gone.", kind: tool,
+			id: "watch.lasts", why: "Watch stays open as long as the plugin runs; its end would mean that the tools are gone.", kind: tool,
 			needs: []string{"watch.first"}, run: checkWatchLasts,
 		},
 		{
@@ -139,166 +139,166 @@ func checks() []check {
 			needs: []string{"watch.first"}, run: checkToolSchemas,
 		},
 		{
-			id: "thread.stream", why: "Thread lasts as long as the thread uses the plugin, and what it sends stays within bounds.", kind: tool,
-			needs: []string{"configure.accepts"}, run: checkThread,
+			id: "thread.stream", why: "Thread stays open until the host ends it, and the plugin's messages stay within the limits.", kind: tool,
+			needs: []string{"configure.accepts"}, run: onReady(checkThread),
 		},
 		{
-			id: "thread.unknown", why: "StopSession and EndThread take ids that they don't know: both may come twice.", kind: tool,
-			needs: []string{"configure.accepts"}, run: checkUnknownThread,
+			id: "thread.unknown", why: "StopSession and EndThread accept unknown IDs, because a host may call them twice.", kind: tool,
+			needs: []string{"configure.accepts"}, run: onReady(checkUnknownThread),
 		},
 		{
-			id: "call.order", why: "A call sends started first, one result last, and nothing after it.", kind: tool,
+			id: "call.order", why: "A call sends started first and exactly one result, as the last event.", kind: tool,
 			needs: []string{"watch.first"}, run: checkOrder,
 		},
 		{
-			id: "call.arguments", why: "Bad arguments are an error result that the model can read, never a status code.", kind: tool,
+			id: "call.arguments", why: "Invalid arguments lead to an error result, which the model can read, not to a status code.", kind: tool,
 			needs: []string{"call.order"}, run: checkArguments,
 		},
 		{
-			id: "call.unknown", why: "A call of a tool that doesn't exist is an error result: the model made it up, or the set has changed.", kind: tool,
-			needs: []string{"call.order"}, run: checkUnknownTool,
+			id: "call.unknown", why: "A call of an unknown tool leads to an error result, since the model may have invented the tool or the tool set may have changed.", kind: tool,
+			needs: []string{"call.order"}, run: onReady(checkUnknownTool),
 		},
 		{
-			id: "call.example", why: "The examples that should answer do.", kind: tool,
+			id: "call.example", why: "The examples with the behaviour \"answers\" succeed.", kind: tool,
 			needs: []string{"call.order"}, run: checkExamples,
 		},
 		{
-			id: "call.output", why: "Output comes in deltas of at most 8192 bytes with true offsets, cut between characters, and not more of it than the cap.", kind: tool,
+			id: "call.output", why: "Output is sent in deltas of at most 8192 bytes with correct offsets, split between characters, up to the limit of the call.", kind: tool,
 			needs: []string{"call.example"}, run: checkOutput,
 		},
 		{
-			id: "call.assess", why: "Assess says what a call would do, and answers bad arguments early instead of failing.", kind: tool,
+			id: "call.assess", why: "Assess returns the effects of a call, and an early result for invalid arguments instead of an error.", kind: tool,
 			needs: []string{"call.order"}, run: checkAssess,
 		},
 		{
-			id: "call.parallel", why: "A hundred calls at once are all answered, or refused beyond the number that the manifest declares.", kind: tool,
+			id: "call.parallel", why: "A hundred concurrent calls are all answered; calls beyond the number that the manifest declares may be refused.", kind: tool,
 			needs: []string{"call.order"}, run: checkParallel,
 		},
 		{
-			id: "call.cancel", why: "A cancelled call still answers, within two seconds.", kind: tool,
-			needs: []string{"call.order"}, run: checkCancel,
+			id: "call.cancel", why: "A cancelled call returns a result within two seconds.", kind: tool,
+			needs: []string{"call.order"}, run: onReady(checkCancel),
 		},
 		{
-			id: "call.deadline", why: "A call that runs over its deadline ends by itself and still answers.", kind: tool,
-			needs: []string{"call.order"}, run: checkDeadline,
+			id: "call.deadline", why: "A call that exceeds its deadline ends by itself and returns a result.", kind: tool,
+			needs: []string{"call.order"}, run: onReady(checkDeadline),
 		},
 		{
-			id: "call.crash", why: "A handler that panics or throws costs its own call only.", kind: tool,
+			id: "call.crash", why: "A handler that panics or throws an exception fails only its own call.", kind: tool,
 			needs: []string{"call.order"}, run: checkCrash,
 		},
 		{
-			id: "call.backpressure", why: "Output that the host doesn't read is held back, not gathered: at most 64 MiB more memory.", kind: tool,
+			id: "call.backpressure", why: "Output is not buffered without limit while the host doesn't read it: memory grows by at most 64 MiB.", kind: tool,
 			needs: []string{"call.order"}, run: checkBackpressure,
 		},
 
 		// Providers.
 		{
-			id: "models.rows", why: "Models lists rows with unique ids and sensible numbers.", kind: provider,
-			needs: []string{"configure.accepts"}, run: checkModels,
+			id: "models.rows", why: "Models lists models with unique IDs and plausible numbers.", kind: provider,
+			needs: []string{"configure.accepts"}, run: onReady(checkModels),
 		},
 		{
-			id: "prepare.answers", why: "Prepare shows the request that would be sent.", kind: provider,
-			needs: []string{"models.rows"}, run: checkPrepare,
+			id: "prepare.answers", why: "Prepare returns the request that would be sent.", kind: provider,
+			needs: []string{"models.rows"}, run: onModel(checkPrepare),
 		},
 		{
-			id: "prepare.redacts", why: "Prepare shows no secret.", kind: provider,
-			needs: []string{"prepare.answers"}, run: checkRedacts,
+			id: "prepare.redacts", why: "Prepare reveals no secret.", kind: provider,
+			needs: []string{"prepare.answers"}, run: onModel(checkRedacts),
 		},
 		{
-			id: "stream.order", why: "The events of an answer follow their order, and the last one is finish or error.", kind: provider,
-			needs: []string{"models.rows"}, run: checkStreamOrder,
+			id: "stream.order", why: "The events of a response are in order, and the last one is finish or error.", kind: provider,
+			needs: []string{"models.rows"}, run: onModel(checkStreamOrder),
 		},
 		{
-			id: "stream.cancel", why: "A host that hangs up ends the request and nothing else.", kind: provider,
-			needs: []string{"stream.order"}, run: checkStreamCancel,
+			id: "stream.cancel", why: "Cancelling the RPC ends the request and nothing else.", kind: provider,
+			needs: []string{"stream.order"}, run: onModel(checkStreamCancel),
 		},
 
 		{
-			id: "capabilities.declared", why: "It asks the host only for what its manifest declares: a host refuses the rest.",
+			id: "capabilities.declared", why: "The plugin uses only host services whose capabilities its manifest declares, because a host refuses others.",
 			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkCapabilities,
 		},
 		{
-			id: "message.unknown", why: "Unknown fields, controls and abilities are ignored: a newer host sends them.",
-			needs: []string{"configure.again", "call.order", "models.rows"}, run: checkUnknownFields,
+			id: "message.unknown", why: "Unknown fields, controls and capabilities, which a newer host may send, are ignored.",
+			needs: []string{"configure.again", "call.order", "models.rows"}, run: onReady(checkUnknownFields),
 		},
 
-		// Everything from here on starts processes of its own.
+		// The following checks start processes of their own.
 		{
-			id: "permissions.exec", why: "It starts processes through the host only, which knows what it may start.", kind: tool,
+			id: "permissions.exec", why: "The plugin starts processes only through the host, which enforces its permissions.", kind: tool,
 			needs: []string{"configure.accepts", "call.order"}, run: checkExec,
 		},
 		{
-			id: "permissions.network", why: "What does not declare the capability network works without one: a host keeps it from it.", kind: tool,
+			id: "permissions.network", why: "A plugin that doesn't declare the capability \"network\" works without network access, which a host blocks.", kind: tool,
 			needs: []string{"configure.accepts", "call.order"}, run: checkNetwork,
 		},
 		{
-			id: "permissions.read", why: "It opens none of the user's keys: a host hides them.", kind: tool,
+			id: "permissions.read", why: "The plugin opens none of the user's keys, which a host hides.", kind: tool,
 			needs: []string{"configure.accepts", "call.order"}, run: checkReads,
 		},
 		{
-			id: "permissions.write", why: "It writes to its own folders only, and where it is granted more.", kind: tool,
+			id: "permissions.write", why: "The plugin writes only to its own folders and to those that it was granted.", kind: tool,
 			needs: []string{"configure.accepts", "call.order"}, run: checkWrites,
 		},
 		{
-			id: "message.old", why: "Fields that an older host doesn't send are not needed.",
+			id: "message.old", why: "The plugin works without the fields that an older host doesn't send.",
 			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkOldHost,
 		},
 		{
-			id: "start.mtls", why: "Asked for mutual TLS it serves nobody without the host's certificate: not every platform tells who is at the other end.",
+			id: "start.mtls", why: "With mutual TLS, the plugin serves only clients with the host's certificate, since not every system can identify the process at the other end.",
 			needs: []string{"start.token"}, run: checkTLS,
 		},
 
-		// The end.
+		// Ending the plugin.
 		{
-			id: "drain.counts", why: "Drain returns at its deadline and says how many calls still run.",
+			id: "drain.counts", why: "Drain returns at its deadline, with the number of calls that are still running.",
 			needs: []string{"configure.accepts", "call.order"}, run: checkDrainCounts,
 		},
 		{
-			id: "drain.refuses", why: "After Drain nothing new is taken.",
+			id: "drain.refuses", why: "After Drain, the plugin refuses new calls and requests.",
 			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkDrainRefuses,
 		},
 		{
-			id: "drain.finishes", why: "Drain lets what runs come to its result.", kind: tool,
+			id: "drain.finishes", why: "Calls that are running when Drain is called can finish.", kind: tool,
 			needs: []string{"call.cancel"}, run: checkDrainFinishes,
 		},
 		{
-			id: "session.handover", why: "What says that its sessions are handed over goes on with them after a kill -9.", kind: tool,
+			id: "session.handover", why: "A plugin that declares handover resumes its sessions after it was killed with SIGKILL.", kind: tool,
 			needs: []string{"call.order", "thread.stream", "thread.unknown"}, run: checkHandover,
 		},
 		{
-			id: "stop.exits", why: "Stop ends the process soon after the answer.",
+			id: "stop.exits", why: "The process exits soon after the response to Stop.",
 			needs: []string{"configure.accepts"}, run: checkStop,
 		},
 		{
-			id: "call.hangup", why: "When the host ends the rpc the call is over: nothing runs on unseen.", kind: tool,
+			id: "call.hangup", why: "When the host cancels the RPC, the call ends.", kind: tool,
 			needs: []string{"drain.counts", "call.cancel"}, run: checkHangUp,
 		},
 		{
-			id: "shutdown.exits", why: "GRPCController.Shutdown is answered, then the process exits with status 0 within two seconds.",
+			id: "shutdown.exits", why: "After the response to GRPCController.Shutdown, the process exits with status 0 within two seconds.",
 			needs: []string{"start.handshake"}, run: checkShutdown,
 		},
 		{
-			id: "shutdown.socket", why: "An orderly end removes the socket.",
+			id: "shutdown.socket", why: "An orderly exit removes the socket.",
 			needs: []string{"shutdown.exits", "start.socket"}, run: checkShutdownSocket,
 		},
 		{
-			id: "shutdown.children", why: "Nothing that the plugin started outlives it.",
+			id: "shutdown.children", why: "No process that the plugin started outlives it.",
 			needs: []string{"shutdown.exits"}, run: checkShutdownChildren,
 		},
 		{
-			id: "sigterm.exits", why: "SIGTERM ends it within two seconds.",
+			id: "sigterm.exits", why: "The process ends within two seconds of SIGTERM.",
 			needs: []string{"start.handshake"}, run: checkSIGTERM,
 		},
 		{
-			id: "lifeline.exits", why: "When the lifeline closes it exits within a second, also in the middle of a call: a plugin never outlives its host.",
+			id: "lifeline.exits", why: "When the lifeline closes, the process exits within a second, even during a call, so that a plugin never outlives its host.",
 			needs: []string{"start.handshake"}, run: checkLifeline,
 		},
 		{
-			id: "host.killed", why: "The same when nobody reads stdout and stderr any more and the connections are gone, as after a kill -9 of the host.",
+			id: "host.killed", why: "The process also exits if stdout, stderr and all connections are closed, as after a SIGKILL of the host.",
 			needs: []string{"lifeline.exits"}, run: checkHostKilled,
 		},
 		{
-			id: "restart.leaves", why: "Started and stopped again and again it leaves nothing behind.",
+			id: "restart.leaves", why: "Repeated starts and stops leave nothing behind.",
 			needs: []string{"shutdown.exits"}, run: checkRestarts,
 		},
 	}

@@ -13,46 +13,42 @@ import (
 
 func checkAccepts(ctx context.Context, k *kit) verdict {
 	if names := k.missingValues(); len(names) > 0 {
-		return failed("give the kit a configuration with these attributes", "the schema requires %s, and no value was given", strings.Join(names, ", "))
+		return failed("pass the kit a configuration with these attributes", "the schema requires %s", strings.Join(names, ", "))
 	}
 	p, err := k.ready(ctx)
-	if err != nil && !k.friendly {
+	if err != nil && !k.withHome {
 		bare := err
 		k.drop()
-		k.friendly = true
+		k.withHome = true
 		if p, err = k.ready(ctx); err != nil {
-			k.friendly, err = false, bare
+			k.withHome, err = false, bare
 		} else {
-			k.unfit = bare
+			k.bareErr = bare
 		}
 	}
 	if err != nil {
-		return failed("correct the configuration given to the kit, or the plugin", "%v", err)
+		return failed("correct the configuration that the kit was given, or the plugin", "%v", err)
 	}
 	if treeSupported {
-		k.figures.IdleRSSBytes = resident(p.left())
+		k.figures.IdleRSSBytes = resident(p.marked())
 	}
 	return passed("no errors")
 }
 
-func checkAgain(ctx context.Context, k *kit) verdict {
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkAgain(ctx context.Context, k *kit, p *process) verdict {
 	for n := range 2 {
 		req := k.configuration()
 		req.Generation = uint64(n) + 2
 		if err := k.configure(ctx, p, req); err != nil {
-			return failed("let Configure replace the configuration before", "Configure for the %s time: %v", [...]string{"second", "third"}[n], err)
+			return failed("let Configure replace the previous configuration", "the %s Configure: %v", [...]string{"second", "third"}[n], err)
 		}
 	}
 	return passed("accepted three times")
 }
 
-// refuse demands that each block is refused as it should be, and that a good one is accepted afterwards.
+// refuse checks that the plugin rejects each of the blocks with a diagnostic, and accepts a valid block afterwards.
 func (k *kit) refuse(ctx context.Context, bad []badBlock, pathNeeded bool) verdict {
-	const next = "answer with a diagnostic of severity error whose path leads to the attribute"
+	const next = "return a diagnostic with the severity error and the path of the attribute"
 	p, err := k.ready(ctx)
 	if err != nil {
 		return broken(err)
@@ -67,9 +63,9 @@ func (k *kit) refuse(ctx context.Context, bad []badBlock, pathNeeded bool) verdi
 		}
 	}
 	if err := k.configure(ctx, p, k.configuration()); err != nil {
-		return failed("keep the configuration before when a new one is refused", "a good block after refused ones: %v", err)
+		return failed("keep the previous configuration if a new one is rejected", "a valid block after rejected ones: %v", err)
 	}
-	return passed("%d blocks refused with a diagnostic each", len(bad))
+	return passed("%d blocks rejected with diagnostics", len(bad))
 }
 
 func checkDiagnostics(schema contract.ConfigBlock, given []*gantryv1.Diagnostic, name string, pathNeeded bool) error {
@@ -83,14 +79,14 @@ func checkDiagnostics(schema contract.ConfigBlock, given []*gantryv1.Diagnostic,
 			return errors.New("a diagnostic without a summary")
 		}
 		if pathNeeded && len(d.Path) == 0 {
-			return fmt.Errorf("%q has no path, so nobody can tell its line", d.Summary)
+			return fmt.Errorf("%q has no path, so a host can't show its line", d.Summary)
 		}
 		if err := checkPath(schema, d.Path, name); err != nil {
 			return fmt.Errorf("%q: %w", d.Summary, err)
 		}
 	}
 	if found == 0 {
-		return errors.New("accepted without an error")
+		return errors.New("it was accepted")
 	}
 	return nil
 }
@@ -98,7 +94,7 @@ func checkDiagnostics(schema contract.ConfigBlock, given []*gantryv1.Diagnostic,
 func checkWrongType(ctx context.Context, k *kit) verdict {
 	bad := k.wrongTypes()
 	if len(bad) == 0 {
-		return skipped("", "the schema has nothing whose type could be wrong")
+		return skipped("", "the schema has no attributes or blocks with a type")
 	}
 	return k.refuse(ctx, bad, true)
 }

@@ -12,43 +12,43 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// drainTime is the deadline of a Drain that is bound to reach it.
+// drainTime is the deadline of a Drain that exceeds it.
 const drainTime = 200 * time.Millisecond
 
-// drainStory is what one process said while it was drained and stopped. It is played once, and several checks read it.
-type drainStory struct {
+// drainVerdicts are the results of several checks, for which one process is drained and stopped.
+type drainVerdicts struct {
 	counts, refuses, finishes, stop verdict
 }
 
-func (k *kit) drain(ctx context.Context) *drainStory {
+func (k *kit) drain(ctx context.Context) *drainVerdicts {
 	if k.drained == nil {
-		k.drained = k.playDrain(ctx)
+		k.drained = k.runDrain(ctx)
 	}
 	return k.drained
 }
 
-func (k *kit) playDrain(ctx context.Context) *drainStory {
+func (k *kit) runDrain(ctx context.Context) *drainVerdicts {
 	p, err := k.fresh(ctx)
 	if err != nil {
 		v := broken(err)
-		return &drainStory{v, v, v, v}
+		return &drainVerdicts{v, v, v, v}
 	}
 	defer p.kill()
-	s := &drainStory{}
+	s := &drainVerdicts{}
 	running, err := k.wait(ctx, p, nil)
 	if err != nil {
-		running = nil // the check of cancelling says more about that
+		running = nil // call.cancel reports that
 	}
-	s.counts = k.drainOnce(ctx, p, running)
-	s.refuses = k.afterDrain(ctx, p)
-	s.finishes = k.finishDrained(ctx, p, running)
+	s.counts = k.checkStillRunning(ctx, p, running)
+	s.refuses = k.checkRefuses(ctx, p)
+	s.finishes = k.checkFinishes(ctx, p, running)
 	s.stop = k.stop(ctx, p)
 	return s
 }
 
-func (k *kit) drainOnce(ctx context.Context, p *process, running *calling) verdict {
-	const next = "in Drain refuse everything new, wait for what runs until deadline_ms is over, answer how many calls still run"
-	ctx, cancel := k.within(ctx, drainTime+endPatience)
+func (k *kit) checkStillRunning(ctx context.Context, p *process, running *calling) verdict {
+	const next = "in Drain, refuse new calls, wait up to deadline_ms for running ones, and return how many are still running"
+	ctx, cancel := k.within(ctx, drainTime+exitTimeout)
 	defer cancel()
 	resp, err := p.plugin().Drain(ctx, &gantryv1.DrainRequest{DeadlineMs: drainTime.Milliseconds()})
 	if err != nil {
@@ -59,27 +59,27 @@ func (k *kit) drainOnce(ctx context.Context, p *process, running *calling) verdi
 		want = 1
 	}
 	if resp.GetStillRunning() == 0 && running != nil {
-		select { // a call that only waits for what goes on without the plugin may end when it drains
+		select { // a call that only waits for something outside the plugin may end on Drain
 		case <-running.answered:
-			return passed("it says 0, and the call that ran has ended")
+			return passed("it returned 0, and the call has ended")
 		case <-time.After(drainTime):
 		}
 	}
 	if resp.GetStillRunning() != want {
-		return failed(next, "%d calls are running, it says %d", want, resp.GetStillRunning())
+		return failed(next, "%d calls are running, but it returned %d", want, resp.GetStillRunning())
 	}
-	return passed("it says %d with %d running", want, want)
+	return passed("it returned %d with %d calls running", want, want)
 }
 
-func (k *kit) afterDrain(ctx context.Context, p *process) verdict {
-	const next = "answer UNAVAILABLE to what comes after Drain"
+func (k *kit) checkRefuses(ctx context.Context, p *process) verdict {
+	const next = "return UNAVAILABLE after Drain"
 	var code codes.Code
 	if k.manifest.Kind == contract.KindProvider {
 		req := k.request()
 		if req == nil {
-			return skipped("give the kit a model", "it lists no models")
+			return noModel()
 		}
-		limited, cancel := k.within(ctx, answerPatience)
+		limited, cancel := k.within(ctx, responseTimeout)
 		defer cancel()
 		stream, err := p.provider().Stream(limited, &gantryv1.StreamRequest{Request: req, MaxAttempts: 1})
 		if err == nil {
@@ -89,17 +89,17 @@ func (k *kit) afterDrain(ctx context.Context, p *process) verdict {
 	} else {
 		c, ok := k.cheapCall()
 		if !ok {
-			return skipped(wanted(Answers, "succeeds"), "no call to be refused")
+			return skipped(needsExample(Answers, "succeeds"), "there is no call to make")
 		}
 		running, err := p.begin(ctx, name(c), k.startOf(c))
 		if err != nil {
 			return broken(k.explain(ctx, p, err))
 		}
-		t := running.finish(ctx, answerPatience+k.cfg.Slack)
+		t := running.finish(ctx, responseTimeout+k.cfg.Slack)
 		if t.result != nil {
-			return failed(next, "%s was answered", t.what)
+			return failed(next, "%s returned a result", t.what)
 		}
-		if t.stuck != nil {
+		if t.forced != nil {
 			return failed(next, "%v", t.failure())
 		}
 		code = status.Code(t.err)
@@ -116,44 +116,44 @@ func (k *kit) afterDrain(ctx context.Context, p *process) verdict {
 	return failed(next, "status %s", codeName(code))
 }
 
-func (k *kit) finishDrained(ctx context.Context, p *process, running *calling) verdict {
-	const next = "let running calls go on during Drain, controls included"
+func (k *kit) checkFinishes(ctx context.Context, p *process, running *calling) verdict {
+	const next = "let running calls continue during Drain, including their controls"
 	if running == nil {
-		return skipped(wanted(Waits, "runs until it is cancelled"), "no example waits")
+		return skipped(needsExample(Waits, "runs until it is cancelled"), "no example waits")
 	}
-	running.askToCancel("shutdown")
-	t := running.finish(ctx, endPatience+k.cfg.Slack)
+	running.requestCancel("shutdown")
+	t := running.finish(ctx, exitTimeout+k.cfg.Slack)
 	if err := t.failure(); err != nil {
 		return failed(next, "%v", err)
 	}
-	resp, err := call(ctx, k, p, p.plugin().Drain, &gantryv1.DrainRequest{DeadlineMs: endPatience.Milliseconds()})
+	resp, err := call(ctx, k, p, p.plugin().Drain, &gantryv1.DrainRequest{DeadlineMs: exitTimeout.Milliseconds()})
 	if err != nil {
-		return failed(next, "a second Drain: %v", err)
+		return failed(next, "the second Drain: %v", err)
 	}
 	if n := resp.GetStillRunning(); n != 0 {
-		return failed("count a call as over when its result is sent", "after its result the call is still counted: %d", n)
+		return failed("don't count calls whose result has been sent", "Drain returned %d after the call's result", n)
 	}
-	return passed("it answered %s", says(t.result))
+	return passed("it returned %s", says(t.result))
 }
 
 func (k *kit) stop(ctx context.Context, p *process) verdict {
-	limit := endPatience
+	limit := exitTimeout
 	if ms := k.manifest.Limits.StopMS; ms > 0 {
 		limit = time.Duration(ms) * time.Millisecond
 	}
-	const next = "answer Stop, then end as after GRPCController.Shutdown"
+	const next = "respond to Stop, then exit as after GRPCController.Shutdown"
 	if _, err := call(ctx, k, p, p.plugin().Stop, &gantryv1.StopRequest{}); err != nil {
 		return failed(next, "%v", err)
 	}
 	began := time.Now()
 	if !p.wait(limit + k.cfg.Slack) {
-		return failed(next, "it runs on %v after the answer", limit)
+		return failed(next, "still running %v after the response", limit)
 	}
 	if code := p.exitCode(); code != 0 {
 		p.finish()
 		return failed(next, "%s", p.end())
 	}
-	return passed("%v after the answer", time.Since(began).Round(time.Millisecond))
+	return passed("%v after the response", time.Since(began).Round(time.Millisecond))
 }
 
 func checkDrainCounts(ctx context.Context, k *kit) verdict   { return k.drain(ctx).counts }
@@ -162,9 +162,9 @@ func checkDrainFinishes(ctx context.Context, k *kit) verdict { return k.drain(ct
 func checkStop(ctx context.Context, k *kit) verdict          { return k.drain(ctx).stop }
 
 func checkHangUp(ctx context.Context, k *kit) verdict {
-	const next = "end the handler when the rpc is cancelled"
+	const next = "end the handler when the RPC is cancelled"
 	if k.waiting() < 0 {
-		return skipped(wanted(Waits, "runs until it is cancelled"), "no example waits")
+		return skipped(needsExample(Waits, "runs until it is cancelled"), "no example waits")
 	}
 	p, err := k.fresh(ctx)
 	if err != nil {
@@ -175,15 +175,15 @@ func checkHangUp(ctx context.Context, k *kit) verdict {
 	if err != nil {
 		return broken(err)
 	}
-	running.end(errors.New("the host hung up"))
-	limited, cancel := k.within(ctx, 2*endPatience)
+	running.end(errors.New("cancelled by the host"))
+	limited, cancel := k.within(ctx, 2*exitTimeout)
 	defer cancel()
-	resp, err := p.plugin().Drain(limited, &gantryv1.DrainRequest{DeadlineMs: (endPatience + k.cfg.Slack).Milliseconds()})
+	resp, err := p.plugin().Drain(limited, &gantryv1.DrainRequest{DeadlineMs: (exitTimeout + k.cfg.Slack).Milliseconds()})
 	if err != nil {
 		return broken(k.explain(limited, p, err))
 	}
 	if n := resp.GetStillRunning(); n != 0 {
-		return failed(next, "%v after the host hung up %d calls still run", endPatience, n)
+		return failed(next, "%v after the RPC was cancelled, %d calls are still running", exitTimeout, n)
 	}
-	return passed("nothing runs any more")
+	return passed("no calls are running")
 }

@@ -17,26 +17,26 @@ import (
 
 const (
 	defaultRestarts = 50
-	// fewestRestarts show a leak, and restartTime bounds the others.
-	fewestRestarts = 3
-	restartTime    = 2 * time.Second
+	// At least minRestarts are needed to detect a leak. Further ones are limited by restartTime.
+	minRestarts = 3
+	restartTime = 2 * time.Second
 )
 
-// shutdownStory is what one orderly end left behind.
-type shutdownStory struct {
+// remains lists what an orderly exit left behind.
+type remains struct {
 	sockets []string
 	alive   []int
 }
 
-// shutdown asks a process to end as go-plugin does, and waits for it.
+// shutdown asks a process to exit like go-plugin does, and waits for it.
 func (k *kit) shutdown(ctx context.Context, p *process) error {
-	limited, cancel := k.within(ctx, endPatience)
+	limited, cancel := k.within(ctx, exitTimeout)
 	defer cancel()
 	if err := p.conn.Invoke(limited, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{}); err != nil {
-		return fmt.Errorf("it was asked to shut down: %w", k.explain(limited, p, err))
+		return fmt.Errorf("Shutdown: %w", k.explain(limited, p, err))
 	}
-	if !p.wait(endPatience + k.cfg.Slack) {
-		return fmt.Errorf("it runs on %v after the answer", endPatience)
+	if !p.wait(exitTimeout + k.cfg.Slack) {
+		return fmt.Errorf("still running %v after the response", exitTimeout)
 	}
 	if p.exitCode() != 0 {
 		p.finish()
@@ -46,7 +46,7 @@ func (k *kit) shutdown(ctx context.Context, p *process) error {
 }
 
 func checkShutdown(ctx context.Context, k *kit) verdict {
-	const next = "serve plugin.GRPCController/Shutdown: answer first, then exit with status 0"
+	const next = "serve plugin.GRPCController/Shutdown: respond first, then exit with status 0"
 	k.drop()
 	p, err := k.start(ctx, wire.TransportPeer)
 	if p != nil {
@@ -60,15 +60,15 @@ func checkShutdown(ctx context.Context, k *kit) verdict {
 			return broken(err)
 		}
 	}
-	family := p.family()
+	family := p.descendants()
 	began := time.Now()
 	if err := k.shutdown(ctx, p); err != nil {
 		return failed(next, "%v", err)
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	s := &shutdownStory{sockets: p.sockets()}
+	s := &remains{sockets: p.sockets()}
 	family = slices.DeleteFunc(family, func(pid int) bool { return !alive(pid) })
-	s.alive = slices.Compact(slices.Sorted(slices.Values(append(family, p.left()...))))
+	s.alive = slices.Compact(slices.Sorted(slices.Values(append(family, p.marked()...))))
 	for _, pid := range s.alive {
 		killPID(pid)
 	}
@@ -78,7 +78,7 @@ func checkShutdown(ctx context.Context, k *kit) verdict {
 
 func checkShutdownSocket(_ context.Context, k *kit) verdict {
 	if left := k.shut.sockets; len(left) > 0 {
-		return failed("close the listener, which removes the socket, before the process ends", "left behind: %s", strings.Join(left, ", "))
+		return failed("close the listener, which removes the socket, before the process exits", "left behind: %s", strings.Join(left, ", "))
 	}
 	return passed("the folder is empty")
 }
@@ -88,13 +88,13 @@ func checkShutdownChildren(_ context.Context, k *kit) verdict {
 		return skipped("", "processes can't be listed on this system")
 	}
 	if left := k.shut.alive; len(left) > 0 {
-		return failed("start processes through the host's Spawn, which ends them; others must be ended before the plugin", "still running: pid %s", strings.Trim(fmt.Sprint(left), "[]"))
+		return failed("start processes through the host's Spawn, which ends them, or end them before the plugin exits", "still running: PID %s", strings.Trim(fmt.Sprint(left), "[]"))
 	}
 	return passed("none left")
 }
 
-// midCall starts a process for an end without warning, with a call running where there is an example for one.
-func (k *kit) midCall(ctx context.Context) (p *process, how string, err error) {
+// startForEnd starts a process that is to be ended abruptly, with a running call if there is an example that waits.
+func (k *kit) startForEnd(ctx context.Context) (p *process, how string, err error) {
 	if k.failed["configure.accepts"] {
 		k.drop()
 		p, err = k.start(ctx, wire.TransportPeer)
@@ -108,47 +108,47 @@ func (k *kit) midCall(ctx context.Context) (p *process, how string, err error) {
 	}
 	if k.manifest.Kind == contract.KindTool && k.waiting() >= 0 {
 		if running, err := k.wait(ctx, p, nil); err == nil && running != nil {
-			return p, "in the middle of a call", nil
+			return p, "during a call", nil
 		}
 	}
 	return p, "idle", nil
 }
 
-// ends does something to a process and demands its end within limit.
+// ends calls do on a process, which must then end within limit.
 func (k *kit) ends(ctx context.Context, limit time.Duration, next string, do func(*process)) verdict {
-	p, how, err := k.midCall(ctx)
+	p, how, err := k.startForEnd(ctx)
 	if err != nil {
 		return broken(err)
 	}
 	defer p.kill()
-	began, family := time.Now(), p.family()
+	began, family := time.Now(), p.descendants()
 	defer func() {
 		for _, pid := range family {
-			if p.dead() && alive(pid) { // orphans, still young enough to bear their own numbers
+			if p.dead() && alive(pid) { // orphans; their PIDs can't have been reused so soon
 				killPID(pid)
 			}
 		}
 	}()
 	do(p)
 	if !p.wait(limit + k.cfg.Slack) {
-		return failed(next, "%s, it runs on %v later", how, limit)
+		return failed(next, "%s: still running after %v", how, limit)
 	}
-	return passed("%s, %v later: %s", how, time.Since(began).Round(time.Millisecond), p.cmd.ProcessState)
+	return passed("%s: after %v: %s", how, time.Since(began).Round(time.Millisecond), p.cmd.ProcessState)
 }
 
 func checkSIGTERM(ctx context.Context, k *kit) verdict {
-	return k.ends(ctx, endPatience, "end on SIGTERM, cleaning up first",
+	return k.ends(ctx, exitTimeout, "clean up and exit on SIGTERM",
 		func(p *process) { _ = p.cmd.Process.Signal(syscall.SIGTERM) })
 }
 
 func checkLifeline(ctx context.Context, k *kit) verdict {
-	return k.ends(ctx, gonePatience, "after the first line go on reading the descriptor that "+wire.LifelineEnv+" names; at its end, exit whatever runs",
+	return k.ends(ctx, orphanTimeout, "keep reading the descriptor in "+wire.LifelineEnv+" after the first line, and exit at the end of the file even if calls are running",
 		func(p *process) { _ = p.life.Close() })
 }
 
 func checkHostKilled(ctx context.Context, k *kit) verdict {
-	return k.ends(ctx, gonePatience, "write no last words that can fail or block: nobody reads them",
-		func(p *process) { p.hangUp() })
+	return k.ends(ctx, orphanTimeout, "write nothing when exiting that can fail or block, since stdout and stderr are closed",
+		func(p *process) { p.disconnect() })
 }
 
 func checkRestarts(ctx context.Context, k *kit) verdict {
@@ -159,22 +159,22 @@ func checkRestarts(ctx context.Context, k *kit) verdict {
 	k.drop()
 	began, base := time.Now(), 0
 	for n := 1; n <= want; n++ {
-		if n > fewestRestarts && k.cfg.Restarts <= 0 && time.Since(began) > restartTime {
+		if n > minRestarts && k.cfg.Restarts <= 0 && time.Since(began) > restartTime {
 			want = n - 1
 			break
 		}
 		if err := k.restart(ctx); err != nil {
-			return failed("look at what is different when it is started again", "start number %d: %v", n, err)
+			return failed("find out what differs from the first start", "start %d: %v", n, err)
 		}
 		if n == 1 {
-			base = k.litter()
+			base = k.countFiles()
 		}
 	}
 	k.figures.Restarts = want
-	if more := k.litter() - base; more >= want-1 && more > 0 {
-		return failed("remove what a start leaves in the temporary, data and cache folders, or use a fixed name", "%d starts left %d more files behind", want-1, more)
+	if more := k.countFiles() - base; more >= want-1 && more > 0 {
+		return failed("remove the files that each start creates in the temporary, data and cache folders, or give them fixed names", "%d starts left %d files behind", want-1, more)
 	}
-	return passed("%d times", want)
+	return passed("%d starts", want)
 }
 
 func (k *kit) restart(ctx context.Context) error {
@@ -191,8 +191,8 @@ func (k *kit) restart(ctx context.Context) error {
 	return k.shutdown(ctx, p)
 }
 
-// litter counts what lies in the folders that the plugin may write to.
-func (k *kit) litter() int {
+// countFiles counts the files in the folders that the plugin may write to.
+func (k *kit) countFiles() int {
 	n := 0
 	for _, dir := range []string{k.tmp, k.data, k.cache, k.home, k.work} {
 		_ = walk(dir, func() { n++ })

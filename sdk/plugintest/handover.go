@@ -12,15 +12,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// checkHandover kills a process that has left a session, and demands it of the next one.
+// checkHandover kills a process that has a session, and expects the next process to resume it.
 func checkHandover(ctx context.Context, k *kit) verdict {
-	const next = "spawn sessions with Keep; ask for them with Adopt when a thread shows up, and resume each under the id that it was opened with"
+	const next = "spawn sessions with Keep, call Adopt when a thread is opened, and resume each session under its original ID"
 	if !k.manifest.Handover {
-		return skipped("", "its manifest says that its sessions end with it")
+		return skipped("", "its manifest doesn't declare handover")
 	}
 	leaves := k.withBehaviour(Leaves)
 	if len(leaves) == 0 {
-		return skipped(wanted(Leaves, "leaves a session"), "no example leaves a session")
+		return skipped(needsExample(Leaves, "leaves a session"), "no example leaves a session")
 	}
 	example := k.cfg.Calls[leaves[0]]
 	first, err := k.fresh(ctx)
@@ -34,7 +34,7 @@ func checkHandover(ctx context.Context, k *kit) verdict {
 	}
 	id := t.result.GetSessionId()
 	if id == "" {
-		return failed("set session_id in the result", "%s leaves no session: %s", name(example), t.said())
+		return failed("set session_id in the result", "%s left no session: %s", name(example), t.said())
 	}
 	first.kill()
 	k.host.NextGeneration()
@@ -58,24 +58,24 @@ func checkHandover(ctx context.Context, k *kit) verdict {
 		return failed(next, "%v", k.explain(ctx, second, err))
 	}
 	defer w.close()
-	limit := answerPatience + k.cfg.Slack
+	limit := responseTimeout + k.cfg.Slack
 	opened := func(m *gantryv1.ThreadResponse) bool {
 		o := m.GetSessionOpened()
 		return o.GetSessionId() == id && o.GetResumed()
 	}
 	if !w.sees(limit, opened) {
-		return failed(next, "killed and started again, it does not go on with the session %s within %v", quote(id), limit)
+		return failed(next, "after a kill and a restart, it did not resume the session %s within %v", quote(id), limit)
 	}
 	if _, err := call(ctx, k, second, second.tools().StopSession, &gantryv1.StopSessionRequest{ThreadId: threadID, SessionId: id}); err != nil {
-		return failed("let StopSession end sessions that were taken over", "StopSession: %v", err)
+		return failed("let StopSession end resumed sessions", "StopSession: %v", err)
 	}
 	if !w.sees(limit, func(m *gantryv1.ThreadResponse) bool { return m.GetSessionExited().GetSessionId() == id }) {
-		return failed("let StopSession end sessions that were taken over, and tell of their end", "the session %s was stopped, and %v later it has not ended", quote(id), limit)
+		return failed("let StopSession end resumed sessions, and report their end", "the session %s had not ended %v after StopSession", quote(id), limit)
 	}
-	return passed("the session %s was gone on with and stopped", quote(id))
+	return passed("the session %s was resumed and stopped", quote(id))
 }
 
-// sees waits until a message of a thread is one of these.
+// sees waits for a message for which is returns true.
 func (w *watch) sees(limit time.Duration, is func(*gantryv1.ThreadResponse) bool) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -93,10 +93,10 @@ func (w *watch) sees(limit time.Duration, is func(*gantryv1.ThreadResponse) bool
 	}
 }
 
-// said is what a call answered, for the report.
+// said describes the result for the report.
 func (t *transcript) said() string {
 	if err := t.failure(); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("it answered %d parts", len(t.result.GetParts()))
+	return fmt.Sprintf("it returned %d parts", len(t.result.GetParts()))
 }

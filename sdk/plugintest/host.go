@@ -20,30 +20,30 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// host is what the kit offers as HostService: real processes and artifacts, state in memory, every authorization
-// granted, every question declined.
+// host implements HostService for the plugin under test. Processes and artifacts are real, and state is in memory. It grants
+// every authorization and declines every question.
 type host struct {
 	*processtest.Host
-	bench *bench
-	mu    struct {
+	tb *cleanupTB
+	mu struct {
 		sync.Mutex
 		secrets map[string]string // by handle
 		state   map[string]entry
 		fence   uint64
 		held    map[string]bool
-		used    map[string]string // capability → an rpc that needs it and was called
-		changed []string          // rpcs that change something outside the plugin, in the order of their calls
+		used    map[string]string // a called RPC for each capability that was used
+		changed []string          // called RPCs that have effects outside the plugin, in order
 	}
 }
 
-// use notes that the plugin has called an rpc that needs a capability.
+// use records that the plugin has called an RPC that needs a capability.
 func (h *host) use(capability, rpc string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.used[capability] = rpc
 }
 
-// change notes that the plugin has changed something outside of it.
+// change records that the plugin has called an RPC with effects outside the plugin.
 func (h *host) change(rpc string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +94,7 @@ type entry struct {
 }
 
 func startHost() (h *host, err error) {
-	h = &host{bench: &bench{}}
+	h = &host{tb: &cleanupTB{}}
 	h.mu.secrets, h.mu.state, h.mu.held = map[string]string{}, map[string]entry{}, map[string]bool{}
 	h.mu.used = map[string]string{}
 	defer func() {
@@ -103,21 +103,21 @@ func startHost() (h *host, err error) {
 			if !ok {
 				panic(v)
 			}
-			h.bench.clean()
+			h.tb.clean()
 			h, err = nil, errors.New("start the kit's host services: "+string(f))
 		}
 	}()
-	h.Host = processtest.Start(h.bench, processtest.Options{Service: func(p *processtest.Host) gantryv1.HostServiceServer {
+	h.Host = processtest.Start(h.tb, processtest.Options{Service: func(p *processtest.Host) gantryv1.HostServiceServer {
 		h.Host = p
 		return h
 	}})
 	return h, nil
 }
 
-func (h *host) close() { h.bench.clean() }
+func (h *host) close() { h.tb.clean() }
 
-// bench stands in for a test where the kit runs outside of one. Whatever a running test offers beyond this is not there.
-type bench struct {
+// cleanupTB is the testing.TB for [processtest.Start] outside of a test. It implements only the methods that are called.
+type cleanupTB struct {
 	testing.TB
 	cleanups []func()
 }
@@ -125,26 +125,26 @@ type bench struct {
 type fatal string
 
 // Helper implements testing.TB.
-func (b *bench) Helper() {}
+func (b *cleanupTB) Helper() {}
 
 // Fatal implements testing.TB.
-func (b *bench) Fatal(args ...any) { panic(fatal(fmt.Sprint(args...))) }
+func (b *cleanupTB) Fatal(args ...any) { panic(fatal(fmt.Sprint(args...))) }
 
-// Logf implements testing.TB: what a plugin does with the kit's descriptors is not the report's concern.
-func (b *bench) Logf(string, ...any) {}
+// Logf implements testing.TB. It discards messages about the plugin's use of descriptors.
+func (b *cleanupTB) Logf(string, ...any) {}
 
 // Cleanup implements testing.TB.
-func (b *bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
+func (b *cleanupTB) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
 
-func (b *bench) clean() {
+func (b *cleanupTB) clean() {
 	for _, f := range slices.Backward(b.cleanups) {
 		f()
 	}
 	b.cleanups = nil
 }
 
-// keep stores a secret and returns its handle.
-func (h *host) keep(name, value string) string {
+// storeSecret stores a secret and returns its handle.
+func (h *host) storeSecret(name, value string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	handle := "kit-" + name
@@ -169,7 +169,7 @@ func (h *host) Ask(context.Context, *gantryv1.AskRequest) (*gantryv1.AskResponse
 	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 }
 
-// CallTool implements HostService. There is nothing else to call.
+// CallTool implements HostService. There are no other tools.
 func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
 	h.use("call-tools", "CallTool")
 	h.change("CallTool")
@@ -285,7 +285,7 @@ func (h *host) Emit(context.Context, *gantryv1.EmitRequest) (*gantryv1.EmitRespo
 	return &gantryv1.EmitResponse{}, nil
 }
 
-// configuration is what a host would send for the block that the kit was given.
+// configuration returns the request that a host would send for the configuration of the kit.
 func (k *kit) configuration() *gantryv1.ConfigureRequest {
 	return k.configurationWith(k.block())
 }
@@ -293,12 +293,12 @@ func (k *kit) configuration() *gantryv1.ConfigureRequest {
 func (k *kit) configurationWith(block map[string]json.RawMessage) *gantryv1.ConfigureRequest {
 	data, err := json.Marshal(block)
 	if err != nil {
-		panic("plugintest: a block of valid JSON can't be marshalled: " + err.Error())
+		panic("plugintest: marshal valid JSON: " + err.Error())
 	}
 	facts := k.host.Facts()
 	facts.Version, facts.ContractVersion = "0.0.0-plugintest", contract.Version
 	facts.Limits = &gantryv1.Limits{MaxMessageBytes: 16 << 20, MaxInlineBytes: 1 << 20, MaxOutputBytes: 8 << 20}
-	facts.Capabilities = []string{"descriptors", "services", "an-ability-that-nobody-knows"}
+	facts.Capabilities = []string{"descriptors", "services", "an-unknown-capability"}
 	return &gantryv1.ConfigureRequest{
 		ConfigJson: data, DataDir: k.data, CacheDir: k.cache, Generation: 1, Label: "kit", Host: facts,
 	}

@@ -22,45 +22,45 @@ import (
 )
 
 const (
-	// startPatience is how long a handshake is waited for. Longer than any sensible budget: a slow plugin fails the check
-	// that is about time, and no other.
-	startPatience = 20 * time.Second
-	// answerPatience bounds every answer for which the contract names no time.
-	answerPatience = 10 * time.Second
-	// endPatience is what a plugin may take to end when it is asked to.
-	endPatience = 2 * time.Second
-	// gonePatience is what it may take when its host has died.
-	gonePatience = time.Second
+	// startTimeout bounds the wait for a handshake. It is longer than any sensible budget, so that a slow plugin fails only
+	// start.time.
+	startTimeout = 20 * time.Second
+	// responseTimeout is the time limit for responses for which the contract has none.
+	responseTimeout = 10 * time.Second
+	// exitTimeout is the time limit for an exit on request.
+	exitTimeout = 2 * time.Second
+	// orphanTimeout is the time limit for an exit after the end of the host.
+	orphanTimeout = time.Second
 )
 
-// kit is one run.
+// kit is the state of one run.
 type kit struct {
 	cfg  Config
 	path string
 	host *host
 
-	// Folders, all below dir: for sockets (short names), what the plugin is given, and the working directory of calls.
+	// Folders below dir: for sockets (with short names), for the plugin, and the working directory of calls.
 	dir, sockets, home, tmp, data, cache, work string
-	// unwritable is a folder in which nobody can create anything.
+	// unwritable is a folder that is not writable.
 	unwritable string
 
 	failed map[string]bool
-	shared *process // in use by checks that don't end it; nil: none
+	shared *process // used by checks that don't end it; may be nil
 
-	manifest  *contract.Manifest // of --describe
+	manifest  *contract.Manifest // printed by --describe
 	described []byte
-	tools     []contract.Descriptor // of the first Watch
+	tools     []contract.Descriptor // from the first message of Watch
 	revision  string
-	friendly  bool  // the plugin needs a home or a folder to write in
-	unfit     error // why it did not run without
+	withHome  bool  // the plugin needs a home or a writable working directory
+	bareErr   error // the error without them
 	first     *process
-	examples  []*transcript // of the examples that answer, by index in cfg.Calls; nil: not run
+	examples  []*transcript // results of the examples that answer, by index in cfg.Calls; nil: not run
 	assessed  []assessment
-	drained   *drainStory
-	shut      *shutdownStory
+	drained   *drainVerdicts
+	shut      *remains
 	models    []*gantryv1.ModelRow
 	figures   Figures
-	calls     int // made so far, for their ids
+	calls     int // number of calls so far, for their IDs
 }
 
 func newKit(cfg Config) (_ *kit, err error) {
@@ -71,7 +71,7 @@ func newKit(cfg Config) (_ *kit, err error) {
 	if k.path, err = filepath.Abs(cfg.Path); err != nil {
 		return nil, err
 	}
-	// Not below a test's own folder, whose name is too long for sockets.
+	// The path of a test's own folder is too long for sockets.
 	if k.dir, err = os.MkdirTemp("", "gpt"); err != nil {
 		return nil, err
 	}
@@ -95,8 +95,7 @@ func newKit(cfg Config) (_ *kit, err error) {
 	return k, err
 }
 
-// unwritable returns a folder in which nothing can be created. Where there is none that holds for root too, mode bits
-// have to do.
+// unwritable returns a folder that is not writable, if possible not even for root.
 func unwritable(below string) (string, error) {
 	if runtime.GOOS == "linux" {
 		if _, err := os.Stat("/proc/self"); err == nil {
@@ -121,7 +120,7 @@ func (k *kit) drop() {
 	}
 }
 
-// environment is what a host passes on, without HOME.
+// environment returns the variables that a host passes on, without HOME.
 func (k *kit) environment() []string {
 	var env []string
 	for _, name := range []string{"LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ"} {
@@ -136,15 +135,14 @@ func (k *kit) environment() []string {
 	return env
 }
 
-// within is a context for something that may take d.
+// within limits ctx to d and the configured slack.
 func (k *kit) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d+k.cfg.Slack, fmt.Errorf("no answer within %v", d))
+	return context.WithTimeoutCause(ctx, d+k.cfg.Slack, fmt.Errorf("no response within %v", d))
 }
 
-// byHand runs the binary as somebody would on the command line, and returns when it has ended. The error says why it
-// didn't.
-func (k *kit) byHand(ctx context.Context, args, env []string) (*process, error) {
-	p, err := k.run(spawn{args: args, env: env, friendly: k.friendly})
+// runStandalone runs the binary without a host, as on the command line, until it ends.
+func (k *kit) runStandalone(ctx context.Context, args, env []string) (*process, error) {
+	p, err := k.run(spawn{args: args, env: env, withHome: k.withHome})
 	if err != nil {
 		return nil, err
 	}
@@ -153,17 +151,17 @@ func (k *kit) byHand(ctx context.Context, args, env []string) (*process, error) 
 	case <-p.exited:
 		p.finish()
 		return p, nil
-	case <-time.After(answerPatience + k.cfg.Slack):
-		return p, fmt.Errorf("still running after %v", answerPatience)
+	case <-time.After(responseTimeout + k.cfg.Slack):
+		return p, fmt.Errorf("still running after %v", responseTimeout)
 	case <-ctx.Done():
 		return p, context.Cause(ctx)
 	}
 }
 
-// start starts the plugin as a host does and waits for its handshake. The process is nil when it couldn't be started at
-// all; otherwise the caller kills it, also with an error. changes are made to how it is started.
+// start starts the plugin like a host and waits for its handshake. Unless the process is nil, the caller must kill it, even if
+// there is an error. changes modify how it is started.
 func (k *kit) start(ctx context.Context, transport string, changes ...func(*spawn)) (*process, error) {
-	s := spawn{transport: transport, friendly: k.friendly}
+	s := spawn{transport: transport, withHome: k.withHome}
 	for _, change := range changes {
 		if change != nil {
 			change(&s)
@@ -173,13 +171,13 @@ func (k *kit) start(ctx context.Context, transport string, changes ...func(*spaw
 	if err != nil {
 		return nil, fmt.Errorf("it can't be started: %w", err)
 	}
-	if err := k.shake(ctx, p); err != nil {
+	if err := k.awaitHandshake(ctx, p); err != nil {
 		return p, err
 	}
 	p.atStart = p.children()
 	creds := localCredentials()
 	if transport == wire.TransportTLS {
-		creds = nil // made by the check that is about it
+		creds = nil // the TLS check connects itself
 	}
 	if creds != nil {
 		if p.conn, err = p.dial(p.hello.Token, creds); err != nil {
@@ -189,7 +187,7 @@ func (k *kit) start(ctx context.Context, transport string, changes ...func(*spaw
 	return p, nil
 }
 
-// localCredentials check the plugin's user where the kernel tells.
+// localCredentials checks the plugin's user, if the system identifies it.
 func localCredentials() credentials.TransportCredentials {
 	if runtime.GOOS == "linux" {
 		return wire.PeerCredentials(wire.SameUser)
@@ -197,12 +195,12 @@ func localCredentials() credentials.TransportCredentials {
 	return wire.PeerCredentials(nil)
 }
 
-// shake waits for the handshake and checks everything about it but the place of the socket and the time.
-func (k *kit) shake(ctx context.Context, p *process) error {
+// awaitHandshake waits for the handshake and checks it, except for the location of the socket and the time.
+func (k *kit) awaitHandshake(ctx context.Context, p *process) error {
 	select {
-	case <-p.shaken:
-	case <-time.After(startPatience + k.cfg.Slack):
-		return fmt.Errorf("no handshake line within %v%s", startPatience, p.said())
+	case <-p.handshaken:
+	case <-time.After(startTimeout + k.cfg.Slack):
+		return fmt.Errorf("no handshake line within %v%s", startTimeout, p.said())
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -214,19 +212,19 @@ func (k *kit) shake(ctx context.Context, p *process) error {
 		return fmt.Errorf("%w%s", p.refuse, p.said())
 	}
 	if len(p.noise) > 0 {
-		return fmt.Errorf("before the handshake line it printed %s", quote(string(p.noise)))
+		return fmt.Errorf("it printed %s before the handshake line", quote(string(p.noise)))
 	}
 	if err := p.line.Check(); err != nil {
 		return err
 	}
 	conn, err := p.dialer(ctx, "")
 	if err != nil {
-		return fmt.Errorf("nobody listens where the handshake line says: %w", err)
+		return fmt.Errorf("nothing listens at the address in the handshake line: %w", err)
 	}
 	return conn.Close()
 }
 
-// said is what the process printed instead of a handshake line.
+// said describes what the process printed instead of a handshake line.
 func (p *process) said() string {
 	if len(p.noise) == 0 {
 		return ""
@@ -234,7 +232,7 @@ func (p *process) said() string {
 	return "; it printed " + quote(string(p.noise))
 }
 
-// running returns the shared process, started if need be.
+// running returns the shared process, and starts it if necessary.
 func (k *kit) running(ctx context.Context) (*process, error) {
 	if k.shared != nil && !k.shared.dead() {
 		return k.shared, nil
@@ -251,7 +249,7 @@ func (k *kit) running(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// ready returns the shared process, configured.
+// ready returns the shared process, and configures it if necessary.
 func (k *kit) ready(ctx context.Context) (*process, error) {
 	p, err := k.running(ctx)
 	if err != nil || p.configured {
@@ -260,9 +258,9 @@ func (k *kit) ready(ctx context.Context) (*process, error) {
 	return p, k.configure(ctx, p, k.configuration())
 }
 
-// fresh returns a configured process of the caller's own, who kills it.
+// fresh returns a new configured process. The caller must kill it.
 func (k *kit) fresh(ctx context.Context, changes ...func(*spawn)) (*process, error) {
-	k.drop() // one process at a time: what is measured is then its own
+	k.drop() // one process at a time, because of the measurements
 	p, err := k.start(ctx, wire.TransportPeer, changes...)
 	if err == nil {
 		err = k.configure(ctx, p, k.configuration())
@@ -274,13 +272,13 @@ func (k *kit) fresh(ctx context.Context, changes ...func(*spawn)) (*process, err
 	return p, err
 }
 
-// configure demands that the plugin accepts.
+// configure returns an error if the plugin rejects the configuration.
 func (k *kit) configure(ctx context.Context, p *process, req *gantryv1.ConfigureRequest) error {
 	ctx, cancel := k.within(ctx, k.startLimit())
 	defer cancel()
 	resp, err := p.plugin().Configure(ctx, req)
 	if err != nil {
-		return fmt.Errorf("it was configured: %w", k.explain(ctx, p, err))
+		return fmt.Errorf("Configure: %w", k.explain(ctx, p, err))
 	}
 	var said []string
 	for _, d := range resp.GetDiagnostics() {
@@ -289,7 +287,7 @@ func (k *kit) configure(ctx context.Context, p *process, req *gantryv1.Configure
 		}
 	}
 	if len(said) > 0 {
-		return fmt.Errorf("it refused its configuration: %s", strings.TrimSpace(strings.Join(said, "; ")))
+		return fmt.Errorf("it rejected its configuration: %s", strings.TrimSpace(strings.Join(said, "; ")))
 	}
 	p.configured = true
 	return nil
@@ -299,10 +297,10 @@ func (k *kit) startLimit() time.Duration {
 	if m := k.manifest; m != nil && m.Limits.StartMS > 0 {
 		return time.Duration(m.Limits.StartMS) * time.Millisecond
 	}
-	return answerPatience
+	return responseTimeout
 }
 
-// explain turns the error of an rpc into what a report should say.
+// explain returns the error of an RPC as the report should show it.
 func (k *kit) explain(ctx context.Context, p *process, err error) error {
 	if err == nil {
 		return nil
@@ -318,15 +316,15 @@ func (k *kit) explain(ctx context.Context, p *process, err error) error {
 	return fmt.Errorf("it failed with status %s: %s", codeName(s.Code()), s.Message())
 }
 
-// call makes a unary rpc with the patience that every answer gets.
+// call makes a unary RPC with the time limit for responses.
 func call[Req, Resp any](ctx context.Context, k *kit, p *process, f func(context.Context, Req, ...callOption) (Resp, error), req Req) (Resp, error) {
-	ctx, cancel := k.within(ctx, answerPatience)
+	ctx, cancel := k.within(ctx, responseTimeout)
 	defer cancel()
 	resp, err := f(ctx, req)
 	return resp, k.explain(ctx, p, err)
 }
 
-// withBehaviour returns the indices of the examples that show b.
+// withBehaviour returns the indices of the examples with behaviour b.
 func (k *kit) withBehaviour(b Behaviour) []int {
 	var out []int
 	for i, c := range k.cfg.Calls {
@@ -337,12 +335,12 @@ func (k *kit) withBehaviour(b Behaviour) []int {
 	return out
 }
 
-// waiting is the index of the first example that waits; -1: there is none.
+// waiting returns the index of the first example that waits, or -1.
 func (k *kit) waiting() int {
 	return slices.IndexFunc(k.cfg.Calls, func(c Call) bool { return c.Does == Waits })
 }
 
-// notExecutable says why a file can't be started, in words.
+// notExecutable returns an error if the file can't be executed.
 func notExecutable(path string) error {
 	fi, err := os.Stat(path)
 	switch {
@@ -351,7 +349,7 @@ func notExecutable(path string) error {
 	case fi.IsDir():
 		return errors.New("it is a folder")
 	case fi.Mode()&0o111 == 0 && runtime.GOOS != "windows":
-		return errors.New("it has no execute permission")
+		return errors.New("it is not executable")
 	}
 	_, err = exec.LookPath(path)
 	return err

@@ -16,13 +16,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// Numbers of fields that no message of the contract has.
+// Field numbers that no message of the contract uses.
 const (
 	unknownText   = 9001
 	unknownNumber = 9002
 )
 
-// withUnknown adds fields that this version of the contract doesn't know.
+// withUnknown adds unknown fields to m and to the messages in it.
 func withUnknown[M proto.Message](m M) M {
 	b := protowire.AppendTag(nil, unknownText, protowire.BytesType)
 	b = protowire.AppendString(b, "from a newer host")
@@ -30,7 +30,6 @@ func withUnknown[M proto.Message](m M) M {
 	b = protowire.AppendVarint(b, 42)
 	r := m.ProtoReflect()
 	r.SetUnknown(append(r.GetUnknown(), b...))
-	// And in the messages inside.
 	r.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f.Message() != nil && !f.IsList() && !f.IsMap() {
 			withUnknown(v.Message().Interface())
@@ -40,7 +39,7 @@ func withUnknown[M proto.Message](m M) M {
 	return m
 }
 
-// padded is a Describe request of exactly size bytes: it names an ability with a long name.
+// padded returns a Describe request of exactly size bytes, by means of a capability with a long name.
 func padded(size int) *gantryv1.DescribeRequest {
 	name := size
 	req := &gantryv1.DescribeRequest{ContractVersions: []uint32{contract.Version}}
@@ -54,7 +53,7 @@ func padded(size int) *gantryv1.DescribeRequest {
 	}
 }
 
-// messageLimit is the largest message that the plugin says it receives.
+// messageLimit returns the message size limit that the plugin announces.
 func (k *kit) messageLimit() int {
 	if m := k.manifest; m != nil && m.Limits.MaxMessageBytes > 0 {
 		return int(m.Limits.MaxMessageBytes)
@@ -62,68 +61,52 @@ func (k *kit) messageLimit() int {
 	return wire.DefaultMaxMessageBytes
 }
 
-func checkLarge(ctx context.Context, k *kit) verdict {
-	p, err := k.running(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	// gRPC's own default is 4 MiB, so that is where a plugin fails that never thought of it.
+func checkLarge(ctx context.Context, k *kit, p *process) verdict {
+	// A plugin that sets no limit fails beyond 4 MiB, gRPC's default.
 	sizes := []int{4<<20 - 1, 4<<20 + 1, k.messageLimit()}
 	for _, size := range sizes {
 		if size > k.messageLimit() {
 			continue
 		}
 		if _, err := call(ctx, k, p, p.plugin().Describe, padded(size)); err != nil {
-			return failed("raise the server's largest message to 16 MiB, or announce a smaller one in the manifest's limits", "a message of %d bytes: %v", size, err)
+			return failed("raise the server's message size limit to 16 MiB, or announce a smaller limit in the manifest", "a message of %d bytes: %v", size, err)
 		}
 	}
 	return passed("up to %d bytes", k.messageLimit())
 }
 
-func checkLimit(ctx context.Context, k *kit) verdict {
-	const next = "set the server's largest message to what the manifest announces, 16 MiB by default"
-	p, err := k.running(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkLimit(ctx context.Context, k *kit, p *process) verdict {
+	const next = "set the server's message size limit to that of the manifest, by default 16 MiB"
 	size := k.messageLimit() + 1
-	limited, cancel := k.within(ctx, answerPatience)
+	limited, cancel := k.within(ctx, responseTimeout)
 	defer cancel()
-	_, err = p.plugin().Describe(limited, padded(size))
+	_, err := p.plugin().Describe(limited, padded(size))
 	if code := status.Code(err); code != codes.ResourceExhausted {
 		return failed(next, "a message of %d bytes: status %s", size, codeName(code))
 	}
 	if _, err := call(ctx, k, p, p.plugin().Describe, &gantryv1.DescribeRequest{}); err != nil {
-		return failed(next, "after a message that was too large: %v", err)
+		return failed(next, "after a message over the limit: %v", err)
 	}
-	return passed("RESOURCE_EXHAUSTED for %d bytes, and it goes on", size)
+	return passed("RESOURCE_EXHAUSTED for %d bytes", size)
 }
 
-func checkCommand(ctx context.Context, k *kit) verdict {
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	limited, cancel := k.within(ctx, answerPatience)
+func checkCommand(ctx context.Context, k *kit, p *process) verdict {
+	limited, cancel := k.within(ctx, responseTimeout)
 	defer cancel()
 	resp, err := p.plugin().Command(limited, &gantryv1.CommandRequest{Name: "gantry-plugintest-unknown", InputJson: []byte("{}")})
 	switch code := status.Code(err); {
 	case err == nil && resp.GetError() == "":
-		return failed("answer NOT_FOUND", "it answered %s", quote(string(resp.GetOutputJson())))
+		return failed("return NOT_FOUND", "it returned %s", quote(string(resp.GetOutputJson())))
 	case code == codes.DeadlineExceeded || code == codes.Unavailable:
-		return failed("answer NOT_FOUND", "%v", k.explain(limited, p, err))
+		return failed("return NOT_FOUND", "%v", k.explain(limited, p, err))
 	case err == nil:
 		return passed("refused: %s", resp.GetError())
 	}
 	return passed("refused with status %s", codeName(status.Code(err)))
 }
 
-func checkUnknownFields(ctx context.Context, k *kit) verdict {
-	const next = "ignore fields, oneof cases and abilities that you don't know"
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkUnknownFields(ctx context.Context, k *kit, p *process) verdict {
+	const next = "ignore unknown fields, oneof cases and capabilities"
 	describe := withUnknown(&gantryv1.DescribeRequest{ContractVersions: []uint32{contract.Version, 900}, HostCapabilities: []string{"time-travel"}})
 	if _, err := call(ctx, k, p, p.plugin().Describe, describe); err != nil {
 		return failed(next, "Describe: %v", err)
@@ -147,7 +130,7 @@ func checkUnknownFields(ctx context.Context, k *kit) verdict {
 	return passed("ignored in Describe, Configure and Call")
 }
 
-// newerCall makes a call with everything unknown that there can be, and demands the same kind of answer as without.
+// newerCall makes a call with unknown fields, traits and controls, and checks that the result is of the same kind as without.
 func (k *kit) newerCall(ctx context.Context, p *process, c Call) error {
 	start := k.startOf(c)
 	if a, err := k.assess(ctx, p, c, start); err == nil {
@@ -158,24 +141,24 @@ func (k *kit) newerCall(ctx context.Context, p *process, c Call) error {
 	if err != nil {
 		return k.explain(ctx, p, err)
 	}
-	running.send(withUnknown(&gantryv1.CallRequest{})) // a control of a newer kind
-	t := running.finish(ctx, answerPatience+k.cfg.Slack)
+	running.send(withUnknown(&gantryv1.CallRequest{})) // an unknown control
+	t := running.finish(ctx, responseTimeout+k.cfg.Slack)
 	if err := t.failure(); err != nil {
 		return err
 	}
 	return k.sameKind(c, t)
 }
 
-// sameKind compares with what the call is known to do.
+// sameKind checks that the result is an error or a success as expected.
 func (k *kit) sameKind(c Call, t *transcript) error {
-	if want := c.Does == ""; t.result.GetIsError() != want { // a call with bad arguments has no behaviour
-		return fmt.Errorf("%s: it answered %s", t.what, says(t.result))
+	if want := c.Does == ""; t.result.GetIsError() != want { // only invalid calls have no behaviour
+		return fmt.Errorf("%s: it returned %s", t.what, says(t.result))
 	}
 	return nil
 }
 
 func checkOldHost(ctx context.Context, k *kit) verdict {
-	const next = "treat fields that are not set as the contract says; most zero values mean a default"
+	const next = "handle missing fields as the contract says; most zero values mean a default"
 	k.drop()
 	p, err := k.start(ctx, wire.TransportPeer)
 	if p != nil {

@@ -15,14 +15,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-func checkModels(ctx context.Context, k *kit) verdict {
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkModels(ctx context.Context, k *kit, p *process) verdict {
 	resp, err := call(ctx, k, p, p.provider().Models, &gantryv1.ModelsRequest{})
 	if err != nil {
-		return failed("list the models from the configuration and what is known, without asking the vendor", "%v", err)
+		return failed("list the models from the configuration and built-in data, without a request to the vendor", "%v", err)
 	}
 	seen := map[string]bool{}
 	for _, row := range convert.ModelRowsFromProto(resp.GetModels()) {
@@ -38,13 +34,13 @@ func checkModels(ctx context.Context, k *kit) verdict {
 func checkRow(r llm.ModelRow, seen map[string]bool) error {
 	switch {
 	case r.ID == "":
-		return errors.New("a row without an id")
+		return errors.New("it has no ID")
 	case seen[r.ID]:
-		return errors.New("the id appears twice")
+		return errors.New("the ID is not unique")
 	case r.ContextWindow < 0 || r.MaxContextWindow < 0 || r.MaxOutputTokens < 0:
 		return errors.New("a negative number of tokens")
 	case r.MaxContextWindow > 0 && r.ContextWindow > r.MaxContextWindow:
-		return fmt.Errorf("its context window of %d is more than its largest of %d", r.ContextWindow, r.MaxContextWindow)
+		return fmt.Errorf("its context window of %d exceeds its maximum of %d", r.ContextWindow, r.MaxContextWindow)
 	}
 	for _, price := range []*float64{r.Prices.Input, r.Prices.Output, r.Prices.CacheRead, r.Prices.CacheWrite} {
 		if price != nil && *price < 0 {
@@ -54,7 +50,7 @@ func checkRow(r llm.ModelRow, seen map[string]bool) error {
 	return nil
 }
 
-// request is a small question to the model under test. nil: there is no model.
+// request returns a short request to the model under test, or nil if there is no model.
 func (k *kit) request() *gantryv1.LlmRequest {
 	model := k.cfg.Model
 	if model == "" {
@@ -71,33 +67,21 @@ func (k *kit) request() *gantryv1.LlmRequest {
 	}
 }
 
-func checkPrepare(ctx context.Context, k *kit) verdict {
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	req := k.request()
-	if req == nil {
-		return skipped("give the kit a model", "it lists no models")
-	}
+func checkPrepare(ctx context.Context, k *kit, p *process, req *gantryv1.LlmRequest) verdict {
 	resp, err := call(ctx, k, p, p.provider().Prepare, &gantryv1.PrepareRequest{Request: req})
 	if err != nil {
-		return failed("build the request as Stream does and return it instead of sending it", "%v", err)
+		return failed("build the same request as Stream, and return it instead of sending it", "%v", err)
 	}
 	if resp.GetMethod() == "" || resp.GetUrl() == "" {
-		return failed("fill in method and URL", "method %q, URL %q", resp.GetMethod(), resp.GetUrl())
+		return failed("set the method and the URL", "method %q, URL %q", resp.GetMethod(), resp.GetUrl())
 	}
 	return passed("%s %s, %d bytes", resp.GetMethod(), resp.GetUrl(), len(resp.GetBody()))
 }
 
-func checkRedacts(ctx context.Context, k *kit) verdict {
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	secrets, req := k.host.secretValues(), k.request()
-	if len(secrets) == 0 || req == nil {
-		return skipped("give the kit a configuration with a secret, however wrong", "the configuration has no secret")
+func checkRedacts(ctx context.Context, k *kit, p *process, req *gantryv1.LlmRequest) verdict {
+	secrets := k.host.secretValues()
+	if len(secrets) == 0 {
+		return skipped("pass the kit a configuration with a secret, which need not be valid", "the configuration has no secret")
 	}
 	resp, err := call(ctx, k, p, p.provider().Prepare, &gantryv1.PrepareRequest{Request: req})
 	if err != nil {
@@ -110,16 +94,16 @@ func checkRedacts(ctx context.Context, k *kit) verdict {
 	for where, text := range places {
 		for _, s := range secrets {
 			if len(s) >= 4 && strings.Contains(text, s) {
-				return failed("replace secrets before the request is shown", "%s holds a secret of the configuration", where)
+				return failed("redact secrets in the returned request", "%s contains a secret of the configuration", where)
 			}
 		}
 	}
-	return passed("%d secrets, none of them shown", len(secrets))
+	return passed("none of %d secrets is revealed", len(secrets))
 }
 
-// answer streams one answer to its end and checks the order of its events.
+// answer reads one response to its end and checks the order of its events.
 func (k *kit) answer(ctx context.Context, p *process, req *gantryv1.StreamRequest) (events int, last llm.Event, err error) {
-	ctx, cancel := k.within(ctx, 3*answerPatience)
+	ctx, cancel := k.within(ctx, 3*responseTimeout)
 	defer cancel()
 	stream, err := p.provider().Stream(ctx, req)
 	if err != nil {
@@ -145,16 +129,8 @@ func (k *kit) answer(ctx context.Context, p *process, req *gantryv1.StreamReques
 	return events, last, order.Done()
 }
 
-func checkStreamOrder(ctx context.Context, k *kit) verdict {
-	const next = "send step-start, blocks with one start and one end each, step-finish, finish; or error as the last event"
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	req := k.request()
-	if req == nil {
-		return skipped("give the kit a model", "it lists no models")
-	}
+func checkStreamOrder(ctx context.Context, k *kit, p *process, req *gantryv1.LlmRequest) verdict {
+	const next = "send step-start, blocks with one start and one end each, step-finish and finish, or error as the last event"
 	events, last, err := k.answer(ctx, p, &gantryv1.StreamRequest{Request: req, MaxAttempts: 1, ThreadId: threadID, TurnId: turnID})
 	if err != nil {
 		return failed(next, "%v", err)
@@ -165,17 +141,9 @@ func checkStreamOrder(ctx context.Context, k *kit) verdict {
 	return passed("%d events", events)
 }
 
-func checkStreamCancel(ctx context.Context, k *kit) verdict {
-	const next = "give the request up when the rpc ends, and go on with all others"
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	req := k.request()
-	if req == nil {
-		return skipped("give the kit a model", "it lists no models")
-	}
-	limited, cancel := k.within(ctx, answerPatience)
+func checkStreamCancel(ctx context.Context, k *kit, p *process, req *gantryv1.LlmRequest) verdict {
+	const next = "abort the request when the RPC is cancelled, and continue all others"
+	limited, cancel := k.within(ctx, responseTimeout)
 	defer cancel()
 	stream, err := p.provider().Stream(limited, &gantryv1.StreamRequest{Request: req, MaxAttempts: 1, ThreadId: threadID, TurnId: turnID})
 	if err == nil {
@@ -189,13 +157,13 @@ func checkStreamCancel(ctx context.Context, k *kit) verdict {
 		_, err = stream.Recv()
 	}
 	if c := status.Code(err); c != codes.Canceled && !errors.Is(err, io.EOF) {
-		return failed(next, "after hanging up: status %s", codeName(c))
+		return failed(next, "after the cancellation: status %s", codeName(c))
 	}
 	if _, err := call(ctx, k, p, p.provider().Models, &gantryv1.ModelsRequest{}); err != nil {
-		return failed(next, "after hanging up: %v", err)
+		return failed(next, "after the cancellation: %v", err)
 	}
 	if p.wait(settle) {
-		return failed(next, "after hanging up the process ended: %s", p.end())
+		return failed(next, "after the cancellation, the process ended: %s", p.end())
 	}
-	return passed("it goes on")
+	return passed("the process keeps running")
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// A host confines the process of a tool plugin to what it asks for and is granted. These checks confine it to one kind of
-// permission at a time, or watch it, and run the examples that answer again.
+// A host restricts the process of a tool plugin to its permissions. These checks restrict or watch one kind of permission at a
+// time, and run the examples that answer again.
 
-// capabilityNetwork is what a plugin declares that needs the network.
+// capabilityNetwork is the capability for network access.
 const capabilityNetwork = "network"
 
-// hold is what a process is confined to.
-type hold struct {
-	offline  bool     // it neither connects to TCP ports nor listens on them
-	readOnly bool     // it writes nothing
-	writes   []string // but in these folders
+// restriction restricts a process.
+type restriction struct {
+	offline  bool     // it can neither connect to TCP ports nor listen on them
+	readOnly bool     // it can't write
+	writes   []string // except in these folders
 }
 
-// answersHeld runs the examples that answer in a process that is started with change, and says which of them failed.
-// look is called before the process ends.
-func (k *kit) answersHeld(ctx context.Context, change func(*spawn), look func(*process)) (answered int, err error) {
+// rerunExamples runs the examples that answer in a process that is started with change, and returns the first error. look is
+// called before the process is ended.
+func (k *kit) rerunExamples(ctx context.Context, change func(*spawn), look func(*process)) (answered int, err error) {
 	p, err := k.fresh(ctx, change)
 	if err != nil {
 		return 0, err
@@ -37,14 +37,14 @@ func (k *kit) answersHeld(ctx context.Context, change func(*spawn), look func(*p
 	defer p.kill()
 	for _, i := range k.withBehaviour(Answers) {
 		if before := k.examples[i]; before == nil || before.failure() != nil || before.result.GetIsError() {
-			continue // it fails without this, too, which is for other checks
+			continue // it fails without the change as well, which other checks report
 		}
 		t, err := k.perform(ctx, p, k.cfg.Calls[i], nil)
 		if err == nil {
 			err = t.failure()
 		}
 		if err == nil && t.result.GetIsError() {
-			err = fmt.Errorf("%s: it answered the error %s", t.what, says(t.result))
+			err = fmt.Errorf("%s: it returned the error %s", t.what, says(t.result))
 		}
 		if err != nil {
 			return answered, err
@@ -61,30 +61,30 @@ func checkNetwork(ctx context.Context, k *kit) verdict {
 	if slices.Contains(k.manifest.Capabilities, capabilityNetwork) {
 		return skipped("", "it declares the capability %q", capabilityNetwork)
 	}
-	if err := holdSupported(hold{offline: true}); err != nil {
+	if err := restrictionSupported(restriction{offline: true}); err != nil {
 		return skipped("", "%v", err)
 	}
-	n, err := k.answersHeld(ctx, func(s *spawn) { s.hold = &hold{offline: true} }, nil)
+	n, err := k.rerunExamples(ctx, func(s *spawn) { s.restriction = &restriction{offline: true} }, nil)
 	if err != nil {
-		return failed("add \"network\" to the manifest's capabilities and document permissions { network = [\"*\"] }, or do without", "without the network: %v", err)
+		return failed("add \"network\" to the manifest's capabilities and document permissions { network = [\"*\"] }, or don't use the network", "without network access: %v", err)
 	}
-	return passed("%d examples answer without the network", n)
+	return passed("%d examples succeed without network access", n)
 }
 
 func checkWrites(ctx context.Context, k *kit) verdict {
-	h := hold{readOnly: true, writes: append([]string{k.data, k.cache, k.tmp}, k.cfg.Writes...)}
-	if err := holdSupported(h); err != nil {
+	h := restriction{readOnly: true, writes: append([]string{k.data, k.cache, k.tmp}, k.cfg.Writes...)}
+	if err := restrictionSupported(h); err != nil {
 		return skipped("", "%v", err)
 	}
-	n, err := k.answersHeld(ctx, func(s *spawn) { s.hold = &h }, nil)
+	n, err := k.rerunExamples(ctx, func(s *spawn) { s.restriction = &h }, nil)
 	if err != nil {
-		return failed("write to the data and cache folders of Configure and to TMPDIR, and have the host start what changes other files; tell the kit with writes what permissions { write } grants",
-			"where it can write to its own folders only: %v", err)
+		return failed("write only to the data and cache folders of Configure and to TMPDIR, and let the host start programs that change other files; if permissions { write } grants more, list it in the kit's writes",
+			"when it can write only to its own folders: %v", err)
 	}
-	return passed("%d examples answer", n)
+	return passed("%d examples succeed", n)
 }
 
-// userKeys are files that hosts hide from plugins, in the user's home.
+// userKeys are files in the user's home that hosts hide from plugins.
 var userKeys = []string{".ssh/id_ed25519", ".gnupg/private-keys-v1.d/key", ".aws/credentials", ".kube/config"}
 
 func checkReads(ctx context.Context, k *kit) verdict {
@@ -104,52 +104,52 @@ func checkReads(ctx context.Context, k *kit) verdict {
 	if err != nil {
 		return skipped("", "%v", err)
 	}
-	n, err := k.answersHeld(ctx, func(s *spawn) { s.env = append(s.env, "HOME="+home) }, nil)
+	n, err := k.rerunExamples(ctx, func(s *spawn) { s.env = append(s.env, "HOME="+home) }, nil)
 	names := opened()
 	if len(names) > 0 {
 		for i, name := range names {
 			names[i] = "~" + strings.TrimPrefix(name, home)
 		}
-		return failed("do without: a host hides the user's keys; ask for what is needed as an attribute of the config block with sensitive set", "it opened %s", strings.Join(names, ", "))
+		return failed("don't read the user's keys, which a host hides; declare a sensitive attribute in the config block instead", "it opened %s", strings.Join(names, ", "))
 	}
 	if err != nil {
 		return broken(fmt.Errorf("with a home: %w", err))
 	}
-	return passed("%d examples answer, and none of %d keys was opened", n, len(paths))
+	return passed("%d examples succeed, and none of %d keys was opened", n, len(paths))
 }
 
 func checkExec(ctx context.Context, k *kit) verdict {
 	if !treeSupported {
-		return skipped("", "processes can't be found on this system")
+		return skipped("", "processes can't be listed on this system")
 	}
 	started := false
-	n, err := k.answersHeld(ctx, nil, func(p *process) { started = p.hasStarted() })
+	n, err := k.rerunExamples(ctx, nil, func(p *process) { started = p.hasStarted() })
 	if err != nil {
 		return broken(err)
 	}
 	if started {
-		return failed("start processes with HostService.Spawn and declare the capability \"spawn\"; in Go with Call.Command", "it has started a process by itself")
+		return failed("start processes with HostService.Spawn (in Go: Call.Command) and declare the capability \"spawn\"", "it started a process itself")
 	}
-	return passed("%d examples answer, and it has started nothing by itself", n)
+	return passed("%d examples succeed, and it started no process itself", n)
 }
 
 func checkCommandEffects(ctx context.Context, k *kit) verdict {
-	const next = "declare side_effects for the command: the host then runs it only when the user agrees"
+	const next = "declare side_effects for the command, so that the host asks the user before it runs it"
 	ran := 0
 	for _, c := range k.manifest.Commands {
 		if c.SideEffects {
-			continue // which would be real
+			continue // the kit must not cause them
 		}
 		p, err := k.ready(ctx)
 		if err != nil {
 			return broken(err)
 		}
 		before := k.host.changes()
-		limited, cancel := k.within(ctx, answerPatience)
+		limited, cancel := k.within(ctx, responseTimeout)
 		_, err = p.plugin().Command(limited, &gantryv1.CommandRequest{Name: c.Name, InputJson: json.RawMessage("{}"), CallToken: wire.NewToken()})
 		cancel()
-		if err := k.explain(ctx, p, err); err != nil && !errors.Is(limited.Err(), context.DeadlineExceeded) { // it may wait for a person
-			return failed("answer with an error in the message, not with a status", "command %s: %v", c.Name, err)
+		if err := k.explain(ctx, p, err); err != nil && !errors.Is(limited.Err(), context.DeadlineExceeded) { // it may be waiting for a person
+			return failed("return the error in the response message, not as a status", "command %s: %v", c.Name, err)
 		}
 		if did := k.host.changes()[len(before):]; len(did) > 0 {
 			return failed(next, "command %s called %s", c.Name, strings.Join(did, ", "))

@@ -1,7 +1,7 @@
 // Package plugintest is the conformance kit: it starts a plugin binary, written in any language, the way a host would, and
 // reports for each rule whether the plugin follows the contract.
 //
-// It owns: the checks with their IDs and reasons, what a plugin sees during them (environment, configuration, host
+// It owns: the checks with their IDs and rules, the plugin's environment during them (variables, configuration, host
 // services), and the report. It must not know: the real host, the implementation of a plugin, any plugin's purpose.
 //
 // Start with [Run], in Go tests with [Test], on the command line with cmd/gantry-plugintest. The checks are in checks.go,
@@ -20,14 +20,14 @@ import (
 	"time"
 )
 
-// Config configures a run of the kit. Only Path is required; examples in Calls enable more checks. It can be written as
-// JSON.
+// Config configures a run of the kit. Only Path is required. Examples in Calls enable more checks. [ReadConfig] reads it from
+// a JSON file.
 type Config struct {
 	// Path is the path of the binary or script.
 	Path string `json:"path,omitempty"`
-	// Args are the arguments of every start, before --describe and --version.
+	// Args are the first arguments of every start; --describe and --version are appended.
 	Args []string `json:"args,omitempty"`
-	// Env is added to the few variables that a host passes on.
+	// Env is added to the variables that a host passes on.
 	Env map[string]string `json:"env,omitempty"`
 	// Config is the plugin's config block as a JSON object, with secrets as plain strings. It is needed if the schema has
 	// required attributes.
@@ -36,21 +36,21 @@ type Config struct {
 	Calls []Call `json:"calls,omitempty"`
 	// Writes are absolute folders that a user grants to the plugin beyond its own, as permissions { write } does.
 	Writes []string `json:"writes,omitempty"`
-	// Model is the provider's model that is queried. Empty: the first one that it lists.
+	// Model is the model that is queried, if the plugin is a provider. Default: the first one that it lists.
 	Model string `json:"model,omitempty"`
 	// StartBudget is the time limit until the handshake. Default 5 s.
 	StartBudget time.Duration `json:"-"`
 	// Slack is added to every time limit, for busy machines.
 	Slack time.Duration `json:"-"`
-	// Restarts is how often the plugin is started and stopped to check what it leaves behind. Default 50, or as many as fit
-	// into two seconds, but at least 3.
+	// Restarts is how often the plugin is started and stopped to check that it leaves nothing behind. Default 50, or as many
+	// as fit into two seconds, but at least 3.
 	Restarts int `json:"-"`
 
-	// flood is how long a flood isn't read. Default a second; the kit's own tests have less time.
+	// flood is for how long the output of an example that floods is not read. Default 1 s; the kit's own tests use less.
 	flood time.Duration
 }
 
-// Call is an example of a call that the plugin must be able to serve. Its effects are real.
+// Call is an example of a call that the plugin must be able to serve. The kit really executes it.
 type Call struct {
 	Tool      string          `json:"tool"`
 	Namespace string          `json:"namespace,omitempty"`
@@ -96,7 +96,7 @@ func (cfg Config) withDefaults() Config {
 func (cfg Config) Validate() error {
 	var errs []error
 	if cfg.Path == "" {
-		errs = append(errs, errors.New("no binary is named"))
+		errs = append(errs, errors.New("no binary was specified"))
 	}
 	if len(cfg.Config) > 0 {
 		var object map[string]json.RawMessage
@@ -108,13 +108,13 @@ func (cfg Config) Validate() error {
 		switch c.Does {
 		case "", Answers, Waits, Floods, Crashes, Leaves:
 		default:
-			errs = append(errs, fmt.Errorf("example of tool %q: %q is none of answers, waits, floods and crashes", c.Tool, c.Does))
+			errs = append(errs, fmt.Errorf("example of tool %q: invalid behaviour %q; use answers, waits, floods, crashes or leaves", c.Tool, c.Does))
 		}
 		if c.Tool == "" {
-			errs = append(errs, errors.New("an example without a tool"))
+			errs = append(errs, errors.New("example without a tool"))
 		}
 		if c.Text != "" && len(c.Arguments) > 0 {
-			errs = append(errs, fmt.Errorf("example of tool %q: text and arguments exclude each other", c.Tool))
+			errs = append(errs, fmt.Errorf("example of tool %q: it has both text and arguments", c.Tool))
 		}
 	}
 	for _, dir := range cfg.Writes {
@@ -154,7 +154,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 	}
 	defer k.close()
 	for _, c := range checks() {
-		r.Checks = append(r.Checks, k.judge(ctx, c))
+		r.Checks = append(r.Checks, k.runCheck(ctx, c))
 	}
 	if ctx.Err() != nil {
 		r.Problem = fmt.Sprintf("interrupted: %v", context.Cause(ctx))

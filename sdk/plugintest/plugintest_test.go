@@ -146,9 +146,9 @@ func TestReferencePluginPassesEverything(t *testing.T) {
 func unconfinable(check string) bool {
 	switch check {
 	case "permissions.network":
-		return holdSupported(hold{offline: true}) != nil
+		return restrictionSupported(restriction{offline: true}) != nil
 	case "permissions.write":
-		return holdSupported(hold{readOnly: true}) != nil
+		return restrictionSupported(restriction{readOnly: true}) != nil
 	}
 	return false
 }

@@ -25,29 +25,29 @@ import (
 )
 
 const (
-	// maxSeen is how much of a plugin's output is kept for the report.
+	// maxSeen is how much of a plugin's output is recorded for the report.
 	maxSeen = 8 << 10
-	// pipePatience is how long the pipes of a dead process are still read.
-	pipePatience = 100 * time.Millisecond
-	// killPatience bounds the wait for the end of a killed process.
-	killPatience = 5 * time.Second
+	// pipeTimeout is how long the pipes of a process are read after it has ended.
+	pipeTimeout = 100 * time.Millisecond
+	// killTimeout bounds the wait for a killed process.
+	killTimeout = 5 * time.Second
 )
 
-// spawn says how a process is started.
+// spawn specifies how a process is started.
 type spawn struct {
-	args      []string
-	transport string // of a hosted process; empty: not hosted, as somebody would run it by hand
-	env       []string
-	friendly  bool  // with a home and a folder that can be written
-	hold      *hold // what it is confined to; nil: nothing
+	args        []string
+	transport   string // empty: started without a host, as on the command line
+	env         []string
+	withHome    bool         // with a home folder, which is also the working directory
+	restriction *restriction // nil: unrestricted
 }
 
-// process is one started plugin and all that was seen of it.
+// process is a plugin process with its output.
 type process struct {
 	cmd        *exec.Cmd
 	hello      wire.Hello
-	tls        *wire.Material // the kit's own side of mtls
-	dir        string         // for its socket, and its mark in the environment
+	tls        *wire.Material // the kit's side of mutual TLS
+	dir        string         // the folder for its socket, which also identifies it in the environment of its descendants
 	life       *os.File
 	outR, errR *os.File
 	began      time.Time
@@ -55,33 +55,33 @@ type process struct {
 	pumps      sync.WaitGroup
 	exited     chan struct{}
 
-	// Of a hosted process.
-	shaken chan struct{} // closed when the handshake was read or can't come any more
-	line   wire.Handshake
-	refuse error // why the line was no good
-	noise  []byte
-	after  time.Duration // until the line
+	// Only with a host.
+	handshaken chan struct{} // closed when the handshake line has been read, or stdout has ended
+	line       wire.Handshake
+	refuse     error // why the handshake line is invalid
+	noise      []byte
+	after      time.Duration // until the line
 
-	// Of any other.
-	stdout head // after exited and pumps
+	// Only without a host.
+	stdout head // complete after exited and pumps
 
 	conns      []*grpc.ClientConn
 	conn       *grpc.ClientConn // with the token
 	configured bool
-	atStart    children // when it had shaken hands
+	atStart    children // after the handshake
 	watch      *watch
 }
 
-// run starts the process. The caller calls kill in any case.
+// run starts the process. The caller must call kill.
 func (k *kit) run(s spawn) (_ *process, err error) {
-	p := &process{stderr: &tail{}, exited: make(chan struct{}), shaken: make(chan struct{})}
+	p := &process{stderr: &tail{}, exited: make(chan struct{}), handshaken: make(chan struct{})}
 	if p.dir, err = os.MkdirTemp(k.sockets, "p"); err != nil {
 		return nil, err
 	}
 	p.cmd = exec.Command(k.path, append(append([]string(nil), k.cfg.Args...), s.args...)...)
 	p.cmd.Env = append(k.environment(), s.env...)
 	p.cmd.Dir = k.unwritable
-	if s.friendly {
+	if s.withHome {
 		p.cmd.Dir = k.home
 		p.cmd.Env = append(p.cmd.Env, "HOME="+k.home)
 	}
@@ -111,7 +111,7 @@ func (k *kit) run(s spawn) (_ *process, err error) {
 			return nil, err
 		}
 		theirs = append(theirs, lifeR)
-		if err := p.greet(s.transport); err != nil {
+		if err := p.writeHello(s.transport); err != nil {
 			return nil, err
 		}
 		p.cmd.ExtraFiles = []*os.File{lifeR}
@@ -119,20 +119,20 @@ func (k *kit) run(s spawn) (_ *process, err error) {
 			wire.SocketDirEnv+"="+p.dir, wire.LifelineEnv+"=3")
 	}
 	p.began = time.Now()
-	if s.hold != nil {
-		h := *s.hold
+	if s.restriction != nil {
+		h := *s.restriction
 		h.writes = append(slices.Clone(h.writes), p.dir)
-		if s.friendly {
+		if s.withHome {
 			h.writes = append(h.writes, k.home)
 		}
-		err = startHeld(p.cmd, &h)
+		err = startRestricted(p.cmd, &h)
 	} else {
 		err = p.cmd.Start()
 	}
 	if err != nil {
 		return nil, err
 	}
-	// Owner: the process; kill waits for its end.
+	// Owner: the process. kill waits for it.
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.exited)
@@ -146,7 +146,7 @@ func (k *kit) run(s spawn) (_ *process, err error) {
 	return p, nil
 }
 
-func (p *process) greet(transport string) (err error) {
+func (p *process) writeHello(transport string) (err error) {
 	p.hello = wire.Hello{Token: wire.NewToken(), Transport: transport}
 	if transport == wire.TransportTLS {
 		if p.hello.TLS, p.tls, err = wire.NewMaterials(); err != nil {
@@ -156,7 +156,7 @@ func (p *process) greet(transport string) (err error) {
 	return wire.WriteHello(p.life, p.hello)
 }
 
-// readHandshake reads stdout to its end: a plugin must never be held up by a full pipe.
+// readHandshake reads the handshake line, and discards the rest of stdout, so that the plugin never blocks on a full pipe.
 func (p *process) readHandshake() {
 	out := bufio.NewReaderSize(p.outR, 64<<10)
 	for {
@@ -170,7 +170,7 @@ func (p *process) readHandshake() {
 			p.noise = append(p.noise, line[:min(len(line), maxSeen-len(p.noise))]...)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			p.refuse = errors.New("a line of more than 64 KiB")
+			p.refuse = errors.New("a line is longer than 64 KiB")
 			break
 		}
 		if err != nil {
@@ -178,7 +178,7 @@ func (p *process) readHandshake() {
 			break
 		}
 	}
-	close(p.shaken)
+	close(p.handshaken)
 	_, _ = io.Copy(io.Discard, out)
 }
 
@@ -192,7 +192,7 @@ func (p *process) dead() bool {
 	}
 }
 
-// wait returns true when the process has ended within d.
+// wait reports whether the process ends within d.
 func (p *process) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -204,7 +204,7 @@ func (p *process) wait(d time.Duration) bool {
 	}
 }
 
-// end says how a dead process ended, with its last words.
+// end describes how the process ended, with its last lines of stderr.
 func (p *process) end() string {
 	s := "it has not ended"
 	if p.dead() {
@@ -220,7 +220,7 @@ func (p *process) dialer(ctx context.Context, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, p.line.Network, p.line.Address)
 }
 
-// dial makes a connection with the given token, none if it is empty.
+// dial connects with the given token, or without one if it is empty.
 func (p *process) dial(token string, creds credentials.TransportCredentials) (*grpc.ClientConn, error) {
 	opts := []grpc.DialOption{
 		grpc.WithContextDialer(p.dialer), grpc.WithTransportCredentials(creds), grpc.WithDisableServiceConfig(),
@@ -244,15 +244,15 @@ func (p *process) provider() gantryv1.ProviderServiceClient {
 	return gantryv1.NewProviderServiceClient(p.conn)
 }
 
-// hangUp closes everything that a host holds of a plugin, as its own death would.
-func (p *process) hangUp() {
+// disconnect closes all connections and pipes, like the end of the host process.
+func (p *process) disconnect() {
 	for _, c := range p.conns {
 		_ = c.Close()
 	}
 	p.closeFiles()
 }
 
-// closeFiles closes the lifeline last: whoever notices its end finds nothing else left.
+// closeFiles closes the pipes, and the lifeline last: when the plugin notices its end, the others are closed already.
 func (p *process) closeFiles() {
 	for _, f := range []*os.File{p.outR, p.errR, p.life} {
 		if f != nil {
@@ -261,14 +261,14 @@ func (p *process) closeFiles() {
 	}
 }
 
-// finish reads what a process that has ended by itself still has in its pipes.
+// finish reads the rest of the pipes of a process that has ended.
 func (p *process) finish() {
-	until := time.Now().Add(pipePatience)
+	until := time.Now().Add(pipeTimeout)
 	_, _ = p.outR.SetReadDeadline(until), p.errR.SetReadDeadline(until)
 	p.pumps.Wait()
 }
 
-// kill ends the process with everything that it started, and gives back what the kit held for it.
+// kill ends the process and its descendants, and releases its resources.
 func (p *process) kill() {
 	for _, c := range p.conns {
 		_ = c.Close()
@@ -276,30 +276,30 @@ func (p *process) kill() {
 	if p.watch != nil {
 		p.watch.close()
 	}
-	family := p.family()
+	family := p.descendants()
 	killGroup(p.cmd.Process)
-	for _, pid := range append(family, p.left()...) {
+	for _, pid := range append(family, p.marked()...) {
 		killPID(pid)
 	}
-	p.wait(killPatience)
+	p.wait(killTimeout)
 	p.finish()
 	p.closeFiles()
 	_ = os.RemoveAll(p.dir)
 }
 
-// family lists what the process has started as far as it still hangs on it, also what hides its environment. Nothing
-// once the process has ended: its number may be another's.
-func (p *process) family() []int {
+// descendants lists the descendants of the process that have not been reparented, including those without its environment.
+// After the process has ended, there are none, because its PID may have been reused.
+func (p *process) descendants() []int {
 	if p.dead() {
 		return nil
 	}
 	return descendants(p.cmd.Process.Pid)
 }
 
-// children is what is known of the processes that a process has started.
+// children describes the processes that a process has started.
 type children struct {
 	living []int
-	faults int64 // page faults of those that have ended: there is none without any
+	faults int64 // page faults of those that have ended; every process causes some
 }
 
 func (p *process) children() children {
@@ -307,19 +307,19 @@ func (p *process) children() children {
 		return children{}
 	}
 	pid := p.cmd.Process.Pid
-	return children{slices.Concat(p.family(), slices.DeleteFunc(p.left(), func(other int) bool { return other == pid })), childFaults(pid)}
+	return children{slices.Concat(p.descendants(), slices.DeleteFunc(p.marked(), func(other int) bool { return other == pid })), childFaults(pid)}
 }
 
-// hasStarted reports whether the process has started another one since it shook hands.
+// hasStarted reports whether the process has started another one since the handshake.
 func (p *process) hasStarted() bool {
 	now := p.children()
 	return now.faults > p.atStart.faults || slices.ContainsFunc(now.living, func(pid int) bool { return !slices.Contains(p.atStart.living, pid) })
 }
 
-// left lists the processes that carry the mark of this one in their environment, itself included while it runs.
-func (p *process) left() []int { return marked(wire.SocketDirEnv + "=" + p.dir) }
+// marked lists the processes with the environment of this one, including itself if it is running.
+func (p *process) marked() []int { return marked(wire.SocketDirEnv + "=" + p.dir) }
 
-// sockets lists what lies in the folder for the socket.
+// sockets lists the files in the folder for the socket.
 func (p *process) sockets() []string {
 	entries, _ := os.ReadDir(p.dir)
 	var names []string
@@ -334,7 +334,7 @@ func (p *process) sockets() []string {
 	return names
 }
 
-// head keeps the beginning of what is written to it, as much as a manifest may have.
+// head stores the beginning of what is written to it, up to the maximum size of a manifest.
 type head struct{ bytes.Buffer }
 
 // Write implements io.Writer.
@@ -345,10 +345,10 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom hides the buffer's own, which knows no bound.
+// ReadFrom hides the method of the buffer, which has no limit.
 func (h *head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
 
-// tail keeps the end of what is written to it.
+// tail stores the end of what is written to it.
 type tail struct {
 	mu struct {
 		sync.Mutex
@@ -373,7 +373,7 @@ func (t *tail) text() string {
 	return string(t.mu.b)
 }
 
-// last returns the last few lines, fit for a report.
+// last returns the last few lines, formatted for the report.
 func (t *tail) last() string {
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(t.text(), "\uFFFD")), "\n")
 	if n := len(lines) - 8; n > 0 {
@@ -387,10 +387,10 @@ func (t *tail) last() string {
 	return strings.Join(lines, "\n")
 }
 
-// exitCode of a dead process; -1: ended by a signal.
+// exitCode returns the exit code of a process that has ended, or -1 if a signal ended it.
 func (p *process) exitCode() int { return p.cmd.ProcessState.ExitCode() }
 
-// quote makes a piece of output fit for a report.
+// quote formats output for the report.
 func quote(s string) string {
 	const most = 200
 	if len(s) > most {

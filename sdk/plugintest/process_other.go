@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// There are no lifelines here: a hosted start fails with an error of os/exec, which becomes the verdict of the check.
+// Without lifelines, a hosted start fails with an error of os/exec, which becomes the verdict of the check.
 
 func detach(*exec.Cmd) {}
 

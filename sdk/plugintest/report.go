@@ -26,7 +26,7 @@ type Result struct {
 	Why    string `json:"why"` // the rule, in one sentence
 	Status Status `json:"status"`
 	Seen   string `json:"seen"`
-	Next   string `json:"next,omitempty"` // what to do; set when it failed, and where a skipped check could be made to run
+	Next   string `json:"next,omitempty"` // the next step of a failed check, or how to make a skipped one run
 	TookMS int64  `json:"tookMs"`
 }
 
@@ -40,12 +40,12 @@ const (
 	Skip Status = "skip"
 )
 
-// Figures are measurements taken during the run. Only checks that say so depend on them. 0: not measured.
+// Figures are measurements taken during the run. 0: not measured.
 type Figures struct {
 	StartMS      int64 `json:"startMs"`      // until the handshake of the first start
-	FirstCallMS  int64 `json:"firstCallMs"`  // until the first answer of the first start
+	FirstCallMS  int64 `json:"firstCallMs"`  // until the first response after the first start
 	IdleRSSBytes int64 `json:"idleRssBytes"` // resident memory after Configure; Linux only
-	Restarts     int   `json:"restarts"`     // done to see what is left behind
+	Restarts     int   `json:"restarts"`     // of the check restart.leaves
 	DurationMS   int64 `json:"durationMs"`   // of the whole run
 }
 
@@ -55,7 +55,7 @@ type Unseen struct {
 	Why  string `json:"why"`
 }
 
-// OK reports whether every check passed or did not apply.
+// OK reports whether no check failed and the run is complete.
 func (r *Report) OK() bool { return r.Problem == "" && len(r.Failed()) == 0 }
 
 // Failed returns the checks that failed.
@@ -88,15 +88,15 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "      %-22s next: %s\n", "", indent(c.Next))
 		}
 	}
-	b.WriteString("\nNot checked here:\n")
+	b.WriteString("\nNot checked:\n")
 	for _, u := range r.NotChecked {
 		fmt.Fprintf(&b, "  %s: %s\n", u.Rule, u.Why)
 	}
 	f := r.Figures
-	fmt.Fprintf(&b, "\nhandshake after %d ms, first answer after %d ms, idle with %.1f MiB, %d restarts, %.1f s in all\n",
+	fmt.Fprintf(&b, "\nhandshake after %d ms, first response after %d ms, %.1f MiB when idle, %d restarts, %.1f s in total\n",
 		f.StartMS, f.FirstCallMS, float64(f.IdleRSSBytes)/(1<<20), f.Restarts, float64(f.DurationMS)/1000)
 	if r.Problem != "" {
-		fmt.Fprintf(&b, "The run is not complete: %s\n", r.Problem)
+		fmt.Fprintf(&b, "The run is incomplete: %s\n", r.Problem)
 	}
 	verdict := "conforms"
 	if !r.OK() {
@@ -107,18 +107,18 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// indent keeps several lines under their column.
+// indent aligns further lines with their column.
 func indent(s string) string {
 	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+strings.Repeat(" ", 29))
 }
 
-// notChecked names what the reader of a report might take for checked.
+// notChecked lists rules that a reader of the report might expect to be checked.
 func notChecked() []Unseen {
 	return []Unseen{
-		{"reaches the network over UDP only if it declares it", "the kit confines TCP; the host's sandbox enforces both"},
-		{"what calls beyond the examples read, write, start and reach", "only examples run; the host's sandbox enforces it"},
-		{"refuses connections of other users", "needs a second user"},
-		{"garbage, long lines and binary on stderr harm nobody", "it is the host that must take them, and its tests show that"},
-		{"descriptors beyond the lifeline", "it is the host that must not pass any on"},
+		{"it uses the network over UDP only if it declares the capability", "the kit can block only TCP; the host's sandbox blocks both"},
+		{"other calls than the examples stay within its permissions", "the kit runs only the examples; the host's sandbox enforces permissions"},
+		{"it refuses connections of other users", "this requires a second user"},
+		{"any output on stderr is harmless", "the host has to handle it, and the host's tests check that"},
+		{"it has no descriptors but the lifeline", "the host must not pass on any others"},
 	}
 }

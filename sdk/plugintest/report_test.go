@@ -19,7 +19,7 @@ func sampleReport() *Report {
 				ID: "call.cancel", Why: "A cancelled call still answers.", Status: Fail, Seen: "no result\nwithin 2s", Next: "let the handler return",
 				TookMS: 2001,
 			},
-			{ID: "drain.finishes", Why: "Drain lets what runs finish.", Status: Skip, Seen: "hangs on call.cancel"},
+			{ID: "drain.finishes", Why: "Drain lets what runs finish.", Status: Skip, Seen: "needs call.cancel"},
 		},
 		Figures:    Figures{StartMS: 6, FirstCallMS: 11, IdleRSSBytes: 15 << 20, Restarts: 50, DurationMS: 3100},
 		NotChecked: []Unseen{{"refuses other users", "needs a second user"}},
@@ -34,12 +34,12 @@ fail  call.cancel            no result
                              within 2s
                              rule: A cancelled call still answers.
                              next: let the handler return
-skip  drain.finishes         hangs on call.cancel
+skip  drain.finishes         needs call.cancel
 
-Not checked here:
+Not checked:
   refuses other users: needs a second user
 
-handshake after 6 ms, first answer after 11 ms, idle with 15.0 MiB, 50 restarts, 3.1 s in all
+handshake after 6 ms, first response after 11 ms, 15.0 MiB when idle, 50 restarts, 3.1 s in total
 does not conform: 1 passed, 1 failed, 1 skipped
 `
 	var b strings.Builder
@@ -55,7 +55,7 @@ func TestReportAsJSON(t *testing.T) {
 	const want = `{"path":"./weather","name":"weather","version":"1.0.0","kind":"tool","checks":[` +
 		`{"id":"cookie","why":"Started by hand it explains itself.","status":"pass","seen":"exit status 1","tookMs":3},` +
 		`{"id":"call.cancel","why":"A cancelled call still answers.","status":"fail","seen":"no result\nwithin 2s","next":"let the handler return","tookMs":2001},` +
-		`{"id":"drain.finishes","why":"Drain lets what runs finish.","status":"skip","seen":"hangs on call.cancel","tookMs":0}],` +
+		`{"id":"drain.finishes","why":"Drain lets what runs finish.","status":"skip","seen":"needs call.cancel","tookMs":0}],` +
 		`"figures":{"startMs":6,"firstCallMs":11,"idleRssBytes":15728640,"restarts":50,"durationMs":3100},` +
 		`"notChecked":[{"rule":"refuses other users","why":"needs a second user"}]}`
 	b, err := json.Marshal(sampleReport())
@@ -77,7 +77,7 @@ func TestRunSaysWhatIsWrongWithItsOwnConfig(t *testing.T) {
 		"null":              {Config{Path: "x", Config: []byte(`null`)}, "JSON object"},
 		"unknown behaviour": {Config{Path: "x", Calls: []Call{{Tool: "t", Does: "dances"}}}, `"dances"`},
 		"no tool":           {Config{Path: "x", Calls: []Call{{}}}, "without a tool"},
-		"both":              {Config{Path: "x", Calls: []Call{{Tool: "t", Text: "x", Arguments: []byte("{}")}}}, "exclude"},
+		"both":              {Config{Path: "x", Calls: []Call{{Tool: "t", Text: "x", Arguments: []byte("{}")}}}, "both text and arguments"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestReadConfig(t *testing.T) {
 		t.Errorf("read %+v", cfg)
 	}
 	if _, err := ReadConfig(filepath.Join(dir, "missing")); err == nil {
-		t.Error("a missing file is no error")
+		t.Error("no error for a missing file")
 	}
 	if err := os.WriteFile(file, []byte(`{"path":`), 0o600); err != nil {
 		t.Fatal(err)

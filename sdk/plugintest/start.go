@@ -23,13 +23,13 @@ func checkHandshake(ctx context.Context, k *kit) verdict {
 	p, err := k.running(ctx)
 	if err != nil {
 		bare := err
-		k.friendly = true
+		k.withHome = true
 		if p, err = k.running(ctx); err != nil {
-			k.friendly = false
-			return failed("print `1|1|unix|FOLDER/NAME|grpc` before anything else, with a socket in the folder that "+wire.SocketDirEnv+
-				" names, as soon as it listens", "%v", bare)
+			k.withHome = false
+			return failed("as soon as the plugin listens, print `1|1|unix|FOLDER/NAME|grpc` as the first line, with a socket in the folder in "+
+				wire.SocketDirEnv, "%v", bare)
 		}
-		k.unfit = bare
+		k.bareErr = bare
 	}
 	k.first = p
 	k.figures.StartMS = p.after.Milliseconds()
@@ -39,10 +39,10 @@ func checkHandshake(ctx context.Context, k *kit) verdict {
 func checkSocket(_ context.Context, k *kit) verdict {
 	at := k.first.line.Address
 	if filepath.Dir(at) != k.first.dir {
-		return failed("make the socket in the folder that "+wire.SocketDirEnv+" names", "it is at %s, the folder is %s", at, k.first.dir)
+		return failed("create the socket in the folder in "+wire.SocketDirEnv, "the socket is %s, the folder is %s", at, k.first.dir)
 	}
 	if len(at) > wire.MaxSocketPath {
-		return failed("choose a shorter name for the socket", "the path has %d bytes, more than %d", len(at), wire.MaxSocketPath)
+		return failed("choose a shorter name for the socket", "the path has %d bytes; the maximum is %d", len(at), wire.MaxSocketPath)
 	}
 	return passed("%s", filepath.Base(at))
 }
@@ -50,17 +50,13 @@ func checkSocket(_ context.Context, k *kit) verdict {
 func checkStartTime(_ context.Context, k *kit) verdict {
 	took := k.first.after.Round(time.Millisecond)
 	if limit := k.cfg.StartBudget; took > limit+k.cfg.Slack {
-		return failed("listen first and do the rest when it is needed", "after %v, more than %v", took, limit)
+		return failed("listen first, and initialize the rest later", "after %v; the limit is %v", took, limit)
 	}
 	return passed("after %v", took)
 }
 
-func checkToken(ctx context.Context, k *kit) verdict {
-	p, err := k.running(ctx)
-	if err != nil {
-		return broken(err)
-	}
-	next := fmt.Sprintf("compare the metadata key %s with the token of the lifeline's first line, in every rpc but health and GRPCController; answer UNAUTHENTICATED", wire.TokenKey)
+func checkToken(ctx context.Context, k *kit, p *process) verdict {
+	next := fmt.Sprintf("in every RPC except health checks and GRPCController, compare the metadata key %s with the token in the first line of the lifeline, and return UNAUTHENTICATED if they differ", wire.TokenKey)
 	for what, token := range map[string]string{"without a token": "", "with a wrong token": wire.NewToken()} {
 		conn, err := p.dial(token, localCredentials())
 		if err != nil {
@@ -82,7 +78,7 @@ func checkToken(ctx context.Context, k *kit) verdict {
 			}
 		}
 		for rpc, try := range tries {
-			ctx, cancel := k.within(ctx, answerPatience)
+			ctx, cancel := k.within(ctx, responseTimeout)
 			err := try(ctx)
 			cancel()
 			if code := status.Code(err); code != codes.Unauthenticated {
@@ -90,20 +86,16 @@ func checkToken(ctx context.Context, k *kit) verdict {
 			}
 		}
 	}
-	return passed("UNAUTHENTICATED, without a token and with a wrong one")
+	return passed("UNAUTHENTICATED without a token and with a wrong one")
 }
 
-func checkHealth(ctx context.Context, k *kit) verdict {
-	p, err := k.running(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkHealth(ctx context.Context, k *kit, p *process) verdict {
 	next := fmt.Sprintf("serve grpc.health.v1.Health and report SERVING for the service %q", wire.HealthService)
 	conn, err := p.dial("", localCredentials())
 	if err != nil {
 		return broken(err)
 	}
-	ctx, cancel := k.within(ctx, answerPatience)
+	ctx, cancel := k.within(ctx, responseTimeout)
 	defer cancel()
 	resp, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 	if err != nil {
@@ -115,12 +107,8 @@ func checkHealth(ctx context.Context, k *kit) verdict {
 	return passed("SERVING")
 }
 
-func checkDescribeEqual(ctx context.Context, k *kit) verdict {
-	const next = "make both from the same value"
-	p, err := k.running(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkDescribeEqual(ctx context.Context, k *kit, p *process) verdict {
+	const next = "build both from the same value"
 	for range 2 {
 		resp, err := call(ctx, k, p, p.plugin().Describe, &gantryv1.DescribeRequest{ContractVersions: []uint32{contract.Version}})
 		if err != nil {
@@ -130,18 +118,18 @@ func checkDescribeEqual(ctx context.Context, k *kit) verdict {
 			k.figures.FirstCallMS = time.Since(p.began).Milliseconds()
 		}
 		if resp.GetManifest() == nil {
-			return failed(next, "Describe answered without a manifest")
+			return failed(next, "the response to Describe has no manifest")
 		}
 		got := append(convert.ManifestFromProto(resp.GetManifest()).Canonical(), '\n')
 		if !bytes.Equal(got, k.described) {
 			return failed(next, "%s", difference(k.described, got))
 		}
 	}
-	return passed("twice the same")
+	return passed("identical")
 }
 
 func checkTLS(ctx context.Context, k *kit) verdict {
-	const next = "with transport mtls in the hello: serve TLS with its certificate and key, and demand a client certificate of its CA"
+	const next = "if the transport in the hello is mtls, serve TLS with the certificate and key in the hello, and require a client certificate of its CA"
 	k.drop()
 	p, err := k.start(ctx, wire.TransportTLS)
 	if p != nil {
@@ -149,7 +137,7 @@ func checkTLS(ctx context.Context, k *kit) verdict {
 	}
 	if err != nil {
 		if p != nil && p.dead() && p.exitCode() != 0 && len(p.noise) == 0 {
-			return skipped("", "it refuses to start over mutual TLS: %s", p.end())
+			return skipped("", "it doesn't start with mutual TLS: %s", p.end())
 		}
 		return failed(next, "%v", err)
 	}
@@ -158,13 +146,13 @@ func checkTLS(ctx context.Context, k *kit) verdict {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := k.within(ctx, answerPatience)
+		ctx, cancel := k.within(ctx, responseTimeout)
 		defer cancel()
 		_, err = gantryv1.NewPluginServiceClient(conn).Describe(ctx, &gantryv1.DescribeRequest{})
 		return err
 	}
 	if err := describe(localCredentials()); err == nil {
-		return failed(next, "it answers without any TLS")
+		return failed(next, "it serves connections without TLS")
 	}
 	tc, err := wire.ClientTLS(p.tls)
 	if err != nil {
@@ -173,17 +161,17 @@ func checkTLS(ctx context.Context, k *kit) verdict {
 	anonymous := tc.Clone()
 	anonymous.Certificates, anonymous.GetClientCertificate = nil, nil
 	if err := describe(credentials.NewTLS(anonymous)); err == nil {
-		return failed(next, "it answers a client without a certificate")
+		return failed(next, "it serves a client without a certificate")
 	}
 	if err := describe(credentials.NewTLS(tc)); err != nil {
-		return failed(next, "a client with the host's certificate gets %v", k.explain(ctx, p, err))
+		return failed(next, "with the host's certificate: %v", k.explain(ctx, p, err))
 	}
-	return passed("answers the host's certificate, and neither plain connections nor clients without a certificate")
+	return passed("it serves only clients with the host's certificate")
 }
 
 func checkBare(_ context.Context, k *kit) verdict {
-	if k.unfit != nil {
-		return failed("use the data and cache folders of Configure; TMPDIR is set", "with a home and a writable working directory it runs, without it doesn't: %v", k.unfit)
+	if k.bareErr != nil {
+		return failed("use the data and cache folders of Configure, and TMPDIR", "it works only with a home and a writable working directory: %v", k.bareErr)
 	}
-	return passed("all checks ran without a home, without a terminal, in %s", strings.TrimSpace(k.unwritable))
+	return passed("all checks ran without a home and without a terminal, in %s", strings.TrimSpace(k.unwritable))
 }

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// atOnce is how long something may take that the contract wants at once.
+	// atOnce is the time limit for what the contract requires at once.
 	atOnce = 2 * time.Second
-	// settle is how long a stream that must stay open is watched.
+	// settle is for how long a stream that must stay open is observed.
 	settle = 200 * time.Millisecond
-	// maxContextText is the most that a plugin may say to the model per key.
+	// maxContextText is the maximum size of the context text of one key.
 	maxContextText = 16384
 )
 
-// watch is a long stream that is read until it ends.
+// watch reads a long-lived stream.
 type watch struct {
 	cancel context.CancelFunc
 	first  chan struct{} // closed with the first message
 	ended  chan struct{} // closed with the end
-	news   chan struct{} // one slot: there are further messages
+	news   chan struct{} // receives a value if there are new messages
 	err    error         // after ended
 	mu     struct {
 		sync.Mutex
@@ -47,7 +47,7 @@ func follow[M any](ctx context.Context, open func(context.Context) (grpc.ServerS
 		return nil, err
 	}
 	w := &watch{cancel: cancel, first: make(chan struct{}), ended: make(chan struct{}), news: make(chan struct{}, 1)}
-	// Owner: whoever calls close.
+	// Owner: the caller, who calls close.
 	go func() {
 		defer close(w.ended)
 		for n := 0; ; n++ {
@@ -86,7 +86,7 @@ func (w *watch) messages() []any {
 	return append([]any(nil), w.mu.messages...)
 }
 
-// over reports that the stream has ended, or does within d.
+// over reports whether the stream ends within d.
 func (w *watch) over(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -100,13 +100,13 @@ func (w *watch) over(d time.Duration) bool {
 
 func (w *watch) how() string {
 	if w.err == nil {
-		return "it ended in order"
+		return "it ended normally"
 	}
 	s := status.Convert(w.err)
 	return fmt.Sprintf("it ended with status %s: %s", codeName(s.Code()), s.Message())
 }
 
-// watching opens Watch on the shared process, once.
+// watching opens Watch on the shared process, unless it is open.
 func (k *kit) watching(ctx context.Context) (*process, error) {
 	p, err := k.ready(ctx)
 	if err != nil || p.watch != nil {
@@ -119,7 +119,7 @@ func (k *kit) watching(ctx context.Context) (*process, error) {
 }
 
 func checkWatch(ctx context.Context, k *kit) verdict {
-	const next = "send the tool set with a revision as soon as Watch is called, also when it is empty"
+	const next = "send the tool set with a revision as soon as Watch is called, even if it is empty"
 	p, err := k.watching(ctx)
 	if err != nil {
 		return broken(err)
@@ -128,16 +128,16 @@ func checkWatch(ctx context.Context, k *kit) verdict {
 	case <-p.watch.first:
 	case <-p.watch.ended:
 		if len(p.watch.messages()) == 0 {
-			return failed(next, "Watch sent nothing, %s", p.watch.how())
+			return failed(next, "Watch sent nothing; %s", p.watch.how())
 		}
 	case <-time.After(atOnce + k.cfg.Slack):
-		return failed(next, "nothing within %v", atOnce)
+		return failed(next, "no message within %v", atOnce)
 	case <-ctx.Done():
 		return skipped("", "interrupted")
 	}
 	set := convert.ToolSetFromProto(p.watch.messages()[0].(*gantryv1.WatchResponse))
 	if set.Revision == "" {
-		return failed(next, "the set has no revision")
+		return failed(next, "the tool set has no revision")
 	}
 	k.tools, k.revision = set.Tools, set.Revision
 	return passed("%d tools, revision %s", len(set.Tools), quote(set.Revision))
@@ -149,7 +149,7 @@ func checkWatchLasts(ctx context.Context, k *kit) verdict {
 		return broken(err)
 	}
 	if p.watch.over(settle) {
-		return failed("keep Watch open and send the set again when it changes", "%s", p.watch.how())
+		return failed("keep Watch open, and send the tool set again when it changes", "%s", p.watch.how())
 	}
 	return passed("still open after %v", settle)
 }
@@ -163,12 +163,8 @@ func checkToolSchemas(_ context.Context, k *kit) verdict {
 	return passed("%d tools", len(k.tools))
 }
 
-func checkThread(ctx context.Context, k *kit) verdict {
-	const next = "keep Thread open until the host ends it, also when there is nothing to send"
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkThread(ctx context.Context, k *kit, p *process) verdict {
+	const next = "keep Thread open until the host ends it, even if there is nothing to send"
 	w, err := follow(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[gantryv1.ThreadResponse], error) {
 		return p.tools().Thread(ctx, &gantryv1.ThreadRequest{ThreadId: "kit-thread-stream", Cwd: k.work, ThreadToken: "kit"})
 	})
@@ -182,18 +178,14 @@ func checkThread(ctx context.Context, k *kit) verdict {
 	for _, m := range w.messages() {
 		c := m.(*gantryv1.ThreadResponse).GetContext()
 		if n := len(c.GetText()); n > maxContextText {
-			return failed("shorten the context text", "the context text under the key %s has %d bytes, more than %d", quote(c.GetKey()), n, maxContextText)
+			return failed("shorten the context text", "the context text of the key %s has %d bytes; the maximum is %d", quote(c.GetKey()), n, maxContextText)
 		}
 	}
 	return passed("still open after %v, %d messages", settle, len(w.messages()))
 }
 
-func checkUnknownThread(ctx context.Context, k *kit) verdict {
-	const next = "answer OK: what is not there has been released already"
-	p, err := k.ready(ctx)
-	if err != nil {
-		return broken(err)
-	}
+func checkUnknownThread(ctx context.Context, k *kit, p *process) verdict {
+	const next = "return OK for unknown IDs, which may have been released before"
 	if _, err := call(ctx, k, p, p.tools().StopSession, &gantryv1.StopSessionRequest{ThreadId: "kit-unknown", SessionId: "kit-unknown"}); err != nil {
 		return failed(next, "StopSession: %v", err)
 	}
@@ -202,5 +194,5 @@ func checkUnknownThread(ctx context.Context, k *kit) verdict {
 			return failed(next, "EndThread: %v", err)
 		}
 	}
-	return passed("both answer OK")
+	return passed("both return OK")
 }

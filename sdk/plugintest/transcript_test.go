@@ -38,14 +38,14 @@ func TestDisorder(t *testing.T) {
 					tr.result = r
 				}
 			}
-			if err := tr.disorder(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("disorder = %v, want %q", err, tt.want)
+			if err := tr.checkOrder(); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("checkOrder = %v, want %q", err, tt.want)
 			}
 		})
 	}
 	t.Run("failed as a whole", func(t *testing.T) {
-		if err := (&transcript{err: refused(codes.Internal)}).disorder(); err != nil {
-			t.Errorf("disorder = %v", err)
+		if err := (&transcript{err: refused(codes.Internal)}).checkOrder(); err != nil {
+			t.Errorf("checkOrder = %v", err)
 		}
 	})
 }
@@ -60,7 +60,7 @@ func TestOutputOfATranscript(t *testing.T) {
 		{"two", []*gantryv1.CallResponse{outputEvent(0, []byte("ab")), outputEvent(2, []byte("c"))}, ""},
 		{"as large as it may be", []*gantryv1.CallResponse{outputEvent(0, make([]byte, maxDelta))}, ""},
 		{"too large", []*gantryv1.CallResponse{outputEvent(0, make([]byte, maxDelta+1))}, "8193 bytes"},
-		{"gap", []*gantryv1.CallResponse{outputEvent(0, []byte("ab")), outputEvent(3, []byte("c"))}, "offset 3 where 2"},
+		{"gap", []*gantryv1.CallResponse{outputEvent(0, []byte("ab")), outputEvent(3, []byte("c"))}, "offset 3 instead of 2"},
 		{"binary", []*gantryv1.CallResponse{outputEvent(0, []byte{0xff}), outputEvent(1, []byte{0xfe})}, ""},
 		{"half a character", []*gantryv1.CallResponse{outputEvent(0, []byte("ü")[:1]), outputEvent(1, []byte("ü")[1:])}, "inside a character"},
 	}

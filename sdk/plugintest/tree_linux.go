@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// treeSupported says that processes can be found and measured.
+// treeSupported reports whether processes can be listed and measured.
 const treeSupported = true
 
-// marked lists the living processes that have the variable in their environment.
+// marked lists the running processes that have the variable in their environment.
 func marked(variable string) []int {
 	var out []int
 	for _, pid := range pids() {
@@ -59,7 +59,7 @@ func descendants(root int) []int {
 	return out
 }
 
-// alive reports whether the process exists and is no zombie.
+// alive reports whether the process exists and is not a zombie.
 func alive(pid int) bool {
 	s := stat(pid)
 	return s.state != "" && s.state != "Z" && s.state != "X"
@@ -68,7 +68,7 @@ func alive(pid int) bool {
 type procStat struct {
 	state       string
 	parent      int
-	childFaults int64 // minor ones, of children that have ended and were waited for
+	childFaults int64 // minor page faults of children that have been reaped
 }
 
 // childFaults counts the page faults of the children of a process that have ended.
@@ -79,7 +79,7 @@ func stat(pid int) procStat {
 	if err != nil {
 		return procStat{}
 	}
-	// The name in brackets may hold anything, brackets too.
+	// The name in parentheses may contain any characters, including parentheses.
 	_, after, found := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " ")
 	f := strings.Fields(after)
 	if !found || len(f) < 2 {
@@ -93,7 +93,7 @@ func stat(pid int) procStat {
 	return s
 }
 
-// resident is the memory of the processes that is in RAM, in bytes.
+// resident returns the resident memory of the processes in bytes.
 func resident(pids []int) int64 {
 	var pages int64
 	for _, pid := range pids {

@@ -2,7 +2,7 @@
 
 package plugintest
 
-// treeSupported says that processes can be found and measured. The checks that need it are skipped.
+// treeSupported reports whether processes can be listed and measured. The checks that need it are skipped.
 const treeSupported = false
 
 func marked(string) []int { return nil }

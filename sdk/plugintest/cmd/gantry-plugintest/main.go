@@ -1,4 +1,4 @@
-// The program gantry-plugintest says whether a plugin binary, written in whatever language, keeps gantry's contract.
+// The program gantry-plugintest checks whether a plugin binary, written in any language, follows gantry's contract.
 //
 // It owns: the command line of the conformance kit. It must not know: any check (sdk/plugintest).
 //
@@ -35,8 +35,8 @@ func main() {
 
 const usage = `Usage: gantry-plugintest [flags] BINARY [ARGUMENTS...]
 
-Starts the plugin as a gantry host would and checks it rule by rule.
-Exit status: 0 it conforms, 1 it does not, 2 wrong usage.
+Starts the plugin like a gantry host and checks whether it follows the contract.
+Exit status: 0 if it conforms, 1 if it does not, 2 for incorrect usage.
 
   gantry-plugintest ./my-plugin
   gantry-plugintest --config '{"units":"metric"}' --call 'forecast={"city":"Paris"}' ./my-plugin
@@ -45,7 +45,7 @@ Exit status: 0 it conforms, 1 it does not, 2 wrong usage.
 Flags:
 `
 
-// run is main with everything that a test replaces.
+// run is main without its side effects, for tests.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("gantry-plugintest", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -55,21 +55,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var cfg plugintest.Config
 	asJSON := fs.Bool("json", false, "write the report as JSON")
-	list := fs.Bool("list", false, "list the checks and end")
-	examples := fs.String("examples", "", "JSON `file` with config, calls, env, model and writes; flags add to it")
-	config := fs.String("config", "", "config block as a JSON `object`, secrets as plain strings")
-	fs.StringVar(&cfg.Model, "model", "", "`id` of the model to ask; default: the first one listed")
-	fs.DurationVar(&cfg.StartBudget, "start-budget", 0, "time until the handshake (default 5s)")
-	fs.DurationVar(&cfg.Slack, "slack", 0, "time added to every limit, for busy machines")
-	fs.IntVar(&cfg.Restarts, "restarts", 0, "how often it is started and stopped (default 50, or as many as fit into 2s)")
+	list := fs.Bool("list", false, "list the checks and exit")
+	examples := fs.String("examples", "", "JSON `file` with config, calls, env, model and writes; flags are added to it")
+	config := fs.String("config", "", "config block as a JSON `object`, with secrets as plain strings")
+	fs.StringVar(&cfg.Model, "model", "", "`ID` of the model to query (default: the first one listed)")
+	fs.DurationVar(&cfg.StartBudget, "start-budget", 0, "time limit for the handshake (default 5s)")
+	fs.DurationVar(&cfg.Slack, "slack", 0, "time added to every time limit, for busy machines")
+	fs.IntVar(&cfg.Restarts, "restarts", 0, "number of starts and stops (default 50, or as many as fit into 2s)")
 	var calls []plugintest.Call
-	fs.Func("call", "example `[BEHAVIOUR:][NAMESPACE.]TOOL[=ARGUMENTS]`, behaviour answers, waits, floods or crashes; repeatable", func(s string) error {
+	fs.Func("call", "example `[BEHAVIOUR:][NAMESPACE.]TOOL[=ARGUMENTS]`, behaviour answers, waits, floods, crashes or leaves; repeatable", func(s string) error {
 		c, err := parseCall(s)
 		calls = append(calls, c)
 		return err
 	})
 	var writes []string
-	fs.Func("writes", "absolute `folder` that the plugin may write beyond its own, as permissions { write } grants; repeatable", func(s string) error {
+	fs.Func("writes", "absolute `folder` that the plugin may write to besides its own, as with permissions { write }; repeatable", func(s string) error {
 		writes = append(writes, s)
 		return nil
 	})
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.Func("env", "environment `NAME=VALUE` for the plugin; repeatable", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return errors.New("NAME=VALUE is expected")
+			return errors.New("use NAME=VALUE")
 		}
 		env[name] = value
 		return nil
@@ -152,7 +152,7 @@ func writeList(w io.Writer) int {
 	return conforms
 }
 
-// parseCall reads "waits:files.search={...}".
+// parseCall parses an example such as "waits:files.search={...}".
 func parseCall(s string) (plugintest.Call, error) {
 	var c plugintest.Call
 	head, args, given := strings.Cut(s, "=")
@@ -163,7 +163,7 @@ func parseCall(s string) (plugintest.Call, error) {
 		c.Namespace, head = namespace, tool
 	}
 	if c.Tool = head; head == "" {
-		return c, errors.New("[BEHAVIOUR:][NAMESPACE.]TOOL[=ARGUMENTS] is expected")
+		return c, errors.New("use [BEHAVIOUR:][NAMESPACE.]TOOL[=ARGUMENTS]")
 	}
 	if given {
 		if !json.Valid([]byte(args)) {

@@ -55,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"a failing example", append(plugin, "--call", `greet={}`, exe(t)), fails, "fail  call.example", ""},
 		{"no plugin", []string{broken}, fails, "listening on :8080", ""},
-		{"no binary", nil, misused, "", "no binary is named"},
+		{"no binary", nil, misused, "", "no binary was specified"},
 		{"unknown flag", []string{"--loud"}, misused, "", "Usage: gantry-plugintest"},
 		{"bad example", []string{"--call", "=x", "./x"}, misused, "", "TOOL"},
 		{"bad behaviour", []string{"--call", "dances:greet", "./x"}, misused, "", `"dances"`},

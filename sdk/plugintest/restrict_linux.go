@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The versions of Landlock that know the rights.
+// The Landlock versions that support the access rights.
 const (
 	landlockFiles    = 1
 	landlockRefer    = 2
@@ -20,7 +20,7 @@ const (
 	landlockNetwork  = 4
 )
 
-// landlock returns the kernel's version of Landlock; 0: it has none.
+// landlock returns the kernel's version of Landlock, or 0.
 func landlock() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -29,22 +29,22 @@ func landlock() int {
 	return int(v)
 }
 
-// holdSupported says why a process can't be confined here.
-func holdSupported(h hold) error {
+// restrictionSupported returns an error if this kernel can't enforce the restriction.
+func restrictionSupported(r restriction) error {
 	needed := landlockFiles
-	if h.offline {
+	if r.offline {
 		needed = landlockNetwork
 	}
 	if landlock() < needed {
-		return fmt.Errorf("the kernel can't confine the plugin: it needs version %d of Landlock", needed)
+		return fmt.Errorf("restricting the plugin requires Landlock version %d, which the kernel doesn't support", needed)
 	}
 	return nil
 }
 
-// startHeld starts a process that is confined. Landlock binds the thread that asks for it and what that thread starts.
-func startHeld(cmd *exec.Cmd, h *hold) error {
+// startRestricted starts a restricted process. Landlock restricts the calling thread and the processes that it starts.
+func startRestricted(cmd *exec.Cmd, h *restriction) error {
 	started := make(chan error, 1)
-	// Owner: startHeld, which waits. The thread stays locked, so it ends with the goroutine.
+	// Owner: startRestricted, which waits. The thread stays locked and so ends with the goroutine.
 	go func() {
 		runtime.LockOSThread()
 		if err := h.apply(); err != nil {
@@ -56,8 +56,8 @@ func startHeld(cmd *exec.Cmd, h *hold) error {
 	return <-started
 }
 
-// apply confines the calling thread.
-func (h *hold) apply() error {
+// apply restricts the calling thread.
+func (h *restriction) apply() error {
 	version := landlock()
 	attr := unix.LandlockRulesetAttr{}
 	if h.readOnly {
@@ -76,7 +76,7 @@ func (h *hold) apply() error {
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return fmt.Errorf("confine the plugin: %w", errno)
+		return fmt.Errorf("restrict the plugin: %w", errno)
 	}
 	defer unix.Close(int(fd))
 	if h.readOnly {
@@ -87,10 +87,10 @@ func (h *hold) apply() error {
 		}
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("confine the plugin: %w", err)
+		return fmt.Errorf("restrict the plugin: %w", err)
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return fmt.Errorf("confine the plugin: %w", errno)
+		return fmt.Errorf("restrict the plugin: %w", errno)
 	}
 	return nil
 }
@@ -101,28 +101,28 @@ func allowBelow(ruleset int, dir string, access uint64) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("confine the plugin: %s: %w", dir, err)
+		return fmt.Errorf("restrict the plugin: %s: %w", dir, err)
 	}
 	defer unix.Close(fd)
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
 	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
-		return fmt.Errorf("confine the plugin: %s: %w", dir, errno)
+		return fmt.Errorf("restrict the plugin: %s: %w", dir, errno)
 	}
 	return nil
 }
 
-// watchOpens watches files. The function that it returns ends the watch and lists those that were opened.
+// watchOpens watches files. The function that it returns ends the watch and returns the files that were opened.
 func watchOpens(paths []string) (opened func() []string, err error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("files can't be watched: %w", err)
+		return nil, fmt.Errorf("can't watch files: %w", err)
 	}
 	byWatch := map[int32]string{}
 	for _, path := range paths {
 		w, err := unix.InotifyAddWatch(fd, path, unix.IN_OPEN)
 		if err != nil {
 			_ = unix.Close(fd)
-			return nil, fmt.Errorf("files can't be watched: %w", err)
+			return nil, fmt.Errorf("can't watch files: %w", err)
 		}
 		byWatch[int32(w)] = path
 	}

@@ -14,18 +14,18 @@ import (
 
 func checkBinary(ctx context.Context, k *kit) verdict {
 	if err := notExecutable(k.path); err != nil {
-		return failed("build the plugin and make it executable; a script needs a first line that begins with #!", "%v", err)
+		return failed("build the plugin and make it executable; a script must begin with a #! line", "%v", err)
 	}
-	p, err := k.byHand(ctx, []string{"--version"}, nil)
+	p, err := k.runStandalone(ctx, []string{"--version"}, nil)
 	if p == nil {
-		return failed("build it for this machine; a script needs a first line that names its interpreter", "%v", err)
+		return failed("build it for this machine; a script must begin with a #! line that names its interpreter", "%v", err)
 	}
 	return passed("%s", k.path)
 }
 
 func checkCookie(ctx context.Context, k *kit) verdict {
-	const next = "without the cookie in " + wire.CookieKey + ": say on stderr what the program is for, exit with status 1"
-	p, err := k.byHand(ctx, nil, nil)
+	const next = "if " + wire.CookieKey + " doesn't contain the cookie, print to stderr what the program is, and exit with status 1"
+	p, err := k.runStandalone(ctx, nil, nil)
 	if err != nil {
 		return failed(next, "%v", err)
 	}
@@ -34,23 +34,23 @@ func checkCookie(ctx context.Context, k *kit) verdict {
 	case p.exitCode() != 1:
 		return failed(next, "%s", p.end())
 	case p.stdout.Len() > 0:
-		return failed(next, "it wrote to stdout, which belongs to the handshake: %s", quote(p.stdout.String()))
+		return failed(next, "it wrote to stdout, which is reserved for the handshake line: %s", quote(p.stdout.String()))
 	case !readable(said):
-		return failed(next, "exit status 1, but no readable hint on stderr: %s", quote(said))
+		return failed(next, "exit status 1, but no readable explanation on stderr: %s", quote(said))
 	}
-	return passed("exit status 1 and the hint %s", quote(strings.TrimSpace(said)))
+	return passed("exit status 1, explanation: %s", quote(strings.TrimSpace(said)))
 }
 
-// readable demands a sentence: a few words, nothing that a terminal would take for a command.
+// readable reports whether s has at least three words and no control characters.
 func readable(s string) bool {
 	return len(strings.Fields(s)) >= 3 && !strings.ContainsFunc(s, func(r rune) bool {
 		return r == unicode.ReplacementChar || unicode.IsControl(r) && r != '\n' && r != '\t'
 	})
 }
 
-// describe runs --describe with some further variables.
+// describe runs --describe with additional variables.
 func (k *kit) describe(ctx context.Context, env ...string) ([]byte, error) {
-	p, err := k.byHand(ctx, []string{"--describe"}, env)
+	p, err := k.runStandalone(ctx, []string{"--describe"}, env)
 	switch {
 	case err != nil:
 		return nil, err
@@ -61,7 +61,7 @@ func (k *kit) describe(ctx context.Context, env ...string) ([]byte, error) {
 }
 
 func checkDescribeFlag(ctx context.Context, k *kit) verdict {
-	const next = "print the manifest as canonical JSON (keys sorted, no white space, zero fields left out) and a newline, nothing else; exit with status 0"
+	const next = "print only the manifest as canonical JSON (sorted keys, no white space, no fields with zero values) and a newline, and exit with status 0"
 	out, err := k.describe(ctx)
 	if err != nil {
 		return failed(next, "%v", err)
@@ -77,7 +77,7 @@ func checkDescribeFlag(ctx context.Context, k *kit) verdict {
 	return passed("%d bytes, digest %s", len(out), m.Digest())
 }
 
-// difference shows where two texts part.
+// difference shows where two texts begin to differ.
 func difference(want, got []byte) string {
 	i := 0
 	for i < len(want) && i < len(got) && want[i] == got[i] {
@@ -85,13 +85,13 @@ func difference(want, got []byte) string {
 	}
 	from := max(0, i-20)
 	cut := func(b []byte) string { return quote(string(b[min(from, len(b)):min(i+60, len(b))])) }
-	return fmt.Sprintf("from byte %d on it says %s where %s was expected", i, cut(got), cut(want))
+	return fmt.Sprintf("at byte %d: got %s, want %s", i, cut(got), cut(want))
 }
 
 func checkVersionFlag(ctx context.Context, k *kit) verdict {
 	want := k.manifest.Name + " " + k.manifest.Version
-	next := fmt.Sprintf("print %q and a newline, exit with status 0", want)
-	p, err := k.byHand(ctx, []string{"--version"}, nil)
+	next := fmt.Sprintf("print %q and a newline, and exit with status 0", want)
+	p, err := k.runStandalone(ctx, []string{"--version"}, nil)
 	switch {
 	case err != nil:
 		return failed(next, "%v", err)
@@ -104,11 +104,11 @@ func checkVersionFlag(ctx context.Context, k *kit) verdict {
 }
 
 func checkDescribeConstant(ctx context.Context, k *kit) verdict {
-	const next = "build the manifest from constants only: no environment, clock, process id, random or map order"
-	was := k.friendly
-	defer func() { k.friendly = was }()
+	const next = "build the manifest only from constants, without environment, time, PID, random numbers or the order of a map"
+	was := k.withHome
+	defer func() { k.withHome = was }()
 	for range 2 {
-		k.friendly = !k.friendly // another home and another working directory
+		k.withHome = !k.withHome // another home and working directory
 		out, err := k.describe(ctx, "TZ=Asia/Kathmandu", "LANG=C", "LC_ALL=C")
 		if err != nil {
 			return failed(next, "in another environment: %v", err)
@@ -117,18 +117,18 @@ func checkDescribeConstant(ctx context.Context, k *kit) verdict {
 			return failed(next, "in another environment: %s", difference(k.described, out))
 		}
 	}
-	return passed("the same bytes in three environments")
+	return passed("identical in three environments")
 }
 
 func checkManifest(_ context.Context, k *kit) verdict {
 	m := *k.manifest
-	// These have checks of their own.
+	// These are checked separately.
 	m.Config, m.Tools = contract.ConfigBlock{}, nil
 	if err := m.Validate(); err != nil {
 		return failed("correct the manifest", "%s", joined(err))
 	}
 	if !slices.Contains(m.ContractVersions, uint32(contract.Version)) {
-		return failed(fmt.Sprintf("add %d to the contract versions", contract.Version), "it speaks %v", m.ContractVersions)
+		return failed(fmt.Sprintf("add %d to the contract versions", contract.Version), "it supports %v", m.ContractVersions)
 	}
 	return passed("%s %s, a %s plugin", m.Name, m.Version, m.Kind)
 }
@@ -143,5 +143,5 @@ func checkConfigSchema(_ context.Context, k *kit) verdict {
 	return passed("%d attributes, %d blocks", len(m.Config.Attributes), len(m.Config.Blocks))
 }
 
-// joined writes joined errors on one line.
+// joined formats joined errors on one line.
 func joined(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -24,7 +24,7 @@ var (
 	nameForm     = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
-// block is what the tags of one struct type say.
+// block is the description of a struct type according to its tags.
 type block struct {
 	typ    reflect.Type
 	fields []field
@@ -44,10 +44,10 @@ type field struct {
 	deprecated string
 	label      bool
 	nested     *block // the field is a nested block
-	many       bool   // ... which may appear more than once
+	many       bool   // the nested block may appear more than once
 }
 
-// newBlock reads the tags of struct type t. outer holds the types around it: a block can't contain itself.
+// newBlock reads the tags of struct type t. outer contains the enclosing types, because a block can't contain itself.
 func newBlock(t reflect.Type, outer []reflect.Type) (*block, error) {
 	if slices.Contains(outer, t) {
 		return nil, fmt.Errorf("block %s contains itself", t)
@@ -110,7 +110,7 @@ func newField(sf reflect.StructField, name string, outer []reflect.Type) (field,
 		}
 	}
 	if !nameForm.MatchString(f.name) {
-		return f, fmt.Errorf("name %q: want lower-case letters, digits and underscores", f.name)
+		return f, fmt.Errorf("name %q: use lower-case letters, digits and underscores", f.name)
 	}
 	if e, ok := sf.Tag.Lookup("enum"); ok {
 		f.enum = strings.Split(e, ",")
@@ -133,25 +133,25 @@ func newField(sf reflect.StructField, name string, outer []reflect.Type) (field,
 	return f, f.check(base)
 }
 
-// check finds tags that contradict each other or the type.
+// check returns an error if tags contradict each other or the type.
 func (f *field) check(base reflect.Type) error {
 	switch {
 	case f.required && f.hasDefault:
-		return errors.New("required and default exclude each other")
+		return errors.New("required and default are mutually exclusive")
 	case f.nested != nil && (f.hasDefault || f.enum != nil || f.sensitive || f.label || f.path):
-		return errors.New("a nested block has no default, enum, sensitive, label or path")
+		return errors.New("a nested block can't have default, enum, sensitive, label or path")
 	case f.label && (base.Kind() != reflect.String || isText(base)):
 		return errors.New("a label must be a string")
 	case f.enum != nil && (base.Kind() != reflect.String || isText(base)):
-		return errors.New("enum is for strings only")
+		return errors.New("only a string can have enum")
 	case f.path && (base.Kind() != reflect.String || isText(base) || f.hasDefault || f.enum != nil):
-		return errors.New("a path is a string without default and enum")
+		return errors.New("a path must be a string without default and enum")
 	case f.sensitive && !holdsSecret(base):
-		return errors.New("sensitive is for configblock.Secret only: a plain field could be printed by accident")
+		return errors.New("a sensitive field must be a configblock.Secret, because other types could be printed by accident")
 	}
 	f.sensitive = f.sensitive || (f.nested == nil && holdsSecret(base))
 	if f.sensitive && f.hasDefault {
-		return errors.New("a secret has no default")
+		return errors.New("a secret can't have a default")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (b *block) schema() (contract.ConfigBlock, error) {
 	var errs []error
 	for _, f := range b.fields {
 		if f.label {
-			continue // belongs to the block around
+			continue // part of the enclosing block's schema
 		}
 		if f.nested != nil {
 			n, err := f.nested.schema()
@@ -217,7 +217,7 @@ func (f *field) attribute() (contract.ConfigAttribute, error) {
 	return a, nil
 }
 
-// defaultJSON turns the text of the tag into JSON: quoted for what is text, as it is for everything else.
+// defaultJSON converts the text of the tag to JSON: a string for types with a text form, otherwise the text itself.
 func (f *field) defaultJSON() (json.RawMessage, error) {
 	base := indirect(f.typ)
 	if base.Kind() == reflect.String || isText(base) || base == durationType {
@@ -229,7 +229,7 @@ func (f *field) defaultJSON() (json.RawMessage, error) {
 	return json.RawMessage(f.def), nil
 }
 
-// copy sets the configured fields of to from those of from. Other fields of to keep what they hold.
+// copy copies the configured fields. Other fields of to are unchanged.
 func (b *block) copy(to, from reflect.Value) {
 	for _, f := range b.fields {
 		to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
@@ -258,7 +258,7 @@ func ctyType(t reflect.Type, outer []reflect.Type) (any, error) {
 		return []any{"list", e}, err
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String || isText(t.Key()) {
-			return nil, fmt.Errorf("type %s: a map needs string keys", t)
+			return nil, fmt.Errorf("type %s: a map must have string keys", t)
 		}
 		e, err := ctyType(t.Elem(), outer)
 		return []any{"map", e}, err
@@ -316,12 +316,12 @@ func holdsSecret(t reflect.Type) bool {
 func marshal(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("configblock: marshal %T: %v", v, err)) // strings, lists and maps of them always marshal
+		panic(fmt.Sprintf("configblock: marshal %T: %v", v, err)) // strings, and lists and maps of strings, can always be marshalled
 	}
 	return b
 }
 
-// snake turns a Go name into lower_snake: BaseURL becomes base_url.
+// snake converts a Go name to lower_snake: BaseURL becomes base_url.
 func snake(s string) string {
 	var b strings.Builder
 	rs := []rune(s)

@@ -56,11 +56,11 @@ func Decode(data []byte, ptr any) []contract.Diagnostic {
 	}
 	b, err := blockOf(ptr)
 	if err == nil {
-		// Defaults are checked where the schema is made; a plugin that skipped this must not run on half of them.
+		// The schema checks the defaults, and the plugin may not have created one.
 		_, err = b.schema()
 	}
 	if err != nil {
-		return []contract.Diagnostic{{Severity: contract.SeverityError, Summary: "the plugin's configuration type is wrong", Detail: err.Error() + "."}}
+		return []contract.Diagnostic{{Severity: contract.SeverityError, Summary: "invalid configuration type in the plugin", Detail: err.Error() + "."}}
 	}
 	target := reflect.ValueOf(ptr).Elem()
 	fresh := reflect.New(target.Type()).Elem()

@@ -157,13 +157,13 @@ func TestWrongStructs(t *testing.T) {
 		}{}, "not a duration"},
 		"default, required": {&struct {
 			A int `default:"1" required:"true"`
-		}{}, "exclude each other"},
+		}{}, "mutually exclusive"},
 		"default of secret": {&struct {
 			A configblock.Secret `default:"x"`
-		}{}, "no default"},
+		}{}, "can't have a default"},
 		"enum of a number": {&struct {
 			A int `enum:"1,2"`
-		}{}, "strings only"},
+		}{}, "only a string can have enum"},
 		"sensitive string": {&struct {
 			A string `sensitive:"true"`
 		}{}, "configblock.Secret"},
@@ -183,7 +183,7 @@ func TestWrongStructs(t *testing.T) {
 			if _, err := configblock.Schema(tc.ptr); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("schema: %v, want %q", err, tc.want)
 			}
-			if ds := configblock.Decode([]byte("{}"), tc.ptr); len(ds) != 1 || ds[0].Summary != "the plugin's configuration type is wrong" {
+			if ds := configblock.Decode([]byte("{}"), tc.ptr); len(ds) != 1 || ds[0].Summary != "invalid configuration type in the plugin" {
 				t.Errorf("decode: %v", ds)
 			}
 		})
@@ -226,8 +226,8 @@ func TestDiagnostics(t *testing.T) {
 	for _, tc := range []struct{ in, want string }{
 		{`{}`, `error at : "key" is missing`},
 		{``, `error at : "key" is missing`},
-		{`{"key":"k","unit":"metric"}`, `error at unit: "unit" is not known here; Did you mean "units"?`},
-		{`{"key":"k","xyzzy":1}`, `error at xyzzy: "xyzzy" is not known here`},
+		{`{"key":"k","unit":"metric"}`, `error at unit: unknown name "unit"; Did you mean "units"?`},
+		{`{"key":"k","xyzzy":1}`, `error at xyzzy: unknown name "xyzzy"`},
 		{`{"key":"k","units":"metrc"}`, `error at units: "metrc" is not allowed for "units"; Did you mean "metric"? Use one of "metric", "imperial".`},
 		{`{"key":"k","units":5}`, `error at units: want a string, got a number`},
 		{`{"key":"k","units":{"$secret":"h"}}`, `error at units: want a string, got a secret`},
@@ -237,7 +237,7 @@ func TestDiagnostics(t *testing.T) {
 		{`{"key":"k","days":1.5}`, `error at days: want a whole number, got 1.5`},
 		{`{"key":"k","days":128}`, `error at days: 128 is out of range`},
 		{`{"key":"k","days":1e99999999}`, `error at days: want a whole number, got 1e99999999`},
-		{`{"key":"k","port":-1}`, `error at port: want a number that is not negative, got -1`},
+		{`{"key":"k","port":-1}`, `error at port: want a non-negative number, got -1`},
 		{`{"key":"k","factor":1e999}`, `error at factor: 1e999 is too large`},
 		{`{"key":"k","verbose":"yes"}`, `error at verbose: want true or false, got a string`},
 		{`{"key":"k","timeout":"3 days"}`, `error at timeout: "3 days" is not a duration; Write a number with a unit, for example "30s" or "5m".`},
@@ -254,7 +254,7 @@ func TestDiagnostics(t *testing.T) {
 		{`{"key":"k","server":[{"command":[]},{"command":[],"retry":{"times":"x"}}]}`, `error at server[1].retry.times: want a number, got a string`},
 		{`{"key":"k","old":"x"}`, `warning at old: "old" is deprecated; Use units.`},
 		{`[]`, `error at : want a block, got a list`},
-		{`{"key"`, `error at : want a block, got something that is not valid JSON`},
+		{`{"key"`, `error at : want a block, got invalid JSON`},
 		{`{"key":"k","days":"a","port":"b"}`, `error at days: want a number, got a string | error at port: want a number, got a string`},
 	} {
 		c := everything{Units: "before"}

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// decoder collects what is wrong instead of stopping at the first mistake.
+// decoder decodes a block and collects all errors, instead of stopping at the first.
 type decoder struct {
 	diags  []contract.Diagnostic
 	failed bool
@@ -50,24 +50,24 @@ func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
 	}
 	for i := range b.fields {
 		f := &b.fields[i]
-		raw, there := object[f.name]
+		raw, present := object[f.name]
 		delete(object, f.name)
-		there = there && !isNull(raw)
+		present = present && !isNull(raw)
 		at := p.with(contract.Name(f.name))
 		into := v.FieldByIndex(f.index)
-		if there && f.deprecated != "" {
+		if present && f.deprecated != "" {
 			d.warn(at, f.deprecated, "%q is deprecated", f.name)
 		}
 		switch {
 		case f.nested != nil && f.many:
-			d.blocks(f, raw, there, into, at)
-		case f.nested != nil && !there && f.required:
+			d.blocks(f, raw, present, into, at)
+		case f.nested != nil && !present && f.required:
 			d.fail(p, "", "block %q is missing", f.name)
-		case f.nested != nil && !there && into.Kind() == reflect.Pointer:
-			// The block is not there, and a nil pointer says so.
+		case f.nested != nil && !present && into.Kind() == reflect.Pointer:
+			// The pointer remains nil.
 		case f.nested != nil:
-			d.block(f.nested, raw, allocate(into), at) // absent: the defaults inside it still count
-		case there:
+			d.block(f.nested, raw, allocate(into), at) // defaults inside an absent block apply as well
+		case present:
 			d.attribute(f, raw, into, at)
 		case f.hasDefault:
 			// The default has been checked with the schema.
@@ -83,7 +83,7 @@ func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
 		if near := Nearest(name, b.names()); near != "" {
 			next = fmt.Sprintf("Did you mean %q?", near)
 		}
-		d.fail(p.with(contract.Name(name)), next, "%q is not known here", name)
+		d.fail(p.with(contract.Name(name)), next, "unknown name %q", name)
 	}
 }
 
@@ -95,9 +95,9 @@ func (b *block) names() []string {
 	return out
 }
 
-func (d *decoder) blocks(f *field, raw []byte, there bool, into reflect.Value, p path) {
+func (d *decoder) blocks(f *field, raw []byte, present bool, into reflect.Value, p path) {
 	var list []json.RawMessage
-	if there {
+	if present {
 		if err := json.Unmarshal(raw, &list); err != nil {
 			d.fail(p, "", "want a list of blocks, got %s", describeJSON(raw))
 			return
@@ -118,7 +118,7 @@ func (d *decoder) blocks(f *field, raw []byte, there bool, into reflect.Value, p
 	into.Set(out)
 }
 
-// attribute fills v from one JSON value and checks what the tags demand.
+// attribute fills v from a JSON value and checks the allowed values.
 func (d *decoder) attribute(f *field, raw []byte, v reflect.Value, p path) {
 	before := len(d.diags)
 	d.decode(raw, v, p)
@@ -157,7 +157,7 @@ func (d *decoder) decode(raw []byte, v reflect.Value, p path) {
 	case t == anyType:
 		var a any
 		if err := json.Unmarshal(raw, &a); err != nil {
-			d.fail(p, "", "value can't be read: %v", err)
+			d.fail(p, "", "invalid value: %v", err)
 		} else if a != nil {
 			v.Set(reflect.ValueOf(a))
 		}
@@ -257,7 +257,7 @@ func (d *decoder) text(raw []byte, p path) (string, bool) {
 	return s, true
 }
 
-// number accepts what the type can hold exactly; 3.0 is an integer, 3.5 and 300 for a uint8 are not.
+// number accepts numbers that the type can represent. 3.0 is an integer; 3.5 is not, and 300 is out of range for a uint8.
 func (d *decoder) number(raw []byte, v reflect.Value, p path) {
 	var n json.Number
 	if raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
@@ -286,17 +286,17 @@ func (d *decoder) number(raw []byte, v reflect.Value, p path) {
 	case v.CanUint() && i.IsUint64() && !v.OverflowUint(i.Uint64()):
 		v.SetUint(i.Uint64())
 	case v.CanUint() && i.Sign() < 0:
-		d.fail(p, "", "want a number that is not negative, got %s", n)
+		d.fail(p, "", "want a non-negative number, got %s", n)
 	default:
 		d.fail(p, "", "%s is out of range", n)
 	}
 }
 
-// maxNumberLen bounds the text of a number: longer ones fit no Go type exactly and cost time to parse.
+// maxNumberLen is the maximum length of a number. Longer ones don't fit into any Go type and would take long to parse.
 const maxNumberLen = 64
 
-// integer parses a whole number in any JSON notation. Exponents beyond those of an int64 are no whole numbers to us:
-// expanding 1e999999999 would take the memory of the process.
+// integer parses a whole number in any JSON notation. It rejects numbers that are much larger than an int64, because expanding
+// 1e999999999 would exhaust memory.
 func integer(s string) (*big.Int, bool) {
 	if i, ok := new(big.Int).SetString(s, 10); ok {
 		return i, true
@@ -309,7 +309,7 @@ func integer(s string) (*big.Int, bool) {
 	return i, true
 }
 
-// allocate returns what v points to, making it first when there is nothing yet; v itself when it is no pointer.
+// allocate returns the value that v points to, allocating it if v is nil, or v itself if it is not a pointer.
 func allocate(v reflect.Value) reflect.Value {
 	if v.Kind() != reflect.Pointer {
 		return v
@@ -322,14 +322,14 @@ func allocate(v reflect.Value) reflect.Value {
 
 func isNull(raw []byte) bool { return len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" }
 
-// describeJSON names a JSON value for people, never the value itself: it could be a secret in the wrong place.
+// describeJSON describes a JSON value for messages. It never returns the value itself, which could be a misplaced secret.
 func describeJSON(raw []byte) string {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return "nothing"
 	}
 	if !json.Valid(raw) {
-		return "something that is not valid JSON"
+		return "invalid JSON"
 	}
 	switch raw[0] {
 	case '"':

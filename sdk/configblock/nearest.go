@@ -1,7 +1,7 @@
 package configblock
 
-// Nearest returns the candidate that is closest to what was written, if it is close enough to be a slip: one edit for
-// short names, a third of the length for long ones. Swapped neighbours count as one edit.
+// Nearest returns the candidate with the smallest edit distance to written, or "" if none is close enough for a typo: at most one edit
+// for short names, and a third of the length for long ones. Swapping two adjacent letters is one edit.
 func Nearest(written string, candidates []string) string {
 	best, bestDistance := "", max(1, len(written)/3)+1
 	for _, c := range candidates {
@@ -13,7 +13,7 @@ func Nearest(written string, candidates []string) string {
 }
 
 func distance(a, b string) int {
-	const maxLen = 64 // names are shorter; longer ones are not worth the time
+	const maxLen = 64 // longer than names are
 	if len(a) > maxLen || len(b) > maxLen {
 		return maxLen
 	}

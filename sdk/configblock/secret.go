@@ -17,7 +17,7 @@ type Resolve func(ctx context.Context, handle string, renew bool) (string, error
 // "not configured". Secrets may be copied.
 type Secret struct{ s *secret }
 
-// secret is behind a pointer so that fmt, which can't call methods on values in unexported fields, prints an address.
+// secret is referenced by a pointer, so that fmt, which can't call methods of unexported fields, prints only an address.
 type secret struct {
 	handle  string
 	value   string
@@ -109,7 +109,7 @@ func bind(v reflect.Value, resolve Resolve) {
 			bind(v.Elem(), resolve)
 		}
 	case reflect.Struct:
-		// Only what Decode fills: other fields may point anywhere, also back to here.
+		// Only fields that Decode fills: others may contain cycles.
 		if b, err := newBlock(v.Type(), nil); err == nil {
 			for _, f := range b.fields {
 				bind(v.FieldByIndex(f.index), resolve)

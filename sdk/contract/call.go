@@ -163,9 +163,9 @@ type TextPart struct {
 	Audience           Audience
 	Text               string
 	Fit                Fit
-	MaxTokens          *int64 // most tokens this text may take; nil: the host's default
-	TotalBytes         int64  // bytes the output had in all; 0: nothing was dropped
-	OmittedBytes       int64  // bytes the plugin dropped from the middle
+	MaxTokens          *int64 // maximum number of tokens; nil: the host's default
+	TotalBytes         int64  // size of the complete output; 0: nothing was dropped
+	OmittedBytes       int64  // number of bytes that the plugin dropped from the middle
 	AnnounceTruncation bool   // prefix truncated text with the original token count and line count
 }
 
@@ -193,8 +193,8 @@ type JSONPart struct {
 // SealedPart is content that only the models of one vendor can read. They get it unchanged; other models get a placeholder.
 type SealedPart struct {
 	Audience  Audience
-	Namespace string // of the vendor's metadata, "openai" for example: whose models can read it
-	Data      string // as the vendor wants it back
+	Namespace string // the vendor's metadata namespace, for example "openai"
+	Data      string // in the form that the vendor expects back
 }
 
 func (*TextPart) isPart()     {}
@@ -237,7 +237,7 @@ type Input struct {
 
 // Assessment describes what a call would do.
 type Assessment struct {
-	Early          *Result // the call needs no running; nothing else counts
+	Early          *Result // the call does not need to run; all other fields are ignored
 	Effects        []Effect
 	Escalation     *Escalation
 	ReadOnly       bool

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxTypeDepth bounds the nesting of types; nobody writes a configuration deeper than that.
+// maxTypeDepth is the maximum nesting depth of types and blocks.
 const maxTypeDepth = 16
 
 // configType is the type of an attribute.
@@ -22,7 +22,7 @@ type configType struct {
 	elems    []*configType          // of a tuple
 }
 
-// parseConfigType reads a type as cty writes it in JSON.
+// parseConfigType parses cty's JSON form of a type.
 func parseConfigType(raw json.RawMessage, depth int) (*configType, error) {
 	if depth > maxTypeDepth {
 		return nil, fmt.Errorf("nested more than %d deep", maxTypeDepth)
@@ -37,10 +37,10 @@ func parseConfigType(raw json.RawMessage, depth int) (*configType, error) {
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) < 2 {
-		return nil, errors.New("neither a name nor a list of a name and its parts")
+		return nil, errors.New("it must be a name, or a list of a name and its parts")
 	}
 	if err := json.Unmarshal(list[0], &name); err != nil {
-		return nil, errors.New("a list that doesn't begin with a name")
+		return nil, errors.New("the list must begin with a name")
 	}
 	t := &configType{kind: name}
 	var err error
@@ -52,7 +52,7 @@ func parseConfigType(raw json.RawMessage, depth int) (*configType, error) {
 	case name == "tuple" && len(list) == 2:
 		var elems []json.RawMessage
 		if json.Unmarshal(list[1], &elems) != nil {
-			return nil, errors.New("a tuple without a list of types")
+			return nil, errors.New("a tuple requires a list of types")
 		}
 		for i, e := range elems {
 			et, err := parseConfigType(e, depth+1)
@@ -73,7 +73,7 @@ func parseConfigType(raw json.RawMessage, depth int) (*configType, error) {
 func (t *configType) parseObject(parts []json.RawMessage, depth int) error {
 	var attrs map[string]json.RawMessage
 	if json.Unmarshal(parts[0], &attrs) != nil || attrs == nil {
-		return errors.New("an object without its attributes")
+		return errors.New("an object requires its attributes")
 	}
 	t.attrs = make(map[string]*configType, len(attrs))
 	for name, raw := range attrs {
@@ -85,7 +85,7 @@ func (t *configType) parseObject(parts []json.RawMessage, depth int) error {
 	}
 	if len(parts) == 2 {
 		if json.Unmarshal(parts[1], &t.optional) != nil {
-			return errors.New("an object whose optional attributes are no list of names")
+			return errors.New("the optional attributes of an object must be a list of names")
 		}
 		for _, name := range t.optional {
 			if t.attrs[name] == nil {
@@ -96,7 +96,7 @@ func (t *configType) parseObject(parts []json.RawMessage, depth int) error {
 	return nil
 }
 
-// decodeValue reads one JSON value for [configType.check].
+// decodeValue decodes one JSON value for [configType.check].
 func decodeValue(raw json.RawMessage) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -110,7 +110,7 @@ func decodeValue(raw json.RawMessage) (any, error) {
 	return v, nil
 }
 
-// check says how a value differs from the type, nil if it doesn't. null is a value of every type.
+// check returns an error if the value is not of the type. null is a value of every type.
 func (t *configType) check(v any) error {
 	if v == nil {
 		return nil
@@ -192,7 +192,7 @@ func (t *configType) checkObject(v map[string]any) error {
 	return fmt.Errorf("%s is required, not an object", t)
 }
 
-// String names the type for people.
+// String returns the type's name for messages.
 func (t *configType) String() string {
 	switch t.kind {
 	case "list", "set", "map":

@@ -94,12 +94,12 @@ type Manifest struct {
 	Description      string        `json:"description,omitempty"`
 	Config           ConfigBlock   `json:"config,omitzero"`
 	Capabilities     []string      `json:"capabilities,omitempty"` // "spawn", "network", "sample", "call-tools", "ask", "secrets", "state", ...
-	HostServices     []string      `json:"hostServices,omitempty"` // names of HostService rpcs
+	HostServices     []string      `json:"hostServices,omitempty"` // names of RPCs of HostService
 	Limits           Limits        `json:"limits,omitzero"`
 	Instructions     string        `json:"instructions,omitempty"` // for the model; untrusted; at most 8192 bytes
 	Commands         []CommandSpec `json:"commands,omitempty"`
 	Handover         bool          `json:"handover,omitempty"`
-	Tools            []Descriptor  `json:"tools,omitempty"` // there whatever the configuration says
+	Tools            []Descriptor  `json:"tools,omitempty"` // offered regardless of the configuration
 }
 
 // CommandSpec declares a command.
@@ -166,7 +166,7 @@ const (
 type Freeform struct {
 	Syntax     string `json:"syntax,omitempty"` // "lark", "regex" or empty: any text
 	Definition string `json:"definition,omitempty"`
-	Property   string `json:"property,omitempty"` // the one string property for providers without grammars
+	Property   string `json:"property,omitempty"` // name of the string property for providers without grammars
 }
 
 // Descriptor declares a tool.
@@ -190,8 +190,8 @@ type Descriptor struct {
 	HookFields          map[string]string `json:"hookFields,omitempty"` // hook field → argument
 	ModelTraits         []string          `json:"modelTraits,omitempty"`
 	Source              string            `json:"source,omitempty"`
-	LenientArguments    bool              `json:"lenientArguments,omitempty"` // unknown properties are passed on instead of refused
-	EffectsByHost       bool              `json:"effectsByHost,omitempty"`    // nothing happens but by requests with the call's token
+	LenientArguments    bool              `json:"lenientArguments,omitempty"` // unknown properties are passed on instead of being rejected
+	EffectsByHost       bool              `json:"effectsByHost,omitempty"`    // all effects are requests to the host with the call's token
 }
 
 // SourceState is the state of a tool source.

@@ -28,7 +28,7 @@ func (m *Manifest) Canonical() []byte {
 	}
 	c, err := canonical(b)
 	if err != nil {
-		return b // nested deeper than encoding/json reads, but still in the fixed order of the fields
+		return b // nested too deeply for encoding/json, but the order of the fields is fixed as well
 	}
 	return c
 }
@@ -55,7 +55,7 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// canonical rewrites one JSON value. Numbers keep their digits.
+// canonical returns one JSON value in canonical form. Numbers keep their digits.
 func canonical(b []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.UseNumber()
@@ -75,7 +75,7 @@ func canonical(b []byte) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// printable returns a copy in which every piece of foreign JSON can be marshalled.
+// printable returns a copy in which all JSON from the plugin is valid.
 func (m *Manifest) printable() *Manifest {
 	c := *m
 	c.Config = c.Config.printable()
@@ -138,7 +138,7 @@ func (e *Exposure) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// descriptorFields keeps the JSON form of the fields that have one.
+// descriptorFields has the JSON form of a [Descriptor] without Effects.
 type descriptorFields Descriptor
 
 type descriptorJSON struct {

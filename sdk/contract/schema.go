@@ -18,7 +18,7 @@ import (
 const (
 	maxSchemaBytes = 1 << 20
 	maxSchemaDepth = 200
-	maxSchemaSteps = 1 << 20 // for one value, without its parts
+	maxSchemaSteps = 1 << 20 // schemas applied to one value, not counting its parts
 )
 
 // ParseSchema parses a JSON Schema of limited size and depth. It rejects references that lead back to the same value
@@ -26,7 +26,7 @@ const (
 // [Compile] to validate with the schema.
 func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if len(raw) > maxSchemaBytes {
-		return nil, fmt.Errorf("the schema has %d bytes, at most %d are read", len(raw), maxSchemaBytes)
+		return nil, fmt.Errorf("the schema has %d bytes; the maximum is %d", len(raw), maxSchemaBytes)
 	}
 	if err := checkDepth(raw); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	return &s, nil
 }
 
-// checkDepth checks the depth of a JSON text before anything is built from it.
+// checkDepth checks the depth of a JSON text before it is decoded.
 func checkDepth(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	for depth := 0; ; {
@@ -63,7 +63,7 @@ func checkDepth(raw []byte) error {
 			depth--
 		}
 		if depth > maxSchemaDepth {
-			return fmt.Errorf("the schema is nested more than %d deep", maxSchemaDepth)
+			return fmt.Errorf("the schema is nested more than %d levels deep", maxSchemaDepth)
 		}
 	}
 }
@@ -71,12 +71,12 @@ func checkDepth(raw []byte) error {
 // schemaWalk follows the references of a schema.
 type schemaWalk struct {
 	root    *jsonschema.Schema
-	schemas map[*jsonschema.Schema]bool // all of them
+	schemas map[*jsonschema.Schema]bool // all schemas of the document
 	anchors map[string]*jsonschema.Schema
-	steps   map[*jsonschema.Schema]int // of a schema that was visited; open while it is visited
+	steps   map[*jsonschema.Schema]int // results of visit; visiting while it is running
 }
 
-// visiting marks a schema that is being visited.
+// visiting marks a schema whose visit has not finished.
 const visiting = -1
 
 func newSchemaWalk(s *jsonschema.Schema) *schemaWalk {
@@ -85,7 +85,7 @@ func newSchemaWalk(s *jsonschema.Schema) *schemaWalk {
 	return w
 }
 
-// index notes where references may lead.
+// index collects the schemas and anchors that references can lead to.
 func (w *schemaWalk) index(s *jsonschema.Schema) {
 	if s == nil || w.schemas[s] {
 		return
@@ -108,8 +108,8 @@ func (w *schemaWalk) index(s *jsonschema.Schema) {
 	}
 }
 
-// checkIDs refuses references beside an $id that could change where they lead: they have to lead to the same schema here and in the library,
-// or a loop would not be found.
+// checkIDs rejects a schema with references and a nested $id. An $id changes what references lead to; if that were different in the
+// library, a loop would not be found.
 func (w *schemaWalk) checkIDs() error {
 	refers, names := false, strings.Contains(strings.TrimSuffix(w.root.ID, "#"), "#")
 	for s := range w.schemas {
@@ -122,7 +122,7 @@ func (w *schemaWalk) checkIDs() error {
 	return nil
 }
 
-// inPlaceSchemas are the schemas that a value is held against along with s.
+// inPlaceSchemas returns the schemas that are applied to the same value as s.
 func inPlaceSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := []*jsonschema.Schema{s.Not, s.If, s.Then, s.Else}
 	for _, list := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf} {
@@ -136,7 +136,7 @@ func inPlaceSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// childSchemas are the schemas that parts of a value are held against.
+// childSchemas returns the schemas that are applied to parts of the value of s.
 func childSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := []*jsonschema.Schema{
 		s.Items, s.AdditionalItems, s.Contains, s.UnevaluatedItems, s.AdditionalProperties, s.PropertyNames, s.UnevaluatedProperties, s.ContentSchema,
@@ -150,18 +150,18 @@ func childSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// visit counts the schemas that are applied to one value, without its parts.
+// visit counts the schemas that are applied to a value of s, not counting its parts.
 func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 	switch n := w.steps[s]; {
 	case s == nil:
 		return 0, nil
 	case n == visiting:
-		return 0, errors.New("the schema refers to itself for the same value, which would never end")
+		return 0, errors.New("the schema refers to itself for the same value, so validation would never end")
 	case n > 0:
 		return n, nil
 	}
 	if depth > 10*maxSchemaDepth {
-		return 0, errors.New("the schema has too long a chain of references")
+		return 0, errors.New("the schema has a chain of references that is too long")
 	}
 	if s.DynamicRef != "" {
 		return 0, errors.New("$dynamicRef is not supported; use $ref")
@@ -170,7 +170,7 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 	if s.Ref != "" {
 		to := w.resolve(s)
 		if to == nil {
-			return 0, fmt.Errorf("the reference %.200q leads to no schema of this document", s.Ref)
+			return 0, fmt.Errorf("the reference %.200q does not lead to a schema in this document", s.Ref)
 		}
 		same = append(same, to)
 	}
@@ -182,14 +182,14 @@ func (w *schemaWalk) visit(s *jsonschema.Schema, depth int) (int, error) {
 			return 0, err
 		}
 		if total += n; total > maxSchemaSteps {
-			return 0, errors.New("the references of the schema multiply: there are too many ways through it")
+			return 0, errors.New("the references of the schema multiply, so validation would take too long")
 		}
 	}
 	w.steps[s] = total
 	return total, nil
 }
 
-// resolve finds what the reference of a schema leads to; nil: nothing in this document.
+// resolve returns the schema that the reference of s leads to; nil if there is none in this document.
 func (w *schemaWalk) resolve(s *jsonschema.Schema) *jsonschema.Schema {
 	u, err := url.Parse(s.Ref)
 	id, _, _ := strings.Cut(s.Ref, "#")
@@ -212,7 +212,7 @@ func (w *schemaWalk) resolve(s *jsonschema.Schema) *jsonschema.Schema {
 
 var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
 
-// step follows the first part of a JSON pointer, or two where a keyword has several schemas.
+// step follows the first part of a JSON pointer, or two parts if the keyword contains several schemas.
 func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, []string) {
 	one := map[string]*jsonschema.Schema{
 		"not": s.Not, "if": s.If, "then": s.Then, "else": s.Else, "items": s.Items, "additionalItems": s.AdditionalItems, "contains": s.Contains,

@@ -13,18 +13,18 @@ import (
 // MaxInstructionsBytes is the maximum size of a manifest's instructions for the model.
 const MaxInstructionsBytes = 8192
 
-// problems collects what is wrong with something.
+// problems is a list of validation errors.
 type problems []error
 
 func (c *problems) add(format string, args ...any) { *c = append(*c, fmt.Errorf(format, args...)) }
 
-// unique complains about empty and repeated names.
+// unique adds an error for each empty or repeated name.
 func (c *problems) unique(what string, names []string) {
 	seen := map[string]bool{}
 	for _, n := range names {
 		switch {
 		case n == "":
-			c.add("%s: an empty name", what)
+			c.add("%s: empty name", what)
 		case seen[n]:
 			c.add("%s: %q appears twice", what, n)
 		}
@@ -36,20 +36,20 @@ func (c *problems) unique(what string, names []string) {
 func (m *Manifest) Validate() error {
 	var c problems
 	if !isDashed(m.Name) {
-		c.add("name %q: lower-case letters, digits and dashes, 1 to 64, starting with a letter", m.Name)
+		c.add("name %q: use 1 to 64 lower-case letters, digits and dashes, starting with a letter", m.Name)
 	}
 	if !isSemver(m.Version) {
 		c.add("version %q: a semantic version such as 1.2.3 is required", m.Version)
 	}
 	if m.Kind != KindTool && m.Kind != KindProvider {
-		c.add("kind: tool or provider is required")
+		c.add("kind: must be tool or provider")
 	}
 	if len(m.ContractVersions) == 0 {
 		c.add("contract versions: at least one is required")
 	}
 	for i, v := range m.ContractVersions {
 		if v == 0 || i > 0 && v <= m.ContractVersions[i-1] {
-			c.add("contract versions: they must ascend from 1 or more")
+			c.add("contract versions: must be positive and in ascending order")
 			break
 		}
 	}
@@ -57,7 +57,7 @@ func (m *Manifest) Validate() error {
 		c.add("description and instructions must be UTF-8")
 	}
 	if len(m.Instructions) > MaxInstructionsBytes {
-		c.add("instructions: %d bytes are more than the %d allowed", len(m.Instructions), MaxInstructionsBytes)
+		c.add("instructions: %d bytes; the maximum is %d", len(m.Instructions), MaxInstructionsBytes)
 	}
 	c.unique("capabilities", m.Capabilities)
 	c.unique("host services", m.HostServices)
@@ -65,7 +65,7 @@ func (m *Manifest) Validate() error {
 	m.validateCommands(&c)
 	m.Config.validate(&c, "config", nil)
 	if len(m.Tools) > 0 && m.Kind == KindProvider {
-		c.add("tools: a provider has none")
+		c.add("tools: not allowed for a provider")
 	}
 	if err := ValidateTools(m.Tools); err != nil {
 		c = append(c, err)
@@ -86,7 +86,7 @@ func (m *Manifest) validateCommands(c *problems) {
 	for _, cmd := range m.Commands {
 		names = append(names, cmd.Name)
 		if cmd.Name != "" && !isDashed(cmd.Name) {
-			c.add("command %q: lower-case letters, digits and dashes, 1 to 64, starting with a letter", cmd.Name)
+			c.add("command %q: use 1 to 64 lower-case letters, digits and dashes, starting with a letter", cmd.Name)
 		}
 		if len(cmd.InputSchema) > 0 {
 			if err := checkSchema(cmd.InputSchema, true); err != nil {
@@ -99,7 +99,7 @@ func (m *Manifest) validateCommands(c *problems) {
 
 func (b ConfigBlock) validate(c *problems, where string, labels []string) {
 	if strings.Count(where, ".") > maxTypeDepth {
-		c.add("%s: nested more than %d deep", where, maxTypeDepth)
+		c.add("%s: nested more than %d levels deep", where, maxTypeDepth)
 		return
 	}
 	names := slices.Clone(labels)
@@ -114,7 +114,7 @@ func (b ConfigBlock) validate(c *problems, where string, labels []string) {
 			c.add("%s: a lower_snake name is required", at)
 		}
 		if n.MinItems < 0 || n.MaxItems < 0 || n.MaxItems > 0 && n.MinItems > n.MaxItems {
-			c.add("%s: from %d to %d items makes no sense", at, n.MinItems, n.MaxItems)
+			c.add("%s: invalid number of items: from %d to %d", at, n.MinItems, n.MaxItems)
 		}
 		for _, l := range n.Labels {
 			if l != "" && !isSnake(l) {
@@ -136,13 +136,13 @@ func (a ConfigAttribute) validate(c *problems, where string) {
 		return
 	}
 	if len(a.Allowed) > 0 && t.kind != "string" {
-		c.add("%s: allowed values are for strings only", where)
+		c.add("%s: only a string can have allowed values", where)
 	}
 	if a.Path && t.kind != "string" {
 		c.add("%s: only a string can be a path", where)
 	}
 	if a.Sensitive && t.kind != "string" && (t.elem == nil || t.elem.kind != "string") {
-		c.add("%s: only a string, or a list or map of them, can be sensitive", where)
+		c.add("%s: only a string, or a list or map of strings, can be sensitive", where)
 	}
 	if len(a.Default) == 0 {
 		return
@@ -159,13 +159,13 @@ func (a ConfigAttribute) validate(c *problems, where string) {
 		return
 	}
 	if a.Required {
-		c.add("%s: a required attribute has no use for a default", where)
+		c.add("%s: a required attribute can't have a default", where)
 	}
 	if a.Path {
-		c.add("%s: a path has no default, which would be relative to nothing", where)
+		c.add("%s: a path can't have a default", where)
 	}
 	if a.Sensitive {
-		c.add("%s: a secret can't have a default, which everybody could read", where)
+		c.add("%s: a secret can't have a default", where)
 	}
 	if s, ok := v.(string); ok && len(a.Allowed) > 0 && !slices.Contains(a.Allowed, s) {
 		c.add("%s: default: %q is not one of the allowed values", where, s)
@@ -180,7 +180,7 @@ func ValidateTools(tools []Descriptor) error {
 		d := &tools[i]
 		k := [2]string{d.Namespace, d.Name}
 		if seen[k] {
-			c.add("tool %q: appears twice in the namespace %q", d.Name, d.Namespace)
+			c.add("tool %q: declared twice in the namespace %q", d.Name, d.Namespace)
 		}
 		seen[k] = true
 		if err := d.Validate(); err != nil {
@@ -195,17 +195,17 @@ func (s *ToolSet) CheckSource(d *Descriptor) error {
 	if d.Source == "" || len(s.Sources) == 0 || slices.ContainsFunc(s.Sources, func(o Source) bool { return o.Name == d.Source }) {
 		return nil
 	}
-	return fmt.Errorf("tool %q: its source %q is not in the set", d.Name, d.Source)
+	return fmt.Errorf("tool %q: the set has no source %q", d.Name, d.Source)
 }
 
 // Validate returns all errors in the descriptor, joined.
 func (d *Descriptor) Validate() error {
 	var c problems
 	if !isToolName(d.Name) {
-		c.add("tool %q: letters, digits and underscores, 1 to 64", d.Name)
+		c.add("tool %q: use 1 to 64 letters, digits and underscores", d.Name)
 	}
 	if d.Namespace != "" && !isToolName(d.Namespace) {
-		c.add("tool %q: namespace %q: letters, digits and underscores, 1 to 64", d.Name, d.Namespace)
+		c.add("tool %q: namespace %q: use 1 to 64 letters, digits and underscores", d.Name, d.Namespace)
 	}
 	if !utf8.ValidString(d.Description) {
 		c.add("tool %q: the description must be UTF-8", d.Name)
@@ -218,7 +218,7 @@ func (d *Descriptor) Validate() error {
 			c.add("tool %q: input schema: %w", d.Name, err)
 		}
 	case len(d.InputSchema) > 0:
-		c.add("tool %q: a freeform tool has no input schema", d.Name)
+		c.add("tool %q: a freeform tool can't have an input schema", d.Name)
 	default:
 		d.Freeform.validate(&c, d.Name)
 	}
@@ -234,21 +234,21 @@ func (f *Freeform) validate(c *problems, tool string) {
 	switch f.Syntax {
 	case "":
 		if f.Definition != "" {
-			c.add("tool %q: a grammar without a syntax", tool)
+			c.add("tool %q: the grammar requires a syntax", tool)
 		}
 	case "lark", "regex":
 		if f.Definition == "" {
-			c.add("tool %q: the syntax %s without a grammar", tool, f.Syntax)
+			c.add("tool %q: the syntax %s requires a grammar", tool, f.Syntax)
 		}
 	default:
 		c.add("tool %q: the syntax %q is neither lark nor regex", tool, f.Syntax)
 	}
 	if f.Property == "" {
-		c.add("tool %q: a freeform tool needs the name of its property for providers without grammars", tool)
+		c.add("tool %q: a freeform tool requires the name of its property for providers without grammars", tool)
 	}
 }
 
-// checkSchema compiles a JSON Schema. References to other documents are refused: nothing is fetched.
+// checkSchema compiles a JSON Schema, whose type must be object if object is true.
 func checkSchema(raw json.RawMessage, object bool) error {
 	s, err := ParseSchema(raw)
 	if err != nil {
@@ -285,7 +285,7 @@ func isToolName(s string) bool {
 	})
 }
 
-// validName reports whether s has 1 to 64 bytes that all fit.
+// validName reports whether s consists of 1 to 64 bytes for which fits returns true.
 func validName(s string, fits func(b byte, first bool) bool) bool {
 	if s == "" || len(s) > 64 {
 		return false
@@ -300,7 +300,7 @@ func validName(s string, fits func(b byte, first bool) bool) bool {
 
 // isSemver reports whether s is a semantic version without a leading v.
 func isSemver(s string) bool {
-	// Compiled here rather than at start: a plugin that serves never asks.
+	// Not compiled at start, because a running plugin doesn't need it.
 	return len(s) <= 128 && regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)`+
 		`(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?`+
 		`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`).MatchString(s)

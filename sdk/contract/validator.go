@@ -15,7 +15,7 @@ const maxValidationSteps = 1 << 19
 
 // ErrSchemaSteps is returned by [Validator.Validate] if validating a value could take too long: with a recursive schema
 // whose alternatives overlap, each level of nesting multiplies the time. The value counts as invalid.
-var ErrSchemaSteps = errors.New("checking it against the schema would take too long: it has too many parts or is nested too deep for the alternatives that the schema has; pass less at once")
+var ErrSchemaSteps = errors.New("validating the value against the schema would take too long, because it has too many parts or is nested too deeply for the schema's alternatives; pass less at once")
 
 // Validator validates JSON values in bounded time. It is safe for concurrent use.
 type Validator struct {
@@ -85,20 +85,21 @@ func (v *Validator) checkDefaults() error {
 	return err
 }
 
-// estimate walks through a validation as the library does it when no alternative ends early, and adds up what that takes. The library
-// itself offers no bound, and can't be interrupted.
+// estimate counts the steps that the library would take to validate a value if no alternative ended early. The library itself has
+// no limit and can't be interrupted.
 type estimate struct {
 	v    *Validator
 	left int
 }
 
-// charge takes steps off; false: there are none left.
+// charge subtracts n steps and reports whether the limit has not been exceeded.
 func (e *estimate) charge(n int) bool {
 	e.left -= n
 	return e.left >= 0
 }
 
-// apply counts the application of a schema to a value. depth counts calls: an error's text is copied at each of them.
+// apply counts the steps of applying a schema to a value, and returns false when the limit is exceeded. depth is the number of nested
+// calls: the library copies an error's text in each of them.
 func (e *estimate) apply(s *jsonschema.Schema, value any, depth int) bool {
 	if s == nil {
 		return true
@@ -170,7 +171,7 @@ func (e *estimate) properties(s *jsonschema.Schema, value map[string]any, depth 
 	return true
 }
 
-// hasType reports whether a value has the type that the schema asks for.
+// hasType reports whether a value has a type that the schema allows.
 func hasType(s *jsonschema.Schema, value any) bool {
 	types := s.Types
 	if s.Type != "" {
@@ -197,7 +198,7 @@ func isType(name string, value any) bool {
 	return true
 }
 
-// textSize is about how many bytes a value takes as text.
+// textSize estimates the size of a value as text in bytes.
 func textSize(value any) int {
 	n := 8
 	switch value := value.(type) {

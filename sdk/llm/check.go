@@ -37,7 +37,7 @@ const (
 	blockOpen blockState = iota + 1
 	blockEnded
 	blockPublished // the call was published
-	blockVoid
+	blockVoid      // the call was discarded
 )
 
 // Check processes the next event. A violation is an [*Error] with the code [ErrInvalidOutput].
@@ -158,7 +158,7 @@ func (c *Checker) call(call ToolCall) error {
 	case blockOpen:
 		return invalid("emitted tool-call %q before the end of its input", call.ID)
 	case blockVoid:
-		return invalid("emitted tool-call %q, which was voided", call.ID)
+		return invalid("emitted tool-call %q, which was discarded", call.ID)
 	case blockEnded:
 		c.set(k, blockPublished)
 	}

@@ -109,7 +109,7 @@ func TestChecker(t *testing.T) {
 		{name: "c: input without end", events: "S+ I+c SF(tool-calls)", want: "is open", code: ErrInvalidOutput},
 		{name: "c: voided without input", events: "S+ I!c", want: "no input", code: ErrInvalidOutput},
 		{name: "d: call before its end", events: "S+ I+c Cc", want: "before the end of its input", code: ErrInvalidOutput},
-		{name: "d: voided call", events: "S+ I+c I!c Cc", want: "voided", code: ErrInvalidOutput},
+		{name: "d: voided call", events: "S+ I+c I!c Cc", want: "discarded", code: ErrInvalidOutput},
 		{name: "d: call twice", events: "S+ I+c I-c Cc Cc", want: "second time", code: ErrInvalidOutput},
 		{name: "d: input after the whole call", events: "S+ Cc I+c", want: "published already", code: ErrInvalidOutput},
 		{name: "d: call never published", events: "S+ I+c I-c SF(tool-calls)", want: "without tool-call", code: ErrInvalidOutput},

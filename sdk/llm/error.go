@@ -48,12 +48,12 @@ func (c *ErrorCode) UnmarshalText(b []byte) error {
 type Error struct {
 	Code       ErrorCode     `json:"code"`
 	Message    string        `json:"message"`             // for people, secrets redacted
-	Retryable  bool          `json:"retryable,omitempty"` // whether the turn loop may ask again
+	Retryable  bool          `json:"retryable,omitempty"` // whether the turn loop may retry
 	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 	Status     int           `json:"status,omitempty"` // HTTP status; 0: none
 	RequestID  string        `json:"requestId,omitempty"`
 	Next       string        `json:"next,omitempty"`    // what the user should do
-	Offline    bool          `json:"offline,omitempty"` // no connection came about: nobody was reached, nothing was sent
+	Offline    bool          `json:"offline,omitempty"` // no connection was established, so nothing was sent
 }
 
 // Error implements error.

@@ -30,7 +30,7 @@ type Alive struct{}
 
 // StepStart is the first event of an answer.
 type StepStart struct {
-	ServedModel string // the model that answers, where the vendor says so
+	ServedModel string // the model that answers, if reported by the vendor
 	ResponseID  string
 }
 
@@ -57,7 +57,7 @@ type BlockEnd struct {
 	Kind     BlockKind
 	ID       string
 	Metadata Metadata
-	Remark   bool // of text: it is a remark on the way, and not the answer
+	Remark   bool // for text: an intermediate remark, not part of the answer
 }
 
 // ToolInputError discards a call whose arguments are not valid JSON.

@@ -13,7 +13,7 @@ import (
 type Fold struct {
 	parts   []*foldPart
 	open    map[blockKey]*foldPart
-	pending []ToolCall // input that is being written, in order of appearance
+	pending []ToolCall // calls whose input is incomplete, in order
 	input   map[string]*strings.Builder
 	step    StepStart
 	end     StepFinish
@@ -27,7 +27,7 @@ type foldPart struct {
 	text  strings.Builder
 	meta  Metadata
 	ended bool
-	whole Part // a call or a result
+	whole Part // a complete call or result
 }
 
 // Add processes the next event.

@@ -166,7 +166,7 @@ type ToolCall struct {
 	Input            string   `json:"input"`
 	Freeform         bool     `json:"freeform,omitempty"`
 	ProviderExecuted bool     `json:"providerExecuted,omitempty"`
-	Search           bool     `json:"search,omitempty"` // it looks for tools, in a vendor's own form for that
+	Search           bool     `json:"search,omitempty"` // a search for tools in the vendor's own form
 	Metadata         Metadata `json:"providerMetadata,omitempty"`
 }
 
@@ -179,14 +179,14 @@ type ToolResult struct {
 	IsError          bool     `json:"isError,omitempty"`
 	Freeform         bool     `json:"freeform,omitempty"`
 	ProviderExecuted bool     `json:"providerExecuted,omitempty"`
-	Search           bool     `json:"search,omitempty"` // it answers a search for tools
-	Tools            []Tool   `json:"tools,omitempty"`  // that were found: the model may call them from now on
+	Search           bool     `json:"search,omitempty"` // the result of a search for tools
+	Tools            []Tool   `json:"tools,omitempty"`  // found by the search; the model may call them from now on
 	Metadata         Metadata `json:"providerMetadata,omitempty"`
 }
 
 // Sealed is content of a tool result that only the models of one vendor can read.
 type Sealed struct {
-	Namespace string   `json:"namespace"` // of the vendor's metadata
+	Namespace string   `json:"namespace"` // the vendor's metadata namespace
 	Data      string   `json:"data"`
 	Metadata  Metadata `json:"providerMetadata,omitempty"`
 }
@@ -215,7 +215,7 @@ func (ps Parts) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The type goes first; every part marshals to an object with at least one field or none.
+		// Insert the type as the first field of the object, which may be empty.
 		head := fmt.Appendf(nil, `{"type":%q`, p.partType())
 		if len(b) > 2 {
 			head = append(head, ',')

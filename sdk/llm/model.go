@@ -54,10 +54,10 @@ type WindowSource string
 
 // The sources, in order of precedence.
 const (
-	WindowConfig  WindowSource = "config"  // the user says so
-	WindowService WindowSource = "service" // the service was asked
+	WindowConfig  WindowSource = "config"  // set by the user
+	WindowService WindowSource = "service" // reported by the service
 	WindowCatalog WindowSource = "catalog"
-	WindowAssumed WindowSource = "assumed" // nobody says
+	WindowAssumed WindowSource = "assumed" // a default, because the size is unknown
 )
 
 // HostedTool is a tool that the vendor executes.

@@ -24,7 +24,7 @@ type Question struct {
 
 // Answer is the user's answer.
 type Answer struct {
-	Declined bool // there is nobody, or nobody wants to
+	Declined bool // the user declined, or there is no user to ask
 	Choice   string
 	Form     json.RawMessage
 	// RedirectURI is the address to which the browser was redirected, with Query.
@@ -39,7 +39,7 @@ type tokenKey struct{}
 func (h *Host) Ask(ctx context.Context, q Question) (Answer, error) {
 	token, _ := ctx.Value(tokenKey{}).(string)
 	if token == "" && h.client != nil {
-		return Answer{}, errors.New("ask: only a command has somebody to ask")
+		return Answer{}, errors.New("ask: only a command can ask the user")
 	}
 	r := &gantryv1.AskRequest{CallToken: token, Title: q.Title, Message: q.Message}
 	switch {
@@ -50,7 +50,7 @@ func (h *Host) Ask(ctx context.Context, q Question) (Answer, error) {
 	case q.URL != "":
 		r.Kind, r.Url, r.Redirect, r.RedirectPort = gantryv1.AskKind_ASK_KIND_URL, q.URL, q.Redirect, int32(q.RedirectPort)
 	default:
-		return Answer{}, errors.New("ask: a question has options, a form or a URL")
+		return Answer{}, errors.New("ask: the question has neither options, a form nor a URL")
 	}
 	resp, err := h.services().Ask(ctx, r)
 	if err != nil {
@@ -82,7 +82,7 @@ func answerOf(q Question, resp *gantryv1.AskResponse) (a Answer, err error) {
 		a.RedirectURI, a.Query = back.RedirectURI, back.Query
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("ask: the answer can't be read: %w", err)
+		return Answer{}, fmt.Errorf("ask: invalid answer: %w", err)
 	}
 	return a, nil
 }

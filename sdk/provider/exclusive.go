@@ -32,11 +32,11 @@ func (h *Host) Exclusive(ctx context.Context, name string, wait time.Duration, f
 	working, lost := context.WithCancel(ctx)
 	defer lost()
 	watched := make(chan struct{})
-	// Owner: Exclusive, which ends the stream and waits.
+	// Owner: Exclusive, which ends the stream and waits for the goroutine.
 	go func() {
 		defer close(watched)
 		defer lost()
-		_, _ = stream.Recv() // says that it is lost, or ends
+		_, _ = stream.Recv() // returns when the lease is lost or the stream ends
 	}()
 	err = f(working)
 	cancel()

@@ -18,17 +18,17 @@ import (
 // ErrNoHost is returned by the methods of a [Host] that offers no services.
 var ErrNoHost = hostservice.ErrNone
 
-// maxArtifactBytes bounds an artifact that is read into memory: media in a request. Vendors take less.
+// maxArtifactBytes is the maximum size of an artifact that is read into memory. The limits of vendors for media are lower.
 const maxArtifactBytes = 64 << 20
 
 // Host gives a provider access to host services. It is safe for concurrent use.
 type Host struct {
 	conn      *grpc.ClientConn
 	client    gantryv1.HostServiceClient
-	constants sync.Map // handle → value of the secrets that stay as they are
+	constants sync.Map // handle → value of secrets that the host has declared constant
 }
 
-// newHost prepares the connection that Configure announced. Without one the host's methods return [ErrNoHost].
+// newHost prepares the connection announced in Configure. If there is none, the methods of the host return [ErrNoHost].
 func newHost(ctx context.Context, facts *gantryv1.HostFacts) (*Host, error) {
 	if facts.GetServicesSocket() == "" {
 		return &Host{}, nil
@@ -65,7 +65,7 @@ func (h *Host) Artifact(ctx context.Context, digest string) ([]byte, error) {
 		return nil, fmt.Errorf("get artifact %s: larger than %d bytes", digest, maxArtifactBytes)
 	}
 	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != digest {
-		return nil, fmt.Errorf("get artifact %s: the content that came has another digest", digest)
+		return nil, fmt.Errorf("get artifact %s: the content has a different digest", digest)
 	}
 	return b, nil
 }

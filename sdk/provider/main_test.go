@@ -260,7 +260,7 @@ func TestHost(t *testing.T) {
 	if b, err := h.Artifact(t.Context(), hex.EncodeToString(sum[:])); err != nil || string(b) != content {
 		t.Errorf("artifact = %q, %v", b, err)
 	}
-	if _, err := h.Artifact(t.Context(), strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "another digest") {
+	if _, err := h.Artifact(t.Context(), strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "a different digest") {
 		t.Errorf("tampered artifact: %v", err)
 	}
 	if err := h.SetState(t.Context(), "k", []byte("v")); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// servicesOf says which services of the host a capability is about.
+// servicesOf returns the names of the host's RPCs that a capability permits.
 func servicesOf(capability string) []string {
 	switch capability {
 	case "ask":
@@ -22,7 +22,7 @@ func servicesOf(capability string) []string {
 	return nil
 }
 
-// manifest says what the plugin is. The error is for the plugin's author.
+// manifest returns the plugin's manifest. An error is the fault of the plugin's author.
 func (p Plugin) manifest() (*contract.Manifest, error) {
 	if p.New == nil {
 		return nil, errors.New("the plugin has no New")

@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// outboxEvents is how many events may wait for the host; beyond it emit blocks, so that a slow host slows the vendor's
-	// stream down.
+	// outboxEvents is the maximum number of queued events. When it is reached, emit blocks, so that a slow host slows down the
+	// vendor's stream.
 	outboxEvents = 256
-	// batchEvents and batchBytes bound one message. A batch is what has gathered while the message before was on its way.
+	// batchEvents and batchBytes limit the size of a message, which contains the events queued while the previous one was sent.
 	batchEvents = 64
 	batchBytes  = 256 << 10
 )
 
-// outbox sends events in order from a goroutine of its own, so that those which gather while one message is being written
-// travel together in the next. A lone event leaves at once.
+// outbox sends events in order from its own goroutine. Events that are queued while a message is being written are sent together in
+// the next one. A single event is sent immediately.
 type outbox struct {
 	ctx    context.Context // of the stream
 	send   func(*gantryv1.StreamResponse) error
-	wake   chan struct{} // holds one token: the sender, which found nothing, looks again
-	room   chan struct{} // holds one token: something has left the queue
-	broken chan struct{} // closed by the sender when sending failed
+	wake   chan struct{} // has one token when the sender should check the queue
+	room   chan struct{} // has one token when the queue has room
+	broken chan struct{} // closed when sending has failed
 	sender sync.WaitGroup
 
-	terminal bool // touched by emit only
+	terminal bool // whether the last event was emitted; used only by emit and after it
 
 	mu struct {
 		sync.Mutex
 		queue  []*gantryv1.LlmEvent
-		closed bool  // nothing more will come
+		closed bool  // no more events will be queued
 		err    error // of sending
 	}
 }
@@ -48,11 +48,11 @@ func newOutbox(ctx context.Context, send func(*gantryv1.StreamResponse) error) *
 	return o
 }
 
-// emit hands one event over. It is called by one goroutine at a time.
+// emit queues an event, and blocks while the queue is full. It must not be called concurrently.
 func (o *outbox) emit(e llm.Event) error {
 	p := convert.EventToProto(e)
 	if p == nil {
-		return fmt.Errorf("the event %T of kind %s can't be sent", e, llm.EventName(e))
+		return fmt.Errorf("invalid event %T of kind %s", e, llm.EventName(e))
 	}
 	switch e.(type) {
 	case llm.Finish, *llm.Error:
@@ -73,7 +73,7 @@ func (o *outbox) emit(e llm.Event) error {
 	}
 }
 
-// put queues an event if there is room.
+// put queues an event, unless the queue is full.
 func (o *outbox) put(p *gantryv1.LlmEvent) (taken bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,20 +86,20 @@ func (o *outbox) put(p *gantryv1.LlmEvent) (taken bool, err error) {
 		return false, nil
 	}
 	o.mu.queue = append(o.mu.queue, p)
-	if len(o.mu.queue) == 1 { // as long as there are more the sender does not wait
+	if len(o.mu.queue) == 1 { // otherwise the sender is not waiting
 		notify(o.wake)
 	}
 	return true, nil
 }
 
-// close sends what still waits and returns when that is done, with the error of sending. Further calls return the same.
+// close waits until the queue has been sent, and returns the error of sending. Further calls return the same error.
 func (o *outbox) close() error {
 	o.mu.Lock()
 	o.mu.closed = true
 	o.mu.Unlock()
 	notify(o.wake)
 	o.sender.Wait()
-	return o.mu.err // nobody writes it any more
+	return o.mu.err // the sender has ended, so no lock is needed
 }
 
 func (o *outbox) run() {
@@ -119,7 +119,7 @@ func (o *outbox) run() {
 	}
 }
 
-// batch waits until something waits and takes it, up to the bounds of a message. It returns nothing when nothing will come.
+// batch waits for events and removes at most as many as fit into a message. It returns nil when the outbox is closed and empty.
 func (o *outbox) batch() []*gantryv1.LlmEvent {
 	for {
 		o.mu.Lock()
@@ -142,7 +142,7 @@ func (o *outbox) batch() []*gantryv1.LlmEvent {
 	}
 }
 
-// notify wakes a waiter; the channel has room for one token.
+// notify puts a token into a channel with room for one.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

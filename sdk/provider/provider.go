@@ -8,7 +8,7 @@
 //
 //	func main() {
 //		provider.Main(provider.Plugin{
-//			Name: "echo", Version: "1.0.0", Description: "Says what it was told.",
+//			Name: "echo", Version: "1.0.0", Description: "Repeats the user's message.",
 //			Config: &config{},
 //			New: func(ctx context.Context, env provider.Env) (provider.Provider, error) {
 //				return &echo{config: env.Config.(*config)}, nil

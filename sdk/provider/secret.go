@@ -43,7 +43,7 @@ func (h *Host) Secret(ctx context.Context, handle string, renew bool) (string, e
 	}
 	res, err := h.services().Secret(ctx, &gantryv1.SecretRequest{Handle: handle, Renew: renew})
 	if err != nil {
-		return "", err // in the host's own words
+		return "", err // the host's message is sufficient
 	}
 	if res.GetFixed() {
 		h.constants.Store(handle, res.GetValue())

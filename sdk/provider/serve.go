@@ -23,7 +23,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// run is Main with the parts of the process that tests replace.
+// run implements Main. Tests replace parts of the process in cfg.
 func run(ctx context.Context, p Plugin, cfg wire.ServeConfig) int {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
@@ -58,7 +58,7 @@ func (s *server) register(srv *grpc.Server) {
 	gantryv1.RegisterProviderServiceServer(srv, s)
 }
 
-// server is the plugin's side of both services.
+// server implements both services of a provider plugin.
 type server struct {
 	gantryv1.UnimplementedPluginServiceServer
 	gantryv1.UnimplementedProviderServiceServer
@@ -66,9 +66,9 @@ type server struct {
 	plugin   Plugin
 	manifest *contract.Manifest
 	logger   hclog.Logger
-	stop     func() // ends the process in order
+	stop     func() // begins the shutdown of the process
 
-	configuring sync.Mutex // one Configure at a time
+	configuring sync.Mutex // held by Configure
 	closing     sync.WaitGroup
 
 	mu struct {
@@ -76,7 +76,7 @@ type server struct {
 		current  *instance // nil before the first successful Configure
 		draining bool
 		running  int
-		idle     chan struct{} // closed when running falls to 0 while somebody drains; else nil
+		idle     chan struct{} // closed when running becomes 0 during a drain; otherwise nil
 	}
 }
 
@@ -84,10 +84,10 @@ type server struct {
 type instance struct {
 	env      Env
 	provider Provider
-	uses     sync.WaitGroup // requests that run on it; grows under server.mu while the instance is current
+	uses     sync.WaitGroup // running requests; incremented with server.mu held while the instance is current
 }
 
-// close waits for the last request and gives back what the instance holds.
+// close waits for the last request and releases the instance's resources.
 func (i *instance) close() error {
 	i.uses.Wait()
 	var err error
@@ -97,7 +97,7 @@ func (i *instance) close() error {
 	return errors.Join(err, i.env.Host.close())
 }
 
-const drainingMessage = "the plugin is draining and takes nothing new"
+const drainingMessage = "the plugin is draining and accepts no new requests"
 
 func (s *server) isDraining() bool {
 	s.mu.Lock()
@@ -105,7 +105,7 @@ func (s *server) isDraining() bool {
 	return s.mu.draining
 }
 
-// acquire returns the current provider for one request. The caller calls release.
+// acquire returns the current provider for a request. The caller must call release at its end.
 func (s *server) acquire() (_ *instance, release func(), _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *server) Describe(context.Context, *gantryv1.DescribeRequest) (*gantryv1
 	return &gantryv1.DescribeResponse{Manifest: convert.ManifestToProto(s.manifest)}, nil
 }
 
-// Configure implements the plugin service. The new provider takes over only when it has been made without an error.
+// Configure implements the plugin service. The new provider replaces the previous one only if it was created without errors.
 func (s *server) Configure(ctx context.Context, r *gantryv1.ConfigureRequest) (*gantryv1.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
@@ -162,12 +162,12 @@ func (s *server) Configure(ctx context.Context, r *gantryv1.ConfigureRequest) (*
 	diags = append(diags, configblock.Diagnostics(err)...)
 	if err != nil && !hasErrors(diags) || p == nil && err == nil {
 		diags = append(diags, contract.Diagnostic{
-			Severity: contract.SeverityError, Summary: "the plugin made no provider", Next: "Report this to the plugin's author.",
+			Severity: contract.SeverityError, Summary: "the plugin returned no provider", Next: "Report this to the plugin's author.",
 		})
 	}
 	if hasErrors(diags) {
 		if cerr := host.close(); cerr != nil {
-			s.logger.Warn("close connection to the host", "err", cerr)
+			s.logger.Warn("closing the connection to the host failed", "err", cerr)
 		}
 		return &gantryv1.ConfigureResponse{Diagnostics: convert.DiagnosticsToProto(diags)}, nil
 	}
@@ -175,7 +175,7 @@ func (s *server) Configure(ctx context.Context, r *gantryv1.ConfigureRequest) (*
 	return &gantryv1.ConfigureResponse{Diagnostics: convert.DiagnosticsToProto(diags)}, nil
 }
 
-// newConfig makes a fresh value of the type of Plugin.Config.
+// newConfig returns a new value of the type of Plugin.Config.
 func (s *server) newConfig() any {
 	t := reflect.TypeOf(s.plugin.Config)
 	if t == nil {
@@ -188,7 +188,7 @@ func hasErrors(ds []contract.Diagnostic) bool {
 	return slices.ContainsFunc(ds, func(d contract.Diagnostic) bool { return d.Severity != contract.SeverityWarning })
 }
 
-// replace makes i the current instance, nil for none, and closes the one before when its requests have ended.
+// replace makes i, which may be nil, the current instance, and closes the previous one when its requests have ended.
 func (s *server) replace(i *instance) {
 	s.mu.Lock()
 	old := s.mu.current
@@ -199,7 +199,7 @@ func (s *server) replace(i *instance) {
 	}
 	s.closing.Go(func() {
 		if err := old.close(); err != nil {
-			s.logger.Warn("close provider", "err", err)
+			s.logger.Warn("closing the provider failed", "err", err)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func (s *server) Drain(ctx context.Context, r *gantryv1.DrainRequest) (*gantryv1
 	return &gantryv1.DrainResponse{StillRunning: int32(s.drain(ctx))}, nil
 }
 
-// drain refuses what is new and waits for what runs, until ctx ends. It returns how much still runs.
+// drain rejects new requests and waits for the running ones until ctx ends. It returns the number of those still running.
 func (s *server) drain(ctx context.Context) int {
 	s.mu.Lock()
 	s.mu.draining = true
@@ -257,12 +257,12 @@ func (s *server) Stop(context.Context, *gantryv1.StopRequest) (*gantryv1.StopRes
 	return &gantryv1.StopResponse{}, nil
 }
 
-// shutdown is the last thing before the process ends.
+// shutdown drains the plugin and closes its provider, until ctx ends.
 func (s *server) shutdown(ctx context.Context) {
 	s.drain(ctx)
 	s.replace(nil)
 	closed := make(chan struct{})
-	// Owner: shutdown, up to the grace; after that the process ends.
+	// Owner: shutdown until ctx ends; then the process, which exits.
 	go func() { s.closing.Wait(); close(closed) }()
 	select {
 	case <-closed:

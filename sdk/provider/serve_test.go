@@ -181,13 +181,13 @@ func TestStreamEndsWithOneTerminalEvent(t *testing.T) {
 		{"no end", func(_ context.Context, _ *StreamRequest, emit func(llm.Event) error) error {
 			return emit(llm.StepStart{})
 		}, 2,
-			&llm.Error{Code: llm.ErrIncompleteStream, Message: "the provider ended its answer without an end", Retryable: true}},
+			&llm.Error{Code: llm.ErrIncompleteStream, Message: "the provider's answer is incomplete", Retryable: true}},
 		{"error after the end", func(_ context.Context, _ *StreamRequest, emit func(llm.Event) error) error {
 			return errors.Join(answer(emit, "x"), errors.New("close body"))
 		}, 6, llm.Finish{Reason: llm.FinishStop}},
 		{"nothing that can be sent", func(_ context.Context, _ *StreamRequest, emit func(llm.Event) error) error {
 			return emit(llm.BlockStart{})
-		}, 1, &llm.Error{Code: llm.ErrUnknown, Message: "the event llm.BlockStart of kind unknown-start can't be sent"}},
+		}, 1, &llm.Error{Code: llm.ErrUnknown, Message: "invalid event llm.BlockStart of kind unknown-start"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (s *server) Models(ctx context.Context, r *gantryv1.ModelsRequest) (*gantry
 	return &gantryv1.ModelsResponse{Models: convert.ModelRowsToProto(rows)}, nil
 }
 
-// models returns all rows, or the one of a model.
+// models returns the row of the model name, or all rows if name is empty.
 func models(ctx context.Context, p Provider, name string) ([]llm.ModelRow, error) {
 	if f, ok := p.(Finder); ok && name != "" {
 		row, found, err := f.Find(ctx, name)
@@ -71,7 +71,7 @@ func (s *server) Prepare(ctx context.Context, r *gantryv1.PrepareRequest) (*gant
 	return res, nil
 }
 
-// callError is what a call without a message for errors answers.
+// callError converts an error to a status, for calls whose response has no field for errors.
 func callError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
@@ -91,8 +91,8 @@ func requestFromProto(p *gantryv1.LlmRequest) (*llm.Request, *llm.Error) {
 	switch {
 	case err != nil:
 		return nil, &llm.Error{
-			Code: llm.ErrInvalidRequest, Message: "the request can't be read: " + err.Error(),
-			Next: "Update the provider plugin: the host speaks a newer contract.",
+			Code: llm.ErrInvalidRequest, Message: "invalid request: " + err.Error(),
+			Next: "Update the provider plugin: the host uses a newer version of the contract.",
 		}
 	case r == nil:
 		return nil, &llm.Error{Code: llm.ErrInvalidRequest, Message: "the request is empty"}
@@ -127,17 +127,17 @@ func (s *server) Stream(r *gantryv1.StreamRequest, ss grpc.ServerStreamingServer
 	}
 	switch {
 	case out.terminal && err != nil:
-		s.logger.Warn("provider failed after the end of its answer", "thread", sr.ThreadID, "turn", sr.TurnID, "err", err)
+		s.logger.Warn("the provider failed after its answer was complete", "thread", sr.ThreadID, "turn", sr.TurnID, "err", err)
 	case out.terminal:
 	case err != nil:
 		_ = out.emit(asError(err))
 	default:
-		_ = out.emit(&llm.Error{Code: llm.ErrIncompleteStream, Message: "the provider ended its answer without an end", Retryable: true})
+		_ = out.emit(&llm.Error{Code: llm.ErrIncompleteStream, Message: "the provider's answer is incomplete", Retryable: true})
 	}
 	return out.close()
 }
 
-// asError makes any error the last event of a stream.
+// asError converts an error to the last event of a stream.
 func asError(err error) *llm.Error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return e

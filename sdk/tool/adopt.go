@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process"
 )
 
-// adoptTimeout bounds what a plugin does to take over the sessions of a thread.
+// adoptTimeout limits one call of [Plugin.Adopt].
 const adoptTimeout = 30 * time.Second
 
 // Adoption describes the sessions of one thread that the plugin adopts.
@@ -24,9 +24,10 @@ type Adoption struct {
 // for an unanswered call was never delivered.
 func (a *Adoption) Answered(callID string) bool { return !slices.Contains(a.unanswered, callID) }
 
-// adoptSessions lets the plugin adopt what earlier processes held of a thread. What else is done for the thread waits for it.
+// adoptSessions lets the plugin adopt the sessions that earlier processes of it left running for a thread. Every request for the
+// thread calls it first. Concurrent requests wait for the one that adopts.
 func (s *Server) adoptSessions(ctx context.Context, env *Env, t *Thread) {
-	if s.plugin.Adopt == nil || env == nil || env.client == nil || env.Generation <= 1 { // the first one has nothing to adopt
+	if s.plugin.Adopt == nil || env == nil || env.client == nil || env.Generation <= 1 { // there was no earlier process
 		return
 	}
 	select {
@@ -44,7 +45,7 @@ func (s *Server) adoptSessions(ctx context.Context, env *Env, t *Thread) {
 		return
 	}
 	if len(found.Processes) > 0 {
-		// Each is this process's now, also when whoever asked first has lost interest.
+		// The host has handed these processes over, so finish even if the request that triggered the adoption is cancelled.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adoptTimeout)
 		defer cancel()
 		a := &Adoption{Thread: t, Env: env, Processes: found.Processes, unanswered: found.Unanswered}

@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// schemaOf derives the schema of an argument struct: fields without omitempty or omitzero are required, nothing else is
-// allowed beside them, a jsonschema tag is the description, an enum tag lists the only values of a string.
+// schemaOf derives the schema of an argument struct, and returns its required properties. Fields without omitempty or omitzero are
+// required, other properties are not allowed, a jsonschema tag is the description, and an enum tag lists the values of a string.
 func schemaOf[T any]() (json.RawMessage, []string, error) {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -32,8 +32,8 @@ func schemaOf[T any]() (json.RawMessage, []string, error) {
 	return b, s.Required, nil
 }
 
-// refine adds what the enum tags say, and makes lists plain lists: that a nil slice marshals to null is no reason to offer
-// null to a model.
+// refine applies the enum tags, and removes null from the type of lists: nil slices are marshalled to null, but a model should not
+// send it.
 func refine(s *jsonschema.Schema, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -104,8 +104,8 @@ func required(schema json.RawMessage) ([]string, error) {
 	return s.Required, nil
 }
 
-// decodeInput turns what the model asked for into In. The host has validated arguments before; this is what a tool sees
-// when it did not, or when schema and struct disagree. Unknown properties are left out: refusing them is the host's.
+// decodeInput decodes the input of a call. The host has already validated the arguments, so errors occur only if it did not, or if
+// schema and struct differ. Unknown properties are ignored; rejecting them is up to the host.
 func decodeInput[In any](input contract.Input, required []string) (in In, err error) {
 	if text, ok := any(&in).(*string); ok && input.Freeform {
 		*text = input.Text
@@ -142,7 +142,7 @@ func missing(args []byte, required []string) error {
 	return nil
 }
 
-// argumentError says where the arguments are wrong, in words that a model understands: no Go types.
+// argumentError describes a decoding error and its position in terms that a model understands, without Go types.
 func argumentError(args []byte, err error) error {
 	const prefix = "failed to parse function arguments: "
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -180,7 +180,7 @@ func jsonKind(t reflect.Type) string {
 	return t.String()
 }
 
-// position of the n-th byte, from 1 as editors count.
+// position returns the line and column of the n-th byte, both counted from 1.
 func position(b []byte, n int) string {
 	n = min(max(n, 0), len(b))
 	line := 1 + bytes.Count(b[:n], []byte("\n"))

@@ -177,7 +177,7 @@ func TestOutputCaps(t *testing.T) {
 			return tool.Text(""), nil
 		})}, nil, "{}")
 		_, all := p.run(t, &gantryv1.CallStart{Tool: "try", Caps: &gantryv1.CallCaps{MaxOutputBytes: 25}})
-		want := `started | output@0 "0123456789012345678901234" | note 75 bytes of output are not shown: the limit for one call was reached | result `
+		want := `started | output@0 "0123456789012345678901234" | note 75 bytes of output are not shown, because the call has reached its output limit | result `
 		if got := shape(all); got != want || dropped != 75 {
 			t.Errorf("got  %s\nwant %s\ndropped %d", got, want, dropped)
 		}

@@ -9,8 +9,8 @@ import (
 type Clock struct {
 	mu struct {
 		sync.Mutex
-		counted time.Duration // up to the last pause
-		since   time.Time     // of the last start; meaningless while paused
+		counted time.Duration // elapsed until the last pause
+		since   time.Time     // when the clock last started; meaningless while paused
 		paused  bool
 		timers  map[*Timer]struct{}
 	}
@@ -48,7 +48,7 @@ func (k *Clock) NewTimer(d time.Duration) *Timer {
 	return t
 }
 
-// afterFunc runs f in a goroutine of its own after d of time that counts.
+// afterFunc runs f in its own goroutine after d of unpaused time.
 func (k *Clock) afterFunc(d time.Duration, f func()) *Timer {
 	t := &Timer{clock: k, left: d, fire: f}
 	k.add(t)
@@ -96,10 +96,10 @@ type Timer struct {
 
 	clock      *Clock
 	fire       func()
-	left       time.Duration // when it runs: at the moment it was started
+	left       time.Duration // as of started while the timer runs, or as of the pause
 	started    time.Time
 	inner      *time.Timer
-	generation uint64 // tells a firing that came too late from a current one
+	generation uint64 // incremented by each start; a firing of an earlier start is ignored
 }
 
 func (t *Timer) startLocked() {

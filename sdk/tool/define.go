@@ -16,7 +16,7 @@ type Tool struct {
 	required   []string
 	run        func(ctx context.Context, c *Call, in contract.Input) (*Result, error)
 	assess     func(ctx context.Context, c *AssessCall, in contract.Input) (*contract.Assessment, error)
-	err        error // what is wrong with the declaration; reported when the plugin starts
+	err        error // an invalid declaration; reported when the plugin starts
 }
 
 // Option is an option of [New] and [NewFreeform].
@@ -65,7 +65,8 @@ func NewFreeform(name, description string, f contract.Freeform, run func(ctx con
 	return t
 }
 
-// freeformText also takes the form for providers without grammars: an object with one string property.
+// freeformText returns the text of a freeform call. Providers without grammars send an object with one string property
+// instead.
 func freeformText(input contract.Input, property string) (string, error) {
 	if input.Freeform {
 		return input.Text, nil
@@ -86,11 +87,11 @@ func (t *Tool) apply(opts []Option) {
 		o(t)
 	}
 	if t.descriptor.Assess && (len(t.descriptor.Effects) > 0 || t.descriptor.ReadOnly) {
-		t.err = errors.Join(t.err, errors.New("Effects and ReadOnly count only without Assess"))
+		t.err = errors.Join(t.err, errors.New("Effects and ReadOnly can't be combined with Assess"))
 	}
 }
 
-// check says what is wrong with the declaration.
+// check returns the errors of the declaration.
 func (t Tool) check() error {
 	if t.err == nil && t.run == nil {
 		return errors.New("tool: declared without New or NewFreeform")

@@ -174,9 +174,9 @@ func TestAssess(t *testing.T) {
 		for in, want := range map[string]string{
 			`{"city":"error"}`:   "no such place (error)",
 			`{"city":"panic"}`:   "tool place crashed: boom (error)",
-			`{"city":"nothing"}`: `tool "place" could not say what the call would do (error)`,
+			`{"city":"nothing"}`: `tool "place" returned no assessment (error)`,
 			`{"city":"early"}`:   "known already",
-			`{"city":"digest"}`:  `tool "place": the digest of the assessment has 129 bytes, more than 128 (error)`,
+			`{"city":"digest"}`:  `tool "place": the digest of the assessment has 129 bytes; the maximum is 128 (error)`,
 			`{}`:                 "failed to parse function arguments: missing field `city` at line 1 column 2 (error)",
 		} {
 			r, err := assess("place", arguments(in))

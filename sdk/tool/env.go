@@ -19,17 +19,17 @@ import (
 // Env is the environment of a configured plugin: information about itself and its host. It is immutable; Configure creates
 // a new one.
 type Env struct {
-	Label             string // of the user's block; one binary may run under several
-	DataDir, CacheDir string // of this plugin's own; the one lasts, the other may be emptied at any time
-	Generation        uint64 // grows with every process of this plugin, from 1
+	Label             string // label of the user's block; several blocks can use the same binary
+	DataDir, CacheDir string // private to this plugin; CacheDir may be emptied at any time
+	Generation        uint64 // number of this process among those of the plugin, from 1
 	HostVersion       string
 	HostLimits        contract.Limits
 	HostCapabilities  []string
 	Logger            hclog.Logger
-	Config            any // the pointer of Plugin.Config
+	Config            any // the pointer in Plugin.Config
 
 	server      *Server
-	client      gantryv1.HostServiceClient // nil: no services
+	client      gantryv1.HostServiceClient // nil: the host offers no services
 	descriptors string
 }
 
@@ -62,12 +62,12 @@ func (e *Env) command(ctx context.Context, token string, argv []string) *process
 	return process.New(e.host(), token, e.descriptors).Command(ctx, argv...)
 }
 
-// artifactChunk is what one message of an artifact carries.
+// artifactChunk is the size of the pieces in which an artifact is sent.
 const artifactChunk = 256 << 10
 
 // PutArtifact stores content in the host. It reads r to the end.
 func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error) {
-	ctx, cancel := context.WithCancel(ctx) // ends the rpc when r fails
+	ctx, cancel := context.WithCancel(ctx) // cancels the RPC if r fails
 	defer cancel()
 	stream, err := e.host().PutArtifact(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (e *Env) PutArtifact(ctx context.Context, name, mediaType string, r io.Read
 		if n > 0 || first {
 			req.Data = buf[:n]
 			if serr := stream.Send(req); serr != nil {
-				break // why is what CloseAndRecv says
+				break // CloseAndRecv returns the reason
 			}
 			req = &gantryv1.PutArtifactRequest{}
 		}

@@ -8,20 +8,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// gate decides whether work may begin, and knows what runs. Configure has it alone, so that handlers may read the config
-// struct without a lock.
+// gate admits calls, assessments and commands, and counts those that are running. Configure runs only while there are none, so
+// that handlers can read the config struct without a lock.
 type gate struct {
 	plugin   string
-	maxCalls int // 0: any number
+	maxCalls int // concurrent calls; 0: unlimited
 
 	mu struct {
 		sync.Mutex
 		configured  bool
 		configuring bool
 		draining    bool
-		calls       int           // handlers of calls that have not returned
-		others      int           // the same for assessments and commands
-		changed     chan struct{} // closed and replaced whenever something above changes
+		calls       int           // number of calls whose handler has not returned
+		others      int           // number of running assessments and commands
+		changed     chan struct{} // closed and replaced when a field above changes
 	}
 }
 
@@ -36,7 +36,7 @@ func (g *gate) notifyLocked() {
 	g.mu.changed = make(chan struct{})
 }
 
-// waitLocked returns with the lock held, as soon as ready is true; false when ctx ended before.
+// waitLocked waits until ready returns true, and reports whether it did before ctx ended. It releases the lock while it waits.
 func (g *gate) waitLocked(ctx context.Context, ready func() bool) bool {
 	for !ready() {
 		changed := g.mu.changed
@@ -52,7 +52,8 @@ func (g *gate) waitLocked(ctx context.Context, ready func() bool) bool {
 	return true
 }
 
-// enter waits for a configuration in progress. The returned function ends the work; it may be called more than once.
+// enter admits a call, or with call = false an assessment or command, after waiting for a configuration in progress. leave must be
+// called at its end, and may be called more than once.
 func (g *gate) enter(ctx context.Context, call bool) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,11 +62,11 @@ func (g *gate) enter(ctx context.Context, call bool) (leave func(), err error) {
 	}
 	switch {
 	case g.mu.draining:
-		return nil, status.Errorf(codes.Unavailable, "plugin %q is draining: it finishes what runs and takes nothing new", g.plugin)
+		return nil, status.Errorf(codes.Unavailable, "plugin %q is draining and accepts no new requests", g.plugin)
 	case !g.mu.configured:
 		return nil, status.Errorf(codes.FailedPrecondition, "plugin %q is not configured: Configure must succeed first", g.plugin)
 	case call && g.maxCalls > 0 && g.mu.calls >= g.maxCalls:
-		return nil, status.Errorf(codes.ResourceExhausted, "plugin %q runs %d calls already, as many as it takes at once", g.plugin, g.mu.calls)
+		return nil, status.Errorf(codes.ResourceExhausted, "plugin %q is running %d calls, its maximum", g.plugin, g.mu.calls)
 	}
 	running := &g.mu.others
 	if call {
@@ -82,7 +83,8 @@ func (g *gate) enter(ctx context.Context, call bool) (leave func(), err error) {
 
 func (g *gate) runningLocked() int { return g.mu.calls + g.mu.others }
 
-// configure keeps everything new out and waits until nothing runs. done ends it and says whether it went well.
+// configure blocks new requests and waits until no request is running. done unblocks them; its argument says whether the
+// configuration succeeded.
 func (g *gate) configure(ctx context.Context) (done func(configured bool), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +98,7 @@ func (g *gate) configure(ctx context.Context) (done func(configured bool), err e
 	}
 	if !ok {
 		return nil, status.Errorf(codes.Aborted,
-			"plugin %q keeps its old configuration: %d calls and other requests still run on it", g.plugin, g.runningLocked())
+			"plugin %q keeps its previous configuration, because %d requests are still using it", g.plugin, g.runningLocked())
 	}
 	return func(configured bool) {
 		g.mu.Lock()
@@ -107,8 +109,8 @@ func (g *gate) configure(ctx context.Context) (done func(configured bool), err e
 	}, nil
 }
 
-// drain refuses everything new from now on. It returns when nothing runs or ctx ends, with the number of calls that
-// still run.
+// drain rejects all new requests from now on. It returns when no request is running or when ctx ends, with the number of calls
+// that are still running.
 func (g *gate) drain(ctx context.Context) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

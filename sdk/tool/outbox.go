@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	// flushBytes and flushAfter say when output that waits for more is sent all the same: a program that writes line by
-	// line then costs 50 messages a second at most, and nobody sees that it was held back.
+	// Output is collected until it reaches flushBytes or has waited for flushAfter. A program that writes line by line then
+	// causes at most 50 messages per second, and the delay is too short to be noticed.
 	flushBytes = 16 << 10
 	flushAfter = 20 * time.Millisecond
-	// maxPendingBytes is the output that waits when the host is slow; beyond it Output waits for the host.
+	// maxPendingBytes is the maximum amount of queued output. When it is reached, Output blocks.
 	maxPendingBytes = 64 << 10
-	// maxPendingEvents is the same for everything else.
+	// maxPendingEvents is the maximum length of the queue for other events.
 	maxPendingEvents = 64
-	// maxDeltas is the most deltas of one call. Bytes that are no text go one by one, and a program that prints a binary
-	// must not flood everybody who watches. Codex-compatible.
+	// maxDeltas is the maximum number of deltas of one call. Invalid bytes are sent one by one, so a program that prints a
+	// binary file would flood all subscribers. Matches codex.
 	maxDeltas = 10_000
 )
 
-// outbox is what a call still has to send. Handlers put, one goroutine (run) sends: so no lock is held while sending,
-// and the order is that of putting.
+// outbox is the queue of events that a call has to send. Handlers add events and a single goroutine (run) sends them in that order,
+// so that no lock is held while sending.
 type outbox struct {
-	maxOutput int64 // bytes of output that are accepted
-	maxEvent  int   // bytes of one message
+	maxOutput int64 // maximum output of the call in bytes
+	maxEvent  int   // maximum size of an event in bytes
 	dropped   atomic.Int64
 
-	wake chan struct{} // holds one token: look again
-	done chan struct{} // closed by end and by gone: nothing is accepted any more
+	wake chan struct{} // has one token when the sender should check the queue
+	done chan struct{} // closed by end and abandon; after that, nothing is accepted
 
 	mu struct {
 		sync.Mutex
 		queue    []pending
-		bytes    int           // of output in queue
-		accepted int64         // bytes of output, over the whole call
-		room     chan struct{} // closed when there is room again; nil: nobody waits
-		since    time.Time     // of the oldest output in queue, or of the call while nothing was sent
+		bytes    int           // of output in the queue
+		accepted int64         // of output, during the whole call
+		room     chan struct{} // closed when there is room again; nil: no handler is waiting
+		since    time.Time     // when the oldest output was queued, or when the call began if nothing has been sent
 		last     *gantryv1.CallResponse
 		ended    bool
 	}
 
 	// Owned by run.
 	started bool
-	tail    []byte // the beginning of a character
+	tail    []byte // an incomplete character at the end of the output so far
 	offset  int64
 	deltas  int
 }
@@ -68,7 +68,7 @@ func newOutbox(maxOutput int64, maxEvent int) *outbox {
 	return o
 }
 
-// event queues an event and waits for room while there are too many. ctx is the call's hard one.
+// event queues an event, and blocks while the queue is full. ctx is the call's hard context.
 func (o *outbox) event(ctx context.Context, e contract.CallEvent) error {
 	msg := convert.CallEventToProto(e)
 	if size := proto.Size(msg); size > o.maxEvent {
@@ -83,7 +83,7 @@ func (o *outbox) event(ctx context.Context, e contract.CallEvent) error {
 	})
 }
 
-// output queues output and waits for room while too much is waiting. It keeps nothing of p.
+// output queues output, and blocks while the queue is full. It does not retain p.
 func (o *outbox) output(ctx context.Context, p []byte) error {
 	for len(p) > 0 {
 		err := o.put(ctx, func() bool {
@@ -119,7 +119,7 @@ func (o *outbox) addOutputLocked(p []byte) {
 	o.mu.queue = append(o.mu.queue, pending{output: append([]byte(nil), p...)})
 }
 
-// put calls add under the lock, and again whenever there is room, until it returns true.
+// put calls add with the lock held, repeatedly as the queue gets room, until add returns true.
 func (o *outbox) put(ctx context.Context, add func() bool) error {
 	for {
 		o.mu.Lock()
@@ -154,7 +154,7 @@ func (o *outbox) wakeSender() {
 	}
 }
 
-// end queues the result behind everything else. Only the first one counts; it reports whether this was it.
+// end queues the result after all events, unless there is one already. It reports whether it was queued.
 func (o *outbox) end(r *gantryv1.CallResult) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,7 +168,7 @@ func (o *outbox) end(r *gantryv1.CallResult) bool {
 	return true
 }
 
-// abandon says that nobody listens any more.
+// abandon makes the outbox reject everything, because the host has stopped receiving.
 func (o *outbox) abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,7 +178,7 @@ func (o *outbox) abandon() {
 	}
 }
 
-// run sends what was put until the result is sent or ctx ends.
+// run sends the queued events until the result has been sent or ctx ends.
 func (o *outbox) run(ctx context.Context, send func(*gantryv1.CallResponse) error) error {
 	defer o.abandon()
 	timer := time.NewTimer(flushAfter)
@@ -206,14 +206,15 @@ func (o *outbox) run(ctx context.Context, send func(*gantryv1.CallResponse) erro
 	}
 }
 
-// take returns what is to be sent now, and how long the rest may wait; 0: until something happens.
+// take removes and returns the events to be sent now, followed by the result if it is there. If there is nothing to be sent yet,
+// wait is the time after which take should be called again; 0: when wake has a token.
 func (o *outbox) take() (batch []pending, last *gantryv1.CallResponse, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.last == nil {
 		onlyOutput := len(o.mu.queue) == 1 && o.mu.queue[0].event == nil && o.mu.bytes < flushBytes
 		if onlyOutput || len(o.mu.queue) == 0 && !o.started {
-			// Also what announces the call waits a moment, for the item that the handler may have.
+			// The event that announces the call is delayed as well, because the handler may add its item.
 			if wait = flushAfter - time.Since(o.mu.since); wait > 0 {
 				return nil, nil, wait
 			}
@@ -236,7 +237,7 @@ func (o *outbox) send(batch []pending, last *gantryv1.CallResponse, send func(*g
 		var err error
 		switch {
 		case p.event.GetStarted() != nil && o.started:
-			// The call was announced before its item was known.
+			// The call was announced without its item.
 			if item := p.event.GetStarted().GetItem(); item != nil {
 				err = send(&gantryv1.CallResponse{Event: &gantryv1.CallResponse_Item{Item: item}})
 			}
@@ -261,7 +262,7 @@ func (o *outbox) send(batch []pending, last *gantryv1.CallResponse, send func(*g
 		return err
 	}
 	if n := o.dropped.Load(); n > 0 {
-		note := &gantryv1.Note{Text: fmt.Sprintf("%d bytes of output are not shown: the limit for one call was reached", n)}
+		note := &gantryv1.Note{Text: fmt.Sprintf("%d bytes of output are not shown, because the call has reached its output limit", n)}
 		if err := o.announced(send, &gantryv1.CallResponse{Event: &gantryv1.CallResponse_Note{Note: note}}); err != nil {
 			return err
 		}
@@ -269,7 +270,7 @@ func (o *outbox) send(batch []pending, last *gantryv1.CallResponse, send func(*g
 	return o.announced(send, last)
 }
 
-// announced sends an event after the one that must be first.
+// announced sends an event, preceded by Started if nothing has been sent. e may be nil.
 func (o *outbox) announced(send func(*gantryv1.CallResponse) error, e *gantryv1.CallResponse) error {
 	if !o.started {
 		o.started = true

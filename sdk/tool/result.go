@@ -19,7 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// Defaults of the contract for limits that nobody announced.
+// The contract's defaults for limits that the host doesn't announce.
 const (
 	defaultMessageBytes = 16 << 20
 	defaultInlineBytes  = 1 << 20
@@ -27,9 +27,9 @@ const (
 )
 
 const (
-	// messageMargin stays free in a message for everything beside the parts: ids, item, framing.
+	// messageMargin is the space in a message that is reserved for everything except the parts: IDs, item, framing.
 	messageMargin = 64 << 10
-	// maxVerbatimBytes is what the host takes as verbatim text in one result.
+	// maxVerbatimBytes is the maximum amount of verbatim text in a result that the host accepts.
 	maxVerbatimBytes = 4096
 )
 
@@ -51,7 +51,7 @@ func JSON(v any) (*Result, error) {
 	return &Result{Parts: []Part{&JSONPart{JSON: b}}, Structured: b}, nil
 }
 
-// errorResult is what the model reads when a handler returned a Go error.
+// errorResult returns the result for the model if a handler returned a Go error.
 func errorResult(ctx context.Context, err error) *Result {
 	r := contract.ErrorText(err.Error())
 	if e, ok := errors.AsType[*process.StartError](err); ok {
@@ -61,16 +61,16 @@ func errorResult(ctx context.Context, err error) *Result {
 	return r
 }
 
-// fitter makes results fit the limits of the host: what is too large for a message becomes an artifact, text keeps its
-// beginning and end. A handler may be careless with sizes, and its call still gets an answer.
+// fitter makes results fit the limits of the host, so that a call always gets an answer, regardless of the size of what its
+// handler returned. Content that is too large is stored as an artifact; of text, the beginning and the end are kept.
 type fitter struct {
-	inline  int64 // most bytes of one part
-	message int64 // most bytes of the result
+	inline  int64 // maximum size of a part in bytes
+	message int64 // maximum size of the result in bytes
 	store   func(ctx context.Context, name, mediaType string, r io.Reader) (contract.ArtifactRef, error)
 	warn    func(msg string, args ...any)
 }
 
-// fit returns the message of r. r itself is left as it was.
+// fit converts r to a message. It does not modify r.
 func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 	out := *r
 	out.Parts = nil
@@ -79,7 +79,7 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 		for _, q := range f.part(ctx, p, min(f.inline, room)) {
 			if t, ok := q.(*TextPart); ok && t.Fit == contract.FitVerbatim {
 				if verbatim += len(t.Text); verbatim > maxVerbatimBytes {
-					f.warn("more verbatim text than the host takes, the rest may be truncated", "bytes", verbatim)
+					f.warn("the result has more verbatim text than the host accepts; the rest may be truncated", "bytes", verbatim)
 					c := *t
 					c.Fit = contract.FitTruncatable
 					q = &c
@@ -109,14 +109,14 @@ func (f fitter) fit(ctx context.Context, r *Result) *gantryv1.CallResult {
 	return msg
 }
 
-// part returns what stands for p within limit bytes.
+// part returns the parts that replace p so that they fit into limit bytes.
 func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 	if p == nil || reflect.ValueOf(p).IsNil() {
 		return nil
 	}
 	switch p := p.(type) {
 	case *TextPart:
-		if !utf8.ValidString(p.Text) { // measured as it travels: replacements are longer than what they replace
+		if !utf8.ValidString(p.Text) { // the replacement character is longer than the byte that it replaces
 			c := *p
 			c.Text = strings.ToValidUTF8(p.Text, "\uFFFD")
 			p = &c
@@ -148,7 +148,7 @@ func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 		}
 		return f.longText(ctx, &TextPart{Audience: p.Audience, Text: compact.String()}, "output.json", "application/json", limit)
 	case *SealedPart:
-		if int64(len(p.Data)) > limit { // a piece of it is worth nothing
+		if int64(len(p.Data)) > limit { // it is useless in parts
 			text := fmt.Sprintf("[sealed content of %d bytes is too large to be sent]", len(p.Data))
 			return []Part{&TextPart{Audience: p.Audience, Text: text}}
 		}
@@ -156,7 +156,7 @@ func (f fitter) part(ctx context.Context, p Part, limit int64) []Part {
 	return []Part{p}
 }
 
-// longText keeps the two ends of a text; the user also gets the whole as an artifact, where the host stores it.
+// longText keeps the beginning and the end of a text. The user also gets the complete text as an artifact, if the host stores it.
 func (f fitter) longText(ctx context.Context, p *TextPart, name, mediaType string, limit int64) []Part {
 	c := *p
 	headEnd := cutBefore(p.Text, int(max(0, limit)/2))
@@ -173,7 +173,7 @@ func (f fitter) longText(ctx context.Context, p *TextPart, name, mediaType strin
 	if ref, err := f.store(ctx, name, mediaType, strings.NewReader(p.Text)); err == nil {
 		parts = append(parts, &ArtifactPart{Audience: contract.AudienceUser, Artifact: ref})
 	} else {
-		f.warn("text is too long and could not be stored as a whole", "bytes", len(p.Text), "err", err)
+		f.warn("text is too long, and storing all of it failed", "bytes", len(p.Text), "err", err)
 	}
 	return parts
 }
@@ -194,5 +194,5 @@ func cutAfter(s string, i int) int {
 	return i
 }
 
-// partOverhead is generous for the tags and lengths around a part.
+// partOverhead is an upper bound of the framing of a part.
 const partOverhead = 256

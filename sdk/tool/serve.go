@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// defaultGrace is the time for the result after a cancel that names none.
+	// defaultGrace is the time for the result after a cancellation without a grace period.
 	defaultGrace = 2 * time.Second
-	// graceMargin is what the answer takes to reach the host before the grace is over.
+	// graceMargin is the time reserved for the result to reach the host before the end of the grace period.
 	graceMargin = 100 * time.Millisecond
-	// maxDigestBytes is the longest digest of an assessment.
+	// maxDigestBytes is the maximum length of an assessment's digest.
 	maxDigestBytes = 128
 )
 
@@ -57,7 +57,7 @@ func (s *Server) Thread(req *gantryv1.ThreadRequest, stream grpc.ServerStreaming
 	stop := context.AfterFunc(s.closing, func() { cancel(context.Cause(s.closing)) })
 	defer stop()
 	var hook sync.WaitGroup
-	var failed error // while the thread was on
+	var failed error // of the plugin's Thread, before the stream ended
 	if s.plugin.Thread != nil {
 		hook.Go(func() {
 			err := s.guard("thread", func() error { return s.plugin.Thread(ctx, t) })
@@ -98,7 +98,7 @@ func (s *Server) EndThread(ctx context.Context, req *gantryv1.EndThreadRequest) 
 	return &gantryv1.EndThreadResponse{}, nil
 }
 
-// Assess implements ToolService. What goes wrong is an early answer: the call must not run on it.
+// Assess implements ToolService. An error of the plugin's code is an early answer, so that the call does not run.
 func (s *Server) Assess(ctx context.Context, req *gantryv1.AssessRequest) (*gantryv1.AssessResponse, error) {
 	leave, err := s.gate.enter(ctx, false)
 	if err != nil {
@@ -127,9 +127,9 @@ func (s *Server) Assess(ctx context.Context, req *gantryv1.AssessRequest) (*gant
 	case err != nil:
 		return early(errorResult(ctx, err)), nil
 	case a == nil:
-		return early(Errorf("tool %q could not say what the call would do", r.Tool)), nil
+		return early(Errorf("tool %q returned no assessment", r.Tool)), nil
 	case len(a.Digest) > maxDigestBytes:
-		return early(Errorf("tool %q: the digest of the assessment has %d bytes, more than %d", r.Tool, len(a.Digest), maxDigestBytes)), nil
+		return early(Errorf("tool %q: the digest of the assessment has %d bytes; the maximum is %d", r.Tool, len(a.Digest), maxDigestBytes)), nil
 	}
 	msg := convert.AssessmentToProto(a)
 	if a.Early != nil {
@@ -173,14 +173,14 @@ func (s *Server) Call(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gant
 	shutdown := context.AfterFunc(s.closing, func() { stop.stop("shutdown", s.closeGrace()) })
 	defer shutdown()
 
-	// Owned by the server: Drain and Close wait for it, also when the host has ended the rpc before the handler returned.
+	// Owned by the server: Drain and Close wait for it, even if the host has ended the RPC before the handler returned.
 	go func() {
 		defer leave()
-		// A handler that ends its goroutine never returns here; the host gets its result all the same.
+		// If the handler calls runtime.Goexit, the call below doesn't return, but the host still gets a result.
 		defer c.out.end(convert.ResultToProto(Errorf("tool %s ended without a result", c.start.Tool)))
 		c.out.end(s.handle(c))
 	}()
-	// Owned by this rpc: ends when the host closes its side, and at the latest with the rpc.
+	// Owned by this RPC: ends when the host closes its side of the stream, at the latest with the RPC.
 	go s.control(stream, c, stop)
 	if err := c.out.run(hard, stream.Send); err != nil {
 		return status.FromContextError(context.Canceled).Err()
@@ -215,12 +215,12 @@ func (s *Server) fitter(env *Env, caps contract.CallCaps) fitter {
 // positive returns n if it is positive, or else otherwise.
 func positive(n, otherwise int64) int64 { return cmp.Or(max(n, 0), otherwise) }
 
-// deadline is the host's, or the plugin's own where the host sets none.
+// deadline returns the call's deadline, or else the plugin's own limit; 0: none.
 func (s *Server) deadline(caps contract.CallCaps) time.Duration {
 	return time.Duration(positive(caps.DeadlineMS, s.plugin.Limits.CallMS)) * time.Millisecond
 }
 
-// handle runs the tool and turns whatever comes back into the message of a result.
+// handle runs the tool and converts its result, error or panic to a message.
 func (s *Server) handle(c *Call) *gantryv1.CallResult {
 	fit := s.fitter(c.env, c.start.Caps)
 	t, ok := s.tools.find(c.start.Namespace, c.start.Tool)
@@ -247,7 +247,7 @@ func (s *Server) handle(c *Call) *gantryv1.CallResult {
 	return msg
 }
 
-// control hears what the host says during a call.
+// control processes the host's messages during a call.
 func (s *Server) control(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gantryv1.CallResponse], c *Call, stop *stopper) {
 	for {
 		msg, err := stream.Recv()

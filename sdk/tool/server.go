@@ -35,16 +35,16 @@ type Server struct {
 	gate     *gate
 	tools    *tools
 	threads  *threads
-	onStop   func()          // ends the process
+	onStop   func()          // begins the shutdown of the process
 	closing  context.Context // ends when Close begins
 	shut     context.CancelCauseFunc
-	closed   sync.Once // for the plugin's own clean-up
+	closed   sync.Once // for Plugin.Close
 
 	mu struct {
 		sync.Mutex
 		env   *Env
-		conns map[string]*grpc.ClientConn // to the host, by socket and token
-		grace time.Duration               // of calls that Close cancels
+		conns map[string]*grpc.ClientConn // connections to the host, by socket and token
+		grace time.Duration               // for calls that Close cancels
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	gantryv1.RegisterToolServiceServer(r, s)
 }
 
-// services names the host's rpcs that a capability stands for.
+// services returns the names of the host's RPCs that a capability permits.
 func services(capability string) []string {
 	switch capability {
 	case "spawn":
@@ -178,7 +178,7 @@ func failed(ds []contract.Diagnostic) bool {
 	return slices.ContainsFunc(ds, func(d contract.Diagnostic) bool { return d.Severity != contract.SeverityWarning })
 }
 
-// snapshot returns a function that gives the config struct back what it holds now.
+// snapshot copies the config struct and returns a function that restores it.
 func snapshot(ptr any) (restore func()) {
 	if ptr == nil {
 		return func() {}
@@ -210,13 +210,13 @@ func (s *Server) newEnv(ctx context.Context, req *gantryv1.ConfigureRequest) (*E
 		if conn, err = wire.DialHost(ctx, socket, token); err != nil {
 			return nil, err
 		}
-		s.mu.conns[key] = conn // an older one serves what still uses the older Env, until Close
+		s.mu.conns[key] = conn // a previous connection stays open until Close, for users of the previous Env
 	}
 	env.client = gantryv1.NewHostServiceClient(conn)
 	return env, nil
 }
 
-// env returns the configuration in force; nil before the first one.
+// env returns the current environment; nil before the first successful Configure.
 func (s *Server) env() *Env {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *Server) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	s.shut(ErrShutdown)
 	hook := make(chan error, 1)
-	// Owned by the server: ends with the plugin's own clean-up, which is waited for up to the end of ctx.
+	// Owned by the server: ends when Plugin.Close returns. Close waits for it until ctx ends.
 	go func() {
 		var err error
 		if s.plugin.Close != nil {
@@ -299,13 +299,13 @@ func (s *Server) Close(ctx context.Context) error {
 	}()
 	var err error
 	if n := s.gate.drain(ctx); n > 0 {
-		err = fmt.Errorf("%d calls still run: %w", n, context.Cause(ctx))
+		err = fmt.Errorf("%d calls are still running: %w", n, context.Cause(ctx))
 	}
 	select {
 	case herr := <-hook:
 		err = errors.Join(err, herr)
 	case <-ctx.Done():
-		err = errors.Join(err, fmt.Errorf("the plugin still cleans up: %w", context.Cause(ctx)))
+		err = errors.Join(err, fmt.Errorf("the plugin's Close has not returned: %w", context.Cause(ctx)))
 	}
 	s.threads.endAll()
 	for _, c := range conns {
@@ -314,7 +314,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// closeGrace is the time that calls have for their results.
+// closeGrace is the time that calls have to return their results after Close has begun.
 func (s *Server) closeGrace() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +330,7 @@ type PanicError struct {
 // Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("%s crashed: %v", e.Where, e.Value) }
 
-// guard runs a piece of the plugin's code. A panic costs that piece only; its stack goes to the log.
+// guard runs f, a piece of the plugin's code, and turns a panic into an error. The stack is logged.
 func (s *Server) guard(where string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

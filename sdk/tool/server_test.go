@@ -261,7 +261,7 @@ func TestMaxParallelCalls(t *testing.T) {
 		running := []call{p.start(t, &gantryv1.CallStart{Tool: "wait"}), p.start(t, &gantryv1.CallStart{Tool: "wait"})}
 		synctest.Wait()
 		_, err := p.start(t, &gantryv1.CallStart{Tool: "wait"}).rest()
-		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "runs 2 calls already") {
+		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "is running 2 calls") {
 			t.Errorf("third call: %v", err)
 		}
 		close(release)
@@ -314,7 +314,7 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := p.server.Close(ctx); err == nil || !strings.Contains(err.Error(), "1 calls still run") || !strings.Contains(err.Error(), "still cleans up") {
+		if err := p.server.Close(ctx); err == nil || !strings.Contains(err.Error(), "1 calls are still running") || !strings.Contains(err.Error(), "Close has not returned") {
 			t.Errorf("close: %v", err)
 		}
 		if all, err := c.rest(); err != nil || !all[len(all)-1].GetResult().GetAborted() {
@@ -389,7 +389,7 @@ func TestWatch(t *testing.T) {
 		bad := json.RawMessage(`{"type":"object","properties":{"a":{"pattern":"("}}}`)
 		err = env.SetTools(slices.Concat([]tool.Tool{{}}, one("b", two, tool.Source("server")), one("b", good), one("c", good, tool.Schema(bad)),
 			one("d", good, tool.Source("nowhere"))), contract.Source{Name: "server", State: contract.SourceReady, Required: true})
-		for _, part := range []string{"without New", `"b": appears twice`, `"c": input schema`, `"d": its source "nowhere"`} {
+		for _, part := range []string{"without New", `"b": declared twice`, `"c": input schema`, `"d": the set has no source "nowhere"`} {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%v does not say %q", err, part)
 			}

@@ -20,9 +20,9 @@ type Session struct {
 	written int64
 	ended   bool
 
-	// Owned by whoever holds the thread's turn.
-	sent int64  // the offset after the last delta
-	tail []byte // the beginning of a character
+	// Owned by the stream that holds the thread's sending token.
+	sent int64  // offset after the last delta
+	tail []byte // an incomplete character after it
 }
 
 // sessionEnded is the end of a session on its way through the queue.
@@ -113,7 +113,7 @@ func (s *Session) end(how contract.SessionEnd, code int) {
 	})
 }
 
-// send cuts output into deltas. A gap flushes what waited for the rest of a character.
+// send sends output as deltas. If it does not follow the previous output, the incomplete character before it is sent first.
 func (s *Session) send(offset int64, p []byte, send func(*gantryv1.ThreadResponse) error) error {
 	if offset != s.sent+int64(len(s.tail)) {
 		if err := s.flush(send); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrConflict is returned by a conditional write if the value was changed in the meantime. Read it again and retry.
-var ErrConflict = errors.New("tool: the stored version is another one")
+var ErrConflict = errors.New("tool: the stored value has a different version")
 
 // State is a small, durable key-value store of the plugin, kept by the host. Keys can have up to 256 bytes, values up to 1
 // MiB.
@@ -131,7 +131,7 @@ func (e *Env) Lease(ctx context.Context, name string, wait time.Duration) (*Leas
 		cancel()
 		return nil, fmt.Errorf("lease %q: not granted: %s", name, first.GetLost())
 	}
-	// Owned by the lease: ends when it is released or lost, or with the connection to the host.
+	// Owned by the lease: ends when the lease is released or lost, or with the connection to the host.
 	go func() {
 		defer close(l.lost)
 		defer cancel()

@@ -10,11 +10,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// reasonDeadline is the reason of a cancel that nobody asked for.
+// reasonDeadline is the reason of a cancellation by the deadline.
 const reasonDeadline = "deadline"
 
-// stopper asks a call to end, and answers in its place when it does not: the host gets exactly one result, whatever the
-// handler does.
+// stopper cancels a call, and answers in its place if the handler does not return in time, so that the host always gets exactly
+// one result.
 type stopper struct {
 	call   *Call
 	cancel context.CancelCauseFunc
@@ -28,7 +28,7 @@ type stopper struct {
 	}
 }
 
-// stop cancels the handler's context. Asked again, only a shorter grace counts.
+// stop cancels the handler's context. After the first time, it can only shorten the grace period.
 func (s *stopper) stop(reason string, grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *stopper) stop(reason string, grace time.Duration) {
 	s.mu.timer = time.AfterFunc(max(grace/2, grace-graceMargin), func() {
 		text := fmt.Sprintf("aborted: the tool did not stop within %v", grace)
 		if reason == reasonDeadline {
-			text = fmt.Sprintf("the call ran longer than its deadline, and the tool did not stop within %v; what it has done stays done", grace)
+			text = fmt.Sprintf("the call exceeded its deadline, and the tool did not stop within %v. Its effects so far remain", grace)
 		}
 		r := contract.ErrorText(text)
 		r.Aborted = true
@@ -56,7 +56,7 @@ func (s *stopper) stop(reason string, grace time.Duration) {
 	})
 }
 
-// release ends the waiting; the call has been answered.
+// release stops the timer, because the call has been answered.
 func (s *stopper) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// maxContextBytes is what the host takes as one text for the model.
+	// maxContextBytes is the maximum size of a context text that the host accepts.
 	maxContextBytes = 16384
-	// maxThreadBytes is the session output that waits for a slow host. Beyond it Session.Write waits, and drops when the
-	// host does not listen to the thread at all: what runs in a session must not come to a halt for want of a reader.
+	// maxThreadBytes is the maximum amount of queued session output. When it is reached, Session.Write blocks, or drops output
+	// if the host has no stream open for the thread: programs in sessions must not stall because there is no reader.
 	maxThreadBytes = 256 << 10
-	// maxThreadEvents is the same for everything else.
+	// maxThreadEvents is the maximum length of the queue for other events.
 	maxThreadEvents = 1024
 )
 
@@ -34,13 +34,13 @@ const (
 type Thread struct {
 	id      string
 	logger  hclog.Logger
-	wake    chan struct{} // holds one token: look again
-	opened  chan struct{} // closed by the first open
+	wake    chan struct{} // has one token when the sender should check the queue
+	opened  chan struct{} // closed by the first call of open
 	done    chan struct{} // closed by end
-	sending chan struct{} // held by the stream that sends
+	sending chan struct{} // a token, held by the stream that is sending
 
-	adopting chan struct{} // held by who adopts
-	adopted  bool          // nothing is left to adopt; read and written by who holds adopting
+	adopting chan struct{} // a token, held during an adoption
+	adopted  bool          // whether nothing is left to adopt; guarded by adopting
 
 	mu struct {
 		sync.Mutex
@@ -49,15 +49,15 @@ type Thread struct {
 		token    string
 		contexts map[string]string
 		queue    []threadItem
-		bytes    int           // of session output in queue
-		since    time.Time     // of the oldest output in queue
-		room     chan struct{} // closed when there may be room, or nobody listens any more; nil: nobody waits
-		stream   *threadStream // who listens; nil: nobody
+		bytes    int           // of session output in the queue
+		since    time.Time     // when the oldest output was queued
+		room     chan struct{} // closed when there may be room, or when the stream ends; nil: no writer is waiting
+		stream   *threadStream // the current stream; nil: none
 		ended    bool
 	}
 }
 
-// threadItem is an event, the key of a context to be sent, or output of a session.
+// threadItem is an event, the key of a context text to be sent, or output of a session.
 type threadItem struct {
 	event   contract.ThreadEvent
 	key     string
@@ -66,7 +66,7 @@ type threadItem struct {
 	data    []byte
 }
 
-// threadStream is one run of the Thread rpc.
+// threadStream is one execution of the Thread RPC.
 type threadStream struct{ replaced chan struct{} }
 
 func newThread(id string, logger hclog.Logger) *Thread {
@@ -144,7 +144,7 @@ func (t *Thread) Context(key, text string) {
 	}
 }
 
-// queueContextLocked queues a key once: what is sent is the text of that moment.
+// queueContextLocked queues a key, unless it is queued already. Its text is looked up when it is sent.
 func (t *Thread) queueContextLocked(key string) {
 	if !slices.ContainsFunc(t.mu.queue, func(i threadItem) bool { return i.event == nil && i.session == nil && i.key == key }) {
 		t.mu.queue = append(t.mu.queue, threadItem{key: key})
@@ -159,8 +159,8 @@ func (t *Thread) wakeSender() {
 	}
 }
 
-// put calls add under the lock until it returns true, and waits for room in between. add must return true when nobody is
-// listening. put returns false when the thread has ended.
+// put calls add with the lock held, repeatedly as the queue gets room, until add returns true, which add must do if the thread has no
+// stream. put returns false if the thread has ended.
 func (t *Thread) put(add func(listening bool) bool) bool {
 	for {
 		t.mu.Lock()
@@ -186,16 +186,16 @@ func (t *Thread) put(add func(listening bool) bool) bool {
 	}
 }
 
-// event queues an event. It is dropped when the queue is full of what nobody fetches.
+// event queues an event. The event is dropped if the queue is full and the thread has no stream.
 func (t *Thread) event(e contract.ThreadEvent) {
 	t.put(func(listening bool) bool { return t.addEventLocked(e, listening) })
 }
 
-// addEventLocked returns false when the event has to wait.
+// addEventLocked queues or drops an event, and returns false if the event has to wait for room.
 func (t *Thread) addEventLocked(e contract.ThreadEvent, listening bool) bool {
 	if len(t.mu.queue) >= maxThreadEvents {
 		if !listening {
-			t.logger.Warn("event of a thread that nobody listens to is dropped", "thread", t.id)
+			t.logger.Warn("event dropped: the host has no stream open for the thread", "thread", t.id)
 		}
 		return !listening
 	}
@@ -217,7 +217,7 @@ func (t *Thread) addOutputLocked(s *Session, offset int64, p []byte) {
 	t.mu.queue = append(t.mu.queue, threadItem{session: s, offset: offset, data: append([]byte(nil), p...)})
 }
 
-// run sends what happens in the thread until ctx or the thread ends. A newer run replaces this one.
+// run sends the thread's events until ctx or the thread ends, or until a later call of run replaces this one.
 func (t *Thread) run(ctx context.Context, send func(*gantryv1.ThreadResponse) error) error {
 	me := &threadStream{replaced: make(chan struct{})}
 	if err := t.attach(ctx, me); err != nil {
@@ -246,7 +246,7 @@ func (t *Thread) run(ctx context.Context, send func(*gantryv1.ThreadResponse) er
 		case <-t.wake:
 		case <-due:
 		case <-me.replaced:
-			return status.Error(codes.Aborted, "another stream serves this thread now")
+			return status.Error(codes.Aborted, "replaced by another stream for this thread")
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
 		}
@@ -262,12 +262,12 @@ func (t *Thread) attach(ctx context.Context, me *threadStream) error {
 		close(old.replaced)
 	}
 	select {
-	case t.sending <- struct{}{}: // the older stream has stopped sending
+	case t.sending <- struct{}{}: // the previous stream has stopped sending
 	case <-ctx.Done():
 		t.detachStream(me)
 		return status.FromContextError(ctx.Err()).Err()
 	case <-me.replaced:
-		return status.Error(codes.Aborted, "another stream serves this thread now")
+		return status.Error(codes.Aborted, "replaced by another stream for this thread")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -282,7 +282,7 @@ func (t *Thread) detach(me *threadStream) {
 	<-t.sending
 }
 
-// detachStream lets those go that wait for room: nobody makes any now.
+// detachStream removes a stream, and wakes writers that are waiting for room: without a stream, they drop their output.
 func (t *Thread) detachStream(me *threadStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -299,7 +299,8 @@ func (t *Thread) signalRoomLocked() {
 	}
 }
 
-// take returns what is to be sent now, and how long output may wait for more; 0: until something happens.
+// take removes and returns the items to be sent now. If there are none yet, wait is the time after which take should be called
+// again; 0: when wake has a token.
 func (t *Thread) take() (batch []threadItem, ended bool, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -333,7 +334,7 @@ func (t *Thread) send(item threadItem, send func(*gantryv1.ThreadResponse) error
 	return send(convert.ThreadEventToProto(item.event))
 }
 
-// end lets what is queued go out and ends the stream.
+// end marks the thread as ended. The stream ends after sending the queue.
 func (t *Thread) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -345,7 +346,7 @@ func (t *Thread) end() {
 	}
 }
 
-// threads are those that the plugin has heard of.
+// threads contains the threads that the plugin has served and that have not ended.
 type threads struct {
 	logger hclog.Logger
 	mu     struct {
@@ -367,7 +368,7 @@ func (ts *threads) find(id string) (*Thread, bool) {
 	return t, ok
 }
 
-// get returns a thread, and makes it when this is the first time.
+// get returns a thread, creating it if necessary, and sets its environment.
 func (ts *threads) get(id string, env *Env) *Thread {
 	ts.mu.Lock()
 	t, ok := ts.mu.byID[id]
@@ -382,7 +383,7 @@ func (ts *threads) get(id string, env *Env) *Thread {
 	return t
 }
 
-// open notes what the host tells about a thread.
+// open records the information from the host's stream.
 func (t *Thread) open(cwd, token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

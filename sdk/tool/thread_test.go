@@ -161,7 +161,7 @@ func TestNewStreamReplacesTheOld(t *testing.T) {
 		_, _ = s.Write([]byte("a"))
 		old.expect("opened s1 by call-1: a shell", `output s1@0 "a"`)
 		fresh := p.thread(t, t.Context(), "thread-1")
-		old.expect("end: another stream serves this thread now")
+		old.expect("end: replaced by another stream for this thread")
 		_, _ = s.Write([]byte("b"))
 		fresh.expect(`output s1@1 "b"`)
 	})

@@ -15,10 +15,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// toolKey says where a tool is found.
+// toolKey identifies a tool.
 type toolKey struct{ namespace, name string }
 
-// tools is the current set. It is replaced as a whole.
+// tools is the current set of tools, which is replaced as a whole.
 type tools struct {
 	mu struct {
 		sync.Mutex
@@ -28,21 +28,21 @@ type tools struct {
 	}
 }
 
-// newTools holds the tools of the manifest, which has been validated with them.
+// newTools returns a set with the tools of the manifest, which have been validated.
 func newTools(list []Tool) (*tools, error) {
 	ts := &tools{}
 	ts.mu.changed = make(chan struct{})
 	return ts, ts.set(list, nil)
 }
 
-// replace replaces the current set and returns what is wrong with the new one. Descriptors that are not valid are sent all the
-// same: the host checks each of them, leaves out the invalid ones, and tells people.
+// replace replaces the current set and returns the errors of the new one. Invalid descriptors are sent as well: the host validates
+// each of them, leaves out the invalid ones, and warns the user.
 func (ts *tools) replace(list []Tool, sources []contract.Source) error {
 	var errs []error
 	var usable []Tool
 	var descriptors []contract.Descriptor
 	for _, t := range list {
-		if err := t.check(); err != nil && (t.run == nil || t.descriptor.Validate() == nil) { // the host would accept what can't run here
+		if err := t.check(); err != nil && (t.run == nil || t.descriptor.Validate() == nil) { // the host would accept it, but it can't be run
 			errs = append(errs, err)
 			continue
 		}
@@ -61,7 +61,7 @@ func (ts *tools) set(list []Tool, sources []contract.Source) error {
 	set := &contract.ToolSet{Sources: slices.Clone(sources)}
 	for _, t := range list {
 		key := toolKey{t.descriptor.Namespace, t.descriptor.Name}
-		if _, twice := byName[key]; !twice { // the host takes the first one, too
+		if _, twice := byName[key]; !twice { // the host also uses the first one
 			byName[key] = t
 		}
 		set.Tools = append(set.Tools, t.descriptor)
@@ -77,7 +77,7 @@ func (ts *tools) set(list []Tool, sources []contract.Source) error {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if old := ts.mu.watched; old != nil && old.GetRevision() == msg.GetRevision() {
-		ts.mu.byName = byName // the same to the host, but the handlers may be others
+		ts.mu.byName = byName // unchanged for the host, but the handlers may be different
 		return nil
 	}
 	ts.mu.byName, ts.mu.watched = byName, msg
@@ -93,7 +93,7 @@ func (ts *tools) find(namespace, name string) (Tool, bool) {
 	return t, ok
 }
 
-// current returns the set, and what is closed when it has changed.
+// current returns the set, and a channel that is closed when the set changes.
 func (ts *tools) current() (*gantryv1.WatchResponse, <-chan struct{}) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

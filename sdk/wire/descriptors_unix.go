@@ -85,7 +85,7 @@ func ReceiveDescriptors(ctx context.Context, socket, token string, n int) ([]*os
 	return files, nil
 }
 
-// orCause prefers the context's cause over the time-out that it brought about.
+// orCause returns the context's cause if ctx has ended, because err is then the resulting timeout.
 func orCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -94,7 +94,7 @@ func orCause(ctx context.Context, err error) error {
 }
 
 func readDescriptors(conn *net.UnixConn, n int) (_ []*os.File, err error) {
-	// Room for more than n, so that too many are noticed and closed rather than cut off by the kernel.
+	// There is room for more than n, so that excess descriptors are detected and closed instead of being discarded by the kernel.
 	oob := make([]byte, unix.CmsgSpace(4*maxDescriptors))
 	one := make([]byte, 1)
 	read, oobn, flags, _, err := conn.ReadMsgUnix(one, oob)
@@ -119,11 +119,11 @@ func readDescriptors(conn *net.UnixConn, n int) (_ []*os.File, err error) {
 	}
 	switch {
 	case err == nil && read == 0, errors.Is(err, io.EOF):
-		return nil, errors.New("the host closed the socket: the token is not, or no longer, good")
+		return nil, errors.New("the host closed the socket: the token is invalid or expired")
 	case err != nil:
 		return nil, fmt.Errorf("read message: %w", err)
 	case flags&unix.MSG_CTRUNC != 0:
-		return nil, errors.New("the message was cut off: too many descriptors, or none left in this process")
+		return nil, errors.New("the message is incomplete: it has too many descriptors, or this process can't open more")
 	case len(fds) != n:
 		return nil, fmt.Errorf("got %d descriptors instead of %d", len(fds), n)
 	}

@@ -17,7 +17,7 @@ func DialHost(ctx context.Context, socket, token string) (*grpc.ClientConn, erro
 		return nil, fmt.Errorf("dial host: %w", context.Cause(ctx))
 	}
 	if socket == "" {
-		return nil, errors.New("dial host: it offers no services")
+		return nil, errors.New("dial host: the host offers no services")
 	}
 	if fi, err := os.Stat(socket); err != nil {
 		return nil, fmt.Errorf("dial host: %w", err)

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// maxHelloBytes bounds the hello line. Three PEM blocks of P-256 take under 3 KiB; beyond the bound reading fails.
+// maxHelloBytes is the maximum length of the hello line. A valid one has less than 4 KiB: three P-256 PEM blocks.
 const maxHelloBytes = 64 << 10
 
 // Hello is the first line on the lifeline: information that only the plugin may have, and that it needs before it listens.
@@ -30,18 +30,18 @@ func (h Hello) GoString() string { return "wire." + h.String() }
 
 func (h Hello) validate() error {
 	if h.Token == "" {
-		return errors.New("hello without a token")
+		return errors.New("the hello has no token")
 	}
 	switch h.Transport {
 	case "", TransportPeer:
 		return nil
 	case TransportTLS:
 		if h.TLS == nil || h.TLS.CA == "" || h.TLS.Cert == "" || h.TLS.Key == "" {
-			return errors.New("hello asks for mtls without its certificates")
+			return errors.New("the hello requests mtls without certificates")
 		}
 		return nil
 	}
-	return fmt.Errorf("hello asks for the unknown transport %q", h.Transport)
+	return fmt.Errorf("the hello requests the unknown transport %q", h.Transport)
 }
 
 // WriteHello writes h as one line.
@@ -80,7 +80,7 @@ func ReadHello(r *bufio.Reader) (Hello, error) {
 	}
 	var h Hello
 	if err := json.Unmarshal(bytes.TrimSpace(line), &h); err != nil {
-		return Hello{}, errors.New("read hello: the line is not the JSON that was expected")
+		return Hello{}, errors.New("read hello: the line is not valid JSON")
 	}
 	if err := h.validate(); err != nil {
 		return Hello{}, fmt.Errorf("read hello: %w", err)

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// tlsName is the name in both leaves. It is the one that foreign go-plugin implementations expect.
+// tlsName is the name in both certificates, the one that other implementations of go-plugin expect.
 const tlsName = "localhost"
 
-// certificateLifetime is how long certificates are good. A host process outlives no year, and nothing is stored.
+// certificateLifetime is longer than any host process runs. Certificates are not stored.
 const certificateLifetime = 365 * 24 * time.Hour
 
 // Material is one side's key material for mutual TLS, as PEM: the only trusted authority, and the side's own certificate
@@ -135,16 +135,16 @@ func baseTLS(cert tls.Certificate) *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{cert},
 		MinVersion:   tls.VersionTLS13,
-		// Short-lived traffic on a local socket: the post-quantum exchange would cost start time and protect nothing.
+		// No post-quantum key exchange: it would delay the start, and local traffic doesn't need it.
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
-		// Each connection is made once; tickets would only delay the first bytes.
+		// Connections are not resumed, and tickets would delay the first bytes.
 		SessionTicketsDisabled: true,
 	}
 }
 
 func (m *Material) load() (tls.Certificate, *x509.CertPool, error) {
 	if m == nil {
-		return tls.Certificate{}, nil, errors.New("load tls material: there is none")
+		return tls.Certificate{}, nil, errors.New("load tls material: missing")
 	}
 	cert, err := tls.X509KeyPair([]byte(m.Cert), []byte(m.Key))
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *Material) load() (tls.Certificate, *x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(m.CA)) {
-		return tls.Certificate{}, nil, errors.New("load tls authority: no certificate in it")
+		return tls.Certificate{}, nil, errors.New("load tls authority: it contains no certificate")
 	}
 	return cert, pool, nil
 }

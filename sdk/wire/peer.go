@@ -53,7 +53,7 @@ func peerOf(conn *net.UnixConn) (peer Peer, _ error) {
 // SameUser is a check for [PeerCredentials]: the peer must run under the same user ID.
 func SameUser(p Peer) error {
 	if own := uint32(os.Getuid()); p.UID != own {
-		return fmt.Errorf("the process at the other end belongs to user %d, not to %d", p.UID, own)
+		return fmt.Errorf("the process at the other end runs as user %d, not as %d", p.UID, own)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (c peerCredentials) handshake(conn net.Conn) (net.Conn, credentials.AuthInf
 		return nil, nil, err
 	}
 	if err := c.check(p); err != nil {
-		return nil, nil, fmt.Errorf("peer refused: %w", err)
+		return nil, nil, fmt.Errorf("peer rejected: %w", err)
 	}
 	auth.Peer = p
 	return conn, auth, nil
@@ -109,7 +109,7 @@ func (c peerCredentials) OverrideServerName(string) error {
 	return errors.New("peer credentials check processes, not server names")
 }
 
-// localCredentials are what one of our own processes uses towards another: checked where the platform can.
+// localCredentials returns the credentials between processes of the same user. They are checked if the platform supports it.
 func localCredentials() credentials.TransportCredentials {
 	if !peerSupported {
 		return PeerCredentials(nil)

@@ -4,6 +4,7 @@ import "golang.org/x/sys/unix"
 
 const maxSocketPath = 103
 
+// peerSupported says whether the kernel reports the peer of a unix socket.
 const peerSupported = true
 
 func peerCredentialsOf(fd int) (Peer, error) {

@@ -9,6 +9,7 @@ import (
 
 const maxSocketPath = 107
 
+// peerSupported says whether the kernel reports the peer of a unix socket.
 const peerSupported = false
 
 func peerCredentialsOf(int) (Peer, error) {

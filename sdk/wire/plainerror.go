@@ -34,7 +34,7 @@ func (s plainStream) SendMsg(m any) error { return plain(s.ClientStream.SendMsg(
 // RecvMsg implements [grpc.ClientStream].
 func (s plainStream) RecvMsg(m any) error { return plain(s.ClientStream.RecvMsg(m)) }
 
-// plainError is the error of a call in the words of who answered it.
+// plainError is an error of a call that reads as the message of its status alone.
 type plainError struct{ err error }
 
 func plain(err error) error {
@@ -53,5 +53,5 @@ func (w plainError) Error() string { return status.Convert(w.err).Message() }
 // Unwrap returns the library's error.
 func (w plainError) Unwrap() error { return w.err }
 
-// GRPCStatus is what the library looks for.
+// GRPCStatus returns the status for status.FromError.
 func (w plainError) GRPCStatus() *status.Status { return status.Convert(w.err) }

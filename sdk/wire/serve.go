@@ -50,8 +50,8 @@ type ServeConfig struct {
 	LookupEnv func(string) (string, bool)
 }
 
-// hostGoneGrace bounds the end when the host has died: nobody waits for answers any more, and a plugin that outlives its
-// host for long is a leak.
+// hostGoneGrace is the grace period if the host has died. There is no receiver for results any more, and the plugin must not outlive
+// its host for long.
 const hostGoneGrace = 300 * time.Millisecond
 
 func (cfg ServeConfig) withDefaults() ServeConfig {
@@ -106,8 +106,8 @@ func Serve(ctx context.Context, cfg ServeConfig) int {
 	}
 	if v, _ := cfg.LookupEnv(CookieKey); v != CookieValue {
 		m := cfg.Manifest()
-		fmt.Fprintf(cfg.Stderr, "%s %s is a %s plugin for gantry. A gantry host starts it; it does nothing by itself.\n"+
-			"Next: name this file as the source of a block in gantry.hcl, or run it with --describe to see what it offers.\n",
+		fmt.Fprintf(cfg.Stderr, "%s %s is a %s plugin for gantry. It must be started by a gantry host.\n"+
+			"Next: use this file as the source of a block in gantry.hcl, or run it with --describe to see what it offers.\n",
 			m.Name, m.Version, m.Kind)
 		return 1
 	}
@@ -121,7 +121,7 @@ func Serve(ctx context.Context, cfg ServeConfig) int {
 func describe(cfg ServeConfig) int {
 	m := cfg.Manifest()
 	if err := m.Validate(); err != nil {
-		// Printed all the same: whoever asked wants to see what is wrong.
+		// The manifest is printed anyway, so that the error can be found in it.
 		fmt.Fprintf(cfg.Stderr, "gantry plugin: the manifest is not valid: %v\n", err)
 	}
 	return printOut(cfg, string(m.Canonical())+"\n")
@@ -135,7 +135,7 @@ func printOut(cfg ServeConfig, s string) int {
 	return 0
 }
 
-// serve sets up everything that a running plugin needs, serves, and takes it down again.
+// serve sets up the plugin's side of the connection, serves until the plugin ends, and cleans up.
 func serve(ctx context.Context, cfg ServeConfig) error {
 	life, err := openLifeline(cfg.LookupEnv)
 	if err != nil {
@@ -159,16 +159,16 @@ func serve(ctx context.Context, cfg ServeConfig) error {
 
 	ending, endStreams := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endStreams(nil)
-	why := make(chan string, 4) // each of the four reasons is given once at most
+	why := make(chan string, 4) // reasons to end; each of them is sent at most once
 	srv, hs := newServer(ending, cfg, hello.Token, creds, func() { why <- "shutdown" })
 	cfg.Register(srv)
 
 	signals := make(chan os.Signal, 2)
-	// An interrupt in the terminal is meant for the host, which then ends us in order.
+	// An interrupt from the terminal is ignored: it is meant for the host, which then shuts the plugin down.
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
-	// Once the host is gone so are the readers of stdout and stderr. A last line must not kill us in the middle of the
-	// clean-up: with somebody notified, writing fails instead. Nobody reads the channel.
+	// When the host dies, stdout and stderr lose their readers. Without Notify, writing to them would then kill the process in
+	// the middle of its clean-up; with it, the write fails. The channel is never read.
 	brokenPipe := make(chan os.Signal, 1)
 	signal.Notify(brokenPipe, syscall.SIGPIPE)
 	defer signal.Stop(brokenPipe)
@@ -199,7 +199,7 @@ func serve(ctx context.Context, cfg ServeConfig) error {
 
 const hostGone = "host gone"
 
-// await returns when something ends the plugin, with its name. The error is set when serving itself broke.
+// await waits for a reason to end the plugin, and returns it. The error is set if serving failed.
 func await(ctx context.Context, why <-chan string, signals <-chan os.Signal, served <-chan error) (string, error) {
 	for {
 		select {
@@ -212,17 +212,17 @@ func await(ctx context.Context, why <-chan string, signals <-chan os.Signal, ser
 				return "terminated", nil
 			}
 		case err := <-served:
-			return "serving broke", fmt.Errorf("serve: %w", err)
+			return "serving failed", fmt.Errorf("serve: %w", err)
 		}
 	}
 }
 
-// end stops the server and the plugin's own work side by side, politely first. It returns after the grace at the latest;
-// a handler that ignores its context is left to the end of the process.
+// end stops the server and runs cfg.Stop concurrently, gracefully at first. It returns after the grace period at the latest; a
+// handler that ignores its context runs until the process exits.
 func end(srv *grpc.Server, cfg ServeConfig, reason string) {
 	grace, stop := cfg.StopGrace, srv.GracefulStop
 	if reason == hostGone {
-		grace, stop = min(grace, hostGoneGrace), srv.Stop // nobody is left to answer to: cancel what runs
+		grace, stop = min(grace, hostGoneGrace), srv.Stop // there is no receiver for results, so cancel the calls
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -239,13 +239,13 @@ func end(srv *grpc.Server, cfg ServeConfig, reason string) {
 	}
 }
 
-// finalTimeout bounds what should take no time at all, so that nothing can hold up the end of the process.
+// finalTimeout limits steps that should be immediate, so that they can't delay the exit of the process.
 const finalTimeout = 100 * time.Millisecond
 
-// runWithTimeout runs f and returns when it has or when d is over; true means that f has ended.
+// runWithTimeout runs f, waits for it for at most d, and reports whether it has returned.
 func runWithTimeout(d time.Duration, f func()) bool {
 	done := make(chan struct{})
-	// Owner: the caller, up to d; after that the end of the process, which is all that follows.
+	// Owner: the caller for the duration d; then the process, which exits soon after.
 	go func() { defer close(done); f() }()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -266,7 +266,7 @@ func runStop(ctx context.Context, cfg ServeConfig) {
 	cfg.Stop(ctx)
 }
 
-// serverCredentials are those that the hello asks for, with the certificate field of the handshake line.
+// serverCredentials returns the credentials that the hello requests, and the certificate for the handshake line.
 func serverCredentials(h Hello) (credentials.TransportCredentials, string, error) {
 	if h.Transport != TransportTLS {
 		return PeerCredentials(SameUser), "", nil
@@ -278,15 +278,15 @@ func serverCredentials(h Hello) (credentials.TransportCredentials, string, error
 	return credentials.NewTLS(tc), base64.RawStdEncoding.EncodeToString(tc.Certificates[0].Certificate[0]), nil
 }
 
-// listen makes the plugin's socket in the folder that the host gave.
+// listen creates the plugin's socket in the folder that the host has assigned.
 func listen(lookup func(string) (string, bool)) (net.Listener, error) {
 	dir, _ := lookup(SocketDirEnv)
 	if dir == "" {
-		return nil, fmt.Errorf("%s is not set; it must name the folder for the plugin's socket", SocketDirEnv)
+		return nil, fmt.Errorf("%s is not set; it must contain the folder for the plugin's socket", SocketDirEnv)
 	}
 	path := filepath.Join(dir, "plugin-"+NewToken()[:8])
 	if len(path) > MaxSocketPath {
-		return nil, fmt.Errorf("the socket path %q has %d bytes, more than the %d that a unix socket takes; use a shorter folder",
+		return nil, fmt.Errorf("the socket path %q has %d bytes; the maximum for a unix socket is %d; use a folder with a shorter path",
 			path, len(path), MaxSocketPath)
 	}
 	ln, err := net.Listen("unix", path)

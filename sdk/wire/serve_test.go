@@ -380,8 +380,8 @@ func TestRefusesToStart(t *testing.T) {
 		setUp func(cmd *exec.Cmd)
 		want  string
 	}{
-		{"without the cookie", func(*exec.Cmd) {}, "A gantry host starts it"},
-		{"with a wrong cookie", func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, wire.CookieKey+"=x") }, "A gantry host starts it"},
+		{"without the cookie", func(*exec.Cmd) {}, "must be started by a gantry host"},
+		{"with a wrong cookie", func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, wire.CookieKey+"=x") }, "must be started by a gantry host"},
 		{"without a lifeline", func(cmd *exec.Cmd) {
 			cmd.Env = append(cmd.Env, wire.CookieKey+"="+wire.CookieValue, wire.SocketDirEnv+"="+t.TempDir())
 		}, wire.LifelineEnv},
@@ -392,7 +392,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"with stdin as the lifeline", func(cmd *exec.Cmd) {
 			hosted(t, cmd, t.TempDir(), peerHello())
 			cmd.Env = append(cmd.Env, wire.LifelineEnv+"=0")
-		}, "above 2"},
+		}, "greater than 2"},
 		{"with a host that dies before hello", func(cmd *exec.Cmd) {
 			r, w, err := os.Pipe()
 			if err != nil {
@@ -405,7 +405,7 @@ func TestRefusesToStart(t *testing.T) {
 		}, "read hello"},
 		{"without a folder", func(cmd *exec.Cmd) { hosted(t, cmd, "", peerHello()) }, wire.SocketDirEnv},
 		{"with a missing folder", func(cmd *exec.Cmd) { hosted(t, cmd, "/nowhere", peerHello()) }, "no such file"},
-		{"with a long folder", func(cmd *exec.Cmd) { hosted(t, cmd, long, peerHello()) }, "use a shorter folder"},
+		{"with a long folder", func(cmd *exec.Cmd) { hosted(t, cmd, long, peerHello()) }, "use a folder with a shorter path"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,11 +18,11 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// streamWorkers handle rpcs one after the other, each on a stack that has grown already: on a new goroutine a handler spends a
-// tenth of a millisecond on growing its own. An rpc that finds none of them idle gets a goroutine of its own, so they bound nothing.
+// streamWorkers is the number of goroutines that handle one RPC after the other. Their stacks have already grown, which takes a tenth
+// of a millisecond in a new goroutine. If none of them is idle, an RPC gets a new goroutine, so this is not a limit.
 const streamWorkers = 8
 
-// newServer makes the gRPC server with everything that every plugin serves. shutdown is called once at most.
+// newServer creates the gRPC server with the services that all plugins have in common. shutdown is called at most once.
 func newServer(ending context.Context, cfg ServeConfig, token string, creds credentials.TransportCredentials, shutdown func()) (
 	*grpc.Server, *health.Server,
 ) {
@@ -88,14 +88,14 @@ func recoverPanics(stderr io.Writer) (grpc.UnaryServerInterceptor, grpc.StreamSe
 	return unary, stream
 }
 
-// reportPanic writes one block that doesn't begin like the runtime's own last words: a host that sees "panic:" takes the
-// process for dying.
+// reportPanic writes the panic and its stack. The text doesn't begin with "panic:", which the host would take for a crash of the
+// process.
 func reportPanic(stderr io.Writer, where string, v any) {
 	fmt.Fprintf(stderr, "recovered from a panic in %s: %v\n%s", where, v, debug.Stack())
 }
 
-// The two services of go-plugin that matter. They are described by hand: registering their proto files a second time
-// would collide with the library in a process that uses both. An empty message is the same on the wire whatever its name.
+// These are the services of go-plugin that hosts need. They are described by hand, because registering their proto files a second time
+// would conflict with the library in a process that uses both. Empty messages are identical on the wire.
 
 // controller begins the shutdown and answers. The graceful stop waits until the answer has been sent.
 type controller struct{ shutdown func() }
@@ -123,7 +123,7 @@ var controllerDesc = grpc.ServiceDesc{
 	Metadata: "grpc_controller.proto",
 }
 
-// stdio holds its stream open and sends nothing: what a plugin prints goes to the descriptors that the host reads.
+// stdio keeps its stream open and sends nothing, because the host reads the plugin's stdout and stderr directly.
 type stdio struct{ ending context.Context }
 
 func (s stdio) stream(ss grpc.ServerStream) error {

@@ -54,7 +54,7 @@ func TestHandshakes(t *testing.T) {
 		"a number and a field":         {"print", []string{"PRINT=1|x\n", "STATUS=1"}, "handshake", `it printed "1|x" where`, "1|x"},
 		"no output, status 3":          {"print", []string{"PRINT_ERR=cannot open display\n", "STATUS=3"}, "handshake", "it ended without a handshake; it exited with status 3", ""},
 		"another core":                 {"line", []string{"LINE=2|1|unix|{dir}/p|grpc"}, "handshake", "incompatible core API version", ""},
-		"another version":              {"line", []string{"LINE=1|9|unix|{dir}/p|grpc"}, "handshake", "incompatible API version: the plugin speaks 9, the host 1", ""},
+		"another version":              {"line", []string{"LINE=1|9|unix|{dir}/p|grpc"}, "handshake", "incompatible API version: the plugin uses 9, the host 1", ""},
 		"another network":              {"line", []string{"LINE=1|1|udp|{dir}/p|grpc"}, "handshake", `unsupported network "udp"`, ""},
 		"no protocol":                  {"line", []string{"LINE=1|1|unix|{dir}/p"}, "handshake", `unsupported plugin protocol "netrpc"`, ""},
 		"tcp":                          {"line", []string{"LINE=1|1|tcp|127.0.0.1:1|grpc"}, "handshake", `unsupported network "tcp"`, ""},

@@ -1,7 +1,7 @@
-// Package api writes down the exported API of the module as text, one line per thing that somebody may use.
+// Package api lists the exported API of the module as text, one line per identifier.
 //
-// It owns: the form of that text. It must not know: whether a change of it is a good one; the reviewer of
-// sdk/testdata/api.txt decides that.
+// It owns: the format of that text. It must not know: whether a change is acceptable, which the reviewer of sdk/testdata/api.txt
+// decides.
 //
 // Start with [Text].
 package api
@@ -22,14 +22,14 @@ import (
 	"strings"
 )
 
-// listed is one package as the go command lists it. dep: it is below no folder of the module, only imported.
+// listed is a package listed by the go command. dep says that it is only a dependency of the module's packages.
 type listed struct {
 	path, name, export string
 	dep                bool
 }
 
-// Text describes the exported API of every package below the folder root but commands, internal and generated ones. It
-// asks the go command for compiled packages, as they are on linux, so that the text is the same everywhere.
+// Text returns the exported API of all packages below the folder root, except commands, internal and generated packages. It reads
+// packages compiled for Linux, so that the text is the same on all platforms.
 func Text(root string) (string, error) {
 	pkgs, err := list(root)
 	if err != nil {
@@ -59,7 +59,7 @@ func Text(root string) (string, error) {
 		lines = append(lines, describe(pkg)...)
 	}
 	if len(lines) == 0 {
-		return "", errors.New("nothing is exported below " + root)
+		return "", errors.New("no exported API below " + root)
 	}
 	return strings.Join(lines, "\n") + "\n", nil
 }
@@ -68,7 +68,7 @@ func list(dir string) ([]listed, error) {
 	cmd := exec.Command("go", "list", "-deps", "-export", "-trimpath", "-tags", "grpcnotrace",
 		"-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}\t{{.DepOnly}}", "./...")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0") // as make builds, which has compiled most of it before
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0") // the same settings as make build, for its cache
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -85,7 +85,7 @@ func list(dir string) ([]listed, error) {
 	return pkgs, nil
 }
 
-// printer writes the lines of one package.
+// printer collects the lines of a package.
 type printer struct {
 	pkg   *types.Package
 	lines []string
@@ -108,7 +108,7 @@ func (p *printer) line(format string, args ...any) {
 	p.lines = append(p.lines, "pkg "+cmp.Or(short, p.pkg.Path())+", "+fmt.Sprintf(format, args...))
 }
 
-// qualify leaves the package's own name out and shortens that of others.
+// qualify omits the name of the package itself and shortens the paths of others.
 func (p *printer) qualify(other *types.Package) string {
 	if other == p.pkg {
 		return ""

@@ -1,7 +1,7 @@
-// Package convertgen writes the part of sdk/wire/convert that follows from the names and types of fields.
+// Package convertgen generates the conversions in sdk/wire/convert that follow from the names and types of fields.
 //
-// It owns: how a field of a Go struct is matched with a field of a message, and the code that copies one to the other. It
-// must not know: connections, or what a conversion is used for.
+// It owns: how fields of Go structs and messages are matched, and the code that copies them. It must not know: connections, or what
+// a conversion is used for.
 //
 // Start with [Source]; the table of conversions is in table.go.
 package convertgen
@@ -22,18 +22,18 @@ import (
 
 // A conversion is a pair of functions between a Go type and a message. A pointer type maps nil to nil.
 type conversion struct {
-	name   string // of the functions: NameToProto and NameFromProto
+	name   string // prefix of the functions: NameToProto and NameFromProto
 	goType reflect.Type
 	wire   reflect.Type // of the message; a pointer
 	absent bool         // the zero value of goType is a nil message
 	byHand bool         // written by hand in sdk/wire/convert
 
-	// Fields with code of their own, by their Go name: what copies the field from x and from p. An empty side is left to the
-	// caller, which converts into the result of these functions.
+	// Fields with special code, by their Go name: the expressions for x and for p. If one is empty, hand-written code sets the
+	// field in the result of the generated function.
 	custom map[string]code
-	// members of a sealed interface, each with a conversion of its own from and to a field of the message's oneof.
+	// The types that implement a sealed interface. Each has its own conversion, to a field of the message's oneof.
 	members []reflect.Type
-	unknown string // for members: the Go value of an unknown kind
+	unknown string // for members: the Go expression for an unknown kind
 }
 
 type code struct{ to, from string }
@@ -77,7 +77,7 @@ func (g *generator) printf(f string, args ...any) { fmt.Fprintf(&g.out, f, args.
 
 func (g *generator) fail(f string, args ...any) { g.errs = append(g.errs, fmt.Errorf(f, args...)) }
 
-// structs writes both directions between a struct and a message.
+// structs generates both conversions between a struct and a message.
 func (g *generator) structs(c conversion) {
 	st, msg := c.goType, c.wire.Elem()
 	if st.Kind() == reflect.Pointer {
@@ -144,7 +144,7 @@ func (g *generator) structs(c conversion) {
 	g.printf("return %s%s{\n%s}\n}\n", ref, st, from.String())
 }
 
-// partial reports whether the direction from the message leaves out a field that the other one has.
+// partial reports whether hand-written code sets a field in the conversion from the message, but not in the other one.
 func (c conversion) partial() bool {
 	for _, own := range c.custom {
 		if own.to != "" && own.from == "" {
@@ -154,7 +154,7 @@ func (c conversion) partial() bool {
 	return false
 }
 
-// comment documents an exported function and leaves a blank line before every one.
+// comment writes a blank line, and the comment of an exported function.
 func (g *generator) comment(name, direction string, from reflect.Type, note string) {
 	g.printf("\n")
 	if unicode.IsUpper(rune(name[0])) {
@@ -162,7 +162,7 @@ func (g *generator) comment(name, direction string, from reflect.Type, note stri
 	}
 }
 
-// union writes both directions between a sealed interface and a message that is a oneof.
+// union generates both conversions between a sealed interface and a message with a oneof.
 func (g *generator) union(c conversion) {
 	msg := c.wire.Elem()
 	oneof := c.wire.Elem().Field(fieldIndex(msg, func(f reflect.StructField) bool { return f.Tag.Get("protobuf_oneof") != "" }))
@@ -206,7 +206,7 @@ func (g *generator) union(c conversion) {
 		c.name, msg, result, oneof.Name, from.String(), unknown)
 }
 
-// wrapper finds the type that protoc-gen-go gives to the oneof field whose message is named like a Go type.
+// wrapper returns the generated type and name of the oneof field whose message has the name of a Go type.
 func (g *generator) wrapper(wire reflect.Type, name string) (typ, field string) {
 	m := reflect.Zero(wire).Interface().(proto.Message).ProtoReflect()
 	for i := range m.Descriptor().Fields().Len() {
@@ -255,12 +255,12 @@ func (g *generator) copy(f, w reflect.StructField) code {
 	case f.Type == w.Type && f.Type.Kind() != reflect.Pointer:
 		return code{x, p}
 	}
-	g.fail("no way from %s (%s) to %s (%s): add a conversion to the table", f.Name, f.Type, w.Name, w.Type)
+	g.fail("can't convert %s (%s) to %s (%s): add a conversion to the table", f.Name, f.Type, w.Name, w.Type)
 	return code{}
 }
 
-// match finds the field of a message for a Go field: the same name but for case, or with the words that the contract adds
-// for the form of a value.
+// match returns the field of a message for a Go field: one with the same name, ignoring case, or with an affix that the contract uses
+// for the form or unit of the value.
 func match(msg reflect.Type, name string) (reflect.StructField, bool) {
 	for _, form := range []string{"%s", "%sjson", "%stokens", "%sms", "provider%sjson"} {
 		want := fmt.Sprintf(form, strings.ToLower(name))
@@ -290,7 +290,7 @@ func wireFields(msg reflect.Type) map[string]bool {
 	return out
 }
 
-// isZero is the condition under which x is the zero value.
+// isZero returns the condition that x is the zero value.
 func isZero(t reflect.Type) string {
 	if _, ok := t.MethodByName("IsZero"); ok {
 		return "x.IsZero()"
@@ -313,7 +313,7 @@ func hasPointer(t reflect.Type) bool {
 	return fieldIndex(t, func(f reflect.StructField) bool { return f.Type.Kind() == reflect.Pointer }) >= 0
 }
 
-// unexported lowers the first word of a name.
+// unexported converts the first word of a name to lower case.
 func unexported(s string) string {
 	n := 1
 	for n < len(s) && unicode.IsUpper(rune(s[n])) && (n+1 == len(s) || unicode.IsUpper(rune(s[n+1]))) {

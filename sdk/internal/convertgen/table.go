@@ -8,7 +8,7 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// conversions is the table of everything that sdk/wire/convert converts.
+// conversions returns the table of all conversions in sdk/wire/convert.
 func conversions() []conversion {
 	return []conversion{
 		// manifest and configuration
@@ -140,7 +140,7 @@ func (c conversion) orNil() conversion {
 	return c
 }
 
-// leaving leaves fields of either side to hand-written code.
+// leaving excludes fields of either side, which hand-written code converts.
 func (c conversion) leaving(fields ...string) conversion {
 	for _, f := range fields {
 		c.custom[f] = code{}

@@ -60,7 +60,7 @@ func CallEventToProto(e contract.CallEvent) *gantryv1.CallResponse {
 	return nil
 }
 
-// CallEventFromProto converts an event of a call. It reports false for an event of an unknown kind, which is to be
+// CallEventFromProto converts an event of a call. It reports false for an event of an unknown kind, which should be
 // ignored.
 func CallEventFromProto(p *gantryv1.CallResponse) (contract.CallEvent, bool) {
 	switch e := p.GetEvent().(type) {

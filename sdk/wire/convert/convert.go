@@ -1,17 +1,17 @@
-// Package convert translates between the generated types of the contract and the Go types that people program against.
+// Package convert converts between the generated types of the contract and the Go types of sdk/contract and sdk/llm.
 //
-// It owns: that translation, in both directions, total: every value of one side has a value on the other. It must not
-// know: connections, policy, defaults, who sends what to whom.
+// It owns: the conversion in both directions, which is total: each value of one side corresponds to a value of the other. It must
+// not know: connections, policy, defaults, or the purpose of a message.
 //
-// What this version doesn't know is treated as the contract says: enum values become their zero, kinds of items, parts of
-// results and events are nil, which readers skip; an unknown effect becomes [contract.UnknownEffect], because policy must see that
-// there is one. Only an unknown part of a conversation is an error: leaving it out would change what the model is asked.
-// Strings that are no UTF-8, which the wire refuses, get replacement characters.
+// Values that this version doesn't know are handled as specified by the contract. Unknown enum values become 0. Unknown kinds of items,
+// parts of results and events become nil and are skipped. An unknown effect becomes [contract.UnknownEffect], so that policy can
+// take it into account. Only an unknown part of a conversation is an error, because omitting it would change the request. Invalid
+// UTF-8, which the wire doesn't allow, is replaced.
 //
-// Start with [ManifestToProto] and [CallEventFromProto]; each type has one pair of functions, named after the Go type.
-// Types of sdk/llm whose names exist in sdk/contract too begin with LLM. generated.go holds what follows from the names and
-// types of fields: after a change of the contract, run make generate, which says what it cannot match (sdk/internal/convertgen
-// has the table). The other files hold the kinds of oneofs, errors and lists that need a decision.
+// Start with [ManifestToProto] and [CallEventFromProto]. Each type has a pair of functions named after the Go type; for types of
+// sdk/llm whose names also exist in sdk/contract, with the prefix LLM. generated.go contains the conversions that follow from the
+// names and types of fields. After a change of the contract, run make generate, which reports fields that it can't match; the table is
+// in sdk/internal/convertgen. The other files contain oneofs, errors and lists that are converted by hand.
 package convert
 
 import (
@@ -19,12 +19,12 @@ import (
 	"strings"
 )
 
-// text makes s fit for a string field.
+// text makes s valid for a string field.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func texts(in []string) []string { return each(in, text) }
 
-// each maps a slice; an empty one is nil, as it comes from the wire.
+// each applies f to the elements of a slice. The result is nil if it is empty, as for received messages.
 func each[A, B any](in []A, f func(A) B) []B {
 	if len(in) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func each[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
-// eachKnown maps a slice and leaves out what f doesn't know.
+// eachKnown applies f to the elements of a slice, leaving out those for which f returns false.
 func eachKnown[A, B any](in []A, f func(A) (B, bool)) []B {
 	var out []B
 	for i, v := range in {
@@ -50,7 +50,7 @@ func eachKnown[A, B any](in []A, f func(A) (B, bool)) []B {
 	return out
 }
 
-// notNil is f for [eachKnown]: it does not know what f converts to nil.
+// notNil adapts f for [eachKnown]: elements that f converts to nil are left out.
 func notNil[A any, B comparable](f func(A) B) func(A) (B, bool) {
 	return func(v A) (B, bool) {
 		var none B
@@ -59,7 +59,7 @@ func notNil[A any, B comparable](f func(A) B) func(A) (B, bool) {
 	}
 }
 
-// enum casts between the two forms of an enumeration whose values agree. Values outside become 0.
+// enum converts between two types with the same enumeration values. Values greater than last become 0.
 func enum[B, A ~int32 | ~int](v, last A) B {
 	if v < 0 || v > last {
 		return 0
@@ -67,7 +67,7 @@ func enum[B, A ~int32 | ~int](v, last A) B {
 	return B(v)
 }
 
-// raw keeps an empty JSON value nil.
+// raw returns nil for an empty JSON value.
 func raw(b []byte) json.RawMessage {
 	if len(b) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func raw(b []byte) json.RawMessage {
 	return b
 }
 
-// eachValue maps the values of a map; an empty one is nil, as it comes from the wire.
+// eachValue applies f to the values of a map. The result is nil if it is empty, as for received messages.
 func eachValue[A, B any](in map[string]A, f func(A) B) map[string]B {
 	if len(in) == 0 {
 		return nil

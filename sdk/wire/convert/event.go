@@ -10,8 +10,8 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// EventToProto converts an event; nil and blocks of an unknown kind are nil. Metadata at the start of tool input is left
-// out: that of the call counts.
+// EventToProto converts an event; nil and blocks of an unknown kind become nil. Metadata at the start of tool input is omitted, because
+// only that of the call is used.
 func EventToProto(e llm.Event) *gantryv1.LlmEvent {
 	p := &gantryv1.LlmEvent{}
 	switch e := e.(type) {
@@ -79,7 +79,7 @@ func EventToProto(e llm.Event) *gantryv1.LlmEvent {
 	return p
 }
 
-// EventFromProto converts an event. It reports false for one of an unknown kind, which is to be ignored.
+// EventFromProto converts an event. It reports false for an event of an unknown kind, which should be ignored.
 func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 	switch e := p.GetEvent().(type) {
 	case *gantryv1.LlmEvent_Attempt:
@@ -115,7 +115,7 @@ func EventFromProto(p *gantryv1.LlmEvent) (llm.Event, bool) {
 	case *gantryv1.LlmEvent_ToolResult:
 		res, err := toolResultFromProto(e.ToolResult.GetResult())
 		if err != nil {
-			return nil, false // a result with a part of an unknown kind is an event of an unknown kind
+			return nil, false // handled like an event of an unknown kind
 		}
 		res.Metadata = metadataFromProto(e.ToolResult.GetProviderMetadataJson())
 		return llm.ToolResultDone{Result: res}, true
@@ -149,9 +149,8 @@ func end(k llm.BlockKind, p *gantryv1.LlmBlockEnd) llm.BlockEnd {
 	return b
 }
 
-// WarmEvents makes the tables by which protobuf reads and writes the events of an answer. It makes them with the first message
-// else, for half a millisecond at either end, and that is the one with the first token. To be called while the model thinks;
-// a further call takes microseconds.
+// WarmEvents makes protobuf build its tables for the events of an answer. Otherwise it does so with the first message, the one with the
+// first token, which takes half a millisecond on each side. Call it while the model is thinking. A second call takes microseconds.
 func WarmEvents() {
 	b, err := proto.Marshal(&gantryv1.StreamResponse{Events: EventsToProto([]llm.Event{
 		llm.StepStart{ResponseID: "r"}, llm.BlockStart{Kind: llm.BlockText, ID: "t"}, llm.BlockDelta{Kind: llm.BlockText, ID: "t"},
@@ -159,17 +158,17 @@ func WarmEvents() {
 	if err == nil {
 		err = proto.Unmarshal(b, &gantryv1.StreamResponse{})
 	}
-	if err != nil { // of three constant events
+	if err != nil { // impossible for constant events
 		panic("convert: events: " + err.Error())
 	}
 }
 
-// EventsToProto translates events and leaves nil ones out.
+// EventsToProto converts events, leaving out nil ones.
 func EventsToProto(es []llm.Event) []*gantryv1.LlmEvent {
 	return eachKnown(es, notNil(EventToProto))
 }
 
-// EventsFromProto translates events and leaves unknown ones out.
+// EventsFromProto converts events, leaving out unknown ones.
 func EventsFromProto(ps []*gantryv1.LlmEvent) []llm.Event { return eachKnown(ps, EventFromProto) }
 
 // FinishReasonToProto converts the reason why an answer ended.
@@ -196,7 +195,7 @@ func errorCodeFromProto(p gantryv1.LlmErrorCode) llm.ErrorCode {
 	return enum[llm.ErrorCode](p, gantryv1.LlmErrorCode_LLM_ERROR_CODE_OVERLOADED)
 }
 
-// ceilMS rounds up to milliseconds; a negative duration is none.
+// ceilMS rounds a duration up to milliseconds. A negative duration becomes 0.
 func ceilMS(d time.Duration) int64 {
 	ms := int64(max(d, 0) / time.Millisecond)
 	if d > 0 && d%time.Millisecond != 0 {

@@ -8,11 +8,11 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// ErrUnknownPart is returned where a conversation holds a part that this version doesn't know. The sender speaks a newer
-// contract; update the side that reports it.
+// ErrUnknownPart is returned for a conversation with a part of an unknown kind. The sender uses a newer version of the contract;
+// update the side that reports the error.
 var ErrUnknownPart = errors.New("unknown kind of part")
 
-// RequestFromProto translates a request. The error matches [ErrUnknownPart].
+// RequestFromProto converts a request. The error matches [ErrUnknownPart].
 func RequestFromProto(p *gantryv1.LlmRequest) (*llm.Request, error) {
 	if p == nil {
 		return nil, nil
@@ -30,7 +30,7 @@ func RequestFromProto(p *gantryv1.LlmRequest) (*llm.Request, error) {
 	return r, nil
 }
 
-// MessageFromProto translates a message. The error matches [ErrUnknownPart].
+// MessageFromProto converts a message. The error matches [ErrUnknownPart].
 func MessageFromProto(p *gantryv1.LlmMessage) (llm.Message, error) {
 	parts, err := llmPartsFromProto(p.GetParts())
 	if err != nil {

@@ -58,12 +58,12 @@ func PartFromProto(p *gantryv1.ResultPart) contract.Part {
 	return nil
 }
 
-// PartsToProto translates parts and leaves nil ones out.
+// PartsToProto converts parts, leaving out nil ones.
 func PartsToProto(ps []contract.Part) []*gantryv1.ResultPart {
 	return eachKnown(ps, notNil(PartToProto))
 }
 
-// PartsFromProto translates parts and leaves unknown ones out.
+// PartsFromProto converts parts, leaving out unknown ones.
 func PartsFromProto(ps []*gantryv1.ResultPart) []contract.Part {
 	return eachKnown(ps, notNil(PartFromProto))
 }

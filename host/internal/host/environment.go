@@ -85,7 +85,8 @@ func (r *running) hear(texts map[string]string) {
 
 // readAgents reads the files of instructions, as each turn does when it begins: in the middle of it a look must do. It tells once
 // what is wrong with them.
-func (r *running) readAgents(h *Host, cwd string) (out []event.Notice) {
+func (r *running) readAgents(cwd string) (out []event.Notice) {
+	h := r.host
 	if r.agents == nil {
 		c := h.opts.Config.Instructions
 		r.agents = agentsfile.New(agentsfile.Config{

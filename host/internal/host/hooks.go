@@ -8,17 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/hookconfig"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/policy"
-	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// couldChange reports whether a running command could change one of these paths. What lies below a protected name none can.
+// couldChange reports whether a running command could change one of these paths. Sandboxes protect some names, so paths below those are safe.
 func (h *Host) couldChange(paths []string) bool {
 	c := h.opts.Config
 	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
@@ -35,7 +33,7 @@ func (h *Host) couldChange(paths []string) bool {
 	return found
 }
 
-// openHooks reads the hooks. What is wrong with one of the machine's ends the host's start: it was to guard something.
+// openHooks reads the hooks. A problem with one of the machine's hooks is an error, because that hook may protect something.
 func (h *Host) openHooks() error {
 	found, problems := hookconfig.Load(h.opts.Config)
 	for _, p := range problems {
@@ -70,23 +68,23 @@ func (h *Host) openHooks() error {
 	return err
 }
 
-// hookThread begins to run hooks for a thread. One that works for another thread has none.
-func (h *Host) hookThread(t *thread.Thread, cfg thread.Config, as child.Role) *hook.Thread {
-	if h.hooks == nil || as.Unattended {
-		return nil
+// openHooks lets hooks run for the thread. Child threads have none.
+func (r *running) openHooks(isNew bool) {
+	h, t := r.host, r.thread
+	if h.hooks == nil || r.role.Unattended {
+		return
 	}
 	source := "resume"
-	if cfg.Start != nil {
+	if isNew {
 		source = "startup"
 	}
-	hooks := h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) {
-		return h.scratch.Write(t.ID(), h.sandboxOf(t), "hook", text)
+	r.hooks = h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) {
+		return h.scratch.Write(t.ID(), r.sandbox(), "hook", text)
 	})
-	t.Approvals().OnQuestion(hooks.Notify)
-	return hooks
+	t.Approvals().OnQuestion(r.hooks.Notify)
 }
 
-// hookTurn runs hooks for a turn; nil: there are none.
+// hookTurn returns what runs hooks for a turn; nil: there are no hooks.
 func (r *running) hookTurn(id event.TurnID, started event.TurnStarted) *hook.Turn {
 	if r.hooks == nil {
 		return nil
@@ -94,7 +92,7 @@ func (r *running) hookTurn(id event.TurnID, started event.TurnStarted) *hook.Tur
 	return r.hooks.Turn(hook.TurnInfo{Turn: id, Cwd: started.Cwd, Model: started.ModelName, Never: started.Approval == string(policy.Never)})
 }
 
-// endHooks tells hooks that a thread is over.
+// endHooks runs the hooks for the end of the thread.
 func (r *running) endHooks(ctx context.Context) {
 	if r.hooks == nil {
 		return
@@ -104,5 +102,5 @@ func (r *running) endHooks(ctx context.Context) {
 	r.hooks.End(ctx, r.thread.Settings().Cwd)
 }
 
-// hooksEnd is how long the end of a thread waits for hooks.
+// hooksEnd is the time that hooks have at the end of a thread.
 const hooksEnd = 4 * time.Second

@@ -13,12 +13,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/guardian"
@@ -29,7 +27,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/library"
 	"github.com/gantry-agent/gantry/host/internal/modelset"
-	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
@@ -37,10 +34,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
 	"github.com/gantry-agent/gantry/host/internal/scratch"
-	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/usershell"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -88,13 +83,11 @@ type Host struct {
 	folders  folders // fixed after New
 	log      hclog.Logger
 	store    *store.Store
-	state    *pluginstate.Store
 	box      *box.Box
 	launcher *launch.Launcher
 	plugins  *pluginset.Set
 	tools    hosttool.Table // implemented by the host; fixed after New
 	tokens   *orchestrate.Tokens
-	asks     network.Asks // about hosts
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
 	rules    *rulebook.Book
@@ -115,8 +108,6 @@ type Host struct {
 	life context.Context // ends with the host; the scope of what belongs to it
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // of begin
-
-	opening sync.Mutex // held while the store of plugins' state is opened; guards state
 
 	mu struct {
 		sync.Mutex
@@ -144,20 +135,27 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	if !opts.Config.Redaction.Patterns {
 		opts.Redactor.OnlyValues()
 	}
-	if err := h.openStore(ctx); err != nil {
+	if h.folders, err = chooseFolders(opts.Home, opts.Ephemeral); err != nil {
 		return nil, err
 	}
+	h.onClose(func(context.Context) error { return os.RemoveAll(h.folders.own) })
+	state := &stateStore{database: opts.Database, dir: h.folders.base}
+	h.onClose(state.close)
+	if h.store, err = openStore(ctx, opts, h.folders, h.storeHealth); err != nil {
+		return nil, err
+	}
+	h.onClose(h.store.Close)
 	userHome := grants.UserHome(opts.Environ)
 	h.plugins = pluginset.New(pluginset.Config{
 		Config: opts.Config, Home: opts.Home, BinDir: opts.BinDir, Keyless: opts.Keyless,
-		OnSources: func() { h.begin(h.tellAllSources) },
+		OnSources: func() { h.begin(h.publishSources) },
 		Verified:  opts.Verified, Reverified: opts.Reverified, Redactor: opts.Redactor, Logger: h.log,
 	})
 	h.box = grants.NewBox(opts.Home, opts.Environ, h.plugins.KeyFiles, h.plugins.ToolPrograms, h.movedAside)
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},
-		Proxy:     h.serveProxy, Abandoned: func(p *launch.Process) {
+		Proxy:     (&networkProxy{host: h}).serve, Abandoned: func(p *launch.Process) {
 			if r, err := h.running(event.ThreadID(p.Owner().Thread)); err == nil {
 				r.plugins.Abandoned(p.Owner())
 			}
@@ -182,10 +180,10 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 
 	services := service.New(service.Config{
-		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: h.stateStore, Threads: h.serviceThread, Sample: h.sample,
-		Secrets: h.plugins.Secret, Stored: h.vault(), Commands: &h.plugins.Commands, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
+		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: h.serviceThread, Sample: h.sample,
+		Secrets: h.plugins.Secret, Stored: vaultOf(opts), Commands: &h.plugins.Commands, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
-		Quota:   h.plugins.Quota, Exceeded: h.exceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,
+		Quota:   h.plugins.Quota, Exceeded: h.quotaExceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,
 		MakeRoom: h.plugins.MakeRoom, Earlier: h.plugins.Earlier,
 	})
 	supervisor, err := plugin.New(plugin.Config{
@@ -232,7 +230,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 			if err != nil {
 				return library.Thread{}, err
 			}
-			return library.Thread{Thread: r.thread, Reverted: r.hears, StopSession: r.plugins.Stop}, nil
+			return library.Thread{Thread: r.thread, Reverted: r.restore, StopSession: r.plugins.Stop}, nil
 		},
 	}
 	if opts.Maintenance != nil {
@@ -242,97 +240,6 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 }
 
 func (h *Host) onClose(f func(context.Context) error) { h.cleanup = append(h.cleanup, f) }
-
-func (h *Host) openStore(ctx context.Context) (err error) {
-	if err := h.chooseFolders(); err != nil {
-		return err
-	}
-	// The locks are the home's also where the store is not: they say whose the sockets are.
-	cfg := store.Config{
-		Path: filepath.Join(h.folders.threads, "threads.db"), ArtifactDir: filepath.Join(h.folders.threads, "artifacts"),
-		LockDir: filepath.Join(h.folders.base, "locks"), Logger: h.log.Named("store"), OnDegraded: h.storeHealth,
-	}
-	if !h.opts.Ephemeral {
-		cfg.Database = h.opts.Database
-	}
-	if h.opts.tuneStore != nil {
-		h.opts.tuneStore(&cfg)
-	}
-	h.store, err = store.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	h.onClose(h.store.Close)
-	return nil
-}
-
-// storeHealth tells every thread when the store stops taking events (err) and when it works again (nil), each once.
-func (h *Host) storeHealth(err error) {
-	n := event.Notice{Level: "info", Text: "the store works again; nothing was lost"}
-	if err != nil {
-		n = storeFailed(err)
-	}
-	h.mu.Lock()
-	var untold []*running
-	for _, r := range h.mu.threads {
-		if r.storeDown != (err != nil) {
-			r.storeDown = err != nil
-			untold = append(untold, r)
-		}
-	}
-	h.mu.Unlock()
-	for _, r := range untold {
-		if _, err := r.thread.Publish(h.life, "", n); err != nil {
-			h.log.Debug("state of the store not published", "thread", r.thread.ID(), "err", err)
-		}
-	}
-}
-
-// storeNews tells a thread that began on a store which did not take events then.
-func (h *Host) storeNews(r *running) []event.Notice {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	err := h.store.Degraded()
-	if err == nil || r.storeDown {
-		return nil
-	}
-	r.storeDown = true
-	return []event.Notice{storeFailed(err)}
-}
-
-func storeFailed(err error) event.Notice {
-	text, next := hint.Split(err)
-	if next == "" {
-		next = "check the disk that holds it"
-	}
-	return event.Notice{
-		Level: "error", Text: "the store does not take events: " + text,
-		Next: strings.ToUpper(next[:1]) + next[1:] + ". Until then calls that have an effect are not started.",
-	}
-}
-
-// stateStore opens the second store when a plugin first needs it.
-func (h *Host) stateStore(ctx context.Context) (*pluginstate.Store, error) {
-	h.opening.Lock()
-	defer h.opening.Unlock()
-	if h.state != nil {
-		return h.state, nil
-	}
-	s, err := pluginstate.Open(ctx, h.opts.Database.Config(filepath.Join(h.folders.base, "state.db")), filepath.Join(h.folders.base, "hosts"))
-	if err != nil {
-		return nil, err
-	}
-	h.state = s
-	return s, nil
-}
-
-// vault returns the store of plugins' secrets.
-func (h *Host) vault() service.Vault {
-	if h.opts.Vault != nil {
-		return h.opts.Vault
-	}
-	return secret.Open(filepath.Join(h.opts.Home, "secrets"), secret.System(h.opts.Home, os.Getenv))
-}
 
 // Store is where threads are kept.
 func (h *Host) Store() *store.Store { return h.store }
@@ -354,12 +261,6 @@ func (h *Host) Close() error {
 		errs = append(errs, h.cleanup[i](ctx))
 	}
 	h.cleanup = nil
-	h.opening.Lock()
-	defer h.opening.Unlock()
-	if h.state != nil {
-		errs = append(errs, h.state.Close())
-		h.state = nil
-	}
 	return errors.Join(errs...)
 }
 

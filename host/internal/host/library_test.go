@@ -124,13 +124,13 @@ func TestAThreadIsChangedOverItsSocket(t *testing.T) {
 	}
 
 	for what, ask := range map[string]func() error{
-		"turn not found":      func() error { _, err := c.Revert(ctx, appserver.RevertParams{BeforeTurn: "9"}); return err },
-		"beforeTurnId":        func() error { _, err := c.Revert(ctx, appserver.RevertParams{}); return err },
-		"take back is 0":      func() error { _, err := c.Rollback(ctx, appserver.RollbackParams{}); return err },
-		"must not be empty":   func() error { return c.Name(ctx, " ") },
-		"not both":            func() error { _, err := c.Fork(ctx, appserver.ForkParams{LastTurn: "1", BeforeTurn: "1"}); return err },
-		"not the cursor":      func() error { _, err := c.List(ctx, appserver.ListParams{Cursor: "x"}); return err },
-		"nothing to look for": func() error { _, err := c.Search(ctx, appserver.SearchParams{}); return err },
+		"turn not found":             func() error { _, err := c.Revert(ctx, appserver.RevertParams{BeforeTurn: "9"}); return err },
+		"beforeTurnId":               func() error { _, err := c.Revert(ctx, appserver.RevertParams{}); return err },
+		"invalid number of turns: 0": func() error { _, err := c.Rollback(ctx, appserver.RollbackParams{}); return err },
+		"must not be empty":          func() error { return c.Name(ctx, " ") },
+		"not both":                   func() error { _, err := c.Fork(ctx, appserver.ForkParams{LastTurn: "1", BeforeTurn: "1"}); return err },
+		"not the cursor":             func() error { _, err := c.List(ctx, appserver.ListParams{Cursor: "x"}); return err },
+		"the query is empty":         func() error { _, err := c.Search(ctx, appserver.SearchParams{}); return err },
 	} {
 		if err := ask(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)

@@ -66,14 +66,11 @@ func (c commandSandbox) OnEnd(context.Context) []event.Body {
 }
 
 // pluginWarnings reports the warnings of plugins that came up during the turn.
-type pluginWarnings struct {
-	h *Host
-	r *running
-}
+type pluginWarnings struct{ r *running }
 
 // OnEnd implements [turn.EndListener].
 func (w pluginWarnings) OnEnd(context.Context) (out []event.Body) {
-	for _, n := range w.h.unheeded(w.r) {
+	for _, n := range w.r.pluginWarnings() {
 		out = append(out, n)
 	}
 	return out

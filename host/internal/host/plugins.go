@@ -1,29 +1,17 @@
 package host
 
 import (
-	"maps"
-	"slices"
+	"context"
+	"fmt"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// heed tells the people of each thread what plugins say of their blocks.
-func (h *Host) heed() {
-	h.mu.Lock()
-	threads := slices.Collect(maps.Values(h.mu.threads))
-	h.mu.Unlock()
-	for _, r := range threads {
-		for _, n := range h.unheeded(r) {
-			if _, err := r.thread.Publish(h.life, "", n); err != nil {
-				h.log.Debug("warning of a plugin not published", "thread", r.thread.ID(), "err", err)
-			}
-		}
-	}
-}
-
-// unheeded takes what a thread's people were not told yet of what plugins say of their blocks, and of tools that are left out.
-func (h *Host) unheeded(r *running) (out []event.Notice) {
+// pluginWarnings returns the warnings about plugins, their tools and sources that were not published before.
+func (r *running) pluginWarnings() (out []event.Notice) {
+	h := r.host
 	if r.role.Unattended {
 		return nil
 	}
@@ -38,7 +26,8 @@ func (h *Host) unheeded(r *running) (out []event.Notice) {
 	return out
 }
 
-// pluginState follows a plugin: a tool plugin that became ready is watched as long as that process lives.
+// pluginState is called when the state of a plugin changes. It must not wait for threads. The tools of a plugin that is ready are followed
+// until its process ends.
 func (h *Host) pluginState(s plugin.State) {
 	if h.opts.OnPlugin != nil {
 		h.opts.OnPlugin(event.PluginState{Plugin: s.Plugin, State: s.Mode.String(), Generation: s.Generation, Message: s.Message})
@@ -47,11 +36,79 @@ func (h *Host) pluginState(s plugin.State) {
 		h.begin(func() { h.plugins.FailSources(s.Plugin) })
 		return
 	}
-	h.begin(h.heed)  // whoever tells of a plugin's state does not wait for threads
+	h.begin(h.publishWarnings)
 	h.begin(func() { // ends with the plugin's process or the host
 		h.plugins.Follow(h.life, s.Plugin, func() {
-			h.begin(h.heed)
-			h.begin(h.tellAllSources)
+			h.begin(h.publishWarnings)
+			h.begin(h.publishSources)
 		})
 	})
+}
+
+// publishWarnings publishes new warnings about plugins in all threads.
+func (h *Host) publishWarnings() {
+	for _, r := range h.all() {
+		for _, n := range r.pluginWarnings() {
+			r.publish(n)
+		}
+	}
+}
+
+// publishSources publishes changed states of sources in all threads.
+func (h *Host) publishSources() {
+	for _, r := range h.all() {
+		r.publishSources()
+	}
+}
+
+// quotaExceeded publishes in all threads that a plugin has reached a limit.
+func (h *Host) quotaExceeded(label, setting string, limit int64) {
+	n := event.Notice{
+		Level: "warning", Text: fmt.Sprintf("plugin %q has reached its limit of %s, %d MiB; what it hands over now is refused", label, setting, limit>>20),
+		Next: fmt.Sprintf("if it needs more, raise limits { %s } in its block", setting),
+	}
+	for _, r := range h.all() {
+		r.publish(n)
+	}
+}
+
+// sourceBound is the time that the first turn of a thread waits for required sources of tools.
+const sourceBound = 30 * time.Second
+
+// awaitSources waits for the required sources of tools, until they have all been ready for one turn of the thread.
+func (r *running) awaitSources(ctx context.Context) error {
+	h := r.host
+	h.mu.Lock()
+	supplied := r.supplied || r.role.NoTools
+	h.mu.Unlock()
+	if supplied {
+		return nil
+	}
+	if err := h.plugins.Registry().AwaitSources(ctx, sourceBound); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	r.supplied = true
+	h.mu.Unlock()
+	return nil
+}
+
+// publishSources publishes the sources of tools whose state has changed since the last call.
+func (r *running) publishSources() {
+	h := r.host
+	if r.role.Unattended {
+		return
+	}
+	var changed []event.Body
+	sources := h.plugins.Sources()
+	h.mu.Lock()
+	for _, e := range sources {
+		key := [2]string{e.Plugin, e.Source}
+		if r.sources[key] != e {
+			r.sources[key] = e
+			changed = append(changed, e)
+		}
+	}
+	h.mu.Unlock()
+	r.publish(changed...)
 }

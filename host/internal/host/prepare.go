@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/model"
@@ -51,8 +52,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs something, and loses it again
 	}
 	t := thread.New(cfg)
-	o.running = newRunning(t, cfg.State.ContextState)
-	o.running.plugins = h.connect(t)
+	o.running = newRunning(h, t, child.Role{}, cfg.State.ContextState)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running
 	h.mu.Unlock()

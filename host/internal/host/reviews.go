@@ -33,10 +33,7 @@ func (h *Host) Reviewer() *review.Reviewer { return h.reviewer }
 
 // outputOf returns how outputs are truncated for the model that a thread asked last.
 func (h *Host) outputOf(id event.ThreadID) history.Policy {
-	h.mu.Lock()
-	r := h.mu.threads[id]
-	h.mu.Unlock()
-	if r != nil {
+	if r, err := h.running(id); err == nil {
 		if s := r.sample.Load(); s != nil {
 			return history.PolicyOf(s.Row)
 		}

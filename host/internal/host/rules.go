@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 
@@ -10,12 +9,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/judges"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
-	"github.com/gantry-agent/gantry/host/internal/rulebook"
 )
 
-// rulesNews says once that the rules can't be relied on.
-func (r *running) rulesNews(b *rulebook.Book) []event.Notice {
-	_, err := b.Current()
+// rulesNotices returns a notice when the rules files have a new error.
+func (r *running) rulesNotices() []event.Notice {
+	_, err := r.host.rules.Current()
 	if err == nil {
 		r.rules = ""
 		return nil
@@ -30,20 +28,17 @@ func (r *running) rulesNews(b *rulebook.Book) []event.Notice {
 	}}
 }
 
-// decide is the policy of a thread. Of a rule that does not apply to what follows its words the user is told once.
-func (h *Host) decide(r *running, q policy.Request) policy.Decision {
+// decide is the policy of the thread. If a rule matches only the first words of a command and does not apply, it says so once.
+func (r *running) decide(q policy.Request) policy.Decision {
 	d := judges.Decide(r.role, q)
 	if d.Verdict != policy.Run {
-		return d // the question says more
+		return d // the question contains the reason
 	}
 	for _, rule := range d.Short {
 		if !r.told.First("rule " + rule.Where()) {
 			continue
 		}
-		n := event.Notice{Text: fmt.Sprintf("the rule %s does not apply to a command that begins like it: %s; the command stays in the sandbox", rule.Where(), policy.WhyShort), Next: d.Hint}
-		if _, err := r.thread.Publish(context.WithoutCancel(h.life), "", n); err != nil {
-			h.log.Warn("notice not published", "error", err)
-		}
+		r.publish(event.Notice{Text: fmt.Sprintf("the rule %s does not apply to a command that begins like it: %s; the command stays in the sandbox", rule.Where(), policy.WhyShort), Next: d.Hint})
 	}
 	return d
 }
@@ -52,7 +47,8 @@ func (h *Host) decide(r *running, q policy.Request) policy.Decision {
 var reviewed = []policy.Approval{policy.OnRequest, policy.OnFailure, policy.Granular}
 
 // reviewer returns what answers approvals instead of a person in a turn; nil: nothing. "untrusted" means that the person wants to be asked.
-func (r *running) reviewer(h *Host, id event.TurnID, started event.TurnStarted, model string) orchestrate.Reviewer {
+func (r *running) reviewer(id event.TurnID, started event.TurnStarted, model string) orchestrate.Reviewer {
+	h := r.host
 	if h.guardian == nil || r.role.Unattended || !slices.Contains(reviewed, policy.Approval(started.Approval)) {
 		return nil
 	}

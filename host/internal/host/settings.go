@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,13 +18,8 @@ import (
 
 var sandboxModes = []string{"read-only", "workspace-write", "full-access"}
 
-// sandboxOf returns the sandbox mode that is set for a thread.
-func (h *Host) sandboxOf(t *thread.Thread) string {
-	return cmp.Or(t.Settings().Sandbox, h.opts.Config.Sandbox.Mode)
-}
-
-// Check implements [thread.Engine]: what is wrong with a change is said before it holds. Whether the model has such an effort only
-// its provider knows.
+// Check implements [thread.Engine]. It rejects an invalid change of settings, except for the reasoning effort, which only the provider
+// can check.
 func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error {
 	if c.Model != "" {
 		if _, err := h.models.Find(c.Model); err != nil {
@@ -55,11 +49,12 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 	return nil
 }
 
-// catalogue returns the tools of a turn, as they are when it asks for them.
-func (h *Host) catalogue(r *running, t event.TurnStarted) func() *registry.Snapshot {
+// catalogue returns a function that returns the current tools for a turn.
+func (r *running) catalogue(t event.TurnStarted) func() *registry.Snapshot {
 	if r.role.NoTools {
 		return func() *registry.Snapshot { return &registry.Snapshot{} }
 	}
+	h := r.host
 	a := h.opts.Config.Approval
 	c := hosttool.Conditions{
 		Unattended: r.role.Unattended, Approval: policy.Approval(t.Approval), Sandbox: t.Sandbox, AdditionalPermissions: a.AdditionalPermissions,

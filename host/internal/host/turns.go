@@ -27,11 +27,9 @@ import (
 
 // Turn implements [thread.Engine].
 func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in thread.Submission) (plan thread.Plan, err error) {
-	h.mu.Lock()
-	r := h.mu.threads[t.ID()]
-	h.mu.Unlock()
-	if r == nil {
-		return plan, thread.ErrClosed
+	r, err := h.running(t.ID())
+	if err != nil {
+		return plan, err
 	}
 	plan.Participants = []turn.Participant{clientContext{r}} // also where the turn can't run: its input is kept then
 	start, set := t.Started(), in.Change.With(t.Settings())
@@ -58,7 +56,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if !r.role.Unattended && r.told.First("hooks") {
 		plan.Notices = append(plan.Notices, h.hookNotices...)
 	}
-	own, err := h.modelOf(t, set.Model)
+	own, err := r.model(set.Model)
 	if err != nil {
 		return plan, err
 	}
@@ -71,7 +69,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		slot.Warm()
 	}
 	broken := h.plugins.Load(ctx)
-	plan.Notices = append(append(plan.Notices, h.storeNews(r)...), r.readAgents(h, set.Cwd)...)
+	plan.Notices = append(append(plan.Notices, r.storeNotices()...), r.readAgents(set.Cwd)...)
 	if ctx.Err() == nil { // else some were not looked at
 		plan.Notices = append(plan.Notices, pluginset.Changes(r.broken, broken)...)
 		r.broken = broken
@@ -87,9 +85,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = model.Config.Label, model.Config.Provider, model.Config.Name
 	plan.Started.ContextWindow = model.Row.ContextWindow
 	h.plugins.WarmTools() // they start while the model thinks
-	h.begin(func() { h.tellSources(r) })
-	err = h.supply(ctx, r)
-	plan.Notices = append(append(plan.Notices, r.rulesNews(h.rules)...), h.unheeded(r)...)
+	h.begin(r.publishSources)
+	err = r.awaitSources(ctx)
+	plan.Notices = append(append(plan.Notices, r.rulesNotices()...), r.pluginWarnings()...)
 	if err != nil {
 		return plan, err
 	}
@@ -109,7 +107,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Tmp: func() (string, error) { return h.scratch.Thread(t.ID()) },
 	}
 	pipeline := orchestrate.New(orchestrate.Deps{
-		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return h.decide(r, equip(q)) }, Reviewer: r.reviewer(h, id, plan.Started, own.Label),
+		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.decide(equip(q)) }, Reviewer: r.reviewer(id, plan.Started, own.Label),
 		Approver: t.Approvals(), Rulebook: h.rules, Journal: t,
 		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
 			return policy.Retry(equip(q), res)
@@ -124,12 +122,12 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			return f, ok
 		},
 		HostTools: h.tools.Tool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
-		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), h.sandboxOf(t), text) },
+		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), r.sandbox(), text) },
 		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
 			return grants.Denial(h.opts.Environ, g, cwd, output)
 		}, Processes: h.launcher, Files: files, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
-	tools := h.catalogue(r, plan.Started)
+	tools := r.catalogue(plan.Started)
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for
@@ -141,7 +139,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		modelset.Fallbacks{Chain: chain, Request: common, OnModel: r.use},
 		offlineWait{h, t},
 		commandSandbox{h.launcher, string(t.ID()), usual},
-		pluginWarnings{h, r},
+		pluginWarnings{r},
 		turnDiff{files},
 	)
 	if plan.Changed != nil {
@@ -163,8 +161,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	return plan, nil
 }
 
-// modelOf is the model that a turn begins with, under the configuration of today.
-func (h *Host) modelOf(t *thread.Thread, wanted string) (*config.Model, error) {
+// model returns the model with which a turn begins, under the current configuration. wanted is the user's choice; "": the thread's model.
+func (r *running) model(wanted string) (*config.Model, error) {
+	h, t := r.host, r.thread
 	if wanted != "" {
 		return h.models.Find(wanted)
 	}

@@ -1,0 +1,98 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/gantry-agent/gantry/host/internal/child"
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/grants"
+	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/modelset"
+	"github.com/gantry-agent/gantry/host/internal/once"
+	"github.com/gantry-agent/gantry/host/internal/pluginthread"
+	"github.com/gantry-agent/gantry/host/internal/prompt"
+	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
+	"github.com/gantry-agent/gantry/host/internal/scratch"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/hashicorp/go-hclog"
+)
+
+// running is a thread that runs in this host.
+type running struct {
+	host   *Host
+	thread *thread.Thread
+
+	// Used only by the thread's turns, one after the other.
+	broken   map[string]event.Notice // published notices about plugins that can't be used
+	agents   *agentsfile.Reader      // files with instructions
+	rules    string                  // the published error of the rules files
+	external map[string]string       // context that clients attach to their users' input
+
+	plugins *pluginthread.Thread
+	lock    *store.ThreadLock
+	role    child.Role
+	hooks   *hook.Thread // nil: none
+	end     context.CancelCauseFunc
+	over    chan struct{}                  // closed when the thread has ended and is removed
+	sample  atomic.Pointer[modelset.Model] // the model that was asked last
+	outputs scratch.Outputs
+	told    once.Set // published warnings: by their text, or by a key for a file, a rule or the hooks
+
+	// Guarded by the host's mutex.
+	storeDown bool                              // a notice that the store is degraded was published
+	sources   map[[2]string]event.SourceChanged // the published states of sources of tools, by plugin and name
+	supplied  bool                              // all required sources were ready for the first turn
+}
+
+// newRunning returns a thread that is not yet known to the host. context is what the model has been told.
+func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Reference) *running {
+	r := &running{host: h, thread: t, role: role, sources: map[[2]string]event.SourceChanged{}}
+	r.restore(context)
+	r.plugins = pluginthread.New(pluginthread.Config{
+		Tokens: h.tokens, Launcher: h.launcher, Backend: h.plugins.Backend, Redactor: h.redactor(), Logger: h.log,
+		Denial: func(output string) *event.Denial {
+			permitted, _ := t.Approvals().Permitted("")
+			cwd := t.Settings().Cwd
+			g := grants.WithPermissions(grants.For(h.opts.Config, r.sandbox(), cwd, ""), permitted)
+			return grants.Denial(h.opts.Environ, g, cwd, output)
+		},
+	}, t)
+	return r
+}
+
+// restore sets the context of clients to what the model has been told, for example after a revert.
+func (r *running) restore(context *event.Reference) { r.external = prompt.External(context) }
+
+// sandbox returns the sandbox mode that is set for the thread.
+func (r *running) sandbox() string {
+	return cmp.Or(r.thread.Settings().Sandbox, r.host.opts.Config.Sandbox.Mode)
+}
+
+// publish publishes events outside of a turn. It works until the thread has ended, even while the host is closing.
+func (r *running) publish(bodies ...event.Body) {
+	if len(bodies) == 0 {
+		return
+	}
+	if _, err := r.thread.Publish(context.WithoutCancel(r.host.life), "", bodies...); err != nil {
+		level := hclog.Warn
+		if errors.Is(err, thread.ErrClosed) {
+			level = hclog.Debug
+		}
+		r.host.log.Log(level, "event not published", "thread", r.thread.ID(), "err", err)
+	}
+}
+
+// use sets the model that answers for the thread, and returns the notices about it that were not published before.
+func (r *running) use(m *modelset.Model) (out []event.Notice) {
+	r.sample.Store(m)
+	for _, n := range m.Notices {
+		if r.told.First(n.Text) {
+			out = append(out, n)
+		}
+	}
+	return out
+}

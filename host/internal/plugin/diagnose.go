@@ -156,7 +156,7 @@ func (g *generation) executionProblem(err error) *Error {
 	return e
 }
 
-// verify opens the executable and compares its digest with the locked one.
+// verify opens the executable and compares its digest with the locked one. The error is an [*Error].
 func (cfg Config) verify(spec Spec) (*binary.File, error) {
 	file, err := binary.Open(spec.Path, cfg.records())
 	if err != nil {
@@ -186,13 +186,6 @@ func (cfg Config) verifiedProgram(spec Spec) (string, error) {
 	}
 	defer file.Close()
 	return cfg.program(file.SHA256, spec), nil
-}
-
-func withGeneration(err error, id Identity) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.Generation = id.Generation
-	}
-	return err
 }
 
 // pinnedBy names what determines the expected digest.

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,6 @@ const (
 	PhaseConfigure Phase = "configure" // it rejects its configuration
 	PhaseRun       Phase = "run"       // it ended, hung or exceeded a limit while idle
 	PhaseCall      Phase = "call"      // the same during a call
-	PhaseStop      Phase = "stop"
 )
 
 // Error is an error of a plugin's process, with the information that a person needs to solve it.
@@ -59,29 +59,17 @@ type Error struct {
 	Err  error
 }
 
-// summary describes an error in this phase.
-func (p Phase) summary() string {
-	switch p {
-	case PhaseFind:
-		return "was not found"
-	case PhaseVerify:
-		return "differs from its lock"
-	case PhaseStart, PhaseHandshake:
-		return "did not start"
-	case PhaseConnect:
-		return "can't be reached"
-	case PhaseDescribe:
-		return "has an invalid manifest"
-	case PhaseConfigure:
-		return "rejects its configuration"
-	case PhaseRun:
-		return "ended"
-	case PhaseCall:
-		return "failed in a call"
-	case PhaseStop:
-		return "did not stop"
-	}
-	return "failed"
+// summaries describe an error in each phase.
+var summaries = map[Phase]string{
+	PhaseFind:      "was not found",
+	PhaseVerify:    "differs from its lock",
+	PhaseStart:     "did not start",
+	PhaseHandshake: "did not start",
+	PhaseConnect:   "can't be reached",
+	PhaseDescribe:  "has an invalid manifest",
+	PhaseConfigure: "rejects its configuration",
+	PhaseRun:       "ended",
+	PhaseCall:      "failed in a call",
 }
 
 // Error returns one line.
@@ -106,7 +94,7 @@ func (e *Error) Summary() string {
 	if e.Crash && (phase == PhaseDescribe || phase == PhaseConfigure) {
 		phase = PhaseStart
 	}
-	return fmt.Sprintf("plugin %q %s", e.Plugin, phase.summary())
+	return fmt.Sprintf("plugin %q %s", e.Plugin, cmp.Or(summaries[phase], "failed"))
 }
 
 // Unwrap returns the cause.
@@ -148,12 +136,15 @@ func Classify(err error, l *Lease) error {
 		if status.Code(err) != codes.Unavailable {
 			return err
 		}
-		e := g.problem(PhaseCall, fmt.Errorf("the connection broke: %s", status.Convert(err).Message()))
-		e.Next = "try again; if this happens often, run `gantry plugin inspect " + g.id.Label + "`"
-		return e
+		return g.problem(PhaseCall, fmt.Errorf("the connection broke: %s", status.Convert(err).Message())).withNext("try again; if this happens often, run `gantry plugin inspect " + g.id.Label + "`")
 	}
 	e := g.failure()
 	e.Phase = PhaseCall
+	return e
+}
+
+func (e *Error) withNext(step string) *Error {
+	e.Next = step
 	return e
 }
 

@@ -141,7 +141,10 @@ func (l *launcher) launch(ctx context.Context, spec Spec, id Identity) (_ *gener
 	g.maxSend.Store(wire.DefaultMaxMessageBytes)
 	file, err := l.cfg.verify(spec)
 	if err != nil {
-		return nil, withGeneration(err, id)
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Generation = id.Generation
+		}
+		return nil, err
 	}
 	defer file.Close()
 	g.sha256 = file.SHA256

@@ -167,7 +167,7 @@ func TestWhatCantBeExecuted(t *testing.T) {
 		"missing":               {filepath.Join(dir, "no"), "find", "no such file"},
 		"a folder":              {dir, "find", "is not a regular file but a folder"},
 		"not executable":        {write("plain", "#!/bin/sh\n", 0o600), "find", "is not executable"},
-		"empty":                 {write("empty", "", 0o700), "find", "is no program"},
+		"empty":                 {write("empty", "", 0o700), "find", "is not a program"},
 		"text":                  {write("text", "hello world\n", 0o700), "start", "neither a program nor a script"},
 		"missing interpreter":   {write("script", "#!/no/such/python3\n", 0o700), "start", "interpreter /no/such/python3 is missing"},
 		"carriage return":       {write("crlf", "#!/bin/sh\r\necho\r\n", 0o700), "start", "carriage return"},

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// monitor watches a running process: whether it answers, whether it exceeds its limits, and whether it is still needed.
+// monitor watches a running process: whether it answers, and whether it exceeds its limits.
 type monitor struct {
 	*generation
 	storage  storage.Monitor
@@ -26,8 +26,8 @@ type monitor struct {
 // unusedFactor is how much less often the folders of an idle process are measured. It may write without being called.
 const unusedFactor = 6
 
-// monitor returns when the process has ended. It calls idle when the process has had no calls for its idle time.
-func (g *generation) monitor(idle func()) {
+// monitor returns when the process has ended.
+func (g *generation) monitor() {
 	m := monitor{generation: g, storage: storage.Monitor{Folders: g.folders, MaxBytes: g.spec.Limits.StorageBytes}}
 	health := time.NewTicker(g.times.healthBusy)
 	defer health.Stop()
@@ -46,12 +46,6 @@ func (g *generation) monitor(idle func()) {
 		defer watch.Stop()
 		folders, disk = t.C, watch.C
 		_ = m.storage.MayExceed() // notes the disk's usage
-	}
-	var unused <-chan time.Time
-	if g.spec.IdleStop > 0 {
-		t := time.NewTicker(g.spec.IdleStop)
-		defer t.Stop()
-		unused = t.C
 	}
 	for {
 		select {
@@ -72,10 +66,6 @@ func (g *generation) monitor(idle func()) {
 				next = g.times.disk
 			}
 			watch.Reset(next)
-		case <-unused:
-			if !g.calls.usedSince(time.Now().Add(-g.spec.IdleStop)) {
-				idle()
-			}
 		case <-health.C:
 			if !m.checkHealth() {
 				return

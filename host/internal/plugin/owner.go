@@ -18,7 +18,7 @@ import (
 //	                       Crashed ◀────────────┘
 //	                          │ third crash within five minutes
 //	                          ▼
-//	                        Broken ── reset, replace ──▶ Stopped
+//	                        Broken ──── replace ────▶ Ready
 type owner struct {
 	slot   *Slot
 	ctx    context.Context // of everything that is started; ends when the slot is closed
@@ -251,9 +251,8 @@ func (o *owner) brokenError() error {
 
 // watch monitors g until it ends.
 func (o *owner) watch(g *generation) {
-	slot := o.slot
 	o.do(func() func(*owner) {
-		g.monitor(func() { slot.send(context.Background(), func(o *owner) { o.idle(g) }) })
+		g.monitor()
 		<-g.runner.done // its output has been read
 		return func(o *owner) {
 			o.exited(g)
@@ -326,24 +325,6 @@ func (o *owner) stop(then func()) {
 	default:
 		then()
 	}
-}
-
-// idle stops g because it has not been called for its idle time. A call that has come in since then gets the next process.
-func (o *owner) idle(g *generation) {
-	if g == o.current && o.mode == ModeReady && g.calls.count() == 0 {
-		o.set(ModeDraining, "idle")
-		o.end(g, 0)
-	}
-}
-
-// reset forgets the crashes.
-func (o *owner) reset() {
-	o.policy.reset()
-	stopTimer(&o.retry)
-	if o.mode == ModeBroken || o.mode == ModeCrashed {
-		o.set(ModeStopped, "")
-	}
-	o.startForWaiters()
 }
 
 // close stops all processes; run returns once they have ended.

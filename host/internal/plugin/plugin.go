@@ -59,8 +59,6 @@ type Config struct {
 	Redact func(string) string
 	// NoNamespaces finds the descendants of plugins by scanning the process table even if the system has namespaces.
 	NoNamespaces bool
-	// VerifyAlways hashes binaries at each start, even if their metadata has not changed.
-	VerifyAlways bool
 
 	lookupEnv func(string) (string, bool)
 	timing    *timing
@@ -231,11 +229,13 @@ func (c Config) program(sha256 string, spec Spec) string {
 
 // records returns where digests of binaries are stored.
 func (c Config) records() binary.Records {
-	r := binary.Records{Always: c.VerifyAlways}
-	if c.CachePath != "" {
-		r.Dir = filepath.Join(c.CachePath, "digests")
+	if c.CachePath == "" {
+		return binary.Records{}
 	}
-	return r
+	return binary.Records{Dir: filepath.Join(c.CachePath, "digests")}
 }
 
-var errReplacing = errors.New("a replacement is already in progress")
+var (
+	errReplacing  = errors.New("a replacement is already in progress")
+	errNotCurrent = errors.New("it is not the current process")
+)

@@ -90,11 +90,11 @@ func (o *owner) rollBack(err *Error) {
 	o.grantAll()
 }
 
-// stopPreviousFor is stopPrevious on behalf of process id. It returns false if that is not the current process.
-func (o *owner) stopPreviousFor(id Identity) bool {
+// stopPreviousFor is stopPrevious on behalf of process id. It returns an error if that is not the current process.
+func (o *owner) stopPreviousFor(id Identity) error {
 	if o.current == nil || o.current.id != id {
-		return false
+		return errNotCurrent
 	}
 	o.stopPrevious()
-	return true
+	return nil
 }

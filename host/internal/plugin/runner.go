@@ -188,7 +188,7 @@ func (r *runner) deliver() {
 func (r *runner) acceptHandshake(line string) (string, error) {
 	h, err := wire.ParseHandshake(line)
 	if errors.Is(err, wire.ErrNotHandshake) {
-		return "", output.ErrOutputLimit
+		return "", output.ErrNotHandshake
 	}
 	if err != nil {
 		return "", err

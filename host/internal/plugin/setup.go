@@ -60,14 +60,10 @@ func (g *generation) accept(cache manifest.Cache, p *gantryv1.Manifest) error {
 		}
 	}
 	if g.spec.Kind != contract.KindUnknown && m.Kind != g.spec.Kind {
-		e := g.problem(PhaseDescribe, fmt.Errorf("it is a %s plugin, but a %s plugin is expected here", m.Kind, g.spec.Kind))
-		e.Next = "use it in a block of its kind: `plugin` for tool plugins, `provider` for providers"
-		return e
+		return g.problem(PhaseDescribe, fmt.Errorf("it is a %s plugin, but a %s plugin is expected here", m.Kind, g.spec.Kind)).withNext("use it in a block of its kind: `plugin` for tool plugins, `provider` for providers")
 	}
 	if !slices.Contains(m.ContractVersions, uint32(contract.Version)) {
-		e := g.problem(PhaseDescribe, fmt.Errorf("it supports the contract versions %v, but the host has version %d", m.ContractVersions, contract.Version))
-		e.Next = "use a version of the plugin that was built for this version of gantry"
-		return e
+		return g.problem(PhaseDescribe, fmt.Errorf("it supports the contract versions %v, but the host has version %d", m.ContractVersions, contract.Version)).withNext("use a version of the plugin that was built for this version of gantry")
 	}
 	if want := g.spec.ManifestDigest; want != "" && m.Digest() != want {
 		return g.unlocked(cache.Get(g.program), m, want)
@@ -84,9 +80,7 @@ func (g *generation) accept(cache manifest.Cache, p *gantryv1.Manifest) error {
 			if err := cache.Remove(g.program); err != nil {
 				g.logger.Warn("can't remove a manifest from the cache", "err", err)
 			}
-			e := g.problem(PhaseDescribe, fmt.Errorf("its manifest differs from the one that the same binary returned before: %s", diff))
-			e.Next = "a manifest must not depend on time, location or configuration; if you changed the plugin's environment on purpose, try again"
-			return e
+			return g.problem(PhaseDescribe, fmt.Errorf("its manifest differs from the one that the same binary returned before: %s", diff)).withNext("a manifest must not depend on time, location or configuration; if you changed the plugin's environment on purpose, try again")
 		}
 	} else if err := cache.Put(g.program, m); err != nil {
 		g.logger.Warn("can't cache a manifest; listing tools will start the plugin", "err", err)
@@ -103,9 +97,7 @@ func (g *generation) unlocked(known, m *contract.Manifest, want string) *Error {
 			what += "; new capabilities: " + strings.Join(more, ", ")
 		}
 	}
-	e := g.problem(PhaseDescribe, errors.New(what))
-	e.Next = fmt.Sprintf("review it with `gantry plugin inspect %s`, then accept it with `gantry plugin lock %s`", g.id.Label, g.id.Label)
-	return e
+	return g.problem(PhaseDescribe, errors.New(what)).withNext(fmt.Sprintf("review it with `gantry plugin inspect %s`, then accept it with `gantry plugin lock %s`", g.id.Label, g.id.Label))
 }
 
 // configure renders the user's block for the manifest and configures the plugin with it.
@@ -199,14 +191,10 @@ func (g *generation) setUpProblem(ctx context.Context, phase Phase, err error) *
 	switch code := status.Code(err); code {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
 		if overdue(ctx) {
-			e := g.problem(phase, context.Cause(ctx))
-			e.Next = "raise start_timeout if the plugin needs longer"
-			return e
+			return g.problem(phase, context.Cause(ctx)).withNext("raise start_timeout if the plugin needs longer")
 		}
 		if refused := g.peerErr.Load(); refused != nil {
-			e := g.problem(PhaseConnect, fmt.Errorf("a process other than the plugin listens on its socket: %w", refused.err))
-			e.Next = "if the plugin serves from another process on purpose, use the mtls transport"
-			return e
+			return g.problem(PhaseConnect, fmt.Errorf("a process other than the plugin listens on its socket: %w", refused.err)).withNext("if the plugin serves from another process on purpose, use the mtls transport")
 		}
 		select {
 		case <-g.Exited():
@@ -218,9 +206,7 @@ func (g *generation) setUpProblem(ctx context.Context, phase Phase, err error) *
 		}
 		return g.problem(phase, errors.New(status.Convert(err).Message()))
 	case codes.Unimplemented:
-		e := g.problem(phase, errors.New("it doesn't serve gantry.v1.PluginService"))
-		e.Next = "check whether the binary is a plugin for gantry"
-		return e
+		return g.problem(phase, errors.New("it doesn't serve gantry.v1.PluginService")).withNext("check whether the binary is a plugin for gantry")
 	default:
 		return g.problem(phase, fmt.Errorf("%s: %s", code, status.Convert(err).Message()))
 	}

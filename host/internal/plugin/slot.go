@@ -54,6 +54,22 @@ func (p *Slot) send(ctx context.Context, f func(*owner)) bool {
 	}
 }
 
+// ask makes the owner call f and waits for the reply, which f sends now or makes the owner send later.
+func (p *Slot) ask(ctx context.Context, f func(o *owner, reply chan<- error)) error {
+	reply := make(chan error, 1)
+	if !p.send(ctx, func(o *owner) { f(o, reply) }) {
+		return p.waitError(ctx)
+	}
+	select {
+	case err := <-reply:
+		return err
+	case <-p.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return p.waitError(ctx)
+	}
+}
+
 // Spec returns the current specification.
 func (p *Slot) Spec() Spec { return p.view.Load().spec }
 
@@ -150,34 +166,15 @@ func (p *Slot) Replace(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return &Error{Plugin: p.label, Where: spec.Where, Phase: PhaseConfigure, Err: err, Next: "correct the block of the plugin"}
 	}
-	reply := make(chan error, 1)
-	if !p.send(ctx, func(o *owner) { o.replace(spec, reply) }) {
-		return p.waitError(ctx)
-	}
-	select {
-	case err := <-reply:
-		return err
-	case <-p.done:
-		return ErrClosed
-	case <-ctx.Done():
-		return p.waitError(ctx)
-	}
+	return p.ask(ctx, func(o *owner, reply chan<- error) { o.replace(spec, reply) })
 }
 
 // StopPrevious stops the older process that is kept after a replacement, because the process with this generation takes over
 // what the older one holds. It doesn't wait for the end. It does nothing and returns false if that generation is not the one
 // that takes calls.
 func (p *Slot) StopPrevious(ctx context.Context, generation uint64) bool {
-	reply := make(chan bool, 1)
-	if !p.send(ctx, func(o *owner) { reply <- o.stopPreviousFor(Identity{p.label, generation}) }) {
-		return false
-	}
-	select {
-	case current := <-reply:
-		return current
-	case <-p.done:
-		return false
-	}
+	err := p.ask(ctx, func(o *owner, reply chan<- error) { reply <- o.stopPreviousFor(Identity{p.label, generation}) })
+	return err == nil
 }
 
 // HasOlder reports whether a process older than the one with this generation is still running.
@@ -186,23 +183,13 @@ func (p *Slot) HasOlder(generation uint64) bool {
 	return older != nil && older.id.Generation < generation
 }
 
-// Reset forgets the crashes of a plugin, so that the next call starts it at once.
-func (p *Slot) Reset() { p.send(context.Background(), (*owner).reset) }
-
 // Stop stops the process in the same way as [Supervisor.Close]. The next call restarts it.
 func (p *Slot) Stop(ctx context.Context) error {
-	reply := make(chan struct{}, 1)
-	if !p.send(ctx, func(o *owner) { o.stop(func() { reply <- struct{}{} }) }) {
-		return p.waitError(ctx)
-	}
-	select {
-	case <-reply:
+	err := p.ask(ctx, func(o *owner, reply chan<- error) { o.stop(func() { reply <- nil }) })
+	if errors.Is(err, ErrClosed) {
 		return nil
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		return p.waitError(ctx)
 	}
+	return err
 }
 
 // close ends the slot and waits for its processes and goroutines.
@@ -251,7 +238,6 @@ func (p *Slot) Status() Status {
 	}
 	s.SHA256, s.Name, s.Version, s.Kind = g.sha256, g.manifest.Name, g.manifest.Version, g.manifest.Kind
 	s.Isolation = g.runner.process.Isolation()
-	s.StderrLines, s.StderrDropped = g.runner.stderr.Lines()
 	s.StdoutDropped = g.runner.stdout.Dropped()
 	s.Started, s.Start = g.ready, g.took
 	s.Health = time.Duration(g.latency.Load())

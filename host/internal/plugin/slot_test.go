@@ -93,25 +93,6 @@ func TestWarming(t *testing.T) {
 	}
 }
 
-func TestAnIdlePluginIsStoppedAndStartedAgain(t *testing.T) {
-	h := build(t)
-	s := spec(t, "serve")
-	s.IdleStop = 30 * time.Millisecond
-	p := h.add(s)
-	l := acquire(t, p)
-	h.await(plugin.ModeReady)
-	l.Release()
-	h.await(plugin.ModeStopped)
-	if st := p.Status(); st.Crashes != 0 {
-		t.Errorf("an idle stop counts as a crash: %+v", st)
-	}
-	l = acquire(t, p)
-	defer l.Release()
-	if l.Generation != 2 {
-		t.Errorf("generation = %d", l.Generation)
-	}
-}
-
 func TestWhatASupervisorRefuses(t *testing.T) {
 	h := build(t)
 	h.add(spec(t, "serve"))

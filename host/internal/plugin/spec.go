@@ -36,8 +36,6 @@ type Spec struct {
 	Transport string
 	// StartTimeout bounds the time until the handshake, and the time for Describe and Configure. 0: 10 s.
 	StartTimeout time.Duration
-	// IdleStop is after how long without calls the plugin is stopped; the next call restarts it. 0: never.
-	IdleStop time.Duration
 	// Confine returns the sandbox of a process with these own folders, the first of which is that of its sockets. Its own
 	// folders are visible and writable in the sandbox. nil: no sandbox.
 	Confine func(own []string) (*Sandbox, error)

@@ -18,27 +18,13 @@ const (
 	ModeReady         // a process takes calls
 	ModeDraining      // the process is being stopped; running calls may finish, new ones wait
 	ModeCrashed       // the process crashed; the next call restarts it, after a delay
-	ModeBroken        // it crashed too often; only a reload, a reset or a new configuration restarts it
+	ModeBroken        // it crashed too often; only a reload or a new configuration restarts it
 )
 
+var modes = [...]string{"unknown", "stopped", "starting", "ready", "draining", "crashed", "broken"}
+
 // String returns the mode as one lower-case word.
-func (m Mode) String() string {
-	switch m {
-	case ModeStopped:
-		return "stopped"
-	case ModeStarting:
-		return "starting"
-	case ModeReady:
-		return "ready"
-	case ModeDraining:
-		return "draining"
-	case ModeCrashed:
-		return "crashed"
-	case ModeBroken:
-		return "broken"
-	}
-	return "unknown"
-}
+func (m Mode) String() string { return modes[m] }
 
 // Isolation is how a plugin's processes are kept together, so that all of them can be ended.
 type Isolation = proc.Isolation
@@ -78,10 +64,9 @@ type Status struct {
 	Starts, Crashes int
 	LastError       error
 	StderrTail      []string
-	// StderrLines is how many lines it wrote to standard error, and StderrDropped how many of them were not logged.
 	// StdoutDropped is how many bytes it wrote to standard output after the handshake.
-	StderrLines, StderrDropped, StdoutDropped int64
-	Usage                                     proc.Usage
+	StdoutDropped int64
+	Usage         proc.Usage
 	// Health is how long the last health check took, or 0 if there was none yet.
 	Health time.Duration
 	// Draining is the generation of an older process that is finishing its calls, or 0.

@@ -1,9 +1,9 @@
-// Package binary opens a plugin's executable once and says which content it has.
+// Package binary opens a plugin's executable and determines its digest.
 //
-// It owns: the SHA-256 of a file by its open descriptor, the records that spare hashing a file that has not changed, copies
-// that can be executed and not read, and what can be wrong with a file that doesn't start. It must not know: lock files, manifests, processes.
+// It owns: the SHA-256 of an open file, the records that avoid hashing unchanged files, copies that can be executed but not
+// read, and the diagnosis of files that can't be executed. It must not know: lock files, manifests, processes.
 //
-// Start with [Open]. What is executed afterwards is the descriptor, so that nothing can be put in its place.
+// Start with [Open]. The open descriptor is executed later, so that the file can't be replaced in between.
 package binary
 
 import (
@@ -25,20 +25,20 @@ type File struct {
 	*os.File
 	Path   string
 	SHA256 string // lower-case hex
-	// Script: the file starts with #!, so its interpreter opens the path again.
+	// Script reports whether the file begins with #!. Its interpreter opens the path again.
 	Script bool
 }
 
-// Records remember the digests of files in a folder of the user's own (0700). The zero value remembers nothing.
+// Records store the digests of files in a private folder (0700). The zero value stores nothing.
 type Records struct {
-	// Dir is made when it is needed.
+	// Dir is created when it is needed.
 	Dir string
-	// Always hashes every time.
+	// Always makes a file be hashed even if there is a record of it.
 	Always bool
 }
 
-// settled is how old the last change of a file must be before its digest is remembered. A change within the same tick of
-// the file system's clock would otherwise look like none.
+// settled is how old the last change of a file must be for its digest to be recorded. Otherwise, a change within the resolution
+// of the file system's timestamps would not be noticed.
 const settled = 2 * time.Second
 
 // Open opens and hashes the executable at path. The caller closes it.
@@ -66,7 +66,7 @@ func Open(path string, r Records) (*File, error) {
 	var head [2]byte
 	if _, err := f.ReadAt(head[:], 0); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s has %d bytes and is no program", path, info.Size())
+			return nil, fmt.Errorf("%s is not a program; it has %d bytes", path, info.Size())
 		}
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func Open(path string, r Records) (*File, error) {
 	return file, nil
 }
 
-// openFile opens a file without waiting: a pipe has perhaps no writer.
+// openFile opens a file. It doesn't block if the file is a pipe without a writer.
 func openFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// Digest is the SHA-256, in lower-case hex, of a file that a program is told to run; it need not be executable itself.
+// Digest returns the SHA-256, in lower-case hex, of a file that need not be executable, such as the argument of an interpreter.
 func Digest(path string, r Records) (string, error) {
 	f, err := openFile(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func Digest(path string, r Records) (string, error) {
 	return r.digest(f, info, path)
 }
 
-// digest hashes an open file, unless it is the one that was hashed before.
+// digest hashes an open file, unless there is a record of it.
 func (r Records) digest(f *os.File, info fs.FileInfo, path string) (string, error) {
 	id, stable := identify(info)
 	if stable && !r.Always {
@@ -114,7 +114,7 @@ func (r Records) digest(f *os.File, info fs.FileInfo, path string) (string, erro
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
 	if stable {
-		// Only a file that stayed as it was while it was read, and for a while before, is remembered.
+		// Record it only if the file did not change while it was read, nor shortly before.
 		now := time.Now()
 		if again, err := f.Stat(); err == nil {
 			if id2, _ := identify(again); id2 == id && id.older(now.Add(-settled)) {
@@ -137,12 +137,12 @@ func kind(m fs.FileMode) string {
 	return "a device"
 }
 
-// identity is what changes whenever the content of a file may have changed.
+// identity changes whenever the content of a file may have changed.
 type identity struct {
 	Dev   uint64 `json:"dev"`
 	Inode uint64 `json:"inode"`
 	Size  int64  `json:"size"`
-	// Nanoseconds since 1970. Mtime can be set by anybody who can write the file, Ctime can't.
+	// Nanoseconds since 1970. Unlike Ctime, Mtime can be set by users who can write the file.
 	Mtime int64 `json:"mtime"`
 	Ctime int64 `json:"ctime"`
 }
@@ -176,7 +176,7 @@ func (r Records) read(path string) (record, bool) {
 	return rec, true
 }
 
-// write remembers a digest. That it could not only costs the next start some milliseconds.
+// write records a digest. It ignores errors, which only cost the next start some milliseconds.
 func (r Records) write(path string, rec record) {
 	if r.Dir == "" {
 		return
@@ -188,7 +188,7 @@ func (r Records) write(path string, rec record) {
 	_ = WriteFile(r.file(path), b)
 }
 
-// WriteFile writes a small file of ours (0600, in a 0700 folder) so that readers see the old content or the new.
+// WriteFile atomically writes a small private file (0600), and creates its folder (0700) if necessary.
 func WriteFile(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -18,31 +18,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Copies are copies of programs, in a folder of the user's own (0700), that can be executed but not read, one for each path.
+// Copies are copies of programs that can be executed but not read, one for each path, in a private folder (0700).
 //
-// The kernel decides by the files that it executes who may look into a process. Where it may read neither the program nor its dynamic
-// loader, and its namespace does not know their group, only those may who could in the outermost namespace: root.
+// Whether other processes may read the memory of a process depends on the files that it executes. If it can read neither the
+// program nor its dynamic loader, and their group is not mapped in its user namespace, only root in the initial namespace may.
 type Copies struct {
-	// Dir is made when it is needed.
+	// Dir is created when it is needed.
 	Dir string
-	// Records spare hashing what is copied.
+	// Records avoid hashing unchanged programs.
 	Records Records
 }
 
-// Copy is a copy of the program at Path: an open descriptor that can be executed, and no more than that. The caller closes it.
+// Copy is a copy of the program at Path, opened so that it can only be executed. The caller must close it.
 type Copy struct {
 	*os.File
-	Path string // of the program, without links
+	Path string // of the program, without symbolic links
 	Name string // of the copy
 	id   identity
 }
 
-// ErrNoCopies is returned by [Copies.Open] where the folder is on a file system that is read-only, or that nothing is executed from.
-var ErrNoCopies = errors.New("no copies of programs can be kept")
+// ErrNoCopies is returned by [Copies.Open] if the folder is on a file system that is read-only or mounted noexec.
+var ErrNoCopies = errors.New("copies of programs can't be stored or executed")
 
 const executeOnly = 0o100
 
-// Unchanged tells whether nothing about the copy is another than when it was opened. Who owns it can make it readable.
+// Unchanged reports whether the file has not changed since it was opened. Its owner could make it readable.
 func (c *Copy) Unchanged() bool {
 	info, err := c.Stat()
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Copy) Unchanged() bool {
 	return ok && id == c.id && info.Mode().Perm() == executeOnly
 }
 
-// Open returns the copy of the program at path, and makes it where there is none of its present content.
+// Open opens the copy of the program at path. If there is none, or if the program has changed, it creates one.
 func (s Copies) Open(path string) (*Copy, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -90,14 +90,14 @@ func (s Copies) Open(path string) (*Copy, error) {
 	return c, nil
 }
 
-// names are those of the copy of a path, and of what is remembered of it.
+// names returns the names of the copy of a program and of its record.
 func (s Copies) names(path string) (program, rec string) {
 	sum := sha256.Sum256([]byte(path))
 	program = filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))
 	return program, program + ".json"
 }
 
-// find opens a copy that was made before, of this content.
+// find opens an existing copy of the program with this digest.
 func (s Copies) find(path, sum string) (*Copy, error) {
 	name, rec := s.names(path)
 	b, err := os.ReadFile(rec)
@@ -113,12 +113,12 @@ func (s Copies) find(path, sum string) (*Copy, error) {
 		return nil, err
 	}
 	if c.id != known.identity || known.SHA256 != sum || !c.Unchanged() {
-		return nil, errors.Join(errors.New("it is not what was made"), c.Close())
+		return nil, errors.Join(errors.New("the copy has changed"), c.Close())
 	}
 	return c, nil
 }
 
-// findOrMake makes a copy unless another host does so just then: a copy under a name of its own is one that somebody counts on.
+// findOrMake creates a copy. The lock keeps other hosts from replacing a copy that this one has just opened.
 func (s Copies) findOrMake(path string, program *os.File, sum string) (*Copy, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s Copies) findOrMake(path string, program *os.File, sum string) (*Copy, er
 	return s.make(path, program, sum)
 }
 
-// make makes a copy of what has this digest.
+// make creates a copy of the program with this digest.
 func (s Copies) make(path string, program *os.File, sum string) (_ *Copy, err error) {
 	f, err := os.CreateTemp(s.Dir, ".new-*")
 	if err != nil {
@@ -156,9 +156,9 @@ func (s Copies) make(path string, program *os.File, sum string) (_ *Copy, err er
 	h := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, h), io.NewSectionReader(program, 0, 1<<62))
 	if err == nil && hex.EncodeToString(h.Sum(nil)) != sum {
-		err = errors.New("it is being changed")
+		err = errors.New("the file is being changed")
 	}
-	// Closed before it is executed: what somebody may write to is busy.
+	// It must be closed before it is executed, because a file that is open for writing can't be.
 	if err = errors.Join(err, f.Chmod(executeOnly), f.Close()); err != nil {
 		return nil, err
 	}
@@ -168,13 +168,13 @@ func (s Copies) make(path string, program *os.File, sum string) (_ *Copy, err er
 	}
 	name, rec := s.names(path)
 	if err = os.Rename(f.Name(), name); err == nil {
-		err = c.identify() // a new name counts as a change
+		err = c.identify() // renaming changes its ctime
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.Name = name
-	// That it can't be remembered costs the next start some milliseconds.
+	// Without a record, the next start has to create the copy again.
 	if b, err := json.Marshal(record{c.id, sum}); err == nil {
 		_ = WriteFile(rec, b)
 	}
@@ -202,13 +202,14 @@ func (c *Copy) identify() error {
 	return nil
 }
 
-// scriptsDeep is how many interpreters of interpreters the kernel follows.
-const scriptsDeep = 5
+// maxInterpreters is how many nested interpreters the kernel supports.
+const maxInterpreters = 5
 
-// Images are the files that the kernel begins with when it executes the program at path: the dynamic loader, or a program that has
-// none itself; of a script those of its interpreters, also of the one that env finds in this PATH. What is neither has none.
-func Images(path, searched string) (found []string, err error) {
-	for range scriptsDeep {
+// Images returns the files that the kernel loads first when it executes the program at path: its dynamic loader, or the program
+// itself if it is statically linked. For a script, they are those of its interpreters, including the one that env finds in
+// pathList, the value of PATH. Other files have none.
+func Images(path, pathList string) (found []string, err error) {
+	for range maxInterpreters {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return nil, err
 		}
@@ -237,10 +238,10 @@ func Images(path, searched string) (found []string, err error) {
 		if name < 0 {
 			break
 		}
-		if path = search(script[1+name], searched); path == "" {
+		if path = search(script[1+name], pathList); path == "" {
 			break
 		}
-		more, err := Images(path, searched)
+		more, err := Images(path, pathList)
 		return unique(append(found, more...)), err
 	}
 	return unique(found), nil
@@ -248,12 +249,12 @@ func Images(path, searched string) (found []string, err error) {
 
 func unique(s []string) []string { slices.Sort(s); return slices.Compact(s) }
 
-// search finds a program as env does.
-func search(name, searched string) string {
+// search finds a program in the same way as env.
+func search(name, pathList string) string {
 	if strings.Contains(name, "/") {
 		return name
 	}
-	for dir := range strings.SplitSeq(searched, ":") {
+	for dir := range strings.SplitSeq(pathList, ":") {
 		p := filepath.Join(dir, name)
 		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && executable(info) {
 			return p
@@ -262,14 +263,14 @@ func search(name, searched string) string {
 	return ""
 }
 
-// imageOf is the loader of a program, or itself; or the words of a script's first line.
+// imageOf returns the loader of a program, or its own path if it has none, or the words of a script's first line.
 func imageOf(path string) (image string, script []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", nil, err
 	}
 	defer f.Close()
-	head := make([]byte, 256) // more the kernel does not read
+	head := make([]byte, 256) // the kernel reads no more
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", nil, err
@@ -284,7 +285,7 @@ func imageOf(path string) (image string, script []string, err error) {
 	}
 	program, err := elf.NewFile(f)
 	if err != nil {
-		return path, nil, nil // the kernel reads less of it
+		return path, nil, nil // the kernel may still accept it, since it reads less of the file
 	}
 	for _, p := range program.Progs {
 		if p.Type == elf.PT_INTERP {

@@ -16,7 +16,7 @@ var machines = map[string]elf.Machine{
 	"riscv64": elf.EM_RISCV, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "loong64": elf.EM_LOONGARCH,
 }
 
-// Diagnose says what about the file at path can keep it from starting; empty when nothing shows.
+// Diagnose explains why the file at path can't be executed. It returns "" if it finds no reason.
 func Diagnose(path string) string {
 	f, err := openFile(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func Diagnose(path string) string {
 	return "the file is neither a program nor a script with a #! line"
 }
 
-// maxInterpreterLine is what the kernel reads of a script's first line.
+// maxInterpreterLine is how much of a script's first line the kernel reads.
 const maxInterpreterLine = 256
 
 func diagnoseScript(f *os.File) string {
@@ -68,7 +68,7 @@ func diagnoseELF(f *os.File) string {
 	}
 	defer e.Close()
 	if want, ok := machines[runtime.GOARCH]; ok && e.Machine != want {
-		return fmt.Sprintf("the program is built for %s, this machine is %s", strings.TrimPrefix(e.Machine.String(), "EM_"), runtime.GOARCH)
+		return fmt.Sprintf("the program is built for %s, but this machine is %s", strings.TrimPrefix(e.Machine.String(), "EM_"), runtime.GOARCH)
 	}
 	for _, p := range e.Progs {
 		if p.Type != elf.PT_INTERP {
@@ -80,7 +80,7 @@ func diagnoseELF(f *os.File) string {
 		}
 		loader := strings.TrimRight(string(b), "\x00")
 		if _, err := os.Stat(loader); err != nil {
-			return fmt.Sprintf("the program needs the loader %s, which is missing: build it with CGO_ENABLED=0", loader)
+			return fmt.Sprintf("the program's dynamic loader %s is missing; build it with CGO_ENABLED=0", loader)
 		}
 	}
 	return ""

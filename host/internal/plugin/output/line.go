@@ -13,21 +13,20 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Line is what a line of a plugin's standard error means to the log.
+// Line is a log entry made from a line of standard error.
 type Line struct {
 	Level   hclog.Level
 	Message string
-	Fields  []any // keys and values in turn
-	// Tagged: the line says its level itself.
+	Fields  []any // alternating keys and values
+	// Tagged reports whether the line contains its level.
 	Tagged bool
 }
 
-// maxFields bounds what one line may add to a log entry. Further ones are dropped.
+// maxFields is the maximum number of fields of one line. Further ones are dropped.
 const maxFields = 32
 
-// ParseLine never fails: what it can't make sense of is a debug message, as it stands. Known are the JSON of hclog, of
-// log/slog and of zap, logfmt as log/slog writes it, and words like [WARN] in front. Neither the message nor a field
-// holds control characters afterwards.
+// ParseLine parses the JSON formats of hclog, log/slog and zap, the logfmt of log/slog, and prefixes such as [WARN]. Any other
+// line is a debug message. The result contains no control characters.
 func ParseLine(line []byte) Line {
 	line = bytes.TrimRight(line, "\r")
 	if len(line) > 0 && line[0] == '{' {
@@ -57,7 +56,8 @@ var prefixes = [...]struct {
 	{[]byte("[ERROR]"), hclog.Error},
 }
 
-// beginsCrash tells whether a line opens the report of a dying Go program: everything untagged after it belongs to it.
+// beginsCrash reports whether a line is the first one of a Go program's crash report, to which all following untagged lines
+// belong.
 func beginsCrash(line []byte) bool {
 	for _, p := range [...]string{"panic: ", "fatal error: ", "SIGABRT: abort", "SIGSEGV: segmentation violation", "unexpected fault address "} {
 		if bytes.HasPrefix(line, []byte(p)) {
@@ -67,7 +67,7 @@ func beginsCrash(line []byte) bool {
 	return false
 }
 
-// level reads a level's name in any of the spellings of the loggers that we know. slog writes offsets, as in "INFO+2".
+// level parses the name of a level in the spellings of common loggers. slog writes offsets, as in "INFO+2".
 func level(s string) (hclog.Level, bool) {
 	s = strings.ToLower(s)
 	if i := strings.IndexAny(s, "+-"); i > 0 {
@@ -88,7 +88,7 @@ func level(s string) (hclog.Level, bool) {
 	return hclog.NoLevel, false
 }
 
-// hclogTime is the one form in which hclog writes times.
+// hclogTime is the time format of hclog.
 const hclogTime = "2006-01-02T15:04:05.000000Z07:00"
 
 func parseJSONLine(line []byte) (Line, bool) {
@@ -98,7 +98,7 @@ func parseJSONLine(line []byte) (Line, bool) {
 	if err := dec.Decode(&m); err != nil || dec.More() {
 		return Line{}, false
 	}
-	// Every one of these is asked for its type: a plugin may write {"@message": 5}.
+	// The types are checked because a plugin may write {"@message": 5}.
 	text := func(key string) (string, bool) { s, ok := m[key].(string); return s, ok }
 
 	if _, isHclog := m["@message"]; isHclog {
@@ -128,7 +128,7 @@ func parseJSONLine(line []byte) (Line, bool) {
 	return Line{}, false
 }
 
-// fields turns the rest of an object into keys and values in a stable order.
+// fields returns the other members of an object as keys and values, sorted by key.
 func fields(m map[string]any, except ...string) []any {
 	var keys []string
 	for k := range m {
@@ -156,12 +156,12 @@ func fields(m map[string]any, except ...string) []any {
 	return kv
 }
 
-// fieldKey keeps a plugin from writing the log's own keys, "@level" for example.
+// fieldKey removes the prefix of the log's own keys, such as "@level".
 func fieldKey(k string) string {
 	return Clean([]byte(strings.TrimLeft(k, "@")))
 }
 
-// parseLogfmt reads key=value pairs with a level and a message among them, in double quotes where they hold spaces.
+// parseLogfmt parses key=value pairs that include a level and a message. Values may be quoted.
 func parseLogfmt(line []byte) (Line, bool) {
 	if !bytes.Contains(line, []byte("level=")) || !bytes.Contains(line, []byte("msg=")) {
 		return Line{}, false
@@ -197,7 +197,7 @@ func parseLogfmt(line []byte) (Line, bool) {
 	return l, l.Tagged && haveMsg
 }
 
-// logfmtValue takes one value from the front of s.
+// logfmtValue parses the value at the beginning of s.
 func logfmtValue(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '"' {
 		value, rest, _ = strings.Cut(s, " ")
@@ -217,7 +217,7 @@ func logfmtValue(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// Clean makes bytes of a plugin fit to be shown: valid UTF-8, and nothing that a terminal would obey.
+// Clean returns output of a plugin as valid UTF-8 without control characters, for display on a terminal.
 func Clean(b []byte) string {
 	clean := true
 	for _, r := range string(b) {

@@ -1,8 +1,8 @@
-// Package output reads what a plugin's process prints: the handshake line among whatever its runtime says first, and the
-// log lines on standard error. Nothing that a plugin prints can stop, slow down or crash the reader.
+// Package output reads what a plugin's process prints: the handshake line and any output of its runtime before it, and the
+// log lines on standard error. No output of a plugin can block, slow down or crash the reader.
 //
-// It owns: which lines before the handshake are tolerated, what is kept for error reports, how a line finds its log level,
-// and every bound on all of that. It must not know: which handshake is acceptable, processes, gRPC, who reads the log.
+// It owns: how much output before the handshake is tolerated, what is stored for error reports, how the level of a log line is
+// determined, and the limits of all that. It must not know: which handshake is acceptable, processes, gRPC, who reads the log.
 //
 // Start with [Stdout] and [Stderr].
 package output
@@ -13,9 +13,8 @@ import (
 	"io"
 )
 
-// lines calls each for every line of r without its end, in pieces of at most maxLine bytes, until r ends. whole tells
-// that the piece is a line on its own. An error of r is an end like any other: it is how a reader of a dead process's pipe
-// is told to stop.
+// lines calls each for every line of r, without its line feed and in pieces of at most maxLine bytes. whole reports whether
+// the piece is a whole line. lines returns when r ends or fails; a read deadline ends the reading of a dead process's pipe.
 func lines(r io.Reader, maxLine int, each func(piece []byte, whole bool)) {
 	br := bufio.NewReaderSize(r, maxLine)
 	continued := false
@@ -29,5 +28,5 @@ func lines(r io.Reader, maxLine int, each func(piece []byte, whole bool)) {
 	}
 }
 
-// errEnd ends what go-plugin reads as a plugin's standard output.
+// errEnd is the verdict if the output ends without a handshake line.
 var errEnd = errors.New("the plugin's standard output has ended")

@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Bounds on standard error.
+// Limits on standard error.
 const (
-	maxStderrLine = 64 << 10  // a longer line is logged in pieces
-	ringBytes     = 256 << 10 // kept for crash reports; older lines fall out
-	crashBytes    = 64 << 10  // of a report, from its first line on; goroutine dumps can be megabytes
+	maxStderrLine = 64 << 10  // longer lines are logged in pieces
+	ringBytes     = 256 << 10 // the last lines, for error reports
+	crashBytes    = 64 << 10  // the beginning of a crash report; goroutine dumps can have megabytes
 	ringLineBytes = 4 << 10   // of one line in an error report
 
-	// A plugin may log in bursts, but not fill a disk: beyond these, lines go to the ring only, and their number is logged.
+	// A plugin may log in bursts, but must not fill the disk. Lines beyond these limits are not logged, but counted.
 	burstLines      = 2000
 	linesPerSecond  = 500
 	burstBytes      = 2 << 20
@@ -23,7 +23,7 @@ const (
 	droppedInterval = time.Second
 )
 
-// Stderr reads a plugin's standard error for as long as it lasts, logs its lines and keeps the last of them.
+// Stderr reads a plugin's standard error to its end, logs its lines and stores the last ones.
 type Stderr struct {
 	logger hclog.Logger
 	redact func(string) string
@@ -38,12 +38,11 @@ type Stderr struct {
 		dropped int64
 	}
 	bucket  bucket
-	pending int64     // dropped since the last mention; Run's own
-	since   time.Time // of the first of them
+	pending int64     // dropped since the last log entry about that; used by Run only
+	since   time.Time // time of the first of them
 }
 
-// NewStderr returns a reader that starts with Run. redact is applied to everything that is kept or logged; nil: nothing
-// is replaced.
+// NewStderr returns a reader. Call its Run method. redact, which may be nil, is applied to everything that is stored or logged.
 func NewStderr(logger hclog.Logger, redact func(string) string) *Stderr {
 	if redact == nil {
 		redact = func(s string) string { return s }
@@ -57,7 +56,7 @@ func NewStderr(logger hclog.Logger, redact func(string) string) *Stderr {
 // Run reads until r ends or fails.
 func (s *Stderr) Run(r io.Reader) {
 	lines(r, maxStderrLine, s.line)
-	s.mentionDropped(time.Now(), true)
+	s.logDropped(time.Now(), true)
 }
 
 func (s *Stderr) line(piece []byte, whole bool) {
@@ -88,10 +87,10 @@ func (s *Stderr) line(piece []byte, whole bool) {
 	} else {
 		s.logger.Log(l.Level, l.Message, l.Fields...)
 	}
-	s.mentionDropped(now, false)
+	s.logDropped(now, false)
 }
 
-// keep puts a line into the ring and, once a crash report has been opened, into that too.
+// keep stores a line in the ring and, if a crash report has begun, in that as well.
 func (s *Stderr) keep(piece []byte, tagged bool) (inCrash bool) {
 	text := s.redact(Clean(piece[:min(len(piece), ringLineBytes)]))
 	if len(piece) > ringLineBytes {
@@ -111,12 +110,12 @@ func (s *Stderr) keep(piece []byte, tagged bool) (inCrash bool) {
 	return s.mu.opened
 }
 
-// mentionDropped logs how many lines were dropped, at most once per interval.
-func (s *Stderr) mentionDropped(now time.Time, last bool) {
+// logDropped logs how many lines were dropped, at most once per interval.
+func (s *Stderr) logDropped(now time.Time, last bool) {
 	if s.pending == 0 || !last && now.Sub(s.since) < droppedInterval {
 		return
 	}
-	s.logger.Warn("the plugin writes more to stderr than is logged", "dropped_lines", s.pending)
+	s.logger.Warn("the plugin's stderr exceeds the logging limit", "dropped_lines", s.pending)
 	s.pending = 0
 }
 
@@ -127,21 +126,21 @@ func (s *Stderr) Tail(n int) []string {
 	return s.mu.ring.last(n)
 }
 
-// Crash returns the report that a dying Go program wrote, from its first line on; nil when there was none.
+// Crash returns the beginning of the crash report of a Go program, or nil.
 func (s *Stderr) Crash() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.mu.crash...)
 }
 
-// Lines counts the lines so far, and those of them that were not logged.
+// Lines returns the number of lines so far, and how many of them were not logged.
 func (s *Stderr) Lines() (total, dropped int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.lines, s.mu.dropped
 }
 
-// ring keeps the last lines within a number of bytes.
+// ring stores the last lines up to a number of bytes.
 type ring struct {
 	lines []string
 	room  int
@@ -153,7 +152,7 @@ func (r *ring) add(s string) {
 	drop := 0
 	for r.room < 0 && drop < len(r.lines) {
 		r.room += len(r.lines[drop]) + 1
-		r.lines[drop] = "" // let go of the text before the slice moves on
+		r.lines[drop] = "" // release the text
 		drop++
 	}
 	r.lines = r.lines[drop:]

@@ -107,7 +107,7 @@ func TestACrashReportIsBounded(t *testing.T) {
 func TestAFloodIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := read(strings.Repeat("x\n", burstLines+500), nil)
-		if len(log) != burstLines+1 || !strings.Contains(log[burstLines], "writes more to stderr than is logged: dropped_lines=500") {
+		if len(log) != burstLines+1 || !strings.Contains(log[burstLines], "stderr exceeds the logging limit: dropped_lines=500") {
 			t.Errorf("%d lines, last %q", len(log), log[len(log)-1])
 		}
 		total, dropped := s.Lines()

@@ -1,38 +1,41 @@
 package output
 
 import (
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
 	"unicode"
 )
 
-// Bounds on what may come before the handshake: runtimes and package managers print a few lines of warnings. Beyond them
-// a plugin is refused at once, since it is most likely no plugin.
+// Limits on the output before the handshake line. Runtimes and package managers print a few lines of warnings. A program that
+// prints more is probably not a plugin, and is refused at once.
 const (
 	MaxOutputLines = 20
 	MaxOutputBytes = 8 << 10
 	maxStdoutLine  = 16 << 10 // a handshake line with a certificate is under 8 KiB
 )
 
-// Verdict is what a [Stdout] found.
+// Verdict is the result of [Stdout].
 type Verdict struct {
-	// Line is what Accept returned; empty with Err.
+	// Line is the result of Accept. It is empty if Err is set.
 	Line string
 	Err  error
 }
 
-// OutputLimitError: no handshake within the bounds.
+// OutputLimitError is the error for a plugin that printed more than [MaxOutputLines] or [MaxOutputBytes] before the handshake
+// line.
 type OutputLimitError struct{ Lines, Bytes int }
 
+// Error implements error.
 func (e *OutputLimitError) Error() string {
 	return "printed too much before the handshake line"
 }
 
-// Stdout reads a plugin's standard output for as long as it lasts.
+// Stdout reads a plugin's standard output to its end.
 type Stdout struct {
-	// Accept judges a line that looks like a handshake, which is a number and a bar, and returns the line to pass on. It
-	// is called once. A line for which it returns [ErrOutputLimit] counts as noise after all.
+	// Accept is called with a line that begins like a handshake line, with a number and a bar. It returns the line to pass on,
+	// or an error if the handshake is refused. If it returns [ErrNotHandshake], reading continues with the next line.
 	Accept func(line string) (string, error)
 
 	verdict chan Verdict
@@ -42,39 +45,39 @@ type Stdout struct {
 		printed []string
 	}
 	dropped atomic.Int64
-	started atomic.Bool // the verdict is out
+	decided atomic.Bool // the verdict has been sent
 }
 
-// NewStdout returns a reader that starts with Run.
+// NewStdout returns a reader. Call its Run method.
 func NewStdout(accept func(line string) (string, error)) *Stdout {
 	return &Stdout{Accept: accept, verdict: make(chan Verdict, 1)}
 }
 
-// Verdict receives one value: when the handshake was accepted or refused, when there was too much else, or when the output
-// ended without one.
+// Verdict receives one value: when the handshake has been accepted or refused, when the output before it exceeds a limit, or when
+// the output has ended.
 func (s *Stdout) Verdict() <-chan Verdict { return s.verdict }
 
-// Printed is what came before the handshake, fit to be shown.
+// Printed returns the output up to the handshake line, cleaned for display.
 func (s *Stdout) Printed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.mu.printed...)
 }
 
-// Dropped counts the bytes that came after the handshake and were thrown away.
+// Dropped returns how many bytes after the handshake line were discarded.
 func (s *Stdout) Dropped() int64 { return s.dropped.Load() }
 
-// Run reads until r ends or fails. It never stops before: a plugin that nobody listens to would block.
+// Run reads until r ends or fails, even after a refused handshake, because a plugin would block if its output were not read.
 func (s *Stdout) Run(r io.Reader) {
 	var noiseLines, noiseBytes int
 	lines(r, maxStdoutLine, func(piece []byte, whole bool) {
-		if s.started.Load() {
+		if s.decided.Load() {
 			s.dropped.Add(int64(len(piece)) + 1)
 			return
 		}
 		if whole && looksLikeHandshake(piece) {
 			line, err := s.Accept(string(piece))
-			if err != ErrOutputLimit {
+			if err != ErrNotHandshake {
 				s.keep(piece)
 				s.decide(Verdict{line, err})
 				return
@@ -89,19 +92,15 @@ func (s *Stdout) Run(r io.Reader) {
 		}
 		s.keep(piece)
 	})
-	if !s.started.Load() {
+	if !s.decided.Load() {
 		s.decide(Verdict{Err: errEnd})
 	}
 }
 
-// ErrOutputLimit is returned by an Accept for a line that isn't a handshake after all.
-var ErrOutputLimit = errNoise{}
+// ErrNotHandshake is returned by Accept for a line that is not a handshake line.
+var ErrNotHandshake = errors.New("not a handshake line")
 
-type errNoise struct{}
-
-func (errNoise) Error() string { return "not a handshake line" }
-
-// Ended tells whether a verdict only says that the output ended.
+// Ended reports whether the error of a verdict is that the output has ended.
 func Ended(err error) bool { return err == errEnd }
 
 func (s *Stdout) keep(piece []byte) {
@@ -111,11 +110,11 @@ func (s *Stdout) keep(piece []byte) {
 }
 
 func (s *Stdout) decide(v Verdict) {
-	s.started.Store(true)
-	s.verdict <- v // has room for the one value that is ever sent
+	s.decided.Store(true)
+	s.verdict <- v // buffered; only one value is sent
 }
 
-// looksLikeHandshake: digits, then a bar.
+// looksLikeHandshake reports whether b begins with digits and a bar.
 func looksLikeHandshake(b []byte) bool {
 	for i, c := range b {
 		if c == '|' {

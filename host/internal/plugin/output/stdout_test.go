@@ -12,7 +12,7 @@ import (
 func line(s string) (string, error) {
 	switch {
 	case strings.Contains(s, "noise"):
-		return "", ErrOutputLimit
+		return "", ErrNotHandshake
 	case strings.Contains(s, "ok"):
 		return s, nil
 	}

@@ -15,12 +15,8 @@ import (
 // runs it is [ErrBusy].
 func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []string, err error)) error {
 	return t.runsAlone(ctx, func(ctx context.Context) error {
-		seq, err := t.bus.Publish(ctx, "")
-		if err == nil {
-			err = t.bus.Barrier(ctx, seq)
-		}
-		if err != nil {
-			return fmt.Errorf("the log does not have all of the thread: %w", err)
+		if err := t.flush(ctx); err != nil {
+			return err
 		}
 		paths, err := f(ctx)
 		if len(paths) == 0 {
@@ -38,6 +34,18 @@ func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []s
 		}
 		return err
 	})
+}
+
+// flush returns when the log has all that was published.
+func (t *Thread) flush(ctx context.Context) error {
+	seq, err := t.bus.Publish(ctx, "")
+	if err == nil {
+		err = t.bus.Barrier(ctx, seq)
+	}
+	if err != nil {
+		return fmt.Errorf("the log does not have all of the thread: %w", err)
+	}
+	return nil
 }
 
 // maxRestoredShown is how many files are named to the model.

@@ -29,18 +29,15 @@ type Cut struct {
 // [ErrBusy]; with any error nothing was taken back.
 func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, error)) (done event.ThreadReverted, err error) {
 	err = t.runsAlone(ctx, func(ctx context.Context) error {
-		seq, err := t.bus.Publish(ctx, "")
-		if err == nil {
-			err = t.bus.Barrier(ctx, seq)
-		}
-		if err != nil {
-			return fmt.Errorf("take turns back: the log does not have all of the thread: %w", err)
+		if err := t.flush(ctx); err != nil {
+			return fmt.Errorf("take turns back: %w", err)
 		}
 		cut, err := plan(ctx)
 		if err != nil {
 			return err
 		}
-		if seq, err = t.bus.Publish(ctx, "", cut.Event); err != nil {
+		seq, err := t.bus.Publish(ctx, "", cut.Event)
+		if err != nil {
 			return err
 		}
 		done = cut.Event

@@ -120,7 +120,7 @@ func overflows(err error) bool {
 // compact asks for an account of the conversation and puts it in the place of the history. done is false where nothing would
 // be gained: then the history stays, and is not tried again before a model has said something new.
 func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done bool, err error) {
-	if err := r.compacting(ctx, why.Trigger); err != nil {
+	if err := r.compactionHooks(ctx, Hooks.Compacting, why.Trigger, "the compaction"); err != nil {
 		return false, err
 	}
 	item := event.Item{ID: event.NewItemID(), Type: event.ItemCompaction, Status: event.StatusInProgress}
@@ -168,7 +168,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	crashpoint.At(crashpoint.Compacted, "")
 	r.history.Replace(next, why.After)
 	r.history.SetContextState(&known)
-	return true, r.compacted(ctx, why.Trigger)
+	return true, r.compactionHooks(ctx, Hooks.Compacted, why.Trigger, "the turn after the compaction")
 }
 
 // base is what every request holds beside its messages, as far as it can be estimated.

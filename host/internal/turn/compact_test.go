@@ -92,7 +92,7 @@ func layout(ms []llm.Message) string {
 func wantLayouts(t *testing.T, b *turntest.Bench, from int, want ...string) {
 	t.Helper()
 	var got []string
-	for _, r := range b.Asked() {
+	for _, r := range b.Sent() {
 		got = append(got, layout(r.Messages))
 	}
 	if len(got) < from-1 || !slices.Equal(got[from-1:], want) {
@@ -121,7 +121,7 @@ func TestCompactionInTheMiddleOfATurn(t *testing.T) {
 	b.Hosted, b.Schema = []string{"web_search"}, []byte(`{"type":"object"}`)
 	completed(t, b.Run(t, t.Context(), "U"))
 	wantLayouts(t, b, 2, "D X U C1 O1 P", "D X U S(so far)")
-	q := b.Asked()[1]
+	q := b.Sent()[1]
 	if len(q.Tools)+len(q.HostedTools) > 0 || q.ParallelToolCalls || q.OutputSchema != nil {
 		t.Errorf("the question for an account comes with tools: %+v", q)
 	}
@@ -202,8 +202,8 @@ func TestQuestionThatIsTooLong(t *testing.T) {
 func TestErrorThatIsFinalEndsACompactionAtOnce(t *testing.T) {
 	b := desk(c1(1020), refused(llm.ErrInvalidRequest))
 	res := b.Run(t, t.Context(), "U")
-	if res.Status != event.TurnFailed || res.Problem.Message != "refused: invalid-request" || len(b.Asked()) != 2 {
-		t.Errorf("%d requests, result %+v", len(b.Asked()), res.Problem)
+	if res.Status != event.TurnFailed || res.Problem.Message != "refused: invalid-request" || len(b.Sent()) != 2 {
+		t.Errorf("%d requests, result %+v", len(b.Sent()), res.Problem)
 	}
 	if !strings.Contains(fmt.Sprint(b.Events()), "failed") || layout(b.History.Messages()) != "D X U C1 O1" {
 		t.Errorf("history %s", layout(b.History.Messages()))
@@ -214,8 +214,8 @@ func TestErrorThatIsFinalEndsACompactionAtOnce(t *testing.T) {
 func TestCompactionBeforeATurn(t *testing.T) {
 	b := desk(turntest.Say(big("A")).Used(1000, 20), summary("so far"), turntest.Say(turntest.Text("done")))
 	completed(t, b.Run(t, t.Context(), "U1"))
-	if len(b.Asked()) != 1 {
-		t.Fatalf("%d requests of the first turn", len(b.Asked()))
+	if len(b.Sent()) != 1 {
+		t.Fatalf("%d requests of the first turn", len(b.Sent()))
 	}
 	b.Inbox = &turn.Inbox{}
 	completed(t, b.Run(t, t.Context(), "U2"))
@@ -263,14 +263,14 @@ func TestOverflowInTheMiddleOfATurn(t *testing.T) {
 	b = desk(c1(100), refused(llm.ErrContextOverflow), summary("so far"), refused(llm.ErrContextOverflow))
 	b.Compaction.Limit = 0
 	res := b.Run(t, t.Context(), "U")
-	if res.Status != event.TurnFailed || res.Problem.Code != llm.ErrContextOverflow.String() || len(b.Asked()) != 4 {
-		t.Errorf("%d requests, result %+v", len(b.Asked()), res.Problem)
+	if res.Status != event.TurnFailed || res.Problem.Code != llm.ErrContextOverflow.String() || len(b.Sent()) != 4 {
+		t.Errorf("%d requests, result %+v", len(b.Sent()), res.Problem)
 	}
 
 	// A first message that is too long leaves nothing to be shortened.
 	b = desk(refused(llm.ErrContextOverflow))
-	if res := b.Run(t, t.Context(), "U"); res.Status != event.TurnFailed || len(b.Asked()) != 1 {
-		t.Errorf("%d requests, result %+v", len(b.Asked()), res)
+	if res := b.Run(t, t.Context(), "U"); res.Status != event.TurnFailed || len(b.Sent()) != 1 {
+		t.Errorf("%d requests, result %+v", len(b.Sent()), res)
 	}
 }
 
@@ -315,13 +315,13 @@ func TestCheckpointThatIsNotSmaller(t *testing.T) {
 	b = desk(turntest.Say(turntest.Text("A")).Used(1000, 20), summary(bulk), refused(llm.ErrContextOverflow))
 	completed(t, b.Run(t, t.Context(), "U1"))
 	b.Inbox = &turn.Inbox{}
-	if res := b.Run(t, t.Context(), "U2"); res.Status != event.TurnFailed || len(b.Asked()) != 3 {
-		t.Errorf("%d requests, result %+v: nothing is new since the last try", len(b.Asked()), res)
+	if res := b.Run(t, t.Context(), "U2"); res.Status != event.TurnFailed || len(b.Sent()) != 3 {
+		t.Errorf("%d requests, result %+v: nothing is new since the last try", len(b.Sent()), res)
 	}
 	b.Inbox = &turn.Inbox{}
 	completed(t, b.Compact(t, t.Context()))
-	if len(b.Asked()) != 3 {
-		t.Errorf("%d requests, though the user wants what can't be", len(b.Asked()))
+	if len(b.Sent()) != 3 {
+		t.Errorf("%d requests, though the user wants what can't be", len(b.Sent()))
 	}
 }
 
@@ -381,7 +381,7 @@ func TestAnotherModelTakesLess(t *testing.T) {
 	}
 	b := desk(turntest.Say(turntest.Text("done")))
 	run(5000, b)
-	if got := before.Asked(); len(got) != 1 || got[0].Model != "old" || layout(got[0].Messages) != "U1 A1 P" {
+	if got := before.Sent(); len(got) != 1 || got[0].Model != "old" || layout(got[0].Messages) != "U1 A1 P" {
 		t.Errorf("the old model was asked %d times", len(got))
 	}
 	wantLayouts(t, b, 1, "D X U1 S(by the old one) U2")
@@ -398,8 +398,8 @@ func TestAnotherModelTakesLess(t *testing.T) {
 	b = desk(summary("by the new one"), turntest.Say(turntest.Text("done")))
 	run(900-history.Estimate([]llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{turntest.Text("U2")}}}), b)
 	wantLayouts(t, b, 1, "U1 A1 P", "D X U1 S(by the new one) U2")
-	if c := checkpoints(b); len(c) != 1 || c[0].Reason != "context_limit" || len(before.Asked()) != 1 {
-		t.Errorf("checkpoints %+v, and the old model was asked %d times", c, len(before.Asked()))
+	if c := checkpoints(b); len(c) != 1 || c[0].Reason != "context_limit" || len(before.Sent()) != 1 {
+		t.Errorf("checkpoints %+v, and the old model was asked %d times", c, len(before.Sent()))
 	}
 
 	// The old model can't: the new one is asked, and nobody stands in for the old one.
@@ -411,8 +411,8 @@ func TestAnotherModelTakesLess(t *testing.T) {
 	}
 	run(5000, b)
 	wantLayouts(t, b, 1, "U1 A1 P", "D X U1 S(by the new one) U2")
-	if b.Asked()[1].Model != "m" {
-		t.Errorf("model %q goes on", b.Asked()[1].Model)
+	if b.Sent()[1].Model != "m" {
+		t.Errorf("model %q goes on", b.Sent()[1].Model)
 	}
 }
 
@@ -473,9 +473,9 @@ func TestEveryRequestIsWhole(t *testing.T) {
 		for i := range 3 {
 			said := fmt.Sprint("U", i)
 			b.Inbox = &turn.Inbox{}
-			from := len(b.Asked())
+			from := len(b.Sent())
 			b.Run(t, t.Context(), said)
-			for _, r := range b.Asked()[from:] {
+			for _, r := range b.Sent()[from:] {
 				h := history.New(r.Messages)
 				if n := len(h.Unanswered()); n > 0 {
 					rt.Fatalf("%d calls without an output in %s", n, layout(r.Messages))

@@ -23,22 +23,6 @@ type Hooks interface {
 	Late() []string
 }
 
-// noHooks has none.
-type noHooks struct{}
-
-func (noHooks) Begin(context.Context) hook.Output              { return hook.Output{} }
-func (noHooks) Prompt(context.Context, string) hook.Output     { return hook.Output{} }
-func (noHooks) Compacting(context.Context, string) hook.Output { return hook.Output{} }
-func (noHooks) Compacted(context.Context, string) hook.Output  { return hook.Output{} }
-func (noHooks) Interrupted(context.Context, string)            {}
-func (noHooks) Late() []string                                 { return nil }
-
-// unhooked: there are no hooks, and nothing is waited for.
-func (r *runner) unhooked() bool {
-	_, none := r.hooks.(noHooks)
-	return none
-}
-
 // keepBound is how long hooks may look at what was said to a turn that has ended: somebody waits for its end.
 const keepBound = 10 * time.Second
 
@@ -55,7 +39,7 @@ func (e *stoppedError) Error() string {
 
 // begin tells hooks of a beginning, and the model what hooks said meanwhile.
 func (r *runner) begin(ctx context.Context) error {
-	if r.unhooked() {
+	if r.hooks == nil {
 		return nil
 	}
 	said := r.hooks.Begin(ctx)
@@ -73,7 +57,7 @@ func (r *runner) begin(ctx context.Context) error {
 
 // heldBack asks hooks about an input. What they hold back is shown, and the model never reads it.
 func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []string, err error) {
-	if r.unhooked() {
+	if r.hooks == nil {
 		return false, nil, nil
 	}
 	bounded := ctx
@@ -104,20 +88,12 @@ func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []stri
 	return true, nil, r.tell(ctx, said.Context...)
 }
 
-// compacting asks hooks before the history is made shorter.
-func (r *runner) compacting(ctx context.Context, trigger string) error {
-	return r.afterCompaction(ctx, r.hooks.Compacting(ctx, trigger), "the compaction")
-}
-
-// compacted tells them that it was.
-func (r *runner) compacted(ctx context.Context, trigger string) error {
-	return r.afterCompaction(ctx, r.hooks.Compacted(ctx, trigger), "the turn after the compaction")
-}
-
-func (r *runner) afterCompaction(ctx context.Context, said hook.Output, what string) error {
-	switch {
-	case r.unhooked():
+// compactionHooks runs the hooks before or after a compaction; what names what they can stop.
+func (r *runner) compactionHooks(ctx context.Context, run func(Hooks, context.Context, string) hook.Output, trigger, what string) error {
+	if r.hooks == nil {
 		return nil
+	}
+	switch said := run(r.hooks, ctx, trigger); {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case said.Stop:
@@ -128,7 +104,7 @@ func (r *runner) afterCompaction(ctx context.Context, said hook.Output, what str
 
 // interrupted tells hooks that the user stopped the turn.
 func (r *runner) interrupted(ctx context.Context, res Result) {
-	if res.Status == event.TurnInterrupted && errors.Is(res.Cause, orchestrate.ErrInterrupted) {
+	if r.hooks != nil && res.Status == event.TurnInterrupted && errors.Is(res.Cause, orchestrate.ErrInterrupted) {
 		r.hooks.Interrupted(context.WithoutCancel(ctx), res.Cause.Error())
 	}
 }

@@ -20,7 +20,7 @@ const maxMail = 512
 var ErrMailboxFull = hint.New("the mailbox is full: 512 mails wait for the thread's next turn", "wait until it has read them")
 
 // Mailbox is what other agents said to a thread's agent and it has not read yet. It is the thread's; its turns read it. Safe for
-// concurrent use. A nil one is empty.
+// concurrent use.
 type Mailbox struct {
 	signal *Signal // nil: none
 	mu     struct {
@@ -45,9 +45,6 @@ func (b *Mailbox) Full() bool { return b.len() >= maxMail }
 func (b *Mailbox) Pending() bool { return b.len() > 0 }
 
 func (b *Mailbox) len() int {
-	if b == nil {
-		return 0
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.mu.mails)
@@ -67,9 +64,6 @@ func (b *Mailbox) Add(m event.Mail) {
 // Call reports whether mail wants a turn, and takes that for heard: a turn that fails before it reads its mail is not begun over
 // and over. The mail stays for the next one.
 func (b *Mailbox) Call() bool {
-	if b == nil {
-		return false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	called := b.mu.calls > 0
@@ -79,9 +73,6 @@ func (b *Mailbox) Call() bool {
 
 // Waiting is what waits, oldest first.
 func (b *Mailbox) Waiting() []event.Mail {
-	if b == nil {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.mu.mails)

@@ -76,7 +76,7 @@ func TestWhatIsSaidOfAPausedAnswerGoesBack(t *testing.T) {
 	}
 	// marks are the texts of a request that come with the vendor's word.
 	marks := func(b *turntest.Bench, n int) (out []string) {
-		for _, m := range b.Asked()[n-1].Messages {
+		for _, m := range b.Sent()[n-1].Messages {
 			if m.Metadata["acme"] != nil {
 				out = append(out, m.Text())
 			}

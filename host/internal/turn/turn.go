@@ -59,7 +59,7 @@ type Config struct {
 	Participants []Participant
 	Compaction   Compaction
 	Inbox        *Inbox
-	Mail         *Mailbox     // the thread's; nil: there is none
+	Mail         *Mailbox     // the thread's
 	Meter        *usage.Meter // its budget ends the turn before the next request
 	Limits       Limits
 	Logger       hclog.Logger
@@ -88,7 +88,7 @@ type Result struct {
 type runner struct {
 	Config
 	sampler
-	hooks   Hooks // of the participants; noHooks without
+	hooks   Hooks // of the participants; nil: none
 	gate    orchestrate.Gate
 	unseen  []Input // taken on and not in the history yet
 	current *answer // whose calls may run
@@ -137,7 +137,7 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 }
 
 func newRunner(cfg Config, h *history.History, inputs []Input) *runner {
-	r := &runner{Config: cfg, hooks: noHooks{}, unseen: inputs}
+	r := &runner{Config: cfg, unseen: inputs}
 	r.sampler = sampler{
 		recorder: recorder{id: cfg.ID, log: cfg.Log, history: h, logger: cfg.Logger},
 		model: Fallback{
@@ -145,9 +145,7 @@ func newRunner(cfg Config, h *history.History, inputs []Input) *runner {
 		},
 		participants: cfg.Participants, limits: cfg.Limits, meter: cfg.Meter,
 	}
-	if hooks, ok := first[Hooks](cfg.Participants); ok {
-		r.hooks = hooks
-	}
+	r.hooks, _ = first[Hooks](cfg.Participants)
 	return r
 }
 

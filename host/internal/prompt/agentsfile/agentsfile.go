@@ -195,12 +195,17 @@ func (g *reading) within(path string) bool {
 	if g.root == "" {
 		return true
 	}
+	rel, err := g.rel(path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// rel returns a path without links relative to the project's top folder.
+func (g *reading) rel(path string) (string, error) {
 	root, err := filepath.EvalSymlinks(g.root)
 	if err != nil {
-		return false
+		return "", err
 	}
-	rel, err := filepath.Rel(root, path)
-	return err == nil && filepath.IsLocal(rel)
+	return filepath.Rel(root, path)
 }
 
 // denied tells, of a path without links within the project, that no model may read it, by whichever name the project's folder has.
@@ -208,11 +213,7 @@ func (g *reading) denied(path string) bool {
 	if g.root == "" || g.cfg.Denied == nil {
 		return false
 	}
-	root, err := filepath.EvalSymlinks(g.root)
-	if err != nil {
-		return true
-	}
-	rel, err := filepath.Rel(root, path)
+	rel, err := g.rel(path)
 	return err != nil || g.cfg.Denied(g.dir, path) || g.cfg.Denied(g.dir, filepath.Join(g.root, rel))
 }
 

@@ -169,7 +169,7 @@ type Bench struct {
 // New makes a bench whose model gives the answers one after the other.
 func New(answers ...Answer) *Bench {
 	b := &Bench{
-		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, History: history.New(nil), Meter: usage.NewMeter(event.Tokens{}, usage.Budget{}),
+		Answers: answers, Approval: policy.Never, Inbox: &turn.Inbox{}, Mail: turn.NewMailbox(nil), History: history.New(nil), Meter: usage.NewMeter(event.Tokens{}, usage.Budget{}),
 		Row: llm.ModelRow{ID: "m", ParallelToolCalls: true, TruncationLimit: 10_000},
 	}
 	b.Broker = approval.NewBroker(b)
@@ -322,13 +322,6 @@ func (b *Bench) Requests() []string {
 		out = append(out, Render(r.Messages))
 	}
 	return out
-}
-
-// Asked returns the requests as the model got them.
-func (b *Bench) Asked() []llm.Request {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.requests)
 }
 
 // Attempts returns how many tries each request was given.

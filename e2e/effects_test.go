@@ -66,7 +66,7 @@ func TestDeclaredEffectsCount(t *testing.T) {
 					t.Errorf("%s: %q, and nothing was to be asked", c[0], out[c[0]])
 				}
 			}
-			if held := "the sandbox holds it"; strings.Contains(res.Stdout, held) {
+			if held := "the sandbox confines it"; strings.Contains(res.Stdout, held) {
 				t.Errorf("the log says of a plugin's own acts: %s", held)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// The texts of refusals, as models know them of codex 0.169.
+// Refusals, in the words of codex 0.169, which models know.
 const (
 	refusedNever       = "approval required by policy, but AskForApproval is set to Never"
 	refusedRules       = "approval required by policy rule, but AskForApproval::Granular.rules is false"
@@ -20,10 +20,10 @@ const (
 	rejectedPattern    = "`%s` rejected: %s"
 )
 
-// Canonical is a command line without what makes no difference to what it does, for comparing.
+// Canonical returns a command line in a form for comparison: lines that do the same have the same form, if that is known.
 func Canonical(argv []string) []string { return command.Canonical(argv) }
 
-// Script is a command line as a shell reads it: the script that a shell is given, or the words.
+// Script returns a command line as a script: the script that it gives to a shell, or its words.
 func Script(argv []string) string {
 	if command.Lower(argv).Shell != "" {
 		return argv[len(argv)-1]
@@ -31,15 +31,14 @@ func Script(argv []string) string {
 	return command.Join(argv)
 }
 
-// decideExec decides on a command: first what rules hold back anywhere in it, then what they allow as a whole, then by what kind of
-// command it is.
+// decideExec decides on a command: first by rules that restrict any part of it, then by rules that allow all of it, then by its kind.
 func (r Request) decideExec(e contract.ExecEffect) Decision {
 	if len(e.Argv) == 0 {
 		return r.doubtful("there is no command to decide on")
 	}
 	if strings.Contains(strings.Join(e.Argv, ""), "\x00") {
-		// What stands before it may be forbidden and can't be read; and no system starts a program so.
-		return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, command.Join(e.Argv), "the command has a zero byte")}
+		// No system starts such a program, and the part before the byte may be a forbidden command.
+		return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, command.Join(e.Argv), "the command contains a zero byte")}
 	}
 	wide := command.Extract(e.Argv)
 	if d := r.restrict(wide, e.Argv); d.Verdict != Run {
@@ -58,13 +57,13 @@ func (r Request) decideExec(e contract.ExecEffect) Decision {
 		if r.Approval == Never {
 			return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, command.Join(e.Argv), why)}
 		}
-		return Decision{Verdict: Ask, Reason: "it has a dangerous command: " + strings.Join(c.Argv(), " ")}
+		return Decision{Verdict: Ask, Reason: "it contains a dangerous command: " + strings.Join(c.Argv(), " ")}
 	}
 	if wide.Err != nil && (r.Approval != Never || r.Sandbox == FullAccess) {
-		return r.doubtful("the command can't be read: " + wide.Err.Error())
+		return r.doubtful("the command can't be parsed: " + wide.Err.Error())
 	}
 	d := r.byKind(low, e)
-	if d.Verdict == Ask && !r.additional() { // a rule would let it run without its sandbox
+	if d.Verdict == Ask && !r.additional() { // a rule would let it run outside of its sandbox, which it does not request
 		d.Offer = r.offer(low, left)
 	}
 	if len(short) == len(left) && r.Sandbox != FullAccess {
@@ -75,13 +74,13 @@ func (r Request) decideExec(e contract.ExecEffect) Decision {
 			for i, words := range offer {
 				lines[i] = rules.PrefixLine(words)
 			}
-			d.Hint = "to let it run outside of the sandbox without a question, add " + strings.Join(lines, " and ") + " to your rules"
+			d.Hint = "to let it run outside of the sandbox without an approval, add " + strings.Join(lines, " and ") + " to your rules"
 		}
 	}
 	return d
 }
 
-// doubtful asks where that is possible, and refuses where not.
+// doubtful asks, or refuses if the approval policy permits no questions.
 func (r Request) doubtful(reason string) Decision {
 	if r.Approval == Never {
 		return Decision{Verdict: Forbid, Reason: reason + "; " + refusedNever}
@@ -89,12 +88,12 @@ func (r Request) doubtful(reason string) Decision {
 	return Decision{Verdict: Ask, Reason: reason}
 }
 
-// byKind is the last row of rules: nothing more is known than whether the command only looks, and what holds it.
+// byKind decides on a command that no rule matches, by the approval policy, the sandbox, and whether the command is read-only.
 func (r Request) byKind(low command.Lowered, e contract.ExecEffect) Decision {
 	switch r.Approval {
 	case Untrusted:
-		if r.looks(low, e) {
-			return Decision{Verdict: Run, Reason: "it only looks"}
+		if r.readOnly(low, e) {
+			return Decision{Verdict: Run, Reason: "it only reads"}
 		}
 		return r.decideOther()
 	case OnRequest, Granular:
@@ -103,8 +102,9 @@ func (r Request) byKind(low command.Lowered, e contract.ExecEffect) Decision {
 	return Decision{Verdict: Run, Reason: r.contained()}
 }
 
-// looks reports whether a command only looks. Without a sandbox git does not count: what a repository configures, it runs.
-func (r Request) looks(low command.Lowered, e contract.ExecEffect) bool {
+// readOnly reports whether a command is known to be read-only. Without a sandbox git is not, as it runs programs that a repository
+// configures.
+func (r Request) readOnly(low command.Lowered, e contract.ExecEffect) bool {
 	if !r.SafeCommands || r.escalates() || !command.Safe(e.Argv) || low.Shell != "" && !r.trusted(low.Shell, e.Cwd) {
 		return false
 	}
@@ -120,8 +120,8 @@ func (r Request) trusted(program, cwd string) bool {
 	return r.Trusted != nil && r.Trusted(program, cwd)
 }
 
-// left are the commands that no rule allows, and short the rules that would, were it not for the words behind theirs. A rule allows only
-// what is plain: in a script with anything else no command is.
+// left returns the commands that no rule allows, the rules that allow the others, and the rules that match only the first words of a
+// command, once for each command. Rules allow commands only in a plain script.
 func (r Request) left(low command.Lowered, cwd string) (left []command.Command, allowed, short []*rules.Prefix) {
 	for _, c := range low.Commands {
 		rule, further := r.allows(c, cwd)
@@ -131,7 +131,7 @@ func (r Request) left(low command.Lowered, cwd string) (left []command.Command, 
 		case rule == nil:
 			left = append(left, c)
 			if further != nil {
-				short = append(short, further) // as many times as commands begin like it
+				short = append(short, further)
 			}
 		default:
 			allowed = append(allowed, rule)
@@ -140,7 +140,7 @@ func (r Request) left(low command.Lowered, cwd string) (left []command.Command, 
 	return left, allowed, short
 }
 
-// allows finds a rule that allows a command; nil: none does. further is one that allows its first words alone.
+// allows finds a rule that allows a command; nil: none does. further is a rule that matches only its first words.
 func (r Request) allows(c command.Command, cwd string) (rule, further *rules.Prefix) {
 	if r.RulesErr != nil || len(c) == 0 || !c[0].Fixed {
 		return nil, nil
@@ -154,7 +154,7 @@ func (r Request) allows(c command.Command, cwd string) (rule, further *rules.Pre
 		for _, w := range c[:len(m.Prefix)] {
 			known = known && w.Fixed
 		}
-		// A rule for a name is for the program that the name usually means, wherever else one of that name may lie.
+		// A rule for a name is for the system's program of that name, not for any other.
 		named := m.Program == "" || command.System(m.Program) || r.Rules.Listed(m.Program)
 		switch {
 		case !known || !named || !r.trusted(c[0].Text, cwd):
@@ -167,7 +167,7 @@ func (r Request) allows(c command.Command, cwd string) (rule, further *rules.Pre
 	return nil, further
 }
 
-// dangerous looks for destruction in what no rule allows.
+// dangerous finds a destructive command among those that no rule allows.
 func (r Request) dangerous(low command.Lowered, left []command.Command, wide command.Extraction) (command.Command, string) {
 	if !low.Plain {
 		return wide.Dangerous()
@@ -180,8 +180,8 @@ func (r Request) dangerous(low command.Lowered, left []command.Command, wide com
 	return nil, ""
 }
 
-// restrict looks for what rules ask about or forbid, in every command that stands anywhere. What may be forbidden and can't be known
-// before it runs is asked about.
+// restrict applies the rules that ask about or forbid commands, to every command anywhere in the line. If it depends on the execution
+// whether such a rule applies, it asks.
 func (r Request) restrict(x command.Extraction, argv []string) Decision {
 	broken := Decision{Verdict: Run}
 	if r.RulesErr != nil {
@@ -209,16 +209,16 @@ func (r Request) restrict(x command.Extraction, argv []string) Decision {
 	case sure != nil:
 		return r.byRule(requires(argv, sure), []*rules.Prefix{sure})
 	case may != nil:
-		return r.byRule(fmt.Sprintf("it can't be known before it runs whether the rule for %s applies", pattern(may)), []*rules.Prefix{may})
+		return r.byRule(fmt.Sprintf("whether the rule for %s applies is only known when it runs", pattern(may)), []*rules.Prefix{may})
 	case x.Err != nil:
-		return r.byRule("rules forbid commands or ask about them, and this one can't be read: "+x.Err.Error(), nil)
+		return r.byRule("there are rules that restrict commands, and this one can't be parsed: "+x.Err.Error(), nil)
 	case len(x.Unresolved) > 0:
-		return r.byRule("rules forbid commands or ask about them, and what this one starts can't be known before it runs: "+x.Unresolved[0], nil)
+		return r.byRule("there are rules that restrict commands, and what this one starts is only known when it runs: "+x.Unresolved[0], nil)
 	}
 	return Decision{Verdict: Run}
 }
 
-// byRule is a question that rules demand.
+// byRule asks because of rules, or refuses if the approval policy permits no such question.
 func (r Request) byRule(reason string, by []*rules.Prefix) Decision {
 	switch {
 	case r.Approval == Never:
@@ -231,10 +231,10 @@ func (r Request) byRule(reason string, by []*rules.Prefix) Decision {
 
 func withReason(refusal, reason string) string { return refusal + " (" + reason + ")" }
 
-// candidates are the rules that a command may fall under by its name, wherever the program lies.
+// candidates returns the restricting rules for a command's name, with and without its folder.
 func (r Request) candidates(c command.Command) []*rules.Prefix {
 	if !c[0].Fixed {
-		return nil // reported as not resolved
+		return nil // part of the extraction's Unresolved
 	}
 	out := r.Rules.Restrictive(c[0].Text)
 	if name := command.Name(c[0].Text); name != c[0].Text {
@@ -243,7 +243,7 @@ func (r Request) candidates(c command.Command) []*rules.Prefix {
 	return out
 }
 
-// begins compares a command with a pattern whose first word it has. maybe: it depends on words that are not known.
+// begins reports whether a command whose first word matches a pattern begins with all of it, or may, depending on words that are not known.
 func begins(c command.Command, pattern [][]string) (yes, maybe bool) {
 	for i := 1; i < len(pattern); i++ {
 		switch {
@@ -251,23 +251,14 @@ func begins(c command.Command, pattern [][]string) (yes, maybe bool) {
 			return false, false
 		case !c[i].Fixed:
 			return false, true
-		case !contains(pattern[i], c[i].Text):
+		case !slices.Contains(pattern[i], c[i].Text):
 			return false, false
 		}
 	}
 	return true, false
 }
 
-func contains(alternatives []string, word string) bool {
-	for _, a := range alternatives {
-		if a == word {
-			return true
-		}
-	}
-	return false
-}
-
-// stricter is the one of two rules that counts: the stricter, then the longer.
+// stricter returns the stricter of two rules, or else the longer one; a may be nil.
 func stricter(a, b *rules.Prefix) *rules.Prefix {
 	if a == nil || b.Decision > a.Decision || b.Decision == a.Decision && len(b.Pattern) > len(a.Pattern) {
 		return b
@@ -289,7 +280,7 @@ func requires(argv []string, p *rules.Prefix) string {
 	return fmt.Sprintf("`%s` requires approval by policy", command.Join(argv))
 }
 
-// pattern writes the words of a rule, alternatives with a bar between them.
+// pattern returns the words of a rule as text, with bars between alternatives.
 func pattern(p *rules.Prefix) string {
 	words := make([]string, len(p.Pattern))
 	for i, alternatives := range p.Pattern {
@@ -298,8 +289,8 @@ func pattern(p *rules.Prefix) string {
 	return strings.Join(words, " ")
 }
 
-// decideInput decides on what is typed into a session: into a shell it is a script, and may be forbidden like one. It goes on with
-// what stands there already.
+// decideInput decides on text that is typed into a session. If a shell runs there, the text is a script, which continues the incomplete
+// line that was typed before.
 func (r Request) decideInput(e contract.SessionInputEffect) Decision {
 	scripts, sure := r.Typed.scripts(e.Text)
 	d := Decision{Verdict: Run, Reason: r.contained()}
@@ -309,26 +300,26 @@ func (r Request) decideInput(e contract.SessionInputEffect) Decision {
 		}
 	}
 	if !sure && r.Rules.Restricts() {
-		if next := r.byRule("rules forbid commands or ask about them, and what is typed has keys that move, complete or recall; type the command as it is to be run", nil); next.Verdict > d.Verdict {
+		if next := r.byRule("there are rules that restrict commands, and the input has keys that move the cursor, complete words or recall lines; type the whole command instead", nil); next.Verdict > d.Verdict {
 			d = next
 		}
 	}
 	if d.Verdict != Run {
 		return d
 	}
-	// What was approved is the program, not all that it can be told to do.
+	// The approval was for the program, not for all input to it.
 	if r.Outside && r.Sandbox != FullAccess {
 		if r.Approval == Never || r.Approval == Granular && !r.Questions.Sandbox {
-			return Decision{Verdict: Forbid, Reason: "rejected: the session runs outside of the sandbox, and the approval policy asks nobody about what is typed into it"}
+			return Decision{Verdict: Forbid, Reason: "rejected: the session runs outside of the sandbox, and the approval policy permits no question about the input"}
 		}
-		return Decision{Verdict: Ask, Reason: "the session runs outside of the sandbox, which does not hold what is typed into it"}
+		return Decision{Verdict: Ask, Reason: "the session runs outside of the sandbox, so the input is not confined"}
 	}
 	return d
 }
 
-// decideTyped decides on one way to read it.
+// decideTyped decides on one of the scripts that input may become.
 func (r Request) decideTyped(text string) Decision {
-	x := command.ExtractScript(strings.ReplaceAll(text, "\x00", "")) // as shells read it
+	x := command.ExtractScript(strings.ReplaceAll(text, "\x00", "")) // shells ignore zero bytes
 	if d := r.restrict(x, []string{text}); d.Verdict != Run {
 		return d
 	}
@@ -336,7 +327,7 @@ func (r Request) decideTyped(text string) Decision {
 		if r.Approval == Never {
 			return Decision{Verdict: Forbid, Reason: fmt.Sprintf(rejectedPattern, strings.TrimSpace(text), why)}
 		}
-		return Decision{Verdict: Ask, Reason: "what is typed has a dangerous command: " + strings.Join(c.Argv(), " ")}
+		return Decision{Verdict: Ask, Reason: "the input contains a dangerous command: " + strings.Join(c.Argv(), " ")}
 	}
 	return Decision{Verdict: Run}
 }

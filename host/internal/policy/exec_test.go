@@ -150,10 +150,10 @@ prefix_rule(pattern=["git"])
 		{"git push", Granular, Questions{Sandbox: true}, Forbid, "approval required by policy rule, but AskForApproval::Granular.rules is false"},
 		{"git push", Granular, Questions{Rules: true}, Ask, "remote access"},
 		{"git push", Untrusted, Questions{}, Ask, "remote access"},
-		{"git $sub", OnRequest, Questions{}, Ask, "can't be known before it runs whether the rule for git push --force applies"},
-		{"$cmd push", OnRequest, Questions{}, Ask, "can't be known before it runs: $cmd"},
-		{"if then", OnRequest, Questions{}, Ask, "can't be read"},
-		{"if then", Never, Questions{}, Forbid, "can't be read"},
+		{"git $sub", OnRequest, Questions{}, Ask, "whether the rule for git push --force applies is only known when it runs"},
+		{"$cmd push", OnRequest, Questions{}, Ask, "what this one starts is only known when it runs: $cmd"},
+		{"if then", OnRequest, Questions{}, Ask, "can't be parsed"},
+		{"if then", Never, Questions{}, Forbid, "can't be parsed"},
 		{"git status", Untrusted, Questions{}, Run, ""},
 		{"ls", OnRequest, Questions{}, Run, ""},
 	} {
@@ -195,7 +195,7 @@ func TestDangerousCommands(t *testing.T) {
 		{"rm -rf x", "full-access", OnRequest, Ask, "rm -rf x"},
 		{"rm -rf x", "full-access", Granular, Ask, "rm -rf x"},
 		{"rm -rf x", "full-access", Never, Forbid, "`bash -lc 'rm -rf x'` rejected: rm -f style commands are not permitted. Use a safer approach"},
-		{"git reset --hard", "workspace-write", Never, Forbid, "without a way back"},
+		{"git reset --hard", "workspace-write", Never, Forbid, "irreversibly discard data"},
 		{"echo $(rm -f x)", "workspace-write", Never, Forbid, "rm -f style"},
 		{"rm x", "workspace-write", Never, Run, ""},
 	} {

@@ -9,12 +9,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/policy/command"
 )
 
-// maxOffers bounds the rules that one answer writes: a person has to read them.
+// maxOffers bounds the rules that one answer writes, as the user has to read them.
 const maxOffers = 5
 
-// offer finds the words of rules that would have answered the question: for each command that no rule allows those that the model
-// proposes, where it begins with them, else all of its words. nil: some command has no rule that would be narrow enough, so that
-// the same question would come again.
+// offer returns the words of rules that would have answered the question, one for each command that no rule allows: the words that the
+// model proposes, if the command begins with them, else all of its words. nil: no rule for one of the commands is narrow enough.
 func (r Request) offer(low command.Lowered, left []command.Command) [][]string {
 	if !low.Plain || len(left) == 0 || r.RulesErr != nil {
 		return nil
@@ -38,19 +37,14 @@ func (r Request) offer(low command.Lowered, left []command.Command) [][]string {
 	return out
 }
 
-// prefixFor is the rule for one command; nil: none would be narrow enough.
+// prefixFor returns the words of a rule for one command; nil: none is narrow enough.
 func (r Request) prefixFor(c command.Command) []string {
 	if r.Escalation != nil && offerable(r.Escalation.PrefixRule) {
 		if prefix := r.Escalation.PrefixRule; startsWith(c, prefix) && !command.Reaches(c, len(prefix)) {
 			return prefix
 		}
 	}
-	for _, w := range c {
-		if !w.Fixed {
-			return nil
-		}
-	}
-	if argv := c.Argv(); offerable(argv) {
+	if argv := c.Argv(); c.Known() && offerable(argv) {
 		return argv
 	}
 	return nil
@@ -68,18 +62,18 @@ func startsWith(c command.Command, prefix []string) bool {
 	return true
 }
 
-// offerable reports whether a rule for a prefix says what would run. What starts other programs, or runs text that comes behind the
-// prefix, is anything.
+// offerable reports whether a rule for a prefix is narrow enough. Programs that start other programs, or run code from the words after
+// the prefix, are not.
 func offerable(prefix []string) bool {
 	if len(prefix) == 0 || prefix[0] == "" {
 		return false
 	}
 	for i, w := range prefix {
-		if _, alike := command.Lookalike(w, i == 0); alike {
-			return false // it may pass for another one
+		if _, ok := command.Homoglyphs(w, i == 0); ok {
+			return false // the user may take it for another word
 		}
 		if !utf8.ValidString(w) || strings.ContainsFunc(w, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			return false // a person has to see what it says
+			return false // the user has to see all of it
 		}
 	}
 	name := command.Name(prefix[0])
@@ -96,7 +90,7 @@ func offerable(prefix []string) bool {
 	return len(prefix) > 2 || len(prefix) == 2 && !slices.Contains(bare, prefix[1])
 }
 
-// interpreters are programs that run whatever stands behind the words listed here.
+// interpreters are programs that run code from the words after the listed ones.
 var interpreters = map[string][]string{
 	"bash": {"-c", "-lc", "-i", "-l"}, "sh": {"-c", "-lc"}, "zsh": {"-c", "-lc"}, "dash": {"-c", "-lc"}, "ksh": {"-c", "-lc"}, "fish": {"-c", "-lc"},
 	"cmd": {"/c", "/k"}, "powershell": {"-Command", "-c", "-File", "-EncodedCommand"}, "pwsh": {"-Command", "-c", "-File", "-EncodedCommand"},

@@ -8,21 +8,20 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Permissions are single things that calls may do beyond what their sandbox mode gives. Paths are absolute; who may write a folder
-// may read it.
+// Permissions are what calls may do beyond their sandbox mode. Paths are absolute; permission to write a folder includes reading it.
 type Permissions struct {
 	Read    []string // files and folders
 	Write   []string // folders
 	Network bool
 }
 
-// EveryHost is the host of an effect that reaches the network as a whole.
+// EveryHost is the host of an effect that reaches the whole network.
 const EveryHost = "*"
 
 // Empty reports whether nothing is permitted.
 func (p Permissions) Empty() bool { return len(p.Read) == 0 && len(p.Write) == 0 && !p.Network }
 
-// Effects are the permissions in the terms of calls.
+// Effects returns the permissions as effects of a call.
 func (p Permissions) Effects() []contract.Effect {
 	var out []contract.Effect
 	if len(p.Read) > 0 {
@@ -37,7 +36,7 @@ func (p Permissions) Effects() []contract.Effect {
 	return out
 }
 
-// PermissionsOf are the permissions that effects stand for; not ok: some are no such thing.
+// PermissionsOf is the inverse of [Permissions.Effects]; ok is false if some effects can't be granted as permissions.
 func PermissionsOf(effects []contract.Effect) (p Permissions, ok bool) {
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -57,7 +56,7 @@ func PermissionsOf(effects []contract.Effect) (p Permissions, ok bool) {
 	return p, true
 }
 
-// With is what both permit.
+// With returns the union of both.
 func (p Permissions) With(o Permissions) Permissions {
 	return Permissions{Read: union(p.Read, o.Read), Write: union(p.Write, o.Write), Network: p.Network || o.Network}
 }
@@ -80,14 +79,14 @@ func (p Permissions) Covers(o Permissions) bool {
 	return p.Network || !o.Network
 }
 
-// Of is what of p an answer permits: never more than p, whatever it says.
+// Of returns the part of p that an answer permits.
 func (p Permissions) Of(answer Permissions) Permissions {
 	return Permissions{
 		Read: common(p.Read, slices.Concat(answer.Read, answer.Write)), Write: common(p.Write, answer.Write), Network: p.Network && answer.Network,
 	}
 }
 
-// common are the paths that lie in one of each list.
+// common returns the paths that are within a path of each list.
 func common(asked, given []string) []string {
 	var out []string
 	for _, a := range asked {
@@ -103,6 +102,7 @@ func common(asked, given []string) []string {
 	return out
 }
 
+// union appends the elements of b that a lacks.
 func union(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, x := range b {
@@ -113,19 +113,19 @@ func union(a, b []string) []string {
 	return out
 }
 
-// within reports whether a path is a folder or lies in it.
+// within reports whether a path is dir or lies in it.
 func within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// The texts by which requests for single permissions are refused.
+// Refusals of requests for permissions. The first matches codex 0.169.
 const (
 	refusedAdditional = "approval policy is %[1]s; reject command — you cannot request additional permissions unless the approval policy is on-request"
-	additionalOff     = "additional permissions are switched off by the configuration; run the command without them, or ask for escalated permissions"
+	additionalOff     = "additional permissions are turned off by the configuration; run the command without them, or request escalated permissions"
 )
 
-// additional reports whether a command asks for single permissions, and stays in its sandbox.
+// additional reports whether a command requests permissions and stays in its sandbox.
 func (r Request) additional() bool {
 	return r.Escalation != nil && !r.Escalation.Unsandboxed && len(r.Escalation.Additional) > 0 && slices.ContainsFunc(r.Effects, func(e contract.Effect) bool {
 		_, ok := e.(contract.ExecEffect)
@@ -133,8 +133,8 @@ func (r Request) additional() bool {
 	})
 }
 
-// decideWish decides on permissions that are asked for ahead of the calls that need them.
-func (r Request) decideWish() Decision {
+// decidePermissions decides on a request for permissions before the calls that need them.
+func (r Request) decidePermissions() Decision {
 	switch {
 	case r.Approval == Never:
 		return Decision{Verdict: Forbid, Reason: refusedNever}
@@ -143,7 +143,7 @@ func (r Request) decideWish() Decision {
 	case !r.Additional:
 		return Decision{Verdict: Forbid, Reason: additionalOff}
 	case r.Sandbox == FullAccess:
-		return Decision{Verdict: Run, Reason: "the sandbox mode is full-access, which gives all of it"}
+		return Decision{Verdict: Run, Reason: "the sandbox mode is full-access, which includes all permissions"}
 	}
-	return Decision{Verdict: Ask, Reason: "it asks for more than its sandbox gives, for later calls as well"}
+	return Decision{Verdict: Ask, Reason: "it requests more than the sandbox allows, for later calls as well"}
 }

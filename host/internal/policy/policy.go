@@ -1,10 +1,9 @@
-// Package policy decides what a call may do before anybody is asked: run, ask, or forbid.
+// Package policy decides whether a call runs, needs an approval, or is forbidden.
 //
-// It owns: the approval policies and their decision table, what rules and the classification of commands come to, which rule is
-// offered to a user who never wants to be asked again. It must not know: how a question is put, what a grant is made of, which tool
-// or plugin the call belongs to.
+// It owns: the approval policies and their decision table, the combination of rules and the classification of commands, and the rule
+// that is offered to a user who does not want to be asked again. It must not know: how a question is asked, what a grant consists of.
 //
-// Start with [Decide]. The strictest of all that counts is the answer: of a call's effects, of a script's commands, of rules.
+// Start with [Decide]. The strictest decision applies, among a call's effects, a script's commands, and the rules for them.
 package policy
 
 import (
@@ -15,38 +14,36 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Approval says when a person is asked.
+// Approval is an approval policy: it says when the user is asked.
 type Approval string
 
-// The approval policies. Never: nothing is asked, what would need a question is refused. OnRequest: asked when a call
-// wants more than its sandbox gives; OnFailure is another name of it. Granular: the same, but kinds of questions can be
-// switched off, which then are refused. Untrusted: asked before everything that has an effect.
+// The approval policies.
 const (
-	Never     Approval = "never"
-	OnRequest Approval = "on-request"
-	OnFailure Approval = "on-failure"
-	Granular  Approval = "granular"
-	Untrusted Approval = "untrusted"
+	Never     Approval = "never"      // there are no questions; what would need one is refused
+	OnRequest Approval = "on-request" // about calls that request more than the sandbox allows
+	OnFailure Approval = "on-failure" // another name for OnRequest
+	Granular  Approval = "granular"   // as OnRequest, but kinds of questions can be turned off, see [Questions]
+	Untrusted Approval = "untrusted"  // about all calls that have an effect
 )
 
-// Approvals are the policies, by the names that users write.
+// Approvals lists the policies, by their names in the configuration.
 var Approvals = []string{string(Untrusted), string(OnRequest), string(OnFailure), string(Granular), string(Never)}
 
-// Questions are what may be asked under [Granular]. What is false is refused instead.
+// Questions are the kinds of questions that [Granular] permits. Instead of asking any other, the call is refused.
 type Questions struct {
-	Sandbox     bool // to run outside of the sandbox, or to try again there
-	Rules       bool // what a rule says is to be asked about
-	Elicitation bool // of an MCP server
-	Permissions bool // for more permissions
+	Sandbox     bool // about running outside of the sandbox, or again there
+	Rules       bool // that a rule requires
+	Elicitation bool // of tools of plugins and MCP servers
+	Permissions bool // about requests for permissions
 }
 
-// FullAccess is the sandbox mode that there is nothing to escape from.
+// FullAccess is the sandbox mode without a sandbox.
 const FullAccess = "full-access"
 
-// Verdict is what happens with a call.
+// Verdict says what happens with a call.
 type Verdict int
 
-// The verdicts; unknown counts as forbid. A stricter one is larger.
+// The verdicts, in the order of strictness. Unknown is treated like Forbid.
 const (
 	Unknown Verdict = iota
 	Run
@@ -56,7 +53,7 @@ const (
 
 var verdictNames = [...]string{"unknown", "run", "ask", "forbid"}
 
-// String is the verdict's name in events.
+// String returns the verdict's name in events.
 func (v Verdict) String() string {
 	if v < 0 || int(v) >= len(verdictNames) {
 		return verdictNames[0]
@@ -64,7 +61,7 @@ func (v Verdict) String() string {
 	return verdictNames[v]
 }
 
-// Request is what is decided on.
+// Request describes a call to decide on.
 type Request struct {
 	Approval   Approval
 	Questions  Questions // under Granular
@@ -72,71 +69,72 @@ type Request struct {
 	Effects    []contract.Effect
 	Escalation *contract.Escalation
 	ReadOnly   bool
-	// PermissionRequest says that the call asks for permissions itself, for later ones.
+	// PermissionRequest says that the call requests permissions for later calls.
 	PermissionRequest bool
-	// Prompted says that a rule which is not about commands wants the call to be asked about; where it stands. Empty: none does.
+	// Prompted is the position of a rule, other than for commands, that requires a question; empty: there is none.
 	Prompted string
-	// Additional lets calls ask for single permissions.
+	// Additional is the setting that lets calls request single permissions.
 	Additional bool
-	// Typed is what stands already in a session that is typed into.
+	// Typed is the incomplete line in the session that the call types into.
 	Typed Typed
-	// Outside says that a session which is typed into runs outside of the sandbox.
+	// Outside says that the session that the call types into runs outside of the sandbox.
 	Outside bool
-	// Approved says that a person, or who answers in his place, has approved the call.
+	// Approved says that the user, a reviewer or a hook has approved the call.
 	Approved bool
-	// Rules are the user's; nil: there are none. RulesErr says that some can't be read: then nothing is allowed for want of a rule.
+	// Rules are the user's rules; nil: there are none. RulesErr says that some can't be read, so that a command is not allowed just
+	// because no rule forbids it.
 	Rules    *rules.Set
 	RulesErr error
-	// SafeCommands lets commands that only look run without a question under Untrusted.
+	// SafeCommands is the setting that lets read-only commands run without a question under Untrusted.
 	SafeCommands bool
-	// Trusted says whether a program, by name or path, is one that the call can't have put there itself. nil: none is.
+	// Trusted reports whether a program, by name or path, can't have been put there by the call itself. nil: no program is trusted.
 	Trusted func(program, cwd string) bool
-	// Tool is the tool of the call, where it is decided on as one; nil: only its effects count.
+	// Tool has the user's settings for the call's tool; nil: the call is decided on by its effects alone.
 	Tool *Tool
-	// Writable says whether the sandbox lets a path be written; absolute. Not asked under full access.
+	// Writable reports whether the sandbox allows to write an absolute path. It is not called under full access.
 	Writable func(path string) bool
 }
 
-// unsandboxed reports whether the call asks to run outside.
+// unsandboxed reports whether the call requests to run outside of the sandbox.
 func (r Request) unsandboxed() bool { return r.Escalation != nil && r.Escalation.Unsandboxed }
 
-// escalates reports whether the call asks for more than the sandbox gives; where there is none, it can't.
+// escalates reports whether the call requests more than its sandbox allows. Without a sandbox, it can't.
 func (r Request) escalates() bool { return r.Escalation != nil && r.Sandbox != FullAccess }
 
-// Decision is a verdict with its reason: for the user where it asks, for the model where it forbids.
+// Decision is a verdict with its reason, which is for the user if it is a question, and for the model if it is a refusal.
 type Decision struct {
 	Verdict Verdict
 	Reason  string
-	Wider   *contract.Escalation // what the grant has to have beyond its mode, when the call runs
-	Rules   []*rules.Prefix      // that led to it
-	// Short are rules that allow how the commands begin, and do not apply: what follows may start another program, or write elsewhere.
-	// They are set where all commands would run outside of the sandbox otherwise.
+	Wider   *contract.Escalation // to be granted beyond the sandbox mode if the call runs
+	Rules   []*rules.Prefix      // that were decisive
+	// Short has rules that match the first words of the commands, but do not apply as the other words may start another program or
+	// write elsewhere. It is set if all commands would run outside of the sandbox otherwise.
 	Short []*rules.Prefix
-	// Tool says that a yes is to the tool, as long as it says the same of itself; Once that a yes is for this call alone.
+	// Tool says that an approval is for the tool, as long as its descriptor is unchanged; Once, that it is for this call alone.
 	Tool, Once bool
 	// Hint is the setting that would make the question unnecessary.
 	Hint string
-	// Offer are the words of the rules that would together answer the question for good; nil: there are none that would.
+	// Offer has the words of the rules that together would answer the question permanently; nil: there are none.
 	Offer [][]string
 
-	approved bool // the user has said so ahead of the call
+	approved bool // by the user's settings for the tool
 }
 
 // WhyShort says why the rules of [Decision.Short] do not apply.
 const WhyShort = "what follows its words may start another program or write elsewhere"
 
-// Decide is pure. The strictest rule wins.
+// Decide decides on a call. It is a pure function.
 func Decide(r Request) Decision {
 	switch r.Approval {
 	case OnFailure:
 		r.Approval = OnRequest
 	case Never, OnRequest, Untrusted, Granular:
 	default:
-		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("approval policy %q is not known; use never, on-request, granular or untrusted", r.Approval)}
+		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("unknown approval policy %q; use never, on-request, granular or untrusted", r.Approval)}
 	}
 	switch {
 	case r.PermissionRequest:
-		return r.decideWish()
+		return r.decidePermissions()
 	case r.Prompted != "":
 		return r.byRule("a rule asks about it: "+r.Prompted, nil)
 	}
@@ -162,7 +160,7 @@ func Decide(r Request) Decision {
 		decisions = append(decisions, r.decideOutside(paths))
 	}
 	var classified, bypass int
-	var beside string // why what is no command may run
+	var otherwise string // reason to run what is not a command
 	for _, e := range r.Effects {
 		switch e := e.(type) {
 		case contract.ExecEffect:
@@ -177,35 +175,35 @@ func Decide(r Request) Decision {
 		}
 	}
 	if classified == 0 || classified < len(r.Effects) {
-		rest := r.rest()
+		rest := r.decideRest()
 		decisions = append(decisions, rest)
-		beside = rest.Reason
-	} else if r.Tool != nil { // commands are judged by themselves; what is set for the tool counts all the same
+		otherwise = rest.Reason
+	} else if r.Tool != nil { // the settings for the tool apply in addition to the decisions on its commands
 		if t := r.decideTool(); t.Verdict != Run {
 			decisions = append(decisions, t)
 		}
 	}
 	d := slices.MaxFunc(decisions, func(a, b Decision) int { return int(a.Verdict) - int(b.Verdict) })
-	if d.Verdict == Run && r.Tool != nil && beside != "" {
-		d.Reason = beside
+	if d.Verdict == Run && r.Tool != nil && otherwise != "" {
+		d.Reason = otherwise
 	}
-	// Outside of the sandbox runs only what is allowed as a whole.
+	// A call runs outside of the sandbox only if rules allow all of it.
 	if d.Verdict == Run && bypass < len(r.Effects) {
 		d.Wider = nil
 	}
 	return d
 }
 
-// decideOther is for what is told by its kind alone, and for tools of which nothing is known.
+// decideOther decides by the approval policy and the sandbox alone.
 func (r Request) decideOther() Decision {
 	switch r.Approval {
 	case Untrusted:
 		if r.escalates() {
-			return Decision{Verdict: Ask, Reason: "it asks to run outside of the sandbox: " + r.Escalation.Justification}
+			return Decision{Verdict: Ask, Reason: "it requests to run outside of the sandbox: " + r.Escalation.Justification}
 		}
 		return Decision{Verdict: Ask, Reason: askedUntrusted}
 	case OnRequest, Granular:
-		// Under full access there is nothing to escape from, so an escalation asks for nothing new.
+		// Without a sandbox, an escalation requests nothing.
 		if r.escalates() {
 			return Decision{Verdict: Ask, Reason: r.Escalation.Justification}
 		}
@@ -213,19 +211,19 @@ func (r Request) decideOther() Decision {
 	return Decision{Verdict: Run, Reason: r.contained()}
 }
 
-const askedUntrusted = "the approval policy is untrusted: everything that has an effect is asked about"
+const askedUntrusted = "the approval policy is untrusted: everything that has an effect needs an approval"
 
-// contained is why a call that nobody is asked about may run.
+// contained is the reason to run a call without an approval.
 func (r Request) contained() string {
 	if r.Sandbox == FullAccess {
-		return "the sandbox mode is full-access, and nothing asks about it"
+		return "the sandbox mode is full-access, and no rule or setting requires an approval"
 	}
-	return "the sandbox holds it"
+	return "the sandbox confines it"
 }
 
-// Retry decides on a call that its sandbox stopped: whether it may be tried again outside, and whether that is asked about
-// first. Whoever approved the call under untrusted or granular approved what it does, so the second try needs no other question;
-// under on-request only changes of files are asked about, commands say themselves that they need more. Matches codex 0.169.
+// Retry decides whether a call that its sandbox stopped may run again outside of it, and whether that needs an approval. Under untrusted
+// and granular, an approval of the call covers the second attempt. Under on-request, only changes of files may be retried, as commands
+// request what they need. Matches codex 0.169.
 func Retry(r Request, _ *contract.Result) (again *contract.Escalation, ask bool) {
 	outside := &contract.Escalation{Unsandboxed: true, Additional: r.Effects}
 	switch {

@@ -41,8 +41,8 @@ func TestDecide(t *testing.T) {
 		{"on failure is on request", Request{Approval: OnFailure, Sandbox: "workspace-write", Effects: exec, Escalation: escalation}, Ask, "needs the network"},
 		{"a command and something else", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: append(writes("/etc/b"), exec...), Writable: inside}, Ask, "/etc/b"},
 		{"no command at all", Request{Approval: Never, Effects: []contract.Effect{contract.ExecEffect{}}}, Forbid, "no command"},
-		{"unknown policy", Request{Approval: "sometimes"}, Forbid, `"sometimes" is not known`},
-		{"no policy", Request{}, Forbid, "not known"},
+		{"unknown policy", Request{Approval: "sometimes"}, Forbid, `unknown approval policy "sometimes"`},
+		{"no policy", Request{}, Forbid, "unknown approval policy"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Decide(tc.r)

@@ -8,25 +8,25 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Mode is what the user has set for a tool.
+// Mode is the user's setting for a tool.
 type Mode string
 
-// The modes. Auto asks by what the tool says of itself, Prompt always, Approve never; Deny refuses.
+// The modes.
 const (
-	Auto    Mode = "auto"
-	Prompt  Mode = "prompt"
-	Approve Mode = "approve"
-	Deny    Mode = "deny"
+	Auto    Mode = "auto"    // ask depending on the tool's annotations
+	Prompt  Mode = "prompt"  // always ask
+	Approve Mode = "approve" // never ask
+	Deny    Mode = "deny"    // refuse
 )
 
-// Annotations are what a tool says of its calls; nil is unknown, and what is unknown is taken for the worse.
+// Annotations are what a tool declares about its calls. nil is unknown, for which the worse is assumed.
 type Annotations struct {
 	ReadOnly    *bool // it changes nothing
 	Destructive *bool // it may destroy something
-	OpenWorld   *bool // it reaches what nothing here holds
+	OpenWorld   *bool // it has effects that the sandbox does not confine
 }
 
-// Asks is the table of codex 0.169 for tools that are not its own: whether a call needs a question.
+// Asks reports whether a call needs an approval. It is the table of codex 0.169 for tools that are not its own.
 func (m Mode) Asks(a Annotations) bool {
 	is := func(b *bool, unknown bool) bool {
 		if b == nil {
@@ -49,24 +49,23 @@ func (m Mode) Asks(a Annotations) bool {
 	return is(a.Destructive, true) || is(a.OpenWorld, true)
 }
 
-// Tool is a tool whose calls are decided on by what the user has set for it, and by what it says of itself. Plugins and MCP servers
-// have such tools; of those of built-in plugins only what the user has set counts.
+// Tool is a tool of a plugin or an MCP server. Its calls are decided on by the user's settings and by what it declares.
 type Tool struct {
-	Plugin     string // the label of its block
+	Plugin     string // label of its block
 	Name       string
-	Names      []string // all that it goes by: with its namespace, too
-	Descriptor string   // the digest of what it says about itself
+	Names      []string // with and without its namespace
+	Descriptor string   // digest
 	Mode       Mode
-	Set        string // where the user has set the mode; empty: nowhere
-	// Online says that the network is granted already: to the plugin, or to all calls of the thread.
+	Set        string // position of the user's setting of the mode; empty: there is none
+	// Online says that the network is granted to the plugin, or to all calls of the thread.
 	Online bool
-	// ByHost says that all that a call does is done by the host, which decides on each step.
+	// ByHost says that the tool acts only through the host, which decides on each step.
 	ByHost bool
-	// BuiltIn says that the plugin comes with gantry: only the mode counts.
+	// BuiltIn says that the plugin comes with gantry, so that only the mode is relevant.
 	BuiltIn bool
 }
 
-// beyond finds an effect that nothing here holds; "": there is none. What a call does not say may be anything.
+// beyond describes an effect that the sandbox does not confine; "": there is none. Undeclared effects may be anything.
 func (r Request) beyond() string {
 	for _, e := range r.Effects {
 		switch e := e.(type) {
@@ -81,22 +80,23 @@ func (r Request) beyond() string {
 		}
 	}
 	if len(r.Effects) == 0 && !r.Tool.ByHost {
-		return "it does not say what it does"
+		return "it does not declare its effects"
 	}
 	return ""
 }
 
-// annotations are those that follow from the effects of a call.
+// annotations derives the annotations of a call from its effects.
 func (r Request) annotations() Annotations {
 	a := Annotations{ReadOnly: &r.ReadOnly}
 	if r.Tool.BuiltIn || r.beyond() == "" {
-		held := false
-		a.Destructive, a.OpenWorld = &held, &held
+		no := false
+		a.Destructive, a.OpenWorld = &no, &no
 	}
 	return a
 }
 
-// mode is the stricter of what is set and of what a rule says. A rule that allows is an answer to what Auto asks.
+// mode returns the stricter of the user's setting and the rule for the tool. A rule that allows the tool answers the question that Auto
+// asks.
 func (r Request) mode() (Mode, *rules.Tool) {
 	rule := r.Rules.Tool(r.Tool.Plugin, r.Tool.Descriptor, r.Tool.Names...)
 	switch {
@@ -106,13 +106,13 @@ func (r Request) mode() (Mode, *rules.Tool) {
 		return Deny, rule
 	case rule.Decision == rules.Prompt, r.Tool.Mode == Prompt:
 		return Prompt, rule
-	case r.RulesErr != nil: // of which one may forbid it
+	case r.RulesErr != nil: // a rule that can't be read may forbid it
 		return r.Tool.Mode, nil
 	}
 	return Approve, rule
 }
 
-// Setting is the line that lets a tool be called without a question.
+// Setting returns the setting that lets the tool be called without an approval.
 func (t *Tool) Setting() string {
 	return fmt.Sprintf(`plugin %q { tool %q { approval = "approve" } } in gantry.hcl, or -c plugin.%s.tool.%s.approval=approve`, t.Plugin, t.Name, quotedLabel(t.Plugin), t.Name)
 }
@@ -124,7 +124,7 @@ func quotedLabel(s string) string {
 	return s
 }
 
-// decideTool decides on a call by its tool. What single effects want beyond that is decided elsewhere.
+// decideTool decides on a call by its tool; single effects are decided on separately.
 func (r Request) decideTool() Decision {
 	mode, rule := r.mode()
 	by := r.Tool.Set
@@ -135,16 +135,16 @@ func (r Request) decideTool() Decision {
 	case Deny:
 		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("the user's settings refuse the tool %s (%s)", r.Tool.Name, by)}
 	case Approve:
-		return Decision{Verdict: Run, Reason: fmt.Sprintf("the user has set the tool %s to run without a question (%s)", r.Tool.Name, by), approved: true}
+		return Decision{Verdict: Run, Reason: fmt.Sprintf("the user has set the tool %s to run without an approval (%s)", r.Tool.Name, by), approved: true}
 	}
 	if !mode.Asks(r.annotations()) {
-		return Decision{Verdict: Run, Reason: r.held()}
+		return Decision{Verdict: Run, Reason: r.confined()}
 	}
 	why := "it may act beyond the sandbox: " + r.beyond()
 	if mode == Prompt {
-		why = fmt.Sprintf("the settings ask before each call of %s (%s)", r.Tool.Name, by)
+		why = fmt.Sprintf("the settings require an approval of each call of %s (%s)", r.Tool.Name, by)
 	}
-	hint := "to let it run without a question: " + r.Tool.Setting()
+	hint := "to let it run without an approval: " + r.Tool.Setting()
 	switch {
 	case r.Approval == Never && r.Sandbox == FullAccess && mode == Auto:
 		return Decision{Verdict: Run, Reason: r.contained()}
@@ -156,8 +156,8 @@ func (r Request) decideTool() Decision {
 	return Decision{Verdict: Ask, Reason: why, Tool: mode == Auto, Once: mode == Prompt, Hint: hint}
 }
 
-// held is why a call of a tool runs without a question: who holds what it does.
-func (r Request) held() string {
+// confined is the reason to run a call of a tool without an approval.
+func (r Request) confined() string {
 	if r.ReadOnly {
 		return "it only reads"
 	}
@@ -167,21 +167,21 @@ func (r Request) held() string {
 	for _, e := range r.Effects {
 		switch e.(type) {
 		case contract.NetworkEffect:
-			return "the network is granted to it already"
+			return "it is granted the network"
 		case contract.WriteEffect:
-			return "it writes where calls may write"
+			return "it writes only where calls may write"
 		case contract.ReadEffect:
-			return "it reads"
+			return "it only reads"
 		}
 	}
 	if len(r.Effects) == 0 {
-		return "it acts through gantry alone, which decides on each step"
+		return "it acts only through gantry, which decides on each step"
 	}
 	return r.contained()
 }
 
-// rest decides on what a call does beside its commands.
-func (r Request) rest() Decision {
+// decideRest decides on the effects of a call other than its commands.
+func (r Request) decideRest() Decision {
 	d := r.decideOther()
 	if r.Tool == nil {
 		return d

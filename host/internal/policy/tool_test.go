@@ -92,7 +92,7 @@ func TestToolCalls(t *testing.T) {
 					if d.Verdict != want {
 						t.Errorf("%s, %s, %s, %s: %s (%s), want %s", c.name, approval, sandbox, mode, d.Verdict, d.Reason, want)
 					}
-					if d.Verdict == Run && strings.Contains(d.Reason, "the sandbox holds it") && c.name != "a command" && c.name != "a file of the workspace" {
+					if d.Verdict == Run && strings.Contains(d.Reason, "the sandbox confines it") && c.name != "a command" && c.name != "a file of the workspace" {
 						t.Errorf("%s, %s, %s, %s: %q", c.name, approval, sandbox, mode, d.Reason)
 					}
 					if d.Verdict == Forbid && mode == Auto && !strings.Contains(d.Reason, `-c plugin.db.tool.query.approval=approve`) {

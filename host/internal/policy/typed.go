@@ -7,16 +7,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/policy/command"
 )
 
-// Typed is what stands in front of what is typed next into a session. A command may come in pieces, and none of them is one.
+// Typed is the text that was typed into a session and not executed yet. A command may be typed in pieces that are not commands themselves.
 type Typed struct {
 	Line string // the line that has not been entered
-	All  string // the same, with the lines before it that a shell is still waiting with: in quotes, in a loop, behind a backslash
+	All  string // also the lines before it, if the shell waits for the rest: of a quotation, a loop, or after a backslash
 }
 
-// maxTyped bounds what is remembered of it. Of more the end stays, where the next piece is put.
+// maxTyped bounds it, in bytes. Of more text the end is kept, to which the next piece is added.
 const maxTyped = 64 << 10
 
-// After is what stands there when text was typed behind it.
+// After returns the text that is not executed yet after more was typed.
 func (t Typed) After(text string) Typed {
 	line, _ := edited(t.Line + text)
 	line = line[strings.LastIndexByte(line, '\n')+1:]
@@ -34,28 +34,21 @@ func last(s string) string {
 	return s
 }
 
-// scripts are what a shell may make of text that is typed behind t: each is one, and the strictest counts. sure false: it depends on
-// what the shell's editor makes of keys.
+// scripts returns the scripts that a shell may execute if text is typed after t; the strictest decision on them applies. sure is false if
+// that depends on the shell's line editor.
 func (t Typed) scripts(text string) (out []string, sure bool) {
 	sure = true
-	add := func(s string) {
-		for _, o := range out {
-			if o == s {
-				return
-			}
-		}
-		out = append(out, s)
-	}
-	add(text)
+	out = []string{text}
 	for _, s := range []string{t.Line + text, t.All + text} {
 		e, ok := edited(s)
 		sure = sure && ok
-		add(e)
+		out = union(out, []string{e})
 	}
 	return out, sure
 }
 
-// edited is what a terminal, or a shell's editor, makes of keys. Not sure: some of them move, complete or recall.
+// edited returns the text that a terminal or a line editor makes of keys. sure is false if some of them move the cursor, complete a word
+// or recall a line.
 func edited(keys string) (line string, sure bool) {
 	out := make([]byte, 0, len(keys))
 	begin := func() int { return strings.LastIndexByte(string(out), '\n') + 1 }
@@ -69,14 +62,14 @@ func edited(keys string) (line string, sure bool) {
 				_, n := utf8.DecodeLastRune(out)
 				out = out[:len(out)-n]
 			}
-		case 0x03, 0x15: // what stands in the line is given up
+		case 0x03, 0x15: // Ctrl-C and Ctrl-U discard the line
 			out = out[:begin()]
-		case 0x17:
+		case 0x17: // Ctrl-W discards a word
 			end := strings.TrimRight(string(out[begin():]), " \t")
 			cut := strings.LastIndexAny(end, " \t") + 1
 			out = out[:begin()+cut]
 		case '\t':
-			// At the beginning of a line it indents; behind a word a shell completes it.
+			// It indents at the beginning of a line, and completes a word after one.
 			sure = sure && strings.TrimSpace(string(out[begin():])) == ""
 			out = append(out, '\t')
 		case 0, 0x04, 0x07, 0x0c:

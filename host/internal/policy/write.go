@@ -2,20 +2,20 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
+// onlyWrites reports whether all effects are changes of files, and there are any.
 func onlyWrites(effects []contract.Effect) bool {
-	for _, e := range effects {
-		if _, ok := e.(contract.WriteEffect); !ok {
-			return false
-		}
-	}
-	return len(effects) > 0
+	return len(effects) > 0 && !slices.ContainsFunc(effects, func(e contract.Effect) bool {
+		_, ok := e.(contract.WriteEffect)
+		return !ok
+	})
 }
 
-// outside are the files that a call says it changes and that its sandbox does not let it.
+// outside returns the files that the call declares to change and that its sandbox keeps from being written.
 func (r Request) outside() []string {
 	if r.Sandbox == FullAccess || r.unsandboxed() || r.Writable == nil {
 		return nil
@@ -35,7 +35,8 @@ func (r Request) outside() []string {
 	return out
 }
 
-// decideOutside: who approves it widens the sandbox by just these files' folders. The texts of a refusal match codex 0.169.
+// decideOutside decides on changes of files outside of the sandbox. An approval grants writing exactly these files. The refusals match
+// codex 0.169.
 func (r Request) decideOutside(paths []string) Decision {
 	if r.Approval == Never || r.Approval == Granular && !r.Questions.Sandbox {
 		what := "writing outside of the project"
@@ -49,7 +50,7 @@ func (r Request) decideOutside(paths []string) Decision {
 		text = fmt.Sprintf("%s and %d more", text, len(paths)-1)
 	}
 	return Decision{
-		Verdict: Ask, Reason: "it changes what the sandbox keeps from being written: " + text,
+		Verdict: Ask, Reason: "it changes files that the sandbox protects: " + text,
 		Wider: &contract.Escalation{Additional: []contract.Effect{contract.WriteEffect{Paths: paths}}},
 	}
 }

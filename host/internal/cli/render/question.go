@@ -246,7 +246,7 @@ func lookalikes(words []string) (out []string) {
 			parts = strings.Fields(w)
 		}
 		for j, p := range parts {
-			if marked, ok := command.Lookalike(p, i == 0 || j == 0 && len(parts) > 1); ok && len(out) < maxSaid {
+			if marked, ok := command.Homoglyphs(p, i == 0 || j == 0 && len(parts) > 1); ok && len(out) < maxSaid {
 				out = append(out, "warning: it contains letters that look like others: "+strconv.Quote(marked))
 			}
 		}

@@ -1,12 +1,12 @@
-// Package command reads command lines: which programs a shell script starts and with which words, and which of them are known
-// to only look or to destroy.
+// Package command analyses command lines: which programs a shell script starts, with which words, and which of them are known to be
+// read-only or destructive.
 //
-// It owns: the reading of scripts by a real shell grammar, the programs that start other programs, and the lists of safe and
-// of dangerous commands. It must not know: rules, approval policies, sandboxes.
+// It owns: parsing scripts with a complete shell grammar, the programs that start other programs, and the lists of safe and of dangerous
+// commands. It must not know: rules, approval policies, sandboxes.
 //
-// Start with [Lower] and [Extract], the two readings. [Lower] is strict: it gives commands only for a script that is nothing but a list of plain commands,
-// so that what it says may be relied on to allow something. [Extract] is wide: it gives every command that stands anywhere in a
-// script, and what it could not find out, so that it may be relied on to hold something back.
+// Start with [Lower] and [Extract]. [Lower] is strict: it returns the commands of a script only if the script is a plain list of commands,
+// so it can be relied on to allow something. [Extract] is broad: it returns every command anywhere in a script, and what it could not
+// determine, so it can be relied on to restrict something.
 package command
 
 import (
@@ -17,16 +17,16 @@ import (
 
 // Word is one word of a command.
 type Word struct {
-	// Text is what the program gets; of a word that is not fixed, the source text.
+	// Text is the argument that the program gets, or the source text if the word is not fixed.
 	Text string
-	// Fixed says that the text is known before the script runs. What is not may become any number of words.
+	// Fixed says that the argument is known before the script runs. A word that is not fixed may become any number of arguments.
 	Fixed bool
 }
 
 // Command is a simple command: a name and its arguments.
 type Command []Word
 
-// Fixed makes a command of words that are known.
+// Fixed makes a command of fixed words.
 func Fixed(argv ...string) Command {
 	c := make(Command, len(argv))
 	for i, a := range argv {
@@ -44,23 +44,23 @@ func (c Command) Argv() []string {
 	return out
 }
 
-// known reports whether every word is.
-func (c Command) known() bool {
+// Known reports whether all words are fixed.
+func (c Command) Known() bool {
 	return !slices.ContainsFunc(c, func(w Word) bool { return !w.Fixed })
 }
 
-// Lowered is the strict reading of a command line.
+// Lowered is the strict analysis of a command line.
 type Lowered struct {
 	Commands []Command
-	// Plain says that the line does nothing but start the commands, one after the other or piped.
+	// Plain says that the line only starts the commands, one after the other or piped.
 	Plain bool
-	// Complex says that the only command also gets a document that stands in the script.
+	// Complex says that the line is one command with a here-document.
 	Complex bool
-	// Shell is the program that reads the script; empty: there is no script.
+	// Shell is the program that runs the script; empty: there is no script.
 	Shell string
 }
 
-// Lower reads a command line strictly. What it does not see through is one command: the line itself.
+// Lower analyses a command line strictly. A line that is neither plain nor complex is returned as one command.
 func Lower(argv []string) Lowered {
 	shell, script, ok := scriptOf(argv)
 	if !ok {
@@ -75,8 +75,8 @@ func Lower(argv []string) Lowered {
 	return Lowered{Commands: []Command{Fixed(argv...)}, Shell: shell}
 }
 
-// scriptOf returns the script of a line that is exactly SHELL -c SCRIPT or SHELL -lc SCRIPT. What looks like an option is one, also
-// in the place of the script.
+// scriptOf returns the script of a line that is exactly SHELL -c SCRIPT or SHELL -lc SCRIPT. A word that looks like an option is not a
+// script.
 func scriptOf(argv []string) (shell, script string, ok bool) {
 	if len(argv) != 3 || argv[1] != "-c" && argv[1] != "-lc" || strings.HasPrefix(argv[2], "-") || strings.HasPrefix(argv[2], "+") {
 		return "", "", false
@@ -88,31 +88,31 @@ func scriptOf(argv []string) (shell, script string, ok bool) {
 	return "", "", false
 }
 
-// Name is the name of a program without its folder.
+// Name returns the name of a program without its folder.
 func Name(program string) string { return stem(program) }
 
-// Starts reports whether all that a program of that name does is to start another one.
+// Starts reports whether the purpose of a program with this name is to start another one.
 func Starts(name string) bool {
 	_, ok := starters[name]
 	return ok || isLoader(name)
 }
 
-// stem is the name of a program without its folder and without the ending that Windows gives it.
+// stem returns the name of a program without its folder and its extension on Windows.
 func stem(program string) string {
 	name := path.Base(strings.ReplaceAll(program, `\`, "/"))
 	return strings.TrimSuffix(name, ".exe")
 }
 
-// systemFolders hold programs that only an administrator installs.
+// systemFolders contain programs that only an administrator can install.
 var systemFolders = []string{"/bin", "/usr/bin", "/sbin", "/usr/sbin"}
 
-// System reports whether a program is named without a folder, or lies in one of the system's.
+// System reports whether a program is named without a folder, or with one of the system's folders.
 func System(program string) bool {
 	return !strings.Contains(program, "/") || slices.Contains(systemFolders, path.Dir(program))
 }
 
-// Canonical is a command line without what makes no difference to what it does, for comparing: a script of one plain command
-// is that command, whichever of the system's shells starts it.
+// Canonical returns a command line in a form for comparison: a script of one plain command becomes that command, whichever of the system's
+// shells runs it.
 func Canonical(argv []string) []string {
 	shell, script, ok := scriptOf(argv)
 	if !ok {
@@ -121,7 +121,7 @@ func Canonical(argv []string) []string {
 	if !System(shell) {
 		return append([]string{"__gantry_script__"}, argv...)
 	}
-	if commands, ok := Plain(script); ok && len(commands) == 1 && commands[0].known() {
+	if commands, ok := Plain(script); ok && len(commands) == 1 && commands[0].Known() {
 		return commands[0].Argv()
 	}
 	return []string{"__gantry_script__", argv[1], script}

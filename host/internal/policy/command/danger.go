@@ -2,14 +2,14 @@ package command
 
 import "strings"
 
-// ForcedRemoval is why `rm -f` and its like are dangerous; NoWayBack is why the others are. Both end a sentence about a command.
+// Reasons why commands are dangerous.
 const (
-	ForcedRemoval = "rm -f style commands are not permitted. Use a safer approach"
-	NoWayBack     = "commands that discard without a way back are not permitted. Use a safer approach"
+	ForcedRemoval = "rm -f style commands are not permitted. Use a safer approach" // codex-compatible
+	Irreversible  = "commands that irreversibly discard data are not permitted. Use a safer approach"
 )
 
-// Dangerous finds a command that destroys what can't be brought back, anywhere in what was extracted. why is empty when there is
-// none. It helps people to see what they approve; what holds a command back is its sandbox.
+// Dangerous finds a command that destroys data irreversibly; why is empty if there is none. It helps people to see what they approve. It
+// is not a protection; that is the sandbox.
 func (x Extraction) Dangerous() (c Command, why string) {
 	for _, c := range x.Commands {
 		if why := danger(c); why != "" {
@@ -31,28 +31,28 @@ func danger(c Command) string {
 	case "find":
 		for _, w := range c[1:] {
 			if w.Fixed && w.Text == "-delete" {
-				return NoWayBack
+				return Irreversible
 			}
 		}
 	case "git":
 		switch sub, args := subcommand(c[1:]); sub {
 		case "clean":
 			if option(args, 'f', "--force", 3) && !option(args, 'n', "--dry-run", 3) {
-				return NoWayBack
+				return Irreversible
 			}
 		case "reset":
 			if option(args, 0, "--hard", 3) {
-				return NoWayBack
+				return Irreversible
 			}
 		}
 	case "shred":
-		return NoWayBack
+		return Irreversible
 	}
 	return ""
 }
 
-// option reports whether an option stands among the words, before `--`: as a letter in a cluster, or by its long name, of which
-// atLeast bytes are enough.
+// option reports whether an option is among the words before `--`: as a letter in a cluster, or by its long name, which may be abbreviated
+// to atLeast bytes.
 func option(args Command, letter rune, long string, atLeast int) bool {
 	for _, w := range args {
 		switch {
@@ -70,7 +70,7 @@ func option(args Command, letter rune, long string, atLeast int) bool {
 	return false
 }
 
-// subcommand is what git is asked to do, behind its own options.
+// subcommand returns git's subcommand and the words after it.
 func subcommand(args Command) (string, Command) {
 	for len(args) > 0 && args[0].Fixed && strings.HasPrefix(args[0].Text, "-") {
 		switch args[0].Text {

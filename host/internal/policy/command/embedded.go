@@ -8,16 +8,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// embeds says which options of a program have a command line as their value.
+// embeds lists the options of a program whose values are command lines.
 type embeds struct {
-	letters string   // options of one letter, alone or behind others; the value is attached or the next word
-	values  string   // other letters that have a value
-	long    []string // may be abbreviated
-	words   []string // options as they are; the value is behind = or the next word
-	begins  []string // words that are a command line themselves behind this
+	letters string   // short options, alone or in a cluster; the value is attached or the next word
+	values  string   // other short options that have a value
+	long    []string // long options, which may be abbreviated
+	words   []string // options that can't be abbreviated; the value follows = or is the next word
+	begins  []string // prefixes of words that are command lines after it
 }
 
-// embedding are programs that start what an option says, by name. It is only read.
+// embedding has the programs that run command lines from their options, by name. It is read-only.
 var embedding = map[string]embeds{
 	"tar": {letters: "IF", values: "fbXCTgHKNLVP", long: []string{"--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--rmt-command", "--info-script", "--new-volume-script"}},
 	"ssh": {letters: "o", values: "bcDEeFIiJLlmOpQRSWw"}, "scp": {letters: "oSD", values: "cFiJlPX"}, "sftp": {letters: "oSD", values: "BbcFiJlPRs"},
@@ -32,7 +32,7 @@ var embedding = map[string]embeds{
 	"bind": {letters: "x"}, "nix-shell": {long: []string{"--run", "--command"}}, "hyperfine": {letters: "pcs", long: []string{"--prepare", "--cleanup", "--setup", "--conclude"}, begins: []string{""}},
 }
 
-// embeddingGit is git's part of it, by subcommands; its own options are those of "".
+// embeddingGit has git's options of that kind, by subcommand; "" is git itself.
 var embeddingGit = map[string]embeds{
 	"": {letters: "c", values: "C"}, "clone": {letters: "cu", values: "bjo", long: []string{"--config", "--upload-pack"}},
 	"rebase": {letters: "x", values: "sXC", long: []string{"--exec"}}, "difftool": {letters: "x", values: "tOSGl", long: []string{"--extcmd"}}, "grep": {letters: "O", values: "ABCefm", long: []string{"--open-files-in-pager"}},
@@ -43,10 +43,10 @@ var embeddingGit = map[string]embeds{
 	"config":        {begins: []string{""}},
 }
 
-// reading are programs that start what they read, or read a program with -f.
+// reading lists programs that run commands from their input, or read a program with -f.
 var reading = []string{"sed", "awk", "make", "ed", "at", "batch", "crontab", "vim"}
 
-// reads reports whether such a program reads what is on the command line, or in a pipe.
+// reads reports whether such a program reads commands from standard input or another descriptor.
 func reads(name string, c Command, in input) bool {
 	switch {
 	case !slices.Contains(reading, name):
@@ -62,7 +62,7 @@ func reads(name string, c Command, in input) bool {
 	return in.known || name == "at" || name == "batch"
 }
 
-// embedded follows the command lines in a command's options.
+// embedded extracts the command lines in a command's options.
 func (x *extractor) embedded(name string, c Command, in input, depth int) {
 	if same := sames[name]; same != "" {
 		name = same
@@ -74,7 +74,7 @@ func (x *extractor) embedded(name string, c Command, in input, depth int) {
 	case "git":
 		sub, args := subcommand(c[1:])
 		own := c[1 : len(c)-len(args)]
-		if slices.ContainsFunc(own, func(w Word) bool { return abbreviates(w.Text, "--config-env") }) { // the value is a variable's
+		if slices.ContainsFunc(own, func(w Word) bool { return abbreviates(w.Text, "--config-env") }) { // the value is the name of a variable
 			x.unresolved(strings.Join(c.Argv(), " "))
 		}
 		x.values(embeddingGit[""], own, depth)
@@ -97,7 +97,7 @@ func (x *extractor) embedded(name string, c Command, in input, depth int) {
 	case "make":
 		x.make(c)
 	case "hash", "enable", "bind":
-		// A name becomes another program or a builtin from a file, a key a command.
+		// They turn a name into another program or into a builtin from a file, and a key into a command.
 		if option(c[1:], 'p', "", 3) || option(c[1:], 'f', "", 3) || option(c[1:], 'x', "", 3) {
 			x.unresolved(strings.Join(c.Argv(), " "))
 		}
@@ -107,7 +107,7 @@ func (x *extractor) embedded(name string, c Command, in input, depth int) {
 	}
 }
 
-// values follows the values of the options that e lists.
+// values extracts from the values of the options in e.
 func (x *extractor) values(e embeds, words Command, depth int) {
 	for i, w := range words {
 		if !x.spend(1) {
@@ -154,8 +154,8 @@ func (x *extractor) values(e embeds, words Command, depth int) {
 	}
 }
 
-// notes are what stands before a command line in the values of options: names of settings, marks of a shell.
-var notes = regexp.MustCompile(`^(?:[A-Za-z][\w.-]*\s*[= ])?\s*(?:exec=|[!|:]*\s*)?(?:shell |!)?`)
+// valuePrefix matches what may precede a command line in the value of an option: the name of a setting, the mark of a shell.
+var valuePrefix = regexp.MustCompile(`^(?:[A-Za-z][\w.-]*\s*[= ])?\s*(?:exec=|[!|:]*\s*)?(?:shell |!)?`)
 
 func (x *extractor) maybeWord(w Word, depth int) {
 	if !w.Fixed {
@@ -165,13 +165,12 @@ func (x *extractor) maybeWord(w Word, depth int) {
 	x.maybe(w.Text, depth)
 }
 
-// maybe follows a text that may be a command line, with and without what may stand before one. That it can't be read means that
-// what it starts isn't known.
+// maybe extracts from a text that may be a command line, with and without a [valuePrefix]. If it can't be parsed, it is unresolved.
 func (x *extractor) maybe(text string, depth int) {
 	if words := strings.ReplaceAll(text, ",", " "); words != text && !strings.ContainsAny(text, " \t\n") { // gcc -wrapper
 		x.maybe(words, depth)
 	}
-	rest := text[len(notes.FindString(text)):]
+	rest := text[len(valuePrefix.FindString(text)):]
 	for i, script := range []string{text, rest} {
 		if i > 0 && rest == text || strings.TrimSpace(script) == "" {
 			continue
@@ -188,7 +187,7 @@ func (x *extractor) maybe(text string, depth int) {
 	}
 }
 
-// evaluated follows the substitutions in a text that a shell expands later: a subscript, a prompt.
+// evaluated extracts from the substitutions in a text that a shell expands later, such as a subscript or a prompt.
 func (x *extractor) evaluated(text string, depth int) {
 	switch {
 	case !strings.ContainsAny(text, "$`"):
@@ -199,7 +198,7 @@ func (x *extractor) evaluated(text string, depth int) {
 	}
 }
 
-// subscripted follows the words of a builtin that takes them for variables or arithmetic, where they have a subscript.
+// subscripted extracts from the subscripts in the words of a builtin that treats them as variables or arithmetic.
 func (x *extractor) subscripted(words Command, depth int) {
 	for _, w := range words {
 		if at := strings.IndexByte(w.Text, '['); at >= 0 && w.Fixed {
@@ -208,8 +207,8 @@ func (x *extractor) subscripted(words Command, depth int) {
 	}
 }
 
-// commandVariables are the variables whose value programs take for a command line, fileVariables those for a file with commands, and
-// prompts those that bash expands.
+// commandVariables are variables whose values are command lines, fileVariables those that name files with commands, and prompts those that
+// bash expands.
 var (
 	commandVariables = []string{
 		"PROMPT_COMMAND", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "FCEDIT", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER",
@@ -219,7 +218,7 @@ var (
 	prompts       = []string{"PS0", "PS1", "PS2", "PS4"}
 )
 
-// assigned follows a value that a variable gets.
+// assigned extracts from the value of a variable.
 func (x *extractor) assigned(name string, value Word, depth int) {
 	sets := slices.Contains(commandVariables, name) || strings.HasPrefix(name, "GIT_CONFIG_VALUE_")
 	switch {
@@ -232,15 +231,15 @@ func (x *extractor) assigned(name string, value Word, depth int) {
 		x.maybe(value.Text, depth)
 	case slices.Contains(prompts, name):
 		x.evaluated(value.Text, depth)
-	case strings.Contains(value.Text, "["): // arithmetic takes a variable's value for an expression
+	case strings.Contains(value.Text, "["): // arithmetic evaluates the value of a variable
 		x.subscripted(Command{value}, depth)
 	}
 }
 
-// awkStarts finds what starts commands in a program of awk: system() and a pipe, but not `||`.
+// awkStarts matches what starts commands in an awk program: system() and a pipe, but not `||`.
 var awkStarts = regexp.MustCompile(`system\s*\(|(^|[^|])\|([^|]|$)`)
 
-// awk: its strings are not followed, they are put together as the program runs.
+// awk extracts from an awk program. Its strings may be parts of command lines, so what starts commands is unresolved as well.
 func (x *extractor) awk(c Command, depth int) {
 	for i, w := range c[1:] {
 		text := w.Text
@@ -272,11 +271,11 @@ func (x *extractor) awk(c Command, depth int) {
 
 var awkStrings = regexp.MustCompile(`"[^"]*"`)
 
-// sedStarts finds what may be the command e, or the flag e of s, in a program of sed: at the begin of a command and behind its address, alone
-// between other characters, and behind other flags.
+// sedStarts matches what may be the command e, or the flag e of s, in a sed program: at the beginning of a command and after its address,
+// alone between other characters, and after other flags.
 var sedStarts = regexp.MustCompile(`(?m)(?:^|[;{}])\s*(?:(?:[0-9]+|\$)[0-9,~+$!\s]*)?e|(?:^|[^a-zA-Z\\])e(?:[^a-zA-Z]|$)|[^a-zA-Z0-9\s][gpIiMm0-9]+e[gpIiMm0-9]*\s*(?:$|[;}#])|(?:^|[;{}])\s*[/\\].*[^a-zA-Z0-9]I?!?\s*e`)
 
-// sed: the programs are the values of -e, else the first word that is no option.
+// sed examines sed programs: the values of -e, or else the first word that is not an option.
 func (x *extractor) sed(c Command) {
 	var programs Command
 	var first *Word
@@ -325,7 +324,7 @@ func (x *extractor) sed(c Command) {
 	}
 }
 
-// make: what --eval says, and what a variable's value says, is read like the file, which is not followed.
+// make marks options and variables of make that it evaluates like a makefile as unresolved.
 func (x *extractor) make(c Command) {
 	for _, w := range c[1:] {
 		name, value, set := strings.Cut(w.Text, "=")
@@ -344,17 +343,17 @@ func (x *extractor) make(c Command) {
 	}
 }
 
-// stdin are the names under which a program's input is a file.
+// isInput reports whether a file name means the standard input.
 func isInput(word string) bool {
 	return word == "/dev/stdin" || word == "/dev/fd/0" || word == "/proc/self/fd/0" || word == "/proc/thread-self/fd/0"
 }
 
-// isDescriptor reports whether a file is what another descriptor leads to.
+// isDescriptor reports whether a file name means an open descriptor.
 func isDescriptor(word string) bool {
 	return strings.HasPrefix(word, "/dev/fd/") || strings.HasPrefix(word, "/proc/") && strings.Contains(word, "/fd/")
 }
 
-// sourced follows a file that is read as a script, where the command line has it.
+// sourced extracts from a file that is run as a script, if its content is part of the command line.
 func (x *extractor) sourced(file Word, c Command, in input, variant syntax.LangVariant, depth int) {
 	home := strings.HasPrefix(file.Text, "~/") || strings.HasPrefix(strings.TrimPrefix(file.Text, `"`), "$HOME/")
 	switch {
@@ -365,14 +364,14 @@ func (x *extractor) sourced(file Word, c Command, in input, variant syntax.LangV
 	}
 }
 
-// launchers start a command that stands somewhere behind their own words. Unlike of [starters], of these people allow some uses for good.
+// launchers start a command that follows their own words. Unlike for [starters], users permanently allow some of their uses.
 var launchers = []string{
 	"valgrind", "perf", "proot", "firejail", "bwrap", "cpulimit", "tsocks", "torsocks", "proxychains", "proxychains4", "eatmydata", "faketime", "xvfb-run", "dbus-launch", "ssh-agent",
 	"start-stop-daemon", "uv", "npx", "poetry", "pipenv", "pdm", "hatch", "bundle", "rlwrap", "chpst", "softlimit", "setuidgid", "mpirun", "mpiexec", "srun", "rr", "heaptrack", "entr", "tmux", "screen",
 	"direnv", "mise", "asdf", "rbenv", "pyenv", "volta", "corepack", "dotenv", "cross-env", "chronic", "ifne", "logsave", "setlock", "zargs", "pnpx", "bunx", "gdb", "capsh", "xterm", "sem",
 }
 
-// launched takes each word of a launcher for the begin of a command.
+// launched treats each word of a launcher as the beginning of a command.
 func (x *extractor) launched(c Command, in input, depth int) {
 	for i := 1; i < len(c); i++ {
 		if c[i].Fixed && !strings.HasPrefix(c[i].Text, "-") {

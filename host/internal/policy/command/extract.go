@@ -11,54 +11,53 @@ import (
 	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
-// Extraction is the wide reading of a command line.
+// Extraction is the broad analysis of a command line.
 type Extraction struct {
-	// Commands are all that stand anywhere in it: also in substitutions, loops and functions, and what programs that start other
-	// programs are told to start. A command that starts another one is there beside it.
+	// Commands are all commands anywhere in it, including those in substitutions, loops and functions, and those that other commands
+	// start. A command that starts another one is listed as well.
 	Commands []Command
-	// Unresolved are the places where it only shows when it runs what is started, as they stand in the script.
+	// Unresolved has the source of the parts whose commands are only known when they run.
 	Unresolved []string
-	// Err says why a part could not be read; nil: all was.
+	// Err says why a part could not be analysed.
 	Err error
 }
 
-// Bounds of what is followed: commands in commands, commands in all, and words that are looked at, where a word counts each time. A
-// script that is read again costs a word for a few of its bytes.
+// Bounds of the analysis.
 const (
-	maxDepth     = 8
-	maxCommands  = 10_000
-	maxWords     = 1 << 20
-	bytesPerWord = 4
+	maxDepth     = 8       // of commands in commands
+	maxCommands  = 10_000  // in total
+	maxWords     = 1 << 20 // in total; a word that is examined again counts again
+	bytesPerWord = 4       // of a script, which counts as words when it is parsed
 )
 
 var (
-	errDeep = fmt.Errorf("commands stand more than %d deep in one another", maxDepth)
+	errDeep = fmt.Errorf("commands are nested more than %d levels deep", maxDepth)
 	errMany = fmt.Errorf("it starts more than %d commands, or the same ones in too many ways", maxCommands)
 )
 
-// Extract reads a command line widely.
+// Extract analyses a command line broadly.
 func Extract(argv []string) Extraction {
 	var x extractor
 	x.command(Fixed(argv...), noInput, 0)
 	return x.Extraction
 }
 
-// ExtractScript reads the text of a script, or what somebody types into a shell.
+// ExtractScript analyses a script, or input of a shell.
 func ExtractScript(script string) Extraction {
 	var x extractor
 	x.script(script, syntax.LangBash, 0)
 	return x.Extraction
 }
 
-// Incomplete reports whether a shell would wait for more before it runs any of the last command of a text.
+// Incomplete reports whether a shell would wait for more input before it runs the last command of a text.
 func Incomplete(script string) bool { return shellsyntax.Incomplete(script) }
 
 type extractor struct {
 	Extraction
-	spent int // words that were looked at
+	spent int // words that were examined
 }
 
-// spend accounts for words to look at. false: no more are looked at, and the extraction has failed.
+// spend counts words to examine; false: the bound is exceeded, and the extraction has failed.
 func (x *extractor) spend(words int) bool {
 	if x.spent > maxWords {
 		return false
@@ -74,7 +73,7 @@ func (x *extractor) fail(err error) { x.Err = errors.Join(x.Err, err) }
 
 func (x *extractor) unresolved(what string) { x.Unresolved = append(x.Unresolved, what) }
 
-// script reads as far as it goes: a shell runs the commands before a mistake, too.
+// script extracts from a script up to a syntax error, as a shell runs the commands before one.
 func (x *extractor) script(text string, variant syntax.LangVariant, depth int) {
 	if depth > maxDepth {
 		x.fail(errDeep)
@@ -95,14 +94,14 @@ func (x *extractor) script(text string, variant syntax.LangVariant, depth int) {
 	case failed == nil:
 	case errors.Is(failed, shellsyntax.ErrLarge), errors.Is(failed, shellsyntax.ErrNul):
 		x.fail(failed)
-	case variant == syntax.LangZsh: // its grammar is not all known; the other shell's is close
+	case variant == syntax.LangZsh: // the parser does not know all of its grammar; that of bash is close
 		x.script(text, syntax.LangBash, depth)
 	default:
 		x.fail(failed)
 	}
 }
 
-// stmt finds the simple commands of a statement, with where their input comes from.
+// stmt extracts from the simple commands and expressions of a statement.
 func (x *extractor) stmt(s *syntax.Stmt, depth int) {
 	syntax.Walk(s, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -123,7 +122,7 @@ func (x *extractor) stmt(s *syntax.Stmt, depth int) {
 	})
 }
 
-// assign follows a value, and a subscript in quotes.
+// assign extracts from an assignment.
 func (x *extractor) assign(a *syntax.Assign, depth int) {
 	if a.Name == nil { // an argument of declare and its like
 		if a.Value != nil {
@@ -148,8 +147,8 @@ func (x *extractor) assign(a *syntax.Assign, depth int) {
 	}
 }
 
-// quoted follows the subscripts in the quoted words of an expression: arithmetic evaluates them again. Expressions nest, and each is
-// walked through with all in it.
+// quoted extracts from the subscripts in the words of an expression, which arithmetic evaluates again. Expressions nest, and each level
+// walks all levels below it, so every node counts.
 func (x *extractor) quoted(n syntax.Node, depth int) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if w, ok := n.(*syntax.Word); ok && fixed(w) {
@@ -159,14 +158,15 @@ func (x *extractor) quoted(n syntax.Node, depth int) {
 	})
 }
 
-// input is what a command reads from.
+// input is the standard input of a command, if it is known: a document in the script.
 type input struct {
-	text  string // that stands in the script
+	text  string
 	known bool
 }
 
 var noInput = input{}
 
+// inputOf returns the standard input of a statement.
 func inputOf(s *syntax.Stmt) input {
 	in := noInput
 	for _, r := range s.Redirs {
@@ -184,7 +184,7 @@ func inputOf(s *syntax.Stmt) input {
 	return in
 }
 
-// document is a text behind << or <<<. What would be expanded in it can't be known.
+// document returns the text after << or <<<, which is not known if it has expansions.
 func document(w *syntax.Word) input {
 	if w == nil {
 		return input{known: true}
@@ -214,7 +214,7 @@ func document(w *syntax.Word) input {
 	return input{text: b.String(), known: true}
 }
 
-// command notes a command and follows what it starts.
+// command adds a command and extracts from what it starts.
 func (x *extractor) command(c Command, in input, depth int) {
 	if len(c) == 0 {
 		return
@@ -266,9 +266,9 @@ func (x *extractor) command(c Command, in input, depth int) {
 	}
 }
 
-// text follows words that are, joined, a script.
+// text extracts from words that are a script when they are joined.
 func (x *extractor) text(c Command, variant syntax.LangVariant, depth int) {
-	if !c.known() {
+	if !c.Known() {
 		x.unresolved(strings.Join(c.Argv(), " "))
 		return
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
-// Plain reads a script that is nothing but simple commands joined by `&&`, `||`, `;`, `|` and line ends. ok is false for
-// everything else: redirections, expansions, assignments, control flow, comments, names in quotes, scripts that do not parse.
-// Words that the shell would still match against file names are there, but not fixed.
+// Plain returns the commands of a script that consists only of simple commands joined by `&&`, `||`, `;`, `|` and line ends. ok is false for
+// anything else: redirections, expansions, assignments, control flow, comments, quoted names, and scripts that can't be parsed. Words
+// that the shell would match against file names are returned, but are not fixed.
 func Plain(script string) (commands []Command, ok bool) {
 	file, err := shellsyntax.Parse(script, syntax.LangBash)
 	if err != nil || len(file.Stmts) == 0 || len(file.Last) > 0 || endsOpen(file, script) {
@@ -24,7 +24,7 @@ func Plain(script string) (commands []Command, ok bool) {
 	return commands, true
 }
 
-// endsOpen reports whether a separator stands behind the last command.
+// endsOpen reports whether a separator follows the last command.
 func endsOpen(file *syntax.File, script string) bool {
 	last := file.Stmts[len(file.Stmts)-1]
 	return last.Semicolon.IsValid() && strings.TrimSpace(script[last.Semicolon.Offset():]) != ""
@@ -58,7 +58,7 @@ func bare(s *syntax.Stmt) bool {
 	return !s.Negated && !s.Background && !s.Coprocess && !s.Disown && len(s.Comments) == 0
 }
 
-// plainCall reads a simple command. Its name has to be written as it is.
+// plainCall returns the words of a simple command whose name is literal.
 func plainCall(call *syntax.CallExpr) (Command, bool) {
 	if len(call.Assigns) > 0 || len(call.Args) == 0 {
 		return nil, false
@@ -76,7 +76,7 @@ func plainCall(call *syntax.CallExpr) (Command, bool) {
 	return c, true
 }
 
-// expandsNothing reports whether a word is made of text and quotes alone.
+// expandsNothing reports whether a word consists only of text and quotes.
 func expandsNothing(w *syntax.Word) bool {
 	for _, p := range w.Parts {
 		switch p := p.(type) {
@@ -101,7 +101,7 @@ func expandsNothing(w *syntax.Word) bool {
 	return true
 }
 
-// Document reads a script that is one simple command with one document behind `<<`, and gives the words of the command.
+// Document returns the words of a script that is one simple command with one here-document.
 func Document(script string) (Command, bool) {
 	file, err := shellsyntax.Parse(script, syntax.LangBash)
 	if err != nil || len(file.Stmts) != 1 || len(file.Last) > 0 {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Reaches reports whether some of a command's words behind the first n may make its program start what nobody named before them, or
-// write where they say. A rule for the first n says nothing about that. A word that is not fixed may be any. Of the programs in
-// [reaching] an option that is not known may do so, too.
+// Reaches reports whether some of a command's words after the first n may make its program start another program, or write to a place that
+// they name, neither of which a rule for the first n words allows. A word that is not fixed may do so, as may an unknown option of the
+// programs in [reaching].
 func Reaches(c Command, n int) bool {
 	if len(c) == 0 || n >= len(c) {
 		return false
@@ -22,12 +22,12 @@ func Reaches(c Command, n int) bool {
 		return false
 	}
 	if r.interprets(name) {
-		return n > 1 && !told(c[1:n]) && !valued(c[n-1])
+		return n > 1 && !hasOperand(c[1:n]) && !valued(c[n-1])
 	}
-	return r.text && !told(c[1:n]) || r.among(name, c[n:], n) || r.beyond(name, c, n)
+	return r.text && !hasOperand(c[1:n]) || r.among(name, c[n:], n) || r.beyond(name, c, n)
 }
 
-// Narrow reports whether a rule for these words leaves no word open that says what else is started.
+// Narrow reports whether a rule for these words does not allow its commands to start arbitrary programs.
 func Narrow(words []string) bool {
 	c := Fixed(words...)
 	name, r, ok := reachOf(c, len(c))
@@ -35,10 +35,10 @@ func Narrow(words []string) bool {
 		return true
 	}
 	starts := slices.DeleteFunc(slices.Clone(c[1:]), func(w Word) bool { return r.onlyWrites(name, w.Text) })
-	return !r.among(name, starts, 1) && (!r.text || told(c[1:]))
+	return !r.among(name, starts, 1) && (!r.text || hasOperand(c[1:]))
 }
 
-// onlyWrites reports whether a word that reaches says where something is written, and starts nothing. A rule that has it says so.
+// onlyWrites reports whether a word that reaches only names a place to write to, which is visible in a rule with this word.
 func (r reach) onlyWrites(name, word string) bool {
 	w, ok := writing[name]
 	switch {
@@ -51,13 +51,13 @@ func (r reach) onlyWrites(name, word string) bool {
 		return slices.ContainsFunc(w.prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
 	case strings.HasPrefix(word, "-") && len(word) > 1:
 		i := strings.IndexAny(r.cluster(word[1:]), r.letters)
-		return i >= 0 && strings.IndexByte(w.letters, word[i+1]) >= 0 // the rest is its value, or behind it in the cluster
+		return i >= 0 && strings.IndexByte(w.letters, word[i+1]) >= 0 // the rest is its value
 	}
 	set, _, assigned := strings.Cut(word, "=")
 	return w.sets && assigned && !strings.Contains(set, "SHELL") && !strings.Contains(set, "FLAGS") && !strings.ContainsAny(set, ":+?!")
 }
 
-// reachOf finds the entry of a command's program; n of the command's words are known before.
+// reachOf finds the entry of a command's program. The first n of the command's words are those of a rule.
 func reachOf(c Command, n int) (name string, r reach, ok bool) {
 	name = stem(c[0].Text)
 	if same := sames[name]; same != "" {
@@ -82,7 +82,7 @@ func reachOf(c Command, n int) (name string, r reach, ok bool) {
 	return name, r, ok
 }
 
-// withoutVersion is the name of a program whose name ends with a version, as `python3.12` and `gcc-13`.
+// withoutVersion removes a version from the end of a program's name, such as `python3.12` and `gcc-13`.
 func withoutVersion(name string) string {
 	short := strings.TrimRight(name, "0123456789.-")
 	if same := sames[short]; same != "" {
@@ -91,23 +91,23 @@ func withoutVersion(name string) string {
 	return short
 }
 
-// interprets reports whether the program runs files, which a rule of its name alone allows all of.
+// interprets reports whether the program is an interpreter of files. A rule for its name alone allows all files.
 func (r reach) interprets(name string) bool { return r.text && r.known == nil && name != "" }
 
-// told reports whether there is a word that is no option.
-func told(words Command) bool {
+// hasOperand reports whether there is a word that is not an option.
+func hasOperand(words Command) bool {
 	return slices.ContainsFunc(words, func(w Word) bool { return !strings.HasPrefix(w.Text, "-") })
 }
 
-// valued reports whether an interpreter's option takes what stands behind it for a program: who allows it has allowed any.
+// valued reports whether a word is an interpreter's option whose value is a program. A rule that ends with it allows all programs.
 func valued(w Word) bool {
 	return slices.Contains([]string{"-c", "-m", "-e", "-p", "-r", "-lc"}, w.Text)
 }
 
-// among looks for words that reach, the first of which is the command's word at.
+// among reports whether one of the words reaches; the first of them has the index at in the command.
 func (r reach) among(name string, words Command, at int) bool {
 	for i, w := range words {
-		if name == "tar" && at+i == 1 && !strings.HasPrefix(w.Text, "-") { // options may stand there without their dash
+		if name == "tar" && at+i == 1 && !strings.HasPrefix(w.Text, "-") { // tar's first options need no dash
 			w.Text = "-" + w.Text
 		}
 		if r.ends != "" && w.Fixed && w.Text == r.ends && !(i > 0 && r.takes(words[i-1].Text)) {
@@ -120,7 +120,7 @@ func (r reach) among(name string, words Command, at int) bool {
 	return false
 }
 
-// takes reports whether a word may take the one behind it for its value, whatever that is. Only Go's flags do, other programs don't take `--`.
+// takes reports whether a word is an option that may have the next word as its value, even if that is `--`. Only Go's flags do.
 func (r reach) takes(word string) bool {
 	return r.single && len(word) > 1 && word[0] == '-' && !strings.Contains(word, "=") && !slices.Contains(switches, strings.TrimLeft(word, "-"))
 }
@@ -128,7 +128,7 @@ func (r reach) takes(word string) bool {
 // switches are the options of go without a value.
 var switches = strings.Fields("v race msan asan short cover benchmem n x json failfast a i c u t m e deps test find compiled export work linkshared trimpath modcacherw fullpath")
 
-// is reports whether a word is one of those that reach.
+// is reports whether a word reaches.
 func (r reach) is(word string) bool {
 	if slices.Contains(r.words, word) || slices.Contains(r.words, "+") && strings.HasPrefix(word, "+") {
 		return true
@@ -142,7 +142,7 @@ func (r reach) is(word string) bool {
 	return len(word) > 1 && word[0] == '-' && !r.single && strings.ContainsAny(r.cluster(word[1:]), r.letters)
 }
 
-// cluster are the letters of a word up to the one whose value the rest is.
+// cluster returns the short options of a word, without the value of the last one.
 func (r reach) cluster(letters string) string {
 	if r.known == nil {
 		return letters
@@ -153,7 +153,7 @@ func (r reach) cluster(letters string) string {
 	return letters
 }
 
-// assigns reports whether a word sets a variable to what may be a program or a place: any but a plain number or switch.
+// assigns reports whether a word sets a variable to what may be a program or a path: anything but a number or a switch.
 func assigns(word string) bool {
 	name, value, ok := strings.Cut(word, "=")
 	if !ok || name == "" || strings.HasPrefix(name, "-") {
@@ -168,7 +168,7 @@ func assigns(word string) bool {
 	return !slices.Contains([]string{"y", "n", "yes", "no", "true", "false", "on", "off", "debug", "release"}, strings.ToLower(value))
 }
 
-// beyond reports whether there are options behind the first n words that are not known to be harmless, or too many other words.
+// beyond reports whether the words after the first n have an option that is not known to be harmless, or too many operands.
 func (r reach) beyond(name string, c Command, n int) bool {
 	others, skip := 0, false
 	args := c[1:]
@@ -207,14 +207,14 @@ func (r reach) beyond(name string, c Command, n int) bool {
 	return false
 }
 
-// gitKnows reports whether a long option of git's is harmless.
+// gitKnows reports whether a long option of git is harmless.
 func gitKnows(word string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
 	name = strings.TrimPrefix(name, "no-")
 	return name == "" || slices.Contains(strings.Fields(gitOptions), name) || slices.Contains(strings.Fields(gitOptions), "no-"+name)
 }
 
-// subscripts reports whether a builtin's words may have a subscript with a command in it, which bash evaluates also from quotes.
+// subscripts reports whether a builtin's words may have a subscript with a command, which bash evaluates even if it is quoted.
 func subscripts(name string, words Command) bool {
 	if !slices.Contains(evaluating, name) {
 		return false
@@ -225,7 +225,7 @@ func subscripts(name string, words Command) bool {
 	})
 }
 
-// evaluating are builtins that take words for names of variables, or for arithmetic.
+// evaluating lists builtins that treat words as names of variables or as arithmetic.
 var evaluating = []string{
 	"test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let", "mapfile", "readarray", "wait", "getopts", "set", "shift", "return", "exit", "break", "continue",
 }

@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// reach says which words of a program may start another program, or write where they say.
+// reach lists the words of a program that may start another program, or name a place to write to.
 type reach struct {
-	long     []string // options that may be abbreviated, and have a value behind =
-	letters  string   // options of one letter, alone or among others
-	words    []string // as they are
-	prefixes []string // words that begin so
-	text     bool     // the first word that is no option is a program itself
-	operands int      // so many words that are no options are harmless; 0: any number. -1: none
-	single   bool     // options of several letters have one dash, as Go's flags; two are the same
-	sets     bool     // NAME=VALUE sets what the program runs
-	ends     string   // behind this word nothing is the program's own
-	// known are the options without effect of their own; behind a rule any other option reaches. nil: any other option is harmless.
+	long     []string // long options, which may be abbreviated
+	letters  string   // short options, alone or in a cluster
+	words    []string // whole words
+	prefixes []string // of words
+	text     bool     // the first operand is code
+	operands int      // number of harmless operands; 0: any, -1: none
+	single   bool     // long options have one or two dashes, as Go's flags
+	sets     bool     // NAME=VALUE may set what the program runs
+	ends     string   // words after this one are not the program's own
+	// known are harmless options; after the words of a rule, any other option reaches. nil: all other options are harmless.
 	known *options
 }
 
-// options are harmless ones.
+// options are harmless options.
 type options struct {
-	flags  string // letters without a value
-	values string // letters with one, attached or as the next word
-	long   string // long ones, with blanks between, without dashes
-	begin  string // letters with which harmless ones begin, whatever follows
+	flags  string // short options without a value
+	values string // short options with one, attached or as the next word
+	long   string // long options without dashes, separated by blanks
+	begin  string // letters that harmless options begin with
 }
 
-// reaching are programs that people allow for what they mostly do. It is only read. Programs whose work is to start others are
-// [starters], and those that run files are not seen through.
+// reaching has programs that users allow for their usual purpose. It is read-only. Programs whose purpose is to start others are
+// [starters]; those that run files are not analysed.
 var reaching = map[string]reach{
 	"git": {long: []string{"--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--open-files-in-pager", "--output", "--output-directory", "--template",
 		"--extcmd", "--tool", "--config", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--separate-git-dir", "--sendmail-cmd", "--smtp-server", "--access-hook",
@@ -183,7 +183,7 @@ var gitSubcommands = strings.Fields("add am apply archive bisect blame branch ch
 //go:embed git_options.txt
 var gitOptions string
 
-// sames are other names of these.
+// sames has other names of these programs.
 var sames = map[string]string{
 	"fdfind": "fd", "gtar": "tar", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim",
 	"ex": "vim", "view": "vim", "vimdiff": "vim", "pnpm": "npm", "yarn": "npm", "gfind": "find", "gsort": "sort", "gmake": "make", "more": "less", "most": "less",
@@ -193,14 +193,14 @@ var sames = map[string]string{
 	"nodejs": "node", "guniq": "uniq", "gsplit": "split", "sh": "bash", "zsh": "bash", "dash": "bash", "ksh": "bash",
 }
 
-// knows reports whether an option is among those that do nothing of the kind. next: its value is the next word.
+// knows reports whether an option is harmless, and whether its value is the next word.
 func (o *options) knows(word string, single bool) (known, next bool) {
 	if strings.HasPrefix(word, "--") || single {
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		return name == "" || isNumber(name) || slices.Contains(strings.Fields(o.long), name), false
 	}
 	if option, _, joined := strings.Cut(word[1:], "="); o.begin != "" && (joined && option[0] == 'f' || strings.IndexByte(o.begin, word[1]) < 0) {
-		return slices.Contains(strings.Fields(o.long), option), false // of a compiler, where some name programs and files
+		return slices.Contains(strings.Fields(o.long), option), false // of a compiler; some name programs and files
 	} else if o.begin != "" {
 		return true, false
 	}
@@ -216,7 +216,7 @@ func (o *options) knows(word string, single bool) (known, next bool) {
 	return true, false
 }
 
-// isNumber reports whether an option is one, as in `head -5` and `find -mtime -5`.
+// isNumber reports whether an option is a number, as in `head -5` and `find -mtime -5`.
 func isNumber(name string) bool {
 	digits := strings.TrimLeft(name, "0123456789")
 	return len(digits) < len(name) && strings.TrimRight(digits, "ckMGwb") == ""

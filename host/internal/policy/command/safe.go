@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Safe reports whether a command line only looks. Every command of a script has to, and each has to be one of the system's: a
-// program of that name in another folder is another program.
+// Safe reports whether a command line is known to be read-only: each of its commands is, and is the system's program of that name.
 func Safe(argv []string) bool {
 	low := Lower(argv)
 	if !low.Plain || low.Shell != "" && !System(low.Shell) {
@@ -22,7 +21,8 @@ func Safe(argv []string) bool {
 	return len(low.Commands) > 0
 }
 
-var lookers = []string{
+// readOnly lists programs that are read-only with all arguments.
+var readOnly = []string{
 	"cat", "cd", "cut", "echo", "expr", "false", "grep", "head", "id", "ls", "nl", "paste", "pwd", "rev", "seq", "stat", "tail", "tr", "true",
 	"uname", "wc", "which", "whoami",
 }
@@ -32,14 +32,14 @@ func safe(c Command) bool {
 		return false
 	}
 	name, args := stem(c[0].Text), c[1:].Argv()
-	if slices.Contains(lookers, name) || runtime.GOOS == "linux" && (name == "numfmt" || name == "tac") {
+	if slices.Contains(readOnly, name) || runtime.GOOS == "linux" && (name == "numfmt" || name == "tac") {
 		return true
 	}
-	if !c.known() { // a file's name may be an option
+	if !c.Known() { // the name of a file may be an option
 		return false
 	}
 	switch name {
-	case "uniq": // a second file is written
+	case "uniq": // it writes to a second file
 		return len(slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") && a != "-" })) < 2
 	case "base64":
 		return !slices.ContainsFunc(args, func(a string) bool {
@@ -62,13 +62,13 @@ func safe(c Command) bool {
 	return false
 }
 
-// abbreviates reports whether an argument is a long option, perhaps cut short and perhaps with a value.
+// abbreviates reports whether an argument is a long option, which may be abbreviated and have a value.
 func abbreviates(arg, long string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	return len(name) > 2 && strings.HasPrefix(long, name)
 }
 
-// safeGit lets the subcommands pass that look, without options that make git run or write something else.
+// safeGit reports whether a subcommand of git is read-only, without options that make git run a program or write elsewhere.
 func safeGit(args []string) bool {
 	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
 	if at < 0 {
@@ -105,6 +105,7 @@ func safeGit(args []string) bool {
 
 var sedLines = regexp.MustCompile(`^(\d+,)?\d+p$`)
 
+// safeSed reports whether sed only prints lines.
 func safeSed(args []string) bool {
 	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
 		(len(args) == 2 || !strings.HasPrefix(args[2], "-"))

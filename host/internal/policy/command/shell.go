@@ -6,7 +6,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// isShell reports whether a program reads the language that is read here.
+// isShell reports whether a program is a shell whose language is analysed.
 func isShell(name string) bool {
 	switch name {
 	case "sh", "bash", "rbash", "dash", "ash", "zsh", "rzsh", "ksh", "ksh93", "mksh", "oksh", "yash":
@@ -15,7 +15,7 @@ func isShell(name string) bool {
 	return false
 }
 
-// isForeign reports whether a program reads another language with a shell's power.
+// isForeign reports whether a program is a shell with another language.
 func isForeign(name string) bool {
 	switch name {
 	case "fish", "csh", "tcsh", "pwsh", "powershell", "cmd", "nu", "elvish", "xonsh":
@@ -24,7 +24,7 @@ func isForeign(name string) bool {
 	return false
 }
 
-// shell follows the script that a shell is given.
+// shell extracts from the script of a shell.
 func (x *extractor) shell(name string, c Command, in input, depth int) {
 	variant := syntax.LangBash
 	if strings.HasSuffix(name, "zsh") {
@@ -34,12 +34,12 @@ func (x *extractor) shell(name string, c Command, in input, depth int) {
 	switch {
 	case !ok:
 		x.unresolved(strings.Join(c.Argv(), " "))
-	case o.command && len(o.rest) == 0: // a mistake that the shell reports
+	case o.command && len(o.rest) == 0: // an error that the shell reports
 	case o.command:
-		// What stands behind the script are its parameters; the script says what becomes of them.
+		// The words after the script are its parameters.
 		x.text(o.rest[:1], variant, depth+1)
 	case o.harmless:
-	case len(o.rest) > 0 && !o.stdin: // a file; what is in it is mostly not on the command line
+	case len(o.rest) > 0 && !o.stdin: // a file, whose content is usually not known
 		x.sourced(o.rest[0], c, in, variant, depth)
 	case in.known:
 		x.script(in.text, variant, depth+1)
@@ -48,12 +48,13 @@ func (x *extractor) shell(name string, c Command, in input, depth int) {
 	}
 }
 
+// shellLine is the command line of a shell.
 type shellLine struct {
 	command, stdin, harmless bool
 	rest                     Command
 }
 
-// shellOptions reads a shell's own options. Not ok: they can't all be known.
+// shellOptions parses a shell's options; false: not all of them are known.
 func shellOptions(args Command) (shellLine, bool) {
 	var o shellLine
 	for len(args) > 0 {

@@ -7,22 +7,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// starter says how a program that starts another one is told which.
+// starter is the command-line syntax of a program that starts another one.
 type starter struct {
-	value   string   // letters of options whose value follows or is attached
-	flags   string   // letters of options without one
-	quiet   string   // letters of options with which nothing is started
-	script  string   // letters of options whose value is a script
-	long    []string // long options whose value may follow
-	plain   []string // long options without one
+	value   string   // short options whose value is attached or the next word
+	flags   string   // short options without a value
+	quiet   string   // short options with which nothing is started
+	script  string   // short options whose value is a script
+	long    []string // long options whose value may be the next word
+	plain   []string // long options without a value
 	scripts []string // long options whose value is a script
-	sets    bool     // NAME=VALUE may stand before the command
-	skip    int      // further words before the command
-	joined  bool     // the words are one script
-	more    bool     // words that are not on the line are put behind the command
+	sets    bool     // NAME=VALUE may precede the command
+	skip    int      // operands before the command
+	joined  bool     // the operands are one script
+	more    bool     // the program appends arguments that it reads
 }
 
-// starters are the programs that are seen through, by name. It is only read.
+// starters has the programs whose purpose is to start another one, by name. It is read-only.
 var starters = map[string]starter{
 	"builtin": {}, "noglob": {}, "nocorrect": {}, "-": {}, "nohup": {}, "catchsegv": {}, "busybox": {}, "toybox": {},
 	"command": {flags: "p", quiet: "vV"},
@@ -85,12 +85,12 @@ var starters = map[string]starter{
 	"loader":     {long: []string{"--library-path", "--preload", "--argv0", "--inhibit-rpath", "--audit", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"}, plain: []string{"--inhibit-cache", "--verify", "--list"}},
 }
 
-// isLoader reports whether a program is the system's loader of programs, which may be called as a program.
+// isLoader reports whether a program is the dynamic loader, which can be called with the name of a program.
 func isLoader(name string) bool {
 	return name == "ld.so" || strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-musl") || strings.HasPrefix(name, "ld-2.") || strings.HasPrefix(name, "ld64.so")
 }
 
-// start follows the command that c is told to start.
+// start extracts from the command that c starts.
 func (x *extractor) start(name string, c Command, in input, depth int) {
 	if isLoader(name) {
 		name = "loader"
@@ -102,7 +102,7 @@ func (x *extractor) start(name string, c Command, in input, depth int) {
 		}
 	}
 	rest, script, ok := w.split(c[1:])
-	if script != nil && name == "env" { // it is cut into words, and the others come behind
+	if script != nil && name == "env" { // it is split into words, which the other words follow
 		words, known := Split(script.Text)
 		if !known || !script.Fixed {
 			x.unresolved(script.Text)
@@ -115,12 +115,12 @@ func (x *extractor) start(name string, c Command, in input, depth int) {
 	}
 	switch {
 	case !ok:
-		// An option that is not known may have a value or not: whatever could be the command counts as one.
+		// An unknown option may have a value, so every word may be the beginning of the command.
 		for i := range rest {
 			x.command(rest[i:], in, depth+1)
 		}
 	case len(rest) == 0:
-	case name == "parallel": // the words are a script each, as the line has them
+	case name == "parallel": // its operands are a script
 		end := slices.IndexFunc(rest, func(w Word) bool { return strings.HasPrefix(w.Text, ":::") })
 		if end < 0 {
 			end = len(rest)
@@ -137,7 +137,7 @@ func (x *extractor) start(name string, c Command, in input, depth int) {
 	}
 }
 
-// split skips a starter's own words. Not ok: there is an option that is not known; rest are the words behind it.
+// split returns the words after a starter's own; ok is false if there is an unknown option, after which rest begins.
 func (w starter) split(args Command) (rest Command, script *Word, ok bool) {
 	skip := w.skip
 	for len(args) > 0 {
@@ -187,7 +187,7 @@ func (w starter) split(args Command) (rest Command, script *Word, ok bool) {
 	return nil, script, true
 }
 
-// short reads a cluster of short options. used is how many further words it takes; -1: nothing is started.
+// short parses a cluster of short options. used is the number of words after it that are values; -1: nothing is started.
 func (w starter) short(letters string, args Command) (used int, script *Word, ok bool) {
 	for i, l := range letters {
 		rest := letters[i+len(string(l)):]
@@ -214,7 +214,7 @@ func (w starter) short(letters string, args Command) (used int, script *Word, ok
 	return 0, nil, true
 }
 
-// trap: the action is a script.
+// trap extracts from the action, which is a script.
 func (x *extractor) trap(c Command, depth int) {
 	args := c[1:]
 	if len(args) > 0 && args[0].Fixed && args[0].Text == "--" {
@@ -225,7 +225,7 @@ func (x *extractor) trap(c Command, depth int) {
 	}
 }
 
-// find: what stands behind -exec and its kin, up to ; or +.
+// find extracts from the words after -exec and similar options, up to ; or +.
 func (x *extractor) find(c Command, depth int) {
 	for i, w := range c {
 		switch w.Text {
@@ -242,7 +242,7 @@ func (x *extractor) find(c Command, depth int) {
 	}
 }
 
-// fd: what stands behind -x and -X.
+// fd extracts from the words after -x and -X.
 func (x *extractor) fd(c Command, depth int) {
 	for i, w := range c {
 		switch w.Text {
@@ -255,7 +255,7 @@ func (x *extractor) fd(c Command, depth int) {
 	}
 }
 
-// found marks the places where the names of files come in.
+// found marks the words in which names of files are inserted.
 func found(c Command) Command {
 	out := slices.Clone(c)
 	for i := range out {
@@ -266,7 +266,7 @@ func found(c Command) Command {
 	return out
 }
 
-// replaced marks the words of a command in which xargs puts what it reads in the place of another text.
+// replaced marks the words in which xargs replaces a text by what it reads.
 func replaced(options, c Command) Command {
 	out := found(c)
 	for i, o := range options {
@@ -286,7 +286,7 @@ func replaced(options, c Command) Command {
 	return out
 }
 
-// alias: each value is the beginning of a command.
+// alias extracts from the values, which are beginnings of commands.
 func (x *extractor) alias(c Command, depth int) {
 	for _, w := range c[1:] {
 		if !w.Fixed {

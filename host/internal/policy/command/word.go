@@ -10,20 +10,20 @@ import (
 	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
-// maxFields bounds what one word with braces may become: `{1..1000000}` says nothing that a thousandth of it does not.
+// maxFields bounds the arguments that one word with braces expands to.
 const maxFields = 64
 
-// read returns what a word becomes, as the shell would unquote it.
+// read returns the arguments that a word expands to.
 func read(w *syntax.Word) []Word {
 	if !fixed(w) {
 		return []Word{{Text: sourceOf(w)}}
 	}
 	if len(w.Parts) == 1 {
-		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\{~") { // the usual word
+		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\{~") { // fast path
 			return []Word{{Text: lit.Value, Fixed: true}}
 		}
 	}
-	source := sourceOf(w) // before expand splits the word's braces
+	source := sourceOf(w) // expand modifies words with braces
 	var out []Word
 	for text, err := range expand.FieldsSeq(&expand.Config{NoUnset: true}, w) {
 		if err != nil || len(out) == maxFields {
@@ -42,7 +42,7 @@ func readAll(ws []*syntax.Word) Command {
 	return out
 }
 
-// fixed reports whether a word's value does not depend on variables, files, users or other commands.
+// fixed reports whether a word's value is independent of variables, files, users and other commands.
 func fixed(w *syntax.Word) bool {
 	for i, p := range w.Parts {
 		switch p := p.(type) {
@@ -64,8 +64,7 @@ func fixed(w *syntax.Word) bool {
 	return true
 }
 
-// varies reports whether unquoted text is a pattern for file names, or begins with somebody's home folder or, as zsh has it, with
-// the place of a program.
+// varies reports whether unquoted text is a pattern for file names, or begins with a home folder or, in zsh, the path of a program.
 func varies(text string, first, alone bool) bool {
 	if alone && (text == "[" || text == "]" || text == "=") {
 		return false
@@ -73,14 +72,14 @@ func varies(text string, first, alone bool) bool {
 	if first && (strings.HasPrefix(text, "~") || strings.HasPrefix(text, "=")) {
 		return true
 	}
-	// A pattern may go on behind a part in quotes, where the part alone does not look like one.
+	// A pattern may continue after a quoted part.
 	return pattern.HasMeta(text, 0) || !alone && strings.ContainsAny(text, "[{")
 }
 
-// maxSource is how many bytes of the script are printed for a word: words nest, and each level would be printed with all in it.
+// maxSource bounds the source that is printed for a word, in bytes, as each level of nested words would be printed with all below it.
 const maxSource = 2 << 10
 
-// sourceOf prints a word as it stands in the script.
+// sourceOf returns the source of a word.
 func sourceOf(n syntax.Node) string {
 	if n.End().Offset()-n.Pos().Offset() > maxSource {
 		return "…"
@@ -92,7 +91,7 @@ func sourceOf(n syntax.Node) string {
 	return b.String()
 }
 
-// Split cuts text into words as a shell does. ok is false where the words are not all known, or there is more than one command.
+// Split splits text into words as a shell does; ok is false if a word is not fixed, or there is more than one command.
 func Split(text string) (words []string, ok bool) {
 	for w, err := range shellsyntax.Words(text, syntax.LangBash) {
 		if err != nil || !fixed(w) {
@@ -105,12 +104,12 @@ func Split(text string) (words []string, ok bool) {
 	return words, true
 }
 
-// Join writes a command line so that a shell, and a person, reads the same words.
+// Join quotes words where necessary and joins them to a command line.
 func Join(argv []string) string {
 	out := make([]string, len(argv))
 	for i, a := range argv {
 		q, err := syntax.Quote(a, syntax.LangBash)
-		if err != nil { // bytes that no shell can be given
+		if err != nil { // bytes that can't be quoted
 			q = "$'" + strings.ToValidUTF8(strings.ReplaceAll(a, "\x00", `\0`), "�") + "'"
 		}
 		out[i] = q

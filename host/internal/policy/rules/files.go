@@ -15,16 +15,15 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// Folder is the name of the folder in which a layer has its rules, Suffix how their names end, and Written the file that gantry
-// adds the user's answers to.
+// Names of files and folders.
 const (
-	Folder  = "rules"
-	Suffix  = ".rules"
-	Written = "default.rules"
+	Folder  = "rules"         // of a configuration layer
+	Suffix  = ".rules"        // of rules files
+	Written = "default.rules" // which gantry adds the user's answers to
 )
 
-// Read reads the rules files of a folder, sorted by name. A folder that is not there has none. An error means that something is
-// there and can't be read: then it is not known what it forbids.
+// Read reads the rules files of a folder, sorted by name. There are none if the folder does not exist. After an error it is not known what
+// the rules forbid.
 func Read(folder string) ([]Source, error) {
 	info, err := os.Stat(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +33,7 @@ func Read(folder string) ([]Source, error) {
 		return nil, &Error{Path: folder, Reason: reason(err)}
 	}
 	if !info.IsDir() {
-		return nil, &Error{Path: folder, Reason: "it has to be a folder with *" + Suffix + " files"}
+		return nil, &Error{Path: folder, Reason: "it must be a folder with *" + Suffix + " files"}
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -54,14 +53,14 @@ func Read(folder string) ([]Source, error) {
 	return out, nil
 }
 
-// ReadFile reads one rules file. Anything but a regular file is refused: a pipe would block for ever.
+// ReadFile reads a rules file. Only regular files are read, as a pipe could block forever.
 func ReadFile(name string) (Source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return Source{}, &Error{Path: name, Reason: reason(err)}
 	}
 	if !info.Mode().IsRegular() {
-		return Source{}, &Error{Path: name, Reason: "it is no regular file"}
+		return Source{}, &Error{Path: name, Reason: "it is not a regular file"}
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -82,7 +81,7 @@ func reason(err error) string {
 	return "it can't be read: " + err.Error()
 }
 
-// PrefixLine is the line of a rule that allows commands beginning with the words, which have to be UTF-8.
+// PrefixLine returns the line of a rule that allows commands that begin with words, which must be UTF-8.
 func PrefixLine(pattern []string) string {
 	words := make([]string, len(pattern))
 	for i, w := range pattern {
@@ -91,7 +90,7 @@ func PrefixLine(pattern []string) string {
 	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
 }
 
-// NetworkLine is the line of a rule for a host. The decision is "allow" or "deny".
+// NetworkLine returns the line of a rule for a host. The decision is "allow" or "deny".
 func NetworkLine(host, protocol, decision string) string {
 	verb := "Allow"
 	if decision != "allow" {
@@ -102,8 +101,8 @@ func NetworkLine(host, protocol, decision string) string {
 		q(host), q(protocol), q(decision), q(fmt.Sprintf("%s %s access to %s", verb, protocol, host)))
 }
 
-// Append adds a line to a rules file, unless it stands there already. The file and its folder are made where they are missing. The
-// file is locked meanwhile, so that several programs may do so at once. A file that would be broken is left as it is.
+// Append adds a line to a rules file that does not have it yet. It creates the file and its folder if necessary. The file is locked, so
+// several programs may call Append concurrently. A file that would become invalid is not changed.
 func Append(_ context.Context, name, line string) error {
 	if strings.ContainsAny(line, "\r\n") {
 		return fmt.Errorf("write %s: a rule is one line", name)
@@ -132,9 +131,9 @@ func add(f *lockedfile.File, name, line string) error {
 		text = "\n" + text
 	}
 	if _, err := Load([]Source{{Path: name, Text: string(old) + text}}); err != nil {
-		return fmt.Errorf("nothing was written, the file would be broken: %w", err)
+		return fmt.Errorf("nothing was written, as the file would be invalid: %w", err)
 	}
-	// One write at the end: a program that ends in the middle of it has left the old rules whole.
+	// A single write at the end: if the program is interrupted, the old rules are intact.
 	if _, err := f.WriteAt([]byte(text), int64(len(old))); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}

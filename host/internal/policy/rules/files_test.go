@@ -31,13 +31,13 @@ func TestRead(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].Text != "A" || got[1].Path != filepath.Join(dir, "b.rules") {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := Read(filepath.Join(dir, "a.txt")); err == nil || !strings.Contains(err.Error(), "has to be a folder") {
+	if _, err := Read(filepath.Join(dir, "a.txt")); err == nil || !strings.Contains(err.Error(), "must be a folder") {
 		t.Errorf("a file: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "c.rules"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder in the place of a file: %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func (b *builder) prefixRule(thread *starlark.Thread, fn *starlark.Builtin, args
 	return starlark.None, nil
 }
 
-// patternOf reads a pattern: a list of words and lists of words.
+// patternOf converts a pattern: a list of words and lists of words.
 func patternOf(list *starlark.List) ([][]string, error) {
 	if list == nil || list.Len() == 0 {
 		return nil, errors.New("invalid pattern element: pattern cannot be empty")
@@ -114,7 +114,7 @@ func justificationOf(v starlark.Value) (string, error) {
 	}
 	text, ok := starlark.AsString(v)
 	if !ok {
-		return "", fmt.Errorf("invalid rule: justification has to be a string, got %s", v.Type())
+		return "", fmt.Errorf("invalid rule: justification must be a string, got %s", v.Type())
 	}
 	if strings.TrimSpace(text) == "" {
 		return "", errors.New("invalid rule: justification cannot be empty")
@@ -122,7 +122,7 @@ func justificationOf(v starlark.Value) (string, error) {
 	return text, nil
 }
 
-// examples are what the author of a rule expects of it.
+// examples are commands that a rule must match, or must not match, according to its author.
 type examples struct {
 	rules           []*Prefix
 	match, notMatch [][]string
@@ -130,7 +130,7 @@ type examples struct {
 	line            int
 }
 
-// examplesOf reads examples: command lines, or lists of their words.
+// examplesOf converts examples: command lines, or lists of words.
 func examplesOf(name string, list *starlark.List) ([][]string, error) {
 	if list == nil {
 		return nil, nil
@@ -142,7 +142,7 @@ func examplesOf(name string, list *starlark.List) ([][]string, error) {
 		case starlark.String:
 			var ok bool
 			if words, ok = command.Split(string(v)); !ok {
-				return nil, fmt.Errorf("invalid example in %s: %s is no plain list of words", name, v)
+				return nil, fmt.Errorf("invalid example in %s: %s is not a plain list of words", name, v)
 			}
 		case *starlark.List:
 			var err error
@@ -214,7 +214,7 @@ func (b *builder) networkRule(thread *starlark.Thread, fn *starlark.Builtin, arg
 	return starlark.None, nil
 }
 
-// hostOf is a host as it is compared: lower case, without a dot behind it.
+// hostOf returns a host in a form for comparison: in lower case, without a trailing dot.
 func hostOf(text string) (string, error) {
 	host := strings.TrimRight(strings.ToLower(strings.TrimSpace(text)), ".")
 	if strings.ContainsAny(host, "*?") {

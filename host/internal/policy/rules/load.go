@@ -12,15 +12,15 @@ import (
 
 // Source is a rules file.
 type Source struct {
-	Path string // as errors name it
+	Path string // for error messages
 	Text string
 }
 
-// Error says what is wrong with a rules file, and where.
+// Error is an error in a rules file.
 type Error struct {
 	Path   string
-	Line   int // 0: nowhere in particular
-	Column int
+	Line   int // 0: the whole file
+	Column int // 0: the whole line
 	Reason string
 }
 
@@ -35,15 +35,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.Path, e.Line, e.Column, e.Reason)
 }
 
-// Bounds of a file: what a person writes, with much to spare. Beyond them the file is broken.
+// Bounds of a file, beyond which it is invalid.
 const (
 	maxBytes = 1 << 20
-	maxSteps = 1 << 20
-	maxRules = 1 << 16
+	maxSteps = 1 << 20 // of its execution
+	maxRules = 1 << 16 // of all files
 )
 
-// Load reads files, lower layers first. The error joins one [*Error] for each file that is broken; the set then has the rules of
-// the others. Whoever gets an error must not let anything pass for want of a rule.
+// Load loads files, lower layers first. The error joins an [*Error] for each invalid file; the set has the rules of the others. After an
+// error, a caller must not allow anything just because no rule forbids it.
 func Load(sources []Source) (*Set, error) {
 	b := &builder{set: &Set{first: map[string][]*Prefix{}, programs: map[string][]string{}}}
 	var errs []error
@@ -55,10 +55,10 @@ func Load(sources []Source) (*Set, error) {
 	return b.set, errors.Join(errs...)
 }
 
-// builder is what the functions of a rules file add to.
+// builder collects the rules of a file until the file has proved valid.
 type builder struct {
-	set *Set
-	// of the file that is read
+	set *Set // of the files before
+
 	source   Source
 	prefixes []*Prefix
 	hosts    []Network
@@ -72,12 +72,12 @@ type program struct {
 	paths []string
 }
 
-// dialect is Starlark with what the language leaves to the host to permit, but recursion: a file always comes to its end.
+// dialect is Starlark with all optional features except recursion.
 var dialect = syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true}
 
 func (b *builder) file(s Source) error {
 	if len(s.Text) > maxBytes {
-		return &Error{Path: s.Path, Reason: fmt.Sprintf("a rules file may have %d bytes", maxBytes)}
+		return &Error{Path: s.Path, Reason: fmt.Sprintf("a rules file is limited to %d bytes", maxBytes)}
 	}
 	*b = builder{set: b.set, source: s}
 	thread := &starlark.Thread{
@@ -102,7 +102,7 @@ func (b *builder) file(s Source) error {
 	return b.finish()
 }
 
-// finish checks the examples, now that all rules of the file are known, and takes the file over.
+// finish checks the file's examples and adds its rules to the set.
 func (b *builder) finish() error {
 	for _, e := range b.examples {
 		if err := e.check(); err != nil {
@@ -123,7 +123,7 @@ func (b *builder) finish() error {
 	return nil
 }
 
-// explain finds the place of an error.
+// explain adds the position to an error of Starlark.
 func (b *builder) explain(err error) error {
 	at := func(p syntax.Position, reason string) error {
 		return &Error{Path: b.source.Path, Line: int(p.Line), Column: int(p.Col), Reason: reason}
@@ -137,7 +137,7 @@ func (b *builder) explain(err error) error {
 	if e, ok := errors.AsType[*starlark.EvalError](err); ok {
 		reason := e.Msg
 		if strings.Contains(reason, "too many steps") {
-			reason = "the file takes too long"
+			reason = "its execution takes too many steps"
 		}
 		for i := range e.CallStack { // the innermost place in the file
 			if f := e.CallStack.At(i); f.Pos.Line > 0 && f.Pos.Filename() == b.source.Path {

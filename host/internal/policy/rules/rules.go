@@ -1,7 +1,8 @@
-// Package rules reads rules files: which commands are allowed, asked about or forbidden, which hosts may be reached, and which tools of plugins may be called.
+// Package rules reads rules files: which commands are allowed, asked about or forbidden, which hosts may be reached, and which tools of
+// plugins may be called.
 //
-// It owns: the language of the files (Starlark with four functions), matching a command with the rules, writing a rule back. It
-// must not know: shells and scripts, approval policies, who asks.
+// It owns: the language of the files (Starlark with four functions), matching commands with rules, adding rules to a file. It must not
+// know: shells and scripts, approval policies, how a question is asked.
 //
 // Start with [Load]; [Set.Match] is the lookup.
 package rules
@@ -12,10 +13,10 @@ import (
 	"slices"
 )
 
-// Decision is what a rule says. A stricter one is larger.
+// Decision is the decision of a rule.
 type Decision int
 
-// The decisions; unknown is what no rule says.
+// The decisions, in the order of strictness. Unknown is the decision if no rule matches.
 const (
 	Unknown Decision = iota
 	Allow
@@ -25,7 +26,7 @@ const (
 
 var decisionNames = [...]string{"unknown", "allow", "prompt", "forbidden"}
 
-// String is the word that rules files use.
+// String returns the word that rules files use.
 func (d Decision) String() string {
 	if d < 0 || int(d) >= len(decisionNames) {
 		return decisionNames[0]
@@ -33,16 +34,16 @@ func (d Decision) String() string {
 	return decisionNames[d]
 }
 
-// Prefix is a rule for commands: those that begin with its words.
+// Prefix is a rule for commands that begin with its words.
 type Prefix struct {
-	Pattern       [][]string // for each word its alternatives; the first has one
+	Pattern       [][]string // the alternatives for each word; the first word has one
 	Decision      Decision
 	Justification string
-	Path          string // of the file; empty: none
+	Path          string // of the file
 	Line          int
 }
 
-// Where names the rule's place for people.
+// Where returns the rule's position for people.
 func (p *Prefix) Where() string { return fmt.Sprintf("%s:%d", p.Path, p.Line) }
 
 // matches returns the words of the rule that a command begins with.
@@ -68,29 +69,29 @@ type Network struct {
 	Line          int
 }
 
-// Where names the rule's place for people.
+// Where returns the rule's position for people.
 func (n *Network) Where() string { return fmt.Sprintf("%s:%d", n.Path, n.Line) }
 
-// Match is a rule that a command falls under.
+// Match is a rule that matches a command.
 type Match struct {
 	Rule   *Prefix
-	Prefix []string // the words that matched
-	// Program is the path that stands in the command, where the rule has only its name; empty: they are the same.
+	Prefix []string // the words of the command that matched
+	// Program is the path in the command if the rule only has the program's name; empty: they are the same.
 	Program string
 }
 
-// Set is the rules of all layers. The zero Set, and a nil one, has none. It is not changed any more once it is made.
+// Set has the rules of all layers. It is immutable. The zero Set and a nil one are empty.
 type Set struct {
 	first    map[string][]*Prefix // by the first word, in the order of the files
 	hosts    []Network
 	tools    []Tool
-	programs map[string][]string // where a program may lie; missing: anywhere
+	programs map[string][]string // permitted paths by name of a program; missing: any
 	size     int
-	restrict bool
+	restrict bool // there are rules that ask about commands or forbid them
 }
 
-// Match finds the rules that a command falls under, in the order of the files. With byName a program that is named by a path, and
-// for which there is no rule, falls under the rules of its name, where host_executable lets it.
+// Match finds the rules that match a command, in the order of the files. With byName, rules for the name of a program also match a path,
+// if no rule matches the path and host_executable permits it.
 func (s *Set) Match(argv []string, byName bool) []Match {
 	if s == nil || len(argv) == 0 {
 		return nil
@@ -119,12 +120,12 @@ func (s *Set) mayBe(name, program string) bool {
 	return !defined || slices.Contains(paths, program)
 }
 
-// Listed reports whether host_executable names the program's path.
+// Listed reports whether host_executable lists the program's path.
 func (s *Set) Listed(program string) bool {
 	return s != nil && slices.Contains(s.programs[path.Base(program)], program)
 }
 
-// Strictest is what several matches come to.
+// Strictest returns the strictest decision of several matches.
 func Strictest(matches []Match) Decision {
 	d := Unknown
 	for _, m := range matches {
@@ -136,7 +137,7 @@ func Strictest(matches []Match) Decision {
 // Restricts reports whether any rule asks about commands or forbids them.
 func (s *Set) Restricts() bool { return s != nil && s.restrict }
 
-// Restrictive returns the rules that ask or forbid and whose first word is a name.
+// Restrictive returns the rules with a first word that ask or forbid.
 func (s *Set) Restrictive(name string) []*Prefix {
 	if s == nil {
 		return nil
@@ -152,7 +153,7 @@ func (s *Set) Network() []Network {
 	return s.hosts
 }
 
-// Len is how many rules there are.
+// Len returns the number of rules.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0

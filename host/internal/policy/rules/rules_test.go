@@ -129,10 +129,10 @@ func TestBrokenFiles(t *testing.T) {
 		{"prefix_rule(pattern=['a'], decision='maybe')", "invalid decision: maybe", 1},
 		{"\n\nprefix_rule(pattern=['a', 'b'], match=['a c'])", "expected every example to match at least one rule", 3},
 		{"prefix_rule(pattern=['a', 'b'], not_match=[['a', 'b', 'c']])", "expected example to not match rule", 1},
-		{"prefix_rule(pattern=['a'], match=['a $x'])", "no plain list of words", 1},
+		{"prefix_rule(pattern=['a'], match=['a $x'])", "not a plain list of words", 1},
 		{"prefix_rule(pattern=['a'], match=[''])", "example cannot be empty", 1},
 		{"prefix_rule(pattern=['a'], justification='  ')", "invalid rule: justification cannot be empty", 1},
-		{"prefix_rule(pattern=['a'], justification=1)", "justification has to be a string", 1},
+		{"prefix_rule(pattern=['a'], justification=1)", "justification must be a string", 1},
 		{"network_rule(host='*.x.com', protocol='https', decision='allow')", "network_rule host must be a specific host; wildcards are not allowed", 1},
 		{"network_rule(host='https://x.com', protocol='https', decision='allow')", "without scheme", 1},
 		{"network_rule(host='x.com', protocol='gopher', decision='allow')", "gopher", 1},
@@ -145,9 +145,9 @@ func TestBrokenFiles(t *testing.T) {
 		{"prefix_rul(pattern=['a'])", "undefined: prefix_rul", 1},
 		{"x = 1 // 0", "division by zero", 1},
 		{"def f():\n  g()\ndef g():\n  prefix_rule(pattern=[])\nf()", "pattern cannot be empty", 4},
-		{"x = 0\nwhile True:\n  x += 1", "takes too long", 0},
+		{"x = 0\nwhile True:\n  x += 1", "takes too many steps", 0},
 		{"def f(): f()\nf()", "called recursively", 1},
-		{strings.Repeat("#", maxBytes+1), "may have", 0},
+		{strings.Repeat("#", maxBytes+1), "is limited to", 0},
 	} {
 		s, err := Load([]Source{{Path: "good.rules", Text: `prefix_rule(pattern=["good"])`}, {Path: "dir/bad.rules", Text: tc.text}})
 		e, ok := errors.AsType[*Error](err)

@@ -10,19 +10,19 @@ import (
 
 // Tool is a rule for tools of a plugin.
 type Tool struct {
-	Plugin        string // the label of its block
-	Name          string // of the tool; "*" stands for any characters
-	Descriptor    string // the digest of what the tool says about itself; empty: whatever it says
+	Plugin        string // label of its block
+	Name          string // pattern for the tool's name, as for [path.Match]
+	Descriptor    string // digest of the tool's descriptor; empty: any
 	Decision      Decision
 	Justification string
 	Path          string
 	Line          int
 }
 
-// Where names the rule's place for people.
+// Where returns the rule's position for people.
 func (t *Tool) Where() string { return fmt.Sprintf("%s:%d", t.Path, t.Line) }
 
-// Tool finds the strictest rule for a tool that says this about itself; nil: there is none. names are the names that it goes by.
+// Tool finds the strictest rule for a tool by its descriptor's digest and its names; nil: there is none.
 func (s *Set) Tool(plugin, descriptor string, names ...string) *Tool {
 	if s == nil {
 		return nil
@@ -37,7 +37,7 @@ func (s *Set) Tool(plugin, descriptor string, names ...string) *Tool {
 	return out
 }
 
-// Named reports whether a pattern for tools is for one that goes by these names.
+// Named reports whether a pattern matches one of a tool's names.
 func Named(pattern string, names ...string) bool {
 	for _, name := range names {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
@@ -47,18 +47,18 @@ func Named(pattern string, names ...string) bool {
 	return false
 }
 
-// CheckName says what is wrong with a pattern for tools.
+// CheckName returns an error if a pattern for tools is invalid.
 func CheckName(pattern string) error {
 	if pattern == "" {
 		return errors.New("the name of the tool is empty; \"*\" is any tool")
 	}
 	if _, err := path.Match(pattern, ""); err != nil {
-		return fmt.Errorf("%q is no pattern: a bracket is not closed", pattern)
+		return fmt.Errorf("%q is not a valid pattern: a bracket is not closed", pattern)
 	}
 	return nil
 }
 
-// ToolLine is the line of a rule that lets a tool be called without a question, for as long as it says the same about itself.
+// ToolLine returns the line of a rule that lets a tool be called without an approval, as long as its descriptor has this digest.
 func ToolLine(plugin, tool, descriptor string) string {
 	q := func(s string) string { return starlark.String(s).String() }
 	return fmt.Sprintf(`tool_rule(plugin=%s, tool=%s, descriptor=%s, decision="allow")`, q(plugin), q(tool), q(descriptor))

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Change is a rule that makes a set allow more than an earlier one.
+// Change is a difference between two sets that allows more than before.
 type Change struct {
 	Path    string
 	Line    int
-	Removed bool // it is a rule of the earlier set, which kept something from running
+	Removed bool // a rule of the earlier set, which restricted something, is missing
 	Text    string
 }
 
-// Wider compares a set with an earlier one: which rules that allow are new, and which that forbid or ask are gone.
+// Wider compares a set with an earlier one. It returns new rules that allow, and missing rules that forbid or ask.
 func (s *Set) Wider(before *Set) []Change {
 	now, was := s.listed(), before.listed()
 	var out []Change
@@ -42,7 +42,7 @@ type listing struct {
 
 func (l listing) equals(o listing) bool { return l.text == o.text && l.decision == o.decision }
 
-// listed lists all rules.
+// listed returns all rules.
 func (s *Set) listed() (out []listing) {
 	if s == nil {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// Lookalike reports whether a word may pass for another one: a part of it has letters of Latin and of another alphabet that look
-// alike, or a program's name has letters that no keyboard for Latin has. marked is the word with such letters as numbers.
-func Lookalike(word string, program bool) (marked string, ok bool) {
+// Homoglyphs reports whether a word may be mistaken for another one: a part of it mixes Latin letters with similar ones of another alphabet,
+// or it is a program's name and has such letters. marked is the word with the code points of these letters.
+func Homoglyphs(word string, program bool) (marked string, ok bool) {
 	var b strings.Builder
 	start := 0
 	flush := func(end int) {
@@ -44,7 +44,7 @@ func latin(r rune) bool { return r < 0x80 && unicode.IsLetter(r) }
 
 func foreignIn(part string) bool { return strings.ContainsFunc(part, alike) }
 
-// alike reports whether a letter is of an alphabet whose letters look like Latin ones, or a variant of a Latin letter.
+// alike reports whether a letter belongs to an alphabet with letters similar to Latin ones, or is a variant of a Latin letter.
 func alike(r rune) bool {
 	if r < 0x80 {
 		return false

@@ -1,11 +1,10 @@
-// Package arch holds the laws of the house as something that can be run: who may import whom, what a folder says of
-// itself, what source may not contain, and what each binary depends on.
+// Package arch checks the architecture rules: which packages may import which, what package comments must contain, what source
+// code must not contain, and what each binary depends on.
 //
-// It owns: the tables of the laws and the checks over the workspace's packages and source. It must not know: what any
-// package does.
+// It owns the tables of the rules and the checks of the workspace's packages and source. It does not know what any package does.
 //
-// Start with [Load] and [House.Check]; the tables are in laws.go and layers.go. A failure says what to do instead; to
-// change a law, change its row and say why in the commit.
+// Start with [Load] and [House.Check]; the tables are in laws.go and layers.go. A failure says what to do instead. To change a
+// rule, change its row and explain it in the commit.
 package arch
 
 import (
@@ -28,24 +27,24 @@ import (
 	"strings"
 )
 
-// Prefix is what the import paths of the workspace begin with. Inside this package they are written without it.
+// Prefix is the prefix of the workspace's import paths. In this package they are written without it.
 const Prefix = "github.com/gantry-agent/gantry/"
 
-// House is the workspace: its packages with their source, and what they import beyond it.
+// House is the workspace: its packages with their source, and their imports from other modules.
 type House struct {
 	fset     *token.FileSet
 	packages map[string]*Package
-	outside  map[string][]string // imports of packages that are not ours
+	outside  map[string][]string // imports of packages outside the workspace
 }
 
 // Package is a folder of the workspace.
 type Package struct {
-	Path  string // as "host/internal/turn"
+	Path  string // such as "host/internal/turn"
 	Files []*File
 	Texts map[string]string // embedded text files
 }
 
-// File is a Go file, of any platform.
+// File is a Go file, for any platform.
 type File struct {
 	Name      string // relative to the root, with slashes
 	Test      bool
@@ -53,22 +52,22 @@ type File struct {
 	Syntax    *ast.File
 }
 
-// Problem is a broken law.
+// Problem is a violation of a rule.
 type Problem struct {
 	Where   string
 	What    string
 	Instead string
 }
 
-// String words the problem in one line.
+// String returns the problem on one line.
 func (p Problem) String() string { return p.Where + ": " + p.What + ". Instead: " + p.Instead }
 
-// New makes an empty house.
+// New returns an empty workspace.
 func New() *House {
 	return &House{fset: token.NewFileSet(), packages: map[string]*Package{}, outside: map[string][]string{}}
 }
 
-// Load reads the workspace whose root is dir.
+// Load reads the workspace in the folder dir.
 func Load(dir string) (*House, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,EmbedFiles", "work")
 	cmd.Dir = dir
@@ -104,7 +103,7 @@ func Load(dir string) (*House, error) {
 	return h, nil
 }
 
-// addFolder takes all Go files of a folder, whatever platform they are for.
+// addFolder adds all Go files in a folder, for all platforms.
 func (h *House) addFolder(root, dir string, embeds []string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -130,7 +129,7 @@ func (h *House) addFolder(root, dir string, embeds []string) error {
 	return nil
 }
 
-// Add takes one file. Its name is relative to the root; what is no Go file counts as embedded text.
+// Add adds a file. Its name is relative to the root; a file other than Go is an embedded text.
 func (h *House) Add(name, src string) error {
 	dir := path.Dir(name)
 	p := h.packages[dir]
@@ -157,7 +156,7 @@ func (h *House) sorted() []*Package {
 	return slices.SortedFunc(maps.Values(h.packages), func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// imports lists what a package of ours imports, each with a file that does. Test files count where tests is set.
+// imports returns the imports of a package, each with a file that has it. tests includes test files.
 func (p *Package) imports(tests bool) map[string]string {
 	out := map[string]string{}
 	for _, f := range p.Files {
@@ -166,7 +165,7 @@ func (p *Package) imports(tests bool) map[string]string {
 		}
 		for _, s := range f.Syntax.Imports {
 			to, err := strconv.Unquote(s.Path.Value)
-			if err != nil { // the parser has checked it
+			if err != nil { // cannot fail: the parser has checked it
 				panic(err)
 			}
 			out[strings.TrimPrefix(to, Prefix)] = f.Name
@@ -175,13 +174,13 @@ func (p *Package) imports(tests bool) map[string]string {
 	return out
 }
 
-// at is the place of a node.
+// at returns the position of a node.
 func (h *House) at(n ast.Node) string {
 	p := h.fset.Position(n.Pos())
 	return p.Filename + ":" + strconv.Itoa(p.Line)
 }
 
-// Check holds the house against all laws.
+// Check checks all rules.
 func (h *House) Check() []Problem {
 	var out []Problem
 	out = append(out, h.reach(Laws)...)
@@ -200,7 +199,7 @@ func (h *House) Check() []Problem {
 	return out
 }
 
-// match tells whether a path fits a pattern: itself, or with "/..." at the end, anything below it too.
+// match reports whether a path matches a pattern: itself, or with "/..." at the end also everything below it.
 func match(pattern, p string) bool {
 	if root, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return p == root || strings.HasPrefix(p, root+"/")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Binaries are what is built and shipped, by name.
+// Binaries are the packages of the shipped programs, by name.
 var Binaries = map[string]string{
 	"gantry":                   "host/cmd/gantry",
 	"gantry-launch":            "host/cmd/gantry-launch",
@@ -24,7 +24,7 @@ var Binaries = map[string]string{
 	"gantry-provider-openai":     "providers/cmd/openai",
 }
 
-// Dependencies lists the packages that a binary links on Linux, without the insides of the standard library.
+// Dependencies lists the packages that a binary links on Linux, without internal packages of the standard library.
 func Dependencies(dir, pkg string) ([]string, error) {
 	cmd := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "-f", "{{.ImportPath}}", "./"+pkg)
 	cmd.Dir = dir

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Law forbids that packages reach others, over whatever path of imports.
+// Law forbids packages to import others, directly or indirectly.
 type Law struct {
 	From    []string
 	Except  []string // of From
 	Not     []string
-	Past    []string // packages of others that may reach it: what they do with it does not concern the law
-	Nobody  bool     // Not names packages that no part of the workspace has; without it, each must exist
-	Tests   bool     // the direct imports of tests count too
+	Past    []string // external packages whose own imports are ignored
+	Nobody  bool     // the packages in Not must not exist in the workspace; otherwise each must
+	Tests   bool     // also check direct imports of tests
 	Reason  string
 	Instead string
 }
 
-// Laws of the house.
+// Laws are the rules for imports.
 var Laws = []Law{
 	{
 		From: []string{"plugins/...", "providers/..."}, Not: []string{"host/...", "config/..."}, Tests: true,
@@ -72,7 +72,7 @@ var Laws = []Law{
 	{
 		From: []string{"host/internal/policy", "host/internal/approval", "host/internal/history", "host/internal/prompt"},
 		Not:  []string{"google.golang.org/grpc", "gorm.io/gorm", "os/exec"},
-		// The shell's words are unquoted by a library; a helper of its own tests runs a program, nothing else of it does.
+		// The library unquotes the shell's words; only a helper of its tests runs a program.
 		Past:   []string{"mvdan.cc/sh/v3/internal"},
 		Reason: "rules and texts are decided without the world", Instead: "pass in what the decision needs",
 	},
@@ -90,7 +90,7 @@ var Laws = []Law{
 	},
 }
 
-// Reservation lets only some packages import another one directly, in code that is shipped.
+// Reservation lists the packages that may import a package directly in shipped code.
 type Reservation struct {
 	Package string
 	By      []string
@@ -98,7 +98,7 @@ type Reservation struct {
 	Instead string
 }
 
-// Reserved says who holds what.
+// Reserved are the reservations.
 var Reserved = []Reservation{
 	{
 		Package: "gorm.io/gorm", By: []string{"host/internal/store/..."},
@@ -133,8 +133,8 @@ var Reserved = []Reservation{
 		Reason: "Starlark is the language of rules files alone", Instead: "use rules.Load",
 	},
 	{
-		// hook looks for the files that a line of the user's names, with variables expanded; it judges no command.
-		// config/reach does the same for what consent covers.
+		// hook finds the files that a line of the user's names, with expanded variables; it does not judge commands. config/reach
+		// does the same for what trust covers.
 		Package: "mvdan.cc/sh/v3/syntax", By: []string{"config/shellsyntax", "host/internal/policy/command", "host/internal/hook", "config/reach", "plugins/shell/..."},
 		Reason: "scripts are read in one place, so that they are read in one way", Instead: "use what policy/command says of a script",
 	},
@@ -144,7 +144,7 @@ var Reserved = []Reservation{
 	},
 }
 
-// testOnly checks that shipped code imports no package that exists for tests: those whose name ends in "test".
+// testOnly checks that shipped code imports no packages for tests, whose names end with "test".
 func (h *House) testOnly() []Problem {
 	isTest := func(p string) bool {
 		for part := range strings.SplitSeq(p, "/") {
@@ -170,7 +170,7 @@ func (h *House) testOnly() []Problem {
 	return out
 }
 
-// reach checks laws.
+// reach checks the rules for imports.
 func (h *House) reach(laws []Law) []Problem {
 	var out []Problem
 	for _, l := range laws {
@@ -199,7 +199,7 @@ func (h *House) reach(laws []Law) []Problem {
 	return out
 }
 
-// stale: a law about a package that is gone forbids nothing.
+// stale returns the problem for a rule about a package that does not exist.
 func stale(pattern string) Problem {
 	return Problem{
 		Where: "e2e/arch", What: fmt.Sprintf("the laws name %s, which does not exist", pattern),
@@ -207,7 +207,7 @@ func stale(pattern string) Problem {
 	}
 }
 
-// has tells whether a pattern fits any package of the workspace or of what it depends on.
+// has reports whether a pattern matches any package of the workspace or its dependencies.
 func (h *House) has(pattern string) bool {
 	for p := range h.packages {
 		if match(pattern, p) {
@@ -222,7 +222,7 @@ func (h *House) has(pattern string) bool {
 	return false
 }
 
-// path finds a shortest chain of imports from p to one of the patterns, not by way of those in past.
+// path returns a shortest chain of imports from p to one of the patterns that does not pass through past.
 func (h *House) path(p *Package, to, past []string, tests bool) []string {
 	from := map[string]string{p.Path: ""}
 	queue := slices.Sorted(maps.Keys(p.imports(tests)))
@@ -258,7 +258,7 @@ func (h *House) path(p *Package, to, past []string, tests bool) []string {
 	return nil
 }
 
-// only checks reservations.
+// only checks the reservations.
 func (h *House) only(reserved []Reservation) []Problem {
 	var out []Problem
 	for _, r := range reserved {

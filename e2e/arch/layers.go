@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// root is where the rooms of the host are.
+// root contains the host's packages.
 const root = "host/internal/"
 
-// Rows are the layers of the host, from the doors down. A package imports packages of the rows below its own, and along
-// the Edges. A folder below a room belongs to the room.
+// Rows are the layers of the host, from the front ends down. A package may import packages of the rows below its own, and those in
+// Edges. Subpackages belong to their parent's layer.
 var Rows = [][]string{
 	{"cli"},
 	{"install"},
@@ -38,13 +38,13 @@ var Rows = [][]string{
 	{"privatedir"},
 }
 
-// Edge is an import that the rows alone would not allow.
+// Edge is an import that the rows do not allow.
 type Edge struct {
 	From, To string
 	Reason   string
 }
 
-// Edges inside a row, and upwards. Each must be used.
+// Edges are imports within a row, or upwards. Each must be used.
 var Edges = []Edge{
 	{"orchestrate", "history", "the pipeline cuts output once, with the history's rule"},
 	{"compact", "history", "what is left of a history, and its tokens"},
@@ -60,7 +60,7 @@ var Edges = []Edge{
 	{"store", "event", "the store keeps events"},
 }
 
-// Borrowed are rooms' own folders that others may use, with who.
+// Borrowed are subpackages that packages other than their parent may import.
 var Borrowed = map[string][]string{
 	"host/internal/launch/box":              {"host/internal/host", "host/internal/grants", "host/internal/git", "host/internal/judges", "host/internal/cli/safety"}, // wire it, configure it, run in it and explain it
 	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                                                                 // the other end of its pipe
@@ -74,7 +74,7 @@ var Borrowed = map[string][]string{
 	"host/internal/store/pluginstate":       {"host/internal/host", "host/internal/service"},                                                                         // the host opens it, the service reads and writes it
 }
 
-// layers checks the rows.
+// layers checks the layers.
 func (h *House) layers(rows [][]string, edges []Edge) []Problem {
 	var out []Problem
 	row := map[string]int{}

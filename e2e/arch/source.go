@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// forbiddenNames are files that say nothing of their subject.
+// forbiddenNames are names of files that say nothing about their subject.
 var forbiddenNames = []string{"types", "utils", "util", "common", "helpers", "helper", "manager", "misc", "shared", "base"}
 
-// allowedNames are rooms whose subject has such a name.
+// allowedNames are packages for which such a name is correct.
 var allowedNames = []string{"plugins/shell/internal/helper"} // a helper is a process that the plugin has the host start
 
 // names checks the names of files and packages.
@@ -43,7 +43,7 @@ func (h *House) names() []Problem {
 // parts are the phrases that a package comment must contain: "It owns …. It does not know …. Start with …."
 var parts = []string{"It owns", "not know", "Start with"}
 
-// comments checks that each folder says once what it is. Generated packages say it in their .proto files.
+// comments checks that each package has exactly one package comment. Generated packages are documented in their .proto files.
 func (h *House) comments() []Problem {
 	var out []Problem
 	for _, p := range h.sorted() {
@@ -81,7 +81,7 @@ func (h *House) comments() []Problem {
 	return out
 }
 
-// inits checks that nothing runs before main.
+// inits checks that there are no init functions.
 func (h *House) inits() []Problem {
 	var out []Problem
 	for _, p := range h.sorted() {
@@ -102,10 +102,10 @@ func (h *House) inits() []Problem {
 	return out
 }
 
-// owner finds the words that name an owner or an end in the comment of a go statement.
+// owner matches words in the comment of a go statement that name its owner or end.
 var owner = regexp.MustCompile(`(?i)\bown(s|ed|er)?\b|\bends?\b|\bwaits?\b|\bwaited\b|\bjoined\b|\buntil\b`)
 
-// goroutines checks that each bare go statement says who owns it.
+// goroutines checks that each go statement names its owner.
 func (h *House) goroutines() []Problem {
 	var out []Problem
 	for _, p := range h.sorted() {
@@ -134,7 +134,7 @@ func (h *House) goroutines() []Problem {
 	return out
 }
 
-// commentLines has the text of a comment at the line where it ends, and of one beside code at that line.
+// commentLines returns comments by the line where they end, and trailing comments by their line.
 func (h *House) commentLines(f *File) map[int]string {
 	out := map[int]string{}
 	for _, g := range f.Syntax.Comments {
@@ -146,17 +146,17 @@ func (h *House) commentLines(f *File) map[int]string {
 	return out
 }
 
-// Sleep is a test that may sleep on the clock of the wall, because nothing else can wake it.
+// Sleep is a test that may sleep in real time, because nothing else can wake it.
 type Sleep struct {
 	File   string
 	Count  int
 	Reason string
 }
 
-// Sleeps are the exceptions; each must be used.
+// Sleeps are the exceptions. Each must be used.
 var Sleeps = []Sleep{}
 
-// sleeps checks that nothing sleeps outside a bubble.
+// sleeps checks that nothing sleeps outside a synctest bubble.
 func (h *House) sleeps(allowed []Sleep) []Problem {
 	var out []Problem
 	for _, p := range h.sorted() {
@@ -165,7 +165,7 @@ func (h *House) sleeps(allowed []Sleep) []Problem {
 			comments := h.commentLines(f)
 			h.inspectSleeps(f.Syntax, false, func(n ast.Node) {
 				if f.Test && strings.Contains(comments[h.fset.Position(n.Pos()).Line], "bubble") {
-					return // a helper of a bubble says so
+					return // a helper for use in bubbles, which says so
 				}
 				found = append(found, Problem{
 					Where: h.at(n), What: "time.Sleep on the clock of the wall",
@@ -192,7 +192,7 @@ func (h *House) sleeps(allowed []Sleep) []Problem {
 	return out
 }
 
-// inspectSleeps reports calls of time.Sleep outside functions that are handed to a bubble.
+// inspectSleeps reports calls of time.Sleep outside functions that run in a bubble.
 func (h *House) inspectSleeps(root ast.Node, inBubble bool, report func(ast.Node)) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -205,7 +205,7 @@ func (h *House) inspectSleeps(root ast.Node, inBubble bool, report func(ast.Node
 				report(call)
 			}
 		case isCall(call, "synctest", "Test"), isCall(call, "rapid", "SyncTest"):
-			return false // whatever is in there has the bubble's clock
+			return false // everything in it uses the bubble's clock
 		}
 		return true
 	})
@@ -222,20 +222,20 @@ func isName(e ast.Expr, pkg, name string) bool {
 	return ok && id.Name == pkg
 }
 
-// starters are what starts or becomes a process.
+// starters are functions that start or replace a process.
 var starters = [][2]string{
 	{"exec", "Command"}, {"exec", "CommandContext"}, {"exec", "Cmd"}, {"os", "StartProcess"}, {"syscall", "StartProcess"},
 	{"syscall", "ForkExec"}, {"syscall", "Exec"}, {"unix", "Exec"},
 }
 
-// Starters may start processes.
+// Starters are the packages that may start processes.
 var Starters = []string{
 	"host/internal/launch/...", "host/internal/plugin/...", "host/cmd/gantry-launch", // the launcher and the supervisor
 	"sdk/plugintest/...", "sdk/process/processtest", "sdk/internal/api", "e2e/...", // tests
 	"host/internal/store/database/postgres/postgrestest",
 }
 
-// processes checks that shipped code starts no process but in the launcher and the supervisor.
+// processes checks that in shipped code only the launcher and the supervisor start processes.
 func (h *House) processes(by []string) []Problem {
 	return h.uses(starters, by, Problem{
 		What:    "starts a process: every process is started by the host's launcher under a grant",
@@ -243,14 +243,14 @@ func (h *House) processes(by []string) []Problem {
 	})
 }
 
-// ShellParsers may create a parser of the shell's grammar, which is recursive: they bound what they give it.
+// ShellParsers are the packages that may create a shell parser, which is recursive: they limit its input.
 var ShellParsers = []string{
 	"config/shellsyntax",
 	"plugins/shell/internal/intercept", // a few kilobytes before a document
-	"plugins/shell/internal/snapshot",  // what the user's own shell printed
+	"plugins/shell/internal/snapshot",  // the output of the user's own shell
 }
 
-// shellParsers checks that shipped code parses shell scripts within bounds.
+// shellParsers checks that shipped code parses shell scripts within limits.
 func (h *House) shellParsers(by []string) []Problem {
 	return h.uses([][2]string{{"syntax", "NewParser"}}, by, Problem{
 		What:    "creates a parser of the shell's grammar, which a deeply nested script overflows the stack of",
@@ -258,7 +258,7 @@ func (h *House) shellParsers(by []string) []Problem {
 	})
 }
 
-// uses checks that shipped code uses some names of other packages in the listed packages only.
+// uses checks that shipped code uses certain names of other packages only in the listed packages.
 func (h *House) uses(names [][2]string, by []string, problem Problem) []Problem {
 	var out []Problem
 	for _, pattern := range by {
@@ -288,7 +288,7 @@ func (h *House) uses(names [][2]string, by []string, problem Problem) []Problem 
 	return out
 }
 
-// declaredTools finds the names of the tools that plugins of the workspace declare.
+// declaredTools finds the names of the tools that the workspace's plugins declare.
 func (h *House) declaredTools() []string {
 	names := map[string]bool{}
 	for _, p := range h.sorted() {
@@ -321,7 +321,7 @@ func (h *House) declaredTools() []string {
 	return out
 }
 
-// toolNames checks that the host names no tool: neither in its shipped code nor in texts that it embeds.
+// toolNames checks that the host names no tool, in shipped code or embedded texts.
 func (h *House) toolNames(tools []string) []Problem {
 	if len(tools) == 0 {
 		return []Problem{{

@@ -9,15 +9,14 @@ import (
 	"slices"
 )
 
-// Constants are variables that are written to, or whose address is given away, and that never change all the same.
+// Constants are variables that are written to, or whose address is taken, but whose value never changes.
 var Constants = map[string]string{
 	"sdk/wire.controllerDesc": "grpc wants the address of a description and only reads it",
 	"sdk/wire.stdioDesc":      "grpc wants the address of a description and only reads it",
 }
 
-// variables checks that no package-level variable can change: none is assigned, and none is of a kind that changes
-// behind its name. What holds constants by nature is free: error values, expressions, embedded files, tables that nobody
-// writes to. Tests may keep their flags.
+// variables checks that no package-level variable can change: none is assigned to, and none has a mutable type. Error values,
+// regular expressions, embedded files and tables that are never written to are allowed. Tests may have flags.
 func (h *House) variables(constants map[string]string) []Problem {
 	var out []Problem
 	used := map[string]bool{}
@@ -39,7 +38,7 @@ func (h *House) variables(constants map[string]string) []Problem {
 }
 
 func (h *House) packageVariables(path string, files []*ast.File, constants map[string]string, used map[string]bool) []Problem {
-	// Names are resolved, types beyond the package are not: what it imports is unknown on purpose, and cheap.
+	// Only names in the package are resolved. Imports are unknown on purpose, because resolving them is expensive.
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: noImports{}, Error: func(error) {}, DisableUnusedImportCheck: true}
 	_, _ = conf.Check(path, h.fset, files, info) // errors are expected: see above
@@ -95,7 +94,7 @@ func (h *House) packageVariables(path string, files []*ast.File, constants map[s
 
 const insteadOfVariable = "make it a field of what the wiring constructs: two hosts in one process must not share it"
 
-// changes says why what a variable holds can change although the variable is not assigned.
+// changes explains why the value of a variable can change without an assignment.
 func changes(typ, value ast.Expr) string {
 	for _, e := range []ast.Expr{typ, value} {
 		switch e := e.(type) {
@@ -120,7 +119,7 @@ func changes(typ, value ast.Expr) string {
 			}
 		case *ast.UnaryExpr:
 			if l, ok := e.X.(*ast.CompositeLit); ok && e.Op == token.AND {
-				return changes(l.Type, l) // a table too, and what &T{} is of a mutable T is said of T
+				return changes(l.Type, l) // a table; for &T{}, the same as for T
 			}
 		case *ast.CompositeLit:
 			if why := changes(e.Type, nil); why != "" && !isTable(e.Type) {
@@ -136,7 +135,7 @@ func changes(typ, value ast.Expr) string {
 	return ""
 }
 
-// isTable: a literal of these is a table; that nobody writes to it is checked elsewhere.
+// isTable reports whether a literal of this type is a table. Another check ensures that it is not written to.
 func isTable(e ast.Expr) bool {
 	switch e.(type) {
 	case *ast.MapType, *ast.ArrayType:
@@ -145,7 +144,7 @@ func isTable(e ast.Expr) bool {
 	return false
 }
 
-// isBytes: what is embedded has no value in the source.
+// isBytes reports whether the type is that of an embedded file, which has no value in the source.
 func isBytes(e ast.Expr) bool {
 	a, ok := e.(*ast.ArrayType)
 	if !ok {
@@ -155,13 +154,13 @@ func isBytes(e ast.Expr) bool {
 	return ok && id.Name == "byte"
 }
 
-// mutable: types of the library that exist to be changed.
+// mutable reports whether a type of the standard library is meant to be modified.
 func mutable(s *ast.SelectorExpr) bool {
 	id, ok := s.X.(*ast.Ident)
 	return ok && (id.Name == "atomic" || id.Name == "sync" && slices.Contains([]string{"Mutex", "RWMutex", "Once", "Map", "Pool", "WaitGroup", "Cond"}, s.Sel.Name))
 }
 
-// written lists what a node writes to.
+// written lists the expressions that a node writes to.
 func written(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.AssignStmt:
@@ -177,7 +176,7 @@ func written(n ast.Node) []ast.Expr {
 		}
 	case *ast.UnaryExpr:
 		if n.Op == token.AND {
-			return []ast.Expr{n.X} // whoever has the address can write
+			return []ast.Expr{n.X} // its address allows writing
 		}
 	case *ast.CallExpr:
 		if id, ok := n.Fun.(*ast.Ident); ok && len(n.Args) > 0 && (id.Name == "delete" || id.Name == "clear" || id.Name == "copy") {
@@ -187,7 +186,7 @@ func written(n ast.Node) []ast.Expr {
 	return nil
 }
 
-// base is the variable that an expression is a part of.
+// base returns the variable that an expression is part of.
 func base(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {

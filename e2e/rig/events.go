@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Event is an event as --events prints it.
+// Event is an event in the output of --events.
 type Event struct {
 	Seq    uint64          `json:"seq"`
 	Thread string          `json:"thread"`
@@ -23,7 +23,7 @@ func (e Event) Into(t testing.TB, v any) {
 	}
 }
 
-// Events reads what --events printed. A last line without an end is left out: its writer was killed.
+// Events parses the output of --events. It ignores an incomplete last line, whose writer was killed.
 func Events(t testing.TB, stdout string) []Event {
 	t.Helper()
 	var out []Event
@@ -40,7 +40,7 @@ func Events(t testing.TB, stdout string) []Event {
 	return out
 }
 
-// Gapless checks that the durable events are numbered from first without a gap, and returns the last number.
+// Gapless checks that the durable events are numbered consecutively from first, and returns the last number.
 func Gapless(t testing.TB, events []Event, first uint64) uint64 {
 	t.Helper()
 	next := first

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/config/version"
 )
 
-// Program writes an executable file beside the configuration and returns its path.
+// Program writes an executable file to the home folder and returns its path.
 func (r *Rig) Program(name, content string) string {
 	r.t.Helper()
 	path := filepath.Join(r.Home, "bin", name)
@@ -19,7 +19,7 @@ func (r *Rig) Program(name, content string) string {
 	return path
 }
 
-// Pin locks a program as it is now without starting it, which only a test may want: for those that can't be started.
+// Pin locks a program without starting it, for programs that cannot be started.
 func (r *Rig) Pin(path string) {
 	r.t.Helper()
 	sum, err := lock.HashFile(path)

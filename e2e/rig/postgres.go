@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Postgres is a throwaway PostgreSQL server.
+// Postgres is a temporary PostgreSQL server.
 type Postgres struct {
 	Address string
 	t       testing.TB
@@ -18,7 +18,7 @@ type Postgres struct {
 	out     *bufio.Reader
 }
 
-// NewPostgres starts a server that ends with the test. Where PostgreSQL is not installed the test is skipped, and fails in CI.
+// NewPostgres starts a server that stops with the test. If PostgreSQL is not installed, the test is skipped, or fails in CI.
 func NewPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(Bin(t), "..", "scripts", "postgres"), "serve")
@@ -74,8 +74,8 @@ func (p *Postgres) tell(command string) {
 	}
 }
 
-// Kill ends the server with SIGKILL.
+// Kill kills the server with SIGKILL.
 func (p *Postgres) Kill() { p.t.Helper(); p.tell("kill") }
 
-// Restart starts it again.
+// Restart starts the server again.
 func (p *Postgres) Restart() { p.t.Helper(); p.tell("start") }

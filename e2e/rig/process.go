@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Processes lists the processes whose working folder or environment belongs to a folder of the rig and whose command line
-// holds a text.
+// Processes lists the processes whose working folder or environment refers to a folder of the rig, and whose command line contains
+// a text.
 func Processes(t testing.TB, dir, text string) []int {
 	t.Helper()
 	var out []int
@@ -50,7 +50,8 @@ func pids(t testing.TB) []int {
 	return out
 }
 
-// Descendants lists the processes below one, each with what tells it from a later one of the same number.
+// Descendants lists the descendants of a process, each with its start time, which distinguishes it from a later process with the
+// same number.
 func Descendants(t testing.TB, root int) map[int]string {
 	t.Helper()
 	children := map[int][]int{}
@@ -71,7 +72,7 @@ func Descendants(t testing.TB, root int) map[int]string {
 	return out
 }
 
-// stat reads a process's parent and start time; not ok: it is gone, or a zombie.
+// stat returns a process's parent and start time. ok is false if it has ended or is a zombie.
 func stat(pid int) (parent int, start string, ok bool) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -82,7 +83,7 @@ func stat(pid int) (parent int, start string, ok bool) {
 	return parent, fields[19], err == nil && fields[0] != "Z"
 }
 
-// Alive lists which of some descendants still live.
+// Alive returns the descendants that are still running.
 func Alive(pids map[int]string) []int {
 	var out []int
 	for pid, start := range pids {
@@ -106,7 +107,7 @@ func Kill(t testing.TB, pids ...int) {
 	}
 }
 
-// Descriptors lists what a process has open.
+// Descriptors lists a process's open files.
 func Descriptors(t testing.TB, pid int) []string {
 	t.Helper()
 	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
@@ -123,7 +124,7 @@ func Descriptors(t testing.TB, pid int) []string {
 	return out
 }
 
-// NothingLeft checks, after the last run has ended, that no process of the rig lives and no socket lies around.
+// NothingLeft checks, after the last run, that no process of the rig is running and no socket is left.
 func (r *Rig) NothingLeft() {
 	r.t.Helper()
 	var left []string

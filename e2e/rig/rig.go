@@ -1,9 +1,9 @@
-// Package rig runs the real gantry with real plugins in a folder of its own, on a model that follows a script.
+// Package rig runs the real gantry with real plugins in temporary folders, with a scripted model.
 //
-// It owns: the folders, the configuration and environment of one run, its output, and what the model saw. It must not
-// know: what a test checks, anything inside gantry.
+// It owns the folders, configuration and environment of a run, its output, and the requests to the model. It does not know what a
+// test checks, or gantry's internals.
 //
-// Start with [New]. The binaries come from the folder that GANTRY_BIN names, by default bin/ of the repository.
+// Start with [New]. The programs come from the folder in GANTRY_BIN, by default bin/ in the repository.
 package rig
 
 import (
@@ -25,27 +25,26 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Rig is one user with a home, a project and a model.
+// Rig is a user with a home folder, a project and a model.
 type Rig struct {
 	t    testing.TB
-	Bin  string // where the binaries are
+	Bin  string // folder of the programs
 	Home string // gantry's home
 	Dir  string // the project
-	Log  string // requests that the model got
-	Host string // the program in Bin that is run: gantry
+	Log  string // the model's requests
+	Host string // the program in Bin to run: gantry
 	Env  []string
 	conf string
 }
 
-// bound is how long any one run may take before it counts as hung: far more than any does on two cores under the race
-// detector.
+// bound limits the time of a run before it counts as hung: far more than any run takes on two cores under the race detector.
 const bound = 2 * time.Minute
 
-// New makes a rig whose model plays the script (TOML). More configuration may follow with [Rig.Config].
+// New returns a rig whose model plays the script (TOML). Use [Rig.Config] to add configuration.
 func New(t testing.TB, script string) *Rig {
 	t.Helper()
 	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t), Dir: t.TempDir(), Host: "gantry"}
-	r.Log = filepath.Join(shortDir(t), "requests.jsonl") // plugins don't see gantry's home
+	r.Log = filepath.Join(shortDir(t), "requests.jsonl") // plugins cannot see gantry's home
 	path := filepath.Join(r.Home, "script.toml")
 	r.Write(path, script)
 	r.conf = filepath.Join(r.Home, "gantry.hcl")
@@ -69,16 +68,16 @@ sandbox {
   mode = "full-access"
 }
 `, path, r.Log))
-	// A home of its own: a login shell would run the machine's profile, which may be slow, and wait for others that run it.
+	// A separate home: a login shell would run the machine's profile, which may be slow or wait for other users of it.
 	r.Env = append(clean(os.Environ()), "GANTRY_HOME="+r.Home, "GANTRY_SYSTEM_CONFIG=-", "HOME="+filepath.Join(r.Home, "user"))
 	return r
 }
 
-// clean drops what would make a run depend on the machine.
+// clean removes variables that would make a run depend on the machine.
 func clean(env []string) []string {
 	var out []string
 	for _, kv := range env {
-		// CI is for those who run the tests: gantry itself would not record.
+		// CI is set for the tests themselves; gantry would not record cassettes.
 		if !strings.HasPrefix(kv, "GANTRY_") && !strings.HasPrefix(kv, "CI=") {
 			out = append(out, kv)
 		}
@@ -86,7 +85,7 @@ func clean(env []string) []string {
 	return out
 }
 
-// Bin is where the binaries are. A test without them fails: they are what it tests.
+// Bin returns the folder of the programs. A test fails without them.
 func Bin(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("GANTRY_BIN")
@@ -111,7 +110,7 @@ func Bin(t testing.TB) string {
 	return dir
 }
 
-// shortDir is a temporary folder whose path leaves room for sockets.
+// shortDir returns a temporary folder whose path is short enough for sockets.
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "g")
@@ -136,7 +135,7 @@ func (r *Rig) Config(hcl string) {
 	r.Write(r.conf, string(b)+hcl)
 }
 
-// Write writes a file; a relative path is in the project.
+// Write writes a file; a relative path is resolved against the project.
 func (r *Rig) Write(path, content string) {
 	r.t.Helper()
 	if !filepath.IsAbs(path) {
@@ -150,7 +149,7 @@ func (r *Rig) Write(path, content string) {
 	}
 }
 
-// Read reads a file of the project; "" when it is not there.
+// Read reads a file of the project, or returns "" if it does not exist.
 func (r *Rig) Read(path string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(filepath.Join(r.Dir, path))
@@ -160,19 +159,19 @@ func (r *Rig) Read(path string) string {
 	return string(b)
 }
 
-// Result is how a run ended.
+// Result is the result of a run.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Gantry runs gantry to its end.
+// Gantry runs gantry and waits for its end.
 func (r *Rig) Gantry(args ...string) Result {
 	r.t.Helper()
 	return r.Start(args...).Wait()
 }
 
-// OK runs gantry and fails the test when it did not exit with 0.
+// OK is like Gantry and fails the test if the exit status is not 0.
 func (r *Rig) OK(args ...string) Result {
 	r.t.Helper()
 	res := r.Gantry(args...)
@@ -182,7 +181,7 @@ func (r *Rig) OK(args ...string) Result {
 	return res
 }
 
-// Run is gantry while it runs.
+// Run is a running gantry.
 type Run struct {
 	rig    *Rig
 	Cmd    *exec.Cmd
@@ -192,11 +191,11 @@ type Run struct {
 	once   sync.Once
 	result Result
 
-	terminal *os.File // of a run on a pseudo terminal
+	terminal *os.File // for a run on a pseudoterminal
 	drained  chan struct{}
 }
 
-// Start starts gantry. It is killed with the test.
+// Start starts gantry, which is killed when the test ends.
 func (r *Rig) Start(args ...string) *Run {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
@@ -204,7 +203,7 @@ func (r *Rig) Start(args ...string) *Run {
 	run.Cmd = exec.CommandContext(ctx, filepath.Join(r.Bin, r.Host), args...)
 	run.Cmd.Dir, run.Cmd.Env = r.Dir, r.Env
 	run.Cmd.Stdout, run.Cmd.Stderr = &run.out, &run.err
-	run.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C of the test is not the rig's
+	run.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C in the test's terminal must not reach it
 	run.Cmd.WaitDelay = 5 * time.Second
 	if err := run.Cmd.Start(); err != nil {
 		cancel()
@@ -231,7 +230,7 @@ func (r *Run) Wait() Result {
 	return r.result
 }
 
-// Signal sends a signal to gantry alone.
+// Signal sends a signal to the gantry process only.
 func (r *Run) Signal(s os.Signal) {
 	r.rig.t.Helper()
 	if err := r.Cmd.Process.Signal(s); err != nil {
@@ -239,7 +238,7 @@ func (r *Run) Signal(s os.Signal) {
 	}
 }
 
-// Until waits until a condition holds, for the world outside that sends no events: files, processes.
+// Until polls until a condition is true, for conditions without events, such as files and processes.
 func (r *Rig) Until(what string, ok func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(bound / 2)
@@ -261,7 +260,7 @@ func (r *Run) Sees(text string) {
 	})
 }
 
-// SeesTimes waits until gantry has printed a text a number of times.
+// SeesTimes waits until gantry has printed a text n times.
 func (r *Run) SeesTimes(text string, n int) {
 	r.rig.t.Helper()
 	r.rig.Until(fmt.Sprintf("gantry prints %q for the %d. time", text, n), func() bool {
@@ -269,17 +268,17 @@ func (r *Run) SeesTimes(text string, n int) {
 	})
 }
 
-// Output is what gantry has printed so far, on both streams.
+// Output returns the output so far, of both streams.
 func (r *Run) Output() string { return r.out.String() + r.err.String() }
 
-// Stdout is what gantry has printed on standard output so far.
+// Stdout returns the standard output so far.
 func (r *Run) Stdout() string { return r.out.String() }
 
-// Last is the last request that the model got.
+// Last returns the model's last request.
 func (r *Rig) Last() Request {
 	r.t.Helper()
 	lines := r.requestLines()
-	for _, line := range slices.Backward(lines) { // under the race detector reading all of them takes long
+	for _, line := range slices.Backward(lines) { // parsing all of them is slow under the race detector
 		if q, ok := r.request(line); ok {
 			return q
 		}
@@ -288,7 +287,7 @@ func (r *Rig) Last() Request {
 	return Request{}
 }
 
-// Request is one request that the model got.
+// Request is a request to the model.
 type Request struct {
 	Time      time.Time   `json:"time"`
 	Monotonic int64       `json:"monotonic_ns"`
@@ -298,7 +297,7 @@ type Request struct {
 	Request   llm.Request `json:"request"`
 }
 
-// Requests are what the model got so far.
+// Requests returns the model's requests so far.
 func (r *Rig) Requests() []Request {
 	r.t.Helper()
 	var out []Request
@@ -319,7 +318,7 @@ func (r *Rig) requestLines() [][]byte {
 	return bytes.Split(b, []byte("\n"))
 }
 
-// request reads a line of the log. A provider that was killed while it wrote has left only the beginning of one.
+// request parses a line of the log. A provider that was killed while writing leaves an incomplete line.
 func (r *Rig) request(line []byte) (q Request, ok bool) {
 	r.t.Helper()
 	if at := bytes.LastIndex(line, []byte(`{"time":"`)); at > 0 {
@@ -335,8 +334,8 @@ func (r *Rig) request(line []byte) (q Request, ok bool) {
 	return q, true
 }
 
-// lightened takes strings of more than 4 MiB out of a line of JSON. They are pictures that nobody looks at; under the race
-// detector a second goes by with reading one.
+// lightened removes strings of more than 4 MiB from a line of JSON. They are images that no test needs, and parsing one takes a
+// second under the race detector.
 func lightened(line []byte) []byte {
 	const most = 4 << 20
 	if len(line) <= most {
@@ -351,7 +350,7 @@ func lightened(line []byte) []byte {
 	return bytes.Join(parts, []byte(`"`))
 }
 
-// Texts are the texts of the messages of a role, in order.
+// Texts returns the texts of a role's messages, in order.
 func (q Request) Texts(role llm.Role) []string {
 	var out []string
 	for _, m := range q.Request.Messages {
@@ -362,7 +361,7 @@ func (q Request) Texts(role llm.Role) []string {
 	return out
 }
 
-// Offered are the names of the tools that the model was offered.
+// Offered returns the names of the tools offered to the model.
 func (q Request) Offered() []string {
 	var out []string
 	for _, t := range q.Request.Tools {
@@ -371,7 +370,7 @@ func (q Request) Offered() []string {
 	return out
 }
 
-// Outputs are the outputs of calls that a request holds, by call id.
+// Outputs returns the outputs of calls in a request, by call ID.
 func (q Request) Outputs() map[string]string {
 	out := map[string]string{}
 	for _, m := range q.Request.Messages {
@@ -397,7 +396,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String is what was written so far.
+// String returns what has been written so far.
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal starts gantry on a pseudo terminal, as a person does. What it prints on either stream is its standard output.
+// Terminal starts gantry on a pseudoterminal, as a user does. Both streams become its standard output.
 func (r *Rig) Terminal(args ...string) *Run {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
@@ -32,7 +32,7 @@ func (r *Rig) Terminal(args ...string) *Run {
 	run.drained = read
 	go func() { // owned by the run: ends when the terminal has no other end any more, or is closed by Wait
 		defer close(read)
-		_, _ = io.Copy(&run.out, terminal) // EIO is how a terminal ends
+		_, _ = io.Copy(&run.out, terminal) // EIO is the end of a terminal
 	}()
 	r.t.Cleanup(func() {
 		cancel()
@@ -49,10 +49,10 @@ func (r *Run) Type(text string) {
 	}
 }
 
-// TryType types a text into a terminal whose gantry may be gone by now.
+// TryType types a text into a terminal whose gantry may have ended.
 func (r *Run) TryType(text string) { _, _ = r.terminal.WriteString(text) }
 
-// Echoes tells whether the terminal shows what is typed.
+// Echoes reports whether the terminal echoes input.
 func (r *Run) Echoes() bool {
 	r.rig.t.Helper()
 	state, err := unix.IoctlGetTermios(int(r.terminal.Fd()), unix.TCGETS)
@@ -62,7 +62,7 @@ func (r *Run) Echoes() bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// endTerminal reads the rest of what was printed.
+// endTerminal reads the rest of the output.
 func (r *Run) endTerminal() {
 	if r.terminal == nil {
 		return

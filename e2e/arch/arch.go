@@ -3,7 +3,7 @@
 //
 // It owns the tables of the rules and the checks of the workspace's packages and source. It does not know what any package does.
 //
-// Start with [Load] and [House.Check]; the tables are in laws.go and layers.go. A failure says what to do instead. To change a
+// Start with [Load] and [Workspace.Check]; the tables are in rules.go and layers.go. A failure says what to do instead. To change a
 // rule, change its row and explain it in the commit.
 package arch
 
@@ -30,8 +30,8 @@ import (
 // Prefix is the prefix of the workspace's import paths. In this package they are written without it.
 const Prefix = "github.com/gantry-agent/gantry/"
 
-// House is the workspace: its packages with their source, and their imports from other modules.
-type House struct {
+// Workspace is the workspace: its packages with their source, and their imports from other modules.
+type Workspace struct {
 	fset     *token.FileSet
 	packages map[string]*Package
 	outside  map[string][]string // imports of packages outside the workspace
@@ -63,12 +63,12 @@ type Problem struct {
 func (p Problem) String() string { return p.Where + ": " + p.What + ". Instead: " + p.Instead }
 
 // New returns an empty workspace.
-func New() *House {
-	return &House{fset: token.NewFileSet(), packages: map[string]*Package{}, outside: map[string][]string{}}
+func New() *Workspace {
+	return &Workspace{fset: token.NewFileSet(), packages: map[string]*Package{}, outside: map[string][]string{}}
 }
 
 // Load reads the workspace in the folder dir.
-func Load(dir string) (*House, error) {
+func Load(dir string) (*Workspace, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,EmbedFiles", "work")
 	cmd.Dir = dir
 	var stderr bytes.Buffer
@@ -77,7 +77,7 @@ func Load(dir string) (*House, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w: %s", err, stderr.String())
 	}
-	h := New()
+	w := New()
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
 			ImportPath, Dir     string
@@ -90,21 +90,21 @@ func Load(dir string) (*House, error) {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
 		if p.Standard || !strings.HasPrefix(p.ImportPath, Prefix) {
-			h.outside[p.ImportPath] = p.Imports
+			w.outside[p.ImportPath] = p.Imports
 			continue
 		}
-		if err := h.addFolder(dir, p.Dir, p.EmbedFiles); err != nil {
+		if err := w.addFolder(dir, p.Dir, p.EmbedFiles); err != nil {
 			return nil, err
 		}
 	}
-	if len(h.packages) == 0 {
+	if len(w.packages) == 0 {
 		return nil, fmt.Errorf("no packages in %s", dir)
 	}
-	return h, nil
+	return w, nil
 }
 
 // addFolder adds all Go files in a folder, for all platforms.
-func (h *House) addFolder(root, dir string, embeds []string) error {
+func (w *Workspace) addFolder(root, dir string, embeds []string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (h *House) addFolder(root, dir string, embeds []string) error {
 		if err != nil {
 			return err
 		}
-		if err := h.Add(filepath.ToSlash(name), string(src)); err != nil {
+		if err := w.Add(filepath.ToSlash(name), string(src)); err != nil {
 			return err
 		}
 	}
@@ -130,18 +130,18 @@ func (h *House) addFolder(root, dir string, embeds []string) error {
 }
 
 // Add adds a file. Its name is relative to the root; a file other than Go is an embedded text.
-func (h *House) Add(name, src string) error {
+func (w *Workspace) Add(name, src string) error {
 	dir := path.Dir(name)
-	p := h.packages[dir]
+	p := w.packages[dir]
 	if p == nil {
 		p = &Package{Path: dir, Texts: map[string]string{}}
-		h.packages[dir] = p
+		w.packages[dir] = p
 	}
 	if !strings.HasSuffix(name, ".go") {
 		p.Texts[name] = src
 		return nil
 	}
-	syntax, err := parser.ParseFile(h.fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(w.fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,8 @@ func (h *House) Add(name, src string) error {
 }
 
 // sorted lists the packages by path.
-func (h *House) sorted() []*Package {
-	return slices.SortedFunc(maps.Values(h.packages), func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
+func (w *Workspace) sorted() []*Package {
+	return slices.SortedFunc(maps.Values(w.packages), func(a, b *Package) int { return cmp.Compare(a.Path, b.Path) })
 }
 
 // imports returns the imports of a package, each with a file that has it. tests includes test files.
@@ -175,27 +175,28 @@ func (p *Package) imports(tests bool) map[string]string {
 }
 
 // at returns the position of a node.
-func (h *House) at(n ast.Node) string {
-	p := h.fset.Position(n.Pos())
+func (w *Workspace) at(n ast.Node) string {
+	p := w.fset.Position(n.Pos())
 	return p.Filename + ":" + strconv.Itoa(p.Line)
 }
 
 // Check checks all rules.
-func (h *House) Check() []Problem {
+func (w *Workspace) Check() []Problem {
 	var out []Problem
-	out = append(out, h.reach(Laws)...)
-	out = append(out, h.only(Reserved)...)
-	out = append(out, h.testOnly()...)
-	out = append(out, h.layers(Rows, Edges)...)
-	out = append(out, h.processes(Starters)...)
-	out = append(out, h.shellParsers(ShellParsers)...)
-	out = append(out, h.names()...)
-	out = append(out, h.comments()...)
-	out = append(out, h.inits()...)
-	out = append(out, h.variables(Constants)...)
-	out = append(out, h.goroutines()...)
-	out = append(out, h.sleeps(Sleeps)...)
-	out = append(out, h.toolNames(h.declaredTools())...)
+	out = append(out, w.reach(Rules)...)
+	out = append(out, w.only(Reserved)...)
+	out = append(out, w.testOnly()...)
+	out = append(out, w.layers(Rows, Edges)...)
+	out = append(out, w.processes(Starters)...)
+	out = append(out, w.shellParsers(ShellParsers)...)
+	out = append(out, w.sizes()...)
+	out = append(out, w.names()...)
+	out = append(out, w.comments()...)
+	out = append(out, w.inits()...)
+	out = append(out, w.variables(Constants)...)
+	out = append(out, w.goroutines()...)
+	out = append(out, w.sleeps(Sleeps)...)
+	out = append(out, w.toolNames(w.declaredTools())...)
 	return out
 }
 

@@ -16,17 +16,17 @@ var update = flag.Bool("update", false, "write the lists of dependencies anew")
 // workspace is the root of the repository, seen from here.
 const workspace = "../.."
 
-func TestLaws(t *testing.T) {
+func TestRules(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.Abs(workspace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := arch.Load(dir)
+	w, err := arch.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range h.Check() {
+	for _, p := range w.Check() {
 		t.Error(p)
 	}
 }

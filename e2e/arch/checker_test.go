@@ -1,22 +1,23 @@
 package arch
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// house is made of files; what they hold besides is their package clause, which names the folder.
-func house(t *testing.T, files map[string]string) *House {
+// workspace returns a workspace of the given files. Each file needs at least a package clause.
+func workspace(t *testing.T, files map[string]string) *Workspace {
 	t.Helper()
-	h := New()
+	w := New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := h.Add(name, files[name]); err != nil {
+		if err := w.Add(name, files[name]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return h
+	return w
 }
 
 // expect compares problems with what they must contain, in order.
@@ -39,16 +40,16 @@ func expect(t *testing.T, got []Problem, want ...string) {
 
 func TestReach(t *testing.T) {
 	t.Parallel()
-	law := func(l Law) []Law {
+	rule := func(l Rule) []Rule {
 		l.Reason, l.Instead = "because", "something else"
-		return []Law{l}
+		return []Rule{l}
 	}
 	const sdk = "github.com/gantry-agent/gantry/sdk/llm"
 	for _, tc := range []struct {
 		name    string
 		files   map[string]string
 		outside map[string][]string
-		law     Law
+		rule    Rule
 		want    []string
 	}{
 		{
@@ -56,7 +57,7 @@ func TestReach(t *testing.T) {
 			files: map[string]string{
 				"plugins/a/a.go": "package a\nimport _ \"github.com/gantry-agent/gantry/host/x\"", "host/x/x.go": "package x",
 			},
-			law: Law{From: []string{"plugins/..."}, Not: []string{"host/..."}}, want: []string{"plugins/a → host/x: because"},
+			rule: Rule{From: []string{"plugins/..."}, Not: []string{"host/..."}}, want: []string{"plugins/a → host/x: because"},
 		},
 		{
 			name: "over others, also outside",
@@ -64,81 +65,81 @@ func TestReach(t *testing.T) {
 				"plugins/a/a.go": "package a\nimport _ \"" + sdk + "\"", "sdk/llm/l.go": "package llm\nimport _ \"example.com/one\"",
 			},
 			outside: map[string][]string{"example.com/one": {"example.com/two"}, "example.com/two": nil},
-			law:     Law{From: []string{"plugins/..."}, Not: []string{"example.com/two"}},
+			rule:    Rule{From: []string{"plugins/..."}, Not: []string{"example.com/two"}},
 			want:    []string{"plugins/a → sdk/llm → example.com/one → example.com/two"},
 		},
 		{
 			name:  "a neighbour whose name begins the same is free",
 			files: map[string]string{"plugins/a/a.go": "package a\nimport _ \"github.com/gantry-agent/gantry/hostile\"", "hostile/x.go": "package hostile", "host/x.go": "package host"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"host/..."}},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"host/..."}},
 		},
 		{
-			name:  "tests are free where the law does not say so",
+			name:  "tests are free where the rule does not say so",
 			files: map[string]string{"plugins/a/a_test.go": "package a\nimport _ \"github.com/gantry-agent/gantry/host\"", "host/x.go": "package host"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"host/..."}},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"host/..."}},
 		},
 		{
 			name:  "tests count where it does",
 			files: map[string]string{"plugins/a/a_test.go": "package a\nimport _ \"github.com/gantry-agent/gantry/host\"", "host/x.go": "package host"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"host/..."}, Tests: true}, want: []string{"plugins/a → host"},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"host/..."}, Tests: true}, want: []string{"plugins/a → host"},
 		},
 		{
 			name:  "files of other platforms count",
 			files: map[string]string{"plugins/a/a_plan9.go": "//go:build plan9\n\npackage a\nimport _ \"github.com/gantry-agent/gantry/host\"", "host/x.go": "package host"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"host/..."}}, want: []string{"plugins/a → host"},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"host/..."}}, want: []string{"plugins/a → host"},
 		},
 		{
 			name:  "exceptions",
 			files: map[string]string{"plugins/a/a.go": "package a\nimport _ \"github.com/gantry-agent/gantry/host\"", "host/x.go": "package host"},
-			law:   Law{From: []string{"plugins/..."}, Except: []string{"plugins/a"}, Not: []string{"host"}},
+			rule:  Rule{From: []string{"plugins/..."}, Except: []string{"plugins/a"}, Not: []string{"host"}},
 		},
 		{
 			name:  "a forbidden package that is gone",
 			files: map[string]string{"plugins/a/a.go": "package a"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"host/..."}}, want: []string{"name host/..., which does not exist"},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"host/..."}}, want: []string{"name host/..., which does not exist"},
 		},
 		{
-			name:  "a law for nobody",
+			name:  "a rule for nobody",
 			files: map[string]string{"host/x.go": "package host"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"host"}}, want: []string{"name plugins/..., which does not exist"},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"host"}}, want: []string{"name plugins/..., which does not exist"},
 		},
 		{
 			name:  "what nobody has can't be checked for existence",
 			files: map[string]string{"plugins/a/a.go": "package a"},
-			law:   Law{From: []string{"plugins/..."}, Not: []string{"example.com/vendor"}, Nobody: true},
+			rule:  Rule{From: []string{"plugins/..."}, Not: []string{"example.com/vendor"}, Nobody: true},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			h := house(t, tc.files)
-			maps.Copy(h.outside, tc.outside)
-			expect(t, h.reach(law(tc.law)), tc.want...)
+			w := workspace(t, tc.files)
+			maps.Copy(w.outside, tc.outside)
+			expect(t, w.reach(rule(tc.rule)), tc.want...)
 		})
 	}
 }
 
 func TestReservations(t *testing.T) {
 	t.Parallel()
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"store/s.go": "package s\nimport _ \"example.com/db\"",
 		"turn/t.go":  "package t\nimport _ \"example.com/db\"", "turn/t_test.go": "package t\nimport _ \"example.com/db\"",
 		"free/f_test.go": "package f\nimport _ \"example.com/db\"",
 	})
-	h.outside["example.com/db"] = nil
-	expect(t, h.only([]Reservation{{Package: "example.com/db", By: []string{"store/..."}, Reason: "one room", Instead: "ask it"}}),
-		"turn/t.go: imports example.com/db: one room")
-	expect(t, h.only([]Reservation{{Package: "example.com/none", By: []string{"gone"}, Instead: "-"}}),
+	w.outside["example.com/db"] = nil
+	expect(t, w.only([]Reservation{{Package: "example.com/db", By: []string{"store/..."}, Reason: "one package", Instead: "ask it"}}),
+		"turn/t.go: imports example.com/db: one package")
+	expect(t, w.only([]Reservation{{Package: "example.com/none", By: []string{"gone"}, Instead: "-"}}),
 		"name example.com/none", "name gone")
 }
 
 func TestTestPackages(t *testing.T) {
 	t.Parallel()
 	const imp = "\nimport _ \"github.com/gantry-agent/gantry/a/storetest\""
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"a/storetest/s.go": "package storetest", "a/a.go": "package a" + imp, "a/a_test.go": "package a" + imp, "b/b_test.go": "package b" + imp,
 		"c/turntest/t.go": "package turntest" + imp, "d/d.go": "package d\nimport _ \"testing/iotest\"",
 	})
-	expect(t, h.testOnly(), "a/a.go: shipped code imports a/storetest")
+	expect(t, w.testOnly(), "a/a.go: shipped code imports a/storetest")
 }
 
 func TestLayers(t *testing.T) {
@@ -164,9 +165,9 @@ func TestLayers(t *testing.T) {
 		},
 		{name: "an edge that nobody uses", edges: []Edge{{"left", "right", "needed"}}, want: []string{"left → right, which nobody uses"}},
 		{name: "tests are free", files: map[string]string{"host/internal/ground/g_test.go": "package ground" + imp + "top\""}},
-		{name: "a new room", files: map[string]string{"host/internal/new/n.go": "package new"}, want: []string{"is in no row"}},
+		{name: "a new package", files: map[string]string{"host/internal/new/n.go": "package new"}, want: []string{"is in no row"}},
 		{
-			name: "a room's own folder",
+			name: "a package's own folder",
 			files: map[string]string{
 				"host/internal/ground/own/o.go": "package own", "host/internal/ground/g.go": "package ground" + imp + "ground/own\"",
 				"host/internal/top/t.go": "package top" + imp + "ground/own\"",
@@ -174,7 +175,7 @@ func TestLayers(t *testing.T) {
 			want: []string{"top/t.go: imports host/internal/ground/own"},
 		},
 		{
-			name:  "a room's own folder reaches up",
+			name:  "a package's own folder reaches up",
 			files: map[string]string{"host/internal/ground/own/o.go": "package own" + imp + "left\""}, want: []string{"ground imports left"},
 		},
 	} {
@@ -182,23 +183,23 @@ func TestLayers(t *testing.T) {
 			t.Parallel()
 			files := maps.Clone(base)
 			maps.Copy(files, tc.files)
-			expect(t, house(t, files).layers(rows, tc.edges), tc.want...)
+			expect(t, workspace(t, files).layers(rows, tc.edges), tc.want...)
 		})
 	}
-	t.Run("a room that is gone", func(t *testing.T) {
+	t.Run("a package that is gone", func(t *testing.T) {
 		t.Parallel()
-		expect(t, house(t, map[string]string{"host/internal/a/a.go": "package a"}).layers([][]string{{"a"}, {"b"}}, nil), "name host/internal/b")
+		expect(t, workspace(t, map[string]string{"host/internal/a/a.go": "package a"}).layers([][]string{{"a"}, {"b"}}, nil), "name host/internal/b")
 	})
 }
 
 func TestFileNames(t *testing.T) {
 	t.Parallel()
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"a/types.go": "package a", "a/utils_test.go": "package a", "a/manager.go": "package a", "a/common.go": "package a",
 		"a/helpers.go": "package a", "a/typeset.go": "package a", "plugins/shell/internal/helper/helper.go": "package helper",
 		"z/utils/time.go": "package utils",
 	})
-	expect(t, h.names(), "a/common.go", "a/helpers.go", "a/manager.go", "a/types.go", "a/utils_test.go", "z/utils: the package's name")
+	expect(t, w.names(), "a/common.go", "a/helpers.go", "a/manager.go", "a/types.go", "a/utils_test.go", "z/utils: the package's name")
 }
 
 func TestPackageComments(t *testing.T) {
@@ -219,18 +220,18 @@ func TestPackageComments(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expect(t, house(t, tc.files).comments(), tc.want...)
+			expect(t, workspace(t, tc.files).comments(), tc.want...)
 		})
 	}
 }
 
 func TestInits(t *testing.T) {
 	t.Parallel()
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"a/a.go": "package a\nfunc init() {}", "a/b.go": "package a\ntype T int\nfunc (T) init() {}\nfunc initial() {}",
 		"a/c.go": "// Code generated by x. DO NOT EDIT.\n\npackage a\nfunc init() {}",
 	})
-	expect(t, h.inits(), "a/a.go:2")
+	expect(t, w.inits(), "a/a.go:2")
 }
 
 func TestVariables(t *testing.T) {
@@ -269,17 +270,17 @@ func TestVariables(t *testing.T) {
 	} {
 		t.Run(tc.src, func(t *testing.T) {
 			t.Parallel()
-			h := house(t, map[string]string{"a/a.go": "package a; " + tc.src, "a/b_test.go": "package a; var flags = new(int)"})
+			w := workspace(t, map[string]string{"a/a.go": "package a; " + tc.src, "a/b_test.go": "package a; var flags = new(int)"})
 			constants := map[string]string{}
 			if strings.Contains(tc.src, "known") {
 				constants["a.known"] = "it is only written once"
 			}
-			expect(t, h.variables(constants), tc.want...)
+			expect(t, w.variables(constants), tc.want...)
 		})
 	}
-	expect(t, house(t, map[string]string{"a/a.go": "package a"}).variables(map[string]string{"a.gone": ""}), "name a.gone")
+	expect(t, workspace(t, map[string]string{"a/a.go": "package a"}).variables(map[string]string{"a.gone": ""}), "name a.gone")
 	// Another file of the package counts.
-	expect(t, house(t, map[string]string{"a/a.go": "package a; var n int", "a/b.go": "package a; func f() { n = 1 }"}).variables(nil), "a/b.go:1: writes")
+	expect(t, workspace(t, map[string]string{"a/a.go": "package a; var n int", "a/b.go": "package a; func f() { n = 1 }"}).variables(nil), "a/b.go:1: writes")
 }
 
 func TestGoroutines(t *testing.T) {
@@ -298,7 +299,7 @@ func TestGoroutines(t *testing.T) {
 	} {
 		t.Run(tc.body, func(t *testing.T) {
 			t.Parallel()
-			expect(t, house(t, map[string]string{"a/a.go": "package a\nfunc f() {}\nfunc g() {\n\t" + tc.body + "\n}"}).goroutines(), tc.want...)
+			expect(t, workspace(t, map[string]string{"a/a.go": "package a\nfunc f() {}\nfunc g() {\n\t" + tc.body + "\n}"}).goroutines(), tc.want...)
 		})
 	}
 }
@@ -321,32 +322,32 @@ func TestSleeps(t *testing.T) {
 	} {
 		t.Run(tc.name+" "+tc.src, func(t *testing.T) {
 			t.Parallel()
-			expect(t, house(t, map[string]string{"a/" + tc.name: "package a\n" + tc.src}).sleeps(tc.allowed), tc.want...)
+			expect(t, workspace(t, map[string]string{"a/" + tc.name: "package a\n" + tc.src}).sleeps(tc.allowed), tc.want...)
 		})
 	}
 }
 
 func TestShellParsers(t *testing.T) {
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"a/a.go": "package a\nimport \"mvdan.cc/sh/v3/syntax\"\nvar p = syntax.NewParser()", "b/b.go": "package b\nimport \"mvdan.cc/sh/v3/syntax\"\nvar p = syntax.NewParser()",
 	})
-	expect(t, h.shellParsers([]string{"b", "gone"}), "name gone", "a/a.go:3")
+	expect(t, w.shellParsers([]string{"b", "gone"}), "name gone", "a/a.go:3")
 }
 
 func TestProcesses(t *testing.T) {
 	t.Parallel()
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"launch/l.go": "package l\nfunc f() { exec.Command(\"x\") }",
 		"plugins/p.go": "package p\nfunc f() { exec.Command(\"x\") }\nfunc g() { exec.LookPath(\"x\") }\n" +
 			"var c = exec.Cmd{}\nfunc h() { os.StartProcess() }",
 		"plugins/p_test.go": "package p\nfunc f() { exec.Command(\"x\") }",
 	})
-	expect(t, h.processes([]string{"launch/...", "gone"}), "name gone", "plugins/p.go:2", "plugins/p.go:4", "plugins/p.go:5")
+	expect(t, w.processes([]string{"launch/...", "gone"}), "name gone", "plugins/p.go:2", "plugins/p.go:4", "plugins/p.go:5")
 }
 
 func TestToolNames(t *testing.T) {
 	t.Parallel()
-	h := house(t, map[string]string{
+	w := workspace(t, map[string]string{
 		"plugins/x/t.go":      "package x\nvar a = tool.New(\"run_it\", \"\", f)\nvar b = tool.NewFreeform(\"edit\", \"\", f)",
 		"plugins/x/t_test.go": "package x\nvar a = tool.New(\"probe\", \"\", f)",
 		"host/a/a.go":         "package a\n// run_it is fine here.\nvar s = \"use run_it now\"\nvar t = \"edited probe\"\nvar u = `edit`",
@@ -354,11 +355,11 @@ func TestToolNames(t *testing.T) {
 		"host/a/base.md":      "Call edit first.",
 		"sdk/s/s.go":          "package s\nvar s = \"run_it\"",
 	})
-	tools := h.declaredTools()
+	tools := w.declaredTools()
 	if want := []string{"edit", "run_it"}; !slices.Equal(tools, want) {
 		t.Fatalf("tools = %q, want %q", tools, want)
 	}
-	expect(t, h.toolNames(tools), "host/a/base.md: the host names the tool edit", "host/a/a.go:3", "host/a/a.go:5")
+	expect(t, w.toolNames(tools), "host/a/base.md: the host names the tool edit", "host/a/a.go:3", "host/a/a.go:5")
 	expect(t, New().toolNames(nil), "no plugin declares a tool")
 }
 
@@ -371,4 +372,24 @@ func TestAddRefusesWhatIsNotGo(t *testing.T) {
 	if _, err := Load(t.TempDir()); err == nil {
 		t.Error("an empty folder is a workspace")
 	}
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"sdk/a/a.go": "package a"}
+	for i := range maxFiles + 1 {
+		files[fmt.Sprintf("host/internal/many/f%d.go", i)] = "package many"
+		files[fmt.Sprintf("sdk/a/f%d.go", i)] = "package a"
+	}
+	method := func(i int) string { return fmt.Sprintf("func (*T) M%d() {}\n", i) }
+	var unix, windows strings.Builder
+	for i := range maxMethods {
+		unix.WriteString(method(i))
+		windows.WriteString(method(i))
+	}
+	files["host/internal/large/unix.go"] = "//go:build unix\n\npackage large\ntype T struct{}\n" + unix.String()
+	files["host/internal/large/windows.go"] = "//go:build windows\n\npackage large\ntype T struct{}\n" + windows.String()
+	expect(t, workspace(t, files).sizes(), "host/internal/many: has 21 files")
+	files["host/internal/large/plan9.go"] = "package large\n" + method(maxMethods)
+	expect(t, workspace(t, files).sizes(), "host/internal/large: type T has 41 methods", "host/internal/many: has 21 files")
 }

@@ -75,22 +75,22 @@ var Borrowed = map[string][]string{
 }
 
 // layers checks the layers.
-func (h *House) layers(rows [][]string, edges []Edge) []Problem {
+func (w *Workspace) layers(rows [][]string, edges []Edge) []Problem {
 	var out []Problem
 	row := map[string]int{}
 	for i, names := range rows {
 		for _, n := range names {
 			row[n] = i
-			if h.packages[root+n] == nil {
+			if w.packages[root+n] == nil {
 				out = append(out, stale(root+n))
 			}
 		}
 	}
 	used := map[Edge]bool{}
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		rest, inside := strings.CutPrefix(p.Path, root)
-		room, _, _ := strings.Cut(rest, "/")
-		at, known := row[room]
+		layer, _, _ := strings.Cut(rest, "/")
+		at, known := row[layer]
 		if inside && !known {
 			out = append(out, Problem{
 				Where: p.Path, What: "is in no row of the layers",
@@ -105,23 +105,23 @@ func (h *House) layers(rows [][]string, edges []Edge) []Problem {
 				continue
 			}
 			target, below, nested := strings.Cut(rest, "/")
-			if inside && target == room {
+			if inside && target == layer {
 				continue
 			}
 			if nested && !slices.Contains(Borrowed[to], p.Path) {
 				out = append(out, Problem{
-					Where: imports[to], What: fmt.Sprintf("imports %s, whose folder %q belongs to the room %s alone", to, below, target),
+					Where: imports[to], What: fmt.Sprintf("imports %s, whose subpackage %q may only be imported by %s", to, below, target),
 					Instead: "use what " + root + target + " exports, or let it export what is missing",
 				})
 				continue
 			}
-			if i := slices.IndexFunc(edges, func(e Edge) bool { return e.From == room && e.To == target }); inside && i >= 0 {
+			if i := slices.IndexFunc(edges, func(e Edge) bool { return e.From == layer && e.To == target }); inside && i >= 0 {
 				used[edges[i]] = true
 				continue
 			}
 			if to, ok := row[target]; inside && ok && to <= at {
 				out = append(out, Problem{
-					Where: imports[root+target], What: fmt.Sprintf("%s imports %s, which is not in a row below it", room, target),
+					Where: imports[root+target], What: fmt.Sprintf("%s imports %s, which is not in a row below it", layer, target),
 					Instead: "declare the interface that you need where you use it and let the wiring pass it in; if the edge is right, list it with its reason in e2e/arch/layers.go",
 				})
 			}

@@ -18,9 +18,9 @@ var forbiddenNames = []string{"types", "utils", "util", "common", "helpers", "he
 var allowedNames = []string{"plugins/shell/internal/helper"} // a helper is a process that the plugin has the host start
 
 // names checks the names of files and packages.
-func (h *House) names() []Problem {
+func (w *Workspace) names() []Problem {
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		if slices.Contains(forbiddenNames, path.Base(p.Path)) && !slices.Contains(allowedNames, p.Path) {
 			out = append(out, Problem{
 				Where: p.Path, What: "the package's name says nothing of what is in it",
@@ -44,9 +44,9 @@ func (h *House) names() []Problem {
 var parts = []string{"It owns", "not know", "Start with"}
 
 // comments checks that each package has exactly one package comment. Generated packages are documented in their .proto files.
-func (h *House) comments() []Problem {
+func (w *Workspace) comments() []Problem {
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		files := slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test })
 		if len(files) == 0 {
 			files = p.Files
@@ -82,9 +82,9 @@ func (h *House) comments() []Problem {
 }
 
 // inits checks that there are no init functions.
-func (h *House) inits() []Problem {
+func (w *Workspace) inits() []Problem {
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		for _, f := range p.Files {
 			if f.Generated {
 				continue
@@ -92,7 +92,7 @@ func (h *House) inits() []Problem {
 			for _, d := range f.Syntax.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
 					out = append(out, Problem{
-						Where: h.at(fn), What: "has an init function: two hosts in one process would share what it does",
+						Where: w.at(fn), What: "has an init function: two hosts in one process would share what it does",
 						Instead: "do it in a constructor that the wiring calls",
 					})
 				}
@@ -106,24 +106,24 @@ func (h *House) inits() []Problem {
 var owner = regexp.MustCompile(`(?i)\bown(s|ed|er)?\b|\bends?\b|\bwaits?\b|\bwaited\b|\bjoined\b|\buntil\b`)
 
 // goroutines checks that each go statement names its owner.
-func (h *House) goroutines() []Problem {
+func (w *Workspace) goroutines() []Problem {
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		for _, f := range p.Files {
 			if f.Generated {
 				continue
 			}
-			comments := h.commentLines(f)
+			comments := w.commentLines(f)
 			ast.Inspect(f.Syntax, func(n ast.Node) bool {
 				g, ok := n.(*ast.GoStmt)
 				if !ok {
 					return true
 				}
-				line := h.fset.Position(g.Pos()).Line
-				end := h.fset.Position(g.End()).Line
+				line := w.fset.Position(g.Pos()).Line
+				end := w.fset.Position(g.End()).Line
 				if !owner.MatchString(comments[line]) && !owner.MatchString(comments[line-1]) && !owner.MatchString(comments[end]) {
 					out = append(out, Problem{
-						Where: h.at(g), What: "a bare go statement that names no owner",
+						Where: w.at(g), What: "a bare go statement that names no owner",
 						Instead: "use errgroup or WaitGroup.Go, or say on or above the line who owns the goroutine and what ends it",
 					})
 				}
@@ -135,11 +135,11 @@ func (h *House) goroutines() []Problem {
 }
 
 // commentLines returns comments by the line where they end, and trailing comments by their line.
-func (h *House) commentLines(f *File) map[int]string {
+func (w *Workspace) commentLines(f *File) map[int]string {
 	out := map[int]string{}
 	for _, g := range f.Syntax.Comments {
-		out[h.fset.Position(g.End()).Line] += g.Text()
-		if start := h.fset.Position(g.Pos()).Line; start != h.fset.Position(g.End()).Line {
+		out[w.fset.Position(g.End()).Line] += g.Text()
+		if start := w.fset.Position(g.Pos()).Line; start != w.fset.Position(g.End()).Line {
 			out[start] += g.Text()
 		}
 	}
@@ -157,18 +157,18 @@ type Sleep struct {
 var Sleeps = []Sleep{}
 
 // sleeps checks that nothing sleeps outside a synctest bubble.
-func (h *House) sleeps(allowed []Sleep) []Problem {
+func (w *Workspace) sleeps(allowed []Sleep) []Problem {
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		for _, f := range p.Files {
 			var found []Problem
-			comments := h.commentLines(f)
-			h.inspectSleeps(f.Syntax, false, func(n ast.Node) {
-				if f.Test && strings.Contains(comments[h.fset.Position(n.Pos()).Line], "bubble") {
+			comments := w.commentLines(f)
+			w.inspectSleeps(f.Syntax, false, func(n ast.Node) {
+				if f.Test && strings.Contains(comments[w.fset.Position(n.Pos()).Line], "bubble") {
 					return // a helper for use in bubbles, which says so
 				}
 				found = append(found, Problem{
-					Where: h.at(n), What: "time.Sleep on the clock of the wall",
+					Where: w.at(n), What: "time.Sleep on the clock of the wall",
 					Instead: "wait for an event or a channel; in a test, run in a synctest bubble (a helper that is called in one says \"in the bubble\" beside the line)",
 				})
 			})
@@ -185,7 +185,7 @@ func (h *House) sleeps(allowed []Sleep) []Problem {
 		}
 	}
 	for _, s := range allowed {
-		if h.packages[path.Dir(s.File)] == nil || !slices.ContainsFunc(h.packages[path.Dir(s.File)].Files, func(f *File) bool { return f.Name == s.File }) {
+		if w.packages[path.Dir(s.File)] == nil || !slices.ContainsFunc(w.packages[path.Dir(s.File)].Files, func(f *File) bool { return f.Name == s.File }) {
 			out = append(out, stale(s.File))
 		}
 	}
@@ -193,7 +193,7 @@ func (h *House) sleeps(allowed []Sleep) []Problem {
 }
 
 // inspectSleeps reports calls of time.Sleep outside functions that run in a bubble.
-func (h *House) inspectSleeps(root ast.Node, inBubble bool, report func(ast.Node)) {
+func (w *Workspace) inspectSleeps(root ast.Node, inBubble bool, report func(ast.Node)) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok || n == root {
@@ -236,8 +236,8 @@ var Starters = []string{
 }
 
 // processes checks that in shipped code only the launcher and the supervisor start processes.
-func (h *House) processes(by []string) []Problem {
-	return h.uses(starters, by, Problem{
+func (w *Workspace) processes(by []string) []Problem {
+	return w.uses(starters, by, Problem{
 		What:    "starts a process: every process is started by the host's launcher under a grant",
 		Instead: "in a plugin use Call.Command (sdk/process), in the host use launch",
 	})
@@ -251,22 +251,22 @@ var ShellParsers = []string{
 }
 
 // shellParsers checks that shipped code parses shell scripts within limits.
-func (h *House) shellParsers(by []string) []Problem {
-	return h.uses([][2]string{{"syntax", "NewParser"}}, by, Problem{
+func (w *Workspace) shellParsers(by []string) []Problem {
+	return w.uses([][2]string{{"syntax", "NewParser"}}, by, Problem{
 		What:    "creates a parser of the shell's grammar, which a deeply nested script overflows the stack of",
 		Instead: "use config/shellsyntax",
 	})
 }
 
 // uses checks that shipped code uses certain names of other packages only in the listed packages.
-func (h *House) uses(names [][2]string, by []string, problem Problem) []Problem {
+func (w *Workspace) uses(names [][2]string, by []string, problem Problem) []Problem {
 	var out []Problem
 	for _, pattern := range by {
-		if !h.has(pattern) {
+		if !w.has(pattern) {
 			out = append(out, stale(pattern))
 		}
 	}
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		if matchAny(by, p.Path) {
 			continue
 		}
@@ -278,7 +278,7 @@ func (h *House) uses(names [][2]string, by []string, problem Problem) []Problem 
 				e, ok := n.(ast.Expr)
 				if ok && slices.ContainsFunc(names, func(s [2]string) bool { return isName(e, s[0], s[1]) }) {
 					found := problem
-					found.Where = h.at(n)
+					found.Where = w.at(n)
 					out = append(out, found)
 				}
 				return true
@@ -289,9 +289,9 @@ func (h *House) uses(names [][2]string, by []string, problem Problem) []Problem 
 }
 
 // declaredTools finds the names of the tools that the workspace's plugins declare.
-func (h *House) declaredTools() []string {
+func (w *Workspace) declaredTools() []string {
 	names := map[string]bool{}
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		if !match("plugins/...", p.Path) {
 			continue
 		}
@@ -322,17 +322,17 @@ func (h *House) declaredTools() []string {
 }
 
 // toolNames checks that the host names no tool, in shipped code or embedded texts.
-func (h *House) toolNames(tools []string) []Problem {
+func (w *Workspace) toolNames(tools []string) []Problem {
 	if len(tools) == 0 {
 		return []Problem{{
-			Where: "plugins", What: "no plugin declares a tool, so the law that the host names none can't be held",
+			Where: "plugins", What: "no plugin declares a tool, so the rule that the host names none can't be held",
 			Instead: "teach declaredTools how plugins declare their tools now",
 		}}
 	}
 	names := regexp.MustCompile(`\b(` + strings.Join(tools, "|") + `)\b`)
 	instead := "let the plugin say what the host must know, in the contract's terms (Descriptor, Effects, Item)"
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		if !match("host/...", p.Path) || strings.HasSuffix(p.Path, "test") {
 			continue
 		}
@@ -348,7 +348,7 @@ func (h *House) toolNames(tools []string) []Problem {
 			ast.Inspect(f.Syntax, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 					if found := names.FindString(lit.Value); found != "" {
-						out = append(out, Problem{Where: h.at(lit), What: fmt.Sprintf("the host names the tool %s", found), Instead: instead})
+						out = append(out, Problem{Where: w.at(lit), What: fmt.Sprintf("the host names the tool %s", found), Instead: instead})
 					}
 				}
 				return true

@@ -17,17 +17,17 @@ var Constants = map[string]string{
 
 // variables checks that no package-level variable can change: none is assigned to, and none has a mutable type. Error values,
 // regular expressions, embedded files and tables that are never written to are allowed. Tests may have flags.
-func (h *House) variables(constants map[string]string) []Problem {
+func (w *Workspace) variables(constants map[string]string) []Problem {
 	var out []Problem
 	used := map[string]bool{}
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		var files []*ast.File
 		for _, f := range p.Files {
 			if !f.Test && !f.Generated {
 				files = append(files, f.Syntax)
 			}
 		}
-		out = append(out, h.packageVariables(p.Path, files, constants, used)...)
+		out = append(out, w.packageVariables(p.Path, files, constants, used)...)
 	}
 	for c := range constants {
 		if !used[c] {
@@ -37,11 +37,11 @@ func (h *House) variables(constants map[string]string) []Problem {
 	return out
 }
 
-func (h *House) packageVariables(path string, files []*ast.File, constants map[string]string, used map[string]bool) []Problem {
+func (w *Workspace) packageVariables(path string, files []*ast.File, constants map[string]string, used map[string]bool) []Problem {
 	// Only names in the package are resolved. Imports are unknown on purpose, because resolving them is expensive.
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: noImports{}, Error: func(error) {}, DisableUnusedImportCheck: true}
-	_, _ = conf.Check(path, h.fset, files, info) // errors are expected: see above
+	_, _ = conf.Check(path, w.fset, files, info) // errors are expected: see above
 
 	var out []Problem
 	vars := map[types.Object]bool{}
@@ -68,7 +68,7 @@ func (h *House) packageVariables(path string, files []*ast.File, constants map[s
 					}
 					if why := changes(spec.Type, value); why != "" {
 						out = append(out, Problem{
-							Where: h.at(name), What: fmt.Sprintf("the package-level variable %s %s", name.Name, why), Instead: insteadOfVariable,
+							Where: w.at(name), What: fmt.Sprintf("the package-level variable %s %s", name.Name, why), Instead: insteadOfVariable,
 						})
 					}
 				}
@@ -83,7 +83,7 @@ func (h *House) packageVariables(path string, files []*ast.File, constants map[s
 					continue
 				}
 				out = append(out, Problem{
-					Where: h.at(n), What: fmt.Sprintf("writes to the package-level variable %s", id.Name), Instead: insteadOfVariable,
+					Where: w.at(n), What: fmt.Sprintf("writes to the package-level variable %s", id.Name), Instead: insteadOfVariable,
 				})
 			}
 			return true

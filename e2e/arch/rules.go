@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Law forbids packages to import others, directly or indirectly.
-type Law struct {
+// Rule forbids packages to import others, directly or indirectly.
+type Rule struct {
 	From    []string
 	Except  []string // of From
 	Not     []string
@@ -19,8 +19,8 @@ type Law struct {
 	Instead string
 }
 
-// Laws are the rules for imports.
-var Laws = []Law{
+// Rules are the rules for imports.
+var Rules = []Rule{
 	{
 		From: []string{"plugins/...", "providers/..."}, Not: []string{"host/...", "config/..."}, Tests: true,
 		Reason: "a plugin knows the contract and nothing of the host", Instead: "import sdk, or let the contract carry what is needed",
@@ -57,7 +57,7 @@ var Laws = []Law{
 	},
 	{
 		From: []string{"sdk/...", "config/...", "host/...", "plugins/...", "providers/..."}, Not: []string{"e2e/..."}, Tests: true,
-		Reason: "e2e looks at the whole from outside", Instead: "move the helper to the room that needs it",
+		Reason: "e2e looks at the whole from outside", Instead: "move the helper to the package that needs it",
 	},
 	{
 		From: []string{"sdk/...", "plugins/...", "providers/..."}, Except: []string{"sdk/plugintest/..."},
@@ -102,15 +102,15 @@ type Reservation struct {
 var Reserved = []Reservation{
 	{
 		Package: "gorm.io/gorm", By: []string{"host/internal/store/..."},
-		Reason: "one room owns the database", Instead: "add what you need to store",
+		Reason: "one package owns the database", Instead: "add what you need to store",
 	},
 	{
 		Package: "github.com/jackc/pgx/v5", By: []string{"host/internal/store/database/postgres/..."},
-		Reason: "one room talks to PostgreSQL", Instead: "use store.Database",
+		Reason: "one package talks to PostgreSQL", Instead: "use store.Database",
 	},
 	{
 		Package: "github.com/hashicorp/go-plugin", By: []string{"host/internal/plugin/...", "sdk/plugintest/..."},
-		Reason: "one room owns the processes of plugins", Instead: "use plugin.Slot",
+		Reason: "one package owns the processes of plugins", Instead: "use plugin.Slot",
 	},
 	{
 		Package: "github.com/spf13/cobra",
@@ -140,12 +140,12 @@ var Reserved = []Reservation{
 	},
 	{
 		Package: "github.com/hashicorp/hcl/v2", By: []string{"config/..."},
-		Reason: "HCL is the language of one room", Instead: "use config's types and diag.Range",
+		Reason: "HCL is the language of one package", Instead: "use config's types and diag.Range",
 	},
 }
 
 // testOnly checks that shipped code imports no packages for tests, whose names end with "test".
-func (h *House) testOnly() []Problem {
+func (w *Workspace) testOnly() []Problem {
 	isTest := func(p string) bool {
 		for part := range strings.SplitSeq(p, "/") {
 			if strings.HasSuffix(part, "test") || part == "e2e" {
@@ -155,14 +155,14 @@ func (h *House) testOnly() []Problem {
 		return false
 	}
 	var out []Problem
-	for _, p := range h.sorted() {
+	for _, p := range w.sorted() {
 		if isTest(p.Path) {
 			continue
 		}
 		for to, file := range p.imports(false) {
-			if h.packages[to] != nil && isTest(to) {
+			if w.packages[to] != nil && isTest(to) {
 				out = append(out, Problem{
-					Where: file, What: "shipped code imports " + to + ", which exists for tests", Instead: "move what is needed to the room itself",
+					Where: file, What: "shipped code imports " + to + ", which exists for tests", Instead: "move what is needed to the package itself",
 				})
 			}
 		}
@@ -171,24 +171,24 @@ func (h *House) testOnly() []Problem {
 }
 
 // reach checks the rules for imports.
-func (h *House) reach(laws []Law) []Problem {
+func (w *Workspace) reach(rules []Rule) []Problem {
 	var out []Problem
-	for _, l := range laws {
+	for _, l := range rules {
 		for _, p := range slices.Concat(l.From, l.Except, l.Past) {
-			if !h.has(p) {
+			if !w.has(p) {
 				out = append(out, stale(p))
 			}
 		}
 		for _, p := range l.Not {
-			if !l.Nobody && !h.has(p) {
+			if !l.Nobody && !w.has(p) {
 				out = append(out, stale(p))
 			}
 		}
-		for _, p := range h.sorted() {
+		for _, p := range w.sorted() {
 			if !matchAny(l.From, p.Path) || matchAny(l.Except, p.Path) {
 				continue
 			}
-			if chain := h.path(p, l.Not, l.Past, l.Tests); chain != nil {
+			if chain := w.path(p, l.Not, l.Past, l.Tests); chain != nil {
 				out = append(out, Problem{
 					Where: p.Path, What: fmt.Sprintf("must not reach %s, but %s: %s", chain[len(chain)-1], strings.Join(chain, " → "), l.Reason),
 					Instead: l.Instead,
@@ -202,19 +202,19 @@ func (h *House) reach(laws []Law) []Problem {
 // stale returns the problem for a rule about a package that does not exist.
 func stale(pattern string) Problem {
 	return Problem{
-		Where: "e2e/arch", What: fmt.Sprintf("the laws name %s, which does not exist", pattern),
+		Where: "e2e/arch", What: fmt.Sprintf("the rules name %s, which does not exist", pattern),
 		Instead: "give the row the package's new name, or drop it",
 	}
 }
 
 // has reports whether a pattern matches any package of the workspace or its dependencies.
-func (h *House) has(pattern string) bool {
-	for p := range h.packages {
+func (w *Workspace) has(pattern string) bool {
+	for p := range w.packages {
 		if match(pattern, p) {
 			return true
 		}
 	}
-	for p := range h.outside {
+	for p := range w.outside {
 		if match(pattern, p) {
 			return true
 		}
@@ -223,7 +223,7 @@ func (h *House) has(pattern string) bool {
 }
 
 // path returns a shortest chain of imports from p to one of the patterns that does not pass through past.
-func (h *House) path(p *Package, to, past []string, tests bool) []string {
+func (w *Workspace) path(p *Package, to, past []string, tests bool) []string {
 	from := map[string]string{p.Path: ""}
 	queue := slices.Sorted(maps.Keys(p.imports(tests)))
 	for _, q := range queue {
@@ -243,8 +243,8 @@ func (h *House) path(p *Package, to, past []string, tests bool) []string {
 		if matchAny(past, at) {
 			continue
 		}
-		next := h.outside[at]
-		if q := h.packages[at]; q != nil {
+		next := w.outside[at]
+		if q := w.packages[at]; q != nil {
 			next = slices.Sorted(maps.Keys(q.imports(false)))
 		}
 		for _, n := range next {
@@ -259,18 +259,18 @@ func (h *House) path(p *Package, to, past []string, tests bool) []string {
 }
 
 // only checks the reservations.
-func (h *House) only(reserved []Reservation) []Problem {
+func (w *Workspace) only(reserved []Reservation) []Problem {
 	var out []Problem
 	for _, r := range reserved {
-		if !h.has(r.Package) {
+		if !w.has(r.Package) {
 			out = append(out, stale(r.Package))
 		}
 		for _, by := range r.By {
-			if !h.has(by) {
+			if !w.has(by) {
 				out = append(out, stale(by))
 			}
 		}
-		for _, p := range h.sorted() {
+		for _, p := range w.sorted() {
 			if matchAny(r.By, p.Path) {
 				continue
 			}

@@ -14,7 +14,7 @@ import (
 
 // NewBox returns the command sandbox for a home of gantry's and the user's environment. keys are the files that the configuration
 // reads keys from, programs those of tool plugins; nil: none. moved is called with the files that the sandbox moved aside.
-func NewBox(home string, env []string, keys func() []config.KeyFile, programs func() []string, moved func(launch.Owner, []box.Moved, error)) *box.Box {
+func NewBox(home string, env []string, keys func() []config.KeyFile, programs func() []string, moved func(launch.Owner, []box.Moved, error)) *box.Sandbox {
 	var files func() []string
 	if keys != nil {
 		files = func() []string { return KeyPaths(keys(), "") }

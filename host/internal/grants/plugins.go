@@ -17,7 +17,7 @@ import (
 type Plugins struct {
 	Config   *config.Config
 	Keys     func() []config.KeyFile // files that the configuration reads keys from
-	Box      *box.Box                // hides files that appear while a plugin runs; nil: they stay visible
+	Box      *box.Sandbox            // hides files that appear while a plugin runs; nil: they stay visible
 	BinDir   string                  // contains gantry-launch
 	Home     string                  // gantry's
 	UserHome string

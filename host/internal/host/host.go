@@ -83,7 +83,7 @@ type Host struct {
 	folders  folders // fixed after New
 	log      hclog.Logger
 	store    *store.Store
-	box      *box.Box
+	box      *box.Sandbox
 	launcher *launch.Launcher
 	plugins  *pluginset.Set
 	tools    hosttool.Table // implemented by the host; fixed after New

@@ -23,15 +23,15 @@ const (
 	AccessWrite
 )
 
-// ofLinux are the folders that programs need to run at all, where reading is restricted.
-var ofLinux = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
+// linuxFolders are the folders that programs need to run at all, where reading is restricted.
+var linuxFolders = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
 
-// system are those of this system.
-func system() []string {
+// systemFolders are those of this system.
+func systemFolders() []string {
 	if seatbelt.Native {
-		return ofMacOS
+		return macOSFolders
 	}
-	return ofLinux
+	return linuxFolders
 }
 
 // ownTmp is what is a box's own in every writable grant, under the name that it has there.
@@ -64,7 +64,7 @@ func Reach(g launch.Grant, path string) Access {
 	}
 	readable := "/"
 	if len(g.ReadableRoots) > 0 && g.Mode != launch.FullAccess {
-		readable = fspath.Deepest(slices.Concat(g.ReadableRoots, g.WritableRoots, system(), ownTmp()), path)
+		readable = fspath.Deepest(slices.Concat(g.ReadableRoots, g.WritableRoots, systemFolders(), ownTmp()), path)
 	}
 	switch {
 	case denied != "" && len(denied) >= max(len(writable), len(readable)):

@@ -61,8 +61,8 @@ type Config struct {
 	Moved func(owner launch.Owner, moved []Moved, err error)
 }
 
-// Box makes boxes. It implements [launch.Confiner].
-type Box struct {
+// Sandbox makes boxes. It implements [launch.Confiner].
+type Sandbox struct {
 	home     string
 	userHome string
 	locator  secrets.Locator
@@ -81,8 +81,8 @@ type Box struct {
 }
 
 // New returns a maker of boxes. It looks for bubblewrap when the first box is made.
-func New(cfg Config) *Box {
-	b := &Box{seatbelt: seatbelt.Native, landlock: kernel.LandlockVersion, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), programs: cfg.Programs, swept: map[string]bool{}}
+func New(cfg Config) *Sandbox {
+	b := &Sandbox{seatbelt: seatbelt.Native, landlock: kernel.LandlockVersion, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), programs: cfg.Programs, swept: map[string]bool{}}
 	b.locator = secrets.Locator{Home: b.home, UserHome: b.userHome, KeyFiles: cfg.KeyFiles, MacOS: seatbelt.Native}
 	b.guard = quarantine.New(quarantine.Config{Home: b.home, UserHome: b.userHome, Environ: cfg.Environ, Moved: cfg.Moved})
 	b.late = latecover.New(func(owner launch.Owner, err error) {
@@ -100,7 +100,7 @@ func New(cfg Config) *Box {
 }
 
 // Name is for messages.
-func (b *Box) Name() string {
+func (b *Sandbox) Name() string {
 	if b.seatbelt {
 		return "seatbelt"
 	}
@@ -108,15 +108,15 @@ func (b *Box) Name() string {
 }
 
 // Modes are read-only and workspace-write.
-func (*Box) Modes() []string { return []string{ReadOnly, WorkspaceWrite} }
+func (*Sandbox) Modes() []string { return []string{ReadOnly, WorkspaceWrite} }
 
 // Enforces reports whether a grant is one for a box: full access is, where something is denied all the same.
-func (*Box) Enforces(g launch.Grant) bool {
+func (*Sandbox) Enforces(g launch.Grant) bool {
 	return g.Mode == ReadOnly || g.Mode == WorkspaceWrite || g.Mode == launch.FullAccess && len(g.DenyRead) > 0
 }
 
 // Check says whether boxes can be made here at all.
-func (b *Box) Check(g launch.Grant) error {
+func (b *Sandbox) Check(g launch.Grant) error {
 	if err := kernel.Supported(); err != nil {
 		return &launch.UnsupportedError{
 			Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %v", g.Mode, err),
@@ -137,7 +137,7 @@ func (b *Box) Check(g launch.Grant) error {
 }
 
 // checkLandlock says whether the second lock is there, where it is demanded.
-func (b *Box) checkLandlock(g launch.Grant) error {
+func (b *Sandbox) checkLandlock(g launch.Grant) error {
 	if !g.Landlock || g.Mode == launch.FullAccess || !b.seatbelt && b.landlock() > 0 {
 		return nil
 	}
@@ -147,29 +147,29 @@ func (b *Box) checkLandlock(g launch.Grant) error {
 	}
 }
 
-// design is a box before it is made.
-type design struct {
+// plan is a box before it is made.
+type plan struct {
 	view
-	helper string
-	box    *control.Box // nil where the helper is told otherwise
-	opened []string
-	before *autorun.Found      // what in the roots is executed later; nil: there are no roots
-	guest  *quarantine.Command // the process that is in it; nil: there is none, or it writes nowhere
+	helper  string
+	box     *control.Box // nil where the helper is told otherwise
+	opened  []string
+	found   *autorun.Found      // what in the roots is executed later; nil: there are no roots
+	command *quarantine.Command // the process that is in it; nil: there is none, or it writes nowhere
 	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
-	whole   map[string]fspath.Identity
+	sealed  map[string]fspath.Identity
 	missing []string
 }
 
 // Settle deals with what commands have made until now that others would execute, before something runs outside of a box. While
 // something of it is left, nothing may run: the error says what it is, and what is to be done.
-func (b *Box) Settle(owner launch.Owner) error { return b.guard.Settle(owner) }
+func (b *Sandbox) Settle(owner launch.Owner) error { return b.guard.Settle(owner) }
 
 // Held is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
-func (b *Box) Held() *os.File { return b.guard.HeldFile() }
+func (b *Sandbox) Held() *os.File { return b.guard.HeldFile() }
 
 // Watch begins to look where things lie in the roots of a grant that are executed later, before the first command asks, and deals with
 // what commands of a gantry have left that was killed.
-func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
+func (b *Sandbox) Watch(owner launch.Owner, g launch.Grant) error {
 	if g.Mode != WorkspaceWrite || kernel.Supported() != nil {
 		return nil
 	}
@@ -182,17 +182,17 @@ func (b *Box) Watch(owner launch.Owner, g launch.Grant) error {
 }
 
 // Outlived hears that a call has ended; what it has left running is judged from now on whenever something appears.
-func (b *Box) Outlived(owner launch.Owner) { b.guard.Outlived(owner) }
+func (b *Sandbox) Outlived(owner launch.Owner) { b.guard.Outlived(owner) }
 
 // Close ends what happens in the background.
-func (b *Box) Close() error {
+func (b *Sandbox) Close() error {
 	b.late.Close()
 	b.guard.Close()
 	return nil
 }
 
-// design works out the box in which a grant puts a program. process is who it is for; nil: one that is to come.
-func (b *Box) design(g launch.Grant, readOnly bool, program string, process *quarantine.Command) (d *design, err error) {
+// plan works out the box in which a grant puts a program. process is who it is for; nil: one that is to come.
+func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *quarantine.Command) (d *plan, err error) {
 	if err := b.Check(g); err != nil {
 		return nil, err
 	}
@@ -203,11 +203,11 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *qua
 	if err != nil {
 		return nil, err
 	}
-	d = &design{helper: helper, opened: make([]string, 0, len(g.Opened))}
+	d = &plan{helper: helper, opened: make([]string, 0, len(g.Opened))}
 	begun := d
 	defer func() {
-		if err != nil && begun.guest != nil {
-			b.guard.Withdraw(begun.guest)
+		if err != nil && begun.command != nil {
+			b.guard.Withdraw(begun.command)
 		}
 	}()
 	var roots []string
@@ -215,7 +215,7 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *qua
 	if g.Mode == WorkspaceWrite && !readOnly {
 		var owner launch.Owner
 		if process != nil {
-			owner, process.Asked = process.Owner, g.WritableRoots
+			owner, process.GrantRoots = process.Owner, g.WritableRoots
 		}
 		if roots, known, err = b.rootsNow(owner, g.WritableRoots); err != nil {
 			return nil, err
@@ -236,14 +236,14 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *qua
 	if !b.seatbelt { // which denies names
 		d.missing = missing
 	}
-	if d.whole, err = b.protect(&v, d.opened); err != nil {
+	if d.sealed, err = b.protect(&v, d.opened); err != nil {
 		return nil, err
 	}
 	if len(roots) > 0 {
 		if err := b.enter(d, &v, process); err != nil {
 			return nil, err
 		}
-		if err := b.lookThrough(d, &v); err != nil {
+		if err := b.holdFound(d, &v); err != nil {
 			return nil, err
 		}
 	}
@@ -267,59 +267,59 @@ func (b *Box) design(g launch.Grant, readOnly bool, program string, process *qua
 }
 
 // enter finds what is executed later in the roots of a view, for a process that is about to work there or is to come.
-func (b *Box) enter(d *design, v *view, process *quarantine.Command) (err error) {
+func (b *Sandbox) enter(d *plan, v *view, process *quarantine.Command) (err error) {
 	if process == nil {
-		d.before, err = b.guard.Expect(v.roots, d.whole)
+		d.found, err = b.guard.Expect(v.roots, d.sealed)
 		return err
 	}
-	process.Roots, process.Opened, process.Whole, process.Missing, process.Kept = v.roots, d.opened, d.whole, d.missing, keptIn(v)
-	if d.before, err = b.guard.Enter(process); err == nil {
-		d.guest = process
+	process.Roots, process.Opened, process.Sealed, process.Missing, process.Denied = v.roots, d.opened, d.sealed, d.missing, deniedIn(v)
+	if d.found, err = b.guard.Enter(process); err == nil {
+		d.command = process
 	}
 	return err
 }
 
-// lookThrough adds to a view what is kept in its roots for what lies in them.
-func (b *Box) lookThrough(d *design, v *view) error {
+// holdFound adds to a view what is kept in its roots for what lies in them.
+func (b *Sandbox) holdFound(d *plan, v *view) error {
 	var links []deny.Entry
 	err := deny.ErrMoved
 	for n := 0; n < deny.Attempts && errors.Is(err, deny.ErrMoved); n++ {
 		if n > 0 {
-			if d.before, err = b.guard.Look(v.roots, d.whole); err != nil {
+			if d.found, err = b.guard.Look(v.roots, d.sealed); err != nil {
 				return err
 			}
 		}
-		links, v.hide, err = b.narrowed.Find(v.roots, slices.Concat(v.hold, v.ajar), d.opened, d.before, b.locator.Inodes)
+		links, v.linkedKeys, err = b.narrowed.Find(v.roots, slices.Concat(v.readOnly, v.partial), d.opened, d.found, b.locator.Inodes)
 	}
 	if err == nil {
-		err = d.before.Err
+		err = d.found.Err
 	}
 	if err != nil {
 		return err
 	}
-	v.keep(links...)
-	for _, p := range d.before.ReadOnly {
+	v.hold(links...)
+	for _, p := range d.found.ReadOnly {
 		switch {
-		case slices.Contains(v.roots, p) || slices.Contains(v.hold, p):
+		case slices.Contains(v.roots, p) || slices.Contains(v.readOnly, p):
 		case !fspath.ContainsOpened(p, d.opened):
-			v.hold = append(v.hold, p)
+			v.readOnly = append(v.readOnly, p)
 		case fspath.IsDir(p):
-			v.ajar = append(v.ajar, p)
+			v.partial = append(v.partial, p)
 		}
 	}
 	if b.seatbelt { // which knows files by their names
-		v.hold = append(v.hold, v.ajar...)
+		v.readOnly = append(v.readOnly, v.partial...)
 		return nil
 	}
 	return v.open(d.opened)
 }
 
 // Prepare implements [launch.Preparer].
-func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.Box, error) {
+func (b *Sandbox) Prepare(g launch.Grant, readOnly bool, program string) (*control.Box, error) {
 	if b.seatbelt {
 		return nil, errors.New("such a box is made with its process")
 	}
-	d, err := b.design(g, readOnly, program, nil)
+	d, err := b.plan(g, readOnly, program, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +327,7 @@ func (b *Box) Prepare(g launch.Grant, readOnly bool, program string) (*control.B
 }
 
 // Confine puts a process into a box.
-func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
+func (b *Sandbox) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
 	if err := b.guard.Clear(c.Owner); err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 		p := b.late.Enter(c.Owner, process.Name(), c.Hide, b.watched(g)) // before it is worked out what is there
 		ready, left = p.Ready, func() { b.late.Leave(p) }
 	}
-	d, err := b.design(g, readOnly, program, process)
+	d, err := b.plan(g, readOnly, program, process)
 	if err != nil {
 		ready(nil)
 		left()
@@ -349,16 +349,18 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	}
 	ready(func() ([]control.Cover, error) { return b.lateCovers(g, d) })
 	release = left
-	if d.guest != nil {
-		look := func() map[string]fspath.Identity { return autorun.Everyday(d.roots, b.guard.Index.Entered(d.roots)) }
+	if d.command != nil {
+		look := func() map[string]fspath.Identity {
+			return autorun.EverydayFiles(d.roots, b.guard.Index.Entered(d.roots))
+		}
 		later := look()
 		release = func() {
 			left()
-			b.guard.Leave(d.guest, func() []Moved { return changedLater(later, look()) })
+			b.guard.Leave(d.command, func() []Moved { return changedLater(later, look()) })
 		}
 	}
 	if b.seatbelt {
-		if err := b.fill(g, d.view, d.opened, d.helper, c); err != nil {
+		if err := b.confineMacOS(g, d.view, d.opened, d.helper, c); err != nil {
 			release()
 			return nil, err
 		}
@@ -370,7 +372,7 @@ func (b *Box) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 }
 
 // environment tells a process what it is in.
-func (b *Box) environment(g launch.Grant, v view, c *launch.Confinement, port int) {
+func (b *Sandbox) environment(g launch.Grant, v view, c *launch.Confinement, port int) {
 	c.Env = append(slices.Clone(c.Env), "GANTRY_SANDBOX="+g.Mode)
 	switch {
 	case g.Proxied:

@@ -75,7 +75,7 @@ type world struct {
 
 	lenient bool // what could not be moved aside is no failure
 
-	box  *box.Box
+	box  *box.Sandbox
 	late func(func([]control.Cover) error) func() // of a plugin's cage; nil: nothing
 
 	mu     sync.Mutex

@@ -14,7 +14,7 @@ import (
 )
 
 // watched are the paths whose appearance matters to a grant: of keys, and of what is denied by its path.
-func (b *Box) watched(g launch.Grant) []string {
+func (b *Sandbox) watched(g launch.Grant) []string {
 	var out []string
 	if g.Mode != launch.FullAccess {
 		out = b.locator.Paths()
@@ -36,24 +36,24 @@ func deniedPaths(g launch.Grant) (out []string) {
 
 // lateCovers are the covers of what a grant hides now. What was missing in a root when the process began is judged when it appears, and not
 // covered: the process may be making it.
-func (b *Box) lateCovers(g launch.Grant, d *design) ([]control.Cover, error) {
+func (b *Sandbox) lateCovers(g launch.Grant, d *plan) ([]control.Cover, error) {
 	v := d.view
 	var paths []string
 	add := func(p string) {
 		held := slices.ContainsFunc(v.roots, func(r string) bool { return r == p || fspath.Below(r, p) }) // the process works there
-		if v.shows(p) && !v.lost(p) && !held && !slices.Contains(v.shown, p) && !slices.Contains(d.missing, p) {
+		if v.visible(p) && !v.hiddenByDenial(p) && !held && !slices.Contains(v.shown, p) && !slices.Contains(d.missing, p) {
 			paths = append(paths, p)
 		}
 	}
 	if !v.full {
 		v.keys = b.locator.Locate()
 		for _, k := range b.hidden(v) {
-			if !v.opens(k.Path) {
+			if !v.opensBelow(k.Path) {
 				add(k.Path)
 			}
 		}
 		for _, k := range v.keys {
-			if k.Exists && fspath.BelowAny(k.Path, v.roots) && !b.among(k.Path, v) {
+			if k.Exists && fspath.BelowAny(k.Path, v.roots) && !b.worksAmongKeys(k.Path, v) {
 				add(k.Path)
 			}
 		}
@@ -91,7 +91,7 @@ func coversOf(paths []string) (list []control.Cover, err error) {
 }
 
 // Late has what appears later hidden from a plugin's process as well; it is for [proc.PluginSandbox]. It is asked for before the cage is made.
-func (b *Box) Late(label string, cage func() (pluginbox.Config, error)) func(hide func([]control.Cover) error) (leave func()) {
+func (b *Sandbox) Late(label string, cage func() (pluginbox.Config, error)) func(hide func([]control.Cover) error) (leave func()) {
 	if b.seatbelt {
 		return nil
 	}

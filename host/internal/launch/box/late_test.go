@@ -157,13 +157,13 @@ func (w *world) while(script string, do func()) {
 
 // hiding is a maker of boxes that lets covers be laid in them.
 type hiding struct {
-	*box.Box
+	*box.Sandbox
 	hide func([]control.Cover) error
 }
 
 func (h *hiding) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
 	h.hide = c.Hide
-	return h.Box.Confine(ctx, g, readOnly, c)
+	return h.Sandbox.Confine(ctx, g, readOnly, c)
 }
 
 // coverOf is the cover of a file as it is now.
@@ -180,7 +180,7 @@ func coverOf(t *testing.T, path string) control.Cover {
 func TestACoverIsLaidOnTheVeryFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	h := &hiding{Box: w.box}
+	h := &hiding{Sandbox: w.box}
 	w.confined(t, h)
 	for _, p := range []string{"a", "b", "d/f", "e/f", "r/f"} {
 		w.write(p, "content of "+p+"\n")

@@ -203,12 +203,12 @@ func TestATerminalInABox(t *testing.T) {
 
 // leaky is a maker of boxes whose mounts are wrong: it lets a folder be written that no root is.
 type leaky struct {
-	*box.Box
+	*box.Sandbox
 	leak string
 }
 
 func (l leaky) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
-	release, err := l.Box.Confine(ctx, g, readOnly, c)
+	release, err := l.Sandbox.Confine(ctx, g, readOnly, c)
 	if err == nil {
 		c.Box.Args = append(c.Box.Args, "--bind", l.leak, l.leak)
 	}
@@ -285,7 +285,7 @@ func (w *world) confined(t *testing.T, c launch.Confiner) {
 	}
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	w.launcher = l
-	if b, ok := c.(*box.Box); ok {
+	if b, ok := c.(*box.Sandbox); ok {
 		w.box = b
 	}
 }
@@ -320,12 +320,12 @@ func TestTheRepositoryOfAWorktreeIsProtected(t *testing.T) {
 
 // exchanging is a maker of boxes beside which somebody puts a link into the place of the workspace, once it was judged.
 type exchanging struct {
-	*box.Box
+	*box.Sandbox
 	ws, to string
 }
 
 func (e exchanging) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
-	release, err := e.Box.Confine(ctx, g, readOnly, c)
+	release, err := e.Sandbox.Confine(ctx, g, readOnly, c)
 	if err == nil {
 		err = errors.Join(os.Rename(e.ws, e.ws+".old"), os.Symlink(e.to, e.ws))
 	}

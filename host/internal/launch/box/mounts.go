@@ -15,20 +15,20 @@ import (
 
 // view is what a box's processes see of the machine's files. Its paths are as the kernel knows them.
 type view struct {
-	full   bool          // everything is as it is outside, but what is denied
-	read   []string      // nothing else is seen; nil: everything
-	shown  []string      // what is seen though it is usually hidden
-	keys   []secrets.Key // what is usually hidden, of the user's
-	roots  []string      // what may be written
-	hold   []string      // what of it may not
-	kept   []deny.Entry  // what of that others may be moving
-	ajar   []string      // folders that would be held, were nothing opened in them
-	opened []string      // files and folders that may be written in what is held
-	hide   []deny.Entry  // files in roots that are keys by another name
-	denied []deny.Entry  // what nobody reads
-	pinned []string      // folders in roots that keep their names
-	blank  string        // a file that nobody may read, in the place of those that are denied
-	tmp    string        // what /tmp is; empty: the machine's
+	full       bool          // everything is as it is outside, but what is denied
+	read       []string      // nothing else is seen; nil: everything
+	shown      []string      // what is seen though it is usually hidden
+	keys       []secrets.Key // what is usually hidden, of the user's
+	roots      []string      // what may be written
+	readOnly   []string      // what of it may not
+	kept       []deny.Entry  // what of that others may be moving
+	partial    []string      // folders that would be held, were nothing opened in them
+	opened     []string      // files and folders that may be written in what is held
+	linkedKeys []deny.Entry  // files in roots that are keys by another name
+	denied     []deny.Entry  // what nobody reads
+	pinned     []string      // folders in roots that keep their names
+	blank      string        // a file that nobody may read, in the place of those that are denied
+	tmp        string        // what /tmp is; empty: the machine's
 }
 
 // mount is one step of making the box's file system.
@@ -39,7 +39,7 @@ type mount struct {
 
 // arguments are bubblewrap's. Mounts go from shallow to deep: a deeper one is an exception from the one above it. Of two on one
 // path the later counts: what is denied comes last.
-func (b *Box) arguments(g launch.Grant, v view) []string {
+func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 	args := []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--cap-drop", "ALL"}
 	if !v.full {
 		args = append(args, "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -78,30 +78,30 @@ func (b *Box) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range v.pinned {
-		if v.writes(p) && !v.lost(p) { // else nothing can give it another name
+		if v.writes(p) && !v.hiddenByDenial(p) { // else nothing can give it another name
 			m.add(p, "--bind", p, p)
 		}
 	}
 	for _, p := range v.roots {
 		m.add(p, "--bind", p, p)
 	}
-	for _, p := range v.hold {
-		if !v.lost(p) {
+	for _, p := range v.readOnly {
+		if !v.hiddenByDenial(p) {
 			m.add(p, "--ro-bind", p, p)
 		}
 	}
 	for _, p := range v.opened {
 		m.add(p, "--bind", p, p)
 	}
-	for _, d := range v.hide {
-		if v.lost(d.Path) {
+	for _, d := range v.linkedKeys {
+		if v.hiddenByDenial(d.Path) {
 			continue
 		}
 		m.add(d.Path, "--ro-bind", "/dev/null", d.Path)
 	}
 	for _, d := range v.denied {
 		switch {
-		case !v.shows(d.Path):
+		case !v.visible(d.Path):
 		case !d.Folder:
 			m.add(d.Path, "--ro-bind", v.blank, d.Path)
 		default:
@@ -144,7 +144,7 @@ func process() []string {
 }
 
 // hide lays something empty over what no command has any business with: services' sockets, gantry's own folder, keys.
-func (b *Box) hide(m *mounts, v view) {
+func (b *Sandbox) hide(m *mounts, v view) {
 	// Sockets of services lie here: of containers, of the desktop, of agents that hold keys. Names are still resolved.
 	m.add("/run", "--tmpfs", "/run")
 	m.seal("/run")
@@ -170,7 +170,7 @@ func (b *Box) hide(m *mounts, v view) {
 	for _, k := range b.hidden(v) {
 		if k.Folder {
 			mode := "0000"
-			if v.opens(k.Path) {
+			if v.opensBelow(k.Path) {
 				mode = "0111"
 			}
 			m.add(k.Path, "--perms", mode, "--tmpfs", k.Path)
@@ -182,7 +182,7 @@ func (b *Box) hide(m *mounts, v view) {
 }
 
 // hidden are the keys outside of the roots that a view hides; for those in roots see keysIn.
-func (b *Box) hidden(v view) (list []secrets.Key) {
+func (b *Sandbox) hidden(v view) (list []secrets.Key) {
 	covered := []string{"/run", "/dev", "/proc", b.home}
 	for _, k := range v.keys {
 		covered = append(covered, k.Path)
@@ -192,7 +192,7 @@ func (b *Box) hidden(v view) (list []secrets.Key) {
 	}
 	for _, k := range v.keys {
 		switch p := k.Path; {
-		case !k.Exists || !v.shows(p):
+		case !k.Exists || !v.visible(p):
 		case fspath.BelowAny(p, covered): // it is not seen anyway
 		case fspath.BelowAny(p, v.roots) || slices.Contains(v.roots, p):
 		case slices.Contains(v.shown, p):
@@ -203,31 +203,31 @@ func (b *Box) hidden(v view) (list []secrets.Key) {
 	return list
 }
 
-// opens reports whether something in a hidden folder is seen.
-func (v view) opens(folder string) bool {
+// opensBelow reports whether something in a hidden folder is seen.
+func (v view) opensBelow(folder string) bool {
 	return slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return fspath.Below(s, folder) })
 }
 
-// shows reports whether a path is seen at all, before something is laid over it.
-func (v view) shows(path string) bool {
+// visible reports whether a path is seen at all, before something is laid over it.
+func (v view) visible(path string) bool {
 	return v.read == nil || fspath.BelowAny(path, v.read) || slices.Contains(v.read, path) || fspath.BelowAny(path, v.roots) || slices.Contains(v.roots, path)
 }
 
-// keep holds what others may be moving.
-func (v *view) keep(list ...deny.Entry) {
+// hold holds what others may be moving.
+func (v *view) hold(list ...deny.Entry) {
 	v.kept = append(v.kept, list...)
 	for _, d := range list {
-		v.hold = append(v.hold, d.Path)
+		v.readOnly = append(v.readOnly, d.Path)
 	}
 }
 
 // writes reports whether a path may be written, by the deepest root or held folder that it lies in.
 func (v view) writes(path string) bool {
-	return len(fspath.Deepest(v.roots, path)) > len(fspath.Deepest(v.hold, path))
+	return len(fspath.Deepest(v.roots, path)) > len(fspath.Deepest(v.readOnly, path))
 }
 
-// lost reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
-func (v view) lost(path string) bool {
+// hiddenByDenial reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
+func (v view) hiddenByDenial(path string) bool {
 	return slices.ContainsFunc(v.denied, func(o deny.Entry) bool {
 		return o.Folder && fspath.Below(path, o.Path) && !slices.ContainsFunc(v.roots, func(r string) bool {
 			return fspath.Below(r, o.Path) && (path == r || fspath.Below(path, r))
@@ -238,8 +238,8 @@ func (v view) lost(path string) bool {
 // covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
-	inRoot := func(d deny.Entry) bool { return fspath.BelowAny(d.Path, v.roots) && !v.lost(d.Path) }
-	for _, d := range slices.Concat(v.denied, v.hide) {
+	inRoot := func(d deny.Entry) bool { return fspath.BelowAny(d.Path, v.roots) && !v.hiddenByDenial(d.Path) }
+	for _, d := range slices.Concat(v.denied, v.linkedKeys) {
 		if inRoot(d) {
 			out = append(out, control.Cover{Path: d.Path, Dev: d.Parent.Dev, Ino: d.Parent.Ino, WasDev: d.ID.Dev, WasInode: d.ID.Ino})
 		}
@@ -269,7 +269,7 @@ func (m *mounts) holds(folder string) bool {
 
 // system adds the folders that programs need to run at all. Where one is a link to another, as /bin often is, the link is made.
 func (m *mounts) system() {
-	for _, p := range ofLinux {
+	for _, p := range linuxFolders {
 		info, err := os.Lstat(p)
 		switch {
 		case err != nil || p == "/dev" || p == "/proc" || strings.HasPrefix(p, "/run/"):

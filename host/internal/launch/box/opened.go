@@ -24,7 +24,7 @@ func (v *view) open(opened []string) error {
 	var folders []string // that are writable for the sake of a file in them
 	for _, o := range opened {
 		dir := fspath.ExistingParent(o)
-		kept := fspath.Deepest(v.ajar, dir)
+		kept := fspath.Deepest(v.partial, dir)
 		switch {
 		case kept == "" || len(fspath.Deepest(v.roots, dir)) > len(kept): // it may be written in any case
 		case slices.ContainsFunc(v.denied, func(d deny.Entry) bool { return o == d.Path || fspath.Below(o, d.Path) }):
@@ -44,7 +44,7 @@ func (v *view) open(opened []string) error {
 		beside, err := holdable(dir, opened, folders)
 		switch {
 		case err == nil:
-			v.hold = append(v.hold, beside...)
+			v.readOnly = append(v.readOnly, beside...)
 			if !slices.Contains(v.roots, dir) {
 				v.opened = append(v.opened, dir)
 			}
@@ -55,9 +55,9 @@ func (v *view) open(opened []string) error {
 			v.opened = append(v.opened, names...)
 		}
 	}
-	for _, p := range slices.Concat(v.ajar, alone) {
-		if (slices.Contains(alone, p) || !slices.Contains(folders, p)) && !slices.Contains(v.hold, p) {
-			v.hold = append(v.hold, p)
+	for _, p := range slices.Concat(v.partial, alone) {
+		if (slices.Contains(alone, p) || !slices.Contains(folders, p)) && !slices.Contains(v.readOnly, p) {
+			v.readOnly = append(v.readOnly, p)
 		}
 	}
 	return nil

@@ -19,8 +19,8 @@ import (
 // was there when they were made; rules hold for names, also for those of files that are made later. What they are about has to keep its
 // name for that: the folders above it can't be renamed.
 
-// ofMacOS are the folders that programs need to run at all on macOS, where reading is restricted.
-var ofMacOS = []string{
+// macOSFolders are the folders that programs need to run at all on macOS, where reading is restricted.
+var macOSFolders = []string{
 	"/bin", "/sbin", "/usr", "/System", "/Library", "/private/etc", "/private/var/db/dyld", "/private/var/db/timezone", "/private/var/db/xcode_select_link",
 	"/private/var/select", "/Applications/Xcode.app", "/nix/store", "/run/current-system/sw",
 }
@@ -29,7 +29,7 @@ var ofMacOS = []string{
 const machineTmp = "/private/tmp"
 
 // policy is what a grant's box lets processes do, in the words of macOS's sandbox. extra are programs that are read wherever they lie.
-func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.Policy, error) {
+func (b *Sandbox) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.Policy, error) {
 	p := seatbelt.Policy{Open: v.full, Network: seatbelt.NetworkNone}
 	switch {
 	case g.Proxied:
@@ -41,7 +41,7 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 	switch {
 	case v.full:
 	case v.read != nil:
-		list.Add(seatbelt.AccessRead, ofMacOS...)
+		list.Add(seatbelt.AccessRead, macOSFolders...)
 	default:
 		list.Add(seatbelt.AccessRead, "/")
 	}
@@ -60,10 +60,10 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 			list.Add(seatbelt.AccessRead, fspath.Resolve(e))
 		}
 	}
-	list.Add(seatbelt.AccessKept, v.hold...)
+	list.Add(seatbelt.AccessKept, v.readOnly...)
 	open := inRoots(opened, v.roots)
 	list.Add(seatbelt.AccessWrite, open...)
-	for _, d := range v.hide {
+	for _, d := range v.linkedKeys {
 		list.Add(seatbelt.AccessNone, d.Path)
 	}
 	patterns, err := parsed(g.DenyRead)
@@ -99,7 +99,7 @@ func (b *Box) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.P
 }
 
 // hideRules say what of the user's own nobody in a box reads.
-func (b *Box) hideRules(list *seatbelt.Rules, v view) {
+func (b *Sandbox) hideRules(list *seatbelt.Rules, v view) {
 	if fspath.IsDir(b.home) {
 		list.Add(seatbelt.AccessNone, b.home)
 		list.Add(seatbelt.AccessRead, filepath.Join(b.home, "plugins"))
@@ -187,10 +187,10 @@ func fixedRules(v view) []seatbelt.Rule {
 			out = append(out, seatbelt.Rule{Access: seatbelt.AccessFixed, Path: at})
 		}
 	}
-	for _, p := range v.hold {
+	for _, p := range v.readOnly {
 		above(p, v.roots)
 	}
-	for _, d := range v.hide {
+	for _, d := range v.linkedKeys {
 		above(d.Path, v.roots)
 	}
 	for _, d := range v.denied {
@@ -206,8 +206,8 @@ func fixedRules(v view) []seatbelt.Rule {
 	return out
 }
 
-// fill puts a process into macOS's sandbox.
-func (b *Box) fill(g launch.Grant, v view, opened []string, helper string, c *launch.Confinement) (err error) {
+// confineMacOS puts a process into macOS's sandbox.
+func (b *Sandbox) confineMacOS(g launch.Grant, v view, opened []string, helper string, c *launch.Confinement) (err error) {
 	extra := []string{c.Launcher}
 	if b.programs != nil && len(c.Argv) > 0 && slices.Contains(b.programs(), c.Argv[0]) {
 		extra = append(extra, c.Argv[0])

@@ -22,7 +22,7 @@ import (
 type mac struct {
 	t    testing.TB
 	dir  string // where its files are, without links
-	box  *box.Box
+	box  *box.Sandbox
 	home string
 }
 

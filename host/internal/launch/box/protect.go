@@ -15,7 +15,7 @@ import (
 // protect adds to a view what stays read-only below its roots: protected names that are there, but for what is opened. What is missing
 // leaves no trace in a root: a command may make it, and it is judged when the command ends, as further down. whole are the protected
 // paths with what lies at them, which need no other look as long as the same lies there.
-func (b *Box) protect(v *view, opened []string) (whole map[string]fspath.Identity, err error) {
+func (b *Sandbox) protect(v *view, opened []string) (whole map[string]fspath.Identity, err error) {
 	whole = map[string]fspath.Identity{}
 	for _, root := range v.roots {
 		for _, name := range Protected {
@@ -40,13 +40,13 @@ func (b *Box) protect(v *view, opened []string) (whole map[string]fspath.Identit
 			case slices.Contains(v.roots, p): // asked for by its name
 				continue
 			case fspath.ContainsOpened(p, opened) && !b.seatbelt:
-				v.ajar = append(v.ajar, p)
+				v.partial = append(v.partial, p)
 				continue
 			}
-			v.hold = append(v.hold, p)
+			v.readOnly = append(v.readOnly, p)
 			if name == ".git" && info.Mode().IsRegular() {
 				if dir := gitconfig.Dir(p); dir != "" && fspath.BelowAny(dir, v.roots) {
-					v.hold = append(v.hold, dir)
+					v.readOnly = append(v.readOnly, dir)
 				}
 			}
 		}

@@ -42,12 +42,12 @@ func TestMovedFoldersHideNothing(t *testing.T) {
 
 // meddler does something between what a box is made of being found out and the box being made.
 type meddler struct {
-	*box.Box
+	*box.Sandbox
 	do func()
 }
 
 func (m meddler) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
-	release, err := m.Box.Confine(ctx, g, readOnly, c)
+	release, err := m.Sandbox.Confine(ctx, g, readOnly, c)
 	m.do()
 	return release, err
 }

@@ -50,7 +50,7 @@ var lacksOfSeatbelt = []string{
 }
 
 // Report says what a grant's box would be. It starts nothing, and reads the folders that may be written: who asks closes the box.
-func (b *Box) Report(g launch.Grant) Report {
+func (b *Sandbox) Report(g launch.Grant) Report {
 	r := Report{Landlock: b.landlock(), Seatbelt: b.seatbelt}
 	if b.seatbelt {
 		r.Lacks = lacksOfSeatbelt
@@ -81,7 +81,7 @@ func (b *Box) Report(g launch.Grant) Report {
 	if len(roots) > 0 && r.Missing == nil {
 		r.Missing = b.reportParts(&r, roots)
 	}
-	r.Readable, r.Denied, r.Kept = v.read, len(v.denied), len(v.hold)+len(missing)
+	r.Readable, r.Denied, r.Kept = v.read, len(v.denied), len(v.readOnly)+len(missing)
 	if g.Mode == launch.FullAccess {
 		return r
 	}
@@ -97,7 +97,7 @@ func (b *Box) Report(g launch.Grant) Report {
 }
 
 // reportParts says what lies in roots that others execute.
-func (b *Box) reportParts(r *Report, roots []string) error {
+func (b *Sandbox) reportParts(r *Report, roots []string) error {
 	found, err := b.guard.Look(roots, nil)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (b *Box) reportParts(r *Report, roots []string) error {
 	repositories := map[string]bool{}
 	for _, p := range found.Files {
 		if p.Kind == autorun.KindRepository {
-			repositories[p.Full()] = true
+			repositories[p.AbsPath()] = true
 		}
 	}
 	r.Repositories = len(repositories)

@@ -13,7 +13,7 @@ import (
 )
 
 // roots are the writable roots as the kernel knows them, and which folders they are. Those that are not there are left out.
-func (b *Box) roots(asked []string) (roots []string, known map[string]fspath.Identity, err error) {
+func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath.Identity, err error) {
 	var failed error
 	known = map[string]fspath.Identity{}
 	for _, r := range asked {
@@ -68,7 +68,7 @@ func (e *rootLinkError) Error() string {
 }
 
 // rootsNow are the writable roots, once links that commands have put in their place are moved aside.
-func (b *Box) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]fspath.Identity, err error) {
+func (b *Sandbox) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]fspath.Identity, err error) {
 	for range quarantine.Attempts {
 		var link *rootLinkError
 		if roots, known, err = b.roots(asked); !errors.As(err, &link) || !b.guard.RemoveLink(owner, link.link) {

@@ -10,12 +10,12 @@ import (
 // Older versions put an empty folder that may not be written in the place of each missing name while a command ran. One that was killed
 // left them behind.
 const (
-	standInMode = 0o555
-	standInMark = fs.ModeDir | fs.ModeSticky
+	placeholderPerm = 0o555
+	placeholderType = fs.ModeDir | fs.ModeSticky
 )
 
 // sweep removes what older versions left in roots, once for each.
-func (b *Box) sweep(roots []string) {
+func (b *Sandbox) sweep(roots []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, root := range roots {
@@ -26,7 +26,7 @@ func (b *Box) sweep(roots []string) {
 		for _, name := range Protected {
 			p := filepath.Join(root, name)
 			info, err := os.Lstat(p)
-			if err == nil && info.Mode()&(fs.ModeType|fs.ModeSticky) == standInMark && info.Mode().Perm() == standInMode {
+			if err == nil && info.Mode()&(fs.ModeType|fs.ModeSticky) == placeholderType && info.Mode().Perm() == placeholderPerm {
 				_ = syscall.Rmdir(p) // which leaves what is not empty
 			}
 		}

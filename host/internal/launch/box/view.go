@@ -18,7 +18,7 @@ import (
 )
 
 // view is what a grant lets processes see. missing is what is denied and not there, but could be made.
-func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []string, err error) {
+func (b *Sandbox) view(g launch.Grant, roots, opened []string) (v view, missing []string, err error) {
 	v = view{full: g.Mode == launch.FullAccess, roots: roots, tmp: g.Tmp}
 	if !v.full {
 		v.keys = b.locator.Locate()
@@ -72,9 +72,9 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 		switch {
 		case !fspath.BelowAny(d.Path, roots):
 		case !fspath.ContainsOpened(d.Path, opened):
-			v.keep(d)
+			v.hold(d)
 		case d.Folder:
-			v.ajar = append(v.ajar, d.Path)
+			v.partial = append(v.partial, d.Path)
 		}
 	}
 	for _, d := range slices.Concat(v.denied, found) {
@@ -92,7 +92,7 @@ func (b *Box) view(g launch.Grant, roots, opened []string) (v view, missing []st
 
 // keysIn are the keys that lie in the writable roots of a view, and the names of those that could be made. Who works in such a folder
 // itself, or below it, sees what is there.
-func (b *Box) keysIn(v view) (list []deny.Entry, missing []string, err error) {
+func (b *Sandbox) keysIn(v view) (list []deny.Entry, missing []string, err error) {
 	out := map[string]deny.Entry{}
 	for _, k := range v.keys {
 		switch {
@@ -105,7 +105,7 @@ func (b *Box) keysIn(v view) (list []deny.Entry, missing []string, err error) {
 		}
 	}
 	for _, d := range out {
-		if !b.among(d.Path, v) {
+		if !b.worksAmongKeys(d.Path, v) {
 			list = append(list, d)
 		}
 	}
@@ -113,15 +113,15 @@ func (b *Box) keysIn(v view) (list []deny.Entry, missing []string, err error) {
 	return list, missing, nil
 }
 
-// among reports whether a path lies in a root that is a folder of keys itself, in which the process is to work.
-func (b *Box) among(path string, v view) bool {
+// worksAmongKeys reports whether a path lies in a root that is a folder of keys itself, in which the process is to work.
+func (b *Sandbox) worksAmongKeys(path string, v view) bool {
 	return slices.ContainsFunc(v.roots, func(r string) bool {
 		return r != b.userHome && fspath.Below(r, b.userHome) && fspath.Below(path, r) && secrets.IsKey(r, v.keys)
 	})
 }
 
 // mountedAgain are other mounts of what is denied or hidden in a view.
-func (b *Box) mountedAgain(v view) ([]deny.Entry, error) {
+func (b *Sandbox) mountedAgain(v view) ([]deny.Entry, error) {
 	var paths []string
 	for _, d := range v.denied {
 		paths = append(paths, d.Path)
@@ -151,7 +151,7 @@ func (b *Box) mountedAgain(v view) ([]deny.Entry, error) {
 }
 
 // blank is an empty file that nobody may open, to lie over those that are denied.
-func (b *Box) blank() (string, error) {
+func (b *Sandbox) blank() (string, error) {
 	path := filepath.Join(b.home, "denied")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0)
 	if errors.Is(err, fs.ErrExist) {
@@ -173,9 +173,9 @@ func (b *Box) blank() (string, error) {
 	return path, f.Close()
 }
 
-// keptIn are those of a view.
-func keptIn(v *view) quarantine.Kept {
-	out := quarantine.Kept{}
+// deniedIn are those of a view.
+func deniedIn(v *view) quarantine.Denied {
+	out := quarantine.Denied{}
 	for _, d := range slices.Concat(v.denied, v.kept) {
 		out[fspath.Persistent(d.Path, d.ID)] = d.Path
 	}

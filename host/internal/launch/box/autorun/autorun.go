@@ -32,7 +32,7 @@ type File struct {
 	Older  bool // it was there before the oldest command that runs in the root
 }
 
-func (p File) Full() string { return filepath.Join(p.Root, p.Path) }
+func (p File) AbsPath() string { return filepath.Join(p.Root, p.Path) }
 
 // maxDigest is the longest file of which a digest is made.
 const maxDigest = 1 << 20

@@ -8,9 +8,9 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// executedLater are files that other programs execute, or take for what they are to do, when somebody comes by: building, entering a
+// everydayFiles are files that other programs execute, or take for what they are to do, when somebody comes by: building, entering a
 // folder, opening an editor or an agent. Projects change them every day, so that a box lets them be written, and says so.
-var executedLater = []string{
+var everydayFiles = []string{
 	"Makefile", "makefile", "GNUmakefile", "Justfile", "justfile", "Taskfile.yml", "Rakefile", "package.json", ".npmrc", "setup.py", "conftest.py",
 	"noxfile.py", "build.rs", ".envrc", ".pre-commit-config.yaml", ".gitlab-ci.yml", ".gitmodules", ".mcp.json", "AGENTS.md", "CLAUDE.md", ".cursorrules",
 	"AGENTS.override.md", "GEMINI.md", ".windsurfrules", ".clinerules", "pyproject.toml", "build.gradle", "build.gradle.kts", "flake.nix", "sitecustomize.py", "usercustomize.py",
@@ -26,8 +26,8 @@ const maxHooks = 100
 // enteredNames are those that take effect in any folder that is entered, opened, or worked in by an agent.
 var enteredNames = []string{".envrc", ".vscode", ".idea", ".claude", ".cursor", ".mcp.json", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "GEMINI.md"}
 
-// Everyday notes which of these are there, and which they are. entered are further places of enteredNames.
-func Everyday(roots, entered []string) map[string]fspath.Identity {
+// EverydayFiles notes which of these are there, and which they are. entered are further places of enteredNames.
+func EverydayFiles(roots, entered []string) map[string]fspath.Identity {
 	out := map[string]fspath.Identity{}
 	look := func(path string) {
 		id, mode, ok := fspath.Lstat(path)
@@ -46,7 +46,7 @@ func Everyday(roots, entered []string) map[string]fspath.Identity {
 		}
 	}
 	for _, root := range roots {
-		for _, name := range executedLater {
+		for _, name := range everydayFiles {
 			look(filepath.Join(root, name))
 		}
 	}
@@ -55,7 +55,7 @@ func Everyday(roots, entered []string) map[string]fspath.Identity {
 			look(path)
 			continue
 		}
-		for _, name := range executedLater {
+		for _, name := range everydayFiles {
 			if rest, ok := strings.CutPrefix(name, filepath.Base(path)+"/"); ok {
 				look(filepath.Join(path, rest))
 			}

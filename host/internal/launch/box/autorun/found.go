@@ -46,7 +46,7 @@ type Found struct {
 	LinkVersion string       // changes when names of files that have others may have
 	Moved       bool         // some folders were gone when they were to be looked at
 	Roots       []string
-	Whole       []string // protected paths below the roots' first level that are read-only with all that is in them
+	Sealed      []string // protected paths below the roots' first level that are read-only with all that is in them
 	refs        *References
 	Named       map[string]string // what git's settings name in the roots, whether it is there or not, as they name it
 	Reasons     map[string]string // of those
@@ -85,7 +85,7 @@ func (p *Found) visit(root string, f *tree.Folder) (again bool) {
 
 // Covered reports whether a path lies in what is read-only as a whole: names there are as good as outside.
 func (p *Found) Covered(path string) bool {
-	return slices.Contains(p.Whole, path) || fspath.BelowAny(path, p.Whole)
+	return slices.Contains(p.Sealed, path) || fspath.BelowAny(path, p.Sealed)
 }
 
 // addProtected notes what lies at the first level of the roots in one and is protected only there, and links that no sandbox could be made with.
@@ -98,7 +98,7 @@ func (p *Found) addProtected(outer string) {
 			path := filepath.Join(root, name)
 			id, mode, ok := fspath.Lstat(path)
 			switch {
-			case !ok || slices.Contains(p.Whole, path):
+			case !ok || slices.Contains(p.Sealed, path):
 			case mode&fs.ModeSymlink != 0:
 				p.add(outer, path, KindProtectedLink, id)
 			case !slices.Contains(NestedNames, name):
@@ -131,7 +131,7 @@ func (p *Found) addNested(root, path string) {
 		p.addSettings(EnclosingRepository(filepath.Dir(path)))
 	}
 	switch own := VCSSettings[filepath.Base(path)]; {
-	case !ok || slices.Contains(p.Whole, path):
+	case !ok || slices.Contains(p.Sealed, path):
 	case len(path) > maxReachable:
 		p.addDeep(root, path, path)
 	case own != nil:

@@ -51,9 +51,9 @@ type Index struct {
 // indexTree is a tree that is listened to.
 type indexTree struct {
 	*tree.Tree
-	last tree.Result // of settle
-	used time.Time
-	stop chan struct{}
+	lastResult tree.Result // of settle
+	lastUsed   time.Time
+	stop       chan struct{}
 }
 
 // Open returns the tree of a root, which may still be filled.
@@ -67,7 +67,7 @@ func (x *Index) Open(root string) (*indexTree, error) {
 	if g == nil {
 		o := tree.Options{Walk: x.CompareOnly, Rules: tree.Rules{Names: slices.Concat(NestedNames, enteredNames), Enter: slices.Concat(entered(), enteredNames), Marks: RepositoryMarks, Shapes: shapes}}
 		if x.CacheDir != "" {
-			o.Cache = filepath.Join(x.CacheDir, shortSum(root))
+			o.Cache = filepath.Join(x.CacheDir, hashName(root))
 		}
 		t, err := tree.Open(root, o)
 		if err != nil {
@@ -78,19 +78,19 @@ func (x *Index) Open(root string) (*indexTree, error) {
 			x.trees = map[string]*indexTree{}
 		}
 		x.trees[root] = g
-		x.work.Go(func() { x.listen(root, g) }) // waited for by close
+		x.work.Go(func() { x.forwardChanges(root, g) }) // waited for by close
 	}
-	g.used = time.Now()
+	g.lastUsed = time.Now()
 	return g, nil
 }
 
-func shortSum(s string) string {
+func hashName(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:12])
 }
 
-// listen passes on that something has changed.
-func (x *Index) listen(root string, g *indexTree) {
+// forwardChanges passes on that something has changed.
+func (x *Index) forwardChanges(root string, g *indexTree) {
 	for {
 		select {
 		case <-g.stop:
@@ -148,7 +148,7 @@ func (x *Index) Forget(root string) {
 func (x *Index) Trim(idle func(root string) bool) {
 	x.mu.Lock()
 	over := len(x.trees) - maxTrees
-	roots := slices.SortedFunc(maps.Keys(x.trees), func(a, b string) int { return x.trees[a].used.Compare(x.trees[b].used) })
+	roots := slices.SortedFunc(maps.Keys(x.trees), func(a, b string) int { return x.trees[a].lastUsed.Compare(x.trees[b].lastUsed) })
 	x.mu.Unlock()
 	for _, root := range roots {
 		if over <= 0 {
@@ -199,7 +199,7 @@ func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 		if err == nil {
 			var r tree.Result
 			if r, err = g.Settle(); err == nil {
-				g.last = r
+				g.lastResult = r
 				return g, r, nil
 			}
 		}
@@ -213,18 +213,18 @@ func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 	}
 }
 
-// settler returns the tree of a root, and the result of its last Settle.
-type settler func(root string) (*indexTree, tree.Result, error)
+// settleFunc returns the tree of a root, and the result of its last Settle.
+type settleFunc func(root string) (*indexTree, tree.Result, error)
 
 // settled is settle for a root that was settled just now.
 func (x *Index) settled(root string) (*indexTree, tree.Result, error) {
 	x.mu.Lock()
 	g := x.trees[root]
 	x.mu.Unlock()
-	if g == nil || g.last == (tree.Result{}) {
+	if g == nil || g.lastResult == (tree.Result{}) {
 		return x.Settle(root)
 	}
-	return g, g.last, nil
+	return g, g.lastResult, nil
 }
 
 // maxOpened is how often folders are opened that lie in others that had to be.
@@ -241,9 +241,9 @@ func (x *Index) FindAgain(roots []string, whole map[string]fspath.Identity) (*Fo
 	return x.find(roots, whole, nil, x.settled)
 }
 
-func (x *Index) find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool, settle settler) (*Found, error) {
+func (x *Index) find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool, settle settleFunc) (*Found, error) {
 	for range maxOpened {
-		p := &Found{Roots: roots, Whole: fspath.Unchanged(whole), known: open, refs: x.References}
+		p := &Found{Roots: roots, Sealed: fspath.Unchanged(whole), known: open, refs: x.References}
 		again, err := x.collect(p, settle)
 		if err != nil || !again {
 			return p, err
@@ -253,7 +253,7 @@ func (x *Index) find(roots []string, whole map[string]fspath.Identity, open map[
 	return nil, fmt.Errorf("folders that can't be listed lie in each other more than %d deep; remove them", maxOpened)
 }
 
-func (x *Index) collect(p *Found, settle settler) (again bool, err error) {
+func (x *Index) collect(p *Found, settle settleFunc) (again bool, err error) {
 	var versions strings.Builder
 	if x.UserHome != "" {
 		for _, root := range fspath.Outermost(p.Roots) {
@@ -281,6 +281,6 @@ func (x *Index) collect(p *Found, settle settler) (again bool, err error) {
 	if x.References != nil {
 		p.addReferences(x.References.InPath(p.Roots))
 	}
-	p.LinkVersion = fmt.Sprintf("%s%q", versions.String(), p.Whole)
+	p.LinkVersion = fmt.Sprintf("%s%q", versions.String(), p.Sealed)
 	return again, nil
 }

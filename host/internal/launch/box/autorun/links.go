@@ -38,8 +38,8 @@ func Appeared(missing, roots []string) []File {
 	return out
 }
 
-// RootLinks are the links in roots through which those that were asked for lead.
-func RootLinks(asked, roots []string) (out []File) {
+// LinksToRoots are the links in roots through which those that were asked for lead.
+func LinksToRoots(asked, roots []string) (out []File) {
 	for _, r := range asked {
 		link := fspath.LinkIn(r, roots)
 		for _, root := range fspath.Outermost(roots) {

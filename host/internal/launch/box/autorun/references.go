@@ -350,7 +350,7 @@ func (p *Found) DropOlder(start time.Time, before *Found) {
 		asked[name] = true
 	}
 	p.Files = slices.DeleteFunc(p.Files, func(x File) bool {
-		path := x.Full()
+		path := x.AbsPath()
 		if p.Named[path] == "" || asked[p.Named[path]] || x.Kind != KindReferenced && x.Kind != KindGitSettings {
 			return false
 		}

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied are the system calls that no process in a box gets, with or without a network: reaching into other processes,
+// deniedCalls are the system calls that no process in a box gets, with or without a network: reaching into other processes,
 // keyrings, the file system's layout, and those parts of the kernel whose errors let processes out of boxes.
-var denied = []uint32{
+var deniedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
@@ -20,14 +20,14 @@ var denied = []uint32{
 	unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_OPEN_TREE_ATTR,
 }
 
-// offline are those that a process without a network does not get either: they reach services by sockets that have a path.
-var offline = []uint32{
+// offlineCalls are those that a process without a network does not get either: they reach services by sockets that have a path.
+var offlineCalls = []uint32{
 	unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_SENDMMSG,
 }
 
-// internet are the families of sockets that are for machines; the kernel has some forty more, and errors in those let processes out
+// internetFamilies are the families of sockets that are for machines; the kernel has some forty more, and errors in those let processes out
 // of boxes.
-var internet = []uint32{unix.AF_INET, unix.AF_INET6}
+var internetFamilies = []uint32{unix.AF_INET, unix.AF_INET6}
 
 // sysChmod is the oldest of the calls that give a file a mode, which amd64 alone has; Go's packages name it there only.
 const sysChmod = 90
@@ -61,16 +61,16 @@ const x32 = 0x40000000
 // Filter is the program that the kernel asks before each system call; the bytes of its instructions. proxied is for a box
 // whose network is a loopback of its own.
 func Filter(network, proxied bool) []byte {
-	none := denied
+	none := deniedCalls
 	if !network && !proxied {
-		none = append(none[:len(none):len(none)], offline...)
+		none = append(none[:len(none):len(none)], offlineCalls...)
 	}
 	p := assembler(common(none))
 	// Sockets between own processes work; what is not connected could be sent to any service's socket.
 	local := connected
 	if network {
 		// A network is machines. Services of this one are reached by sockets that have a path, and may do what they are asked.
-		p.call(unix.SYS_SOCKET, sockets(internet))
+		p.call(unix.SYS_SOCKET, sockets(internetFamilies))
 		p.call(unix.SYS_SOCKETPAIR, local)
 		p.answer(allow)
 		return p
@@ -79,7 +79,7 @@ func Filter(network, proxied bool) []byte {
 		// The internet's sockets lead to the box's own loopback. Sockets that have a path lead out of it.
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
-			b.allowEqual(internet...)
+			b.allowEqual(internetFamilies...)
 			b.answer(refuse)
 		})
 		p.call(unix.SYS_SOCKETPAIR, local)
@@ -185,12 +185,12 @@ func connected(b *assembler) {
 // PluginFilter is for a plugin's process. A confined one listens on a socket with a path, where the host speaks to it, and is connected by
 // the host alone, which is asked each time: a filter can't see where to.
 func PluginFilter(confined, network bool) []byte {
-	p := assembler(common(denied))
+	p := assembler(common(deniedCalls))
 	if !confined {
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
 			b.allowEqual(unix.AF_UNIX)
-			sockets(internet)(b)
+			sockets(internetFamilies)(b)
 		})
 		p.answer(allow)
 		return p
@@ -204,7 +204,7 @@ func PluginFilter(confined, network bool) []byte {
 	p.call(unix.SYS_SOCKET, func(b *assembler) {
 		if network {
 			var machines assembler
-			sockets(internet)(&machines)
+			sockets(internetFamilies)(&machines)
 			b.load(atArg)
 			b.equal(unix.AF_UNIX, uint8(len(machines)/8), 0)
 			*b = append(*b, machines...)

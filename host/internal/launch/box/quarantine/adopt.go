@@ -16,21 +16,21 @@ import (
 
 // adopt makes what a killed gantry has left running a guest, until pipes say that it has ended. The caller holds h.mu.
 func (h *Guard) adopt(owner launch.Owner, o *recovery.Orphan, ids map[fspath.Identity]bool, pipes []*os.File) error {
-	at := h.ground(o.Root)
+	at := h.state(o.Root)
 	if at.known == nil {
-		m, err := h.marks.Write(o.Record)
+		m, err := h.records.Write(o.Record)
 		if err != nil {
 			return err
 		}
 		at.end()
-		*at = rootState{known: ids, named: o.Named, began: o.Began, kept: Kept{}, anchor: anchorAt(o.Root), mark: m, record: o.Record, marked: ids}
+		*at = rootState{known: ids, named: o.Named, began: o.Began, denied: Denied{}, anchor: anchorAt(o.Root), lock: m, record: o.Record, recorded: ids}
 	}
 	g := &Command{Owner: owner, Argv: []string{"left by a gantry that was killed"}, Roots: []string{o.Root}, background: true}
-	h.list = append(h.list, g)
+	h.commands = append(h.commands, g)
 	h.pipes = append(h.pipes, pipes...)
 	file, path := o.Lock, o.Path // which stays locked: no other judges meanwhile
 	o.Lock = nil
-	h.leaving.Go(func() { // ended by close, which closes the pipes
+	h.adopters.Go(func() { // ended by close, which closes the pipes
 		defer file.Close()
 		for _, f := range pipes {
 			if _, err := io.Copy(io.Discard, f); err == nil {
@@ -39,11 +39,11 @@ func (h *Guard) adopt(owner launch.Owner, o *recovery.Orphan, ids map[fspath.Ide
 			_ = f.Close()
 		}
 		// A launcher that was killed itself has left the end of its tree to the kernel, which is about to bring it about.
-		late := time.NewTimer(linger)
+		late := time.NewTimer(lockLinger)
 		defer late.Stop()
 		select {
 		case <-late.C:
-		case <-h.ending:
+		case <-h.closing:
 		}
 		if h.Leave(g, nil) {
 			_ = os.Remove(path)

@@ -16,10 +16,10 @@ import (
 
 // baseline is what was there before the oldest command that may have made what is found.
 type baseline struct {
-	known map[fspath.Identity]bool // the parts
-	began time.Time                // zero: nobody knows
-	kept  Kept
-	marks map[string][]string // new ones by folder, as they were before any of them was moved aside
+	known    map[fspath.Identity]bool // the parts
+	began    time.Time                // zero: nobody knows
+	denied   Denied
+	newMarks map[string][]string // new ones by folder, as they were before any of them was moved aside
 }
 
 // before reports whether a time was before the oldest command, as far as the coarse clock of files tells.
@@ -35,15 +35,15 @@ func (w baseline) predates(path string, id fspath.Identity) bool {
 	return w.before(id.Changed)
 }
 
-// instead returns what is to be moved aside for the sake of a part: what has made it one, if it was there before, else itself. nil:
+// culprit returns what is to be moved aside for the sake of a part: what has made it one, if it was there before, else itself. nil:
 // nothing is. done are paths that were dealt with.
-func (w baseline) instead(p autorun.File, roots []string, done map[string]bool) *autorun.File {
-	path := p.Full()
+func (w baseline) culprit(p autorun.File, roots []string, done map[string]bool) *autorun.File {
+	path := p.AbsPath()
 	id, _, ok := fspath.Lstat(path)
 	if !ok {
 		return &p
 	}
-	denied, untouched := w.kept.covers(path), w.before(id.Changed)
+	denied, untouched := w.denied.covers(path), w.before(id.Changed)
 	p.Older = w.predates(path, id)
 	if !denied && !untouched && !p.Older {
 		return &p
@@ -51,7 +51,7 @@ func (w baseline) instead(p autorun.File, roots []string, done map[string]bool) 
 	var candidates []string
 	for _, dir := range p.Origin.Repositories {
 		if id, _, ok := fspath.Lstat(dir); ok && !w.known[fspath.Persistent(dir, id)] && w.predates(dir, id) {
-			candidates = append(candidates, w.newMarks(dir)...)
+			candidates = append(candidates, w.marksIn(dir)...)
 		}
 	}
 	candidates = append(candidates, p.Origin.Via...)
@@ -66,7 +66,7 @@ func (w baseline) instead(p autorun.File, roots []string, done map[string]bool) 
 			return nil
 		}
 		id, _, ok := fspath.Lstat(c)
-		if !ok || w.before(id.Changed) || c == path || w.kept.covers(c) || w.kept.below(c) {
+		if !ok || w.before(id.Changed) || c == path || w.denied.covers(c) || w.denied.below(c) {
 			continue
 		}
 		for _, root := range fspath.Outermost(roots) {
@@ -81,9 +81,9 @@ func (w baseline) instead(p autorun.File, roots []string, done map[string]bool) 
 	return &p
 }
 
-// newMarks are the marks in a folder that were not in it before: those that were made since first.
-func (w baseline) newMarks(dir string) []string {
-	if found, ok := w.marks[dir]; ok {
+// marksIn are the marks in a folder that were not in it before: those that were made since first.
+func (w baseline) marksIn(dir string) []string {
+	if found, ok := w.newMarks[dir]; ok {
 		return found
 	}
 	entries, _ := os.ReadDir(dir)
@@ -103,6 +103,6 @@ func (w baseline) newMarks(dir string) []string {
 			}
 		}
 	}
-	w.marks[dir] = append(out, renamed...)
-	return w.marks[dir]
+	w.newMarks[dir] = append(out, renamed...)
+	return w.newMarks[dir]
 }

@@ -29,29 +29,29 @@ const (
 	maxStrikes = 2
 	// maxMoves is after how many parts that were moved aside it is ended.
 	maxMoves = 100
-	// lull is how long folders rest before what has changed in them is read, while nobody waits for that.
-	lull = 200 * time.Millisecond
-	// linger is how long the mark that commands run stays after the last has ended: the next is likely to come.
-	linger = 2 * time.Second
-	// patience is the same for a command that is expected: as long as a box waits for it.
-	patience = 30 * time.Second
+	// quietTime is how long folders rest before what has changed in them is read, while nobody waits for that.
+	quietTime = 200 * time.Millisecond
+	// lockLinger is how long the mark that commands run stays after the last has ended: the next is likely to come.
+	lockLinger = 2 * time.Second
+	// expectedLinger is the same for a command that is expected: as long as a box waits for it.
+	expectedLinger = 30 * time.Second
 )
 
 // Command is a process in a box that may write, with all that it starts.
 type Command struct {
-	Owner   launch.Owner
-	Argv    []string
-	End     func() // ends it
-	Roots   []string
-	Opened  []string
-	Whole   map[string]fspath.Identity
-	Missing []string
-	Kept    Kept
-	Asked   []string // the roots as the grant names them
+	Owner      launch.Owner
+	Argv       []string
+	End        func() // ends it
+	Roots      []string
+	Opened     []string
+	Sealed     map[string]fspath.Identity
+	Missing    []string
+	Denied     Denied
+	GrantRoots []string // the roots as the grant names them
 
 	background bool // its call has ended
 	strikes    int  // how often something was moved aside that it may have made since then
-	moves      int  // how many parts
+	moved      int  // how many parts
 }
 
 // Name is for messages.
@@ -65,21 +65,21 @@ func (g *Command) Name() string {
 
 // rootState is a root in which guests work.
 type rootState struct {
-	known map[fspath.Identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
-	named map[string]string        // what git's settings named then
-	kept  Kept                     // what those that work there were denied
-	asked []string                 // the roots that they have, as grants name them
-	began time.Time
-	mark  *recovery.Lock // that somebody works there, for the next gantry; nil: there is none
+	known      map[fspath.Identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
+	named      map[string]string        // what git's settings named then
+	denied     Denied                   // what those that work there were denied
+	grantRoots []string                 // the roots that they have, as grants name them
+	began      time.Time
+	lock       *recovery.Lock // that somebody works there, for the next gantry; nil: there is none
 	// record is what the mark says.
 	record recovery.Record
 	anchor *anchor // the folder itself, while somebody works there; nil: its path is all that counts
 
-	until   time.Time                  // how long the mark stays when nobody works there
-	marked  map[fspath.Identity]bool   // the parts that the mark names
-	digests map[fspath.Identity]string // of those
-	off     *time.Timer                // takes the mark away
-	lull    *time.Timer                // has what has changed read
+	lockUntil    time.Time                  // how long the mark stays when nobody works there
+	recorded     map[fspath.Identity]bool   // the parts that the mark names
+	digests      map[fspath.Identity]string // of those
+	unlockTimer  *time.Timer                // takes the mark away
+	refreshTimer *time.Timer                // has what has changed read
 }
 
 // forget ends what is known of a root in which nobody works any more.
@@ -93,15 +93,15 @@ func (at *rootState) forget() {
 
 // end takes back what a ground leaves on disk, and stops what is to come.
 func (at *rootState) end() {
-	for _, t := range []*time.Timer{at.off, at.lull} {
+	for _, t := range []*time.Timer{at.unlockTimer, at.refreshTimer} {
 		if t != nil {
 			t.Stop()
 		}
 	}
 	at.forget()
-	if at.mark != nil {
-		at.mark.Remove()
-		at.mark = nil
+	if at.lock != nil {
+		at.lock.Remove()
+		at.lock = nil
 	}
 }
 
@@ -115,44 +115,44 @@ type Config struct {
 
 // New returns none.
 func New(o Config) *Guard {
-	h := &Guard{moved: o.Moved, marks: &recovery.Records{}, grounds: map[string]*rootState{}, ending: make(chan struct{})}
-	h.Index = &autorun.Index{UserHome: o.UserHome, References: autorun.NewReferences(o.UserHome, o.Environ), OnChange: h.stirred, InUse: h.moving}
+	h := &Guard{moved: o.Moved, records: &recovery.Records{}, states: map[string]*rootState{}, closing: make(chan struct{})}
+	h.Index = &autorun.Index{UserHome: o.UserHome, References: autorun.NewReferences(o.UserHome, o.Environ), OnChange: h.changed, InUse: h.replaced}
 	if o.Home != "" {
 		h.Index.CacheDir = filepath.Join(o.Home, "cache", ".trees") // no plugin has such a name
-		h.marks.Dir = filepath.Join(o.Home, "locks", "running")
+		h.records.Dir = filepath.Join(o.Home, "locks", "running")
 	}
 	return h
 }
 
 // HeldFile is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
-func (h *Guard) HeldFile() *os.File { return h.marks.HeldFile() }
+func (h *Guard) HeldFile() *os.File { return h.records.HeldFile() }
 
 // Guard are all of a box's, and what is known of the roots in which they work.
 type Guard struct {
 	// Index finds what is executed later in the roots.
-	Index   *autorun.Index
-	remains remains
-	marks   *recovery.Records
-	moved   func(launch.Owner, []Moved, error)
+	Index     *autorun.Index
+	leftovers leftovers
+	records   *recovery.Records
+	moved     func(launch.Owner, []Moved, error)
 
-	mu      sync.Mutex
-	list    []*Command // in the order in which they came
-	grounds map[string]*rootState
-	closed  bool
-	pipes   []*os.File // of gantries that were killed
+	mu       sync.Mutex
+	commands []*Command // in the order in which they came
+	states   map[string]*rootState
+	closed   bool
+	pipes    []*os.File // of gantries that were killed
 
-	ending  chan struct{}  // closed with closed
-	leaving sync.WaitGroup // who waits for those
+	closing  chan struct{}  // closed with closed
+	adopters sync.WaitGroup // who waits for those
 }
 
-// word is what has to be said once the lock is given back.
-type word struct {
+// notice is what has to be said once the lock is given back.
+type notice struct {
 	owner launch.Owner
 	moved []Moved
 	err   error
 }
 
-func (h *Guard) say(words ...word) {
+func (h *Guard) notify(words ...notice) {
 	for _, w := range words {
 		if h.moved != nil && (len(w.moved) > 0 || w.err != nil) {
 			h.moved(w.owner, w.moved, w.err)
@@ -160,19 +160,19 @@ func (h *Guard) say(words ...word) {
 	}
 }
 
-// ground returns that of a root; the caller holds h.mu.
-func (h *Guard) ground(root string) *rootState {
-	g := h.grounds[root]
+// state returns that of a root; the caller holds h.mu.
+func (h *Guard) state(root string) *rootState {
+	g := h.states[root]
 	if g == nil {
 		g = &rootState{}
-		h.grounds[root] = g
+		h.states[root] = g
 	}
 	return g
 }
 
-// on are the guests that work in a root.
-func (h *Guard) on(root string) []*Command {
-	return slices.DeleteFunc(slices.Clone(h.list), func(g *Command) bool { return !slices.Contains(fspath.Outermost(g.Roots), root) })
+// commandsIn are the guests that work in a root.
+func (h *Guard) commandsIn(root string) []*Command {
+	return slices.DeleteFunc(slices.Clone(h.commands), func(g *Command) bool { return !slices.Contains(fspath.Outermost(g.Roots), root) })
 }
 
 // Attempts are how often folders are looked through that are moved about meanwhile.
@@ -183,15 +183,15 @@ func (h *Guard) Enter(g *Command) (*autorun.Found, error) {
 	h.mu.Lock()
 	found, words, err := h.admit(g)
 	h.mu.Unlock()
-	h.say(words...)
+	h.notify(words...)
 	return found, err
 }
 
-func (h *Guard) admit(g *Command) (found *autorun.Found, words []word, err error) {
+func (h *Guard) admit(g *Command) (found *autorun.Found, words []notice, err error) {
 	if h.closed {
 		return nil, nil, autorun.ErrClosed
 	}
-	h.follow()
+	h.followRenames()
 	outer := fspath.Outermost(g.Roots)
 	for _, root := range outer {
 		w, err := h.recover(root, g.Owner)
@@ -199,33 +199,33 @@ func (h *Guard) admit(g *Command) (found *autorun.Found, words []word, err error
 		if err != nil {
 			return nil, words, err
 		}
-		if len(h.on(root)) > 0 || h.ground(root).known == nil {
+		if len(h.commandsIn(root)) > 0 || h.state(root).known == nil {
 			continue
 		}
-		w, err = h.sure(g.Owner, []string{root}) // it could not be judged when the last had ended
+		w, err = h.judgeUntilSure(g.Owner, []string{root}) // it could not be judged when the last had ended
 		words = append(words, w...)
 		if err != nil {
 			return nil, words, err
 		}
-		h.ground(root).forget()
+		h.state(root).forget()
 	}
-	if found, err = h.know(g.Roots, g.Whole); err != nil {
-		h.rest(outer)
+	if found, err = h.remember(g.Roots, g.Sealed); err != nil {
+		h.release(outer)
 		return nil, words, err
 	}
 	for _, root := range outer {
-		at := h.ground(root)
-		maps.Copy(at.kept, g.Kept)
-		at.asked = append(at.asked, slices.DeleteFunc(slices.Clone(g.Asked), func(r string) bool { return slices.Contains(at.asked, r) })...)
+		at := h.state(root)
+		maps.Copy(at.denied, g.Denied)
+		at.grantRoots = append(at.grantRoots, slices.DeleteFunc(slices.Clone(g.GrantRoots), func(r string) bool { return slices.Contains(at.grantRoots, r) })...)
 	}
-	h.list = append(h.list, g)
+	h.commands = append(h.commands, g)
 	return found, words, nil
 }
 
-// know takes what is there for the user's own, in roots in which nobody works, and marks them. It returns what is there.
-func (h *Guard) know(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
+// remember takes what is there for the user's own, in roots in which nobody works, and marks them. It returns what is there.
+func (h *Guard) remember(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	outer := fspath.Outermost(roots)
-	if !slices.ContainsFunc(outer, func(r string) bool { return h.ground(r).known == nil }) {
+	if !slices.ContainsFunc(outer, func(r string) bool { return h.state(r).known == nil }) {
 		return h.Index.Find(roots, whole, nil)
 	}
 	all, err := h.Index.Find(roots, nil, nil)
@@ -233,7 +233,7 @@ func (h *Guard) know(roots []string, whole map[string]fspath.Identity) (*autorun
 		return nil, err
 	}
 	for _, root := range outer {
-		at := h.ground(root)
+		at := h.state(root)
 		if at.known != nil {
 			continue
 		}
@@ -243,12 +243,12 @@ func (h *Guard) know(roots []string, whole map[string]fspath.Identity) (*autorun
 				known[p.ID] = true
 			}
 		}
-		if err := h.note(root, all, known); err != nil {
+		if err := h.record(root, all, known); err != nil {
 			return nil, err
 		}
 		at.forget()
 		at.anchor = anchorAt(root)
-		at.known, at.named, at.kept, at.asked, at.began = known, all.Named, Kept{}, nil, time.Now()
+		at.known, at.named, at.denied, at.grantRoots, at.began = known, all.Named, Denied{}, nil, time.Now()
 	}
 	return h.Index.FindAgain(roots, whole)
 }
@@ -260,12 +260,12 @@ func (h *Guard) Expect(roots []string, whole map[string]fspath.Identity) (*autor
 	if h.closed {
 		return nil, autorun.ErrClosed
 	}
-	h.follow()
-	fresh := slices.DeleteFunc(fspath.Outermost(roots), func(r string) bool { return h.ground(r).known != nil })
-	found, err := h.know(roots, whole)
+	h.followRenames()
+	fresh := slices.DeleteFunc(fspath.Outermost(roots), func(r string) bool { return h.state(r).known != nil })
+	found, err := h.remember(roots, whole)
 	for _, root := range fresh { // nobody works there yet
-		h.ground(root).forget()
-		h.later(root, patience)
+		h.state(root).forget()
+		h.removeLockLater(root, expectedLinger)
 	}
 	return found, err
 }
@@ -281,8 +281,8 @@ func (h *Guard) Look(roots []string, whole map[string]fspath.Identity) (*autorun
 func (h *Guard) Withdraw(g *Command) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.list = slices.DeleteFunc(h.list, func(x *Command) bool { return x == g })
-	h.rest(fspath.Outermost(g.Roots))
+	h.commands = slices.DeleteFunc(h.commands, func(x *Command) bool { return x == g })
+	h.release(fspath.Outermost(g.Roots))
 }
 
 // Leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
@@ -292,32 +292,32 @@ func (h *Guard) Leave(g *Command, more func() []Moved) (sure bool) {
 		h.mu.Unlock()
 		return false
 	}
-	words, unsure, err := h.judge(g.Owner, h.around(g.Roots))
+	words, unsure, err := h.judge(g.Owner, h.related(g.Roots))
 	if err != nil {
-		words = append(words, word{owner: g.Owner, err: err})
+		words = append(words, notice{owner: g.Owner, err: err})
 	} else {
-		h.allow(g)
+		h.allowOpened(g)
 	}
-	h.list = slices.DeleteFunc(h.list, func(x *Command) bool { return x == g })
+	h.commands = slices.DeleteFunc(h.commands, func(x *Command) bool { return x == g })
 	if sure = err == nil && unsure == nil; sure {
-		h.rest(fspath.Outermost(g.Roots))
+		h.release(fspath.Outermost(g.Roots))
 	}
 	h.mu.Unlock()
 	if more != nil {
 		if later := more(); len(words) > 0 {
 			words[0].moved = append(words[0].moved, later...)
 		} else {
-			words = []word{{owner: g.Owner, moved: later}}
+			words = []notice{{owner: g.Owner, moved: later}}
 		}
 	}
-	h.say(words...)
+	h.notify(words...)
 	h.Index.Trim(h.idle)
 	return sure
 }
 
-// allow makes what was opened for a guest, and is there now, a part that others may find.
-func (h *Guard) allow(g *Command) {
-	if len(g.Opened) == 0 || len(h.list) < 2 {
+// allowOpened makes what was opened for a guest, and is there now, a part that others may find.
+func (h *Guard) allowOpened(g *Command) {
+	if len(g.Opened) == 0 || len(h.commands) < 2 {
 		return
 	}
 	all, err := h.Index.Find(g.Roots, nil, nil)
@@ -325,55 +325,55 @@ func (h *Guard) allow(g *Command) {
 		return // then it is judged with the others
 	}
 	for _, p := range all.Files {
-		if at := h.grounds[p.Root]; at != nil && at.known != nil && (fspath.ContainsOpened(p.Full(), g.Opened) || fspath.BelowAny(p.Full(), g.Opened)) {
+		if at := h.states[p.Root]; at != nil && at.known != nil && (fspath.ContainsOpened(p.AbsPath(), g.Opened) || fspath.BelowAny(p.AbsPath(), g.Opened)) {
 			at.known[p.ID] = true
 		}
 	}
 }
 
-// rest forgets what was known of roots in which nobody works any more.
-func (h *Guard) rest(roots []string) {
+// release forgets what was known of roots in which nobody works any more.
+func (h *Guard) release(roots []string) {
 	for _, root := range roots {
-		at := h.grounds[root]
-		if at == nil || len(h.on(root)) > 0 {
+		at := h.states[root]
+		if at == nil || len(h.commandsIn(root)) > 0 {
 			continue
 		}
 		at.forget()
-		h.later(root, linger)
+		h.removeLockLater(root, lockLinger)
 	}
 }
 
-// later has the mark of a root taken away after a time, if nobody works there then.
-func (h *Guard) later(root string, after time.Duration) {
-	at := h.ground(root)
-	if at.mark == nil || h.closed {
+// removeLockLater has the mark of a root taken away after a time, if nobody works there then.
+func (h *Guard) removeLockLater(root string, after time.Duration) {
+	at := h.state(root)
+	if at.lock == nil || h.closed {
 		return
 	}
-	if until := time.Now().Add(after); until.After(at.until) {
-		at.until = until
+	if until := time.Now().Add(after); until.After(at.lockUntil) {
+		at.lockUntil = until
 	}
-	if at.off != nil {
-		at.off.Stop()
+	if at.unlockTimer != nil {
+		at.unlockTimer.Stop()
 	}
-	at.off = time.AfterFunc(time.Until(at.until), func() { h.unmark(root) })
+	at.unlockTimer = time.AfterFunc(time.Until(at.lockUntil), func() { h.removeLock(root) })
 }
 
-// unmark takes the mark of a root away in which nobody works any more.
-func (h *Guard) unmark(root string) {
+// removeLock takes the mark of a root away in which nobody works any more.
+func (h *Guard) removeLock(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if at := h.grounds[root]; at != nil && at.known == nil && at.mark != nil {
-		at.mark.Remove()
-		at.mark = nil
+	if at := h.states[root]; at != nil && at.known == nil && at.lock != nil {
+		at.lock.Remove()
+		at.lock = nil
 	}
 }
 
-// around are the roots of all that work in one of these, or in one of theirs.
-func (h *Guard) around(roots []string) []string {
+// related are the roots of all that work in one of these, or in one of theirs.
+func (h *Guard) related(roots []string) []string {
 	out := fspath.Outermost(roots)
 	for n := -1; n != len(out); {
 		n = len(out)
-		for _, g := range h.list {
+		for _, g := range h.commands {
 			own := fspath.Outermost(g.Roots)
 			if slices.ContainsFunc(own, func(r string) bool { return slices.Contains(out, r) }) {
 				for _, r := range own {
@@ -387,8 +387,8 @@ func (h *Guard) around(roots []string) []string {
 	return out
 }
 
-// sure judges until it is certain that nothing was overlooked.
-func (h *Guard) sure(owner launch.Owner, roots []string) (words []word, err error) {
+// judgeUntilSure judges until it is certain that nothing was overlooked.
+func (h *Guard) judgeUntilSure(owner launch.Owner, roots []string) (words []notice, err error) {
 	for range Attempts {
 		w, unsure, failed := h.judge(owner, roots)
 		words = append(words, w...)
@@ -401,9 +401,9 @@ func (h *Guard) sure(owner launch.Owner, roots []string) (words []word, err erro
 
 // judge moves aside what was not there before the oldest guest of these roots. unsure says why something may have been
 // overlooked. The caller holds h.mu, and says the words later.
-func (h *Guard) judge(owner launch.Owner, outer []string) (words []word, unsure, err error) {
+func (h *Guard) judge(owner launch.Owner, outer []string) (words []notice, unsure, err error) {
 	for range Attempts {
-		moved := h.follow()
+		moved := h.followRenames()
 		for i, root := range outer {
 			outer[i] = cmp.Or(moved[root], root)
 		}
@@ -414,15 +414,15 @@ func (h *Guard) judge(owner launch.Owner, outer []string) (words []word, unsure,
 	return words, unsure, err
 }
 
-func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []word, unsure, err error) {
+func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []notice, unsure, err error) {
 	var roots, opened, missing, asked []string
 	var whole map[string]fspath.Identity
-	was, before := baseline{known: map[fspath.Identity]bool{}, began: time.Now(), kept: Kept{}}, &autorun.Found{Named: map[string]string{}}
+	was, before := baseline{known: map[fspath.Identity]bool{}, began: time.Now(), denied: Denied{}}, &autorun.Found{Named: map[string]string{}}
 	for _, root := range outer {
-		if at := h.grounds[root]; at != nil && at.known != nil && fspath.IsDir(root) { // who has removed it has left nothing in it
-			roots, asked = append(roots, root), append(asked, at.asked...)
+		if at := h.states[root]; at != nil && at.known != nil && fspath.IsDir(root) { // who has removed it has left nothing in it
+			roots, asked = append(roots, root), append(asked, at.grantRoots...)
 			maps.Copy(was.known, at.known)
-			maps.Copy(was.kept, at.kept)
+			maps.Copy(was.denied, at.denied)
 			maps.Copy(before.Named, at.named)
 			if at.began.Before(was.began) {
 				was.began = at.began
@@ -433,7 +433,7 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []word, unsur
 		return nil, nil, nil
 	}
 	var all []*Command
-	for _, g := range h.list {
+	for _, g := range h.commands {
 		if !slices.ContainsFunc(fspath.Outermost(g.Roots), func(r string) bool { return slices.Contains(outer, r) }) {
 			continue
 		}
@@ -444,16 +444,16 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []word, unsur
 		}
 		opened, missing = append(opened, g.Opened...), append(missing, g.Missing...)
 		if len(all) == 0 {
-			whole = maps.Clone(g.Whole)
+			whole = maps.Clone(g.Sealed)
 		}
-		maps.DeleteFunc(whole, func(path string, id fspath.Identity) bool { return g.Whole[path] != id })
+		maps.DeleteFunc(whole, func(path string, id fspath.Identity) bool { return g.Sealed[path] != id })
 		all = append(all, g)
 	}
 	after, moved, err := h.quarantineNew(was, opened, func() (*autorun.Found, error) {
 		after, err := h.Index.Find(roots, whole, was.known)
 		if err == nil {
 			after.DropOlder(was.began, before)
-			after.Files = append(after.Files, slices.Concat(autorun.Appeared(missing, roots), autorun.RootLinks(asked, roots))...)
+			after.Files = append(after.Files, slices.Concat(autorun.Appeared(missing, roots), autorun.LinksToRoots(asked, roots))...)
 		}
 		return after, err
 	})
@@ -461,8 +461,8 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []word, unsur
 		return nil, nil, err
 	}
 	if len(moved) > 0 || err != nil {
-		words = append(words, word{owner: owner, moved: moved, err: err})
-		words = append(words, strike(all, len(moved))...)
+		words = append(words, notice{owner: owner, moved: moved, err: err})
+		words = append(words, addStrikes(all, len(moved))...)
 	}
 	if unsure = after.Err; unsure == nil && after.Moved {
 		unsure = errors.New("folders are being moved all the time, so that what is executed later can't be looked for; end what moves them")
@@ -478,7 +478,7 @@ func (h *Guard) quarantineNew(was baseline, opened []string, look func() (*autor
 			return nil, moved, err
 		}
 		some, stuck, again, err := quarantine(was, opened, after)
-		h.remains.add(stuck) // which refuses whatever comes next
+		h.leftovers.add(stuck) // which refuses whatever comes next
 		moved = append(moved, some...)
 		if err != nil || !again && !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && fspath.IsDir(m.To) }) {
 			return after, moved, err
@@ -488,17 +488,17 @@ func (h *Guard) quarantineNew(was baseline, opened []string, look func() (*autor
 	return after, moved, nil
 }
 
-// strike holds what was moved aside against those who may have made it: sessions, while no call is under way.
-func strike(all []*Command, moves int) (words []word) {
+// addStrikes holds what was moved aside against those who may have made it: sessions, while no call is under way.
+func addStrikes(all []*Command, moves int) (words []notice) {
 	if moves == 0 || slices.ContainsFunc(all, func(g *Command) bool { return !g.background }) {
 		return nil
 	}
 	for _, g := range all {
 		g.strikes++
-		if g.moves += moves; g.moves >= maxMoves && g.End != nil {
+		if g.moved += moves; g.moved >= maxMoves && g.End != nil {
 			g.End()
 			g.End = nil
-			words = append(words, word{owner: g.Owner, err: fmt.Errorf("the session %s was ended: %d times it has made what is executed later, and that was moved aside", g.Name(), g.moves)})
+			words = append(words, notice{owner: g.Owner, err: fmt.Errorf("the session %s was ended: %d times it has made what is executed later, and that was moved aside", g.Name(), g.moved)})
 		}
 	}
 	return words
@@ -506,8 +506,8 @@ func strike(all []*Command, moves int) (words []word) {
 
 // Clear deals with what could not be moved aside before.
 func (h *Guard) Clear(owner launch.Owner) error {
-	moved, err := h.remains.settle()
-	h.say(word{owner: owner, moved: moved})
+	moved, err := h.leftovers.retry()
+	h.notify(notice{owner: owner, moved: moved})
 	return err
 }
 
@@ -516,35 +516,35 @@ func (h *Guard) Settle(owner launch.Owner) error {
 	if err := h.Clear(owner); err != nil {
 		return err
 	}
-	if err := h.settleNow(owner); err != nil {
+	if err := h.judgeAll(owner); err != nil {
 		return err
 	}
 	return h.Clear(owner)
 }
 
-func (h *Guard) settleNow(owner launch.Owner) error {
+func (h *Guard) judgeAll(owner launch.Owner) error {
 	h.mu.Lock()
-	var words []word
+	var words []notice
 	var err error
-	h.follow()
-	for _, root := range slices.Sorted(maps.Keys(h.grounds)) {
-		if at := h.grounds[root]; at == nil || at.known == nil {
+	h.followRenames()
+	for _, root := range slices.Sorted(maps.Keys(h.states)) {
+		if at := h.states[root]; at == nil || at.known == nil {
 			continue
 		}
 		of := owner
-		if on := h.on(root); len(on) > 0 {
+		if on := h.commandsIn(root); len(on) > 0 {
 			of = on[0].Owner
 		}
-		w, failed := h.sure(of, h.around([]string{root}))
+		w, failed := h.judgeUntilSure(of, h.related([]string{root}))
 		words, err = append(words, w...), errors.Join(err, failed)
 	}
-	for _, g := range h.list {
+	for _, g := range h.commands {
 		if err == nil && g.strikes >= maxStrikes {
 			err = fmt.Errorf("the session %s makes again what is executed later and was moved aside; nothing runs outside of the sandbox while it does: end that session first", g.Name())
 		}
 	}
 	h.mu.Unlock()
-	h.say(words...)
+	h.notify(words...)
 	return err
 }
 
@@ -552,13 +552,13 @@ func (h *Guard) settleNow(owner launch.Owner) error {
 func (h *Guard) RemoveLink(owner launch.Owner, link string) bool {
 	h.mu.Lock()
 	began, found := time.Time{}, ""
-	for root, at := range h.grounds {
+	for root, at := range h.states {
 		if at.known != nil && fspath.Below(link, root) && (found == "" || at.began.Before(began)) {
 			began, found = at.began, root
 		}
 	}
 	if found == "" {
-		list, _ := h.marks.Orphans(link)
+		list, _ := h.records.Orphans(link)
 		for _, o := range list {
 			if fspath.Below(link, o.Root) && (found == "" || o.Began.Before(began)) {
 				began, found = o.Began, o.Root
@@ -574,9 +574,9 @@ func (h *Guard) RemoveLink(owner launch.Owner, link string) bool {
 	}
 	rel, _ := filepath.Rel(found, link)
 	moved, stuck, _, err := quarantine(was, nil, &autorun.Found{Roots: []string{found}, Files: []autorun.File{{Root: found, Path: rel, Kind: autorun.KindRootLink, ID: id}}})
-	h.remains.add(stuck)
+	h.leftovers.add(stuck)
 	h.mu.Unlock()
-	h.say(word{owner: owner, moved: moved, err: err})
+	h.notify(notice{owner: owner, moved: moved, err: err})
 	return len(moved) > 0
 }
 
@@ -584,62 +584,62 @@ func (h *Guard) RemoveLink(owner launch.Owner, link string) bool {
 func (h *Guard) Outlived(owner launch.Owner) {
 	h.mu.Lock()
 	var roots []string
-	for _, g := range h.list {
+	for _, g := range h.commands {
 		if g.Owner == owner && !g.background {
 			g.background, roots = true, append(roots, g.Roots...)
 		}
 	}
 	h.mu.Unlock()
 	for _, root := range fspath.Outermost(roots) {
-		h.live(root)
+		h.judgeNow(root)
 	}
 }
 
-// live judges at once, unless a call is under way.
-func (h *Guard) live(root string) {
+// judgeNow judges at once, unless a call is under way.
+func (h *Guard) judgeNow(root string) {
 	h.mu.Lock()
-	var words []word
-	if to, ok := h.follow()[root]; ok {
+	var words []notice
+	if to, ok := h.followRenames()[root]; ok {
 		root = to
 	}
-	if on := h.on(root); len(on) > 0 && !slices.ContainsFunc(on, func(g *Command) bool { return !g.background }) {
+	if on := h.commandsIn(root); len(on) > 0 && !slices.ContainsFunc(on, func(g *Command) bool { return !g.background }) {
 		var err error
-		if words, _, err = h.judge(on[0].Owner, h.around([]string{root})); err != nil {
-			words = append(words, word{owner: on[0].Owner, err: err})
+		if words, _, err = h.judge(on[0].Owner, h.related([]string{root})); err != nil {
+			words = append(words, notice{owner: on[0].Owner, err: err})
 		}
 	}
 	h.mu.Unlock()
-	h.say(words...)
+	h.notify(words...)
 }
 
-// stirred hears that something has changed in a root.
-func (h *Guard) stirred(root string) {
+// changed hears that something has changed in a root.
+func (h *Guard) changed(root string) {
 	h.mu.Lock()
-	busy := len(h.on(root)) > 0
-	if at := h.ground(root); !busy && !h.closed { // it is read when that is over
-		if at.lull == nil {
-			at.lull = time.AfterFunc(lull, func() { h.read(root) })
+	busy := len(h.commandsIn(root)) > 0
+	if at := h.state(root); !busy && !h.closed { // it is read when that is over
+		if at.refreshTimer == nil {
+			at.refreshTimer = time.AfterFunc(quietTime, func() { h.refresh(root) })
 		} else {
-			at.lull.Reset(lull)
+			at.refreshTimer.Reset(quietTime)
 		}
 	}
 	h.mu.Unlock()
 	if busy {
-		h.live(root)
+		h.judgeNow(root)
 	}
 }
 
-// moving reports whether guests work in a folder that is not at its path any more; the caller holds h.mu.
-func (h *Guard) moving(root string) bool {
-	at := h.grounds[root]
+// replaced reports whether guests work in a folder that is not at its path any more; the caller holds h.mu.
+func (h *Guard) replaced(root string) bool {
+	at := h.states[root]
 	return at != nil && at.known != nil && at.anchor != nil && !at.anchor.is(root)
 }
 
-// read has what has changed in a root read while nobody waits for it.
-func (h *Guard) read(root string) {
+// refresh has what has changed in a root read while nobody waits for it.
+func (h *Guard) refresh(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.on(root)) == 0 && !h.closed {
+	if len(h.commandsIn(root)) == 0 && !h.closed {
 		_, _, _ = h.Index.Settle(root) // who needs it hears of the error
 	}
 }
@@ -648,58 +648,58 @@ func (h *Guard) read(root string) {
 func (h *Guard) idle(root string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := h.grounds[root]
-	return (at == nil || at.known == nil) && len(h.on(root)) == 0
+	at := h.states[root]
+	return (at == nil || at.known == nil) && len(h.commandsIn(root)) == 0
 }
 
 // Close is the end of this gantry.
 func (h *Guard) Close() {
 	h.mu.Lock()
 	h.closed = true
-	for _, at := range h.grounds {
-		for _, t := range []*time.Timer{at.off, at.lull} {
+	for _, at := range h.states {
+		for _, t := range []*time.Timer{at.unlockTimer, at.refreshTimer} {
 			if t != nil {
 				t.Stop()
 			}
 		}
 		left := at.known != nil
 		at.forget()
-		if at.mark == nil {
+		if at.lock == nil {
 			continue
 		}
 		if !left {
-			at.mark.Remove()
+			at.lock.Remove()
 		} else {
-			at.mark.Leave() // the next one judges what is there
+			at.lock.Release() // the next one judges what is there
 		}
-		at.mark = nil
+		at.lock = nil
 	}
 	select {
-	case <-h.ending:
+	case <-h.closing:
 	default:
-		close(h.ending)
+		close(h.closing)
 	}
 	recovery.CloseAll(h.pipes) // which ends the waiting for them
 	h.mu.Unlock()
-	h.leaving.Wait()
+	h.adopters.Wait()
 	h.Index.Close()
-	h.marks.Drop()
+	h.records.Drop()
 }
 
 // Abandon ends as a process does that is killed: nothing is judged any more, and its locks are gone. It is for tests.
 func (h *Guard) Abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.list = nil
-	for _, at := range h.grounds {
-		if at.mark != nil {
-			at.mark.Leave()
+	h.commands = nil
+	for _, at := range h.states {
+		if at.lock != nil {
+			at.lock.Release()
 		}
-		at.mark = nil
+		at.lock = nil
 		at.forget()
 	}
-	h.marks.Abandon()
+	h.records.Abandon()
 }
 
 // WaitAdopted waits until nothing is left of gantries that were killed. It is for tests.
-func (h *Guard) WaitAdopted() { h.leaving.Wait() }
+func (h *Guard) WaitAdopted() { h.adopters.Wait() }

@@ -7,11 +7,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Kept are files and folders that the user's settings deny, with their paths.
-type Kept map[fspath.Identity]string
+// Denied are files and folders that the user's settings deny, with their paths.
+type Denied map[fspath.Identity]string
 
 // covers reports whether a path is denied, or lies in what is.
-func (k Kept) covers(path string) bool {
+func (k Denied) covers(path string) bool {
 	for at := path; len(k) > 0 && at != filepath.Dir(at); at = filepath.Dir(at) {
 		if id, _, ok := fspath.Lstat(at); ok {
 			if _, ok := k[fspath.Persistent(at, id)]; ok {
@@ -23,7 +23,7 @@ func (k Kept) covers(path string) bool {
 }
 
 // below reports whether something denied lies in a folder.
-func (k Kept) below(dir string) bool {
+func (k Denied) below(dir string) bool {
 	for p := range maps.Values(k) {
 		if fspath.Below(p, dir) {
 			return true

@@ -38,22 +38,22 @@ func (m Moved) Stays() bool { return m.To == "" && !m.Changed }
 // quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of
 // it. stuck are the parts that are still there and could not even be made harmless. again says that something else was moved aside instead
 // of a part, so that it has to be looked again.
-func quarantine(was baseline, opened []string, after *autorun.Found) (moved []Moved, stuck []stuckPart, again bool, err error) {
+func quarantine(was baseline, opened []string, after *autorun.Found) (moved []Moved, stuck []stuckFile, again bool, err error) {
 	seen := map[string]bool{} // a path may be found in more than one way
-	was.marks = map[string][]string{}
+	was.newMarks = map[string][]string{}
 	for _, p := range after.Files {
-		if p.Kind == autorun.KindRepository || seen[p.Full()] || was.known[p.ID] || fspath.ContainsOpened(p.Full(), opened) || fspath.BelowAny(p.Full(), opened) {
+		if p.Kind == autorun.KindRepository || seen[p.AbsPath()] || was.known[p.ID] || fspath.ContainsOpened(p.AbsPath(), opened) || fspath.BelowAny(p.AbsPath(), opened) {
 			continue
 		}
-		x := was.instead(p, after.Roots, seen)
+		x := was.culprit(p, after.Roots, seen)
 		if x == nil || x.Kind == autorun.KindCause && harmless(p) {
 			continue
 		}
 		again = again || x.Kind == autorun.KindCause
-		seen[x.Full()] = true
+		seen[x.AbsPath()] = true
 		m, err := moveAside(*x)
 		if err != nil && !fspath.IsNotExist(err) {
-			stuck = append(stuck, stuckPart{*x, err})
+			stuck = append(stuck, stuckFile{*x, err})
 		}
 		if m != nil {
 			moved = append(moved, *m)
@@ -61,7 +61,7 @@ func quarantine(was baseline, opened []string, after *autorun.Found) (moved []Mo
 	}
 	switch {
 	case len(stuck) > 0:
-		err = stuck[0].refusal()
+		err = stuck[0].refuse()
 	case after.Err != nil:
 		err = after.Err
 	}
@@ -77,7 +77,7 @@ func moveAside(p autorun.File) (*Moved, error) {
 	}
 	defer in.Close()
 	if p.Kind == autorun.KindSetID {
-		return &Moved{From: p.Full(), Why: p.Kind.Why(), Changed: true}, in.DropSetID()
+		return &Moved{From: p.AbsPath(), Why: p.Kind.Why(), Changed: true}, in.DropSetID()
 	}
 	var harmless []byte
 	if p.Kind == autorun.KindGitSettings {
@@ -100,9 +100,9 @@ func moveAside(p autorun.File) (*Moved, error) {
 		if p.Older || in.Disable() != nil {
 			return nil, err
 		}
-		return &Moved{From: p.Full(), Why: p.Kind.Why(), Changed: true}, nil
+		return &Moved{From: p.AbsPath(), Why: p.Kind.Why(), Changed: true}, nil
 	}
-	m := &Moved{From: p.Full(), To: filepath.Join(filepath.Dir(p.Full()), to), Why: p.Kind.Why()}
+	m := &Moved{From: p.AbsPath(), To: filepath.Join(filepath.Dir(p.AbsPath()), to), Why: p.Kind.Why()}
 	if harmless == nil {
 		return m, nil
 	}
@@ -139,7 +139,7 @@ func holds(p autorun.File, tree string) bool {
 	if filepath.IsAbs(tree) {
 		return false
 	}
-	to, err := filepath.EvalSymlinks(filepath.Dir(p.Full()) + "/" + tree)
+	to, err := filepath.EvalSymlinks(filepath.Dir(p.AbsPath()) + "/" + tree)
 	return err == nil && (to == p.Root || fspath.Below(to, p.Root))
 }
 

@@ -16,14 +16,14 @@ import (
 // that were there, and locked for as long as the process lives. The next gantry that comes to the folder and finds a mark without an owner
 // judges in its place: what the mark does not name is moved aside.
 
-// note marks a root, in which somebody is about to work, with the parts that are there.
-func (h *Guard) note(root string, found *autorun.Found, known map[fspath.Identity]bool) error {
-	at := h.ground(root)
-	if at.off != nil {
-		at.off.Stop()
+// record marks a root, in which somebody is about to work, with the parts that are there.
+func (h *Guard) record(root string, found *autorun.Found, known map[fspath.Identity]bool) error {
+	at := h.state(root)
+	if at.unlockTimer != nil {
+		at.unlockTimer.Stop()
 	}
-	if at.mark != nil && maps.Equal(at.marked, known) && maps.Equal(at.named, found.Named) {
-		at.mark.Renew()
+	if at.lock != nil && maps.Equal(at.recorded, known) && maps.Equal(at.named, found.Named) {
+		at.lock.Renew()
 		return nil
 	}
 	r := recovery.Record{Root: root, Named: found.Named}
@@ -43,14 +43,14 @@ func (h *Guard) note(root string, found *autorun.Found, known map[fspath.Identit
 		digests[p.ID] = d
 		r.Parts = append(r.Parts, recovery.File{Path: p.Path, Kind: int(p.Kind), Dev: p.ID.Dev, Ino: p.ID.Ino, Changed: p.ID.Changed, Size: p.ID.Size, Digest: d})
 	}
-	m, err := h.marks.Write(r)
+	m, err := h.records.Write(r)
 	if err != nil {
 		return fmt.Errorf("what is executed later in %s can't be kept for the case that gantry is killed: %w; make room for gantry's folder", root, err)
 	}
-	if at.mark != nil {
-		at.mark.Remove()
+	if at.lock != nil {
+		at.lock.Remove()
 	}
-	at.mark, at.record, at.marked, at.digests = m, r, known, digests
+	at.lock, at.record, at.recorded, at.digests = m, r, known, digests
 	return nil
 }
 
@@ -58,8 +58,8 @@ func (h *Guard) note(root string, found *autorun.Found, known map[fspath.Identit
 const longestMark = 30 * 24 * time.Hour
 
 // recover judges what commands of a gantry that was killed have made in a root. The caller holds h.mu.
-func (h *Guard) recover(root string, owner launch.Owner) (words []word, err error) {
-	list, err := h.marks.Orphans(root)
+func (h *Guard) recover(root string, owner launch.Owner) (words []notice, err error) {
+	list, err := h.records.Orphans(root)
 	defer func() {
 		for _, o := range list {
 			if o.Lock != nil {
@@ -78,7 +78,7 @@ func (h *Guard) recover(root string, owner launch.Owner) (words []word, err erro
 			}
 			continue
 		}
-		pipes := h.marks.Pipes(&o.Record) // before it is judged
+		pipes := h.records.Pipes(&o.Record) // before it is judged
 		ids, digests := map[fspath.Identity]bool{}, map[string]bool{}
 		for _, n := range o.Parts {
 			ids[fspath.Identity{Dev: n.Dev, Ino: n.Ino, Changed: n.Changed, Size: n.Size}] = true
@@ -102,7 +102,7 @@ func (h *Guard) recover(root string, owner launch.Owner) (words []word, err erro
 			return after, nil
 		})
 		if after != nil && (len(moved) > 0 || err != nil) {
-			words = append(words, word{owner: owner, moved: moved, err: err})
+			words = append(words, notice{owner: owner, moved: moved, err: err})
 		}
 		sure := after != nil && !after.Moved && err == nil
 		switch {
@@ -126,13 +126,13 @@ func (h *Guard) recover(root string, owner launch.Owner) (words []word, err erro
 // Watch has the folders of roots read, in the background, and judges what a gantry that was killed has left in them.
 func (h *Guard) Watch(owner launch.Owner, roots []string) error {
 	h.mu.Lock()
-	var words []word
+	var words []notice
 	var err error
 	for _, root := range fspath.Outermost(roots) {
 		if h.closed {
 			break
 		}
-		var w []word
+		var w []notice
 		w, err = h.recover(root, owner)
 		words = append(words, w...)
 		if err != nil {
@@ -143,6 +143,6 @@ func (h *Guard) Watch(owner launch.Owner, roots []string) error {
 		}
 	}
 	h.mu.Unlock()
-	h.say(words...)
+	h.notify(words...)
 	return err
 }

@@ -9,30 +9,30 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// stuckPart is a part that is there, was not dealt with, and why.
-type stuckPart struct {
+// stuckFile is a part that is there, was not dealt with, and why.
+type stuckFile struct {
 	autorun.File
 	err error
 }
 
-func (s stuckPart) refusal() error {
-	return fmt.Errorf("%s was made in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere; until then no command runs", s.Full(), s.Kind.Why(), s.err)
+func (s stuckFile) refuse() error {
+	return fmt.Errorf("%s was made in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere; until then no command runs", s.AbsPath(), s.Kind.Why(), s.err)
 }
 
-// remains are parts that were not dealt with.
-type remains struct {
+// leftovers are parts that were not dealt with.
+type leftovers struct {
 	mu   sync.Mutex
-	list []stuckPart
+	list []stuckFile
 }
 
-func (r *remains) add(list []stuckPart) {
+func (r *leftovers) add(list []stuckFile) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = append(r.list, list...)
 }
 
-// settle deals with what remains, as far as that is possible now. The error names a part that is still there.
-func (r *remains) settle() (moved []Moved, err error) {
+// retry deals with what remains, as far as that is possible now. The error names a part that is still there.
+func (r *leftovers) retry() (moved []Moved, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	left := r.list[:0]
@@ -42,14 +42,14 @@ func (r *remains) settle() (moved []Moved, err error) {
 		}
 		m, err := moveAside(s.File)
 		if err != nil && !fspath.IsNotExist(err) {
-			left = append(left, stuckPart{s.File, err})
+			left = append(left, stuckFile{s.File, err})
 		}
 		if m != nil {
 			moved = append(moved, *m)
 		}
 	}
 	if r.list = left; len(left) > 0 {
-		return moved, left[0].refusal()
+		return moved, left[0].refuse()
 	}
 	return moved, nil
 }

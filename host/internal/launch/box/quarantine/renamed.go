@@ -11,10 +11,10 @@ import (
 // The user may rename a folder in which commands run, and put another in its place. The mounts of those commands go with the folder: what
 // they make lies under its new name, and what lies at the old one is the user's.
 
-// follow finds the roots that were renamed while guests work in them, and has their guests be known under the new names. moved are those,
+// followRenames finds the roots that were renamed while guests work in them, and has their guests be known under the new names. moved are those,
 // by the old ones. The caller holds h.mu.
-func (h *Guard) follow() (moved map[string]string) {
-	for root, at := range h.grounds {
+func (h *Guard) followRenames() (moved map[string]string) {
+	for root, at := range h.states {
 		if at.known == nil || at.anchor == nil || at.anchor.is(root) {
 			continue
 		}
@@ -47,38 +47,38 @@ func (h *Guard) rename(root, to string) {
 		}
 		return out
 	}
-	for _, g := range h.on(root) {
-		g.Roots, g.Opened, g.Missing, g.Asked = all(g.Roots), all(g.Opened), all(g.Missing), nil
-		whole := make(map[string]fspath.Identity, len(g.Whole))
-		for p, id := range g.Whole {
+	for _, g := range h.commandsIn(root) {
+		g.Roots, g.Opened, g.Missing, g.GrantRoots = all(g.Roots), all(g.Opened), all(g.Missing), nil
+		whole := make(map[string]fspath.Identity, len(g.Sealed))
+		for p, id := range g.Sealed {
 			whole[renamed(p)] = id
 		}
-		g.Whole = whole
+		g.Sealed = whole
 	}
-	at := h.grounds[root]
-	delete(h.grounds, root)
-	if other := h.grounds[to]; other != nil {
+	at := h.states[root]
+	delete(h.states, root)
+	if other := h.states[to]; other != nil {
 		other.end()
 	}
-	h.grounds[to] = at
-	if at.lull != nil {
-		at.lull.Stop()
-		at.lull = nil
+	h.states[to] = at
+	if at.refreshTimer != nil {
+		at.refreshTimer.Stop()
+		at.refreshTimer = nil
 	}
 	named := make(map[string]string, len(at.named))
 	for p, as := range at.named {
 		named[renamed(p)] = renamed(as)
 	}
-	at.named, at.asked = named, nil
-	at.kept = maps.Clone(at.kept)
-	for id, p := range at.kept {
-		at.kept[id] = renamed(p)
+	at.named, at.grantRoots = named, nil
+	at.denied = maps.Clone(at.denied)
+	for id, p := range at.denied {
+		at.denied[id] = renamed(p)
 	}
-	if at.mark != nil && fspath.IsDir(to) {
+	if at.lock != nil && fspath.IsDir(to) {
 		at.record.Root, at.record.Named = to, named
-		if m, err := h.marks.Write(at.record); err == nil { // else the old one says which folder it is
-			at.mark.Remove()
-			at.mark = m
+		if m, err := h.records.Write(at.record); err == nil { // else the old one says which folder it is
+			at.lock.Remove()
+			at.lock = m
 		}
 	}
 	h.Index.Forget(root)

@@ -37,14 +37,14 @@ func openPipe(path string) *os.File {
 	if err != nil {
 		return nil
 	}
-	if held(f) {
+	if isHeld(f) {
 		return f
 	}
 	f.Close()
 	return nil
 }
 
-func held(f *os.File) (is bool) {
+func isHeld(f *os.File) (is bool) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return false

@@ -29,9 +29,9 @@ import (
 type Records struct {
 	Dir string // empty: there are none
 
-	mu     sync.Mutex
-	opened bool
-	pipe   *os.File
+	mu      sync.Mutex
+	decided bool
+	pipe    *os.File
 }
 
 // Lock says that commands run in a root.
@@ -60,10 +60,10 @@ type File struct {
 }
 
 const (
-	// maxMark bounds what is read of a mark.
-	maxMark = 64 << 20
-	// staleMark is the age from which a mark that was never finished has no owner any more: writing one takes milliseconds.
-	staleMark = time.Hour
+	// maxRecord bounds what is read of a mark.
+	maxRecord = 64 << 20
+	// staleAfter is the age from which a mark that was never finished has no owner any more: writing one takes milliseconds.
+	staleAfter = time.Hour
 )
 
 func syncFolder(dir string) error {
@@ -92,31 +92,31 @@ func (m *Lock) Remove() {
 	_ = m.file.Close()
 }
 
-// Leave gives a mark up for the next gantry.
-func (m *Lock) Leave() {
+// Release gives a mark up for the next gantry.
+func (m *Lock) Release() {
 	Unlock(m.file)
 	_ = m.file.Close()
 }
 
-// is reports whether a folder is the one of the record.
-func (r *Record) is(dir string) bool {
+// matches reports whether a folder is the one of the record.
+func (r *Record) matches(dir string) bool {
 	id, mode, ok := fspath.Lstat(dir)
 	return ok && mode.IsDir() && (r.Ino == 0 || fspath.Persistent(dir, id) == fspath.Identity{Dev: r.Dev, Ino: r.Ino, Changed: r.Born})
 }
 
 // Find looks for the folder of a record: where it was, at root, or under another name beside it.
 func (r *Record) Find(root string) (found bool) {
-	if r.is(r.Root) {
+	if r.matches(r.Root) {
 		return true
 	}
-	if r.Ino != 0 && r.is(root) {
+	if r.Ino != 0 && r.matches(root) {
 		r.Root = root
 		return true
 	}
 	above := filepath.Dir(r.Root)
 	entries, _ := os.ReadDir(above)
 	for _, e := range entries {
-		if p := filepath.Join(above, e.Name()); r.Ino != 0 && e.IsDir() && r.is(p) {
+		if p := filepath.Join(above, e.Name()); r.Ino != 0 && e.IsDir() && r.matches(p) {
 			r.Root = p
 			return true
 		}
@@ -146,12 +146,12 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 		switch filepath.Ext(path) {
 		case ".mark":
 		case ".new": // its owner is about to lock it, or was killed before anything ran
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleMark {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
 				_ = os.Remove(path)
 			}
 			continue
 		case ".pipe": // of one that was killed, and had left no mark
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleMark {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
 				if f := openPipe(path); f != nil {
 					_ = f.Close()
 				} else {
@@ -171,7 +171,7 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 			continue
 		}
 		o := Orphan{Lock: f, Path: path}
-		b, err := io.ReadAll(io.LimitReader(f, maxMark))
+		b, err := io.ReadAll(io.LimitReader(f, maxRecord))
 		if err == nil {
 			err = json.Unmarshal(b, &o.Record)
 		}
@@ -182,7 +182,7 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 			f.Close()
 			return list, fmt.Errorf("the mark %s of commands of a gantry that was killed can't be read: %w; look for what they have left, then remove it", path, err)
 		}
-		if o.Root != root && !fspath.Below(o.Root, root) && !fspath.Below(root, o.Root) && (o.Ino == 0 || !o.is(root)) {
+		if o.Root != root && !fspath.Below(o.Root, root) && !fspath.Below(root, o.Root) && (o.Ino == 0 || !o.matches(root)) {
 			f.Close()
 			continue
 		}
@@ -193,7 +193,7 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 
 // Write makes a mark that outlives the machine's end. nil: gantry's folder can't be written.
 func (m *Records) Write(r Record) (*Lock, error) {
-	if f := m.held(); f != nil && !slices.Contains(r.Held, filepath.Base(f.Name())) {
+	if f := m.ensurePipe(); f != nil && !slices.Contains(r.Held, filepath.Base(f.Name())) {
 		r.Held = append(slices.Clone(r.Held), filepath.Base(f.Name()))
 	}
 	b, err := json.Marshal(r)
@@ -232,14 +232,14 @@ func (m *Records) Write(r Record) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// held is the pipe of this gantry; nil: there is none.
-func (m *Records) held() *os.File {
+// ensurePipe is the pipe of this gantry; nil: there is none.
+func (m *Records) ensurePipe() *os.File {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.opened || m.Dir == "" || os.MkdirAll(m.Dir, 0o700) != nil {
+	if m.decided || m.Dir == "" || os.MkdirAll(m.Dir, 0o700) != nil {
 		return m.pipe
 	}
-	m.opened = true
+	m.decided = true
 	m.pipe, _ = makePipe(filepath.Join(m.Dir, newName()+".pipe")) // without it, what is left is judged once
 	return m.pipe
 }
@@ -248,7 +248,7 @@ func (m *Records) held() *os.File {
 func (m *Records) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.opened = true
+	m.decided = true
 	if f := m.pipe; f != nil {
 		m.pipe = nil
 		_ = os.Remove(f.Name())
@@ -280,7 +280,7 @@ func CloseAll(files []*os.File) {
 
 // HeldFile is another descriptor of the pipe of this gantry, which the caller closes; nil: there is none.
 func (m *Records) HeldFile() *os.File {
-	m.held()
+	m.ensurePipe()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pipe == nil {
@@ -291,7 +291,7 @@ func (m *Records) HeldFile() *os.File {
 
 // Abandon gives the pipe up as the end of the process would.
 func (m *Records) Abandon() {
-	if f := m.held(); f != nil {
+	if f := m.ensurePipe(); f != nil {
 		m.mu.Lock()
 		m.pipe = nil
 		m.mu.Unlock()

@@ -55,7 +55,7 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 			if above, queue, err = t.adoptSome(above); err == nil && len(queue) > 0 {
 				differed = true
 				_, err = t.scan(queue, false)
-				g.settled() // or a folder that turns up elsewhere would bring others along that are not watched
+				g.dropAdrift() // or a folder that turns up elsewhere would bring others along that are not watched
 			}
 			if err != nil && yield {
 				t.filled = false
@@ -87,7 +87,7 @@ func (g *graph) unwatched() []int32 {
 	depth := map[int32]int{} // of the folders that are returned
 	for n := range g.nodes {
 		x := &g.nodes[n]
-		if x.dead || x.adrift || x.watch != 0 || x.shut {
+		if x.dead || x.adrift || x.watch != 0 || x.unreadable {
 			continue
 		}
 		above := max(0, x.parent) // the root stands for itself
@@ -223,7 +223,7 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 		in = in[:0]
 		for c := g.nodes[p].first; c != none; c = g.nodes[c].next {
 			if g.nodes[c].watch == 0 {
-				in = append(in, child{n: c, name: g.nodes[c].name, id: g.nodes[c].id, hot: g.heats(c)})
+				in = append(in, child{n: c, name: g.nodes[c].name, id: g.nodes[c].id, hot: g.contentMatters(c)})
 			}
 		}
 		g.mu.Unlock()
@@ -261,7 +261,7 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 			case known && other != c.n:
 				queue = append(queue, c.n, other)
 			default:
-				g.watches[c.watch], g.nodes[c.n].watch, g.nodes[c.n].hot = c.n, c.watch, c.hot
+				g.watches[c.watch], g.nodes[c.n].watch, g.nodes[c.n].watchContent = c.n, c.watch, c.hot
 				if g.stray[c.watch] {
 					delete(g.stray, c.watch)
 					g.pend(c.n, "")

@@ -59,8 +59,8 @@ func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
 	return skip, nil
 }
 
-// lowered makes this goroutine, to its end, give way to others; idle: to all of them.
-func lowered(idle bool) {
+// lowerPriority makes this goroutine, to its end, give way to others; idle: to all of them.
+func lowerPriority(idle bool) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	quiet(idle)
+	deprioritize(idle)
 }

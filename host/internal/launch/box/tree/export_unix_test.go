@@ -68,7 +68,7 @@ func (t *Tree) Wait(most time.Duration) bool {
 	late := time.NewTimer(most)
 	defer late.Stop()
 	select {
-	case <-t.grown:
+	case <-t.idle:
 		return true
 	case <-late.C:
 		return false

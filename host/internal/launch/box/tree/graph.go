@@ -18,10 +18,10 @@ type node struct {
 	id                  Identity
 	entry               uint64 // the number by which its parent lists it: not its own where something is mounted
 	marks               uint8
-	hot                 bool // changes to files' content matter as well
+	watchContent        bool // changes to files' content matter as well
 	dead                bool // free to be another
 	adrift              bool // not below its parent any more
-	shut                bool // it can't be opened, and therefore not be watched
+	unreadable          bool // it can't be opened, and therefore not be watched
 }
 
 // extra is what is noted of a folder.
@@ -236,8 +236,8 @@ func (g *graph) path(n int32) string {
 	return g.root + "/" + g.rel(n)
 }
 
-// heats reports whether the content of files in a folder matters: what is noted by name, repositories, and the folders in both.
-func (g *graph) heats(n int32) bool {
+// contentMatters reports whether the content of files in a folder matters: what is noted by name, repositories, and the folders in both.
+func (g *graph) contentMatters(n int32) bool {
 	x := &g.nodes[n]
 	of := func(x *node) bool { return slices.Contains(g.rules.Names, x.name) || g.rules.shaped(x.marks) }
 	return of(x) || x.parent > none && of(&g.nodes[x.parent])

@@ -60,8 +60,8 @@ func identityOf(st *unix.Stat_t) Identity {
 	return Identity{Dev: uint64(st.Dev), Ino: st.Ino, Changed: changed(st)}
 }
 
-// read reads an open folder. below is its path below the root, for messages.
-func (r *reader) read(fd int) (*content, error) {
+// readFD reads an open folder. below is its path below the root, for messages.
+func (r *reader) readFD(fd int) (*content, error) {
 	now := time.Now()
 	if err := retry(func() error { return unix.Fstat(fd, &r.st) }); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (r *reader) entry(fd int, c *content, name string, entry uint64, mode uint3
 			c.file(name, &r.st, c.id.Dev)
 		}
 	}
-	if int(name[0]) >= 0x80 || r.t.first[name[0]] {
-		if text, special := r.meant(fd, name); special {
+	if int(name[0]) >= 0x80 || r.t.initials[name[0]] {
+		if text, special := r.ruleName(fd, name); special {
 			r.special(c, text)
 			if slices.Contains(r.t.g.rules.Names, text) {
 				if !slices.Contains(c.named, text) {
@@ -125,8 +125,8 @@ func (e *extra) file(name string, st *unix.Stat_t, dev uint64) {
 	}
 }
 
-// meant is one of the rules' names where a name is another spelling of it and the file system takes both for one; else the name.
-func (r *reader) meant(fd int, name string) (meant string, special bool) {
+// ruleName is one of the rules' names where a name is another spelling of it and the file system takes both for one; else the name.
+func (r *reader) ruleName(fd int, name string) (meant string, special bool) {
 	for _, n := range r.t.g.rules.Names {
 		if name == n {
 			return n, true
@@ -141,8 +141,8 @@ func (r *reader) meant(fd int, name string) (meant string, special bool) {
 	return name, slices.Contains(r.t.g.rules.Marks, strings.ToLower(name))
 }
 
-// look reads a node's folder and takes it down. fresh are those below it that were not known.
-func (r *reader) look(n int32) (fresh []int32, err error) {
+// read reads a node's folder and takes it down. fresh are those below it that were not known.
+func (r *reader) read(n int32) (fresh []int32, err error) {
 	t, g := r.t, r.t.g
 	g.mu.Lock()
 	if !g.reachable(n) {
@@ -153,7 +153,7 @@ func (r *reader) look(n int32) (fresh []int32, err error) {
 	g.mu.Unlock()
 	fd, err := g.open(rel, unix.O_RDONLY)
 	if err = classify(err); errors.Is(err, fs.ErrPermission) {
-		return nil, r.shut(n, rel)
+		return nil, r.readUnlistable(n, rel)
 	}
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (r *reader) look(n int32) (fresh []int32, err error) {
 			return nil, err
 		}
 	}
-	c, err := r.read(fd)
+	c, err := r.readFD(fd)
 	if err != nil {
 		return nil, classify(err)
 	}
@@ -187,7 +187,7 @@ func (r *reader) look(n int32) (fresh []int32, err error) {
 		return nil, nil
 	}
 	fresh = g.apply(n, c)
-	hotter := watch != 0 && !g.nodes[n].hot && g.heats(n)
+	hotter := watch != 0 && !g.nodes[n].watchContent && g.contentMatters(n)
 	if hotter { // those in it may matter as well now
 		for c := g.nodes[n].first; c != none; c = g.nodes[c].next {
 			if g.nodes[c].watch != 0 {
@@ -208,12 +208,12 @@ func locked(st *unix.Stat_t) bool {
 	return me != 0 && int(st.Uid) == me && st.Mode&0o500 != 0o500
 }
 
-// shut takes down a folder that can't be listed: what is in it may be reached by its name all the same, or once its owner has given
+// readUnlistable takes down a folder that can't be listed: what is in it may be reached by its name all the same, or once its owner has given
 // the right back.
-func (r *reader) shut(n int32, rel string) error {
+func (r *reader) readUnlistable(n int32, rel string) error {
 	g := r.t.g
 	g.mu.Lock()
-	g.nodes[n].shut = true
+	g.nodes[n].unreadable = true
 	g.mu.Unlock()
 	fd, err := g.open(rel, openPath)
 	if err = classify(err); err != nil {
@@ -317,8 +317,8 @@ func (g *graph) note(n int32, marks uint8, found extra) {
 // errLinks says that a folder has to be read as a whole.
 var errLinks = errors.New("there are files with other names in it")
 
-// touch looks at single names in a folder that stand for no folder and for nothing special.
-func (r *reader) touch(n int32, names []string) error {
+// checkNames looks at single names in a folder that stand for no folder and for nothing special.
+func (r *reader) checkNames(n int32, names []string) error {
 	g := r.t.g
 	g.mu.Lock()
 	if !g.reachable(n) {

@@ -67,7 +67,7 @@ func (s *scan) run(size int, gentle bool) {
 // work takes folders from the queue until nothing is left.
 func (s *scan) work(gentle bool) {
 	if gentle {
-		lowered(false)
+		lowerPriority(false)
 	}
 	r := s.t.reader()
 	s.mu.Lock()
@@ -84,9 +84,9 @@ func (s *scan) work(gentle bool) {
 		s.queue = s.queue[:len(s.queue)-1]
 		s.busy++
 		s.mu.Unlock()
-		fresh, err := r.look(n)
+		fresh, err := r.read(n)
 		if errors.Is(err, errMoved) {
-			s.t.g.gone(n)
+			s.t.g.misplaced(n)
 		}
 		s.mu.Lock()
 		s.busy--
@@ -120,8 +120,8 @@ func (t *Tree) problem(n int32, err error) error {
 	return fmt.Errorf("%s can't be looked through: %w", g.path(n), err)
 }
 
-// gone has a folder that was not there looked at again, and the one above it: it may be elsewhere by then, with one further up.
-func (g *graph) gone(n int32) {
+// misplaced has a folder that was not there looked at again, and the one above it: it may be elsewhere by then, with one further up.
+func (g *graph) misplaced(n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p := g.nodes[n].parent; p != none && !g.nodes[n].dead {
@@ -144,7 +144,7 @@ func (t *Tree) verify(all bool) (queue []int32, err error) {
 		if x.dead || x.adrift {
 			continue
 		}
-		whole = whole && (x.watch != 0 || x.shut)
+		whole = whole && (x.watch != 0 || x.unreadable)
 		for c := x.first; c != none; c = g.nodes[c].next {
 			if all || g.nodes[c].watch == 0 {
 				above = append(above, int32(n))
@@ -159,7 +159,7 @@ func (t *Tree) verify(all bool) (queue []int32, err error) {
 	g.mu.Unlock()
 	var st unix.Stat_t
 	if err := retry(func() error { return unix.Lstat(g.root, &st) }); err != nil {
-		return nil, classified(err)
+		return nil, rootError(err)
 	}
 	if identityOf(&st) != nodes[0].id {
 		queue = append(queue, 0)
@@ -175,7 +175,7 @@ func (t *Tree) verify(all bool) (queue []int32, err error) {
 	return slices.Concat(append(parts, queue)...), errors.Join(errs...)
 }
 
-func classified(err error) error {
+func rootError(err error) error {
 	if errors.Is(classify(err), errMoved) {
 		return ErrGone
 	}

@@ -19,18 +19,18 @@ var errClosed = errors.New("the index is closed")
 
 // Tree keeps what is known of the folders below one. Its methods may be called concurrently.
 type Tree struct {
-	g     *graph
-	first [256]bool // the bytes with which names that the rules mention begin
-	cache string
-	step  int // see adoptStep
+	g        *graph
+	initials [256]bool // the bytes with which names that the rules mention begin
+	cache    string
+	step     int // see adoptStep
 
-	closing atomic.Bool
-	waiting atomic.Int32  // who needs op
-	asked   atomic.Int64  // when it was last, in nanoseconds
-	ended   chan struct{} // closed with closing
-	ready   chan struct{} // closed when the folders were read once, or could not be
-	grown   chan struct{} // closed when nothing happens in the background any more
-	stirred chan struct{} // holds one when something has changed
+	closing    atomic.Bool
+	waiting    atomic.Int32  // who needs op
+	lastSettle atomic.Int64  // when it was last, in nanoseconds
+	stop       chan struct{} // closed with closing
+	ready      chan struct{} // closed when the folders were read once, or could not be
+	idle       chan struct{} // closed when nothing happens in the background any more
+	changes    chan struct{} // holds one when something has changed
 
 	// op is held by the operation that reads folders: one at a time changes what is known, which g.mu guards.
 	op     sync.Mutex
@@ -55,24 +55,24 @@ func Open(root string, o Options) (*Tree, error) {
 		dir, err = unix.Open(root, openPath|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		return err
 	}); err != nil {
-		return nil, classified(err)
+		return nil, rootError(err)
 	}
 	t := &Tree{
 		g: newGraph(root, o.Rules, dir), cache: o.Cache, step: cmp.Or(o.step, adoptStep),
-		ended: make(chan struct{}), ready: make(chan struct{}), grown: make(chan struct{}), stirred: make(chan struct{}, 1),
+		stop: make(chan struct{}), ready: make(chan struct{}), idle: make(chan struct{}), changes: make(chan struct{}, 1),
 		devices: map[uint64]bool{},
 	}
 	for _, n := range slices.Concat(o.Rules.Names, o.Rules.Marks) {
-		t.first[strings.ToLower(n)[0]], t.first[strings.ToUpper(n)[0]] = true, true
+		t.initials[strings.ToLower(n)[0]], t.initials[strings.ToUpper(n)[0]] = true, true
 	}
 	if o.Walk {
 		t.g.why = "it was asked for"
 	} else {
 		t.g.mu.Lock()
-		t.g.in, t.g.why = newNotifier(t.g, t.poke)
+		t.g.in, t.g.why = newNotifier(t.g, t.notify)
 		t.g.mu.Unlock()
 	}
-	go t.grow() // owned by the tree, ended by Close
+	go t.background() // owned by the tree, ended by Close
 	return t, nil
 }
 
@@ -82,16 +82,16 @@ func (g *graph) open(rel string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// grow reads the folders, and does what can be done later.
-func (t *Tree) grow() {
-	defer close(t.grown)
+// background reads the folders, and does what can be done later.
+func (t *Tree) background() {
+	defer close(t.idle)
 	t.op.Lock()
 	var err error
 	if !t.filled { // else somebody could not wait
 		err = t.fill(true)
 	}
 	t.op.Unlock()
-	t.asked.Store(time.Now().UnixNano())
+	t.lastSettle.Store(time.Now().UnixNano())
 	close(t.ready)
 	if err != nil {
 		return // Settle tries again, and says why
@@ -101,9 +101,9 @@ func (t *Tree) grow() {
 	t.g.mu.Unlock()
 	if loaded {
 		if differed, _ := t.adopt(true); differed {
-			t.poke()
+			t.notify()
 		}
-		t.lookAgain()
+		t.recheck()
 	}
 	t.save()
 }
@@ -160,10 +160,10 @@ func (g *graph) reset() {
 }
 
 // Changes receives when something has changed that Settle would find.
-func (t *Tree) Changes() <-chan struct{} { return t.stirred }
+func (t *Tree) Changes() <-chan struct{} { return t.changes }
 
-// help reads folders for the one that reads them in the background.
-func (t *Tree) help() {
+// assist reads folders for the one that reads them in the background.
+func (t *Tree) assist() {
 	t.g.mu.Lock()
 	s := t.g.scanning
 	t.g.mu.Unlock()
@@ -179,9 +179,9 @@ const rounds = 32
 // it is not.
 func (t *Tree) Settle() (Result, error) {
 	g := t.g
-	t.asked.Store(time.Now().UnixNano())
+	t.lastSettle.Store(time.Now().UnixNano())
 	t.waiting.Add(1)
-	t.help()
+	t.assist()
 	t.op.Lock()
 	t.waiting.Add(-1)
 	defer t.op.Unlock()
@@ -204,7 +204,7 @@ func (t *Tree) Settle() (Result, error) {
 
 func (t *Tree) settle() (moved bool, err error) {
 	g := t.g
-	if err := t.inPlace(); err != nil {
+	if err := t.checkRoot(); err != nil {
 		return false, err
 	}
 	for range rounds {
@@ -237,16 +237,16 @@ func (t *Tree) settle() (moved bool, err error) {
 		clear(g.pending)
 		g.mu.Unlock()
 		if len(queue) == 0 && len(single) == 0 {
-			g.settled()
+			g.dropAdrift()
 			return false, nil
 		}
 		r := t.reader()
 		n := 0
 		for _, at := range single {
-			switch err := r.touch(at, pending[at]); {
+			switch err := r.checkNames(at, pending[at]); {
 			case errors.Is(err, errMoved):
 				n++
-				g.gone(at)
+				g.misplaced(at)
 			case err != nil:
 				queue = append(queue, at)
 			}
@@ -264,15 +264,15 @@ func (t *Tree) settle() (moved bool, err error) {
 			break
 		}
 	}
-	g.settled()
+	g.dropAdrift()
 	return moved, nil
 }
 
-// inPlace makes sure that the root is still what its path leads to.
-func (t *Tree) inPlace() error {
+// checkRoot makes sure that the root is still what its path leads to.
+func (t *Tree) checkRoot() error {
 	var at, is unix.Stat_t
 	if err := retry(func() error { return unix.Lstat(t.g.root, &at) }); err != nil {
-		return classified(err)
+		return rootError(err)
 	}
 	if err := retry(func() error { return unix.Fstat(t.g.dir, &is) }); err != nil || at.Dev != is.Dev || at.Ino != is.Ino {
 		return ErrGone
@@ -286,8 +286,8 @@ func (g *graph) isLost() bool {
 	return g.lost
 }
 
-// settled forgets folders that have not turned up elsewhere.
-func (g *graph) settled() {
+// dropAdrift forgets folders that have not turned up elsewhere.
+func (g *graph) dropAdrift() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, n := range g.adrift {
@@ -315,9 +315,9 @@ func (g *graph) pend(n int32, name string) {
 	}
 }
 
-// later does something for each folder while nobody waits: whoever needs the tree waits for one folder at most. It reports whether it was
+// whenIdle does something for each folder while nobody waits: whoever needs the tree waits for one folder at most. It reports whether it was
 // done for all.
-func (t *Tree) later(do func(n int32) error) bool {
+func (t *Tree) whenIdle(do func(n int32) error) bool {
 	g := t.g
 	for n := int32(0); ; {
 		t.op.Lock()
@@ -346,33 +346,33 @@ func (t *Tree) later(do func(n int32) error) bool {
 	}
 }
 
-// lookAgain reads what came from the tree's file: other names of files are made without a change to the folder that they lie in.
-func (t *Tree) lookAgain() {
+// recheck reads what came from the tree's file: other names of files are made without a change to the folder that they lie in.
+func (t *Tree) recheck() {
 	const rest, most = time.Second, 30 * time.Second
 	for began := time.Now(); time.Since(began) < most; { // commands come first
-		left := rest - time.Since(time.Unix(0, t.asked.Load()))
+		left := rest - time.Since(time.Unix(0, t.lastSettle.Load()))
 		if left <= 0 {
 			break
 		}
 		pause := time.NewTimer(left)
 		select {
 		case <-pause.C:
-		case <-t.ended:
+		case <-t.stop:
 			pause.Stop()
 			return
 		}
 	}
 	var thread sync.WaitGroup
 	thread.Go(func() { // waited for below
-		lowered(true)
+		lowerPriority(true)
 		r := t.reader()
-		t.later(func(n int32) error {
-			fresh, err := r.look(n)
+		t.whenIdle(func(n int32) error {
+			fresh, err := r.read(n)
 			if err == nil && len(fresh) > 0 {
 				_, err = t.scan(fresh, false)
 			}
 			if errors.Is(err, errMoved) {
-				t.g.gone(n)
+				t.g.misplaced(n)
 			}
 			return err
 		})
@@ -479,8 +479,8 @@ func (t *Tree) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
-	close(t.ended)
-	<-t.grown
+	close(t.stop)
+	<-t.idle
 	t.op.Lock()
 	defer t.op.Unlock()
 	t.store()
@@ -521,10 +521,10 @@ func (g *graph) endWatching() {
 	in.close()
 }
 
-// poke says that something has changed.
-func (t *Tree) poke() {
+// notify says that something has changed.
+func (t *Tree) notify() {
 	select {
-	case t.stirred <- struct{}{}:
+	case t.changes <- struct{}{}:
 	default:
 	}
 }

@@ -62,8 +62,8 @@ func list(fd int, _ []byte, f func(name string, entry uint64, mode uint32)) erro
 // passable reports whether what lies in a folder can be reached by its name.
 func passable(fd int) bool { return unix.Faccessat(fd, ".", unix.X_OK, 0) == nil }
 
-// quiet does nothing: threads have no priority of their own that could be lowered.
-func quiet(bool) {}
+// deprioritize does nothing: threads have no priority of their own that could be lowered.
+func deprioritize(bool) {}
 
 // kindOf is told of a file system that is not this machine's.
 func kindOf(int) (skip bool, foreign string) { return false, "" }

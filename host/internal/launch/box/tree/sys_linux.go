@@ -106,8 +106,8 @@ func passable(fd int) bool {
 	return unix.Faccessat(fd, ".", unix.X_OK, 0) == nil
 }
 
-// quiet makes this thread give way to others; idle lets it run only when nobody else does.
-func quiet(idle bool) {
+// deprioritize makes this thread give way to others; idle lets it run only when nobody else does.
+func deprioritize(idle bool) {
 	if !idle || unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0) != nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10)
 	}

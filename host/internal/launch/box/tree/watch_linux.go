@@ -15,11 +15,11 @@ import (
 
 // What is heard of each folder, and beyond it of those in which the content of files matters.
 const (
-	heard    = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ATTRIB | unix.IN_ONLYDIR
-	heardHot = heard | unix.IN_MODIFY | unix.IN_CLOSE_WRITE
+	folderEvents  = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ATTRIB | unix.IN_ONLYDIR
+	contentEvents = folderEvents | unix.IN_MODIFY | unix.IN_CLOSE_WRITE
 )
 
-const tooFew = "there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches"
+const tooFewWatches = "there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches"
 
 // notifier is the kernel's, of one tree.
 type notifier struct {
@@ -27,7 +27,7 @@ type notifier struct {
 	file    *os.File
 	fd      int
 	buf     []byte
-	over    chan struct{} // closed when nobody listens any more
+	ended   chan struct{} // closed when nobody listens any more
 	changed func()
 }
 
@@ -40,7 +40,7 @@ func newNotifier(g *graph, changed func()) (*notifier, string) {
 		}
 		return nil, fmt.Sprintf("the kernel gives no notifications: %v", err)
 	}
-	in := &notifier{g: g, changed: changed, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), over: make(chan struct{})}
+	in := &notifier{g: g, changed: changed, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), ended: make(chan struct{})}
 	raw, err := in.file.SyscallConn()
 	if err != nil {
 		in.file.Close()
@@ -52,7 +52,7 @@ func newNotifier(g *graph, changed func()) (*notifier, string) {
 
 // listen takes notifications as they come: the kernel's queue is short.
 func (in *notifier) listen(raw syscall.RawConn) {
-	defer close(in.over)
+	defer close(in.ended)
 	_ = raw.Read(func(uintptr) bool {
 		in.g.mu.Lock()
 		some := in.read()
@@ -66,7 +66,7 @@ func (in *notifier) listen(raw syscall.RawConn) {
 
 func (in *notifier) close() {
 	in.file.Close()
-	<-in.over
+	<-in.ended
 }
 
 // read takes what the kernel has queued; the caller holds t.g.mu. It reports whether anything was there that matters.
@@ -144,7 +144,7 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 		known := e != nil && slices.Contains(e.rights, name)
 		if mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 && !known {
 			x.id.Changed = 0
-			return x.hot
+			return x.watchContent
 		}
 		g.pend(n, name)
 		return true
@@ -156,10 +156,10 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 func (g *graph) watch(fd int, n int32) (int32, error) {
 	g.mu.Lock()
 	in, given := g.in, g.why != ""
-	mask := uint32(heard)
-	if x := &g.nodes[n]; x.hot || g.heats(n) {
-		x.hot = true
-		mask = heardHot
+	mask := uint32(folderEvents)
+	if x := &g.nodes[n]; x.watchContent || g.contentMatters(n) {
+		x.watchContent = true
+		mask = contentEvents
 	}
 	g.mu.Unlock()
 	if in == nil || given {
@@ -170,7 +170,7 @@ func (g *graph) watch(fd int, n int32) (int32, error) {
 	case err == nil:
 		return int32(w), nil
 	case errors.Is(err, unix.ENOSPC):
-		g.stopWatching(tooFew)
+		g.stopWatching(tooFewWatches)
 	default:
 		g.stopWatching(fmt.Sprintf("folders can't be watched: %v", err))
 	}
@@ -186,9 +186,9 @@ func (g *graph) watchAt(fd int, rel, name string, hot bool) int32 {
 	if in == nil || given {
 		return 0
 	}
-	mask := uint32(heard | unix.IN_DONT_FOLLOW)
+	mask := uint32(folderEvents | unix.IN_DONT_FOLLOW)
 	if hot {
-		mask = heardHot | unix.IN_DONT_FOLLOW
+		mask = contentEvents | unix.IN_DONT_FOLLOW
 	}
 	path := g.root + "/" + name
 	if rel != "" {
@@ -202,7 +202,7 @@ func (g *graph) watchAt(fd int, rel, name string, hot bool) int32 {
 	case err == nil:
 		return int32(w)
 	case errors.Is(err, unix.ENOSPC):
-		g.stopWatching(tooFew)
+		g.stopWatching(tooFewWatches)
 	}
 	return 0
 }
@@ -259,7 +259,7 @@ func (g *graph) watched(n, watch int32) (int32, error) {
 		g.unwatch(w)
 	}
 	g.watches[watch] = n
-	g.nodes[n].watch, g.nodes[n].shut = watch, false
+	g.nodes[n].watch, g.nodes[n].unreadable = watch, false
 	if g.stray[watch] {
 		delete(g.stray, watch)
 		g.pend(n, "")
@@ -281,12 +281,12 @@ func (g *graph) still(n int32) bool {
 // The file systems in which everything that changes a folder here is heard, by their magic numbers, and those in which there is nothing to
 // look for.
 var (
-	ours = []int64{
+	watchableFS = []int64{
 		unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC,
 		unix.F2FS_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.ISOFS_SUPER_MAGIC, unix.REISERFS_SUPER_MAGIC,
 		zfs, bcachefs, ntfs3, jfs,
 	}
-	machines = []int64{
+	kernelFS = []int64{
 		unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEVPTS_SUPER_MAGIC, unix.DEBUGFS_MAGIC,
 		unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC,
 	}
@@ -308,9 +308,9 @@ func kindOf(fd int) (skip bool, foreign string) {
 	}
 	kind := int64(st.Type) & 0xffffffff
 	switch {
-	case slices.Contains(machines, kind):
+	case slices.Contains(kernelFS, kind):
 		return true, ""
-	case slices.Contains(ours, kind):
+	case slices.Contains(watchableFS, kind):
 		return false, ""
 	}
 	return false, fmt.Sprintf("%#x", kind)

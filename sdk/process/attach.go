@@ -11,14 +11,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// attachBytes is what may wait for a reader, per output, as much as a pipe holds. Beyond it nothing more is received,
-// and the process comes to a halt as it would on a full pipe.
+// attachBytes is the size of the buffer of each output, like the default capacity of a pipe. When it is full, nothing more is
+// received, and the process blocks as on a full pipe.
 const attachBytes = 64 << 10
 
-// stdinChunk is the most that one message carries to the process.
+// stdinChunk is the maximum size of the input in one message.
 const stdinChunk = 32 << 10
 
-// attach opens the stream that carries the bytes of the process.
+// attach opens the stream for the input and output of the process.
 func (c *Cmd) attach(life context.Context) error {
 	ctx, cancel := context.WithCancel(life)
 	client, err := c.broker.client.Attach(ctx)
@@ -28,7 +28,7 @@ func (c *Cmd) attach(life context.Context) error {
 	if err != nil {
 		cancel()
 		if errors.Is(err, io.EOF) {
-			_, err = client.Recv() // Send says only that the stream is over, Recv says why
+			_, err = client.Recv() // Send returns only io.EOF; Recv returns the status
 		}
 		return fmt.Errorf("attach: %w", err)
 	}
@@ -48,10 +48,10 @@ func (c *Cmd) attach(life context.Context) error {
 
 type attachment struct {
 	stream         grpc.BidiStreamingClient[gantryv1.AttachRequest, gantryv1.AttachResponse]
-	ctx            context.Context // ends when we are done with the stream
+	ctx            context.Context // ends when the stream is no longer needed
 	cancel         context.CancelFunc
 	stdout, stderr *buffer
-	over           chan struct{} // closed when nothing more is received
+	over           chan struct{} // closed when everything has been received
 
 	mu struct {
 		sync.Mutex
@@ -74,7 +74,7 @@ func (a *attachment) receive(c *Cmd) {
 		}
 		switch out := msg.GetOutput().(type) {
 		case *gantryv1.AttachResponse_Stdout:
-			_, _ = a.stdout.Write(out.Stdout) // fails when the reader is gone; the rest is dropped
+			_, _ = a.stdout.Write(out.Stdout) // fails if the reader has been closed; the rest is dropped
 		case *gantryv1.AttachResponse_Stderr:
 			if c.ends.stderr != nil {
 				_, _ = a.stderr.Write(out.Stderr)
@@ -107,7 +107,7 @@ func (a *attachment) closeStdin() {
 	_ = a.stream.Send(&gantryv1.AttachRequest{CloseStdin: true})
 }
 
-// attachInput is the writing end of stdin over the stream.
+// attachInput writes to stdin through the stream.
 type attachInput struct{ a *attachment }
 
 func (w attachInput) Write(p []byte) (int, error) {
@@ -135,14 +135,14 @@ func (w attachInput) Close() error {
 	return nil
 }
 
-// buffer is a pipe in memory that holds up to max bytes.
+// buffer is a pipe in memory with a capacity of max bytes.
 type buffer struct {
-	mu   sync.Mutex
-	cond *sync.Cond
-	max  int
-	data []byte
-	err  error // set when nothing more comes; io.EOF for a proper end
-	gone bool  // the reader is gone
+	mu     sync.Mutex
+	cond   *sync.Cond
+	max    int
+	data   []byte
+	err    error // set at the end of the data; io.EOF if it ended normally
+	closed bool  // by the reader
 }
 
 func newBuffer(maxBytes int) *buffer {
@@ -151,12 +151,12 @@ func newBuffer(maxBytes int) *buffer {
 	return b
 }
 
-// Write waits for room.
+// Write implements [io.Writer]. It blocks while the buffer is full.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for done := 0; ; {
-		if b.gone || b.err != nil {
+		if b.closed || b.err != nil {
 			return done, io.ErrClosedPipe
 		}
 		if room := b.max - len(b.data); room > 0 {
@@ -176,11 +176,11 @@ func (b *buffer) Write(p []byte) (int, error) {
 func (b *buffer) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.data) == 0 && b.err == nil && !b.gone {
+	for len(b.data) == 0 && b.err == nil && !b.closed {
 		b.cond.Wait()
 	}
 	switch {
-	case b.gone:
+	case b.closed:
 		return 0, io.ErrClosedPipe
 	case len(b.data) == 0:
 		return 0, b.err
@@ -191,7 +191,7 @@ func (b *buffer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// finish says that nothing more comes. nil is a proper end.
+// finish ends the data, normally if err is nil.
 func (b *buffer) finish(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,11 +204,11 @@ func (b *buffer) finish(err error) {
 	b.cond.Broadcast()
 }
 
-// Close ends reading.
+// Close implements [io.Closer] for the reader.
 func (b *buffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.gone = true
+	b.closed = true
 	b.data = nil
 	b.cond.Broadcast()
 	return nil

@@ -23,20 +23,20 @@ type Size struct{ Rows, Cols uint32 }
 // single goroutine; after Start, Signal, Kill, Resize, Done, Exit, PID and ID are safe for concurrent use.
 type Cmd struct {
 	Args  []string // the program and its arguments
-	Dir   string   // absolute; empty: the call's
-	Env   []string // changes to the environment that the grant gives, as KEY=VALUE; the last of a key wins
-	Unset []string // names of variables that the program does not get
+	Dir   string   // absolute; empty: that of the call
+	Env   []string // added to the environment of the grant, as KEY=VALUE; the last value of a key is used
+	Unset []string // names of variables that are removed from the environment
 
-	// Stdin is copied to the program; nil: empty input. Wait does not wait for a blocked Read.
+	// Stdin is copied to the program. If it is nil, the input is empty. Wait does not wait for a blocked Read.
 	Stdin io.Reader
-	// Stdout and Stderr receive the output of the program; nil: it is discarded. If both are the same comparable value, the
-	// output goes through a single pipe, in the order of writing.
+	// Stdout and Stderr receive the output of the program, which is discarded if they are nil. If both are the same comparable
+	// value, the program writes to a single pipe, so that the order of its output is preserved.
 	Stdout, Stderr io.Writer
 
 	Terminal    *Size // run on a terminal; its output goes to Stdout, and Stderr must be nil
 	Session     bool  // the process may outlive the call; ctx bounds Start only
-	Keep        *Keep // of a session: it outlives the plugin's process, too, and the next one adopts it; see [Cmd.Release]
-	MergeStderr bool  // stderr goes into stdout's pipe, in the order of writing
+	Keep        *Keep // the session outlives the plugin's process, and the next one adopts it; see [Cmd.Release]
+	MergeStderr bool  // write stderr to the pipe of stdout
 	ReadOnly    bool  // run under a grant without writes
 
 	// WaitDelay limits how long Wait waits for the end of the output after the process has ended, counted from the last
@@ -60,7 +60,7 @@ type Cmd struct {
 	exited                  chan struct{}  // closed when exit or waitErr is set
 	once                    sync.Once
 	exit                    Exit
-	waitErr                 error // the host could not tell how the process ended
+	waitErr                 error // set if the host could not report how the process ended
 	stopWaiting, stopKiller func()
 
 	mu struct {
@@ -86,7 +86,7 @@ func (c *Cmd) Start() error {
 	}
 	c.id, c.pid = resp.GetProcessId(), int(resp.GetPid())
 	c.exited = make(chan struct{})
-	// The process may outlive the context, and its end must be heard of then as well.
+	// The process may outlive c.ctx, and Wait has to be told of its end even then.
 	life, stop := context.WithCancel(context.WithoutCancel(c.ctx))
 	c.stopWaiting = stop
 	if err := c.connect(life, resp); err != nil {
@@ -95,10 +95,10 @@ func (c *Cmd) Start() error {
 		return fmt.Errorf("start %q: %w", c.Args[0], err)
 	}
 	c.running = true
-	// Owned by this Cmd: ends with the process, with Wait, or with the connection to the host.
+	// Owned by this Cmd. Ends with the process, with Wait, or with the connection to the host.
 	go c.await(life)
 	if c.attached != nil {
-		// Owned by this Cmd: ends with the stream, which ends with the output, with Wait, or with the connection.
+		// Owned by this Cmd. Ends with the output, with Wait, or with the connection to the host.
 		go c.attached.receive(c)
 	}
 	c.stopKiller = func() {}
@@ -109,7 +109,7 @@ func (c *Cmd) Start() error {
 	return nil
 }
 
-// killOnEnd makes the end of the context the end of the process.
+// killOnEnd kills the process when the context ends.
 func (c *Cmd) killOnEnd() {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(c.ctx, func() {
@@ -122,7 +122,7 @@ func (c *Cmd) killOnEnd() {
 		c.mu.Lock()
 		c.mu.killed = true
 		c.mu.Unlock()
-		_ = c.killTree() // Wait notices when it did not work
+		_ = c.killTree() // Wait reports it if this fails
 	})
 	c.stopKiller = func() {
 		if !stop() {
@@ -136,11 +136,11 @@ func (c *Cmd) check() error {
 	case c.started:
 		return errors.New("process: already started")
 	case len(c.Args) == 0 || c.Args[0] == "" && c.adopted == nil:
-		return errors.New("process: no program given")
+		return errors.New("process: no program")
 	case c.Keep != nil && !c.Session:
-		return errors.New("process: Keep is for sessions: set Session as well")
+		return errors.New("process: Keep requires Session")
 	case c.Terminal != nil && (c.Stderr != nil || c.wantStderr != nil):
-		return errors.New("process: a terminal has no stderr of its own")
+		return errors.New("process: Stderr is set although a terminal has no separate stderr")
 	case c.MergeStderr && (c.Stderr != nil && !sameWriter(c.Stdout, c.Stderr) || c.wantStderr != nil):
 		return errors.New("process: Stderr is set although MergeStderr sends it to Stdout")
 	}
@@ -185,13 +185,13 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 	return resp, nil
 }
 
-// sameWriter reports whether stdout and stderr are one writer, without a panic on types that can't be compared.
+// sameWriter reports whether a and b are the same writer. It doesn't panic if their type is not comparable.
 func sameWriter(a, b io.Writer) (same bool) {
-	defer func() { _ = recover() }() // comparing uncomparable dynamic types: not the same
+	defer func() { _ = recover() }() // the comparison panics if the dynamic type is not comparable
 	return a != nil && a == b
 }
 
-// await asks the host how the process ends.
+// await waits for the host's report of how the process ended.
 func (c *Cmd) await(ctx context.Context) {
 	resp, err := c.broker.client.Wait(ctx, &gantryv1.WaitRequest{ProcessId: c.id})
 	if err != nil {
@@ -234,8 +234,8 @@ func (c *Cmd) PID() int { return c.pid }
 // ID returns the host's ID of the process; empty before Start.
 func (c *Cmd) ID() string { return c.id }
 
-// killWait bounds how long Wait waits for a process whose tree was killed: the host promises a bounded kill, and a call
-// that was cancelled must answer even when the host breaks that promise.
+// killWait bounds how long Wait waits after the process tree was killed. The host limits the time of a kill itself, but a
+// cancelled call must return even if the host fails to.
 const killWait = 10 * time.Second
 
 // Wait waits until the process has ended and its output has been copied, and releases the resources of Start. If the exit
@@ -279,7 +279,7 @@ func (c *Cmd) Wait() error {
 	return err
 }
 
-// awaitExit returns false when the process was killed and did not end in time.
+// awaitExit returns false if the process was killed but did not end in time.
 func (c *Cmd) awaitExit() bool {
 	if c.Session {
 		<-c.exited
@@ -300,8 +300,8 @@ func (c *Cmd) awaitExit() bool {
 	}
 }
 
-// awaitOutput waits for the end of the output. Data that the process wrote before its end is in the pipes already, so
-// what does not come within the delay is another process's. It reports whether output was still open.
+// awaitOutput waits for the end of the output. What the process wrote is in the pipes already, so output that does not arrive
+// within the delay comes from another process. It reports whether the output was still open.
 func (c *Cmd) awaitOutput() (open bool) {
 	delay := c.WaitDelay
 	if delay <= 0 {
@@ -334,7 +334,7 @@ func (c *Cmd) awaitOutput() (open bool) {
 	return open
 }
 
-// activity changes whenever bytes move; busy means that a writer has not taken yet what was read.
+// activity returns a number that changes whenever bytes are copied. busy reports whether a writer has not returned yet.
 func (c *Cmd) activity() (sum int64, busy bool) {
 	for _, s := range c.streams {
 		sum += s.activity.Load()
@@ -351,11 +351,16 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// killTimeout bounds the request to kill; the host's own kill is bounded too.
-const killTimeout = 5 * time.Second
+// requestTimeout bounds requests about a process, such as a kill.
+const requestTimeout = 5 * time.Second
+
+// requestContext is for requests about the process that must be sent even after c.ctx has ended.
+func (c *Cmd) requestContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(c.ctx), requestTimeout)
+}
 
 func (c *Cmd) killTree() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	ctx, cancel := c.requestContext()
 	defer cancel()
 	return c.signal(ctx, &gantryv1.SignalRequest{ProcessId: c.id, KillTree: true})
 }
@@ -378,9 +383,9 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	case c.id == "":
 		return errors.New("process: not started")
 	case !ok || s <= 0:
-		return fmt.Errorf("process: signal %v can't be sent", sig)
+		return fmt.Errorf("process: unsupported signal %v", sig)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	ctx, cancel := c.requestContext()
 	defer cancel()
 	return c.signal(ctx, &gantryv1.SignalRequest{ProcessId: c.id, Signal: int32(s)})
 }
@@ -391,9 +396,9 @@ func (c *Cmd) Resize(size Size) error {
 	case c.id == "":
 		return errors.New("process: not started")
 	case c.Terminal == nil:
-		return errors.New("process: has no terminal")
+		return errors.New("process: no terminal")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	ctx, cancel := c.requestContext()
 	defer cancel()
 	return c.signal(ctx, &gantryv1.SignalRequest{
 		ProcessId: c.id, Resize: &gantryv1.Terminal{Rows: size.Rows, Cols: size.Cols},
@@ -412,18 +417,18 @@ func (c *Cmd) Kill() error {
 	return nil
 }
 
-// TerminalFile returns the terminal's descriptor; nil before Start, without a terminal, and if descriptors can't be passed.
-// Wait closes it.
+// TerminalFile returns the file of the terminal. It returns nil before Start, without a terminal, and if the host can't pass
+// descriptors. Wait closes the file.
 func (c *Cmd) TerminalFile() *os.File { return c.ends.terminal }
 
-// Memory returns the memory that Keep requested: initially zero, and for the process that adopts the session in the state
-// in which the previous process left it, even if that was killed. nil before Start, and if it can't be passed. It must not
-// be used after Release.
+// Memory returns the memory that Keep requested. It is initially zero. The process that adopts the session gets it as the
+// previous process left it, even if that was killed. Memory returns nil before Start and if the host can't pass descriptors.
+// The memory must not be used after Release.
 func (c *Cmd) Memory() []byte { return c.memory }
 
-// Release declares that the kept session will not be adopted again: the host forgets it when its processes have ended. Use
-// it for a session that is over and has no more output. Memory must not be used after that. Calling Release twice is not an
-// error.
+// Release declares that the session will not be adopted again, so that the host forgets it once its processes have ended. Call
+// it when the session has ended and its output has been read. The result of Memory must not be used afterwards. Release may be
+// called more than once.
 func (c *Cmd) Release() error {
 	if c.id == "" {
 		return errors.New("process: not started")
@@ -431,7 +436,7 @@ func (c *Cmd) Release() error {
 	memory := c.memory
 	c.memory = nil
 	err := unmapMemory(memory)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	ctx, cancel := c.requestContext()
 	defer cancel()
 	if _, rerr := c.broker.client.Release(ctx, &gantryv1.ReleaseRequest{ProcessIds: []string{c.id}}); rerr != nil {
 		err = errors.Join(err, fmt.Errorf("release process %d: %w", c.pid, rerr))

@@ -13,10 +13,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// connectTimeout bounds the way of the descriptors: they are on this machine and ready when Spawn has answered.
+// connectTimeout bounds the transfer of the descriptors, which are available when Spawn returns.
 const connectTimeout = 5 * time.Second
 
-// connect gets hold of the process's descriptors or of a stream in their place. life ends when Wait is done.
+// connect receives the process's descriptors, or opens an Attach stream. life ends when Wait returns.
 func (c *Cmd) connect(life context.Context, resp *gantryv1.SpawnResponse) error {
 	if c.broker.socket != "" && resp.GetDescriptorToken() != "" {
 		ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
@@ -54,20 +54,20 @@ func (c *Cmd) connect(life context.Context, resp *gantryv1.SpawnResponse) error 
 	}
 	if (c.Stdin != nil || c.wantStdin != nil) && c.ends.stdin == nil {
 		c.ends.close()
-		return errors.New("the host gave no stdin")
+		return errors.New("the host passed no stdin")
 	}
 	if c.ends.stdout == nil && c.wantStdout != nil || c.ends.stderr == nil && c.wantStderr != nil {
 		c.ends.close()
-		return errors.New("the host gave no output")
+		return errors.New("the host passed no output")
 	}
 	return nil
 }
 
-// adopt sorts the received files by name. It takes all of them, also when it fails.
+// adopt assigns the received files by name. It takes ownership of them, even if it fails.
 func (e *ends) adopt(names []string, files []*os.File) error {
 	var err error
 	if len(names) != len(files) {
-		err = fmt.Errorf("the host announced %d descriptors and sent %d", len(names), len(files))
+		err = fmt.Errorf("the host announced %d descriptors but passed %d", len(names), len(files))
 	}
 	for i, f := range files {
 		if err != nil {
@@ -86,7 +86,7 @@ func (e *ends) adopt(names []string, files []*os.File) error {
 		case "terminal":
 			e.terminal, e.stdout, e.stdin = f, f, terminalInput{f}
 		default:
-			_ = f.Close() // of a newer host; nobody asked for it
+			_ = f.Close() // from a newer host
 		}
 	}
 	if err != nil {
@@ -96,13 +96,13 @@ func (e *ends) adopt(names []string, files []*os.File) error {
 	return err
 }
 
-// terminalInput writes to a terminal without owning it: closing the input must not end the output.
+// terminalInput writes to a terminal. Close does nothing, because it would also end the output.
 type terminalInput struct{ io.Writer }
 
 func (terminalInput) Close() error { return nil }
 
-// sessionInput is the stdin of a session. The host keeps a duplicate of it for the plugin's next generation, so the
-// program sees the end only when the host closes its own, too.
+// sessionInput is the stdin of a session. The host has a duplicate for the next process of the plugin, which must be closed as
+// well for the program to see the end of its input.
 type sessionInput struct {
 	io.WriteCloser
 	cmd  *Cmd
@@ -114,7 +114,7 @@ func (w *sessionInput) Close() error {
 	w.once.Do(func() {
 		w.err = w.WriteCloser.Close()
 		select {
-		case <-w.cmd.exited: // nobody reads it any more
+		case <-w.cmd.exited: // the program has ended
 		default:
 			w.err = errors.Join(w.err, w.cmd.closeHostStdin())
 		}
@@ -122,9 +122,9 @@ func (w *sessionInput) Close() error {
 	return w.err
 }
 
-// closeHostStdin asks the host to close its end: an Attach whose only message says so.
+// closeHostStdin asks the host to close its duplicate of stdin, with an Attach of a single message.
 func (c *Cmd) closeHostStdin() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), killTimeout)
+	ctx, cancel := c.requestContext()
 	defer cancel()
 	stream, err := c.broker.client.Attach(ctx)
 	if err != nil {

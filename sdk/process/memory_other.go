@@ -4,7 +4,7 @@ package process
 
 import "os"
 
-// mapMemory is never asked: descriptors don't travel here.
+// mapMemory is not called, because descriptors can't be passed.
 func mapMemory(*os.File) ([]byte, error) { return nil, nil }
 
 func unmapMemory([]byte) error { return nil }

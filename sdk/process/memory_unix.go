@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// mapMemory maps all of a file, shared with whoever else has it.
+// mapMemory maps a whole file as shared memory.
 func mapMemory(f *os.File) ([]byte, error) {
 	st, err := f.Stat()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // Output runs the command and returns its stdout, at most MaxOutputBytes of it.
 func (c *Cmd) Output() ([]byte, error) {
 	if c.Stdout != nil {
-		return nil, errors.New("process: Stdout is set already")
+		return nil, errors.New("process: Stdout already set")
 	}
 	out := &head{max: MaxOutputBytes}
 	c.Stdout = out
@@ -30,14 +30,14 @@ func (c *Cmd) Output() ([]byte, error) {
 // MaxOutputBytes of it.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
 	if c.Stdout != nil || c.Stderr != nil {
-		return nil, errors.New("process: Stdout or Stderr is set already")
+		return nil, errors.New("process: Stdout or Stderr already set")
 	}
 	out := &head{max: MaxOutputBytes}
 	c.Stdout, c.MergeStderr = out, c.Terminal == nil
 	return out.result(c.Run())
 }
 
-// head keeps the beginning of what is written.
+// head stores the beginning of what is written to it.
 type head struct {
 	max int
 	buf bytes.Buffer
@@ -62,7 +62,7 @@ func (h *head) result(err error) ([]byte, error) {
 	return h.buf.Bytes(), err
 }
 
-// ends32k keeps the first and the last 16 KiB of what is written.
+// ends32k stores the first and the last 16 KiB of what is written to it.
 type ends32k struct {
 	first, last []byte
 	omitted     int64

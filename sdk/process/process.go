@@ -18,20 +18,20 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// ErrWaitDelay is returned by Wait if the program exited with code 0 but its output stayed open, because another process
-// holds it, until [Cmd.WaitDelay] was over. Output written until then has been copied.
+// ErrWaitDelay is returned by Wait if the program exited with code 0 but another process kept its output open for
+// [Cmd.WaitDelay]. Output written until then has been copied.
 var ErrWaitDelay = errors.New("process: output still open after the process has ended")
 
 // ErrOutputTooLong is returned by Output and CombinedOutput if there was more than [MaxOutputBytes]. The beginning of the
 // output is returned with it.
-var ErrOutputTooLong = errors.New("process: output too long to be kept")
+var ErrOutputTooLong = errors.New("process: output too long")
 
 const (
-	// DefaultWaitDelay is how long Wait waits for output after the last byte. A shell that left a server running in the
-	// background costs its caller this delay once.
+	// DefaultWaitDelay is how long Wait waits for further output after the last byte. If a shell leaves a server running in the
+	// background, Wait takes this much longer.
 	DefaultWaitDelay = 250 * time.Millisecond
-	// attachDelay is the least that Wait waits for the end of an Attach stream: that the process has ended may be known
-	// before its last output has travelled, and a host ends the stream by itself soon after the process.
+	// attachDelay is how long Wait waits at least for the end of an Attach stream. The end of the process may be known before
+	// its last output has arrived, and the host ends the stream soon after the process.
 	attachDelay = 2 * time.Second
 	// MaxOutputBytes is the maximum size of the result of Output and CombinedOutput. Use a writer for longer output.
 	MaxOutputBytes = 32 << 20
@@ -55,19 +55,19 @@ func (b *Broker) Command(ctx context.Context, argv ...string) *Cmd {
 	return &Cmd{Args: argv, ctx: ctx, broker: b}
 }
 
-// Keep makes a session outlive the plugin's process: see [Cmd.Keep].
+// Keep makes a session outlive the plugin's process. See [Cmd.Keep].
 type Keep struct {
-	Note   []byte // what the plugin wants to know again, at most 64 KiB
-	Memory int    // bytes that both processes can use, zero at first, at most 8 MiB: see [Cmd.Memory]; 0: none
+	Note   []byte // data for the process that adopts the session, at most 64 KiB
+	Memory int    // size of the memory that both processes share, at most 8 MiB; see [Cmd.Memory]
 }
 
 // Adopted is a session of an earlier process of the plugin.
 type Adopted struct {
-	// Cmd is already running, or has ended: set its writers or get its pipes, then call Start to connect to it.
+	// Cmd is running or has ended. Set its writers or get its pipes, then call Start to connect to it.
 	Cmd              *Cmd
-	ThreadID, CallID string    // for which it was started
+	ThreadID, CallID string    // of the call that started it
 	Note             []byte    // of Keep
-	Started          time.Time // by the clock of the host
+	Started          time.Time // according to the host's clock
 }
 
 // Adoption is the result of [Broker.Adopt].
@@ -128,7 +128,7 @@ func exitOf(r *gantryv1.WaitResponse) Exit {
 // ExitError is the error for a process that exited with a code other than 0.
 type ExitError struct {
 	Exit
-	Stderr []byte // from Output only, where Stderr was not set: beginning and end
+	Stderr []byte // set by Output if Cmd.Stderr was nil: beginning and end
 }
 
 // Error implements error.
@@ -159,7 +159,7 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("start %q: %s", program, e.Message)
 }
 
-// Unwrap gives access to the errno: errors.Is(err, fs.ErrNotExist) works.
+// Unwrap returns the errno, so that errors.Is(err, fs.ErrNotExist) works.
 func (e *StartError) Unwrap() error {
 	if e.Errno == 0 {
 		return nil

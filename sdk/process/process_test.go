@@ -513,7 +513,7 @@ func TestKeepIsForSessions(t *testing.T) {
 	t.Parallel()
 	c := process.New(nil, "", "").Command(t.Context(), "true")
 	c.Keep = &process.Keep{}
-	if err := c.Start(); err == nil || !strings.Contains(err.Error(), "set Session") {
+	if err := c.Start(); err == nil || !strings.Contains(err.Error(), "Keep requires Session") {
 		t.Errorf("error = %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ends are the plugin's ends of a process's descriptors, whatever carries them.
+// ends are the plugin's ends of a process's input and output, which are descriptors or parts of an Attach stream.
 type ends struct {
 	stdin          io.WriteCloser
 	stdout, stderr io.ReadCloser
@@ -31,24 +31,24 @@ func (e *ends) close() {
 }
 
 const (
-	// pipeBytes is more than what a pipe can hold without privileges. When this much was read after the end of the
-	// process, everything of its own has been read, and the rest is another process's.
+	// pipeBytes is the maximum capacity of a pipe of an unprivileged user. When this much has been read after the end of the
+	// process, all its output has been read, and further output comes from another process.
 	pipeBytes = 1 << 20
-	// attachedBytes is the same over the stream, where the host's buffers and the connection's come on top.
+	// attachedBytes is the same for an Attach stream, including the buffers of the host and of the connection.
 	attachedBytes = 4 << 20
 )
 
-// stream is output that Wait keeps an eye on.
+// stream is an output that Wait monitors.
 type stream struct {
 	src      io.ReadCloser
-	rest     int64         // bytes that are read after the end of the process
+	rest     int64         // how many bytes are read after the end of the process
 	activity atomic.Int64  // bytes read
-	busy     atomic.Bool   // what was read is being written on; nobody reads meanwhile
-	atExit   atomic.Int64  // bytes read when the process ended, plus one; 0: it has not
+	busy     atomic.Bool   // the bytes read are being written to the caller's writer
+	atExit   atomic.Int64  // bytes read when the process ended, plus one; 0: it is running
 	ended    chan struct{} // closed at the end of the output
 	endOnce  sync.Once
-	open     atomic.Bool // cut off while somebody could still write
-	handed   bool        // the caller reads it, or not, as it likes
+	open     atomic.Bool // cut off while another process could still write
+	handed   bool        // the caller reads it
 }
 
 func newStream(src io.ReadCloser, rest int64) *stream {
@@ -67,14 +67,14 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	if err != nil {
 		if errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-			err = io.EOF // a terminal whose other side is gone, or output that was cut off
+			err = io.EOF // a terminal whose other side is closed, or an output that was cut off
 		}
 		s.end()
 	}
 	return n, err
 }
 
-// SyscallConn implements [syscall.Conn] where the process's own descriptor is read, and not a copy of its output.
+// SyscallConn implements [syscall.Conn] if the output is a descriptor.
 func (s *stream) SyscallConn() (syscall.RawConn, error) {
 	if c, ok := s.src.(syscall.Conn); ok {
 		return c.SyscallConn()
@@ -90,7 +90,7 @@ func (s *stream) Close() error {
 
 func (s *stream) end() { s.endOnce.Do(func() { close(s.ended) }) }
 
-// cut ends the stream although somebody could still write.
+// cut ends the stream although another process could still write.
 func (s *stream) cut() {
 	select {
 	case <-s.ended:
@@ -103,8 +103,7 @@ func (s *stream) cut() {
 
 func (s *stream) wasCut() bool { return s.open.Load() && !s.handed }
 
-// copyTo copies until the end of the output. After an error of w it reads on and drops, so that the process does not
-// block on a reader who lost interest.
+// copyTo copies until the end of the output. After an error of w it continues to read, so that the process does not block.
 func (s *stream) copyTo(w io.Writer) error {
 	buf := make([]byte, 32<<10)
 	var failed error
@@ -115,7 +114,7 @@ func (s *stream) copyTo(w io.Writer) error {
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				failed = werr
 			}
-			s.activity.Add(1) // the pause began now, not when the bytes were read
+			s.activity.Add(1) // the delay counts from now, not from when the bytes were read
 			s.busy.Store(false)
 		}
 		if err == io.EOF {
@@ -127,7 +126,7 @@ func (s *stream) copyTo(w io.Writer) error {
 	}
 }
 
-// copy starts what copies between the process and the fields of c.
+// copy starts goroutines that copy between the process and the fields of c.
 func (c *Cmd) copy() {
 	for _, s := range c.streams {
 		w := c.Stdout
@@ -149,8 +148,8 @@ func (c *Cmd) copy() {
 		c.wantStdin.set(c.ends.stdin)
 	} else if c.Stdin != nil && c.ends.stdin != nil {
 		in, stdin := c.Stdin, c.ends.stdin
-		// Owned by this Cmd. It ends with the reader or with the process; Wait does not wait for it, because a Read that
-		// nobody answers can't be ended from here.
+		// Owned by this Cmd. It ends with the reader or with the process. Wait does not wait for it, because a blocked Read
+		// can't be interrupted.
 		go func() {
 			_, err := io.Copy(stdin, in)
 			if cerr := stdin.Close(); err == nil {
@@ -163,7 +162,7 @@ func (c *Cmd) copy() {
 	}
 }
 
-// brokenPipe: the program did not want to read all of it, or Wait has closed the pipe; neither is an error of the copy.
+// brokenPipe reports whether err means that the program did not read all its input, or that Wait has closed the pipe.
 func brokenPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrClosed) ||
 		errors.Is(err, io.ErrClosedPipe)
@@ -180,31 +179,30 @@ func (c *Cmd) fail(err error) {
 	}
 }
 
-// StdinPipe returns the writing end of stdin, or of the terminal, whose Close does nothing. Before Start only. Closing
-// it is how the program learns that nothing more comes.
+// StdinPipe returns a writer to the program's stdin, or to its terminal. It must be called before Start. Closing it ends the
+// program's input; with a terminal, Close does nothing.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	if c.started || c.Stdin != nil || c.wantStdin != nil {
-		return nil, errors.New("process: StdinPipe after Start, or Stdin is set already")
+		return nil, errors.New("process: StdinPipe called after Start, or Stdin already set")
 	}
 	c.wantStdin = &lateWriter{}
 	return c.wantStdin, nil
 }
 
-// StdoutPipe returns the reading end of stdout or of the terminal. Before Start only. Wait waits for its end, too, and
-// closes it, without an error, when nothing was read from it for WaitDelay after the process has ended: read first, then
-// Wait.
+// StdoutPipe returns a reader of the program's stdout, or of its terminal. It must be called before Start. Read it to its end
+// before calling Wait, which closes it, without an error, if nothing has been read for WaitDelay after the process has ended.
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
 	if c.started || c.Stdout != nil || c.wantStdout != nil {
-		return nil, errors.New("process: StdoutPipe after Start, or Stdout is set already")
+		return nil, errors.New("process: StdoutPipe called after Start, or Stdout already set")
 	}
 	c.wantStdout = &lateReader{}
 	return c.wantStdout, nil
 }
 
-// StderrPipe returns the reading end of stderr, as StdoutPipe does.
+// StderrPipe returns a reader of the program's stderr. See [Cmd.StdoutPipe].
 func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
 	if c.started || c.Stderr != nil || c.wantStderr != nil {
-		return nil, errors.New("process: StderrPipe after Start, or Stderr is set already")
+		return nil, errors.New("process: StderrPipe called after Start, or Stderr already set")
 	}
 	c.wantStderr = &lateReader{}
 	return c.wantStderr, nil
@@ -212,7 +210,7 @@ func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
 
 var errNotStarted = errors.New("process: not started")
 
-// lateReader and lateWriter are handed out before there is anything to read from or to write to.
+// lateReader and lateWriter are returned before Start, when there is no stream yet.
 type lateReader struct{ r atomic.Pointer[stream] }
 
 func (l *lateReader) set(s *stream) { l.r.Store(s) }

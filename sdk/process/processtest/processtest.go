@@ -1,5 +1,5 @@
-// Package processtest is a host for tests: it serves HostService on a unix socket and starts real processes, so that a
-// plugin's code runs as it does with a real host.
+// Package processtest provides a host for tests. It serves HostService on a unix socket and starts real processes, so that a
+// plugin runs as it does with a real host.
 //
 // It owns: the process part of HostService, without grants or confinement, and in-memory artifacts. It must not know: which
 // plugin is tested, or anything about the real host.
@@ -64,10 +64,10 @@ type Host struct {
 	}
 }
 
-// Start serves a host until the test ends, and then kills the processes that it has started.
+// Start starts a host. It is closed, and the processes that it has started are killed, when the test ends.
 func Start(tb testing.TB, opts Options) *Host {
 	tb.Helper()
-	// t.TempDir carries the test's name, which is too long for a socket.
+	// The path of t.TempDir contains the test's name, and so may be too long for a socket.
 	dir, err := os.MkdirTemp("", "host")
 	if err != nil {
 		tb.Fatal(err)
@@ -111,16 +111,16 @@ func Start(tb testing.TB, opts Options) *Host {
 	return h
 }
 
-// Stop ends the services, as if the host had died. Processes live on until the test ends.
+// Stop ends the services, as if the host had died. Processes keep running until the test ends.
 func (h *Host) Stop() { h.server.Stop() }
 
-// Socket on which the services are.
+// Socket returns the path of the services' socket.
 func (h *Host) Socket() string { return filepath.Join(h.dir, "host.sock") }
 
-// Token of the services.
+// Token returns the token of the services.
 func (h *Host) Token() string { return h.token }
 
-// Descriptors is the socket on which descriptors are handed over; empty with Options.Attach.
+// Descriptors returns the path of the socket for descriptors, or "" with Options.Attach.
 func (h *Host) Descriptors() string {
 	if h.descriptors == nil {
 		return ""
@@ -128,7 +128,7 @@ func (h *Host) Descriptors() string {
 	return h.descriptors.Addr().String()
 }
 
-// Facts are what Configure tells a plugin about this host.
+// Facts returns the facts about this host that Configure passes to a plugin.
 func (h *Host) Facts() *gantryv1.HostFacts {
 	return &gantryv1.HostFacts{
 		Version: "0.0.0-test", ServicesSocket: h.Socket(), ServicesToken: h.token,
@@ -136,15 +136,15 @@ func (h *Host) Facts() *gantryv1.HostFacts {
 	}
 }
 
-// Client of the services, with their token.
+// Client returns a client of the services that sends their token.
 func (h *Host) Client() gantryv1.HostServiceClient { return gantryv1.NewHostServiceClient(h.conn) }
 
-// Broker for a call with the given token.
+// Broker returns a broker for the call with this token.
 func (h *Host) Broker(callToken string) *process.Broker {
 	return process.New(h.Client(), callToken, h.Descriptors())
 }
 
-// Spawned returns the requests so far.
+// Spawned returns the requests of Spawn so far.
 func (h *Host) Spawned() []*gantryv1.SpawnRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,8 +179,8 @@ func (h *Host) Spawn(_ context.Context, req *gantryv1.SpawnRequest) (*gantryv1.S
 	return resp, nil
 }
 
-// NextGeneration lets the plugin's next process adopt what the one before it left: it ends what was not kept. unanswered are
-// the calls that it hears of as having got no result.
+// NextGeneration prepares for the plugin's next process: it ends all processes that are not kept. The next process gets
+// unanswered as the calls that have no result.
 func (h *Host) NextGeneration(unanswered ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,7 +193,7 @@ func (h *Host) NextGeneration(unanswered ...string) {
 	}
 }
 
-// Adopt implements HostService: every kept session that was not released.
+// Adopt implements HostService. It returns all kept sessions that have not been released.
 func (h *Host) Adopt(_ context.Context, req *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -272,7 +272,7 @@ func (h *Host) Wait(ctx context.Context, req *gantryv1.WaitRequest) (*gantryv1.W
 	}
 }
 
-// handOver serves the descriptor socket.
+// handOver serves the socket for descriptors.
 func (h *Host) handOver() {
 	for {
 		conn, err := h.descriptors.Accept()
@@ -303,7 +303,7 @@ func (h *Host) handOverTo(conn *net.UnixConn) error {
 		return err
 	}
 	if !p.session && p.terminal == nil {
-		// As a host does it: they are the plugin's alone now, so that closing stdin is its end.
+		// Like a host: only the plugin has them now, so that closing stdin ends the input.
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		p.close()
@@ -312,7 +312,7 @@ func (h *Host) handOverTo(conn *net.UnixConn) error {
 	return nil
 }
 
-// killAll ends every process and waits for its end.
+// killAll kills all processes and waits for them.
 func (h *Host) killAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -323,5 +323,5 @@ func (h *Host) killAll() {
 	}
 }
 
-// String names the host in test logs.
+// String returns a name for test logs.
 func (h *Host) String() string { return fmt.Sprintf("host at %s", h.dir) }

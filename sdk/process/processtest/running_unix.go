@@ -174,7 +174,7 @@ func (p *running) file(name string) *os.File {
 	return nil
 }
 
-// Attach implements HostService. Output that descendants hold open ends with the stream, as the plugin wants it.
+// Attach implements HostService. If descendants keep the output open, the plugin ends the stream.
 func (h *Host) Attach(stream gantryv1.HostService_AttachServer) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -185,7 +185,7 @@ func (h *Host) Attach(stream gantryv1.HostService_AttachServer) error {
 		return err
 	}
 	if in := p.file("stdin"); in != nil && first.GetCloseStdin() && len(first.GetStdin()) == 0 {
-		return in.Close() // of a plugin that has the descriptors: the host's own end is all that keeps stdin open
+		return in.Close() // the plugin has the descriptors, so only the host's duplicate keeps stdin open
 	}
 	var sending sync.Mutex
 	send := func(m *gantryv1.AttachResponse) error {
@@ -193,7 +193,7 @@ func (h *Host) Attach(stream gantryv1.HostService_AttachServer) error {
 		defer sending.Unlock()
 		return stream.Send(m)
 	}
-	go func() { // owned by the rpc: ends with the client's side of the stream
+	go func() { // owned by the RPC; ends with the client's side of the stream
 		p.input(first, stream)
 	}()
 	var outputs sync.WaitGroup
@@ -212,15 +212,15 @@ func (h *Host) Attach(stream gantryv1.HostService_AttachServer) error {
 }
 
 const (
-	trailing = 50 * time.Millisecond // how long output that others hold open is read after the process has ended
-	maxPipe  = 1 << 20               // and how much of it
+	trailing = 50 * time.Millisecond // for how long output that other processes keep open is read after the process has ended
+	maxPipe  = 1 << 20               // how much of it is read
 )
 
-// pump sends one output until its end, until a pause after the process has ended, or until ctx ends.
+// pump sends one output until it ends, until a pause after the process has ended, or until ctx ends.
 func (p *running) pump(ctx context.Context, f *os.File, stderr bool, send func(*gantryv1.AttachResponse) error) {
 	wake := make(chan struct{})
 	defer close(wake)
-	go func() { // owned by pump: ends with it
+	go func() { // owned by pump, and ends with it
 		select {
 		case <-p.done:
 		case <-ctx.Done():
@@ -255,7 +255,7 @@ func (p *running) pump(ctx context.Context, f *os.File, stderr bool, send func(*
 	}
 }
 
-// input copies what the plugin sends, from its first message on.
+// input copies the plugin's messages to stdin, beginning with the first one.
 func (p *running) input(m *gantryv1.AttachRequest, stream gantryv1.HostService_AttachServer) {
 	in, terminal := p.file("stdin"), p.file("terminal")
 	for {

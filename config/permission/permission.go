@@ -1,7 +1,7 @@
-// Package permission holds what the user grants to a plugin, and answers whether something is within it.
+// Package permission represents the permissions that the user grants to a plugin.
 //
-// It owns: the patterns for programs, how they match, and the digest that binds consent to content. It must not know: HCL,
-// manifests beyond the names that they declare, who enforces the answer.
+// It owns: the patterns for programs, how they match, and the digest that binds the user's consent to the permissions. It must not know:
+// HCL, manifests except the names of capabilities, or where permissions are enforced.
 //
 // Start with [Set].
 package permission
@@ -15,21 +15,22 @@ import (
 	"strings"
 )
 
-// Set is what a permissions block grants. The zero Set grants nothing beyond the declared capabilities.
+// Set contains the permissions of a permissions block. The zero value grants only the declared capabilities, and all programs.
 type Set struct {
-	Network []string // [AllHosts], or nothing
-	// Exec are the programs that the host starts for it: "git *" is git with one argument, "cargo test **" any further ones. nil: any.
+	Network []string // [AllHosts], or empty
+	// Exec contains patterns for the programs that the host starts for the plugin: "git *" is git with one argument, "cargo test **"
+	// allows any further arguments. nil: all programs.
 	Exec  []string
 	Read  []string // absolute folders and files
-	Write []string // absolute folders and files; they may be read too
-	// Capabilities restricts what of the manifest's declared capabilities is granted. nil: all of them.
+	Write []string // absolute folders and files; they can be read as well
+	// Capabilities lists the granted ones of the capabilities that the manifest declares. nil: all of them.
 	Capabilities []string
 }
 
-// AllHosts is the whole network, the one value of Network: a process of its own can't be held to single hosts.
+// AllHosts is the only valid value in Network, because the plugin's process can't be restricted to single hosts.
 const AllHosts = "*"
 
-// CheckNetwork says what is wrong with a value of Network.
+// CheckNetwork returns an error for an invalid value of Network.
 func CheckNetwork(value string) error {
 	if value == AllHosts {
 		return nil
@@ -37,21 +38,21 @@ func CheckNetwork(value string) error {
 	return fmt.Errorf("a plugin can't be restricted to %q: its process has access to the whole network or to none", value)
 }
 
-// Capability reports whether a capability is both declared by the manifest and granted here.
+// Capability reports whether a capability is declared by the manifest and granted.
 func (s Set) Capability(name string, declared []string) bool {
 	return slices.Contains(declared, name) && (s.Capabilities == nil || slices.Contains(s.Capabilities, name))
 }
 
-// AllowsExec reports whether the host may start a program with these arguments for it.
+// AllowsExec reports whether the host may start a program with these arguments for the plugin.
 func (s Set) AllowsExec(argv ...string) bool {
 	return s.Exec == nil || slices.ContainsFunc(s.Exec, func(p string) bool { return matchWords(strings.Fields(p), argv) })
 }
 
-// matchWords: a "*" stands for exactly one argument, a "**" at the end for any number of them.
+// matchWords matches arguments. "*" matches exactly one argument, "**" at the end any number of arguments.
 func matchWords(pattern, argv []string) bool {
 	for i, p := range pattern {
 		if p == "**" {
-			return true // CheckExec lets it stand at the end only
+			return true // CheckExec allows it only at the end
 		}
 		if i >= len(argv) || p != "*" && p != argv[i] {
 			return false
@@ -60,7 +61,7 @@ func matchWords(pattern, argv []string) bool {
 	return len(argv) == len(pattern)
 }
 
-// CheckExec says what is wrong with a pattern for programs.
+// CheckExec returns an error for an invalid pattern for programs.
 func CheckExec(pattern string) error {
 	words := strings.Fields(pattern)
 	switch {
@@ -79,7 +80,7 @@ func CheckExec(pattern string) error {
 	return nil
 }
 
-// Canonical is the normal form as JSON: sorted, without repetition.
+// Canonical returns the set in canonical form: JSON with sorted lists without duplicates.
 func (s Set) Canonical() []byte {
 	norm := func(in []string) []string {
 		out := make([]string, 0, len(in))
@@ -97,20 +98,20 @@ func (s Set) Canonical() []byte {
 		Write        []string `json:"write"`
 	}{nil, norm(s.Exec), norm(s.Network), norm(s.Read), norm(s.Write)}
 	if s.Exec != nil && len(s.Exec) == 0 {
-		form.Exec = []string{""} // no program: which is less than no list
+		form.Exec = []string{""} // no program, as opposed to nil, which allows all
 	}
 	if s.Capabilities != nil {
 		form.Capabilities = norm(s.Capabilities)
 	}
 	b, err := json.Marshal(form)
 	if err != nil {
-		panic(err) // lists of strings always marshal
+		panic(err) // impossible for lists of strings
 	}
 	return b
 }
 
-// Digest binds consent to what was granted: "g1:" and the base64 SHA-256 of the canonical forms. Several blocks that use
-// one program are one consent: their sets are digested together, in any order.
+// Digest returns the digest by which the user's consent is bound to the permissions: "g1:" followed by the SHA-256 of the canonical forms
+// in base64. If several blocks use the same program, their sets are digested together; their order doesn't matter.
 func Digest(sets ...Set) string {
 	forms := make([]string, 0, len(sets))
 	for _, s := range sets {

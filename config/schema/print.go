@@ -27,11 +27,11 @@ type blockJSON struct {
 
 var openNames = [...]string{Closed: "", Variables: "variables", Plugin: "plugin", Rest: "plugin"}
 
-// JSON is the reference for programs. A profile's content is not repeated: it is the root's.
+// JSON returns the settings reference as JSON. The content of a profile, which is the same as the root's, is not repeated.
 func JSON() []byte {
 	b, err := json.MarshalIndent(blockForm(Root()), "", "  ")
 	if err != nil {
-		panic(err) // a table of strings always marshals
+		panic(err) // impossible for strings and bools
 	}
 	return append(b, '\n')
 }
@@ -53,7 +53,7 @@ func blockForm(b *Block) *blockJSON {
 	return out
 }
 
-// Markdown is the reference for people.
+// Markdown returns the settings reference as Markdown.
 func Markdown() string {
 	var b strings.Builder
 	root := Root()

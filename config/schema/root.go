@@ -36,7 +36,7 @@ var (
 	sandboxModes     = []string{"read-only", "workspace-write", SandboxFullAccess}
 	transports       = []string{"peercred", "mtls"}
 	hookErrors       = []string{"proceed", "block"}
-	// PromptEvents are those of a hook that is a prompt.
+	// PromptEvents are the events for which a hook can be a prompt.
 	PromptEvents = []string{"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop"}
 	hookEvents   = []string{
 		"PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "PreCompact", "PostCompact",
@@ -50,7 +50,7 @@ var (
 // SandboxFullAccess is the sandbox mode without a sandbox.
 const SandboxFullAccess = "full-access"
 
-// How the network is reached, and with which methods.
+// Values of the network block's mode and methods.
 const (
 	NetworkNone    = "none"
 	NetworkProxy   = "proxy"
@@ -59,10 +59,10 @@ const (
 	MethodsLimited = "limited"
 )
 
-// ApprovalAuto asks about a tool by what it says of itself.
+// ApprovalAuto makes the approval of a tool's calls depend on the tool's own declarations.
 const ApprovalAuto = "auto"
 
-// What of the environment is inherited.
+// Values of the environment block's inherit.
 const (
 	InheritAll  = "all"
 	InheritCore = "core"
@@ -75,7 +75,7 @@ const (
 	DriverPostgres = "postgres"
 )
 
-// Root returns what may stand at the top of a file. Each call returns a table of its own.
+// Root returns the description of a file's top level. Each call returns a new table.
 func Root() *Block {
 	root := settings()
 	profile := settings()

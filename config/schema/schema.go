@@ -1,7 +1,7 @@
-// Package schema describes what may stand in gantry.hcl.
+// Package schema describes the content of gantry.hcl.
 //
-// It owns: the one table of blocks and arguments that decoding, "did you mean", `-c` paths and the printed reference all
-// read. It must not know: how files are found, merged or decoded, what the host does with a setting.
+// It owns: the table of blocks and arguments on which decoding, "did you mean", `-c` paths and the printed reference are based. It must not
+// know: how files are found, merged or decoded, or the effect of a setting.
 //
 // Start with [Root].
 package schema
@@ -29,7 +29,7 @@ const (
 
 var kindNames = [...]string{"unknown", "string", "bool", "integer", "duration", "size", "list of strings", "number"}
 
-// String names the kind for people.
+// String returns the kind's name for messages.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return kindNames[0]
@@ -37,15 +37,15 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Open says what else than the named things a block takes.
+// Open says what a block accepts in addition to its declared arguments and blocks.
 type Open int
 
 // The ways in which a block is open.
 const (
 	Closed    Open = iota
-	Variables      // any argument with a string: environment variables
-	Plugin         // whatever the plugin's own schema says; nothing is named here
-	Rest           // the named things, and beside them whatever the plugin's own schema says
+	Variables      // any argument with a string value, for environment variables
+	Plugin         // the plugin's own schema; nothing is declared here
+	Rest           // the plugin's own schema, in addition to what is declared here
 )
 
 // Attribute is an argument.
@@ -54,21 +54,21 @@ type Attribute struct {
 	Kind     Kind
 	Doc      string // one or more sentences
 	Required bool
-	Default  string   // as HCL text, or words in parentheses; empty: none
+	Default  string   // as HCL text, or a description in parentheses; empty: none
 	Allowed  []string // the only values; empty: any
 }
 
-// Block is a kind of block. Blocks of one kind and label merge over the layers, argument by argument.
+// Block is a type of block. Blocks with the same type and label are merged across layers, argument by argument.
 type Block struct {
 	Name       string
-	Label      string // what the label is; empty: no label
+	Label      string // meaning of the label; empty: no label
 	Doc        string
 	Attributes []Attribute
 	Blocks     []*Block
 	Open       Open
 }
 
-// Attribute returns an argument by name.
+// Attribute returns an argument by its name.
 func (b *Block) Attribute(name string) (Attribute, bool) {
 	i := slices.IndexFunc(b.Attributes, func(a Attribute) bool { return a.Name == name })
 	if i < 0 {
@@ -77,7 +77,7 @@ func (b *Block) Attribute(name string) (Attribute, bool) {
 	return b.Attributes[i], true
 }
 
-// Block returns a kind of nested block by name, or nil.
+// Block returns a nested block type by its name, or nil.
 func (b *Block) Block(name string) *Block {
 	for _, c := range b.Blocks {
 		if c.Name == name {
@@ -87,7 +87,7 @@ func (b *Block) Block(name string) *Block {
 	return nil
 }
 
-// Names returns the names of all arguments and blocks, for suggestions.
+// Names returns the names of all arguments and blocks.
 func (b *Block) Names() []string {
 	var out []string
 	for _, a := range b.Attributes {
@@ -99,7 +99,7 @@ func (b *Block) Names() []string {
 	return out
 }
 
-// HCL is b for the HCL library. Nothing is required there: a layer may leave out what another one says.
+// HCL returns the schema for the HCL library. It requires nothing, because an argument may be set in another layer.
 func (b *Block) HCL() *hcl.BodySchema {
 	s := &hcl.BodySchema{
 		Attributes: make([]hcl.AttributeSchema, 0, len(b.Attributes)),
@@ -118,7 +118,7 @@ func (b *Block) HCL() *hcl.BodySchema {
 	return s
 }
 
-// Example is a value of the kind, in words for messages.
+// Example describes a value of the kind, for messages.
 func (k Kind) Example() string {
 	switch k {
 	case String:

@@ -1,7 +1,7 @@
-// Command gantry-tool-shell is the shell family of tools: it runs commands, applies patches and looks at images.
+// Command gantry-tool-shell is the shell plugin: it runs commands, applies patches and views images.
 //
-// It owns: the choice between the two lives of the binary, as the plugin and as the helper that the plugin has the host
-// spawn. It must not know: anything of either.
+// It owns: the choice between the two modes of the binary, plugin and helper, which the host starts for the plugin. It must not know:
+// how either works.
 //
 // Start with [main].
 package main
@@ -28,6 +28,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "find the plugin's own binary:", err)
 		os.Exit(1)
 	}
-	wire.OneProcessor() // commands compute, this plugin does not
+	wire.OneProcessor() // the plugin only forwards the output of commands
 	tool.Main(tools.New(version, binary))
 }

@@ -1,8 +1,8 @@
-// Package helper does the part of the tools' work that touches the user's files. The plugin itself has no right to; so
-// its binary is spawned once more by the host, under the grant of the call, and answers one request.
+// Package helper accesses the user's files for the tools. The plugin itself has no permission to, so the host starts the plugin's binary
+// again with the grant of the call, and that process answers one request.
 //
-// It owns: the requests, their form on stdin and stdout, and the bounds of what is sent. It must not know: calls, the
-// contract with the host, what a model reads.
+// It owns: the requests, their format on stdin and stdout, and the limits of their size. It must not know: calls, the contract with the
+// host, or what a model reads.
 //
 // Start with [Main] in the helper and [Client] in the plugin.
 package helper
@@ -24,7 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process"
 )
 
-// The modes of the binary, as its only argument.
+// The modes of the binary, passed as its only argument.
 const (
 	modeVerify = "--verify" // what would this patch or edit do?
 	modeApply  = "--apply"  // do what a plan says
@@ -32,10 +32,10 @@ const (
 	modeLook   = "--look"   // read, list or search files
 )
 
-// version of the requests. The binary may have been replaced since the plugin started.
+// version is the version of the requests. It differs if the binary was replaced after the start of the plugin.
 const version = 2
 
-// maxAnswerBytes bounds what a helper may answer: before and after of all files of a patch, or an image.
+// maxAnswerBytes is the maximum size of an answer, which may contain all files of a patch, or an image.
 const maxAnswerBytes = 256 << 20
 
 type request struct {
@@ -46,15 +46,15 @@ type request struct {
 	Plan    *patch.Plan   `json:"plan,omitempty"`
 	Path    string        `json:"path,omitempty"`
 	Look    *look.Request `json:"look,omitempty"`
-	// Original asks for an image in its own size, as far as that goes.
+	// Original requests an image in its original size, if possible.
 	Original bool `json:"original,omitempty"`
 }
 
 type answer struct {
-	Refusal string         `json:"refusal,omitempty"` // in words for the model
+	Refusal string         `json:"refusal,omitempty"` // an error text for the model
 	Plan    *patch.Plan    `json:"plan,omitempty"`
 	Outcome *patch.Outcome `json:"outcome,omitempty"`
-	Image   *Image         `json:"image,omitempty"` // its bytes follow the answer's line
+	Image   *Image         `json:"image,omitempty"` // followed by its bytes
 	Text    string         `json:"text,omitempty"`
 }
 
@@ -65,13 +65,13 @@ type Image struct {
 	SizeInBytes int    `json:"size"`
 }
 
-// Wanted reports whether a command line asks for a helper.
+// Wanted reports whether the command line starts a helper.
 func Wanted(args []string) bool {
 	return len(args) == 2 && slices.Contains([]string{modeVerify, modeApply, modeView, modeLook}, args[1])
 }
 
-// Main answers the request on in and returns the exit code. The answer is one line of JSON, and the bytes of an image
-// behind it.
+// Main answers the request from in and returns the exit code. The answer is a line of JSON, followed by the bytes of the image if there
+// is one.
 func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	a, err := serve(args[1], in)
 	if err == nil {
@@ -96,7 +96,7 @@ func serve(mode string, in io.Reader) (*answer, error) {
 		return nil, fmt.Errorf("read request: %w", err)
 	}
 	if req.Version != version {
-		return nil, fmt.Errorf("the request has version %d, this binary speaks %d: restart the plugin", req.Version, version)
+		return nil, fmt.Errorf("the request has version %d, but this binary supports %d: restart the plugin", req.Version, version)
 	}
 	switch {
 	case mode == modeVerify:
@@ -113,7 +113,7 @@ func serve(mode string, in io.Reader) (*answer, error) {
 		}
 		return &answer{Text: text}, nil
 	}
-	return nil, errors.New("the request has nothing to do")
+	return nil, errors.New("the request is empty")
 }
 
 func verify(req request) *answer {
@@ -163,7 +163,7 @@ func view(req request) (*answer, error) {
 	return &answer{Image: &Image{MediaType: p.MediaType, Data: p.Data, SizeInBytes: len(p.Data)}}, nil
 }
 
-// readImage reads no more than it has to of a file that is no image.
+// readImage reads a file, but only its beginning if it is not an image.
 func readImage(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -188,18 +188,18 @@ func readImage(path string) ([]byte, error) {
 	return append(head[:n], rest...), nil
 }
 
-// Client asks helpers.
+// Client sends requests to helpers, one process for each.
 type Client struct{ Binary string }
 
-// Command prepares a process under some grant.
+// Command prepares a process with the grant of a call.
 type Command func(ctx context.Context, argv ...string) *process.Cmd
 
-// Verify asks what a patch would do below cwd. A [patch.Refusal] says why it can't be applied.
+// Verify returns the plan of a patch. The error is a [patch.Refusal] if it can't be applied.
 func (c Client) Verify(ctx context.Context, command Command, cwd, text string) (*patch.Plan, error) {
 	return c.verify(ctx, command, request{Cwd: cwd, Patch: text})
 }
 
-// VerifyEdit asks what an edit would do below cwd. A [patch.Refusal] says why it can't be made.
+// VerifyEdit returns the plan of an edit. The error is a [patch.Refusal] if it can't be made.
 func (c Client) VerifyEdit(ctx context.Context, command Command, cwd string, e patch.Edit) (*patch.Plan, error) {
 	return c.verify(ctx, command, request{Cwd: cwd, Edit: &e})
 }
@@ -215,7 +215,7 @@ func (c Client) verify(ctx context.Context, command Command, req request) (*patc
 	return a.Plan, nil
 }
 
-// Look reads, lists or searches files. A [patch.Refusal] says why that can't be had.
+// Look reads, lists or searches files. The error is a [patch.Refusal] if the request can't be answered.
 func (c Client) Look(ctx context.Context, command Command, r look.Request) (string, error) {
 	a, err := c.ask(ctx, command, modeLook, true, request{Look: &r})
 	if err != nil {
@@ -224,7 +224,7 @@ func (c Client) Look(ctx context.Context, command Command, r look.Request) (stri
 	return a.Text, nil
 }
 
-// Apply does what the plan says.
+// Apply applies a plan.
 func (c Client) Apply(ctx context.Context, command Command, plan *patch.Plan) (patch.Outcome, error) {
 	a, err := c.ask(ctx, command, modeApply, false, request{Plan: plan.Slim()})
 	if err != nil {
@@ -259,7 +259,7 @@ func (c Client) ask(ctx context.Context, command Command, mode string, readOnly 
 	cmd.ReadOnly = cmd.ReadOnly || readOnly
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, errs
 	if runtime.GOOS != "windows" {
-		cmd.Dir = "/" // all paths are absolute, and the call's folder need not exist
+		cmd.Dir = "/" // all paths are absolute, and the call's folder may not exist
 	}
 	if err := cmd.Run(); err != nil {
 		if _, ok := errors.AsType[*process.ExitError](err); ok && errs.buf.Len() > 0 {
@@ -287,7 +287,7 @@ func (c Client) ask(ctx context.Context, command Command, mode string, readOnly 
 	return &a, nil
 }
 
-// limitedBuffer keeps the first bytes that are written.
+// limitedBuffer stores the first bytes that are written, up to limit.
 type limitedBuffer struct {
 	buf       bytes.Buffer
 	limit     int

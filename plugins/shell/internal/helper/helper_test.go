@@ -31,9 +31,9 @@ func TestRequestsThatAreNone(t *testing.T) {
 	for _, tt := range []struct{ mode, in, want string }{
 		{modeVerify, "", "--verify: read request: EOF\n"},
 		{modeApply, "{", "--apply: read request: unexpected EOF\n"},
-		{modeApply, `{"version":2}`, "--apply: the request has nothing to do\n"},
-		{modeLook, `{"version":2}`, "--look: the request has nothing to do\n"},
-		{modeView, `{"version":1}`, "--view: the request has version 1, this binary speaks 2: restart the plugin\n"},
+		{modeApply, `{"version":2}`, "--apply: the request is empty\n"},
+		{modeLook, `{"version":2}`, "--look: the request is empty\n"},
+		{modeView, `{"version":1}`, "--view: the request has version 1, but this binary supports 2: restart the plugin\n"},
 	} {
 		if code, out, errs := run(tt.mode, tt.in); code != 1 || out != "" || errs != tt.want {
 			t.Errorf("%s %q: %d, %q, %q; want %q", tt.mode, tt.in, code, out, errs, tt.want)

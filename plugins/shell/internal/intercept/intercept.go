@@ -1,8 +1,8 @@
-// Package intercept recognises shell commands that only hand a patch to apply_patch, a program that models know and that
-// does not exist, so that the patch is applied instead of the command being run.
+// Package intercept recognises shell commands that only pass a patch to apply_patch, a program that models know but that does not exist, so
+// that the patch is applied instead of running the command.
 //
-// It owns: which commands count. Recognition is by the grammar of the shell and strict: whatever could do something else
-// beside applying the patch runs as the command that it is. It must not know: what becomes of the patch.
+// It owns: which commands are recognised. It parses the shell's grammar and is strict: a command that could have any other effect is run
+// as it is. It must not know: what happens with the patch.
 //
 // Start with [Argv].
 package intercept
@@ -18,19 +18,19 @@ import (
 	"github.com/gantry-agent/gantry/plugins/shell/internal/patch"
 )
 
-// ErrImplicit is a command that is the text of a patch without a program to give it to. Its text is for the model.
+// ErrImplicit is returned for a command that is a patch without a program. Its text is for the model.
 var ErrImplicit error = patch.Refusal("patch detected without explicit call to apply_patch. " +
 	`Rerun as ["apply_patch", "<patch>"]`)
 
-// Call is a patch that a command would have handed over.
+// Call is a recognised call of apply_patch.
 type Call struct {
 	Patch string
-	Dir   string // where `cd` went before; may be relative; empty: nowhere
+	Dir   string // argument of a preceding `cd`; may be relative; empty: none
 }
 
 var programs = []string{"apply_patch", "applypatch"}
 
-// Argv reports the patch of a command line. The error is [ErrImplicit].
+// Argv returns the call of apply_patch in a command line, if it is one. The error is [ErrImplicit].
 func Argv(argv []string) (Call, bool, error) {
 	if len(argv) == 2 && slices.Contains(programs, argv[0]) {
 		return Call{Patch: argv[1]}, true, nil
@@ -49,7 +49,7 @@ func Argv(argv []string) (Call, bool, error) {
 	return call, ok, nil
 }
 
-// scriptOf returns the script that argv gives to a shell.
+// scriptOf returns the script that argv passes to a shell.
 func scriptOf(argv []string) (string, bool) {
 	if len(argv) < 3 {
 		return "", false
@@ -79,15 +79,15 @@ func isPatch(s string) bool {
 	return err == nil
 }
 
-// opening matches what stands between << and the end of its line.
+// opening matches the rest of the line after <<.
 var opening = regexp.MustCompile(`^(-?)[ \t]*(?:'([^']+)'|"([^"]+)"|\\?([A-Za-z0-9_]+))[ \t]*$`)
 
-// maxCommandBytes bounds what stands before the heredoc. The shell's grammar nests, and its parser recurses.
+// maxCommandBytes is the maximum length of the text before the heredoc, because the parser of the shell's grammar is recursive.
 const maxCommandBytes = 4096
 
-// Script reports the patch of a shell script that is exactly one statement: apply_patch with a heredoc, at most after one
-// `cd` into a fixed folder. The body is taken literally, also where the delimiter is not quoted: the shell would expand
-// it, but code is full of dollar signs and backquotes, and a patch is rarely meant so.
+// Script returns the call of apply_patch in a shell script, if the script is exactly one statement: apply_patch with a heredoc, optionally
+// after `cd` to a constant folder. The body is taken literally even if the delimiter is not quoted. The shell would expand it, but
+// that is rarely intended for a patch of code, which is full of dollar signs and backquotes.
 func Script(script string) (Call, bool) {
 	command, rest, ok := strings.Cut(strings.TrimLeft(script, " \t\r\n"), "<<")
 	if !ok || len(command) > maxCommandBytes {
@@ -102,7 +102,7 @@ func Script(script string) (Call, bool) {
 	if !ok {
 		return Call{}, false
 	}
-	// The grammar of the shell decides whether the command is nothing but what it looks like.
+	// Parse the command to be sure that it does nothing else.
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command+"<<'E'\nE\n"), "")
 	if err != nil || len(file.Stmts) != 1 {
 		return Call{}, false
@@ -127,7 +127,7 @@ func Script(script string) (Call, bool) {
 	return call, true
 }
 
-// heredoc returns the lines up to the delimiter. Nothing may stand behind it.
+// heredoc returns the lines before the delimiter, after which there may be only white space.
 func heredoc(text, delimiter string, dash bool) (string, bool) {
 	var body strings.Builder
 	for line := range strings.Lines(text) {
@@ -188,7 +188,7 @@ func fixed(w *syntax.Word) (string, bool) {
 	return "", false
 }
 
-// applies reports whether the statement is apply_patch with its heredoc and nothing else.
+// applies reports whether the statement consists of apply_patch and a heredoc.
 func applies(s *syntax.Stmt) bool {
 	args := words(s)
 	return len(args) == 1 && slices.Contains(programs, args[0].Lit()) &&

@@ -21,17 +21,17 @@ const (
 	maxEntries     = 1000
 	defaultMatches = 100
 	maxMatches     = 1000
-	// searchTime bounds a search. What was found until then is the answer.
+	// searchTime limits the duration of a search. The answer contains what was found until then.
 	searchTime = 20 * time.Second
-	// maxMatchBytes is what is shown of a line that was found.
+	// maxMatchBytes is the maximum length of a matching line in the answer.
 	maxMatchBytes = 300
 )
 
-// List asks for what is in a folder.
+// List requests the contents of a folder.
 type List struct {
 	Path  string `json:"path"`            // absolute
-	Glob  string `json:"glob,omitempty"`  // what to show, by its path below Path; empty: everything
-	Depth int    `json:"depth,omitempty"` // how far down; 0: 2, with a Glob: all the way
+	Glob  string `json:"glob,omitempty"`  // matches paths relative to Path; empty: everything
+	Depth int    `json:"depth,omitempty"` // maximum depth; 0: 2, or with a Glob unlimited
 }
 
 func (l *List) answer() (string, error) {
@@ -74,11 +74,11 @@ func (l *List) answer() (string, error) {
 	return out.String(), nil
 }
 
-// Search asks for lines that match.
+// Search requests the lines that match a pattern.
 type Search struct {
-	Path    string `json:"path"`           // absolute; a file, or a folder with all below it
-	Pattern string `json:"pattern"`        // a regular expression, as RE2 has them
-	Glob    string `json:"glob,omitempty"` // which files, by their path below Path; empty: all
+	Path    string `json:"path"`           // absolute; a file, or a folder that is searched recursively
+	Pattern string `json:"pattern"`        // a regular expression in RE2 syntax
+	Glob    string `json:"glob,omitempty"` // matches files by their path relative to Path; empty: all
 	Limit   int    `json:"limit,omitempty"`
 }
 
@@ -127,7 +127,7 @@ func (s *Search) answer() (string, error) {
 	return found.text(), nil
 }
 
-// matches are the lines that were found.
+// matches collects the matching lines.
 type matches struct {
 	re    *regexp.Regexp
 	limit int
@@ -180,7 +180,7 @@ func checkDir(path string) error {
 		return refuse("unable to read %s: %s", path, patch.OSText(err))
 	}
 	if !info.IsDir() {
-		return refuse("%s is no folder", path)
+		return refuse("%s is not a folder", path)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func checkGlob(glob string) error {
 	return nil
 }
 
-// matchesGlob matches a path below the folder. A pattern without a slash is one for names, wherever they are.
+// matchesGlob reports whether a relative path matches. A pattern without a slash matches names at any depth.
 func matchesGlob(glob, rel string) bool {
 	if glob == "" {
 		return true

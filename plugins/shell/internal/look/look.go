@@ -1,7 +1,7 @@
 // Package look reads, lists and searches files for a model.
 //
-// It owns: how much of a file or folder is shown, in which form, and what is passed over. It must not know: calls, grants, in
-// which process it runs.
+// It owns: how much of a file or folder is returned, the format, and which folders are skipped. It must not know: calls, grants, or the
+// process in which it runs.
 //
 // Start with [Request.Answer].
 package look
@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// maxFileBytes is the largest file that is read or searched.
+	// maxFileBytes is the maximum size of a file that is read or searched.
 	maxFileBytes = 64 << 20
-	// maxTextBytes bounds an answer. What a model reads of it is less.
+	// maxTextBytes is the maximum size of an answer. The model gets less.
 	maxTextBytes = 512 << 10
-	// maxLineBytes is what is shown of one line.
+	// maxLineBytes is the maximum length of a line in the answer.
 	maxLineBytes = 2000
-	// defaultLines is how many lines are read when the model does not say.
+	// defaultLines is the number of lines that are read by default.
 	defaultLines = 2000
 )
 
-// Request is one look. Exactly one field is set.
+// Request is a request to read, list or search. Exactly one field is set.
 type Request struct {
 	Read   *Read   `json:"read,omitempty"`
 	List   *List   `json:"list,omitempty"`
@@ -50,10 +50,10 @@ func (r Request) Answer() (string, error) {
 	case r.Search != nil:
 		return r.Search.answer()
 	}
-	return "", refuse("nothing to look at")
+	return "", refuse("the request is empty")
 }
 
-// Read asks for lines of a text file.
+// Read requests lines of a text file.
 type Read struct {
 	Path   string `json:"path"`             // absolute
 	Offset int    `json:"offset,omitempty"` // the first line, from 1; 0: 1
@@ -98,7 +98,7 @@ func (r *Read) answer() (string, error) {
 	return out.String(), nil
 }
 
-// open opens a text file. A file that can't be one is refused before it is read.
+// open opens a text file. It rejects folders, special files, large files and binary files.
 func open(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -119,12 +119,12 @@ func open(path string) (*os.File, error) {
 	}
 	if binary(f) {
 		f.Close()
-		return nil, refuse("%s is no text file", path)
+		return nil, refuse("%s is not a text file", path)
 	}
 	return f, nil
 }
 
-// binary looks for NUL bytes where every format that is no text has some. The file is at its beginning afterwards.
+// binary reports whether there are NUL bytes at the beginning of a file, as in most binary formats. It resets the file's position.
 func binary(f *os.File) bool {
 	head := make([]byte, 8000)
 	n, _ := io.ReadFull(f, head)
@@ -134,7 +134,7 @@ func binary(f *os.File) bool {
 	return bytes.IndexByte(head[:n], 0) >= 0
 }
 
-// readLine returns the next line without its ending, and not more of it than is shown.
+// readLine returns the next line without its ending, cut to maxLineBytes.
 func readLine(in *bufio.Reader) (string, error) {
 	var line []byte
 	cut, any := false, false
@@ -162,10 +162,10 @@ func readLine(in *bufio.Reader) (string, error) {
 	return text, nil
 }
 
-// skippedDirs are folders that hold nobody's own text.
+// skippedDirs are folders without source text.
 var skippedDirs = map[string]bool{".git": true, ".hg": true, ".svn": true, "node_modules": true}
 
-// walk visits what is below root in the order of names, and what can't be read as if it were empty. relative has slashes.
+// walk visits everything below root in lexical order, ignoring what can't be read. relative is separated by slashes.
 func walk(root string, visit func(path, relative string, e fs.DirEntry) error) error {
 	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if path == root {

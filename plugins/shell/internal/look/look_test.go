@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 		{"empty", Read{Path: "empty"}, "The file is empty."},
 		{"a blank line", Read{Path: "blank"}, "     1\t\n"},
 		{"long lines", Read{Path: "long"}, "     1\t" + long + "…\n     2\t" + long + "\n"},
-		{"binary", Read{Path: "bin"}, "! {dir}/bin is no text file"},
+		{"binary", Read{Path: "bin"}, "! {dir}/bin is not a text file"},
 		{"latin-1", Read{Path: "latin"}, "     1\tcaf\uFFFD\n"},
 		{"a folder", Read{Path: "d"}, "! {dir}/d is a folder; list_files shows what is in it"},
 		{"missing", Read{Path: "none"}, "! unable to read {dir}/none: No such file or directory (os error 2)"},
@@ -104,7 +104,7 @@ func TestList(t *testing.T) {
 		{"further down", List{Path: "x/y/z"}, "e.go\n"},
 		{"nothing", List{Glob: "*.rs"}, "Nothing found."},
 		{"no glob", List{Glob: "[a"}, `! glob "[a" is not valid: use *, **, ?, [a-z] and {a,b}`},
-		{"a file", List{Path: "a.go"}, "! {dir}/a.go is no folder"},
+		{"a file", List{Path: "a.go"}, "! {dir}/a.go is not a folder"},
 		{"missing", List{Path: "none"}, "! unable to read {dir}/none: No such file or directory (os error 2)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestSearch(t *testing.T) {
 		{"nothing", Search{Pattern: "nowhere"}, "Nothing found."},
 		{"no pattern", Search{Pattern: "a("}, "! pattern: error parsing regexp: missing closing ): `a(`"},
 		{"no glob", Search{Pattern: "a", Glob: "{"}, `! glob "{" is not valid: use *, **, ?, [a-z] and {a,b}`},
-		{"binary", Search{Path: "bin", Pattern: "func"}, "! {dir}/bin is no text file"},
+		{"binary", Search{Path: "bin", Pattern: "func"}, "! {dir}/bin is not a text file"},
 		{"missing", Search{Path: "none", Pattern: "a"}, "! unable to read {dir}/none: No such file or directory (os error 2)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,4 +154,4 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestNothingToLookAt(t *testing.T) { check(t, t.TempDir(), Request{}, "! nothing to look at") }
+func TestNothingToLookAt(t *testing.T) { check(t, t.TempDir(), Request{}, "! the request is empty") }

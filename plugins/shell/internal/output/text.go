@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text decodes bytes as UTF-8; each byte that does not belong to a character becomes U+FFFD.
+// Text decodes UTF-8. Each invalid byte becomes U+FFFD.
 func Text(p []byte) string {
 	if utf8.Valid(p) {
 		return string(p)
@@ -20,7 +20,7 @@ func Text(p []byte) string {
 	return b.String()
 }
 
-// Partial returns how many bytes at the end of p begin a character that is not complete: 0 to 3.
+// Partial returns the length of the incomplete character at the end of p: 0 to 3 bytes.
 func Partial(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if last := p[len(p)-n]; utf8.RuneStart(last) {

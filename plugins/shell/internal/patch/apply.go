@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// Outcome is what Apply did. Failure is empty when everything was done.
+// Outcome is the result of Apply. Failure is empty if all changes were made.
 type Outcome struct {
-	Done    int    `json:"done"` // changes made, from the first on
+	Done    int    `json:"done"` // number of changes that were made
 	Failure string `json:"failure,omitempty"`
-	Stale   bool   `json:"stale,omitempty"`  // a file had changed since Verify; nothing was done
+	Stale   bool   `json:"stale,omitempty"`  // a file has changed since Verify, so no change was made
 	Denied  bool   `json:"denied,omitempty"` // the operating system refused
 }
 
-// Apply makes the changes in the order of the patch. First it looks whether each file still is as Verify saw it, or is
-// already what the plan makes of it, so that a plan that was stopped in the middle can be applied again. A failure on the
-// way leaves the changes before it in place.
+// Apply makes the changes in the order of the patch. Before the first, it checks that each file has the same content as in Verify, or
+// already has the new content, so that an interrupted plan can be applied again. After a failure, earlier changes remain.
 func (p *Plan) Apply() Outcome {
 	for i := range p.Changes {
 		if path, ok := p.Changes[i].matchesDisk(); !ok {
@@ -35,12 +34,12 @@ func (p *Plan) Apply() Outcome {
 	return Outcome{Done: len(p.Changes)}
 }
 
-// matchesDisk reports whether the change still fits the disk; if not, it returns the path that does not.
+// matchesDisk reports whether the files are as the change expects them. If not, it returns the path of the one that differs.
 func (c *Change) matchesDisk() (string, bool) {
 	now, _ := read(c.Path)
 	source := c.Before.same(now) || c.Before.Presence == PresenceUnknown
 	if c.MoveTo != "" {
-		source = source || now.Presence == PresenceAbsent // moved by an earlier try: then the destination tells
+		source = source || now.Presence == PresenceAbsent // moved by an earlier attempt; the destination is checked below
 	} else if c.Kind == KindDelete {
 		source = source || now.Presence == PresenceAbsent
 	} else {
@@ -66,12 +65,12 @@ func (c *Change) matchesDisk() (string, bool) {
 	return "", true
 }
 
-// hasContent reports whether s is what the change writes.
+// hasContent reports whether s is a file with the change's new content.
 func (c *Change) hasContent(s State) bool { return stateOf(c.After).same(s) }
 
 func (s State) same(o State) bool { return s.Presence == o.Presence && s.SHA256 == o.SHA256 }
 
-// writeError says which step failed; its text is for the model.
+// writeError reports the step that failed. Its text is for the model.
 type writeError struct {
 	step, path string
 	err        error
@@ -92,7 +91,7 @@ func (c *Change) apply() error {
 	case c.MoveTo != "":
 		return c.move()
 	case c.hasContent(c.Before):
-		return nil // nothing but context
+		return nil // the patch contains only context lines
 	}
 	if err := write(c.Path, c.After, os.O_RDWR, 0); err != nil {
 		return &writeError{"Failed to write file", c.Path, err}
@@ -121,7 +120,7 @@ func remove(step, path string) error {
 	return nil
 }
 
-// create writes a file that need not exist, nor its folder.
+// create writes a file, creating it and its parent folders if necessary.
 func create(path string, data []byte, mode fs.FileMode) error {
 	err := write(path, data, os.O_RDWR|os.O_CREATE, mode)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,11 +135,11 @@ func create(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// write writes in place, so that hard links and modes stay. When it fails half-way, a full disk for example, it puts the
-// old content back as far as that is possible.
+// write writes a file in place, so that hard links and modes are kept. If it fails, for example because the disk is full, it restores
+// the old content if possible.
 func write(path string, data []byte, flags int, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, flags, mode)
-	if errors.Is(err, fs.ErrPermission) { // a file that may be written and not read
+	if errors.Is(err, fs.ErrPermission) { // the file is write-only
 		f, err = os.OpenFile(path, flags&^os.O_RDWR|os.O_WRONLY, mode)
 	}
 	if err != nil {
@@ -159,7 +158,7 @@ func write(path string, data []byte, flags int, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// Summary returns what the model reads after Apply. seconds is how long it took.
+// Summary returns the text for the model after Apply, which took the given number of seconds.
 func (p *Plan) Summary(o Outcome, seconds float64) string {
 	var b strings.Builder
 	code := 0
@@ -188,7 +187,7 @@ func (p *Plan) Summary(o Outcome, seconds float64) string {
 	return b.String()
 }
 
-// shortSeconds rounds to tenths and prints no more digits than needed.
+// shortSeconds formats seconds with at most one decimal.
 func shortSeconds(s float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", s), ".0")
 }

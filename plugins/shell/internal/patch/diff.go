@@ -6,15 +6,14 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// diffContext is how many unchanged lines stand around a change in a diff for people.
+// diffContext is the number of unchanged lines around a change in a diff.
 const diffContext = 1
 
-// maxDiffBytes bounds the text that is compared; beyond it the diff is empty. Comparing is quadratic in bad cases, and
-// nobody reads such a diff.
+// maxDiffBytes is the maximum size of the compared texts. For larger ones the diff is empty: comparing takes quadratic time in the worst
+// case, and such a diff is not readable.
 const maxDiffBytes = 4 << 20
 
-// Diff returns what the change does to its content as unified hunks without file headers. It is empty for a delete, and
-// made once.
+// Diff returns the change of the content as unified hunks without file headers; empty for a deletion. The result is cached.
 func (c *Change) Diff() string {
 	if c.diff != nil {
 		return *c.diff
@@ -39,12 +38,12 @@ func hunks(before, after string) string {
 	if err != nil || diff == "" {
 		return ""
 	}
-	// The first two lines name the files.
+	// Remove the file headers.
 	for range 2 {
 		_, diff, _ = strings.Cut(diff, "\n")
 	}
 	return diff
 }
 
-// printable replaces bytes that are not UTF-8: diffs are text.
+// printable replaces invalid UTF-8.
 func printable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

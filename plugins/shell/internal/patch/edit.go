@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Edit is the exchange of one text for another in one file. An empty Old makes a file that is not there, or is empty.
+// Edit replaces a text in a file. If Old is empty, it creates the file, which must not exist or must be empty.
 type Edit struct {
 	Path string `json:"path"` // as spelled
 	Old  string `json:"old"`
 	New  string `json:"new"`
-	All  bool   `json:"all,omitempty"` // wherever Old stands, not in one place
+	All  bool   `json:"all,omitempty"` // replace all occurrences; otherwise there must be exactly one
 }
 
-// VerifyEdit finds out what the edit would do to the file below cwd, an absolute path, and writes nothing. The error is a
-// [Refusal].
+// VerifyEdit returns the plan of an edit, without writing anything. A relative path is resolved against cwd, which is absolute. The error is
+// a [Refusal].
 func VerifyEdit(cwd string, e Edit) (*Plan, error) {
 	if e.Path == "" {
 		return nil, refuse("the path is empty")
@@ -31,7 +31,7 @@ func VerifyEdit(cwd string, e Edit) (*Plan, error) {
 	case err != nil:
 		return nil, refuse("Failed to read file to update %s: %s", c.Path, OSText(err))
 	case e.Old == "":
-		return nil, refuse("%s is there and not empty: old_text must say what to replace in it", c.Path)
+		return nil, refuse("%s exists and is not empty: old_text must contain the text to replace", c.Path)
 	case e.Old == e.New:
 		return nil, refuse("old_text and new_text are the same")
 	case !before.Whole():
@@ -45,7 +45,7 @@ func VerifyEdit(cwd string, e Edit) (*Plan, error) {
 	return &Plan{Changes: []Change{c}}, nil
 }
 
-// replace returns content after the edit. Where lines end in CR LF, a model that writes LF means that, too.
+// replace returns content after the edit. If its lines end with CR LF, so do the lines of the model's texts.
 func replace(name, content string, e Edit) (string, error) {
 	if err := checkText(content); err != nil {
 		return "", refuse("Failed to read file to update %s: %v", name, err)
@@ -69,7 +69,7 @@ func replace(name, content string, e Edit) (string, error) {
 		at := places[0]
 		return content[:at] + e.New + content[at+len(e.Old):], nil
 	default:
-		return "", refuse("old_text stands in %s more than once, at lines %s: take more of the lines around it, or set replace_all",
+		return "", refuse("old_text occurs more than once in %s, at lines %s: include more of the surrounding lines, or set replace_all",
 			name, lineNumbers(content, places))
 	}
 }
@@ -78,10 +78,10 @@ func withCR(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
 }
 
-// maxPlaces is how many places are told.
+// maxPlaces is the maximum number of occurrences in a message.
 const maxPlaces = 5
 
-// placesOf returns where s begins in content, also where two of them overlap; a few of them.
+// placesOf returns the offsets of the first occurrences of s, which may overlap: at most maxPlaces+1.
 func placesOf(content, s string) []int {
 	var out []int
 	for from := 0; len(out) <= maxPlaces; {
@@ -107,7 +107,7 @@ func lineNumbers(content string, places []int) string {
 	return strings.Join(out, ", ")
 }
 
-// resembles says where lines stand that differ from s in white space or typography only.
+// resembles describes where lines are found that differ from s only in white space or typography.
 func resembles(content, s string) string {
 	var pattern []string
 	for _, l := range splitText(strings.Trim(s, "\r\n")).lines {
@@ -119,7 +119,7 @@ func resembles(content, s string) string {
 	m := matcher{lines: splitText(content).lines}
 	at, ok := m.seek(pattern, 0, false)
 	if !ok {
-		return ". Read the file again: the text must be there exactly as it is given, white space included"
+		return ". Read the file again: the text must match exactly, including white space"
 	}
-	return fmt.Sprintf(". The lines from %d on resemble it, but white space or punctuation is different there", at+1)
+	return fmt.Sprintf(". The lines from %d on are similar, but differ in white space or punctuation", at+1)
 }

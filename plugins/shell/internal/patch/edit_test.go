@@ -6,9 +6,9 @@ import (
 )
 
 func TestEdit(t *testing.T) {
-	const there = "old_text stands in {dir}/f more than once, at lines "
-	const more = ": take more of the lines around it, or set replace_all"
-	const again = "old_text was not found in {dir}/f. Read the file again: the text must be there exactly as it is given, white space included"
+	const there = "old_text occurs more than once in {dir}/f, at lines "
+	const more = ": include more of the surrounding lines, or set replace_all"
+	const again = "old_text was not found in {dir}/f. Read the file again: the text must match exactly, including white space"
 	for _, tt := range []struct {
 		name, file string
 		edit       Edit
@@ -28,9 +28,9 @@ func TestEdit(t *testing.T) {
 		{"nowhere", "a⏎", Edit{Old: "b", New: "c"}, "", again},
 		{"nowhere, everywhere", "a⏎", Edit{Old: "b", New: "c", All: true}, "", again},
 		{"other white space", "x⏎\tif a {⏎\t\tb⏎", Edit{Old: "if a {⏎  b", New: "c"}, "",
-			"old_text was not found in {dir}/f. The lines from 2 on resemble it, but white space or punctuation is different there"},
+			"old_text was not found in {dir}/f. The lines from 2 on are similar, but differ in white space or punctuation"},
 		{"the same", "a⏎", Edit{Old: "a", New: "a"}, "", "old_text and new_text are the same"},
-		{"nothing to replace", "a⏎", Edit{New: "b"}, "", "{dir}/f is there and not empty: old_text must say what to replace in it"},
+		{"nothing to replace", "a⏎", Edit{New: "b"}, "", "{dir}/f exists and is not empty: old_text must contain the text to replace"},
 		{"an empty file", "", Edit{New: "b⏎"}, "b⏎", ""},
 		{"crlf", "a\r⏎b\r⏎c\r⏎", Edit{Old: "a⏎b", New: "x⏎y⏎z"}, "x\r⏎y\r⏎z\r⏎c\r⏎", ""},
 		{"crlf, one line", "a\r⏎b\r⏎", Edit{Old: "b", New: "x⏎y"}, "a\r⏎x\r⏎y\r⏎", ""},

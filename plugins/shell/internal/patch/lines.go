@@ -9,14 +9,13 @@ import (
 
 const byteOrderMark = "\uFEFF"
 
-// text is the content of a file as lines, each with the ending that it has. Putting them together again gives the same
-// bytes.
+// text is the content of a file as lines with their endings. Joining them results in the same bytes.
 type text struct {
-	mark  string // a byte order mark; it belongs to no line, so that line 1 can be matched
+	mark  string // the byte order mark; not part of line 1, which can then be matched
 	lines []fileLine
-	eol   string // what new lines get: the file's first ending
-	// eightBit: bytes that are not UTF-8. The file is still edited line by line, as long as nothing is put into it whose
-	// encoding would have to be guessed.
+	eol   string // ending of new lines: that of the first line
+	// eightBit says that the content is not UTF-8. Such a file can still be edited, but only ASCII text can be inserted, because
+	// its encoding is not known.
 	eightBit bool
 }
 
@@ -48,7 +47,7 @@ func splitText(content string) text {
 	return t
 }
 
-// join puts the text together; each line gets an ending.
+// join returns the content. The last line gets an ending if it has none.
 func (t *text) join() string {
 	var b strings.Builder
 	b.WriteString(t.mark)
@@ -62,8 +61,8 @@ func (t *text) join() string {
 	return b.String()
 }
 
-// checkText tells whether content can be edited as text. Bytes outside UTF-8 are fine in an 8-bit encoding, where a line
-// is still a line; with NUL bytes or the mark of UTF-16 it is not.
+// checkText returns an error if content can't be edited as text. Invalid UTF-8 is accepted, because the content may have an 8-bit encoding,
+// but not NUL bytes or a UTF-16 byte order mark.
 func checkText(content string) error {
 	if utf8.ValidString(content) {
 		return nil
@@ -75,7 +74,7 @@ func checkText(content string) error {
 	return nil
 }
 
-// invalidUTF8 says where content stops being UTF-8.
+// invalidUTF8 returns an error with the position of the first invalid byte.
 func invalidUTF8(content string) error {
 	for i := 0; i < len(content); {
 		r, size := utf8.DecodeRuneInString(content[i:])
@@ -87,10 +86,10 @@ func invalidUTF8(content string) error {
 		}
 		i += size
 	}
-	return errors.New("invalid utf-8") // not for valid content
+	return errors.New("invalid utf-8") // unreachable: content is invalid
 }
 
-// invalidLength is how many bytes at the start of s could have begun a character: 1 to 3.
+// invalidLength returns the number of bytes at the beginning of s that could be the beginning of a character: 1 to 3.
 func invalidLength(s string) int {
 	n := 1
 	for k := 2; k <= 3 && k <= len(s) && !utf8.FullRuneInString(s[:k]); k++ {

@@ -6,16 +6,16 @@ import (
 	"unicode"
 )
 
-// matcher finds lines in a file. Comparing gets looser from pass to pass, and each pass looks at the whole range before
-// the next one begins, so that an exact hit further down wins over a loose one nearby.
+// matcher finds lines in a file in several passes with increasingly loose comparison. Each pass searches the entire range before the next
+// one, so that an exact match is preferred to a closer loose match.
 type matcher struct {
 	lines []fileLine
-	loose [passes][]string // the lines as each pass sees them, made when a pass is first needed
+	loose [passes][]string // the normalized lines of each pass, computed on first use
 }
 
 const passes = 4
 
-// normal returns s as a pass compares it.
+// normal returns s as it is compared in a pass.
 func normal(pass int, s string) string {
 	switch pass {
 	case 1:
@@ -23,13 +23,13 @@ func normal(pass int, s string) string {
 	case 2:
 		return strings.TrimSpace(s)
 	case 3:
-		// What a model read had its invalid bytes replaced one by one; in the file they are still there.
+		// The model has seen U+FFFD in place of each invalid byte; Map converts those of the file in the same way.
 		return strings.Map(foldRune, strings.TrimSpace(s))
 	}
 	return s
 }
 
-// foldRune maps typographic characters to the ones that models write instead.
+// foldRune maps typographic characters to the ASCII characters that models write instead.
 func foldRune(r rune) rune {
 	switch {
 	case r >= 0x2010 && r <= 0x2015, r == 0x2212:
@@ -41,7 +41,7 @@ func foldRune(r rune) rune {
 	case r == 0xA0, r >= 0x2002 && r <= 0x200A, r == 0x202F, r == 0x205F, r == 0x3000:
 		return ' '
 	}
-	return r // invalid bytes arrive as U+FFFD and stay it
+	return r // invalid bytes have become U+FFFD
 }
 
 func (m *matcher) linesFor(pass int) []string {
@@ -54,8 +54,8 @@ func (m *matcher) linesFor(pass int) []string {
 	return m.loose[pass]
 }
 
-// seek returns the first place at or after start where the lines of pattern stand. With eof only the very end of the
-// file counts. The pattern must not be empty.
+// seek returns the index of the first match of pattern at or after start. With eof, it matches only at the end of the file. The pattern
+// must not be empty.
 func (m *matcher) seek(pattern []string, start int, eof bool) (int, bool) {
 	last := len(m.lines) - len(pattern)
 	if last < 0 {

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// ParseError is a text that is no patch. Line is 0 where the text as a whole is meant. It reads as the model reads it.
+// ParseError reports invalid syntax of a patch. Line is 0 if the error concerns the entire text. Its text is for the model.
 type ParseError struct {
 	Line    int
 	Message string
@@ -26,8 +26,8 @@ var (
 	errLastLine  = &ParseError{Message: "The last line of the patch must be '*** End Patch'"}
 )
 
-// Unwrap returns the patch inside a JSON object such as {"input": "…"} or {"patch": "…"}, which some models write around
-// it, and any other text as it is.
+// Unwrap returns the patch inside a JSON object such as {"input": "…"} or {"patch": "…"}, in which some models wrap it. It returns any other
+// text unchanged.
 func Unwrap(text string) string {
 	t := strings.TrimSpace(text)
 	if !strings.HasPrefix(t, "{") {
@@ -49,8 +49,8 @@ func Unwrap(text string) string {
 	return text
 }
 
-// Parse reads a patch. It is lenient where models are careless: padding around the markers, a heredoc around the whole, CR
-// before LF. The error is a *ParseError.
+// Parse parses a patch. It tolerates common mistakes of models: white space around the markers, a surrounding heredoc, CR before LF. The
+// error is a *ParseError.
 func Parse(text string) (*Patch, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if err := boundaries(lines); err != nil {
@@ -64,7 +64,7 @@ func Parse(text string) (*Patch, error) {
 		lines = inner
 	}
 	p := parser{patch: &Patch{}}
-	// The last line is the end marker: boundaries has seen it. Should it be indented, it still ends the patch and is no
+	// The last line is the end marker, which boundaries has checked. It is excluded because, if indented, it would be parsed as a
 	// context line of an update.
 	for i, line := range lines[1 : len(lines)-1] {
 		p.line = i + 2
@@ -89,7 +89,7 @@ func boundaries(lines []string) error {
 	return nil
 }
 
-// insideHeredoc strips the lines of a heredoc that was sent without its command.
+// insideHeredoc removes the delimiters of a heredoc that was sent without its command.
 func insideHeredoc(lines []string) ([]string, bool) {
 	if len(lines) < 4 || !strings.HasSuffix(lines[len(lines)-1], "EOF") {
 		return nil, false
@@ -101,13 +101,13 @@ func insideHeredoc(lines []string) ([]string, bool) {
 	return nil, false
 }
 
-// parser reads line by line. The hunk that is being read is the last one of the patch.
+// parser parses line by line. The current hunk is the last one in patch.
 type parser struct {
 	patch *Patch
 	line  int
-	ended bool // an end marker was seen before the last line
+	ended bool // there was an end marker before the last line
 
-	content strings.Builder // of the add hunk that is being read
+	content strings.Builder // of the current hunk, if it adds a file
 }
 
 func (p *parser) read(line string) error {
@@ -139,7 +139,7 @@ func (p *parser) read(line string) error {
 		"'*** Delete File: {path}', '*** Update File: {path}'", trimmed)
 }
 
-// header reads a line that ends the hunk before it, and reports whether it is one.
+// header parses a line that begins a hunk or ends the patch, and reports whether it is one.
 func (p *parser) header(line string) (bool, error) {
 	if line == endMarker {
 		p.ended = true
@@ -177,7 +177,7 @@ func (p *parser) environment(id string) error {
 }
 
 func (p *parser) readUpdate(h *Hunk, line string) error {
-	// Only the right side is trimmed: an indented marker is a context line of a file that quotes patches.
+	// Only the right side is trimmed: an indented marker is a context line of a file that contains patches.
 	trimmed := strings.TrimRightFunc(line, unicode.IsSpace)
 	if ok, err := p.header(trimmed); ok || err != nil {
 		return err
@@ -228,7 +228,7 @@ func (p *parser) readUpdate(h *Hunk, line string) error {
 
 func diffLine(line string) (Line, bool) {
 	if line == "" {
-		return Line{Op: OpKeep}, true // an empty context line whose space was lost
+		return Line{Op: OpKeep}, true // an empty context line without its leading space
 	}
 	switch op := Op(line[0]); op {
 	case OpKeep, OpAdd, OpRemove:
@@ -237,7 +237,7 @@ func diffLine(line string) (Line, bool) {
 	return Line{}, false
 }
 
-// end completes the last hunk and checks it. A second time it changes nothing.
+// end completes and checks the current hunk. It may be called more than once.
 func (p *parser) end() error {
 	h := p.hunk()
 	if h == nil || h.Kind == KindDelete {

@@ -1,8 +1,7 @@
-// Package patch reads the patch format that models write, finds out what a patch would do to the files it names, and does
-// it.
+// Package patch parses the patch format that models write, determines what a patch would change, and applies it.
 //
-// It owns: the grammar, the search for the place of a change, line endings, the order of writes, and the texts that the
-// model reads when something does not fit. It must not know: calls, approvals, grants, or in which process it runs.
+// It owns: the grammar, the search for the position of a change, line endings, the order of writes, and the error messages for the
+// model. It must not know: calls, approvals, grants, or the process in which it runs.
 //
 // Start with [Parse], then [Verify], which writes nothing, then [Plan.Apply].
 package patch
@@ -33,35 +32,35 @@ const (
 	KindDelete  = contract.ChangeDelete
 )
 
-// Patch is a patch as it was written, in its order.
+// Patch is a parsed patch. Its hunks are in the order of the text.
 type Patch struct {
 	Environment    string // of an Environment ID line
 	HasEnvironment bool
 	Hunks          []Hunk
 }
 
-// Hunk is what a patch says about one file.
+// Hunk is the part of a patch about one file.
 type Hunk struct {
 	Kind    Kind
 	Path    string // as spelled
-	MoveTo  string // as spelled; update only; empty: the file stays where it is
-	Content string // add only; each line is terminated
+	MoveTo  string // as spelled; only for updates; empty: the file is not moved
+	Content string // only for new files; each line has an ending
 	Chunks  []Chunk
-	Line    int // of its header, from 1
+	Line    int // line of its header, from 1
 }
 
-// Chunk is one change inside a file.
+// Chunk is a change inside a file.
 type Chunk struct {
-	Context    string // the line after which the change is looked for
+	Context    string // a line before the change, from which the search starts
 	HasContext bool
 	Lines      []Line
-	EndOfFile  bool // the change is at the very end
+	EndOfFile  bool // the change is at the end of the file
 }
 
-// Op is what a line of a chunk does.
+// Op is the operation of a line of a chunk.
 type Op byte
 
-// The operations, as they are written.
+// The operations, by their characters in a patch.
 const (
 	OpKeep   Op = ' '
 	OpAdd    Op = '+'
@@ -74,7 +73,7 @@ type Line struct {
 	Text string
 }
 
-// textsWithout returns the texts of all lines but those with the operation skip.
+// textsWithout returns the texts of all lines except those with the operation skip.
 func textsWithout(lines []Line, skip Op) []string {
 	var out []string
 	for _, l := range lines {

@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 )
 
-// maxFileBytes is the largest file that is updated, and whose content is kept: before and after travel between processes.
-// A larger one can still be deleted or overwritten; then only its digest is known.
+// maxFileBytes is the maximum size of a file that can be updated, because its content is sent between processes. A larger file can be
+// deleted or overwritten; only its digest is known then.
 const maxFileBytes = 16 << 20
 
-// Refusal is a patch that can't be applied, in the words that the model reads.
+// Refusal is an error whose text is intended for the model, for example because a patch can't be applied.
 type Refusal string
 
 // Error implements error.
@@ -25,13 +25,13 @@ func (r Refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
 
-// Patches that are well formed and refused all the same.
+// Errors for well-formed patches that are rejected.
 var (
 	ErrEmpty       error = Refusal("patch rejected: empty patch")
 	ErrEnvironment error = Refusal("apply_patch environment selection is unavailable for this turn")
 )
 
-// Explain returns what the model reads when Parse or Verify failed.
+// Explain returns the text for the model after Parse or Verify has failed.
 func Explain(err error) string {
 	if errors.Is(err, ErrEmpty) || errors.Is(err, ErrEnvironment) {
 		return err.Error()
@@ -39,43 +39,43 @@ func Explain(err error) string {
 	return "apply_patch verification failed: " + err.Error()
 }
 
-// Plan is what a patch does to the disk as it was when Verify looked.
+// Plan contains the changes of a patch to the files as they were during Verify.
 type Plan struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change is what happens to one file.
+// Change is the change of one file.
 type Change struct {
 	Kind        Kind   `json:"kind"`
-	Spelled     string `json:"spelled"` // the path in the patch; of the destination where there is one
+	Spelled     string `json:"spelled"` // the path in the patch, or for a move the destination
 	Path        string `json:"path"`    // absolute
 	MoveTo      string `json:"moveTo,omitempty"`
-	Before      State  `json:"before"`                // of Path
-	Destination *State `json:"destination,omitempty"` // of MoveTo, before
+	Before      State  `json:"before"`                // state of Path
+	Destination *State `json:"destination,omitempty"` // state of MoveTo before the change
 	After       []byte `json:"after,omitempty"`
 
-	diff *string // what Diff returned
+	diff *string // cached result of Diff
 }
 
-// State is what stood at a path.
+// State is the state of a path before a change.
 type State struct {
 	Presence Presence `json:"presence"`
 	SHA256   string   `json:"sha256,omitempty"` // lower-case hex
 	Size     int64    `json:"size,omitempty"`
-	Data     []byte   `json:"data,omitempty"` // not of large files
+	Data     []byte   `json:"data,omitempty"` // absent for large files
 }
 
-// Presence says whether there was a file.
+// Presence says whether a file exists.
 type Presence int
 
-// The presences. Unknown is what could not be read as a file: it is not compared again before writing.
+// The values of Presence. PresenceUnknown means that the path could not be read as a file; it is not compared again before writing.
 const (
 	PresenceUnknown Presence = iota
 	PresenceAbsent
 	PresenceFile
 )
 
-// Target is the path where the change's content ends up.
+// Target returns the path of the new content.
 func (c *Change) Target() string {
 	if c.MoveTo != "" {
 		return c.MoveTo
@@ -95,7 +95,7 @@ func (p *Plan) Paths() []string {
 	return out
 }
 
-// Slim returns the plan without the content that was there before; it is all that Apply needs.
+// Slim returns the plan without the old content, which Apply doesn't need.
 func (p *Plan) Slim() *Plan {
 	slim := &Plan{Changes: make([]Change, len(p.Changes))}
 	for i, c := range p.Changes {
@@ -110,17 +110,17 @@ func (p *Plan) Slim() *Plan {
 	return slim
 }
 
-// Digest names the plan: the same paths, the same content before, the same content after.
+// Digest returns a digest of the paths, the old content and the new content.
 func (p *Plan) Digest() string {
 	h := sha256.New()
 	if err := json.NewEncoder(h).Encode(p.Slim()); err != nil {
-		panic("patch: encode plan: " + err.Error()) // strings, numbers and bytes only
+		panic("patch: encode plan: " + err.Error()) // impossible for strings, numbers and bytes
 	}
 	return "p1:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Verify finds out what the patch would do to the files below cwd, an absolute path, and writes nothing. The error's text
-// is for [Explain].
+// Verify returns the plan of a patch, without writing anything. Relative paths are resolved against cwd, which is absolute. Use [Explain]
+// to convert an error to text.
 func Verify(cwd string, p *Patch) (*Plan, error) {
 	if p.HasEnvironment {
 		return nil, ErrEnvironment
@@ -132,7 +132,7 @@ func Verify(cwd string, p *Patch) (*Plan, error) {
 	for i := range p.Hunks {
 		h := &p.Hunks[i]
 		c := Change{Kind: h.Kind, Spelled: h.Path, Path: resolve(cwd, h.Path)}
-		// A move onto itself is no move: the file must not be removed behind its own new content.
+		// A move to the same path is an update; as a move, it would remove the new content.
 		if to := resolve(cwd, h.MoveTo); h.MoveTo != "" && to != c.Path {
 			c.MoveTo, c.Spelled = to, h.MoveTo
 		}
@@ -156,8 +156,8 @@ func resolve(cwd, path string) string {
 	return filepath.Join(cwd, path)
 }
 
-// checkTargets refuses patches in which one hunk would undo another: the content of each is made from the disk as it is
-// now. Deleting a file and then moving another to its place is fine.
+// checkTargets rejects a patch with several hunks for the same file, because the new content of each is derived from the present content.
+// Deleting a file and moving another one to its path is allowed.
 func (p *Plan) checkTargets() error {
 	seen := map[string]bool{}
 	var infos []fs.FileInfo
@@ -169,14 +169,14 @@ func (p *Plan) checkTargets() error {
 		seen[path] = true
 		stat := os.Stat
 		if p.Changes[i].Kind == KindDelete {
-			stat = os.Lstat // a link is removed, not what it points to
+			stat = os.Lstat // a deletion removes the link, not its target
 		}
 		info, err := stat(path)
 		if err != nil {
 			continue
 		}
 		for _, other := range infos {
-			if os.SameFile(info, other) { // links, or names that differ in case only
+			if os.SameFile(info, other) { // links, or names that differ only in case
 				return refuse("invalid patch: multiple operations target %s", path)
 			}
 		}
@@ -204,7 +204,7 @@ func (c *Change) verify(h *Hunk) error {
 	before, err := read(c.Path)
 	switch c.Kind {
 	case KindAdd:
-		// Nothing is checked: what stands there is overwritten. Its content is kept where it can be read.
+		// An existing file is overwritten. Its content is recorded if it can be read.
 		c.Before, c.After = before, []byte(h.Content)
 	case KindDelete:
 		if err != nil {
@@ -224,14 +224,14 @@ func (c *Change) verify(h *Hunk) error {
 		}
 		c.Before, c.After = before, []byte(after)
 		if c.MoveTo != "" {
-			there, _ := read(c.MoveTo) // overwritten like an added file
+			there, _ := read(c.MoveTo) // may exist, and is overwritten
 			c.Destination = &there
 		}
 	}
 	return nil
 }
 
-// read returns what stands at path. Only regular files are read: a pipe or a device could block for ever.
+// read returns the state of a path. Only regular files are read, because a pipe or device could block forever.
 func read(path string) (State, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -269,8 +269,8 @@ func stateOf(data []byte) State {
 	return State{Presence: PresenceFile, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data)), Data: data}
 }
 
-// AfterSHA256 is the digest of what the change writes.
+// AfterSHA256 returns the digest of the new content.
 func (c *Change) AfterSHA256() string { return stateOf(c.After).SHA256 }
 
-// Whole reports whether the content is known.
+// Whole reports whether s is a file whose content is in Data.
 func (s State) Whole() bool { return s.Presence == PresenceFile && s.Size == int64(len(s.Data)) }

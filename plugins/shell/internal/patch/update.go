@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// edit replaces del lines at line at by ins.
+// edit replaces del lines at index at with ins.
 type edit struct {
 	at, del int
 	ins     []string
-	atEnd   bool // at the end of the file, behind whatever else ends up there
+	atEnd   bool // at the end of the file, after other edits at this index
 }
 
-// update returns content with the chunks applied. name is the file as errors call it. Only the lines that a chunk removes
-// or adds are touched: what it keeps stays as it is in the file, also where the patch spells it differently.
+// update returns content with the chunks applied. name is the file's name in errors. Only lines that a chunk removes or adds are changed:
+// context lines remain as they are in the file, even if the patch spells them differently.
 func update(name, content string, chunks []Chunk) (string, error) {
 	if err := checkText(content); err != nil {
 		return "", refuse("Failed to read file to update %s: %v", name, err)
@@ -35,11 +35,11 @@ func update(name, content string, chunks []Chunk) (string, error) {
 	return t.join(), nil
 }
 
-// place finds where each chunk belongs. Chunks stand in the order of the file.
+// place finds the position of each chunk and returns the edits. The chunks must be in the order of the file.
 func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 	m := matcher{lines: t.lines}
 	var edits []edit
-	next := 0 // where the search for the next chunk begins
+	next := 0 // start of the search for the next chunk
 	for i := range chunks {
 		c := &chunks[i]
 		if c.HasContext {
@@ -56,7 +56,7 @@ func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 			at, ok = m.seek(old, next, c.EndOfFile)
 		}
 		if n := len(old); !ok && n > 0 && old[n-1] == "" {
-			// A blank line before the next header or the end marker reads as context. The file need not have it.
+			// A blank line before the next header or the end marker is parsed as context, but may not be in the file.
 			lines = withoutLastBlank(lines)
 			if old = old[:n-1]; len(old) > 0 {
 				at, ok = m.seek(old, next, c.EndOfFile)
@@ -75,8 +75,8 @@ func (t *text) place(name string, chunks []Chunk) ([]edit, error) {
 	return edits, nil
 }
 
-// insertion is a chunk that only adds. After a context line that is where its lines go; without one, or when the patch
-// says so, they go to the end of the file.
+// insertion returns the edit of a chunk that only adds lines. They are inserted after the context line if there is one, otherwise, or with
+// an end-of-file marker, at the end of the file.
 func (t *text) insertion(c *Chunk, lines []Line, next int) []edit {
 	ins := textsWithout(lines, OpRemove)
 	if len(ins) == 0 {
@@ -88,7 +88,7 @@ func (t *text) insertion(c *Chunk, lines []Line, next int) []edit {
 	return []edit{{at: len(t.lines), ins: ins, atEnd: true}}
 }
 
-// runs turns a chunk that was found at line at into one edit per run of changed lines.
+// runs returns the edits of a chunk that was found at index at, one for each run of changed lines.
 func runs(lines []Line, at int) []edit {
 	var edits []edit
 	open := false
@@ -113,8 +113,8 @@ func runs(lines []Line, at int) []edit {
 	return edits
 }
 
-// withoutLastBlank takes the last line that the file must have, an empty one, out of a chunk, and with it an empty line
-// at the end of what the chunk would leave behind.
+// withoutLastBlank removes the last context or removed line of a chunk, which is empty, and an empty line at the end of the chunk's new
+// lines.
 func withoutLastBlank(lines []Line) []Line {
 	lines = slices.Clone(lines)
 	i := lastIndex(lines, OpAdd)
@@ -133,7 +133,7 @@ func withoutLastBlank(lines []Line) []Line {
 	return lines
 }
 
-// lastIndex returns the index of the last line with another operation than skip, or -1.
+// lastIndex returns the index of the last line whose operation is not skip, or -1.
 func lastIndex(lines []Line, skip Op) int {
 	for i, l := range slices.Backward(lines) {
 		if l.Op != skip {
@@ -143,7 +143,7 @@ func lastIndex(lines []Line, skip Op) int {
 	return -1
 }
 
-// apply makes the edits. They don't overlap: chunks are searched forward.
+// apply applies the edits. They don't overlap, because chunks are searched in order.
 func (t *text) apply(edits []edit) {
 	slices.SortStableFunc(edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(boolInt(a.atEnd), boolInt(b.atEnd)))

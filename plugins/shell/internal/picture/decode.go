@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// guarded makes a panic of a library's decoder an error: some are known to panic on damaged files.
+// guarded converts panics of a decoder to errors. Some libraries panic on damaged files.
 func guarded[T any](decode func(io.Reader) (T, error)) func([]byte) (T, error) {
 	return func(data []byte) (out T, err error) {
 		defer func() {

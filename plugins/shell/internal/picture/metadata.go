@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// metadata is what of an image file does not lie in its pixels and changes how it looks.
+// metadata is the data of an image file, apart from its pixels, that affects its appearance.
 type metadata struct {
 	profile []byte // ICC
 	exif    []byte // TIFF structure, without a container's prefix
 }
 
-// maxProfileBytes bounds a profile. Real ones are smaller by far; a larger one is dropped.
+// maxProfileBytes is the maximum size of a profile. Real ones are much smaller; larger ones are dropped.
 const maxProfileBytes = 4 << 20
 
 const (
@@ -22,7 +22,7 @@ const (
 	exifPrefix = "Exif\x00\x00"
 )
 
-// normalize drops a profile that does not describe RGB: the pixels are RGB now.
+// normalize drops profiles that are not for RGB, because the encoded pixels are RGB, and removes the prefix of EXIF data.
 func (m metadata) normalize() metadata {
 	if len(m.profile) < 20 || len(m.profile) > maxProfileBytes || string(m.profile[16:20]) != "RGB " {
 		m.profile = nil
@@ -35,7 +35,7 @@ func jpegMetadata(data []byte) metadata {
 	var m metadata
 	for pos := 2; pos+4 <= len(data) && data[pos] == 0xFF; {
 		marker, size := data[pos+1], int(binary.BigEndian.Uint16(data[pos+2:]))
-		if marker == 0xDA || size < 2 || pos+2+size > len(data) { // the pixels begin, or damage
+		if marker == 0xDA || size < 2 || pos+2+size > len(data) { // start of the pixels, or damaged
 			break
 		}
 		body := data[pos+4 : pos+2+size]
@@ -102,7 +102,7 @@ func inflate(p []byte) []byte {
 	return out
 }
 
-// insertJPEG puts the metadata behind the first marker of an encoded file.
+// insertJPEG inserts the metadata after the first marker of an encoded file.
 func (m metadata) insertJPEG(data []byte) []byte {
 	out := append([]byte(nil), data[:2]...)
 	segment := func(marker byte, prefix string, body []byte) {
@@ -123,7 +123,7 @@ func (m metadata) insertJPEG(data []byte) []byte {
 	return append(out, data[2:]...)
 }
 
-// insertPNG puts the metadata behind the header chunk of an encoded file.
+// insertPNG inserts the metadata after the header chunk of an encoded file.
 func (m metadata) insertPNG(data []byte) []byte {
 	const header = 8 + 12 + 13
 	out := append([]byte(nil), data[:header]...)

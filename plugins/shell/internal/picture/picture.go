@@ -1,10 +1,10 @@
-// Package picture makes image files fit for a model: it checks that they can be decoded and makes large ones smaller.
+// Package picture prepares image files for a model: it checks that they can be decoded and scales down large ones.
 //
-// It owns: which formats count, the budgets, the new size, and what of the file survives being made smaller. It must not
-// know: where the bytes come from, calls, or models.
+// It owns: the supported formats, the budgets, the new size, and which metadata is kept. It must not know: where the bytes come from,
+// calls, or models.
 //
-// PNG, JPEG and WebP that fit go through as they are. What has to be made smaller keeps its format, except WebP, for which
-// there is no encoder: it becomes PNG, as does the first picture of a GIF. Colour profiles (RGB) and EXIF are kept.
+// PNG, JPEG and WebP files within the budget are not changed. Scaled images keep their format, except WebP, for which there is no
+// encoder: it becomes PNG, as does the first frame of a GIF. RGB colour profiles and EXIF data are kept.
 //
 // Start with [Prepare].
 package picture
@@ -21,38 +21,38 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// ErrUndecodable is data that is no image of a known format.
+// ErrUndecodable is returned for data that is not an image in a supported format.
 var ErrUndecodable = errors.New("invalid or unsupported image data")
 
 const (
-	// MaxBytes is the largest file that is looked at.
+	// MaxBytes is the maximum size of a file.
 	MaxBytes = 1 << 30
-	// maxPixels bounds the memory that decoding takes, to about 400 MB. Small files can claim any size.
+	// maxPixels limits the memory for decoding to about 400 MB. Even a small file can declare a huge size.
 	maxPixels = 100_000_000
 
 	jpegQuality = 85
 )
 
-// Picture is an image ready for a model.
+// Picture is an image that was prepared for a model.
 type Picture struct {
 	Data          []byte
 	MediaType     string
 	Width, Height int
 }
 
-// format is one kind of file.
+// format is a file format.
 type format struct {
 	mediaType string
 	decode    func([]byte) (image.Image, error)
 	config    func([]byte) (image.Config, error)
 	metadata  func([]byte) metadata
-	// resized is the format that a smaller copy gets.
+	// resized is the media type of a scaled image.
 	resized string
-	// whole: goes through unchanged where it fits.
+	// passThrough says that a file within the budget is not changed.
 	passThrough bool
 }
 
-// formatOf looks at the first bytes only.
+// formatOf detects the format by the first bytes.
 func formatOf(head []byte) (format, bool) {
 	has := func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) }
 	switch {
@@ -68,13 +68,13 @@ func formatOf(head []byte) (format, bool) {
 	return format{}, false
 }
 
-// Known reports whether a file that begins with head could be an image. 12 bytes are enough.
+// Known reports whether a file that begins with head may be a supported image. 12 bytes are sufficient.
 func Known(head []byte) bool {
 	_, ok := formatOf(head)
 	return ok
 }
 
-// Prepare checks an image and makes it fit the budget. An error that is not a size is [ErrUndecodable].
+// Prepare checks an image and scales it to fit the budget. The error is [ErrUndecodable], or says that the image is too large.
 func Prepare(data []byte, b Budget) (*Picture, error) {
 	f, ok := formatOf(data)
 	if !ok {
@@ -87,7 +87,7 @@ func Prepare(data []byte, b Budget) (*Picture, error) {
 	if size.Width > maxPixels/size.Height {
 		return nil, fmt.Errorf("%d x %d pixels are too many", size.Width, size.Height)
 	}
-	// Decoding all of it, also where nothing is to be done, is what keeps damaged files from the model's provider.
+	// Decode the image even if it is not changed, so that damaged files are not sent to the provider.
 	img, err := f.decode(data)
 	if err != nil {
 		return nil, ErrUndecodable

@@ -6,15 +6,14 @@ import (
 	"math"
 )
 
-// scale makes an image smaller with a triangle filter. It goes through the source row by row and keeps no more rows than
-// one row of the result needs: the memory that the usual two-pass implementations take for large images is what this
-// avoids.
+// scale scales an image down with a triangle filter. It keeps only as many rows of the source as one row of the result needs, because
+// the usual two-pass implementations take too much memory for large images.
 func scale(src image.Image, w, h int) *image.RGBA {
 	b := src.Bounds()
 	across, along := kernel(b.Dx(), w), kernel(b.Dy(), h)
 	dst := image.NewRGBA(image.Rect(0, 0, w, h))
 	row := image.NewRGBA(image.Rect(0, 0, b.Dx(), 1))
-	cache := map[int][]float32{} // source rows that are already scaled across
+	cache := map[int][]float32{} // horizontally scaled source rows
 	var spare [][]float32
 	sum := make([]float32, w*4)
 	for y, rows := range along {
@@ -63,13 +62,13 @@ func scaleRow(dst []float32, src []uint8, across []window) {
 	}
 }
 
-// window is what one pixel of the result is made of, along one axis: the weights sum up to 1.
+// window contains the source pixels of one pixel of the result along one axis. The sum of the weights is 1.
 type window struct {
 	first   int
 	weights []float32
 }
 
-// kernel returns the windows for making n pixels of m.
+// kernel returns the windows for scaling m pixels to n.
 func kernel(m, n int) []window {
 	ratio := float64(m) / float64(n)
 	support := max(ratio, 1)

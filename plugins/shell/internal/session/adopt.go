@@ -9,10 +9,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process/record"
 )
 
-// gapText is what stands in the output of a session that was taken over without its record.
+// gapText replaces the earlier output of an adopted session without a valid record.
 const gapText = "[the plugin was restarted here; output from before that was not returned may be missing]\n"
 
-// OpenRecord opens the record of a session that is taken over. Where there is none that can be read, a new one says so.
+// OpenRecord opens the record of an adopted session. If it is invalid, OpenRecord returns a new one that contains a note about that.
 func OpenRecord(memory []byte, answered func(call string) bool) (*record.Record, error) {
 	r, err := record.Open(memory, answered)
 	if !errors.Is(err, record.ErrForeign) {
@@ -28,14 +28,15 @@ func OpenRecord(memory []byte, answered func(call string) bool) (*record.Record,
 	return r, err
 }
 
-// Adopt makes a program a session again that an earlier process of the plugin had under this number. Unless its end was
-// returned, tell gives it its viewer, by Resume where it was opened, else by Open, before any more of its output is read.
-func (st *Store) Adopt(ctx context.Context, threadID string, id int, p Program, answered func(call string) bool, tell func(s *Session, opened bool)) error {
+// Adopt adds a program that was session id of an earlier process of the plugin. Unless the model already knows that the session has
+// ended, attach is called before any more of its output is read. It must set the viewer: with Resume if opened is true, otherwise
+// with Open.
+func (st *Store) Adopt(ctx context.Context, threadID string, id int, p Program, answered func(call string) bool, attach func(s *Session, opened bool)) error {
 	st.mu.Lock()
 	t := st.threadLocked(threadID)
 	if t.knowsLocked(id) {
 		st.mu.Unlock()
-		return errors.New("the number of the session is taken")
+		return errors.New("the session ID is in use")
 	}
 	t.reserved[id] = true
 	st.mu.Unlock()
@@ -44,12 +45,12 @@ func (st *Store) Adopt(ctx context.Context, threadID string, id int, p Program, 
 		mark, taker := s.pending.Mark(), s.pending.Taker()
 		over = mark&endTaken != 0 && taker != "" && answered(taker) && s.pending.Peek().Total() == 0
 		if !over {
-			tell(s, mark&openedBits != 0)
+			attach(s, mark&openedBits != 0)
 		}
 	}
 	s, err := st.Add(ctx, threadID, id, p)
 	if err == nil && over {
-		select { // how it ended is what is remembered of it
+		select { // the exit code is part of what is remembered
 		case <-s.exited:
 		case <-ctx.Done():
 		}
@@ -58,19 +59,19 @@ func (st *Store) Adopt(ctx context.Context, threadID string, id int, p Program, 
 	return err
 }
 
-// Resumer is told about a session that goes on.
+// Resumer is the viewer of an adopted session.
 type Resumer interface {
 	Viewer
 	Skip(n int64)
 }
 
-// Resume gives an adopted session, which the host knows, its viewer, and shows it what was not returned yet. viewer makes
-// one for output from a position on, counted from the moment when the session was opened.
+// Resume sets the viewer of an adopted session that the host knows, and displays the output that was not returned yet. at is the
+// position of that output, counted from when the session was opened.
 func (s *Session) Resume(viewer func(at int64) Resumer) {
 	o := output.Output(s.pending.Peek())
 	opened := s.pending.Mark()&openedBits - 1
 	at := s.pending.Total() - o.Total() - opened
-	if early := -at; early > 0 { // that was the output of the call that opened it
+	if early := -at; early > 0 { // output from before the session was opened
 		o.DropFirst(early)
 		at = 0
 	}

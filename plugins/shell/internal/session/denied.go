@@ -5,16 +5,16 @@ import (
 	"runtime"
 )
 
-// linuxSIGSYS is the signal with which a system call filter ends a program, as Linux numbers it.
+// linuxSIGSYS is the number of the signal with which a seccomp filter kills a program on Linux.
 const linuxSIGSYS = 31
 
-// denialPhrases are words by which programs report that something was forbidden to them.
+// denialPhrases are phrases with which programs report denied operations.
 var denialPhrases = [...]string{
 	"operation not permitted", "permission denied", "read-only file system", "seccomp", "sandbox", "landlock",
 	"failed to write file",
 }
 
-// looksDenied guesses from code and output of a sandboxed command whether the sandbox stopped it.
+// looksDenied guesses from the exit code and output of a sandboxed command whether the sandbox blocked it.
 func looksDenied(code int, out []byte) bool {
 	if code == 0 {
 		return false

@@ -1,9 +1,8 @@
-// Package session keeps commands that run longer than the call that started them, and their output until somebody asks
-// for it.
+// Package session manages commands that run longer than the call that started them, and stores their output until it is requested.
 //
-// It owns: the numbers of sessions, output that was not returned yet, waiting for more of it, the bound on sessions and
-// which one goes when it is reached, and what is remembered of those that have ended. It must not know: how a process is
-// started or confined, what a model reads, tools and calls.
+// It owns: session IDs, output that was not returned yet, waiting for output, the limit of sessions and their eviction, and what is
+// remembered of sessions that have ended. It must not know: how a process is started or confined, what a model reads, tools and
+// calls.
 //
 // Start with [Store] and [Session].
 package session
@@ -24,34 +23,34 @@ import (
 )
 
 const (
-	// RecordBytes is the output that waits to be returned; beyond it the middle is dropped and counted.
+	// RecordBytes is the maximum amount of output that is stored until it is returned. Beyond it, the middle is dropped and counted.
 	RecordBytes = 1 << 20
-	// tailBytes is what is remembered of the end of the output after a session is over.
+	// tailBytes is the size of the end of the output that is remembered after a session has ended.
 	tailBytes = 2 << 10
-	// outputGrace is how long the end of the output is waited for after the process has ended. What comes later is some
-	// other process's, which holds the pipe.
+	// outputGrace is the time to wait for the end of the output after the process has ended. Later output comes from other
+	// processes that have inherited the pipe.
 	outputGrace = 50 * time.Millisecond
-	// outputRounds bounds how often that is done again while output arrives: another process may write for ever.
+	// outputRounds limits how often the wait is repeated while output arrives, because another process may write forever.
 	outputRounds = 20
-	// inputTime is how long typing may take. A terminal holds some kilobytes that nobody has read.
+	// inputTime is the maximum duration of typing, which blocks if the terminal's buffer of a few kilobytes is full.
 	inputTime = 5 * time.Second
 )
 
 // ErrClosedStdin is returned by Write for a session without a terminal.
 var ErrClosedStdin = errors.New("stdin is closed for this session; rerun exec_command with tty=true to keep stdin open")
 
-// Process is what a session needs of a program that was started; *process.Cmd has it.
+// Process is a started program. It is implemented by *process.Cmd.
 type Process interface {
 	Done() <-chan struct{}
 	Exit() (process.Exit, bool)
 	Signal(sig os.Signal) error
 	Kill() error
 	Wait() error
-	// Release lets go of what is kept for a later process of the plugin. It is called once, after all others.
+	// Release releases what the host keeps for a later process of the plugin. It is called once, after all other methods.
 	Release() error
 }
 
-// Info is what is known of a session from the start, also by the process that takes it over.
+// Info describes a session. It is known from the start, also to a process that adopts the session.
 type Info struct {
 	Command   string `json:"command"` // as the model wrote it
 	Cwd       string `json:"cwd"`
@@ -60,21 +59,21 @@ type Info struct {
 	Sandboxed bool   `json:"sandboxed,omitempty"`
 }
 
-// Program is one that runs.
+// Program is a running program.
 type Program struct {
 	Info
 	Process Process
-	In      io.Writer // of the terminal; nil: none
+	In      io.Writer // the terminal's input; nil: no terminal
 	Out     io.ReadCloser
-	// Record holds its output; it has RecordBytes. nil: one that ends with this process.
+	// Record stores its output; its size is RecordBytes. nil: a record that is lost with this process.
 	Record *record.Record
-	// Live gets output as it appears, until [Session.Open] or [Session.Mute].
+	// Live receives output as it appears, until [Session.Open] or [Session.Mute] is called.
 	Live func([]byte)
 
-	onStart func(*Session) // called before anything of the program is waited for; nil: nothing
+	onStart func(*Session) // called before output is read; may be nil
 }
 
-// Viewer is told about a session that outlives its call.
+// Viewer displays a session that outlives its call.
 type Viewer interface {
 	Write(p []byte) (int, error)
 	Exited(code int)
@@ -82,7 +81,7 @@ type Viewer interface {
 	Lost()
 }
 
-// Session is one command.
+// Session is a command that was started. It is safe for concurrent use.
 type Session struct {
 	Info
 	ID int
@@ -93,28 +92,28 @@ type Session struct {
 	pending     *record.Record  // output that was not returned yet
 	stopWaiting <-chan struct{} // closed when waiting for more of it should end
 
-	interaction chan struct{} // holds a token while nobody interacts with the session
-	typing      chan struct{} // holds a token while nothing is being typed
+	interaction chan struct{} // has a token while no call interacts with the session
+	typing      chan struct{} // has a token while nothing is being typed
 	exited      chan struct{} // closed when the process has ended
-	closed      chan struct{} // closed when its output has ended, too
+	closed      chan struct{} // closed when its output has ended
 	work        sync.WaitGroup
-	release     sync.Once // of what it holds
+	release     sync.Once // of its resources
 
-	received atomic.Int64 // bytes of output so far
+	received atomic.Int64 // bytes of output
 
 	mu struct {
 		sync.Mutex
 		tail     *output.Buffer
 		live     func([]byte) // shows output as it appears
 		viewer   Viewer
-		over     bool // the end was told to the viewer, or will be by whoever sets one
+		over     bool // the viewer was notified of the end, or is when it is set
 		code     int
-		known    bool // the code is
+		known    bool // whether code is known
 		lastUsed time.Time
 	}
 }
 
-// newSession takes over a program that runs.
+// newSession starts reading the output of a program and waiting for its end.
 func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	s := &Session{
 		ID: id, Info: p.Info, process: p.Process, in: p.In, out: p.Out, pending: p.Record, stopWaiting: hurry,
@@ -129,7 +128,7 @@ func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	s.interaction <- struct{}{}
 	s.typing <- struct{}{}
 	s.mu.tail, s.mu.live = output.NewTail(tailBytes), p.Live
-	s.mu.tail.Absorb(output.Output(s.pending.Peek())) // of one that was taken over
+	s.mu.tail.Absorb(output.Output(s.pending.Peek())) // of an adopted session
 	s.mu.lastUsed = time.Now()
 	if p.onStart != nil {
 		p.onStart(s)
@@ -139,8 +138,7 @@ func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	return s, nil
 }
 
-// read takes the output until its end. After the process has ended that may take as long as others hold the pipe; who
-// forgets the session closes it.
+// read reads the output until its end. Other processes may keep the pipe open after the process has ended; release closes it.
 func (s *Session) read() {
 	defer close(s.closed)
 	for {
@@ -161,7 +159,7 @@ func (s *Session) read() {
 	}
 }
 
-// watch waits for the end of the process and then of its output, and releases both.
+// watch waits for the end of the process and of its output, and notifies the viewer.
 func (s *Session) watch() {
 	<-s.process.Done()
 	exit, known := s.process.Exit()
@@ -178,12 +176,12 @@ func (s *Session) watch() {
 		s.reportEnd(viewer)
 	}
 	<-s.closed
-	_ = s.process.Wait() // how it ended is known
+	_ = s.process.Wait() // releases resources; the exit code is known
 }
 
+// awaitOutput waits for the rest of the output after the process has ended. It repeats the wait while output is arriving or unread,
+// so that no output of the process is lost on a busy machine.
 func (s *Session) awaitOutput() {
-	// Output that is still arriving, or has arrived and is not read yet, is waited for again: what the process wrote is not lost on a
-	// busy machine.
 	for seen, rounds := int64(-1), 0; rounds < outputRounds; rounds++ {
 		now := s.received.Load()
 		if now == seen && !unread(s.out) {
@@ -212,7 +210,7 @@ func (s *Session) reportEnd(v Viewer) {
 	}
 }
 
-// Code is the exit code; false while the session runs, or when nobody can tell.
+// Code returns the exit code. It returns false while the session is running, or if the code is unknown.
 func (s *Session) Code() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,21 +227,21 @@ func (s *Session) Exited() bool {
 	}
 }
 
-// Denied reports whether the session looks as if a sandbox had stopped it.
+// Denied reports whether the sandbox has probably blocked the session.
 func (s *Session) Denied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.known && s.Sandboxed && looksDenied(s.mu.code, s.mu.tail.Bytes())
 }
 
-// The mark of a session's record says what the model and the host know of it: endTaken, that its end was returned; and how
-// many bytes of output there were when it was opened, plus one, 0: it was not.
+// The mark of a session's record contains what the model and the host know about it: endTaken if its end was returned to the model, and
+// in the other bits the number of bytes of output when it was opened, plus one; 0 if it was not opened.
 const (
 	endTaken   = 1 << 62
 	openedBits = endTaken - 1
 )
 
-// Open gives the session a viewer that is told about all that happens from now on, instead of live.
+// Open sets the viewer, which replaces Program.Live.
 func (s *Session) Open(v Viewer) {
 	s.pending.SetMark(s.pending.Mark()&endTaken | (s.pending.Total() + 1))
 	s.setViewer(v)
@@ -260,15 +258,14 @@ func (s *Session) setViewer(v Viewer) {
 	}
 }
 
-// Mute ends showing output.
+// Mute stops displaying output.
 func (s *Session) Mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.live = nil
 }
 
-// Acquire waits for the right to interact with the session, which only one caller has at a time, and returns how to give it
-// back.
+// Acquire waits for the exclusive right to interact with the session. The caller must call release.
 func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case <-s.interaction:
@@ -281,10 +278,9 @@ func (s *Session) Acquire(ctx context.Context) (release func(), err error) {
 	return func() { s.interaction <- struct{}{} }, nil
 }
 
-// Collect waits until the session has ended, until is over, the plugin makes room for another process, or ctx ends, and
-// returns the output that was not returned before, to the call of this name. ended says that this is the last of it; a
-// session that ends right after keeps what it still has for the next one who asks. So does one whose ctx ends first: then
-// nothing is taken.
+// Collect waits until the session ends, until receives a value, or [Store.StopWaiting] is called, and returns the output that was not
+// returned before. call is the ID of the call that receives it. ended says that there is no more output. If the session ends later,
+// the rest is stored for the next call. If ctx ends first, Collect returns its cause and no output.
 func (s *Session) Collect(ctx context.Context, call string, until <-chan time.Time) (o output.Output, ended bool, err error) {
 	select {
 	case <-s.exited:
@@ -299,20 +295,20 @@ func (s *Session) Collect(ctx context.Context, call string, until <-chan time.Ti
 	return s.drain(call, ended), ended, nil
 }
 
-// drain empties what waits. While more may come, the beginning of a character at the end stays.
+// drain takes the stored output. An incomplete character at its end is kept, unless the session has ended.
 func (s *Session) drain(call string, ended bool) output.Output {
 	if !ended {
 		return output.Output(s.pending.Take(call, output.Partial))
 	}
 	o := output.Output(s.pending.Take(call, nil))
-	s.pending.SetMark(s.pending.Mark() | endTaken) // after that: who finds the mark finds the output taken
+	s.pending.SetMark(s.pending.Mark() | endTaken) // set last, so that the mark implies that the output was taken
 	return o
 }
 
-// ErrNotReading is returned by Input when the program lets what is typed pile up until the terminal takes no more.
+// ErrNotReading is returned by Input if the terminal's buffer is full because the program does not read it.
 var ErrNotReading = errors.New("the program does not read its input")
 
-// Input types text into the terminal. For a session without one the only thing that can be typed is Ctrl-C.
+// Input types text into the terminal. In a session without a terminal, the only valid text is Ctrl-C, which interrupts it.
 func (s *Session) Input(ctx context.Context, text string) error {
 	if !s.TTY {
 		if text != "\x03" {
@@ -320,18 +316,17 @@ func (s *Session) Input(ctx context.Context, text string) error {
 		}
 		err := s.process.Signal(syscall.SIGINT)
 		if errors.Is(err, os.ErrProcessDone) {
-			return nil // what it left is collected
+			return nil // its output can still be collected
 		}
 		return err
 	}
 	select {
 	case <-s.typing:
 	default:
-		return ErrNotReading // what was typed before still waits
+		return ErrNotReading // previous input is still being typed
 	}
 	done := make(chan error, 1)
-	// Owned by the session: writing can block, and ends at the latest when the terminal is closed, which is when the
-	// session is forgotten.
+	// Owned by the session: the write may block, and ends at the latest when release closes the terminal.
 	go func() {
 		_, err := io.WriteString(s.in, text)
 		s.typing <- struct{}{}
@@ -351,7 +346,7 @@ func (s *Session) Input(ctx context.Context, text string) error {
 	}
 }
 
-// Stop ends the session and all that it started, and waits for that until ctx ends.
+// Stop kills the session with its process tree, and waits for its end until ctx ends.
 func (s *Session) Stop(ctx context.Context) error {
 	if !s.Exited() {
 		if err := s.process.Kill(); err != nil {

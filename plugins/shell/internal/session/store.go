@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxSessions is how many sessions a thread may have. The one that nobody cares for goes when another comes.
+	// maxSessions is the maximum number of sessions of a thread. When it is reached, a new session evicts another one.
 	maxSessions = 64
-	// protectedSessions of them, the ones used last, never go for that reason.
+	// protectedSessions is the number of most recently used sessions that are never evicted.
 	protectedSessions = 8
-	// maxEnded is how many ended sessions a thread remembers.
+	// maxEnded is the number of ended sessions that are remembered for a thread.
 	maxEnded = 16
-	// maxHeld of them, the latest ones, can also be handed over to the next process of the plugin, for which their output's memory
-	// and descriptors are kept. So are those of a program that has left others behind which still write.
+	// maxHeld is the number of latest ended sessions that can be handed over to the next process of the plugin. Memory and
+	// descriptors of their output are kept, as are those of sessions whose output is still open in other processes.
 	maxHeld = 4
-	// stopTime bounds the end of a session that has to go.
+	// stopTime limits the time for stopping an evicted session.
 	stopTime = 5 * time.Second
 
 	minID, maxID = 1000, 99999
 )
 
-// Store holds the sessions of all threads.
+// Store contains the sessions of all threads. It is safe for concurrent use.
 type Store struct {
 	stopWaiting chan struct{} // closed by StopWaiting
 	once        sync.Once
@@ -39,13 +39,13 @@ type Store struct {
 	}
 }
 
-// thread is what is held for one thread; guarded by the store's lock.
+// thread contains the sessions of a thread. It is guarded by the store's lock.
 type thread struct {
 	sessions map[int]*Session
 	reserved map[int]bool
 	ended    []*Session // oldest first
-	// retired are the numbers that a model has seen of sessions that are over. They are not used again: what is meant for
-	// the one must not reach the other.
+	// retired contains the IDs of ended sessions that the model knows. They are not reused, so that input for the old session
+	// can't reach a new one.
 	retired map[int]bool
 }
 
@@ -65,7 +65,7 @@ func (st *Store) threadLocked(id string) *thread {
 	return t
 }
 
-// Reserve returns a free number. It is given back by Cancel, or used by Add.
+// Reserve returns an unused session ID, which must be passed to Add or Cancel.
 func (st *Store) Reserve(threadID string) (int, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -77,7 +77,7 @@ func (st *Store) Reserve(threadID string) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, errors.New("no free session number") // after tens of thousands of sessions in one thread
+	return 0, errors.New("no session ID is available") // after tens of thousands of sessions in one thread
 }
 
 func (t *thread) knowsLocked(id int) bool {
@@ -90,7 +90,7 @@ func (t *thread) all() []*Session {
 	return slices.AppendSeq(slices.Clone(t.ended), maps.Values(t.sessions))
 }
 
-// Cancel gives a number back.
+// Cancel releases a reserved ID.
 func (st *Store) Cancel(threadID string, id int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -99,11 +99,11 @@ func (st *Store) Cancel(threadID string, id int) {
 	}
 }
 
-// ErrThreadEnded is returned by Add when the thread ended while the process was being started. The process was stopped.
+// ErrThreadEnded is returned by Add if the thread has ended since the ID was reserved. The process was stopped.
 var ErrThreadEnded = errors.New("the thread has ended")
 
-// Add keeps a started program as a session under a reserved number. When the thread is full, the session that matters
-// least ends.
+// Add adds a started program as a session with a reserved ID. If the thread has its maximum number of sessions, another one is
+// stopped; see victimLocked.
 func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*Session, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
@@ -130,21 +130,21 @@ func (st *Store) Add(ctx context.Context, threadID string, id int, p Program) (*
 	t.sessions[id] = s
 	st.mu.Unlock()
 	if victim != nil {
-		_ = victim.Stop(ctx) // the host ends it with the thread at the latest
+		_ = victim.Stop(ctx) // otherwise the host ends it with the thread
 	}
 	st.release(forgotten)
 	st.releaseEnded(light)
 	return s, nil
 }
 
-// victimLocked returns the session that goes: never one of those used last, nor one that somebody interacts with; the
-// one not used for longest among those that have ended, else among those that run.
+// victimLocked returns the session to evict, or nil: the least recently used one that has ended, or else the least recently used one.
+// The most recently used sessions, and those that a call interacts with, are exempt.
 func (t *thread) victimLocked() *Session {
 	all := slices.SortedFunc(maps.Values(t.sessions), func(a, b *Session) int { return a.used().Compare(b.used()) })
 	all = all[:max(0, len(all)-protectedSessions)]
 	var live *Session
 	for _, s := range all {
-		if len(s.interaction) == 0 { // taken
+		if len(s.interaction) == 0 { // acquired
 			continue
 		}
 		if s.Exited() {
@@ -169,8 +169,8 @@ func (s *Session) used() time.Time {
 	return s.mu.lastUsed
 }
 
-// endLocked moves a session to the ended ones. It returns the one that is forgotten for it, or nil, and those of which no more is kept
-// than what is told of them.
+// endLocked moves a session to the ended ones. It returns the session that is no longer remembered in exchange, or nil, and those whose
+// resources can be released.
 func (t *thread) endLocked(s *Session) (forgotten *Session, light []*Session) {
 	delete(t.sessions, s.ID)
 	if s.opened() {
@@ -184,20 +184,20 @@ func (t *thread) endLocked(s *Session) (forgotten *Session, light []*Session) {
 	return forgotten, slices.Clone(t.ended[:max(0, len(t.ended)-maxHeld)])
 }
 
-// releaseEnded lets go of what sessions hold that have nothing more to return.
+// releaseEnded releases sessions whose output has ended.
 func (st *Store) releaseEnded(all []*Session) {
 	for _, s := range all {
 		select {
 		case <-s.closed:
 			st.release(s)
-		default: // somebody still writes: with the pipe he would end
+		default: // a process is still writing; closing the pipe would kill it
 		}
 	}
 }
 
-// release lets go of a session that is not held any more, and of what others may still hold open of its output. It waits
-// for the session's goroutines, unless the process could not be stopped: then they end when the host ends it. The host
-// hears of it beside: no call waits for that. nil is nobody.
+// release closes the output of a session and releases its resources. It waits for the session's goroutines, unless the process could
+// not be stopped; then they end when the host ends the process. The host is notified in the background, so that no call has to wait.
+// s may be nil.
 func (st *Store) release(s *Session) {
 	if s == nil {
 		return
@@ -209,12 +209,12 @@ func (st *Store) release(s *Session) {
 	s.release.Do(func() {
 		s.pending.Close()
 		if s.Exited() {
-			st.releasing.Go(func() { _ = s.process.Release() }) // the host forgets it with its thread at the latest
+			st.releasing.Go(func() { _ = s.process.Release() }) // otherwise the host releases it with the thread
 		}
 	})
 }
 
-// Get returns a session that runs, or has ended and still has something to return.
+// Get returns a session that is running, or whose last output has not been returned. Otherwise the error is an *[UnknownError].
 func (st *Store) Get(threadID string, id int) (*Session, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -233,7 +233,7 @@ func (st *Store) Get(threadID string, id int) (*Session, error) {
 	return nil, &UnknownError{ID: id}
 }
 
-// UnknownError is a number without a session. Ended is the one that had it, if it is remembered.
+// UnknownError reports an ID without a session. Ended is the ended session with this ID, if it is remembered.
 type UnknownError struct {
 	ID    int
 	Ended *Session
@@ -266,7 +266,7 @@ func (s *Session) tail() string {
 	return s.mu.tail.Text()
 }
 
-// Finish takes an ended session whose output was returned out of the store; it is remembered for a while.
+// Finish moves a session whose last output was returned to the ended sessions, which are remembered for a while.
 func (st *Store) Finish(threadID string, s *Session) {
 	st.mu.Lock()
 	var forgotten *Session
@@ -279,7 +279,7 @@ func (st *Store) Finish(threadID string, s *Session) {
 	st.releaseEnded(light)
 }
 
-// Stop ends one session. An unknown number is no error.
+// Stop stops a session. An unknown ID is not an error.
 func (st *Store) Stop(ctx context.Context, threadID string, id int) error {
 	s, err := st.Get(threadID, id)
 	if err != nil {
@@ -288,7 +288,7 @@ func (st *Store) Stop(ctx context.Context, threadID string, id int) error {
 	return s.Stop(ctx)
 }
 
-// End ends all sessions of a thread and forgets them.
+// End stops all sessions of a thread and removes them.
 func (st *Store) End(ctx context.Context, threadID string) error {
 	st.mu.Lock()
 	t := st.mu.threads[threadID]
@@ -310,11 +310,11 @@ func (st *Store) End(ctx context.Context, threadID string) error {
 	return errors.Join(errs...)
 }
 
-// StopWaiting ends waiting for output, now and from now on: another process of the plugin takes over.
+// StopWaiting ends all present and future waits in Collect, because another process of the plugin is about to take over.
 func (st *Store) StopWaiting() { st.once.Do(func() { close(st.stopWaiting) }) }
 
-// Close ends reading, so that nothing is lost to a process that ends, and waits for what is under way. Sessions live on: the
-// host keeps them for the next process of the plugin, or ends them.
+// Close stops reading output, so that none is lost when this process ends, and waits until that is done. The sessions keep running:
+// the host keeps them for the next process of the plugin, or ends them.
 func (st *Store) Close(ctx context.Context) error {
 	st.mu.Lock()
 	var all []*Session
@@ -323,7 +323,7 @@ func (st *Store) Close(ctx context.Context) error {
 	}
 	st.mu.Unlock()
 	done := make(chan struct{})
-	// Owned by Close: readers end with their descriptors, and each release has a bound of its own.
+	// Owned by Close: readers end when their descriptors are closed, and each release has a timeout.
 	go func() {
 		defer close(done)
 		for _, s := range all {

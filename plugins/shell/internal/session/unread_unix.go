@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread reports whether the kernel holds output that out has not returned yet. It is false where out is not a descriptor.
+// unread reports whether the kernel has output that was not read from out. It returns false if out has no descriptor.
 func unread(out io.Reader) (some bool) {
 	c, ok := out.(syscall.Conn)
 	if !ok {

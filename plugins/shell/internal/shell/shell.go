@@ -1,7 +1,7 @@
-// Package shell knows the shells that commands are run with.
+// Package shell selects the shell that runs a command.
 //
-// It owns: which shell is the user's, which one a model's wish stands for, and how each is told to run a command. It must
-// not know: how a process is started.
+// It owns: the user's shell, the shell for a model's request, and the command line with which each runs a command. It must not know:
+// how a process is started.
 //
 // Start with [Finder.Default] and [Shell.Argv].
 package shell
@@ -17,10 +17,10 @@ import (
 	"strings"
 )
 
-// Kind is how a shell takes its command.
+// Kind is a kind of shell, which determines its command line.
 type Kind int
 
-// The kinds. Unknown ones are not used.
+// The kinds. Shells of an unknown kind are not used.
 const (
 	Unknown    Kind = iota
 	POSIX           // sh, bash, zsh
@@ -28,7 +28,7 @@ const (
 	Cmd             // cmd.exe
 )
 
-// fallbackPath is there on every system that is not Windows.
+// fallbackPath exists on all systems except Windows.
 const fallbackPath = "/bin/sh"
 
 // Shell is a shell on this machine.
@@ -54,7 +54,7 @@ func (s Shell) Argv(command string, login bool) []string {
 	return []string{s.Path, "-c", command}
 }
 
-// kindOf tells by the name of the program.
+// kindOf returns the kind of a shell by its name.
 func kindOf(path string) Kind {
 	switch name(path) {
 	case "sh", "bash", "zsh":
@@ -72,11 +72,11 @@ func name(path string) string {
 	return strings.ToLower(strings.TrimSuffix(path, filepath.Ext(path)))
 }
 
-// Finder finds shells. The zero Finder looks at the machine that it runs on.
+// Finder finds shells. The zero value searches this machine.
 type Finder struct {
 	GOOS     string                                      // default: this system
 	Passwd   func() (io.ReadCloser, error)               // default: /etc/passwd
-	UID      int                                         // counts only with Passwd
+	UID      int                                         // only with Passwd; default: the current user
 	LookPath func(program string) (path string, _ error) // default: exec.LookPath
 }
 
@@ -96,7 +96,7 @@ func (f Finder) look(program string) (string, bool) {
 	return path, err == nil
 }
 
-// Default returns the user's shell, or the first one that is there.
+// Default returns the user's shell, or the first known one that exists.
 func (f Finder) Default() Shell {
 	var order []string
 	switch f.goos() {
@@ -127,7 +127,7 @@ func (f Finder) fallback() Shell {
 	return Shell{Path: fallbackPath, Kind: POSIX}
 }
 
-// find looks where a shell usually is before it looks along PATH.
+// find searches the usual folders, then PATH.
 func (f Finder) find(program string) (string, bool) {
 	if f.goos() != "windows" {
 		for _, dir := range []string{"/bin/", "/usr/bin/"} {
@@ -139,30 +139,29 @@ func (f Finder) find(program string) (string, bool) {
 	return f.look(program)
 }
 
-// Named returns the shell that a model asked for by path or name. What is no known shell, or not there, is silently the
-// plainest one.
-func (f Finder) Named(wish string) Shell {
-	kind := kindOf(wish)
+// Named returns the shell that a model requested by path or name. If it is not supported or does not exist, it returns the fallback.
+func (f Finder) Named(program string) Shell {
+	kind := kindOf(program)
 	if kind == Unknown {
 		return f.fallback()
 	}
-	if path, ok := f.look(wish); ok {
+	if path, ok := f.look(program); ok {
 		return Shell{Path: path, Kind: kind}
 	}
-	if path, ok := f.find(name(wish)); ok {
+	if path, ok := f.find(name(program)); ok {
 		return Shell{Path: path, Kind: kind}
 	}
 	return f.fallback()
 }
 
-// Configured returns the shell that a user configured; false where it is none or not there.
+// Configured returns the shell at a configured path. It returns false if the path is not a supported shell or does not exist.
 func (f Finder) Configured(path string) (Shell, bool) {
 	kind := kindOf(path)
 	found, ok := f.look(path)
 	return Shell{Path: found, Kind: kind}, ok && kind != Unknown
 }
 
-// passwdShell returns the shell of the password database; empty where there is none.
+// passwdShell returns the user's shell in the password database, or "".
 func (f Finder) passwdShell() string {
 	open, uid := f.Passwd, f.UID
 	if open == nil {

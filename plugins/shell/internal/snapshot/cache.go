@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// maxAge is how long a snapshot, or that there is none, holds. A user who changes the profile sees it after so long.
+	// maxAge is how long a snapshot, or the fact that there is none, is cached. Changes of the profile take effect after that time.
 	maxAge = 10 * time.Minute
-	// maxStates bounds what is kept. The one not used for longest goes.
+	// maxStates is the maximum number of entries. The least recently used one is dropped.
 	maxStates = 32
 )
 
-// Key is what a profile may decide by.
+// Key contains what the effect of a profile may depend on.
 type Key struct {
 	Shell, Cwd string
-	Grant      string // what the shell may do, in any form
+	Grant      string // permissions of the shell, in any form
 }
 
-// Cache keeps snapshots. The zero Cache is ready.
+// Cache caches snapshots. The zero value is ready to use.
 type Cache struct {
 	mu struct {
 		sync.Mutex
-		entries []*entry // the one used last is the last
+		entries []*entry // least recently used first
 	}
 }
 
-// entry is one snapshot, or the attempt at one.
+// entry is a snapshot, or an attempt to take one.
 type entry struct {
 	key   Key
 	taken time.Time
 	ready chan struct{} // closed when state is set
 	state *State        // nil: none
-	retry bool          // nobody knows: whoever waits tries again
+	retry bool          // the attempt was inconclusive; waiting callers try again
 }
 
-// Get returns the snapshot of a key and takes it if there is none yet; nil where none can be taken. Who comes while it is
-// being taken waits for it. When it was ctx that ended, or the shell could not be started, the next one tries again.
+// Get returns the snapshot of a key, calling take if there is none; nil if none can be taken. Concurrent callers wait for the same call of
+// take. If it fails because ctx ends or because the shell can't be started, the next caller tries again.
 func (b *Cache) Get(ctx context.Context, key Key, take func(context.Context) (*State, error)) *State {
 	for ctx.Err() == nil {
 		e, mine := b.entry(key)
@@ -60,7 +60,7 @@ func (b *Cache) Get(ctx context.Context, key Key, take func(context.Context) (*S
 }
 
 func (b *Cache) fill(ctx context.Context, e *entry, take func(context.Context) (*State, error)) *State {
-	e.retry = true // unless take returns
+	e.retry = true // in case take panics
 	defer close(e.ready)
 	defer func() {
 		if e.retry {
@@ -101,7 +101,7 @@ func (b *Cache) remove(e *entry) {
 	}
 }
 
-// Forget lets go of all snapshots: a profile has changed.
+// Forget drops all snapshots, because a profile has changed.
 func (b *Cache) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

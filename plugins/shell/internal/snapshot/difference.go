@@ -10,21 +10,21 @@ import (
 )
 
 var (
-	// volatile are variables that the shell sets by itself, or that differ from one to the next.
+	// volatile matches variables that the shell itself sets, or that differ between shells.
 	volatile = regexp.MustCompile(`^(_|BASH.*|COLUMNS|DIRSTACK|EPOCH.*|E?UID|FUNCNAME|GANTRY_.*|GROUPS|HISTCMD|LINENO|LINES|OLDPWD|PIPESTATUS|PPID|PWD|` +
 		`RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM)$`)
-	// secret are names of what should not be handed on because a profile has it lying about.
+	// secret matches variables that may contain secrets and should not be stored.
 	secret = regexp.MustCompile(`(?i)KEY|SECRET|TOKEN|PASSW|CREDENTIAL`)
-	// agents live as long as the login that started them: what another one says of them is not true.
+	// agents matches variables of agents, which end with the login that started them.
 	agents = regexp.MustCompile(`^SSH_AGENT_PID$`)
 )
 
-// unrepeatableError says why there can be no snapshot.
+// unrepeatableError is the reason why a profile can't have a snapshot.
 type unrepeatableError string
 
 func (e unrepeatableError) Error() string { return "the profile can't be repeated: " + string(e) }
 
-// difference returns the script that makes after out of before.
+// difference returns the script that changes the state before to after.
 func difference(before, after view) (string, error) {
 	for _, name := range unrepeatable {
 		if before[name] != after[name] {
@@ -32,7 +32,7 @@ func difference(before, after view) (string, error) {
 		}
 	}
 	var b strings.Builder
-	// Options first, they decide how functions are read; aliases last, they would change what follows.
+	// Options are first, because they affect how functions are parsed; aliases are last, because they would change other lines.
 	newLines(&b, before["options"], after["options"], "login_shell", "restricted_shell")
 	if err := newVariables(&b, before["variables"], after["variables"]); err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func difference(before, after view) (string, error) {
 	return b.String(), nil
 }
 
-// newLines writes the lines that are new, except those about the named options.
+// newLines writes the lines of after that are not in before, except those that end with one of the names.
 func newLines(b *strings.Builder, before, after string, except ...string) {
 	old := strings.Split(before, "\n")
 	for line := range strings.SplitSeq(after, "\n") {
@@ -64,7 +64,7 @@ func newLines(b *strings.Builder, before, after string, except ...string) {
 	}
 }
 
-// newStatements writes the statements that are new.
+// newStatements writes the statements of after that are not in before.
 func newStatements(b *strings.Builder, before, after string) error {
 	old, err := statements(before)
 	if err != nil {
@@ -86,12 +86,12 @@ func newStatements(b *strings.Builder, before, after string) error {
 	return nil
 }
 
-// declaration is one variable.
+// declaration is the declaration of a variable.
 type declaration struct {
 	name, text string
 	exported   bool
 	value      string // without quotes
-	plain      bool   // value is what the variable holds
+	plain      bool   // whether value is the variable's value
 }
 
 func declarations(text string) ([]declaration, error) {
@@ -123,10 +123,10 @@ func declarations(text string) ([]declaration, error) {
 	return out, nil
 }
 
-// escaped are the characters that a backslash stands before in double quotes.
+// escaped removes the backslashes that are escapes in double quotes.
 var escaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\$`, `$`, "\\`", "`")
 
-// literal returns the value of a word in double quotes; false for any other.
+// literal returns the value of a word in double quotes without expansions. It returns false for other words.
 func literal(w *syntax.Word) (string, bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -145,7 +145,7 @@ func literal(w *syntax.Word) (string, bool) {
 	return escaped.Replace(lit.Value), true
 }
 
-// newVariables writes the variables that are new. An exported one gives way to what the environment says.
+// newVariables writes the variables that were added or changed. Variables in the command's environment take precedence over exported ones.
 func newVariables(b *strings.Builder, before, after string) error {
 	old, err := declarations(before)
 	if err != nil {
@@ -167,10 +167,10 @@ func newVariables(b *strings.Builder, before, after string) error {
 			return unrepeatableError("it starts an agent")
 		case d.name == "PATH":
 			if !d.plain || !o.plain {
-				return unrepeatableError("its PATH is an odd one")
+				return unrepeatableError("it sets an unusual PATH")
 			}
 			writePath(b, o.value, d.value)
-		case o.exported: // given
+		case o.exported: // from the environment
 		case d.exported && !there:
 			fmt.Fprintf(b, "[ \"${%s+x}\" ] || %s\n", d.name, d.text)
 		default:
@@ -180,8 +180,8 @@ func newVariables(b *strings.Builder, before, after string) error {
 	return nil
 }
 
-// writePath writes how PATH changes. Where the profile keeps what was there, its own order holds; where it begins anew,
-// what was there comes first and the rest behind it. So does a PATH that was another one from the start.
+// writePath writes the change of PATH. If the new value contains the folders of the old one in the same order, it is used as it is;
+// otherwise its additional folders are appended to the old value. They are also appended if the command's PATH is a different one.
 func writePath(b *strings.Builder, before, after string) {
 	had, has := strings.Split(before, ":"), strings.Split(after, ":")
 	var more []string
@@ -204,7 +204,7 @@ func writePath(b *strings.Builder, before, after string) {
 	b.WriteString("esac\n")
 }
 
-// isSubsequence reports whether all of a is in b, in the same order.
+// isSubsequence reports whether b contains the elements of a in the same order.
 func isSubsequence(a, b []string) bool {
 	for _, dir := range b {
 		if len(a) > 0 && a[0] == dir {
@@ -214,7 +214,7 @@ func isSubsequence(a, b []string) bool {
 	return len(a) == 0
 }
 
-// quote writes a value so that the shell takes it as it is. Variables hold no NUL, which is all that can't be quoted.
+// quote quotes a value for the shell. Only NUL can't be quoted, which variables don't contain.
 func quote(s string) string {
 	q, err := syntax.Quote(s, syntax.LangBash)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// readRC is what a login shell reads of the user's interactive set-up before it is looked at. What that prints is nobody's.
+// readRC makes a login shell read the user's interactive configuration before it is inspected, discarding its output.
 const readRC = "if [ -r ~/.bashrc ]; then . ~/.bashrc; fi >/dev/null 2>&1 </dev/null\n"
 
-// reread is the section with the functions as a shell says them that has read them from what another one said.
+// reread is the section with the functions as printed by a shell that has parsed the output of another shell.
 const reread = "functions again"
 
-// section is one view of the state, and the builtins that print it.
+// section is a part of the state, and the builtins that print it.
 type section struct{ name, command string }
 
-// sections are those of bash. The last ones print what no script can repeat, so that it must not differ.
+// sections are the sections of bash. The last ones print what a script can't reproduce, so they must not differ.
 var sections = []section{
 	{"options", `\builtin shopt -p`},
 	{"variables", `\builtin declare -p`},
@@ -37,12 +37,11 @@ var sections = []section{
 // unrepeatable are the sections that must be the same before and after.
 var unrepeatable = [...]string{"folder", "traps", "limits"}
 
-// view is what a shell says of itself, by section.
+// view is the state of a shell by section.
 type view map[string]string
 
-// inspect runs a shell that is first brought into a state, does what prepare says, and returns what it says of itself. The scripts
-// go in variables, as a state does: a host that reads command lines need not make sense of them. Each section begins with a
-// line that nothing else prints.
+// inspect runs a shell that first executes the scripts state and prepare, and returns its view. The scripts are passed in variables, as for
+// commands, so that a host that parses command lines doesn't have to parse them. Each section begins with a random line.
 func (d *dialect) inspect(ctx context.Context, run Run, shell string, flags []string, state, prepare string) (view, error) {
 	mark := rand.Text()
 	var script strings.Builder
@@ -50,7 +49,7 @@ func (d *dialect) inspect(ctx context.Context, run Run, shell string, flags []st
 		fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s %s'; { %s; } 2>/dev/null\n", mark, s.name, s.command)
 	}
 	fmt.Fprintf(&script, "\\builtin printf '\\n%%s\\n' '%s end'\n", mark)
-	// A text of its own: zsh reads all of one before it runs the first of it.
+	// Use eval, because zsh parses an entire script before it executes its beginning.
 	all := state + "\neval '" + strings.ReplaceAll(prepare+script.String(), "'", `'\''`) + "'"
 	env := variables(all)
 	out, err := run(ctx, append(append([]string{shell}, flags...), shellstate.Script(len(env), "")), env)
@@ -69,16 +68,16 @@ func (d *dialect) inspect(ctx context.Context, run Run, shell string, flags []st
 	return nil, errors.New("the shell ended early")
 }
 
-// statement is one statement that a shell printed.
+// statement is a statement printed by a shell.
 type statement struct {
 	text string
 	stmt *syntax.Stmt
 }
 
-// maxOpen bounds the brackets that are open at once in what is parsed: the grammar's parser is recursive.
+// maxOpen is the maximum nesting depth of brackets, because the parser is recursive.
 const maxOpen = 4096
 
-// nesting is how many brackets are open at once at most, also in quotes.
+// nesting returns the maximum nesting depth of brackets, including those in quotes.
 func nesting(text string) (deepest int) {
 	depth := 0
 	for i := range len(text) {
@@ -93,7 +92,7 @@ func nesting(text string) (deepest int) {
 	return deepest
 }
 
-// statements reads what a shell printed to be read again.
+// statements parses statements printed by a shell.
 func statements(text string) ([]statement, error) {
 	if nesting(text) > maxOpen {
 		return nil, errors.New("its brackets are nested too deeply")

@@ -1,13 +1,12 @@
-// Package snapshot keeps what a user's profile makes of a shell, so that not every command has to read the profile.
+// Package snapshot stores the effect of a user's profile on a shell, so that not every command has to read the profile.
 //
-// It owns: what of a shell's state is taken, what of it is left out, the proof that it can be brought back, and how long it
-// holds. It must not know: how a process is started or confined, calls, what a model reads.
+// It owns: which parts of a shell's state are stored, the check that a snapshot reproduces the state, and how long a snapshot is valid.
+// It must not know: how a process is started or confined, calls, or what a model reads.
 //
-// A snapshot is a script that lives in memory and reaches a command in its environment: nothing is written to a disk. It
-// holds what the profile added to a shell, never what the shell was given: variables that the host sets win over the
-// profile's, and those whose names sound like secrets are left out. A profile that does what a script can't repeat has no
-// snapshot, and its commands read it each time. bash and zsh are taken, each in its own words ([dialect]); other shells have
-// no snapshot.
+// A snapshot is a script in memory that is passed to a command in its environment, so nothing is written to disk. It contains what the
+// profile adds to a shell: variables set by the host take precedence over the profile's, and variables whose names indicate a secret
+// are left out. A profile with effects that a script can't reproduce has no snapshot; commands then read it each time. bash and zsh
+// are supported; see [dialect].
 //
 // Start with [Take] and [Cache].
 package snapshot
@@ -23,58 +22,57 @@ import (
 )
 
 const (
-	// takeTime bounds the taking. A profile that takes longer is better read by nobody but the user.
+	// takeTime is the maximum duration of taking a snapshot.
 	takeTime = 10 * time.Second
-	// maxStateBytes bounds a snapshot. A program's arguments and environment have 1 MiB together on macOS, more elsewhere.
+	// maxStateBytes is the maximum size of a snapshot. On macOS, arguments and environment of a program are limited to 1 MiB in total.
 	maxStateBytes = 512 << 10
-	// pieceBytes is what of it one variable holds. Linux allows 128 KiB.
+	// pieceBytes is the size of the pieces in variables. Linux limits a variable to 128 KiB.
 	pieceBytes = 96 << 10
 )
 
-// Run runs a program to its end, with more variables in its environment than it has anyway, and returns what it wrote to
-// standard output. A code other than 0 is an error.
+// Run runs a program with additional environment variables and returns its standard output. A non-zero exit code is an error.
 type Run func(ctx context.Context, argv, env []string) ([]byte, error)
 
-// dialect is what differs from shell to shell.
+// dialect contains the differences between shells.
 type dialect struct {
-	// flag makes a new shell that has read no profile, login one that has.
+	// flag starts a shell without a profile, login one with the profile.
 	flag, login []string
-	readRC      string // what a login shell reads of the user's interactive set-up before it is looked at
+	readRC      string // script that reads the user's interactive configuration
 	sections    []section
-	// difference returns the script that makes after out of before.
+	// difference returns the script that changes the state before to after.
 	difference func(before, after view) (string, error)
-	// command is what brings the shell into the state that so many variables hold, and runs a command.
+	// command returns a script that restores the state from a number of variables and then runs a command.
 	command func(variables int, command string) string
 }
 
-// dialects are the shells that a snapshot is taken of, by the name of their program.
+// dialects contains the supported shells by the name of the program.
 var dialects = map[string]*dialect{
 	"bash": {
 		flag: []string{"-c"}, login: []string{"-lc"}, readRC: readRC, sections: sections, difference: difference, command: shellstate.Script,
 	},
 	"zsh": {
-		// -f: what the files that every zsh reads do is part of the state then, and does not win over the environment.
+		// With -f, the files that every zsh reads are part of the snapshot and do not override the environment.
 		flag: []string{"-f", "-c"}, login: []string{"-lc"}, readRC: readZshRC, sections: zshSections, difference: zshDifference, command: shellstate.ZshScript,
 	},
 }
 
 func dialectOf(shell string) *dialect { return dialects[filepath.Base(shell)] }
 
-// State is what a login makes of a shell.
+// State is a snapshot: the effect of a login on a shell.
 type State struct {
 	shell   string
 	dialect *dialect
 	script  string
 }
 
-// ErrUnsupported is returned by Take for a shell that no snapshot is taken of.
+// ErrUnsupported is returned by Take for an unsupported shell.
 var ErrUnsupported = errors.New("no snapshot of this shell")
 
 // Supported reports whether a snapshot can be taken of a shell.
 func Supported(shell string) bool { return dialectOf(shell) != nil }
 
-// Take logs in and returns what that made of the shell. It fails when the profile does, and when another shell that is
-// brought into the same state differs from the first.
+// Take starts a login shell and returns its state. It fails if the profile fails, or if a new shell with the restored state differs from
+// the login shell.
 func Take(ctx context.Context, shell string, run Run) (*State, error) {
 	d := dialectOf(shell)
 	if d == nil {
@@ -84,11 +82,11 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 	defer cancel()
 	before, err := d.inspect(ctx, run, shell, d.flag, "", "")
 	if err != nil {
-		return nil, fmt.Errorf("look at a new shell: %w", err)
+		return nil, fmt.Errorf("inspect a new shell: %w", err)
 	}
 	after, err := d.inspect(ctx, run, shell, d.login, "", d.readRC)
 	if err != nil {
-		return nil, fmt.Errorf("look at a login shell: %w", err)
+		return nil, fmt.Errorf("inspect a login shell: %w", err)
 	}
 	script, err := d.difference(before, after)
 	if err != nil {
@@ -98,7 +96,7 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The proof: the same again from the script as from the profile.
+	// Check that the script has the same effect as the profile.
 	want := script
 	if functions, ok := after[reread]; ok {
 		after["functions"] = functions
@@ -108,25 +106,25 @@ func Take(ctx context.Context, shell string, run Run) (*State, error) {
 	}
 	again, err := d.inspect(ctx, run, shell, d.flag, script, "")
 	if err != nil {
-		return nil, fmt.Errorf("bring the state back: %w", err)
+		return nil, fmt.Errorf("restore the state: %w", err)
 	}
 	if proof, err := d.difference(before, again); err != nil || proof != want {
-		return nil, errors.Join(errors.New("the state can't be brought back"), err)
+		return nil, errors.Join(errors.New("the state can't be restored"), err)
 	}
 	return s, nil
 }
 
 func newState(shell string, d *dialect, script string) (*State, error) {
 	if len(script) > maxStateBytes {
-		return nil, fmt.Errorf("the state takes %d bytes, more than %d", len(script), maxStateBytes)
+		return nil, fmt.Errorf("the state has %d bytes; the maximum is %d", len(script), maxStateBytes)
 	}
 	return &State{shell: shell, dialect: d, script: script}, nil
 }
 
-// Env returns the variables that [State.Argv] needs beside the others of the command. They are gone before it begins.
+// Env returns the environment variables that [State.Argv] needs. They are unset before the command starts.
 func (s *State) Env() []string { return variables(s.script) }
 
-// variables hold a script in pieces.
+// variables returns environment variables with the pieces of a script.
 func variables(script string) []string {
 	names := shellstate.Names((len(script) + pieceBytes - 1) / pieceBytes)
 	env := make([]string, len(names))
@@ -136,7 +134,7 @@ func variables(script string) []string {
 	return env
 }
 
-// Argv returns the command line that runs a command in the state.
+// Argv returns the command line that restores the state and runs a command.
 func (s *State) Argv(command string) []string {
 	argv := append([]string{s.shell}, s.dialect.flag...)
 	n := len(s.Env())

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// readZshRC is what a login shell leaves out because nobody types into it.
+// readZshRC reads the configuration for interactive shells, which a login shell without a terminal skips.
 const readZshRC = `if [ -r "${ZDOTDIR:-$HOME}/.zshrc" ]; then . "${ZDOTDIR:-$HOME}/.zshrc"; fi >/dev/null 2>&1 </dev/null` + "\n"
 
-// zshSections print the state as lines that can be run again, each on its own: zsh quotes line breaks. Options are printed as
-// they are, and put aside for the rest, whatever they make of the language.
+// zshSections print the state as lines that are commands, because zsh quotes line breaks. Options are printed first; the other sections use
+// default options, so that the user's options can't affect their output.
 var zshSections = []section{
 	{"options", `() { \builtin typeset k; for k in ${(ko)options}; do [[ ${options[$k]} == on ]] && \builtin print -r -- setopt $k || \builtin print -r -- unsetopt $k; done }`},
 	{"modules", `\builtin zmodload -L`},
@@ -19,7 +19,7 @@ var zshSections = []section{
 	{"programs", `\builtin print -r -- "$PATH"`},
 	{"function path", `\builtin print -r -- "$FPATH"`},
 	{"functions", zshFunctions},
-	// zsh writes down what it has read in other words than what it reads: after this the functions are what a script makes of them.
+	// zsh prints functions in a normalized form. This section prints them as they are after being parsed once more.
 	{reread, `() { \builtin setopt localoptions noaliases; \builtin typeset k; for k in ${(k)functions}; do
 [[ ${functions[$k]} == *'builtin autoload -X'* ]] || functions[$k]=${functions[$k]}; done }; ` + zshFunctions},
 	{"styles", `\builtin zstyle -L`},
@@ -35,7 +35,7 @@ for k in ${(ko)saliases}; do \builtin print -r -- alias -s -- ${(qqqq)k}=${(qqqq
 	{"disabled words", `\builtin disable; \builtin disable -f; \builtin disable -r; \builtin disable -a`},
 }
 
-// zshFunctions prints each function as one line. Those of the completion that nobody has needed yet are left out: there are a
+// zshFunctions prints each function on one line. It omits the completion functions that have not been loaded, of which there are about a
 // thousand.
 const zshFunctions = `() { \builtin emulate -L zsh; \builtin typeset k b; for k in ${(ko)functions}; do b=$functions[$k]
 if [[ $b == *'builtin autoload -X'* ]]; then b=${${b##*-X}%%[^a-zA-Z]*}; [[ $k == _* ]] || \builtin print -r -- autoload ${b:+-$b} -- ${(qqqq)k}
@@ -44,22 +44,22 @@ else b="${(q)k} () {"$'\n'$b$'\n}'; \builtin print -r -- eval ${(qqqq)b}; fi; do
 var zshUnrepeatable = append(slices.Clone(unrepeatable[:]), "disabled words")
 
 var (
-	// zshVolatile are variables that zsh sets by itself, or that only somebody at a terminal sees.
+	// zshVolatile matches variables that zsh itself sets, or that matter only at a terminal.
 	zshVolatile = regexp.MustCompile(`^([^A-Za-z].*|argv|b|k|pipestatus|signals|status|E?[UG]ID|USERNAME|COLUMNS|LINES|EPOCH.*|HIST.*|SAVEHIST|LINENO|LISTMAX|OLDPWD|` +
 		`PWD|PPID|RANDOM|SECONDS|SHLVL|TTY|TTYIDLE|TRY_BLOCK_.*|ZSH_(EXECUTION_STRING|EVAL_CONTEXT|SUBSHELL)|GANTRY_.*|` +
 		`PS[1-4]|R?PS[12]|R?PROMPT[234]?|SPROMPT|prompt|psvar|PSVAR|zle_.*|comp(pre|post)funcs)$`)
-	// zshFixed are options that say how the shell was started.
+	// zshFixed contains options that depend on how the shell was started.
 	zshFixed = []string{"exec", "globalrcs", "interactive", "login", "monitor", "privileged", "rcs", "restricted", "shinstdin", "singlecommand", "zle"}
-	// zshLate are options that would change what the rest of the state comes to.
+	// zshLate matches options that would affect the restoring of the state. They are set last.
 	zshLate = regexp.MustCompile(`(?m)^(?:un)?setopt (?:allexport|errexit|errreturn|unset|verbose|warncreateglobal|warnnestedvar|xtrace)\n`)
-	// zshInteractive are modules for typing. What they hold is of no use to a command.
+	// zshInteractive matches modules for interactive use, which commands don't need.
 	zshInteractive = regexp.MustCompile(`(?m)^zmodload zsh/(comp.*|zle.*|deltochar|parameter|main)\n`)
 	zshStyles      = regexp.MustCompile(`(?m)^zstyle (-e )?':completion.*\n`)
 
 	zshDeclaration = regexp.MustCompile(`^(typeset|export)((?: -[a-zA-Z0-9]+)*) (\w+)( \w+)?(=.*)?$`)
 )
 
-// zshDifference is difference for zsh.
+// zshDifference is the equivalent of difference for zsh.
 func zshDifference(before, after view) (string, error) {
 	for _, name := range zshUnrepeatable {
 		if before[name] != after[name] {
@@ -77,7 +77,7 @@ func zshDifference(before, after view) (string, error) {
 	b.WriteString(zshInteractive.ReplaceAllString(section("modules"), ""))
 	had, has := strings.TrimSuffix(before["programs"], "\n"), strings.TrimSuffix(after["programs"], "\n")
 	if strings.Contains(had+has, "\n") {
-		return "", unrepeatableError("its PATH is an odd one")
+		return "", unrepeatableError("it sets an unusual PATH")
 	}
 	writePath(&b, had, has)
 	if folders := strings.TrimSuffix(after["function path"], "\n"); folders != strings.TrimSuffix(before["function path"], "\n") {
@@ -97,7 +97,7 @@ func zshDifference(before, after view) (string, error) {
 	return b.String(), nil
 }
 
-// zshVariables writes the variables that are new. An exported one gives way to what the environment says.
+// zshVariables writes the variables that were added or changed. Variables in the command's environment take precedence over exported ones.
 func zshVariables(b *strings.Builder, before, after string) error {
 	was, exported := map[string]string{}, map[string]bool{}
 	err := zshDeclarations(before, func(name, line string, export bool) error {
@@ -110,7 +110,7 @@ func zshVariables(b *strings.Builder, before, after string) error {
 	return zshDeclarations(after, func(name, line string, export bool) error {
 		old, there := was[name]
 		switch {
-		case old == line || secret.MatchString(name) || exported[name]: // the last one: given
+		case old == line || secret.MatchString(name) || exported[name]: // the last: from the environment
 		case agents.MatchString(name):
 			return unrepeatableError("it starts an agent")
 		case export && !there:
@@ -122,8 +122,8 @@ func zshVariables(b *strings.Builder, before, after string) error {
 	})
 }
 
-// zshDeclarations calls each for every variable whose value is shown. Of a text and an array that are one variable in two
-// forms that is the text.
+// zshDeclarations calls each for all variables with a value. For a string and an array that are tied to each other, it calls it only for
+// the string.
 func zshDeclarations(text string, each func(name, line string, exported bool) error) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -148,5 +148,5 @@ func zshDeclarations(text string, each func(name, line string, exported bool) er
 	return nil
 }
 
-// zshSpecial are parameters whose names are no names of variables.
+// zshSpecial matches special parameters.
 var zshSpecial = regexp.MustCompile(`^(typeset|export)( -[a-zA-Z0-9]+)* [^A-Za-z_ ]+$`)

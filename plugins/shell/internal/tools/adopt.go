@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// always: the output of what a command leaves running in the background is read for as long as the session is known.
+	// unlimited: output of processes that a command leaves in the background is read as long as the session exists.
 	unlimited = 365 * 24 * time.Hour
-	// maxNoteBytes bounds the command in a note: it is for reading only.
+	// maxNoteBytes is the maximum length of the command in a note, where it is only informative.
 	maxNoteBytes = 16 << 10
 )
 
-// note is what the next process of the plugin learns of a session.
+// note describes a session to the next process of the plugin.
 type note struct {
 	ID int `json:"id"`
 	session.Info
 }
 
-// keep makes a command outlive this process.
+// keep returns what the host has to keep so that the command can outlive this process.
 func keep(id int, info session.Info) *process.Keep {
 	if len(info.Command) > maxNoteBytes {
 		info.Command = strings.ToValidUTF8(info.Command[:maxNoteBytes], "")
 	}
 	b, err := json.Marshal(note{id, info})
-	if err != nil { // strings, numbers and bools only
+	if err != nil { // impossible for strings, numbers and bools
 		panic("tools: marshal note: " + err.Error())
 	}
 	return &process.Keep{Note: b, Memory: record.Size(session.RecordBytes)}
 }
 
-// adopt goes on with the sessions of an earlier process.
+// adopt continues the sessions of an earlier process.
 func (f *shellPlugin) adopt(ctx context.Context, a *tool.Adoption) error {
-	// In the order in which they were started: that of their use is not known.
+	// In the order of their start, because the order of their last use is not known.
 	slices.SortFunc(a.Processes, func(x, y process.Adopted) int { return x.Started.Compare(y.Started) })
 	var errs []error
 	for _, p := range a.Processes {
@@ -73,7 +73,7 @@ func (f *shellPlugin) adoptOne(ctx context.Context, a *tool.Adoption, p process.
 		return err
 	}
 	if parsed != nil {
-		return errors.Join(fmt.Errorf("its note can't be read: %w", parsed), p.Cmd.Kill())
+		return errors.Join(fmt.Errorf("invalid note: %w", parsed), p.Cmd.Kill())
 	}
 	program := session.Program{Info: n.Info, Process: p.Cmd, In: in, Out: out}
 	if program.Record, err = session.OpenRecord(p.Cmd.Memory(), a.Answered); err != nil {
@@ -92,10 +92,10 @@ func (f *shellPlugin) adoptOne(ctx context.Context, a *tool.Adoption, p process.
 	})
 }
 
-// contextKey is that of the text about sessions whose number the model has not been told.
+// contextKey is the key of the context text about sessions whose ID the model does not know.
 const contextKey = "sessions"
 
-// announce tells the model of a session that a call started which got no answer.
+// announce tells the model about a session whose call got no answer.
 func (f *shellPlugin) announce(t *tool.Thread, s *session.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *shellPlugin) announce(t *tool.Thread, s *session.Session) {
 	f.updateContextLocked(t)
 }
 
-// acknowledge takes note that the model knows of a session.
+// acknowledge records that the model knows a session.
 func (f *shellPlugin) acknowledge(t *tool.Thread, id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

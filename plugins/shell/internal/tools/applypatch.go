@@ -17,7 +17,7 @@ const patchDescription = "Edits files: creates, changes, moves and deletes them 
 	"`@@`, or with `@@ ` and a line of the file somewhere above, and goes on with the lines around and in it: unchanged ones after a space, removed " +
 	"ones after `-`, new ones after `+`. Changes stand in the order of the file. `*** End of File` behind a change says that it is at the very end."
 
-// patchGrammar is what providers with grammars hold the model to. Reading is more lenient.
+// patchGrammar is enforced by providers with grammars. The parser is more lenient.
 const patchGrammar = `start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?
@@ -52,7 +52,7 @@ func (f *shellPlugin) patchTool() tool.Tool {
 		tool.EffectsByHost(), tool.ModelTraits(patchTrait), tool.Hook("apply_patch", "Write", "Edit"), tool.HookField("command", "input"))
 }
 
-// patch is what a patch wants of the files below cwd.
+// patch returns the change that a patch requests. Relative paths are resolved against cwd.
 func (f *shellPlugin) patch(cwd, text string) change {
 	return change{
 		tool: "apply_patch",
@@ -64,10 +64,10 @@ func (f *shellPlugin) patch(cwd, text string) change {
 	}
 }
 
-// verifyPatch finds out what the patch would do. The error's text is for the model.
+// verifyPatch returns the plan of a patch. The error's text is for the model.
 func (f *shellPlugin) verifyPatch(ctx context.Context, command helper.Command, cwd, text string) (*patch.Plan, error) {
 	text = patch.Unwrap(text)
-	// What is no patch needs no helper to find that out.
+	// Find syntax errors without starting a helper.
 	if p, err := patch.Parse(text); err != nil {
 		return nil, patch.Refusal(patch.Explain(err))
 	} else if len(p.Hunks) == 0 {

@@ -15,16 +15,16 @@ import (
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
-// change is what a call wants of files, before it is known what that means for the disk.
+// change is a requested change of files that has not been verified.
 type change struct {
 	tool string
-	// verify finds out, and writes nothing. A [patch.Refusal] is what the model reads.
+	// verify returns the plan, without writing anything. A [patch.Refusal] is for the model.
 	verify      func(context.Context, helper.Command) (*patch.Plan, error)
-	errorPrefix string // what stands before the news that files have changed meanwhile
+	errorPrefix string // of the message that files have changed in the meantime
 	summary     func(*patch.Plan, patch.Outcome, time.Duration) string
 }
 
-// plan is verify with an error whose text is for the model.
+// plan calls verify. The error's text is for the model.
 func (ch *change) plan(ctx context.Context, command helper.Command) (*patch.Plan, error) {
 	plan, err := ch.verify(ctx, command)
 	if err != nil {
@@ -33,7 +33,7 @@ func (ch *change) plan(ctx context.Context, command helper.Command) (*patch.Plan
 	return plan, nil
 }
 
-// assessChange answers early when the change can't be made: then nobody needs to be asked.
+// assessChange assesses a change. A change that can't be made is answered early, so that the user is not asked about it.
 func (f *shellPlugin) assessChange(ctx context.Context, c *tool.AssessCall, ch change) (*contract.Assessment, error) {
 	plan, err := ch.plan(ctx, c.Command)
 	if err != nil {
@@ -53,8 +53,8 @@ func (f *shellPlugin) assessChange(ctx context.Context, c *tool.AssessCall, ch c
 	}, nil
 }
 
-// runChange does what was assessed, and nothing else. Once it has begun it is not interrupted: half a patch helps nobody,
-// and it takes milliseconds. It reports whether the change was tried at all.
+// runChange makes the assessed change, and nothing else. Once started, it is not interrupted: it takes milliseconds, and half a patch is
+// useless. It reports whether the change was attempted.
 func (f *shellPlugin) runChange(c *tool.Call, ch change) (_ *tool.Result, applied bool) {
 	begin, ctx := time.Now(), c.Hard()
 	digest := c.AssessDigest()
@@ -84,7 +84,7 @@ func (f *shellPlugin) runChange(c *tool.Call, ch change) (_ *tool.Result, applie
 	o, err := f.apply(ctx, c, plan)
 	if err != nil {
 		r := tool.Errorf("%s failed: %v. Whether some of the changes were made is not known: look before you try again", ch.tool, err)
-		if e, ok := errors.AsType[*process.StartError](err); ok { // nothing ran
+		if e, ok := errors.AsType[*process.StartError](err); ok { // the helper did not run
 			r = tool.Errorf("%s failed: %v", ch.tool, err)
 			r.SandboxDenied = e.Denied
 		}
@@ -95,7 +95,7 @@ func (f *shellPlugin) runChange(c *tool.Call, ch change) (_ *tool.Result, applie
 	}
 	f.changed(plan)
 	if o.Failure != "" && o.Denied {
-		f.plans.put(c.ThreadID(), digest, plan) // for another try under a wider grant
+		f.plans.put(c.ThreadID(), digest, plan) // for a retry with a wider grant
 	}
 	r := tool.Text(ch.summary(plan, o, time.Since(begin)))
 	r.IsError = o.Failure != ""
@@ -104,8 +104,8 @@ func (f *shellPlugin) runChange(c *tool.Call, ch change) (_ *tool.Result, applie
 	return r, true
 }
 
-// apply makes the changes of one plan at a time: between a helper's look at the files and its writing nobody else of ours
-// writes them. Commands run beside each other, and each may be a patch.
+// apply applies one plan at a time, so that no other plan changes the files between a helper's check and its write. Commands run
+// concurrently, and each may be a patch.
 func (f *shellPlugin) apply(ctx context.Context, c *tool.Call, plan *patch.Plan) (patch.Outcome, error) {
 	select {
 	case f.writing <- struct{}{}:
@@ -116,12 +116,12 @@ func (f *shellPlugin) apply(ctx context.Context, c *tool.Call, plan *patch.Plan)
 	return f.helper.Apply(ctx, c.Command, plan)
 }
 
-// maxDiffBytes bounds the diffs of one item. It travels three times and is read by people; longer ones are left out, and
-// the host stores the content before and after.
+// maxDiffBytes is the maximum size of the diffs of an item, which is sent three times. Longer ones are omitted; the host stores the
+// content before and after the change.
 const maxDiffBytes = 1 << 20
 
-// fileChanges is how the first done changes of a plan look to a user. It says what becomes of each file before that has happened:
-// when the host dies meanwhile, that tells whether it has.
+// fileChanges returns the item for the first done changes of a plan. It contains the digests of the new content, by which the host can
+// determine after a crash whether a change was made.
 func fileChanges(plan *patch.Plan, done int) *contract.FileChangeItem {
 	item := &contract.FileChangeItem{}
 	room := maxDiffBytes
@@ -143,11 +143,11 @@ func fileChanges(plan *patch.Plan, done int) *contract.FileChangeItem {
 	return item
 }
 
-// maxPlans is how many assessed patches wait for their call. Most calls follow at once; a plan that has gone is made
-// again, and compared.
+// maxPlans is the number of assessed plans that are kept for their calls. Most calls follow immediately; a plan that was dropped is
+// made again and compared by its digest.
 const maxPlans = 8
 
-// plans are patches that were assessed. The zero plans is ready.
+// plans contains plans that were assessed. The zero value is ready to use.
 type plans struct {
 	mu struct {
 		sync.Mutex
@@ -172,7 +172,7 @@ func (p *plans) put(thread, digest string, plan *patch.Plan) {
 	p.mu.waiting = append(p.mu.waiting, assessed{thread, digest, plan})
 }
 
-// take returns a plan once; nil when it is not there.
+// take removes and returns a plan; nil if there is none.
 func (p *plans) take(thread, digest string) *patch.Plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,7 +31,7 @@ func editSchema() json.RawMessage {
 		property{name: "replace_all", kind: "boolean", doc: "Replace old_text wherever it stands. Default false."})
 }
 
-// editTool is what a model gets in place of apply_patch when it was not trained on patches.
+// editTool is offered instead of apply_patch to models that were not trained on patches.
 func (f *shellPlugin) editTool() tool.Tool {
 	return tool.New("edit_file", editDescription,
 		func(_ context.Context, c *tool.Call, in editArgs) (*tool.Result, error) {
@@ -46,7 +46,7 @@ func (f *shellPlugin) editTool() tool.Tool {
 		tool.HookField("file_path", "path"), tool.HookField("old_string", "old_text"), tool.HookField("new_string", "new_text"))
 }
 
-// edit is what an edit wants of the files below cwd.
+// edit returns the change that an edit requests. Relative paths are resolved against cwd.
 func (f *shellPlugin) edit(cwd string, in editArgs) change {
 	return change{
 		tool: "edit_file",

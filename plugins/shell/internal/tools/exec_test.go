@@ -331,7 +331,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("argv = %q", effect.Argv)
 	}
 	for config, want := range map[string]string{
-		`{"shell":"/no/such/bash"}`: "no shell", `{"shell":"/bin/cat"}`: "no shell", `{"max_poll":"0s"}`: "max_poll",
+		`{"shell":"/no/such/bash"}`: "not a supported shell", `{"shell":"/bin/cat"}`: "not a supported shell", `{"max_poll":"0s"}`: "max_poll",
 	} {
 		ds := r.configure(config)
 		if len(ds) != 1 || !strings.Contains(ds[0].GetSummary(), want) || len(ds[0].GetPath()) != 1 {

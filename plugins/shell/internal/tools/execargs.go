@@ -10,14 +10,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// permissions that a model may ask for.
+// Values of sandbox_permissions.
 const (
 	permissionsDefault   = "use_default"
 	permissionsEscalated = "require_escalated"
 	permissionsAdded     = "with_additional_permissions"
 )
 
-// execArgs are the arguments of exec_command. What is optional may also be null.
+// execArgs are the arguments of exec_command. Optional ones may be null.
 type execArgs struct {
 	Cmd                string   `json:"cmd"`
 	Workdir            string   `json:"workdir,omitempty"`
@@ -33,7 +33,7 @@ type execArgs struct {
 	AdditionalPermissions *additional `json:"additional_permissions,omitempty"`
 }
 
-// additional are single permissions beyond the sandbox.
+// additional contains single permissions beyond the sandbox.
 type additional struct {
 	Network *struct {
 		Enabled bool `json:"enabled"`
@@ -44,7 +44,7 @@ type additional struct {
 	} `json:"file_system,omitempty"`
 }
 
-// effects are what is asked for; cwd is where relative paths start.
+// effects returns the requested permissions. Relative paths are resolved against cwd.
 func (a *additional) effects(cwd string) []contract.Effect {
 	var out []contract.Effect
 	if a == nil {
@@ -71,7 +71,7 @@ func (a *additional) effects(cwd string) []contract.Effect {
 	return out
 }
 
-// property is one property of a schema that is written by hand: the contract with models fixes names, types and order.
+// property is a property of a hand-written schema. Names, types and order are fixed, because models are trained on them.
 type property struct {
 	name, kind, doc string
 	enum            []string
@@ -79,10 +79,10 @@ type property struct {
 	properties      []property // of an object
 }
 
-// schema renders an object schema that allows nothing else.
+// schema returns the schema of an object without additional properties.
 func schema(required []string, properties ...property) json.RawMessage {
 	if required == nil {
-		required = []string{} // null is no schema
+		required = []string{} // null is invalid in a schema
 	}
 	type node struct {
 		Type        string          `json:"type"`
@@ -109,7 +109,7 @@ func schema(required []string, properties ...property) json.RawMessage {
 		return out
 	}
 	b, err := json.Marshal(node{Type: "object", Properties: render(properties), Required: required, Additional: new(false)})
-	if err != nil { // strings and bools only
+	if err != nil { // impossible for strings and bools
 		panic("tools: marshal schema: " + err.Error())
 	}
 	return b
@@ -146,7 +146,7 @@ func execSchema(c *Config) json.RawMessage {
 	return schema([]string{"cmd"}, properties...)
 }
 
-// command is what the arguments come down to.
+// command is the command that the arguments describe.
 type command struct {
 	text  string // as the model wrote it
 	argv  []string
@@ -161,7 +161,7 @@ type command struct {
 	additional    []contract.Effect
 }
 
-// command checks the arguments. The error's text is for the model.
+// command validates the arguments. The error's text is for the model.
 func (f *shellPlugin) command(in execArgs, cwd string) (_ *command, err error) {
 	c := &command{text: in.Cmd, cwd: cwd, tty: in.TTY, shell: f.shell, justification: in.Justification, prefixRule: in.PrefixRule}
 	switch in.SandboxPermissions {
@@ -202,7 +202,7 @@ func (f *shellPlugin) command(in execArgs, cwd string) (_ *command, err error) {
 	return c, nil
 }
 
-// permissions are those that the call asks for. The argument and its mode belong together.
+// permissions returns the additional permissions, which require the corresponding mode.
 func (in execArgs) permissions(cwd string) ([]contract.Effect, error) {
 	if in.SandboxPermissions != permissionsAdded {
 		if in.AdditionalPermissions != nil {

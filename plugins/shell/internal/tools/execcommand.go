@@ -61,22 +61,22 @@ func (f *shellPlugin) assessExec(ctx context.Context, c *tool.AssessCall, in exe
 	return a, nil
 }
 
-// earlyError answers a call that needs no running.
+// earlyError answers a call with an error without running it.
 func earlyError(text string) *contract.Assessment {
 	return &contract.Assessment{Early: contract.ErrorText(text)}
 }
 
-// digest names all that decides what the command does.
+// digest identifies everything that determines what the command does.
 func (c *command) digest() string {
 	b, err := json.Marshal([]any{c.argv, c.cwd, c.tty, c.escalated, c.additional})
-	if err != nil { // strings, bools and numbers only
+	if err != nil { // impossible for strings, bools and numbers
 		panic("tools: marshal command: " + err.Error())
 	}
 	sum := sha256.Sum256(b)
 	return "e1:" + hex.EncodeToString(sum[:])
 }
 
-// oneLine is a summary of a text: its first line, not too long.
+// oneLine returns the first line of a text, shortened if necessary.
 func oneLine(s string) string {
 	const most = 120
 	first, _, cut := strings.Cut(strings.TrimSpace(s), "\n")
@@ -130,8 +130,8 @@ func (f *shellPlugin) exec(ctx context.Context, c *tool.Call, in execArgs) (*too
 	return f.result(c, s, out, report{begin: begin, ended: ended, maxTokens: in.MaxOutputTokens, item: item}), nil
 }
 
-// collect waits for output. An error means that the call was interrupted. When only the time that the host gives a call
-// is over, that reads like the end of the wait: the command's time is not.
+// collect waits for output. An error means that the call was interrupted. The host's deadline only ends the wait, because it applies
+// to the call and not to the command.
 func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan time.Time) (output.Output, bool, error) {
 	out, ended, err := s.Collect(ctx, c.ID(), until)
 	if err == nil || cancelReason(ctx) != "deadline" {
@@ -142,7 +142,7 @@ func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan
 	return s.Collect(c.Hard(), c.ID(), now)
 }
 
-// start spawns the command. From the moment it runs it is a session, so that an interrupt leaves it running.
+// start starts the command. It is a session from the beginning, so that an interrupt leaves it running.
 func (f *shellPlugin) start(ctx context.Context, c *tool.Call, cmd *command) (*session.Session, error) {
 	id, err := f.store.Reserve(c.ThreadID())
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *shellPlugin) start(ctx context.Context, c *tool.Call, cmd *command) (*s
 	argv, env := f.login(ctx, c, cmd)
 	program, err := f.spawn(ctx, c, cmd, id, argv, env)
 	if e, ok := errors.AsType[*process.StartError](err); ok && e.Errno == 0 && !e.Denied && !slices.Equal(argv, cmd.argv) {
-		// What the policy lets out of the sandbox runs as it was decided on, like what was approved to leave it.
+		// The policy lets this command run outside the sandbox, but only with the command line that it has decided on.
 		program, err = f.spawn(ctx, c, cmd, id, cmd.argv, environment(c))
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (f *shellPlugin) start(ctx context.Context, c *tool.Call, cmd *command) (*s
 	return f.store.Add(ctx, c.ThreadID(), id, program)
 }
 
-// spawn starts the command's process as what will be session id.
+// spawn starts the process of the session id.
 func (f *shellPlugin) spawn(ctx context.Context, c *tool.Call, cmd *command, id int, argv, env []string) (program session.Program, err error) {
 	p := c.Command(ctx, argv...)
 	p.Dir, p.Session = cmd.cwd, true
@@ -197,7 +197,7 @@ func sandboxed(g contract.GrantFacts) bool {
 	return g.SandboxMode != "" && g.SandboxMode != "full-access"
 }
 
-// open makes the session one that the host knows.
+// open reports the session to the host.
 func (f *shellPlugin) open(c *tool.Call, s *session.Session) {
 	s.Open(c.Thread().OpenSession(strconv.Itoa(s.ID), c.ID(), oneLine(s.Command)))
 }
@@ -226,14 +226,14 @@ func cancelReason(ctx context.Context) string {
 	return ""
 }
 
-// abortedText is what a model reads of a call that was interrupted; codex-compatible.
+// abortedText returns the result of an interrupted call. Its text matches codex.
 func abortedText(begin time.Time) *tool.Result {
 	r := tool.Errorf("Wall time: %.1f seconds\naborted by user", time.Since(begin).Seconds())
 	r.Aborted = true
 	return r
 }
 
-// aborted answers a call that was interrupted while its command goes on.
+// aborted returns the result of a call that was interrupted while its command keeps running.
 func aborted(begin time.Time, item *contract.CommandItem, s *session.Session) *tool.Result {
 	r := abortedText(begin)
 	r.SessionID = strconv.Itoa(s.ID)
@@ -241,7 +241,7 @@ func aborted(begin time.Time, item *contract.CommandItem, s *session.Session) *t
 	return r
 }
 
-// report is what a result of a session says beside its output.
+// report describes the result of a session, except its output.
 type report struct {
 	begin     time.Time
 	ended     bool
@@ -249,7 +249,7 @@ type report struct {
 	item      *contract.CommandItem
 }
 
-// result says what a collection gave. An ended session has been told about then, and is only remembered.
+// result returns the result for collected output. A session that has ended is removed from the store.
 func (f *shellPlugin) result(c *tool.Call, s *session.Session, out output.Output, r report) *tool.Result {
 	h := header{wall: time.Since(r.begin), tokens: out.Tokens()}
 	item := *r.item

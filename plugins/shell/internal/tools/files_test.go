@@ -55,7 +55,7 @@ func TestEditThatCantBeMadeAsksNobody(t *testing.T) {
 		args any
 		want string
 	}{
-		{object{"path": "f", "old_text": "a", "new_text": "b"}, "old_text stands in {cwd}/f more than once, at lines 1, 2: take more of the lines around it, or set replace_all"},
+		{object{"path": "f", "old_text": "a", "new_text": "b"}, "old_text occurs more than once in {cwd}/f, at lines 1, 2: include more of the surrounding lines, or set replace_all"},
 		{object{"path": "f", "old_text": "c", "new_text": "b"}, "old_text was not found in {cwd}/f."},
 		{object{"path": "g", "old_text": "c", "new_text": "b"}, "Failed to read file to update {cwd}/g: No such file or directory (os error 2)"},
 		{`{"path":"f"}`, "failed to parse function arguments: missing field `old_text`"},

@@ -17,21 +17,20 @@ import (
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
-// plainText makes programs write for reading, not for a screen, and never wait in a pager. A profile does not undo it.
+// plainText contains variables that make programs write plain text and use no pager. The profile can't override them.
 var plainText = []string{
 	"NO_COLOR=1", "TERM=dumb", "COLORTERM=", "LANG=C.UTF-8", "LC_CTYPE=C.UTF-8", "LC_ALL=C.UTF-8",
 	"PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat",
 }
 
-// environment is what commands get beside what the grant gives. The command can tell for whom it runs.
+// environment returns the variables that commands get in addition to those of the grant. They identify the thread and the call.
 func environment(c *tool.Call) []string {
 	return append(slices.Clone(plainText), "GANTRY_CI=1", "GANTRY_THREAD_ID="+c.ThreadID(), "GANTRY_TOOL_CALL_ID="+c.ID(),
 		"GANTRY_VERSION="+c.Env().HostVersion)
 }
 
-// login returns the command line and the environment that a command is started with. Where it wants a login shell, that is
-// a shell in the state that a login left, if there is one. What was approved to get more than its sandbox runs as it was
-// approved, and reads the profile itself.
+// login returns the command line and environment of a command. A login shell is replaced by a shell that restores the snapshot of a
+// login, if there is one. A command that was approved for more than its sandbox is not changed, and reads the profile itself.
 func (f *shellPlugin) login(ctx context.Context, c *tool.Call, cmd *command) (argv, env []string) {
 	env = environment(c)
 	if !cmd.login || cmd.shell.Kind != shell.POSIX || cmd.escalated || len(cmd.additional) > 0 {
@@ -44,15 +43,15 @@ func (f *shellPlugin) login(ctx context.Context, c *tool.Call, cmd *command) (ar
 	return cmd.shell.Argv(shellstate.Script(1, cmd.text), true), append(env, behind)
 }
 
-// profiles are names of the files that a login reads.
+// profiles matches the names of files that a login shell reads.
 var profiles = regexp.MustCompile(`\.(profile|bash_profile|bash_login|bashrc|bash_aliases|zshenv|zprofile|zshrc|zlogin|zsh_aliases)\b|/etc/(profile|bash|zsh|zprofile)`)
 
-// state returns the snapshot for a command. The first one of its kind waits until it is taken.
+// state returns the snapshot for a command, taking it if necessary; nil if there is none.
 func (f *shellPlugin) state(ctx context.Context, c *tool.Call, cmd *command) *snapshot.State {
 	if !f.config.Snapshot || !snapshot.Supported(cmd.shell.Path) {
 		return nil
 	}
-	if profiles.MatchString(cmd.text) { // it may well change one
+	if profiles.MatchString(cmd.text) { // it may change the profile
 		f.snapshots.Forget()
 		return nil
 	}
@@ -67,10 +66,10 @@ func (f *shellPlugin) state(ctx context.Context, c *tool.Call, cmd *command) *sn
 	})
 }
 
-// maxCapture is far more than a snapshot may hold.
+// maxCapture limits the output of the commands of a snapshot. It is much larger than a snapshot.
 const maxCapture = 4 << 20
 
-// capture runs a program under the call's grant, as the command itself, and returns its output.
+// capture runs a program with the call's grant, like the command itself, and returns its output.
 func capture(ctx context.Context, c *tool.Call, dir string, argv, env []string) ([]byte, error) {
 	var out limitedBuffer
 	p := c.Command(ctx, argv...)
@@ -81,7 +80,7 @@ func capture(ctx context.Context, c *tool.Call, dir string, argv, env []string) 
 	return out.Bytes(), nil
 }
 
-// limitedBuffer refuses more than maxCapture bytes.
+// limitedBuffer rejects more than maxCapture bytes.
 type limitedBuffer struct{ bytes.Buffer }
 
 func (l *limitedBuffer) Write(p []byte) (int, error) {
@@ -91,7 +90,7 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// changed takes note of what a patch did.
+// changed drops all snapshots if a plan has changed a profile.
 func (f *shellPlugin) changed(plan *patch.Plan) {
 	for _, path := range plan.Paths() {
 		if profiles.MatchString(filepath.ToSlash(path)) {

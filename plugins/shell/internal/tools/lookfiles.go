@@ -75,7 +75,7 @@ func (f *shellPlugin) findTool() tool.Tool {
 		}, tool.Hook("Grep"))
 }
 
-// lookTool declares a tool that looks at files and changes none. request returns the path that it looks at, and the look.
+// lookTool declares a read-only tool for files. request converts its arguments to the path and the request for the helper.
 func lookTool[In any](f *shellPlugin, name, description string, schema json.RawMessage, request func(cwd string, in In) (string, look.Request), opts ...tool.Option) tool.Tool {
 	return tool.New(name, description,
 		func(ctx context.Context, c *tool.Call, in In) (*tool.Result, error) {
@@ -99,7 +99,7 @@ func lookTool[In any](f *shellPlugin, name, description string, schema json.RawM
 		}, opts...)...)
 }
 
-// failed names the tool in an error of its helper. A refusal is already in words for the model.
+// failed adds the tool's name to an error of its helper. A [patch.Refusal] is already intended for the model and is not changed.
 func failed(tool string, err error) error {
 	if _, ok := errors.AsType[patch.Refusal](err); ok {
 		return err

@@ -1,9 +1,8 @@
-// Package tools is the shell family as the host sees it: exec_command, write_stdin, apply_patch and
-// view_image, and for models that the others don't suit edit_file, read_file, list_files and search_files.
+// Package tools declares the tools of the shell plugin: exec_command, write_stdin, apply_patch and view_image, and for models that
+// these don't suit, edit_file, read_file, list_files and search_files.
 //
-// It owns: arguments, what each call would do (assessments), what the model reads of the results, and the wiring of the
-// rooms below. It must not know: policy, approval, truncation (the host's), or how patches, sessions and images work
-// inside.
+// It owns: arguments, assessments, the results that the model reads, and the wiring of the other packages. It must not know: policy,
+// approval, truncation (the host's), or how patches, sessions and images work.
 //
 // Start with [New].
 package tools
@@ -33,15 +32,15 @@ type Config struct {
 	MaxPoll  time.Duration `json:"max_poll" default:"5m" doc:"The longest that one call may wait for a session that it types nothing into."`
 }
 
-// What a model must have for a tool to be offered to it.
+// The model traits that tools require.
 const (
-	imageTrait = "images"  // it looks at images
-	patchTrait = "patches" // it writes patches; any does of which nothing else is said
-	editTrait  = "edits"   // it replaces text, in place of patches
-	filesTrait = "files"   // it does better with tools for files than with commands
+	imageTrait = "images"  // accepts images
+	patchTrait = "patches" // writes patches; the default
+	editTrait  = "edits"   // replaces text instead of writing patches
+	filesTrait = "files"   // works better with tools for files than with commands
 )
 
-// shellPlugin is the state behind the tools.
+// shellPlugin is the state of the plugin.
 type shellPlugin struct {
 	config *Config
 	finder shell.Finder
@@ -49,18 +48,18 @@ type shellPlugin struct {
 	store  *session.Store
 	helper helper.Client
 	plans  plans
-	// writing holds a token while files are changed.
+	// writing has a token while files are being changed.
 	writing chan struct{}
 
 	snapshots snapshot.Cache
 
 	mu struct {
 		sync.Mutex
-		unannounced map[string]map[int]string // thread → session that the model does not know → what it is told of it
+		unannounced map[string]map[int]string // thread → session that the model does not know → description
 	}
 }
 
-// New returns the plugin. binary is the path of this program, which is spawned as its own helper.
+// New returns the plugin. binary is the path of this program, which is also the helper that the host starts.
 func New(version, binary string) tool.Plugin {
 	f := &shellPlugin{
 		config: &Config{Login: true, Terminal: true, Snapshot: true, MaxPoll: session.MaxPoll},
@@ -77,7 +76,7 @@ func New(version, binary string) tool.Plugin {
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
 			id, err := strconv.Atoi(sessionID)
 			if err != nil {
-				return nil // not one of ours
+				return nil // not a session of this plugin
 			}
 			return f.store.Stop(ctx, threadID, id)
 		},
@@ -103,13 +102,13 @@ func (f *shellPlugin) tools() []tool.Tool {
 	}
 }
 
-// configured chooses the shell. What the block forbids disappears from the arguments.
+// configured selects the shell, and offers the tools without the arguments that the configuration disables.
 func (f *shellPlugin) configured(_ context.Context, env *tool.Env) error {
 	f.shell = f.finder.Default()
 	if f.config.Shell != "" {
 		var ok bool
 		if f.shell, ok = f.finder.Configured(f.config.Shell); !ok {
-			return configblock.Invalid(fmt.Sprintf("%q is no shell that can be used", f.config.Shell), contract.Name("shell"))
+			return configblock.Invalid(fmt.Sprintf("%q is not a supported shell, or does not exist", f.config.Shell), contract.Name("shell"))
 		}
 	}
 	if f.config.MaxPoll <= 0 {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// defaultMaxTokens is the most tokens of output that a model gets when it does not ask for another number.
+	// defaultMaxTokens is the maximum number of tokens of output, unless the model requests another limit.
 	defaultMaxTokens = 10_000
-	// defaultInline is the contract's limit of a result part where the host names none.
+	// defaultInline is the contract's default for the size of a result part.
 	defaultInline = 1 << 20
-	// textMargin is what the line about missing output may take.
+	// textMargin is the maximum length of the line about omitted output.
 	textMargin = 64
 )
 
-// header is what a model must see of a command, whatever becomes of its output.
+// header is the part of a result that the model must see, regardless of the truncation of the output.
 type header struct {
 	wall    time.Duration
 	exited  bool
@@ -43,7 +43,7 @@ func (h header) text(chunk string) string {
 	return b.String()
 }
 
-// render returns the parts of a result and, for a call that a program made, the same as an object.
+// render returns the parts of a result and, for a nested call, the structured result.
 func (h header) render(c *tool.Call, out output.Output, maxTokens *uint64) ([]contract.Part, json.RawMessage) {
 	chunk := fmt.Sprintf("%06x", rand.IntN(1<<24))
 	parts := []contract.Part{&contract.TextPart{Text: h.text(chunk), Fit: contract.FitVerbatim}}
@@ -65,29 +65,30 @@ func (h header) render(c *tool.Call, out output.Output, maxTokens *uint64) ([]co
 		Tokens   int64   `json:"original_token_count"`
 		Output   string  `json:"output"`
 	}{ChunkID: chunk, Wall: h.wall.Seconds(), Tokens: h.tokens,
-		Output: out.Fit(int(limit / 2)).Text()} // escaping makes it longer
+		Output: out.Fit(int(limit / 2)).Text()} // half of the limit, because JSON escapes make it longer
 	if h.exited {
 		object.ExitCode = &h.code
 	} else {
 		object.Session = &h.session
 	}
 	b, err := json.Marshal(object)
-	if err != nil { // numbers and strings only
+	if err != nil { // impossible for numbers and strings
 		panic("tools: marshal result: " + err.Error())
 	}
 	return parts, b
 }
 
-// body is the output as the host may cut it: at most limit bytes of text, of which the model gets so many tokens.
+// body returns the output as text of at most limit bytes, of which the model gets at most the given number of tokens.
 func body(out output.Output, limit, tokens int64) *contract.TextPart {
 	p := &contract.TextPart{Fit: contract.FitTruncatable, MaxTokens: &tokens, AnnounceTruncation: true}
-	// All of it; without room for the line about what is missing; as bytes that are no characters, which take three as text.
+	// Try all of the output; then leave room for the line about omitted output; then assume invalid bytes, each of which becomes
+	// three bytes of text.
 	for _, room := range []int64{limit, limit - textMargin, (limit - textMargin) / 3} {
 		cut := out.Fit(int(min(max(room, 0), math.MaxInt32)))
 		if p.Text = cut.Text(); cut.Omitted > 0 {
 			p.TotalBytes, p.OmittedBytes = cut.Total(), cut.Omitted
 			if int64(len(cut.Head)+len(cut.Tail)) > 4*tokens {
-				// The host cuts the middle out and says how much was missing there before. The line would be cut, too.
+				// The host will cut out the middle, including this line, and report the total omission.
 				p.Text = cut.Joined()
 			}
 		}
@@ -102,5 +103,5 @@ func tokenLimit(asked *uint64) int64 {
 	if asked == nil {
 		return defaultMaxTokens
 	}
-	return int64(min(*asked, math.MaxInt64/4)) // the host counts bytes, four for a token
+	return int64(min(*asked, math.MaxInt64/4)) // the host multiplies by four bytes per token
 }

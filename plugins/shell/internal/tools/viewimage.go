@@ -34,7 +34,7 @@ func imageSchema() json.RawMessage {
 			doc: "high makes a large image smaller, which is the default; original keeps it up to 6000 pixels a side, for small print."})
 }
 
-// imageTool takes its turn like any call that is not parallel-safe: an image is often made by the call before.
+// imageTool is not parallel-safe, because the image is often created by the previous call.
 func (f *shellPlugin) imageTool() tool.Tool {
 	return tool.New("view_image", imageDescription, f.image,
 		tool.Schema(imageSchema()),

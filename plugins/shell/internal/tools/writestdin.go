@@ -17,7 +17,7 @@ import (
 const inputDescription = "Types into a command that exec_command left running, and returns the output that came since the last call. With empty " +
 	"`chars` it only waits for output. Typing needs a session that was started with `tty`; in any other, \\u0003 alone interrupts it."
 
-// reactionTime is how long a program has to react to what was typed, before the wait for its output begins.
+// reactionTime is the time that a program gets to react to its input before the wait for output begins.
 const reactionTime = 100 * time.Millisecond
 
 // inputArgs are the arguments of write_stdin.
@@ -59,7 +59,7 @@ func (f *shellPlugin) assessInput(_ context.Context, c *tool.AssessCall, in inpu
 	return a, nil
 }
 
-// String is the call as a user may read it.
+// String formats the call for the user.
 func (in inputArgs) String() string {
 	text := "write_stdin --session-id " + strconv.Itoa(int(in.SessionID))
 	if in.Chars == "" {
@@ -73,7 +73,7 @@ func (in inputArgs) item(s *session.Session) *contract.CommandItem {
 	return &contract.CommandItem{Command: in.String(), Cwd: s.Cwd, SessionID: strconv.Itoa(s.ID)}
 }
 
-// session finds the session and checks that it can take the input. The error's text is for the model.
+// session returns the session after checking that it accepts the input. The error's text is for the model.
 func (f *shellPlugin) session(threadID string, in inputArgs) (*session.Session, error) {
 	s, err := f.store.Get(threadID, int(in.SessionID))
 	if err == nil && !s.TTY && in.Chars != "" && in.Chars != "\x03" {
@@ -101,7 +101,7 @@ func (f *shellPlugin) input(ctx context.Context, c *tool.Call, in inputArgs) (*t
 		return aborted(begin, item, s), nil
 	}
 	defer release()
-	// Another call may have taken the end of it while this one waited.
+	// The session may have been finished by another call in the meantime.
 	if _, err := f.session(c.ThreadID(), in); err != nil {
 		return tool.Errorf("%s", err), nil
 	}

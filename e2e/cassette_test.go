@@ -110,7 +110,7 @@ func TestASecretIsNotRecorded(t *testing.T) {
 	const secret = "AKIA" + "ABCDEFGHIJKLMNOP"
 	r.Write("credentials", "aws_access_key_id = "+secret+"\n")
 	res := r.Gantry("exec", "--record", "run.json", "read the file")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "can't be recorded: the request's body, at messages[2].content[0].content holds what looks like an AWS access key") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "can't be recorded: the request's body, at messages[2].content[0].content contains what looks like an AWS access key") {
 		t.Errorf("exit %d\n%s", res.Code, res.Stderr)
 	}
 	if file := r.Read("run.json"); strings.Contains(file, secret) || strings.Count(file, `"transport"`) != 1 {

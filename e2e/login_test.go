@@ -137,7 +137,7 @@ func (a *account) silent(what string, text []byte) {
 	}
 }
 
-// TestLogin is a login's whole life: nobody is logged in, a browser brings a token, the model is asked with it, the vendor
+// TestLogin is a login's whole life: not logged in, a browser brings a token, the model is asked with it, the vendor
 // ends it early, it ends by itself, the login is refused for good, somebody logs out. What is secret shows up nowhere.
 func TestLogin(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestLogin(t *testing.T) {
 		}
 	}
 
-	fails("nobody is logged in", "run `gantry login p`")
+	fails("not logged in", "run `gantry login p`")
 	if tokens, _ := a.used(); len(tokens) > 0 {
 		t.Errorf("the vendor was asked with %q", tokens)
 	}
@@ -213,7 +213,7 @@ func TestLogin(t *testing.T) {
 	if res := run("logout", "p"); res.Code != 0 || !strings.Contains(res.Stderr, "Nobody was logged in") {
 		t.Errorf("logout again: %d\n%s", res.Code, res.Stderr)
 	}
-	fails("nobody is logged in", "run `gantry login p`")
+	fails("not logged in", "run `gantry login p`")
 
 	a.silent("the output", shown.Bytes())
 	err := filepath.WalkDir(a.Home, func(path string, e fs.DirEntry, err error) error {
@@ -357,11 +357,11 @@ func TestKeyFromAProgram(t *testing.T) {
 	}{
 		{name: "the first is good", program: "echo key-$n", good: "key-1", requests: 1, runs: 1},
 		{name: "the second is good", program: "echo key-$n", good: "key-2", options: `, { refresh = "0s" }`, requests: 2, runs: 2},
-		{name: "none is good", program: "echo key-$n", good: "key-9", requests: 2, runs: 2, words: []string{"does not take the key", "<redacted>"}},
-		{name: "there is no other", program: "echo key-0", good: "key-1", requests: 1, runs: 2, words: []string{"does not take the key"}},
+		{name: "none is good", program: "echo key-$n", good: "key-9", requests: 2, runs: 2, words: []string{"rejected the key", "<redacted>"}},
+		{name: "there is no other", program: "echo key-0", good: "key-1", requests: 1, runs: 2, words: []string{"rejected the key"}},
 		{
 			name: "the next run fails", program: `[ $n = 1 ] || { echo "not logged in" >&2; exit 3; }; echo key-$n`, good: "key-9", requests: 1, runs: 2,
-			words: []string{"does not take the key", "ended with status 3: not logged in"},
+			words: []string{"rejected the key", "ended with status 3: not logged in"},
 		},
 		{name: "it prints nothing", program: "true", runs: 1, words: []string{`get-key" printed nothing`}},
 		{name: "it is too slow", program: "exec sleep 600", options: `, { timeout = "200ms" }`, runs: 1, words: []string{"no secret within 200ms"}},

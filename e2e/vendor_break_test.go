@@ -79,7 +79,7 @@ func TestVendorStreamBreaks(t *testing.T) {
 		}{
 			"cut":         {vendors.Well, true, 1, "broke off"},
 			"failing":     {vendors.Failing, false, 1, ": the service says no"},
-			"silent":      {vendors.Silent, false, 1, "sent nothing for 1s inside its answer"},
+			"silent":      {vendors.Silent, false, 1, "sent nothing for 1s during its response"},
 			"interleaved": {how: vendors.Interleaved},
 			"mislabelled": {how: vendors.Mislabelled},
 			"trailing":    {how: vendors.Trailing},
@@ -115,7 +115,7 @@ func TestVendorStreamIsGarbled(t *testing.T) {
 			r := rig.New(t, "")
 			useVendor(r, vendor, s.URL)
 			o := ask(t, r)
-			o.failed(t, "invalid-output", " sent what can't be read: ", "something on the way may change answers")
+			o.failed(t, "invalid-output", " sent an invalid response: ", "something on the way may change answers")
 			shown(t, s, vendor, o)
 			res := r.OK("threads", "list")
 			if !strings.Contains(res.Stdout, "hello") {

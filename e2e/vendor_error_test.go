@@ -104,12 +104,12 @@ var allIsWell = vendors.Answer{Text: "All is well."}
 func TestVendorRefusals(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[vendors.Reason]struct{ code, message, next string }{
-		vendors.WrongKey:     {"authentication", "does not take the key: ", "check api_key in the provider's block"},
+		vendors.WrongKey:     {"authentication", "rejected the key: ", "check api_key in the provider's block"},
 		vendors.Forbidden:    {"authentication", "does not allow this: ", "check what the key of the provider's block may do"},
 		vendors.Quota:        {"quota-exceeded", " is used up: ", "check the plan and the billing"},
 		vendors.Unpaid:       {"quota-exceeded", " is used up: ", "check the plan and the billing"},
 		vendors.TooLong:      {"context-overflow", "the conversation is too long for ", "begin a new thread"},
-		vendors.AgainstRules: {"content-policy", "refuses this under its content policy: ", "put it in other words"},
+		vendors.AgainstRules: {"content-policy", "rejected this because of its content policy: ", "reword it"},
 		vendors.UnknownModel: {"invalid-request", " has no model ", "`gantry models` lists"},
 	} {
 		for vendor := range vendorBlocks {
@@ -186,7 +186,7 @@ func TestVendorGivesUp(t *testing.T) {
 		r := rig.New(t, "")
 		useVendor(r, "openai-responses", s.URL)
 		o := ask(t, r)
-		o.failed(t, "rate-limit", "asks to wait 3h0m0s, until ", "ask again then")
+		o.failed(t, "rate-limit", "requests a delay of 3h0m0s, until ", "try again then")
 		if n := len(s.Requests()); n != 1 {
 			t.Errorf("%d requests", n)
 		}
@@ -196,7 +196,7 @@ func TestVendorGivesUp(t *testing.T) {
 		s := vendors.Start(t, "gemini", vendors.Answer{Text: "late", Pause: time.Minute}, allIsWell)
 		r := rig.New(t, "")
 		useVendor(r, "gemini", s.URL, `  timeout = "300ms"`, `  retries = 0`)
-		ask(t, r).went(t, 1, "did not begin to answer within 300ms")
+		ask(t, r).went(t, 1, "did not begin to respond within 300ms")
 	})
 }
 
@@ -266,7 +266,7 @@ func TestVendorStopsAnAnswer(t *testing.T) {
 		}
 		if vendor != "ollama" { // has no filter
 			filtered := func(t *testing.T, o outcome) {
-				o.failed(t, "content-policy", "stopped the answer under its content policy (", "put it in other words")
+				o.failed(t, "content-policy", "stopped the answer under its content policy (", "reword it")
 			}
 			run("filtered", filtered, vendors.Answer{Text: "It goes like", Stop: vendors.Filtered})
 			run("filtered before a word", filtered, vendors.Answer{Stop: vendors.Filtered})

@@ -204,8 +204,8 @@ func anew(key configblock.Secret) route.Step {
 func noKey(v Vendor) route.Source {
 	return func(context.Context) (string, error) {
 		return "", &llm.Error{
-			Code: llm.ErrAuthentication, Message: fmt.Sprintf("the provider's block has none for %s", v.Name),
-			Next: fmt.Sprintf("write api_key = env(%q) into the provider's block and set %s where gantry is started", v.KeyVariable, v.KeyVariable),
+			Code: llm.ErrAuthentication, Message: fmt.Sprintf("the provider's block has no key for %s", v.Name),
+			Next: fmt.Sprintf("add api_key = env(%q) to the provider's block, and set %s in the environment of gantry", v.KeyVariable, v.KeyVariable),
 		}
 	}
 }
@@ -250,14 +250,14 @@ func (s *service) stream(ctx context.Context, r *provider.StreamRequest, emit fu
 	if !ok {
 		return err
 	}
-	s.logger.Warn("the vendor refused the request; asking again without what it refused", "reason", refused.Message)
+	s.logger.Warn("the vendor rejected the request; retrying without the rejected part", "reason", refused.Message)
 	return rt.Stream(ctx, repaired, attempts, emit)
 }
 
 // request returns the request for the protocol and its route.
 func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Request, *route.Route, error) {
 	if r.Model == "" {
-		return nil, nil, &llm.Error{Code: llm.ErrInvalidRequest, Message: "the request names no model", Next: "set name in the model's block"}
+		return nil, nil, &llm.Error{Code: llm.ErrInvalidRequest, Message: "the request has no model", Next: "set name in the model's block"}
 	}
 	known := s.look(r.Model)
 	copied := *r

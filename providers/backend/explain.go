@@ -38,8 +38,8 @@ func (s *service) explain(err error, model string) error {
 }
 
 const (
-	waitOrSwitch = "ask again later, or use another model; fallback in a model's block does that by itself"
-	shorten      = "begin a new thread, or use a model with a larger context window"
+	waitOrSwitch = "try again later, or use another model; `fallback` in a model's block does that automatically"
+	shorten      = "start a new thread, or use a model with a larger context window"
 )
 
 // meaning returns the meaning of a vendor's error and the next step. lead is empty for our own errors, which are complete.
@@ -51,7 +51,7 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	}
 	switch e.Code {
 	case llm.ErrRateLimit:
-		return who + " takes no more requests for now", cmp.Or(e.Next, waitOrSwitch)
+		return who + " accepts no more requests for now", cmp.Or(e.Next, waitOrSwitch)
 	case llm.ErrOverloaded:
 		return who + " is overloaded", cmp.Or(e.Next, waitOrSwitch)
 	case llm.ErrProviderInternal:
@@ -61,14 +61,14 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	case llm.ErrContextOverflow:
 		return fmt.Sprintf("the conversation is too long for %s", model), shorten
 	case llm.ErrContentPolicy:
-		return who + " refuses this under its content policy", "put it in other words, or use another model"
+		return who + " rejected this because of its content policy", "reword it, or use another model"
 	case llm.ErrUnknown:
 		return who + " answered with an error" + status, ""
 	case llm.ErrIncompleteStream:
-		return who + " broke off its answer", waitOrSwitch
+		return who + " ended its response early", waitOrSwitch
 	case llm.ErrInvalidOutput:
 		if e.Next == "" { // otherwise it is an error about the response itself, which explains it
-			return who + " sent what can't be read", "ask again; if it goes on, look at base_url and proxy: something on the way may change answers"
+			return who + " sent an invalid response", "try again; if it happens again, check base_url and proxy: a proxy may be changing responses"
 		}
 	}
 	if e.Status < 400 || e.Status == 407 {
@@ -76,15 +76,15 @@ func (s *service) meaning(e *llm.Error, model string) (lead, next string) {
 	}
 	switch {
 	case e.Code == llm.ErrAuthentication && e.Status == 403:
-		return who + " does not allow this", "check what the key of the provider's block may do, and whether the vendor serves your country"
+		return who + " does not allow this", "check the permissions of the key in the provider's block, and whether the vendor serves your country"
 	case e.Code == llm.ErrAuthentication && s.config.OAuth != nil:
-		return who + " does not take the login", fmt.Sprintf("log in again: `gantry login %s`", s.label)
+		return who + " rejected the login", fmt.Sprintf("log in again: `gantry login %s`", s.label)
 	case e.Code == llm.ErrAuthentication && s.config.APIKey.IsZero():
 		return who + " wants a key", "set api_key in the provider's block"
 	case e.Code == llm.ErrAuthentication:
-		return who + " does not take the key", "check api_key in the provider's block: whether it is whole, of this vendor, and still valid"
+		return who + " rejected the key", "check that api_key in the provider's block is complete, belongs to this vendor, and is still valid"
 	case e.Code == llm.ErrPayloadTooLarge:
-		return "the request is too large for " + who, "begin a new thread, or hand large material over as files"
+		return "the request is too large for " + who, "start a new thread, or provide large content as files"
 	case noModel.MatchString(e.Message):
 		return fmt.Sprintf("%s has no model %q", who, model), "correct name in the model's block; `gantry models` lists what the providers offer"
 	case e.Status == 404:

@@ -65,7 +65,7 @@ func withOAuth(ctx context.Context, pick pickFunc, env provider.Env, run func(v 
 		return nil, err
 	}
 	if cfg.OAuth == nil {
-		return nil, fmt.Errorf("the block has no oauth block, so there is nothing to log in to; %s takes a key: api_key = env(%q)", v.Name, v.KeyVariable)
+		return nil, fmt.Errorf("the provider has no oauth block to log in with; %s uses a key: api_key = env(%q)", v.Name, v.KeyVariable)
 	}
 	o, done, err := cfg.oauth(ctx, env)
 	if err != nil {
@@ -84,7 +84,7 @@ func withOAuth(ctx context.Context, pick pickFunc, env provider.Env, run func(v 
 
 func loginCommand(pick pickFunc) provider.Command {
 	return provider.Command{
-		Name: "login", Description: "Log in with the registration of the oauth block.", SideEffects: true,
+		Name: "login", Description: "Log in with the client registration in the oauth block.", SideEffects: true,
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"device":{"type":"boolean"}},"additionalProperties":false}`),
 		Run: func(ctx context.Context, env provider.Env, input json.RawMessage) (json.RawMessage, error) {
 			var in struct {
@@ -100,7 +100,7 @@ func loginCommand(pick pickFunc) provider.Command {
 				if in.Device {
 					err = o.Device(ctx, func(ctx context.Context, address, code string) error {
 						_, err := env.Host.Ask(ctx, provider.Question{
-							Title: "Log in to " + v.Name + " with the code " + code, Message: "Open this address on any machine and type the code there.", URL: address,
+							Title: "Log in to " + v.Name + " with the code " + code, Message: "Open this address on any device and enter the code.", URL: address,
 						})
 						return err
 					})
@@ -110,7 +110,7 @@ func loginCommand(pick pickFunc) provider.Command {
 							Title: "Log in to " + v.Name, Message: "Open this address in a browser on this machine.", URL: address, Redirect: true, RedirectPort: c.OAuth.RedirectPort,
 						})
 						if err == nil && a.Declined {
-							err = errors.New("nobody is there to log in")
+							err = errors.New("there is no user to log in")
 						}
 						return a.RedirectURI, a.Query, err
 					})
@@ -134,9 +134,9 @@ func logoutCommand(pick pickFunc) provider.Command {
 					return "", err
 				}
 				if !was {
-					return "Nobody was logged in to " + v.Name + ".", nil
+					return "You were not logged in to " + v.Name + ".", nil
 				}
-				return "Logged out of " + v.Name + ". The token itself ends when the vendor says so.", nil
+				return "Logged out of " + v.Name + ". The token itself remains valid until the vendor revokes it.", nil
 			})
 		},
 	}

@@ -83,7 +83,7 @@ func TestLoginWithoutARegistration(t *testing.T) {
 	env := provider.Env{Host: &provider.Host{}, Logger: hclog.NewNullLogger()}
 	for _, c := range []provider.Command{loginCommand(pick), logoutCommand(pick)} {
 		_, err := c.Run(t.Context(), env, []byte("{}"))
-		if err == nil || !strings.Contains(err.Error(), `Acme takes a key: api_key = env("ACME_API_KEY")`) {
+		if err == nil || !strings.Contains(err.Error(), `Acme uses a key: api_key = env("ACME_API_KEY")`) {
 			t.Errorf("%s: %v", c.Name, err)
 		}
 	}

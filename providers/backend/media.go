@@ -67,7 +67,7 @@ func (m *media) parts(ctx context.Context, parts []llm.Part) ([]llm.Part, error)
 			if err != nil {
 				return nil, &llm.Error{
 					Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("an attachment of the conversation can't be read: %v", err),
-					Next: "it may have been cleaned up; go on in a new thread",
+					Next: "it may have been deleted; continue in a new thread",
 				}
 			}
 			whole := *p

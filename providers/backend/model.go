@@ -184,8 +184,8 @@ func (k *known) window(c Model) {
 	}
 	k.row.ContextWindow = *most
 	if c.ContextWindow > 0 {
-		k.row.Notes = append(k.row.Notes, fmt.Sprintf("context_window of model %q in the provider's block is %d, but the model takes %d at most: "+
-			"that holds; if it takes more, set max_context_window beside it", c.ID, c.ContextWindow, *most))
+		k.row.Notes = append(k.row.Notes, fmt.Sprintf("context_window of model %q in the provider's block is %d, which exceeds the model's maximum of %d: "+
+			"using the maximum; if the model supports more, also set max_context_window", c.ID, c.ContextWindow, *most))
 	}
 }
 
@@ -244,7 +244,7 @@ func (s *service) ask(ctx context.Context, id string) {
 	facts, err := s.vendor.Probe(ctx, id)
 	if err != nil {
 		// If there is a problem, the request itself will report it.
-		s.logger.Debug("the service does not say what it knows of the model", "model", id, "err", err)
+		s.logger.Debug("the service returned no details about the model", "model", id, "err", err)
 		return
 	}
 	s.probed.Store(id, facts)
@@ -266,7 +266,7 @@ func (s *service) verify(ctx context.Context, id string) {
 	defer cancel()
 	facts, err := s.vendor.Verify(ctx, id, said.(Facts))
 	if err != nil {
-		s.logger.Debug("the service does not say how it holds the model", "model", id, "err", err)
+		s.logger.Debug("the service did not report how the model is loaded", "model", id, "err", err)
 		return
 	}
 	s.probed.Store(id, facts)

@@ -39,7 +39,7 @@ func loadCatalog(vendor, dir string, logger hclog.Logger) *catalog.Provider {
 			}
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			logger.Warn("the catalogue that was fetched can't be read; the built-in one holds", "err", err)
+			logger.Warn("the fetched catalog can't be read; using the built-in one", "err", err)
 		}
 	}
 	p, _ := catalog.Embedded(vendor)

@@ -46,14 +46,14 @@ func (t *tape) prepare(c *Config) error {
 		return configblock.Invalid(fmt.Sprintf(format, args...), contract.Name(attribute))
 	}
 	if !filepath.IsAbs(path) {
-		return invalid("the path %q is relative, and the provider runs in a folder of its own: write it from the root on", path)
+		return invalid("the path %q is relative, but the provider runs in another folder: use an absolute path", path)
 	}
 	if !c.replays() {
 		r, err := cassette.NewRecorder(cassette.RecorderConfig{
 			Path: path, Environ: os.Environ(), Warn: func(text string) { t.warn(text) },
 		})
 		if err != nil {
-			return invalid("the recording can't be added to: %v; name another file, or delete this one", err)
+			return invalid("can't append to the recording: %v; use another file, or delete this one", err)
 		}
 		t.around = r.Around
 		return nil
@@ -61,9 +61,9 @@ func (t *tape) prepare(c *Config) error {
 	recorded, err := cassette.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && attribute == "record":
-		return invalid("there is no recording %s, and where CI=true is set none is made: record it elsewhere", path)
+		return invalid("the recording %s does not exist, and none is created if CI=true: record it elsewhere", path)
 	case errors.Is(err, fs.ErrNotExist):
-		return invalid("there is no recording %s: make it with record = %q", path, path)
+		return invalid("the recording %s does not exist: create it with record = %q", path, path)
 	case err != nil:
 		return invalid("the recording can't be replayed: %v", err)
 	}

@@ -121,10 +121,10 @@ func TestATapeThatCantBe(t *testing.T) {
 		{"both", "", `"record": "/a", "replay": "/b"`, "replay", "exclude each other"},
 		{"relative", "", `"record": "c.json"`, "record", `"c.json" is relative`},
 		{"relative replay", "", `"replay": "./c.json"`, "replay", "is relative"},
-		{"nothing to replay", "", fmt.Sprintf(`"replay": %q`, none), "replay", "there is no recording " + none},
-		{"another file", "", fmt.Sprintf(`"replay": %q`, broken), "replay", "names no version"},
-		{"another file in the way", "", fmt.Sprintf(`"record": %q`, broken), "record", "can't be added to"},
-		{"CI records nothing", "true", fmt.Sprintf(`"record": %q`, none), "record", "where CI=true is set none is made"},
+		{"nothing to replay", "", fmt.Sprintf(`"replay": %q`, none), "replay", "the recording " + none + " does not exist"},
+		{"another file", "", fmt.Sprintf(`"replay": %q`, broken), "replay", "has no version"},
+		{"another file in the way", "", fmt.Sprintf(`"record": %q`, broken), "record", "can't append to"},
+		{"CI records nothing", "true", fmt.Sprintf(`"record": %q`, none), "record", "none is created if CI=true"},
 		{"not how it is matched", "", `"replay_match": "luck"`, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestPrepareSaysThatTheKeyIsMissing(t *testing.T) {
 	}
 	_, err = answered(t, s, "hi")
 	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || e.Code != llm.ErrAuthentication || !strings.Contains(e.Message, "the provider's block has none for Acme") || !strings.Contains(e.Next, "ACME_API_KEY") {
+	if !ok || e.Code != llm.ErrAuthentication || !strings.Contains(e.Message, "the provider's block has no key for Acme") || !strings.Contains(e.Next, "ACME_API_KEY") {
 		t.Errorf("%v", err)
 	}
 }

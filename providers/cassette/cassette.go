@@ -195,17 +195,17 @@ func Read(text []byte) (*Cassette, error) {
 		Version *int `json:"version"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("it is no cassette: %w", err)
+		return nil, fmt.Errorf("it is not a cassette: %w", err)
 	}
 	switch {
 	case head.Version == nil:
-		return nil, errors.New("it is no cassette: it names no version")
+		return nil, errors.New("it is not a cassette: it has no version")
 	case *head.Version != version:
-		return nil, fmt.Errorf("it has version %d of the format, and only %d is known here", *head.Version, version)
+		return nil, fmt.Errorf("it has version %d of the format, but only %d is supported", *head.Version, version)
 	}
 	c := &Cassette{}
 	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("it is no cassette: %w", err)
+		return nil, fmt.Errorf("it is not a cassette: %w", err)
 	}
 	for i, in := range c.Interactions {
 		if err := in.check(); err != nil {
@@ -218,11 +218,11 @@ func Read(text []byte) (*Cassette, error) {
 func (in *Interaction) check() error {
 	switch u, err := url.Parse(in.Request.URL); {
 	case in.Transport != overHTTP:
-		return fmt.Errorf("transport %q is not known here, only %q is", in.Transport, overHTTP)
+		return fmt.Errorf("transport %q is not supported, only %q", in.Transport, overHTTP)
 	case in.Request.Method == "":
 		return errors.New("the request has no method")
 	case err != nil || u.Host == "":
-		return errors.New("the request's url can't be read")
+		return errors.New("the request's URL is invalid")
 	case in.Response.Status < 100 || in.Response.Status > 999:
 		return fmt.Errorf("the response has the status %d", in.Response.Status)
 	}

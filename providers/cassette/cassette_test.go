@@ -92,15 +92,15 @@ func TestWhatIsNoCassette(t *testing.T) {
 		return strings.Replace(small, old, new, 1)
 	}
 	for _, tt := range []struct{ name, text, want string }{
-		{"nothing", "", "it is no cassette: unexpected end of JSON input"},
-		{"another file", `{"a": 1}`, "it names no version"},
-		{"a list", `[]`, "it is no cassette"},
-		{"cut off", small[:len(small)/2], "it is no cassette"},
-		{"two of them", small + small, "it is no cassette"},
-		{"of a later version", with(`"version": 1`, `"version": 2`), "version 2 of the format, and only 1 is known"},
+		{"nothing", "", "it is not a cassette: unexpected end of JSON input"},
+		{"another file", `{"a": 1}`, "it has no version"},
+		{"a list", `[]`, "it is not a cassette"},
+		{"cut off", small[:len(small)/2], "it is not a cassette"},
+		{"two of them", small + small, "it is not a cassette"},
+		{"of a later version", with(`"version": 1`, `"version": 2`), "version 2 of the format, but only 1 is supported"},
 		{"over a websocket", with(`"transport": "http"`, `"transport": "websocket"`), `interaction 1: transport "websocket"`},
 		{"without a method", with(`"POST"`, `""`), "interaction 1: the request has no method"},
-		{"without a host", with("https://api.example.com/v1/models", "/v1/models"), "interaction 2: the request's url"},
+		{"without a host", with("https://api.example.com/v1/models", "/v1/models"), "interaction 2: the request's URL"},
 		{"without a status", with(`"status": 500`, `"status": 0`), "interaction 2: the response has the status 0"},
 		{"in another encoding", with(`"base64"`, `"gzip"`), `bodyEncoding "gzip" is neither`},
 		{"bytes that are none", with(`/wA=`, `/wA`), "body: illegal base64"},

@@ -45,7 +45,7 @@ type Recorder struct {
 // NewRecorder checks that the file can be extended. It does not write yet.
 func NewRecorder(cfg RecorderConfig) (*Recorder, error) {
 	if _, err := Load(cfg.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("it can't be added to: %w", err)
+		return nil, fmt.Errorf("can't append to it: %w", err)
 	}
 	return &Recorder{cfg: cfg, secret: newDetector(cfg.Environ)}, nil
 }
@@ -79,8 +79,8 @@ func (r *recording) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s := r.secret.request(&asked); s != nil {
 		return nil, &llm.Error{
 			Code:    llm.ErrInvalidRequest,
-			Message: fmt.Sprintf("the request is not sent, since it can't be recorded: %s holds what looks like %s", s.where, s.what),
-			Next:    "take it out of the conversation, or go on without recording",
+			Message: fmt.Sprintf("the request was not sent, because it can't be recorded: %s contains what looks like %s", s.where, s.what),
+			Next:    "remove it from the conversation, or continue without recording",
 		}
 	}
 	out := req.Clone(req.Context())
@@ -154,8 +154,8 @@ func (r *Recorder) add(in Interaction) {
 		return
 	}
 	r.mu.failed = &llm.Error{
-		Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("%s is not complete any more: %v", r.cfg.Path, err),
-		Next: "correct it and record anew, or go on without recording",
+		Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("%s is no longer complete: %v", r.cfg.Path, err),
+		Next: "correct it and record again, or continue without recording",
 	}
 	if r.cfg.Warn != nil {
 		r.cfg.Warn(fmt.Sprintf("an exchange was not recorded in %s: %v", r.cfg.Path, err))
@@ -164,10 +164,10 @@ func (r *Recorder) add(in Interaction) {
 
 func (r *Recorder) refuse(res *Response) error {
 	if len(res.Body) > maxRecorded {
-		return fmt.Errorf("the answer has more than %d MiB", maxRecorded>>20)
+		return fmt.Errorf("the response exceeds %d MiB", maxRecorded>>20)
 	}
 	if s := r.secret.response(res); s != nil {
-		return fmt.Errorf("%s holds what looks like %s", s.where, s.what)
+		return fmt.Errorf("%s contains what looks like %s", s.where, s.what)
 	}
 	return nil
 }

@@ -189,7 +189,7 @@ func TestARequestWithASecretIsNotSent(t *testing.T) {
 	s := record(t, filepath.Join(t.TempDir(), "c.json"), func(http.ResponseWriter, *http.Request) { sent = true })
 	_, err := s.say(`{"text":"my key is AKIAABCDEFGHIJKLMNOP"}`)
 	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || e.Message != "the request is not sent, since it can't be recorded: the request's body, at text holds what looks like an AWS access key" || e.Retryable || e.Next == "" {
+	if !ok || e.Message != "the request was not sent, because it can't be recorded: the request's body, at text contains what looks like an AWS access key" || e.Retryable || e.Next == "" {
 		t.Errorf("%v", err)
 	}
 	if sent || s.recorded() != nil {
@@ -215,12 +215,12 @@ func TestAnAnswerWithASecretIsNotRecorded(t *testing.T) {
 	if in := s.recorded(); len(in) != 1 {
 		t.Errorf("%d interactions, want 1", len(in))
 	}
-	want := "line 1 of the answer's body holds what looks like the value of the variable MY_API"
+	want := "line 1 of the answer's body contains what looks like the value of the variable MY_API"
 	if len(s.warned) != 1 || !strings.HasSuffix(s.warned[0], want) || strings.Contains(s.warned[0], secret) {
 		t.Errorf("warned: %q", s.warned)
 	}
 	// From here on the file would tell another story than what happened.
-	if _, err := s.say("3"); err == nil || !strings.Contains(err.Error(), "is not complete any more") || !strings.Contains(err.Error(), want) {
+	if _, err := s.say("3"); err == nil || !strings.Contains(err.Error(), "is no longer complete") || !strings.Contains(err.Error(), want) {
 		t.Errorf("the next request: %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestAFileThatCantBeWritten(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewRecorder(RecorderConfig{Path: path}); err == nil || !strings.Contains(err.Error(), "can't be added to") {
+	if _, err := NewRecorder(RecorderConfig{Path: path}); err == nil || !strings.Contains(err.Error(), "can't append to") {
 		t.Errorf("%v", err)
 	}
 }

@@ -83,17 +83,17 @@ func (p *Player) claim(asked *Request) (*Response, error) {
 			nearest = found
 		}
 	}
-	why := "all that it has were given already"
+	why := "all its responses have been used"
 	switch {
 	case nearest != nil:
-		why = "the nearest that is left differs:\n  " + strings.Join(nearest, "\n  ")
+		why = "the nearest unused one differs:\n  " + strings.Join(nearest, "\n  ")
 	case len(all) == 0:
 		why = "it is empty"
 	}
 	return nil, &llm.Error{
 		Code:    llm.ErrInvalidRequest,
 		Message: fmt.Sprintf("no unused match in %s (%d recorded) for %s %s: %s", p.cfg.Name, len(all), asked.Method, asked.URL, why),
-		Next:    "delete the file and record anew, or go on without replay",
+		Next:    "delete the file and record again, or continue without replay",
 	}
 }
 

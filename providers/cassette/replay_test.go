@@ -41,14 +41,14 @@ func TestReplay(t *testing.T) {
 	}{
 		{"once", PlayerConfig{}, []string{same, "x"}, []string{same}, []string{"200 x"}, ""},
 		{"a second time", PlayerConfig{}, []string{same, "x"}, []string{same, same}, []string{"200 x"},
-			"no unused match in c.json (1 recorded) for POST http://vendor.test/say: all that it has were given already"},
+			"no unused match in c.json (1 recorded) for POST http://vendor.test/say: all its responses have been used"},
 		{"the first unused counts", PlayerConfig{}, []string{same, "x", "{}", "y", same, "z"}, []string{same, same, "{}"}, []string{"200 x", "200 z", "200 y"}, ""},
 		{"the form counts", PlayerConfig{}, []string{`"on 2026-01-02"`, "x"}, []string{`"on 2027-03-04"`}, []string{"200 x"}, ""},
 		{"another request", PlayerConfig{}, []string{`{"b":1,"c":1}`, "x", `{"a":2}`, "y"}, []string{same}, nil,
-			"(2 recorded) for POST http://vendor.test/say: the nearest that is left differs:\n  a: recorded 2, now 1"},
+			"(2 recorded) for POST http://vendor.test/say: the nearest unused one differs:\n  a: recorded 2, now 1"},
 		{"nothing recorded", PlayerConfig{}, nil, []string{same}, nil, "(0 recorded) for POST http://vendor.test/say: it is empty"},
 		{"in order", PlayerConfig{InOrder: true}, []string{same, "x", "{}", "y"}, []string{"[]", `{"other":1}`}, []string{"200 x", "200 y"}, ""},
-		{"in order, one more", PlayerConfig{InOrder: true}, []string{same, "x"}, []string{same, same}, []string{"200 x"}, "all that it has were given already"},
+		{"in order, one more", PlayerConfig{InOrder: true}, []string{same, "x"}, []string{same, same}, []string{"200 x"}, "all its responses have been used"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := player(tt.cfg, tt.tape...)

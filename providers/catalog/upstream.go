@@ -66,7 +66,7 @@ var mute = []string{"embed", "rerank", "moderation", "whisper", "transcribe", "-
 func ReadUpstream(b []byte, wanted []string) ([]*Provider, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, fmt.Errorf("read published catalogue: %w", err)
+		return nil, fmt.Errorf("read published catalog: %w", err)
 	}
 	var out []*Provider
 	for id, raw := range all {
@@ -75,7 +75,7 @@ func ReadUpstream(b []byte, wanted []string) ([]*Provider, error) {
 		}
 		var up upstreamProvider
 		if err := json.Unmarshal(raw, &up); err != nil {
-			return nil, fmt.Errorf("read published catalogue: %s: %w", id, err)
+			return nil, fmt.Errorf("read published catalog: %s: %w", id, err)
 		}
 		p := &Provider{ID: id, Name: up.Name}
 		for key, m := range up.Models {
@@ -90,7 +90,7 @@ func ReadUpstream(b []byte, wanted []string) ([]*Provider, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("read published catalogue: it has none of the vendors asked for (%s)", strings.Join(wanted, ", "))
+		return nil, fmt.Errorf("read published catalog: it has none of the requested vendors (%s)", strings.Join(wanted, ", "))
 	}
 	slices.SortFunc(out, func(a, b *Provider) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil

@@ -33,7 +33,7 @@ const (
 func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, address string) (redirect string, query map[string]string, err error)) error {
 	if o.reg.AuthURL == "" {
 		return &llm.Error{
-			Code: llm.ErrAuthentication, Message: "the oauth block has no auth_url, where one logs in with a browser",
+			Code: llm.ErrAuthentication, Message: "the oauth block has no auth_url, which is needed to log in with a browser",
 			Next: "log in with --device",
 		}
 	}
@@ -52,11 +52,11 @@ func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, addr
 	}
 	switch {
 	case subtle.ConstantTimeCompare([]byte(query["state"]), []byte(state)) != 1:
-		return errors.New("the browser came back with an answer to another login; try again")
+		return errors.New("the browser returned the response to another login; try again")
 	case query["error"] != "":
-		return o.denied("the vendor refused the login", query["error"], query["error_description"], state, query["code"])
+		return o.denied("the vendor rejected the login", query["error"], query["error_description"], state, query["code"])
 	case query["code"] == "":
-		return errors.New("the browser came back without a code; try again")
+		return errors.New("the browser returned no code; try again")
 	}
 	cfg.RedirectURL = redirect
 	bounded, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -72,7 +72,7 @@ func (o *OAuth) Browser(ctx context.Context, open func(ctx context.Context, addr
 func (o *OAuth) Device(ctx context.Context, show func(ctx context.Context, address, code string) error) error {
 	if o.reg.DeviceURL == "" {
 		return &llm.Error{
-			Code: llm.ErrAuthentication, Message: "the oauth block has no device_url, where codes are given out", Next: "log in without --device",
+			Code: llm.ErrAuthentication, Message: "the oauth block has no device_url, which is needed to log in with a code", Next: "log in without --device",
 		}
 	}
 	d, err := o.askForCode(ctx)
@@ -95,7 +95,7 @@ func (o *OAuth) Device(ctx context.Context, show func(ctx context.Context, addre
 			return context.Cause(ctx)
 		}
 		if !time.Now().Before(d.Expiry) {
-			return errors.New("the code was not typed in time; try again")
+			return errors.New("the code was not entered in time; try again")
 		}
 		if err = o.refusal("wait for the login", err, d.DeviceCode, d.UserCode); !passes(err) {
 			return err

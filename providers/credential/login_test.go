@@ -79,19 +79,19 @@ func TestBrowserLoginFails(t *testing.T) {
 		"nobody": {open: func(*world, string) (string, map[string]string, error) { return "", nil, nobody }, want: "nobody is there", requests: 0},
 		"denied": {
 			vendor: credentialtest.Config{Deny: true}, code: llm.ErrAuthentication, requests: 1,
-			want: "the vendor refused the login: access_denied (The person said no to <redacted>)",
+			want: "the vendor rejected the login: access_denied (The person said no to <redacted>)",
 		},
 		"another state": {
-			open: with(func(q map[string]string) { q["state"] = q["state"][1:] + "x" }), want: "answer to another login", requests: 1,
+			open: with(func(q map[string]string) { q["state"] = q["state"][1:] + "x" }), want: "response to another login", requests: 1,
 		},
-		"no state": {open: with(func(q map[string]string) { delete(q, "state") }), want: "answer to another login", requests: 1},
+		"no state": {open: with(func(q map[string]string) { delete(q, "state") }), want: "response to another login", requests: 1},
 		"error, no state": {
-			open: with(func(q map[string]string) { delete(q, "state"); q["error"] = "access_denied" }), want: "answer to another login", requests: 1,
+			open: with(func(q map[string]string) { delete(q, "state"); q["error"] = "access_denied" }), want: "response to another login", requests: 1,
 		},
-		"no code": {open: with(func(q map[string]string) { delete(q, "code") }), want: "without a code", requests: 1},
+		"no code": {open: with(func(q map[string]string) { delete(q, "code") }), want: "returned no code", requests: 1},
 		"another code": {
 			open: with(func(q map[string]string) { q["code"] += "x" }), code: llm.ErrAuthentication,
-			want: "exchange the code for a token: localhost refuses it for good: invalid_grant (no such code)", requests: 2,
+			want: "exchange the code for a token: localhost rejected it permanently: invalid_grant (no such code)", requests: 2,
 		},
 		"another address": {
 			open: func(w *world, address string) (string, map[string]string, error) {
@@ -111,7 +111,7 @@ func TestBrowserLoginFails(t *testing.T) {
 		},
 		"vendor down": {failure: []credentialtest.Failure{{Status: 503, Body: "<html>"}}, code: llm.ErrTransport, want: "with status 503", requests: 2},
 		"no answer":   {failure: []credentialtest.Failure{{}}, code: llm.ErrTransport, want: "localhost: EOF", requests: 2},
-		"too slow":    {failure: []credentialtest.Failure{{Hang: true}}, code: llm.ErrTransport, want: "localhost: no answer in time", requests: 2},
+		"too slow":    {failure: []credentialtest.Failure{{Hang: true}}, code: llm.ErrTransport, want: "localhost: no response in time", requests: 2},
 		"no token":    {failure: []credentialtest.Failure{{Status: 200, Body: `{}`}}, code: llm.ErrTransport, want: "its answer can't be read", requests: 2},
 		"no JSON": {
 			failure: []credentialtest.Failure{{Status: 200, Body: `{"access_token": secret`}}, code: llm.ErrTransport, want: "its answer can't be read", requests: 2,
@@ -158,7 +158,7 @@ func TestDeviceLogin(t *testing.T) {
 		"after a while":       {vendor: credentialtest.Config{Pending: 20}, took: 21 * time.Second},
 		"more slowly":         {vendor: credentialtest.Config{Pending: 2, SlowDown: true}, took: (1 + 3*6) * time.Second},
 		"denied":              {vendor: credentialtest.Config{Deny: true}, want: "access_denied", code: llm.ErrAuthentication, took: time.Second},
-		"not typed":           {vendor: credentialtest.Config{Pending: 10_000}, want: "not typed in time", took: 10 * time.Minute},
+		"not typed":           {vendor: credentialtest.Config{Pending: 10_000}, want: "not entered in time", took: 10 * time.Minute},
 		"out of reach, twice": {failure: []credentialtest.Failure{{}, {Status: 502, Body: "-"}}, took: (1 + 10 + 15) * time.Second},
 		"too many questions":  {failure: []credentialtest.Failure{{Status: 429, Body: "-"}}, took: (1 + 10) * time.Second},
 		"nonsense": {
@@ -225,7 +225,7 @@ func TestDeviceCodes(t *testing.T) {
 	inWorld(t, credentialtest.Config{ClientSecret: "s3cret"}, func(t *testing.T, w *world) {
 		reg := w.registration()
 		show := func(context.Context, string, string) error { return nil }
-		w.refuses(w.as(reg).Device(t.Context(), show), llm.ErrAuthentication, "ask for a code: localhost refuses it for good: invalid_client", "gantry login p")
+		w.refuses(w.as(reg).Device(t.Context(), show), llm.ErrAuthentication, "ask for a code: localhost rejected it permanently: invalid_client", "gantry login p")
 		reg.ClientSecret = "s3cret"
 		o := w.as(reg)
 		if err := o.Device(t.Context(), show); err != nil {
@@ -286,9 +286,9 @@ func TestLogout(t *testing.T) {
 			t.Errorf("logout: %v, %v", was, err)
 		}
 		_, err := o.Token(t.Context())
-		w.refuses(err, llm.ErrAuthentication, "nobody is logged in", "gantry login p")
+		w.refuses(err, llm.ErrAuthentication, "not logged in", "gantry login p")
 		_, err = w.instance().Token(t.Context())
-		w.refuses(err, llm.ErrAuthentication, "nobody is logged in", "gantry login p")
+		w.refuses(err, llm.ErrAuthentication, "not logged in", "gantry login p")
 	})
 }
 

@@ -84,10 +84,10 @@ var reserved = []string{"client_id", "code_challenge", "code_challenge_method", 
 // New validates a registration. client sends requests to the vendor without following redirects, because they contain secrets.
 func New(reg Registration, vault Vault, client *http.Client) (*OAuth, error) {
 	if reg.ClientID == "" {
-		return nil, &ConfigError{"client_id", "client_id is missing: it is that of your own registration at the vendor"}
+		return nil, &ConfigError{"client_id", "client_id is missing: it is the ID of your client registration with the vendor"}
 	}
 	if reg.AuthURL == "" && reg.DeviceURL == "" {
-		return nil, &ConfigError{"auth_url", "auth_url and device_url are missing: one of them is where you log in"}
+		return nil, &ConfigError{"auth_url", "auth_url and device_url are missing: set at least one of them"}
 	}
 	for _, u := range []struct {
 		name, address string
@@ -99,7 +99,7 @@ func New(reg Registration, vault Vault, client *http.Client) (*OAuth, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(reg.Parameters)) {
 		if slices.Contains(reserved, name) {
-			return nil, &ConfigError{"parameters", fmt.Sprintf("the parameter %q belongs to the login itself", name)}
+			return nil, &ConfigError{"parameters", fmt.Sprintf("the parameter %q is reserved", name)}
 		}
 	}
 	own := *client
@@ -117,11 +117,11 @@ func checkURL(name, address string, optional bool) error {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
-		return &ConfigError{name, name + " is no address: write it as https://HOST/PATH"}
+		return &ConfigError{name, name + " is not an address: write it as https://HOST/PATH"}
 	}
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &ConfigError{name, name + " must begin with https:// : secrets are sent there"}
+		return &ConfigError{name, name + " must begin with https://, because secrets are sent there"}
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (o *OAuth) newer(ctx context.Context, used *token) (*token, error) {
 	case kept.Access == used.Access:
 		return nil, nil
 	case kept.Account != used.Account && kept.Account != "" && used.Account != "":
-		return nil, o.ended("somebody has logged in to another account meanwhile", "start gantry again to use it")
+		return nil, o.ended("a login to another account has taken place meanwhile", "restart gantry to use it")
 	}
 	o.set(kept)
 	return kept, nil
@@ -261,7 +261,7 @@ func (o *OAuth) read(ctx context.Context) (*token, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, o.ended("nobody is logged in", "")
+		return nil, o.ended("not logged in", "")
 	}
 	t, ok := parse(text)
 	switch {

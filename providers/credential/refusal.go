@@ -64,7 +64,7 @@ func (o *OAuth) refusal(what string, err error, secrets ...string) error {
 	if !ok {
 		return failure{err: &llm.Error{
 			Code: llm.ErrTransport, Retryable: true, Message: fmt.Sprintf("%s: %s: %s", what, vendor, unreached(err)),
-			Next: fmt.Sprintf("see whether %s can be reached from here; the login itself may be good", vendor),
+			Next: fmt.Sprintf("check whether %s is reachable; the login may still be valid", vendor),
 		}}
 	}
 	code, description := named(refused)
@@ -73,12 +73,12 @@ func (o *OAuth) refusal(what string, err error, secrets ...string) error {
 		status = refused.Response.StatusCode
 	}
 	if slices.Contains(finalCodes, code) || status == http.StatusUnauthorized {
-		return o.denied(fmt.Sprintf("%s: %s refuses it for good", what, vendor), cmp.Or(code, fmt.Sprintf("status %d", status)), description, secrets...)
+		return o.denied(fmt.Sprintf("%s: %s rejected it permanently", what, vendor), cmp.Or(code, fmt.Sprintf("status %d", status)), description, secrets...)
 	}
 	return failure{status: status, err: &llm.Error{
 		Code: llm.ErrTransport, Retryable: true,
 		Message: fmt.Sprintf("%s: %s answers %s", what, vendor, o.shown(secrets, cmp.Or(code, fmt.Sprintf("with status %d", status)), description)),
-		Next:    fmt.Sprintf("try again later; if it stays so, look at the oauth block and run `gantry login %s`", o.reg.Label),
+		Next:    fmt.Sprintf("try again later; if it fails again, check the oauth block and run `gantry login %s`", o.reg.Label),
 	}}
 }
 
@@ -138,7 +138,7 @@ func unreached(err error) string {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
+		return "no response in time"
 	case errors.Is(err, context.Canceled), errors.Is(err, errUnreadable):
 		return err.Error()
 	}

@@ -70,7 +70,7 @@ func (o *OAuth) refresh(ctx context.Context, t *token) (*token, error) {
 	o.mu.Unlock()
 	switch t.Refresh {
 	case "":
-		return nil, o.ended("the login has ended, and there is nothing to renew it with", "")
+		return nil, o.ended("the login has expired and can't be renewed", "")
 	case dead:
 		return nil, why
 	case spent:

@@ -45,7 +45,7 @@ func TestToken(t *testing.T) {
 		"refused for good, not ended": {lifetime: time.Hour, after: 56 * time.Minute, failure: []credentialtest.Failure{{Status: 401, Body: "-"}}},
 		"nothing to renew, ended": {
 			lifetime: time.Hour, after: time.Hour, change: func(t *token) { t.Refresh = "" },
-			want: "nothing to renew it with", code: llm.ErrAuthentication, next: "`gantry login p`",
+			want: "can't be renewed", code: llm.ErrAuthentication, next: "`gantry login p`",
 		},
 		"vendor down, ended": {
 			lifetime: time.Hour, after: time.Hour, failure: []credentialtest.Failure{down},
@@ -57,11 +57,11 @@ func TestToken(t *testing.T) {
 		},
 		"cut": {
 			lifetime: time.Hour, after: time.Hour, failure: []credentialtest.Failure{{}},
-			want: "renew the login: localhost: EOF", code: llm.ErrTransport, next: "localhost can be reached",
+			want: "renew the login: localhost: EOF", code: llm.ErrTransport, next: "localhost is reachable",
 		},
 		"refused by status": {
 			lifetime: time.Hour, after: time.Hour, failure: []credentialtest.Failure{{Status: 401, Body: "no"}},
-			want: "refuses it for good: status 401", code: llm.ErrAuthentication, next: "`gantry login p`",
+			want: "rejected it permanently: status 401", code: llm.ErrAuthentication, next: "`gantry login p`",
 		},
 		"another client": {
 			change: func(t *token) { t.Client = "other" }, want: "belongs to another client_id", code: llm.ErrAuthentication, next: "`gantry login p`",
@@ -166,7 +166,7 @@ func TestOneWaitForAll(t *testing.T) {
 		for range 5 {
 			asking.Go(func() {
 				_, err := o.Token(t.Context())
-				w.refuses(err, llm.ErrTransport, "no answer in time", "")
+				w.refuses(err, llm.ErrTransport, "no response in time", "")
 			})
 		}
 		asking.Wait()
@@ -258,7 +258,7 @@ func TestRecoverTakesWhatIsStored(t *testing.T) {
 				newer := w.token(w.loggedIn())
 				done, err := o.Recover(t.Context(), []string{old})
 				if tt.want != "" {
-					w.refuses(err, llm.ErrAuthentication, tt.want, "start gantry again")
+					w.refuses(err, llm.ErrAuthentication, tt.want, "restart gantry")
 				} else if !done || err != nil || w.token(o) != newer {
 					t.Errorf("recover: %v, %v", done, err)
 				}
@@ -310,7 +310,7 @@ func TestNothingToRecover(t *testing.T) {
 		}
 		w.vendor.Revoke()
 		_, err := o.Recover(t.Context(), []string{old})
-		w.refuses(err, llm.ErrAuthentication, "nobody is logged in", "`gantry login p`")
+		w.refuses(err, llm.ErrAuthentication, "not logged in", "`gantry login p`")
 	})
 }
 

@@ -56,7 +56,7 @@ func New(f protocol.Framing, maxLine int) (Decoder, error) {
 	case protocol.FramingNDJSON:
 		return &ndjson{max: maxLine}, nil
 	}
-	return nil, fmt.Errorf("no decoder for the framing %d: its protocol has to bring one", f)
+	return nil, fmt.Errorf("no decoder for the framing %d: its protocol must provide one", f)
 }
 
 func tooLong(limit int) error {

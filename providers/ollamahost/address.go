@@ -42,9 +42,9 @@ func normalised(address string) (string, error) {
 	u, err := url.Parse(scheme + "://" + rest)
 	switch {
 	case strings.Contains(rest, "@"):
-		return "", badAddress("", "it holds a password; give a key in the provider's block instead")
+		return "", badAddress("", "it contains a password; set a key in the provider's block instead")
 	case err != nil || u.Hostname() == "":
-		return "", badAddress(address, "it has no host and port that can be read")
+		return "", badAddress(address, "it has no valid host and port")
 	case scheme != "http" && scheme != "https":
 		return "", badAddress(address, "its scheme is neither http nor https")
 	case u.RawQuery != "" || u.Fragment != "":

@@ -145,7 +145,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	return &llm.Error{
 		Code: llm.ErrTransport, Retryable: true, Offline: true, Message: fmt.Sprintf("no Ollama server answers at %s: %v", c.base, err),
-		Next: "start it with `ollama serve`, or set base_url to where it is",
+		Next: "start it with `ollama serve`, or set base_url to its address",
 	}
 }
 

@@ -205,7 +205,7 @@ func TestAddress(t *testing.T) {
 
 func TestBadAddresses(t *testing.T) {
 	for address, why := range map[string]string{
-		"": "no host", "http://": "no host", "/x": "no host", "ftp://box": "scheme", "http://box?x=1": "query", "http://box:port": "no host",
+		"": "no valid host", "http://": "no valid host", "/x": "no valid host", "ftp://box": "scheme", "http://box?x=1": "query", "http://box:port": "no valid host",
 		"http://u:s3cret@box": "password", "http://u:s3cret@box:port": "password",
 	} {
 		_, err := ollamahost.New(address, nil)

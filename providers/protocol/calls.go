@@ -104,7 +104,7 @@ func (c *Calls) Finish(dst []llm.Event, key string, meta Meta) ([]llm.Event, err
 		}
 		if !json.Valid([]byte(call.Input)) {
 			if call.ProviderExecuted {
-				return dst, Garbled(fmt.Sprintf("the input of the hosted tool call %s is no JSON", call.Name))
+				return dst, Garbled(fmt.Sprintf("the input of the hosted tool call %s is not valid JSON", call.Name))
 			}
 			c.local = true // the model continues with the error, as after any call
 			return append(dst, llm.ToolInputError{

@@ -69,7 +69,7 @@ func Classify(f Failure) *llm.Error {
 	case llm.ErrAuthentication:
 		e.Next = "check the key of the provider's block"
 		if f.Status == 403 || f.has("permission_error") {
-			e.Next = "check what the key of the provider's block is allowed to do"
+			e.Next = "check the permissions of the key in the provider's block"
 		}
 	}
 	if strings.TrimSpace(e.Message) == "" {
@@ -80,8 +80,8 @@ func Classify(f Failure) *llm.Error {
 
 const (
 	answered = "the vendor answered with "
-	silent   = answered + "an error that says nothing"
-	filtered = "the vendor refused the request under its content policy"
+	silent   = answered + "an error without a message"
+	filtered = "the vendor rejected the request because of its content policy"
 )
 
 func defaultMessage(code llm.ErrorCode, f Failure) string {

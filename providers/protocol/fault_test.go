@@ -256,10 +256,10 @@ func TestClassifyMessages(t *testing.T) {
 		f    protocol.Failure
 		want string
 	}{
-		{protocol.Failure{Codes: []string{"cyber_policy"}, Message: " "}, "the vendor refused the request under its content policy"},
+		{protocol.Failure{Codes: []string{"cyber_policy"}, Message: " "}, "the vendor rejected the request because of its content policy"},
 		{protocol.Failure{Status: 500}, "the vendor answered with status 500"},
 		{protocol.Failure{Codes: []string{"odd"}}, "the vendor answered with the error odd"},
-		{protocol.Failure{}, "the vendor answered with an error that says nothing"},
+		{protocol.Failure{}, "the vendor answered with an error without a message"},
 		{protocol.Failure{Status: 500, Message: "words"}, "words"},
 	} {
 		got := protocol.Classify(tc.f).Message

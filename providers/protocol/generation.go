@@ -29,7 +29,7 @@ func (r *Request) generation() llm.Generation {
 		}
 	}
 	if len(out) > 0 {
-		r.Warning(r.Model.ID + " takes no settings of sampling; left out: " + strings.Join(out, ", "))
+		r.Warning(r.Model.ID + " accepts no sampling settings; omitted: " + strings.Join(out, ", "))
 	}
 	return llm.Generation{MaxTokens: g.MaxTokens, Seed: g.Seed, Stop: g.Stop}
 }

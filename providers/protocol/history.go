@@ -220,7 +220,7 @@ func (p *pairing) results(m llm.Message) {
 		}
 		call := slices.IndexFunc(p.pending, func(c *llm.ToolCall) bool { return c.ID == res.ID })
 		if call < 0 {
-			p.req.Warning("left out the result of the call " + res.ID + ", which the history does not have")
+			p.req.Warning("omitted the result of call " + res.ID + ", which is not in the history")
 			continue
 		}
 		parts = append(parts, named(res, p.pending[call]))

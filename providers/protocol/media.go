@@ -84,7 +84,7 @@ func parseDataURL(s string) (own string, data []byte, err error) {
 	if !isBase64 {
 		text, err := url.PathUnescape(payload)
 		if err != nil {
-			return "", nil, dataURLError("holds a broken escape")
+			return "", nil, dataURLError("contains an invalid escape")
 		}
 		return mediaType(head), []byte(text), nil
 	}

@@ -38,7 +38,7 @@ func TestContent(t *testing.T) {
 		{llm.Media{MediaType: "application/pdf"}, "a document has no content"},
 		{llm.Media{URL: "data:video/mp4"}, "a video: its data URL has no comma"},
 		{llm.Media{URL: "data:audio/wav;base64,?"}, "a recording: its data URL is not in base64"},
-		{llm.Media{URL: "data:text/plain,%zz"}, "a text: its data URL holds a broken escape"},
+		{llm.Media{URL: "data:text/plain,%zz"}, "a text: its data URL contains an invalid escape"},
 		{llm.Media{URL: "data:,"}, "a file has no content"},
 	} {
 		_, err := protocol.ContentOf(&tt.media)

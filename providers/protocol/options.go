@@ -47,7 +47,7 @@ func DecodeStrictly(raw json.RawMessage, v any, what string) error {
 	}
 	err := json.Unmarshal(raw, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return Invalid(next, "%s: %s: a %s can't stand where a value of type %s is needed", what, wrong.Field, wrong.Value, wrong.Type)
+		return Invalid(next, "%s: %s: expected a value of type %[4]s instead of %[3]s", what, wrong.Field, wrong.Value, wrong.Type)
 	}
 	if err != nil {
 		return Invalid(next, "%s: %v", what, err)

@@ -119,7 +119,7 @@ func TestSettingsOfSampling(t *testing.T) {
 	if got.MaxTokens != full.MaxTokens || got.Seed != full.Seed || len(got.Stop) != 1 {
 		t.Errorf("what is no matter of sampling is gone: %+v", got)
 	}
-	const want = "m takes no settings of sampling; left out: temperature, top_p, top_k, frequency_penalty, presence_penalty"
+	const want = "m accepts no sampling settings; omitted: temperature, top_p, top_k, frequency_penalty, presence_penalty"
 	if strings.Join(warned, "\n") != want {
 		t.Errorf("warnings %q, want one: %q", warned, want)
 	}

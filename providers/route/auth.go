@@ -78,7 +78,7 @@ func Header(name string, s Source) Auth { return secretHeader(name, "", s) }
 func secretHeader(name, scheme string, s Source) Auth {
 	return applyFunc(func(ctx context.Context, o *Outgoing) error {
 		if !validName(name) {
-			return fmt.Errorf("the name of the header %q is not allowed in HTTP", name)
+			return fmt.Errorf("the name of the header %q is not valid in HTTP", name)
 		}
 		value, err := s.load(ctx)
 		if err != nil && o.showing {

@@ -32,7 +32,7 @@ func (z zeroes) Write(p []byte, emit func(protocol.Frame) error) error {
 
 func TestAFramingOfTheProtocolsOwn(t *testing.T) {
 	own := binary{toy{framing: protocol.FramingEventStream, path: "/answer"}}
-	if _, err := New(Config{Protocol: own.toy, Namespace: "n", BaseURL: "http://h"}); err == nil || !strings.Contains(err.Error(), "has to bring one") {
+	if _, err := New(Config{Protocol: own.toy, Namespace: "n", BaseURL: "http://h"}); err == nil || !strings.Contains(err.Error(), "must provide one") {
 		t.Errorf("a route without a way to read its answers: %v", err)
 	}
 	const frames = "\x00{\"text\":\"x\"}\n\x00{\"end\":true}\n"

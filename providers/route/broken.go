@@ -32,7 +32,7 @@ func (a *answer) broken(ctx context.Context, out *Outgoing, err error) *Fault {
 	}
 	if !ok {
 		t = trouble{
-			fmt.Sprintf("the connection to %s broke: %s", p.name, a.shown(err.Error())),
+			fmt.Sprintf("the connection to %s failed: %s", p.name, a.shown(err.Error())),
 			fmt.Sprintf("check that it is an HTTP server: %s in the provider's block", p.attribute), soon,
 		}
 	}
@@ -95,18 +95,18 @@ func (p peer) ownLimit(cause error, limits Transport) (trouble, bool) {
 	switch cause {
 	case errNoHead: // all attempts together would take half an hour
 		return trouble{
-			fmt.Sprintf("%s did not begin to answer within %v", p.host, limits.HeaderTimeout),
-			"raise timeout in the provider's block if the model may take that long", later,
+			fmt.Sprintf("%s did not begin to respond within %v", p.host, limits.HeaderTimeout),
+			"increase timeout in the provider's block if the model may take that long", later,
 		}, true
 	case errIdle:
 		return trouble{
-			fmt.Sprintf("%s sent nothing for %v inside its answer", p.host, limits.IdleTimeout),
-			"raise idle_timeout in the provider's block if the model may be silent that long", later,
+			fmt.Sprintf("%s sent nothing for %v during its response", p.host, limits.IdleTimeout),
+			"increase idle_timeout in the provider's block if the model may be silent that long", later,
 		}, true
 	case errEndless:
 		return trouble{
-			fmt.Sprintf("the answer of %s was not complete after %v", p.host, limits.AnswerTimeout),
-			"ask for less at once; a server that only keeps the connection alive looks the same", never,
+			fmt.Sprintf("the response of %s was not complete after %v", p.host, limits.AnswerTimeout),
+			"request less at once; a server that only keeps the connection alive looks the same", never,
 		}, true
 	}
 	return trouble{}, false
@@ -133,7 +133,7 @@ func (p peer) proxyRefused(err error) (trouble, bool) {
 	case !ok:
 		return trouble{}, false
 	case refusal.status == http.StatusProxyAuthRequired:
-		return trouble{fmt.Sprintf("the proxy %s wants a login", p.proxy), proxyLogin, never}, true
+		return trouble{fmt.Sprintf("the proxy %s requires a login", p.proxy), proxyLogin, never}, true
 	}
 	t := trouble{
 		message: fmt.Sprintf("the proxy %s does not connect to %s: it answered %s", p.proxy, p.host, refusal.text),
@@ -145,7 +145,7 @@ func (p peer) proxyRefused(err error) (trouble, bool) {
 	return t, true
 }
 
-const proxyLogin = "put user and password into proxy: http://USER:PASSWORD@HOST:PORT"
+const proxyLogin = "add user and password to proxy: http://USER:PASSWORD@HOST:PORT"
 
 func (p peer) noName(err error) (trouble, bool) {
 	dns, ok := errors.AsType[*net.DNSError](err)
@@ -226,16 +226,16 @@ func (p peer) unreachable(err error) (trouble, bool) {
 	switch timeout, ok := errors.AsType[net.Error](err); {
 	case is(syscall.ECONNREFUSED):
 		return trouble{
-			p.name + " refused the connection", fmt.Sprintf("check that the server runs, and host and port in %s", p.attribute), soon,
+			p.name + " refused the connection", fmt.Sprintf("check that the server is running, and host and port in %s", p.attribute), soon,
 		}, true
 	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH):
 		return trouble{
-			"there is no way to " + p.name + " from here",
+			"there is no route to " + p.name + " from here",
 			"check the network; base_url and proxy in the provider's block say where to go", soon,
 		}, true
 	case ok && timeout.Timeout():
 		return trouble{
-			p.name + " did not take the connection in time", "check the network, then base_url and proxy in the provider's block", soon,
+			p.name + " did not accept the connection in time", "check the network, then base_url and proxy in the provider's block", soon,
 		}, true
 	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE):
 		return trouble{"the connection to " + p.name + " broke off", "check the network, and proxy in the provider's block", soon}, true

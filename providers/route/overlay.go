@@ -25,7 +25,7 @@ func (o Overlay) validate() error {
 		return nil
 	}
 	if _, err := members(o.Body); err != nil {
-		return &ConfigError{"body", fmt.Sprintf("the overlay of the body can't be used: %v", err)}
+		return &ConfigError{"body", fmt.Sprintf("the overlay of the body is invalid: %v", err)}
 	}
 	return nil
 }
@@ -57,15 +57,15 @@ func headers(values map[string]string) (http.Header, error) {
 		key := http.CanonicalHeaderKey(name)
 		switch {
 		case !validName(name):
-			return nil, &ConfigError{"headers", fmt.Sprintf("the name of the header %q is not allowed in HTTP", name)}
+			return nil, &ConfigError{"headers", fmt.Sprintf("the name of the header %q is not valid in HTTP", name)}
 		case !validValue(values[name]):
 			return nil, &ConfigError{"headers", badValue(name)}
 		case h[key] != nil:
-			return nil, &ConfigError{"headers", fmt.Sprintf("the header %s is there twice, in capital and small letters", name)}
+			return nil, &ConfigError{"headers", fmt.Sprintf("the header %s is set twice, in different case", name)}
 		}
 		switch key {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
-			return nil, &ConfigError{"headers", fmt.Sprintf("the header %s can't be chosen: it belongs to the connection", name)}
+			return nil, &ConfigError{"headers", fmt.Sprintf("the header %s can't be set: it belongs to the connection", name)}
 		}
 		h[key] = []string{values[name]}
 	}
@@ -85,7 +85,7 @@ func validValue(v string) bool {
 }
 
 func badValue(name string) string {
-	return fmt.Sprintf("the value of the header %s holds a line break or another control character", name)
+	return fmt.Sprintf("the value of the header %s contains a line break or another control character", name)
 }
 
 // member is a field of an object.
@@ -98,7 +98,7 @@ type member struct {
 func members(raw []byte) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	var out []member
 	for dec.More() {

@@ -52,17 +52,17 @@ func TestPatience(t *testing.T) {
 	}{
 		{"comments keep an answer alive", stream(append(repeat(5, ": still here\n", time.Second), delta+end)...), limits, 5 * time.Second, "", false, ""},
 		{"single bytes do too", stream(append(repeat(5, ":", 2*time.Second), "\n"+delta+end)...), limits, 10 * time.Second, "", false, ""},
-		{"silence after a comment", stream(": hello\n\n", time.Hour), limits, 2500 * time.Millisecond, "vendor.test sent nothing for 2.5s inside its answer", true, "idle_timeout"},
+		{"silence after a comment", stream(": hello\n\n", time.Hour), limits, 2500 * time.Millisecond, "vendor.test sent nothing for 2.5s during its response", true, "idle_timeout"},
 		{"silence after the head", stream(time.Hour), limits, 2500 * time.Millisecond, "sent nothing for 2.5s", true, "idle_timeout"},
 		{"silence after a delta", stream(delta, time.Second, delta, time.Hour), limits, 3500 * time.Millisecond, "sent nothing for 2.5s", true, "idle_timeout"},
-		{"no head", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, limits, 4 * time.Second, "did not begin to answer within 4s", true, "raise timeout"},
-		{"comments for ever", stream(repeat(100, ": still here\n", time.Second)...), limits, time.Minute, "not complete after 1m0s", false, "ask for less"},
+		{"no head", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, limits, 4 * time.Second, "did not begin to respond within 4s", true, "increase timeout"},
+		{"comments for ever", stream(repeat(100, ": still here\n", time.Second)...), limits, time.Minute, "not complete after 1m0s", false, "request less"},
 		{"the reason of the end, and then silence", stream(delta+"data: {\"over\":true}\n\n", time.Hour), Transport{IdleTimeout: time.Minute}, lastWords, "", false, ""},
 		{"the reason of the end, and silence that is too long anyway", stream(delta+"data: {\"over\":true}\n\n", time.Hour), limits, 2500 * time.Millisecond, "", false, ""},
 		{"the end does not wait for the end of the bytes", stream(delta+end, time.Hour), limits, linger, "", false, ""},
 		{"without limits", stream(time.Hour, delta, 24*time.Hour, delta+end), Transport{IdleTimeout: -1, HeaderTimeout: -1, AnswerTimeout: -1}, 25 * time.Hour, "", false, ""},
 		{"default for silence", stream(delta, time.Hour), Transport{}, 5 * time.Minute, "sent nothing for 5m0s", true, "idle_timeout"},
-		{"default for the head", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Transport{}, 5 * time.Minute, "within 5m0s", true, "raise timeout"},
+		{"default for the head", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Transport{}, 5 * time.Minute, "within 5m0s", true, "increase timeout"},
 		{"a refusal without its body", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(400)
 			w.(http.Flusher).Flush()
@@ -170,9 +170,9 @@ func TestAnEndlessAnswerIsBounded(t *testing.T) {
 		limit int64
 		want  string
 	}{
-		"many deltas": {"data: {\"text\":\"x\"}\n\n", 1 << 20, "more than 1048576 bytes and no end"},
+		"many deltas": {"data: {\"text\":\"x\"}\n\n", 1 << 20, "exceeds 1048576 bytes without an end"},
 		"one line":    {strings.Repeat("x", 1<<16), 64 << 20, "longer than"},
-		"blank lines": {strings.Repeat("\n", 1<<16), 1 << 20, "more than 1048576 bytes"},
+		"blank lines": {strings.Repeat("\n", 1<<16), 1 << 20, "exceeds 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := loopback(t, Config{Transport: Transport{MaxAnswer: tt.limit}}, func(w http.ResponseWriter, _ *http.Request) {

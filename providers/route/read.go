@@ -57,8 +57,8 @@ func (a *answer) read(ctx context.Context, out *Outgoing, res *http.Response, id
 	if e := res.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return r.fault(&llm.Error{
 			Code:    llm.ErrInvalidOutput,
-			Message: fmt.Sprintf("%s compressed its answer (%s), which was not asked for", out.URL.Host, a.shown(e)),
-			Next:    "check base_url and proxy: something between here and the vendor changes answers",
+			Message: fmt.Sprintf("%s compressed its response (%s) although this was not requested", out.URL.Host, a.shown(e)),
+			Next:    "check base_url and proxy: a proxy is changing responses",
 		})
 	}
 	buf := make([]byte, chunk)
@@ -128,7 +128,7 @@ func (r *received) stream(buf []byte, n int, err error) error {
 		case r.size > r.settings.MaxAnswer:
 			return r.fault(&llm.Error{
 				Code:    llm.ErrInvalidOutput,
-				Message: fmt.Sprintf("the answer of %s has more than %d bytes and no end", r.out.URL.Host, r.settings.MaxAnswer),
+				Message: fmt.Sprintf("the response of %s exceeds %d bytes without an end", r.out.URL.Host, r.settings.MaxAnswer),
 			})
 		}
 		if time.Since(r.told) >= aliveEvery {

@@ -56,9 +56,9 @@ func (f *Fault) wait(backoff time.Duration) time.Duration {
 // tooLong ends the attempts because the vendor requests a longer delay than permitted.
 func (f *Fault) tooLong(now time.Time, delay, longest time.Duration) error {
 	f.Err.Retryable = false
-	f.Err.Message += fmt.Sprintf(" (asks to wait %v, until %s; more than %v is not waited for)",
+	f.Err.Message += fmt.Sprintf(" (requests a delay of %v, until %s, which exceeds the maximum of %v)",
 		delay.Round(time.Second), now.Add(delay).UTC().Format("2006-01-02 15:04:05 MST"), longest)
-	f.Err.Next = "ask again then, or use another model or key"
+	f.Err.Next = "try again then, or use another model or key"
 	return f
 }
 
@@ -156,13 +156,13 @@ func (r *received) advise(f *Fault) {
 	switch s := r.res.StatusCode; {
 	case s >= 300 && s < 400:
 		f.Err.Code, f.Err.Retryable = llm.ErrInvalidRequest, false
-		f.Err.Message = fmt.Sprintf("%s sends requests on to %s, which is not followed: the key would go there", host,
+		f.Err.Message = fmt.Sprintf("%s redirects requests to %s, which is not followed because it would receive the key", host,
 			cmp.Or(r.secrets.URL(r.res.Header.Get("Location")), "nowhere"))
-		f.Err.Next = "set base_url to the address that answers"
+		f.Err.Next = "set base_url to the target address"
 	case s == 404 && f.Err.Next == "":
 		f.Err.Next = fmt.Sprintf("check the model's name and base_url; the request went to %s", f.URL)
 	case s == 407: // for a request without TLS; with TLS, the tunnel is rejected
-		f.Err.Code, f.Err.Message, f.Err.Next = llm.ErrTransport, "the proxy on the way to "+host+" wants a login", proxyLogin
+		f.Err.Code, f.Err.Message, f.Err.Next = llm.ErrTransport, "the proxy on the way to "+host+" requires a login", proxyLogin
 	case s == 400 && r.out.URL.Scheme == "http" && wantsTLS.MatchString(f.Body):
 		f.Err.Next = "write https:// in base_url"
 	}

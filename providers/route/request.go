@@ -77,7 +77,7 @@ func (a *answer) outgoing(ctx context.Context, body []byte, auth Auth) (*Outgoin
 			if !validValue(v) {
 				return nil, a.fault(&llm.Error{
 					Code: llm.ErrInvalidRequest, Message: badValue(name),
-					Next: "check how the value came into the provider's block; a key that is read from a file may have lines too many",
+					Next: "check where the value in the provider's block comes from; a key file may contain additional lines",
 				})
 			}
 			if redact.SecretName(name) && v != Missing {
@@ -96,7 +96,7 @@ func (a *answer) address() (*url.URL, error) {
 	u, err := url.Parse(a.base.String() + path)
 	if err != nil {
 		return nil, a.fault(&llm.Error{
-			Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("the model's name %q makes no address", a.req.Request.Model),
+			Code: llm.ErrInvalidRequest, Message: fmt.Sprintf("the model's name %q can't be part of an address", a.req.Request.Model),
 			Next: "correct the model's name",
 		})
 	}

@@ -116,10 +116,10 @@ func parseBase(raw string) (*url.URL, error) {
 	case err != nil:
 		return nil, &ConfigError{"base_url", "base_url can't be read: write it as https://HOST/PATH"}
 	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
-		return nil, &ConfigError{"base_url", fmt.Sprintf("base_url %q is no address: write it as https://HOST/PATH", hidden.URL(raw))}
+		return nil, &ConfigError{"base_url", fmt.Sprintf("base_url %q is not an address: write it as https://HOST/PATH", hidden.URL(raw))}
 	case base.Fragment != "":
 		return nil, &ConfigError{
-			"base_url", fmt.Sprintf("base_url %q has a fragment, which is never sent: leave out what begins at the #", hidden.URL(raw)),
+			"base_url", fmt.Sprintf("base_url %q has a fragment, which is never sent: remove the part after #", hidden.URL(raw)),
 		}
 	}
 	base.Path, base.RawPath = strings.TrimRight(base.Path, "/"), strings.TrimRight(base.RawPath, "/")

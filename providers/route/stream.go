@@ -124,9 +124,9 @@ func (a *answer) try(ctx context.Context, body []byte) error {
 
 // The causes for which an attempt ends itself.
 var (
-	errNoHead  = errors.New("no answer began in time")
-	errIdle    = errors.New("silence inside an answer")
-	errEndless = errors.New("the answer took too long")
+	errNoHead  = errors.New("no response began in time")
+	errIdle    = errors.New("silence during a response")
+	errEndless = errors.New("the response took too long")
 	errOver    = errors.New("the answer is complete")
 )
 

@@ -72,7 +72,7 @@ func TestTriesBeforeTheFirstByte(t *testing.T) {
 		{"nothing is used up", all(failWith(429, "", "x-ratelimit-remaining-tokens", "1", "x-ratelimit-reset-tokens", "7s"), ok), 5, []int64{200}, 0, "", false},
 		{"a reset is no reason after a 500", all(failWith(500, "", "x-ratelimit-remaining-tokens", "0", "x-ratelimit-reset-tokens", "7s"), ok), 5, []int64{200}, 0, "", false},
 		{"up to the bound", all(failWith(429, "", "Retry-After", "600"), ok), 5, []int64{600_000}, 0, "", false},
-		{"beyond the bound", all(failWith(429, "", "Retry-After", "660"), ok), 5, nil, llm.ErrRateLimit, "wait 11m0s, until 2000-01-01 00:11:00 UTC", false},
+		{"beyond the bound", all(failWith(429, "", "Retry-After", "660"), ok), 5, nil, llm.ErrRateLimit, "delay of 11m0s, until 2000-01-01 00:11:00 UTC", false},
 		{"quota", all(failWith(429, `{"error":{"code":"insufficient_quota"}}`, "Retry-After", "1")), 5, nil, llm.ErrQuotaExceeded, "429", false},
 		{"400", all(failWith(400, `{"error":{"message":"no such field"}}`)), 5, nil, llm.ErrInvalidRequest, "no such field", false},
 		{"401", all(failWith(401, `{"error":{"message":"wrong"}}`)), 5, nil, llm.ErrAuthentication, "wrong", false},

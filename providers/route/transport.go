@@ -131,7 +131,7 @@ func (t Transport) proxy() (func(*http.Request) (*url.URL, error), error) {
 	case "http", "https", "socks5", "socks5h":
 	default:
 		return nil, &ConfigError{
-			"proxy", fmt.Sprintf("proxy %q is of no known kind: write it as http://HOST:PORT, https://… or socks5://…", hidden.URL(t.Proxy)),
+			"proxy", fmt.Sprintf("proxy %q is of an unknown kind: write it as http://HOST:PORT, https://… or socks5://…", hidden.URL(t.Proxy)),
 		}
 	}
 	if u.Host == "" {
@@ -154,7 +154,7 @@ func (t Transport) tls() (*tls.Config, error) {
 		pool = x509.NewCertPool() // a machine without its own authorities
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, &ConfigError{"ca_file", fmt.Sprintf("ca_file %s holds no certificate in PEM form", t.CAFile)}
+		return nil, &ConfigError{"ca_file", fmt.Sprintf("ca_file %s contains no PEM certificate", t.CAFile)}
 	}
 	conf.RootCAs = pool
 	return conf, nil

@@ -173,7 +173,7 @@ func (c *Client) streamError(ctx context.Context, lease *plugin.Lease, err error
 		// The transport's own limit: asking again would send as much.
 		return &llm.Error{
 			Code: llm.ErrPayloadTooLarge, Message: fmt.Sprintf("the conversation is too large to be sent to provider %q: %s", c.label(), status.Convert(err).Message()),
-			Next: "begin a new thread, or hand large material over as files",
+			Next: "start a new thread, or provide large content as files",
 		}
 	}
 	return &llm.Error{

@@ -271,7 +271,7 @@ func (a *answer) finish(ctx context.Context, ev llm.StepFinish) error {
 	case llm.FinishContentFilter:
 		return &llm.Error{
 			Code: llm.ErrContentPolicy, Message: fmt.Sprintf("provider %q: the vendor stopped the answer under its content policy%s", a.model.Provider, why),
-			Next: "put it in other words, or use another model",
+			Next: "reword it, or use another model",
 		}
 	case llm.FinishError:
 		return &llm.Error{

@@ -30,12 +30,12 @@ func TestConfigIsChecked(t *testing.T) {
 		`{"api_key": "k", "base_url": "https://h"}`:                                  "",
 		`{"access_key_id": "i", "secret_access_key": "s", "base_url": "https://h"}`:  "region: it is missing",
 		`{"api_key": "k"}`:                                                                        "region: it is missing",
-		`{"region": "https://x"}`:                                                                 "region: \"https://x\" is no region",
-		`{"region": "us-east-1", "access_key_id": "i"}`:                                           "secret_access_key: it is missing",
-		`{"region": "us-east-1", "secret_access_key": "s"}`:                                       "access_key_id: it is missing",
-		`{"region": "us-east-1", "session_token": "t"}`:                                           "session_token: it belongs to",
-		`{"region": "us-east-1", "session_token": "t", "api_key": "k"}`:                           "session_token: it belongs to",
-		`{"region": "us-east-1", "access_key_id": "i", "secret_access_key": "s", "api_key": "k"}`: "access_key_id: access_key_id excludes",
+		`{"region": "https://x"}`:                                                                 "region: \"https://x\" is not an AWS region",
+		`{"region": "us-east-1", "access_key_id": "i"}`:                                           "secret_access_key: it is required",
+		`{"region": "us-east-1", "secret_access_key": "s"}`:                                       "access_key_id: it is required",
+		`{"region": "us-east-1", "session_token": "t"}`:                                           "session_token: it requires",
+		`{"region": "us-east-1", "session_token": "t", "api_key": "k"}`:                           "session_token: it requires",
+		`{"region": "us-east-1", "access_key_id": "i", "secret_access_key": "s", "api_key": "k"}`: "access_key_id: access_key_id, api_key and oauth",
 	} {
 		err := decoded(t, block).check()
 		d, ok := errors.AsType[*contract.Diagnostic](err)

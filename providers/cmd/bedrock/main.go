@@ -57,15 +57,15 @@ func (c *config) check() error {
 	case c.Region == "" && (signed || c.BaseURL == ""):
 		return configblock.Invalid(`it is missing: write the region whose models you use, region = "us-east-1" for example`, contract.Name("region"))
 	case c.Region != "" && !regionName.MatchString(c.Region):
-		return configblock.Invalid(fmt.Sprintf("%q is no region of AWS: write it like us-east-1", c.Region), contract.Name("region"))
+		return configblock.Invalid(fmt.Sprintf("%q is not an AWS region: use a name like us-east-1", c.Region), contract.Name("region"))
 	case signed && (!c.APIKey.IsZero() || c.OAuth != nil):
-		return configblock.Invalid("access_key_id excludes api_key and oauth: keep one of them", contract.Name("access_key_id"))
+		return configblock.Invalid("access_key_id, api_key and oauth are mutually exclusive: keep one of them", contract.Name("access_key_id"))
 	case !c.AccessKeyID.IsZero() && c.SecretAccessKey.IsZero():
-		return configblock.Invalid("it is missing beside access_key_id", contract.Name("secret_access_key"))
+		return configblock.Invalid("it is required with access_key_id", contract.Name("secret_access_key"))
 	case signed && c.AccessKeyID.IsZero():
-		return configblock.Invalid("it is missing beside secret_access_key", contract.Name("access_key_id"))
+		return configblock.Invalid("it is required with secret_access_key", contract.Name("access_key_id"))
 	case !c.SessionToken.IsZero() && !signed:
-		return configblock.Invalid("it belongs to access_key_id and secret_access_key, which are missing", contract.Name("session_token"))
+		return configblock.Invalid("it requires access_key_id and secret_access_key", contract.Name("session_token"))
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (s *signature) credentials(ctx context.Context, o *route.Outgoing) (c aws.C
 			return c, fmt.Errorf("%s: %w", part.name, err)
 		}
 		if *part.to == "" && part.to != &c.SessionToken {
-			return c, fmt.Errorf("%s is empty: set the variable that it is read from where gantry is started", part.name)
+			return c, fmt.Errorf("%s is empty: set its variable in the environment of gantry", part.name)
 		}
 		if *part.to != "" {
 			o.Secret(*part.to)

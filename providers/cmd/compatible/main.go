@@ -54,12 +54,12 @@ func pick(cfg *config, label string) (backend.Vendor, error) {
 	}
 	switch {
 	case cfg.Vendor != "" && !known:
-		return backend.Vendor{}, configblock.Invalid(fmt.Sprintf("there is no vendor %q in the table: %s; leave vendor out and give base_url for another one",
+		return backend.Vendor{}, configblock.Invalid(fmt.Sprintf("there is no vendor %q in the table: %s; omit vendor and set base_url for another one",
 			cfg.Vendor, strings.Join(table.IDs(), ", ")), contract.Name("vendor"))
 	case !known && cfg.BaseURL == "":
-		return backend.Vendor{}, configblock.Invalid(fmt.Sprintf("neither vendor nor base_url says whom to ask; known vendors: %s", strings.Join(table.IDs(), ", ")))
+		return backend.Vendor{}, configblock.Invalid(fmt.Sprintf("set vendor or base_url; known vendors: %s", strings.Join(table.IDs(), ", ")))
 	case len(row.Places) > 0 && cfg.BaseURL == "":
-		return backend.Vendor{}, configblock.Invalid(fmt.Sprintf("base_url is missing: fill in the places of %s", row.BaseURL), contract.Name("base_url"))
+		return backend.Vendor{}, configblock.Invalid(fmt.Sprintf("base_url is missing: fill in the placeholders of %s", row.BaseURL), contract.Name("base_url"))
 	}
 	v := backend.Vendor{
 		Name: row.Name, Namespace: row.ID, BaseURL: row.BaseURL, KeyVariable: row.KeyVariable, Keyless: row.Keyless, Catalog: row.Catalog,

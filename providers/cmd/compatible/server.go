@@ -117,7 +117,7 @@ func (s *server) get(ctx context.Context, address string, into any) error {
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("it answers %s", res.Status)
 	case len(b) > maxListing:
-		return errors.New("its answer is too long")
+		return errors.New("its response is too long")
 	}
 	return json.Unmarshal(b, into)
 }

@@ -23,7 +23,7 @@ func TestTheContextThatAModelIsHeldWith(t *testing.T) {
 		told   string
 	}{
 		{"as planned", `{"models":[{"name":"m:latest","context_length":32768}]}`, 32_768, ""},
-		{"with less", `{"models":[{"name":"m:latest","context_length":4096}]}`, 4096, "Ollama holds m with a context of 4096 tokens, and 32768 were planned with"},
+		{"with less", `{"models":[{"name":"m:latest","context_length":4096}]}`, 4096, "Ollama has loaded m with a context of 4096 tokens instead of 32768"},
 		{"with more", `{"models":[{"name":"m:latest","context_length":40960}]}`, 32_768, ""},
 		{"not at all", `{"models":[]}`, 32_768, ""},
 		{"an older server", `{"models":[{"name":"m:latest"}]}`, 32_768, ""},

@@ -30,8 +30,8 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 	switch {
 	case cfg.Script != "" && cfg.ScriptText != "":
 		return nil, &contract.Diagnostic{
-			Severity: contract.SeverityError, Summary: "both script and script_text",
-			Next: "Keep the one that the model shall follow.",
+			Severity: contract.SeverityError, Summary: "both script and script_text are set",
+			Next: "Keep one of them.",
 		}
 	case cfg.Script != "":
 		var text []byte
@@ -52,7 +52,7 @@ func newScripted(_ context.Context, env provider.Env) (provider.Provider, error)
 		s.models = append(s.models, row(cfg, id))
 	}
 	if s.log, err = openAppend(cfg.Log); err != nil {
-		return nil, at("log", "the request log can't be written", "Name a file in a folder that exists and can be written.", err)
+		return nil, at("log", "the request log can't be written", "Specify a file in an existing, writable folder.", err)
 	}
 	s.memory = newMemory(env.DataDir)
 	return s, nil
@@ -88,7 +88,7 @@ func readFile(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is no file", name)
 	}
 	if info.Size() > most {
-		return nil, fmt.Errorf("%s has %d bytes, more than the most of %d", name, info.Size(), most)
+		return nil, fmt.Errorf("%s has %d bytes, more than the maximum of %d", name, info.Size(), most)
 	}
 	return os.ReadFile(name)
 }

@@ -234,7 +234,7 @@ func TestConfigurationErrorsPointAtTheirAttribute(t *testing.T) {
 		attribute string
 		want      string
 	}{
-		{"two sources", config{Script: "/a", ScriptText: "b"}, "", "both script and script_text"},
+		{"two sources", config{Script: "/a", ScriptText: "b"}, "", "both script and script_text are set"},
 		{"missing script", config{Script: filepath.Join(dir, "none.toml")}, "script", "no such file"},
 		{"folder", config{Script: dir}, "script", "is no file"},
 		{"bad script", config{Script: bad}, "script", `script bad.toml: step 1: unknown key "text"`},

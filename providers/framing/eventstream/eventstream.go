@@ -77,9 +77,9 @@ func (d *decoder) length(p []byte) (int, error) {
 	total, headers := binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:])
 	switch {
 	case crc32.ChecksumIEEE(p[:8]) != binary.BigEndian.Uint32(p[8:]):
-		return 0, protocol.Garbled("a message of the stream has a broken head")
+		return 0, protocol.Garbled("a message in the stream has a corrupt header")
 	case total < prelude+checksum || headers > total-prelude-checksum:
-		return 0, protocol.Garbled("the lengths in a message of the stream contradict each other")
+		return 0, protocol.Garbled("the lengths in a message in the stream are inconsistent")
 	case uint64(total) > uint64(d.max):
 		return 0, protocol.Garbled(fmt.Sprintf("a message of the stream is longer than %d bytes", d.max))
 	}

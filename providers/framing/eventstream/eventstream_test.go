@@ -100,13 +100,13 @@ func TestBrokenStreams(t *testing.T) {
 	}{
 		{"cut off in its head", whole[:7], llm.ErrIncompleteStream, ""},
 		{"cut off later", whole[:len(whole)-1], llm.ErrIncompleteStream, ""},
-		{"a head that was changed", flipped(2), llm.ErrInvalidOutput, "broken head"},
+		{"a head that was changed", flipped(2), llm.ErrInvalidOutput, "corrupt header"},
 		{"a payload that was changed", flipped(len(whole) - 6), llm.ErrInvalidOutput, "checksum"},
 		{"a checksum that was changed", flipped(len(whole) - 1), llm.ErrInvalidOutput, "checksum"},
-		{"shorter than itself", head(15, 0), llm.ErrInvalidOutput, "contradict"},
-		{"headers longer than the whole", head(100, 85), llm.ErrInvalidOutput, "contradict"},
+		{"shorter than itself", head(15, 0), llm.ErrInvalidOutput, "inconsistent"},
+		{"headers longer than the whole", head(100, 85), llm.ErrInvalidOutput, "inconsistent"},
 		{"endless", head(1<<30, 0), llm.ErrInvalidOutput, "longer than 1000 bytes"},
-		{"no stream at all", []byte(`{"message":"not a stream"}`), llm.ErrInvalidOutput, "broken head"},
+		{"no stream at all", []byte(`{"message":"not a stream"}`), llm.ErrInvalidOutput, "corrupt header"},
 		{"of no type", message(t, "{}", ":event-type", "a"), llm.ErrInvalidOutput, `unknown type ""`},
 		{"of a type that nobody knows", message(t, "{}", ":message-type", "song"), llm.ErrInvalidOutput, `unknown type "song"`},
 	} {

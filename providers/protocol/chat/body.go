@@ -117,7 +117,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	b.cacheKey(r)
 	b.ServiceTier = r.ServiceTier
 	for _, t := range r.HostedTools {
-		r.Warning(fmt.Sprintf("the hosted tool %q was left out: chat completions have none", t))
+		r.Warning(fmt.Sprintf("the hosted tool %q was left out: chat completions has none", t))
 	}
 	raw, err := protocol.Encode(b)
 	if err != nil {
@@ -131,7 +131,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 			continue
 		}
 		if raw, err = merged(raw, o.overlay); err != nil {
-			return nil, protocol.Invalid("write them as an object of body fields", "%s are no JSON object: %v", o.what, err)
+			return nil, protocol.Invalid("write them as an object of body fields", "%s are not a JSON object: %v", o.what, err)
 		}
 	}
 	return raw, nil
@@ -220,7 +220,7 @@ func (b *body) limits(r *protocol.Request) {
 		b.Seed = g.Seed
 	}
 	if g.TopK != nil {
-		r.Warning("top_k was left out: chat completions have no such field; where a vendor takes it, set it in the provider options")
+		r.Warning("top_k was left out: chat completions has no such field; if the vendor supports it, set it in the provider options")
 	}
 }
 

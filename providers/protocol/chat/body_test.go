@@ -541,11 +541,11 @@ func TestWhatCannotBeSent(t *testing.T) {
 		{"options that are a list", func(r *protocol.Request) {
 			r.ProviderOptions = map[string]json.RawMessage{"acme": json.RawMessage(`[1]`)}
 		},
-			`the provider options acme are no JSON object: it begins with [`},
+			`the provider options acme are not a JSON object: it begins with [`},
 		{"options that are cut off", func(r *protocol.Request) {
 			r.ProviderOptions = map[string]json.RawMessage{"acme": json.RawMessage(`{"a":`)}
 		},
-			`the provider options acme are no JSON object: EOF`},
+			`the provider options acme are not a JSON object: EOF`},
 		{"a schema that is no JSON", func(r *protocol.Request) { r.OutputSchema = json.RawMessage(`{`) },
 			`the request can't be written as JSON: json: error calling MarshalJSON for type json.RawMessage: unexpected end of JSON input`},
 	}
@@ -575,9 +575,9 @@ func TestWarnings(t *testing.T) {
 	}
 	want := []string{
 		"m: an image was left out: the model does not take it",
-		"top_k was left out: chat completions have no such field; where a vendor takes it, set it in the provider options",
+		"top_k was left out: chat completions has no such field; if the vendor supports it, set it in the provider options",
 		`the reasoning effort "max" was left out: m takes ["low"]`,
-		`the hosted tool "web_search" was left out: chat completions have none`,
+		`the hosted tool "web_search" was left out: chat completions has none`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("warnings\n%q\nwant\n%q", got, want)

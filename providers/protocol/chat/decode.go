@@ -99,7 +99,7 @@ func (d *decoder) delta(dst []llm.Event, in *delta, frame []byte) ([]llm.Event, 
 	hasDetails := said(in.ReasoningDetails) && string(in.ReasoningDetails) != "[]"
 	if d.finished {
 		if in.Content.text != "" || in.Refusal != "" || thought != "" || hasDetails || speaks(in.ToolCalls) {
-			return dst, protocol.Garbled("the answer went on after its finish reason")
+			return dst, protocol.Garbled("the response continued after its finish reason")
 		}
 		return dst, nil
 	}

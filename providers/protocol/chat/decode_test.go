@@ -166,12 +166,12 @@ func TestEnds(t *testing.T) {
 		{
 			name:   "content after the finish reason",
 			stream: frames(text, ended("stop"), text, done),
-			want:   `S+ T+text-0 T~"a" E(invalid-output "the answer went on after its finish reason")`,
+			want:   `S+ T+text-0 T~"a" E(invalid-output "the response continued after its finish reason")`,
 		},
 		{
 			name:   "a call after the finish reason",
 			stream: frames(text, ended("stop"), calls(`{"index":0,"id":"c1"}`), done),
-			want:   `S+ T+text-0 T~"a" E(invalid-output "the answer went on after its finish reason")`,
+			want:   `S+ T+text-0 T~"a" E(invalid-output "the response continued after its finish reason")`,
 		},
 		{
 			name:   "empty deltas and another finish reason after the first",
@@ -204,11 +204,11 @@ func TestEnds(t *testing.T) {
 		},
 		{
 			name: "network error", stream: frames(text, ended("network_error"), done),
-			want: `S+ T+text-0 T~"a" E(provider-internal "the vendor broke off the answer: network error")`,
+			want: `S+ T+text-0 T~"a" E(provider-internal "the vendor ended the response early: network error")`,
 		},
 		{
 			name: "error", stream: frames(text, ended("error"), done),
-			want: `S+ T+text-0 T~"a" E(unknown "the vendor broke off the answer with an error that it does not explain")`,
+			want: `S+ T+text-0 T~"a" E(unknown "the vendor ended the response early with an unexplained error")`,
 		},
 	})
 }

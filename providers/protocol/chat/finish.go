@@ -21,9 +21,9 @@ func reason(raw string) (llm.FinishReason, error) {
 	case "tool_calls", "function_call":
 		return llm.FinishToolCalls, nil
 	case "network_error":
-		return 0, protocol.Classify(protocol.Failure{Codes: []string{"internal_error"}, Message: "the vendor broke off the answer: network error"})
+		return 0, protocol.Classify(protocol.Failure{Codes: []string{"internal_error"}, Message: "the vendor ended the response early: network error"})
 	case "error":
-		return 0, protocol.Classify(protocol.Failure{Message: "the vendor broke off the answer with an error that it does not explain"})
+		return 0, protocol.Classify(protocol.Failure{Message: "the vendor ended the response early with an unexplained error"})
 	}
 	return llm.FinishUnknown, nil
 }

@@ -65,7 +65,7 @@ func TestReasoning(t *testing.T) {
 		{
 			name:   "after the finish reason",
 			stream: frames(ended("stop"), `{"reasoning_details":[{"type":"reasoning.encrypted","data":"E"}]}`, done),
-			want:   `E(invalid-output "the answer went on after its finish reason")`,
+			want:   `E(invalid-output "the response continued after its finish reason")`,
 		},
 		{
 			name: "marked inside the text", compat: think,

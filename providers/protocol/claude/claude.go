@@ -97,7 +97,7 @@ func Think(r *protocol.Request, own *Thinking, forced bool, maxTokens int64) (t 
 	}
 	if forced {
 		if t.On() {
-			r.Warning("the model does not think in this request: the vendor takes no thinking where a tool must be called")
+			r.Warning("the model does not think in this request: the vendor accepts no thinking with a required tool call")
 		}
 		t = off(m)
 	}
@@ -132,20 +132,20 @@ func effortOf(r *protocol.Request, asked string) (string, error) {
 		return "", unknownEffort(r, asked)
 	}
 	if near != asked {
-		r.Warning(fmt.Sprintf("the model takes no reasoning effort %q; it is sent %q", asked, near))
+		r.Warning(fmt.Sprintf("the model does not support the reasoning effort %q; using %q", asked, near))
 	}
 	return near, nil
 }
 
 func unknownEffort(r *protocol.Request, asked string) error {
-	return protocol.Invalid("use one of "+strings.Join(r.Model.KnownEfforts(), ", "), "the model knows no reasoning effort %q", asked)
+	return protocol.Invalid("use one of "+strings.Join(r.Model.KnownEfforts(), ", "), "the model has no reasoning effort %q", asked)
 }
 
 // budgetFor fits a budget between the vendor's minimum and three quarters of the maximum output; the rest is for the response. It
 // returns nil if there is no room for thinking.
 func budgetFor(r *protocol.Request, want, maxTokens int64) *Thinking {
 	if maxTokens <= minBudget {
-		r.Warning(fmt.Sprintf("the model does not think in this request: with at most %d tokens there is no room for it", maxTokens))
+		r.Warning(fmt.Sprintf("the model does not think in this request: a maximum of %d tokens leaves no room for it", maxTokens))
 		return nil
 	}
 	least := max(minBudget, r.Model.BudgetMin)
@@ -273,20 +273,20 @@ func Sampling(r *protocol.Request, t *Thinking) llm.Generation {
 	g := r.Generation
 	if t.On() {
 		if g.Temperature != nil && *g.Temperature != 1 {
-			r.Warning("temperature is left out: the vendor takes none while the model thinks")
+			r.Warning("temperature is left out: the vendor accepts none while the model thinks")
 		}
 		g.Temperature = nil
 		if p := g.TopP; p != nil && (*p < 0.95 || *p > 1) {
-			r.Warning("top_p is left out: while the model thinks the vendor takes 0.95 to 1")
+			r.Warning("top_p is left out: while the model thinks, the vendor accepts 0.95 to 1")
 			g.TopP = nil
 		}
 		if g.TopK != nil {
-			r.Warning("top_k is left out: the vendor takes none while the model thinks")
+			r.Warning("top_k is left out: the vendor accepts none while the model thinks")
 			g.TopK = nil
 		}
 	}
 	if g.Temperature != nil && g.TopP != nil {
-		r.Warning("top_p is left out: current models take either temperature or top_p")
+		r.Warning("top_p is left out: current models accept either temperature or top_p")
 		g.TopP = nil
 	}
 	return g

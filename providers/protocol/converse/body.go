@@ -188,7 +188,7 @@ func (l *lowering) system() []block {
 func (l *lowering) inference(g llm.Generation) inferenceConfig {
 	c := inferenceConfig{MaxTokens: g.MaxTokens, Temperature: g.Temperature, TopP: g.TopP}
 	if most := l.Model.MaxOutputTokens; c.MaxTokens != nil && most > 0 && *c.MaxTokens > most {
-		l.Warning("max_tokens is more than the model writes, so it is sent as the model's own maximum")
+		l.Warning("max_tokens exceeds the model's maximum output; using the maximum")
 		c.MaxTokens = &most
 	}
 	for _, s := range g.Stop {
@@ -198,7 +198,7 @@ func (l *lowering) inference(g llm.Generation) inferenceConfig {
 	}
 	if g.FrequencyPenalty != nil || g.PresencePenalty != nil || g.Seed != nil {
 		l.Warning("frequency and presence penalties and the seed were left out: the service has none; " +
-			"what a model takes by itself can be set in additionalModelRequestFields")
+			"model-specific settings belong in additionalModelRequestFields")
 	}
 	return c
 }

@@ -231,7 +231,7 @@ func TestFields(t *testing.T) {
 		{"claude: a tool that must be called", func(r *protocol.Request) {
 			budget(r)
 			r.ReasoningEffort, r.Tools, r.ToolChoice.Mode = "low", []llm.Tool{f}, "required"
-		}, "additionalModelRequestFields", "", "must be called"},
+		}, "additionalModelRequestFields", "", "required tool call"},
 		{"claude: thinking that is gone", func(r *protocol.Request) {
 			budget(r)
 			r.ReasoningEffort, r.Tools = "low", []llm.Tool{f}
@@ -257,7 +257,7 @@ func TestFields(t *testing.T) {
 		{"nova: as much as it can takes no settings", func(r *protocol.Request) {
 			nova(r)
 			r.ReasoningEffort, r.Generation = "high", llm.Generation{MaxTokens: new(int64(9)), TopK: new(int64(4)), Stop: []string{"END"}}
-		}, "inferenceConfig", `{"stopSequences":["END"]}`, "thinks as much"},
+		}, "inferenceConfig", `{"stopSequences":["END"]}`, "at its highest effort"},
 		{"nova: top_k", func(r *protocol.Request) { nova(r); r.Generation.TopK = new(int64(4)) }, "additionalModelRequestFields", `{"inferenceConfig":{"topK":4}}`, ""},
 		{"nova: the generation that does not think", func(r *protocol.Request) { nova(r); r.Model.Efforts, r.ReasoningEffort = nil, "high" }, "additionalModelRequestFields", "", `"high"`},
 

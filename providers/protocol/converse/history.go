@@ -205,7 +205,7 @@ func (h *history) result(r *llm.ToolResult) error {
 
 func (h *history) media(role llm.Role, m *llm.Media) error {
 	if role == llm.RoleAssistant {
-		h.Warning("media of an answer is left out: the format has a place for it on the user's side only")
+		h.Warning("media in a response are omitted: the format only supports them in user messages")
 		return nil
 	}
 	b, err := h.block(m)

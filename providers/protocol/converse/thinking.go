@@ -31,14 +31,14 @@ func (l *lowering) think(asked *protocol.Request, tools *toolConfig) (llm.Genera
 		return l.nova(g)
 	}
 	if g.TopK != nil {
-		l.Warning("top_k was left out: the service has none; where the model takes it, set it in additionalModelRequestFields")
+		l.Warning("top_k was left out: the service has none; if the model supports it, set it in additionalModelRequestFields")
 	}
 	word, err := l.effort(l.Model.Efforts)
 	if err != nil || word == "" {
 		return g, err
 	}
 	if l.Model.Compat.EffortField != styleEffort {
-		l.Warning(fmt.Sprintf("the reasoning effort %q was left out: it is not known how %s is told", l.ReasoningEffort, modelID(l.Request)))
+		l.Warning(fmt.Sprintf("the reasoning effort %q was omitted: it is not known how to set it for %s", l.ReasoningEffort, modelID(l.Request)))
 		return g, nil
 	}
 	l.fields["reasoning_effort"] = word
@@ -62,10 +62,10 @@ func (l *lowering) effort(offered []string) (string, error) {
 	}
 	near := protocol.NearestEffort(asked, offered)
 	if near == "" {
-		return "", protocol.Invalid(fmt.Sprintf("choose one of %q", m.KnownEfforts()), "the model knows no reasoning effort %q", asked)
+		return "", protocol.Invalid(fmt.Sprintf("choose one of %q", m.KnownEfforts()), "the model has no reasoning effort %q", asked)
 	}
 	if near != asked {
-		l.Warning(fmt.Sprintf("the model takes no reasoning effort %q; it is sent %q", asked, near))
+		l.Warning(fmt.Sprintf("the model does not support the reasoning effort %q; using %q", asked, near))
 	}
 	return near, nil
 }
@@ -122,7 +122,7 @@ func (l *lowering) nova(g llm.Generation) (llm.Generation, error) {
 	}
 	l.fields["reasoningConfig"] = map[string]string{"type": "enabled", "maxReasoningEffort": word}
 	if word == "high" && (g.MaxTokens != nil || g.Temperature != nil || g.TopP != nil || g.TopK != nil) {
-		l.Warning("max_tokens and the settings of sampling were left out: the model takes none while it thinks as much as it can")
+		l.Warning("max_tokens and the sampling settings were omitted: the model accepts none at its highest effort")
 		g = llm.Generation{Stop: g.Stop, Seed: g.Seed, FrequencyPenalty: g.FrequencyPenalty, PresencePenalty: g.PresencePenalty}
 		delete(l.fields, "inferenceConfig")
 	}

@@ -67,7 +67,7 @@ func (l *lowering) tools() (*toolConfig, error) {
 		if len(called) == 0 {
 			return nil, nil
 		}
-		l.Warning("the tool choice none was left out: the service demands tools where the history speaks of calls")
+		l.Warning("the tool choice none was omitted: the service requires tools if the history contains calls")
 	case "required":
 		c.ToolChoice = &toolChoice{Any: &struct{}{}}
 	case "tool":

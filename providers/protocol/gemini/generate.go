@@ -25,7 +25,7 @@ func (l *lowering) outputSchema(c *generationConfig) {
 		return
 	}
 	if len(l.r.Tools) > 0 && !l.gen.mixes() {
-		l.r.Warning(fmt.Sprintf("the model %s takes no output schema beside functions; the schema was left out", modelID(l.r)))
+		l.r.Warning(fmt.Sprintf("the model %s accepts no output schema together with functions; the schema was omitted", modelID(l.r)))
 		return
 	}
 	c.ResponseMIMEType = "application/json"

@@ -30,7 +30,7 @@ func (l *lowering) thinking(opts *ThinkingConfig) (*ThinkingConfig, error) {
 	if opts != nil {
 		if opts.ThinkingBudget != nil && opts.ThinkingLevel != "" {
 			return nil, protocol.Invalid("leave thinkingBudget out for models of generation 3, thinkingLevel for older ones",
-				"the options of thinkingConfig hold a budget and a level; a model takes one of them")
+				"the options of thinkingConfig contain a budget and a level; a model accepts only one of them")
 		}
 		// The two are mutually exclusive, so an option replaces both.
 		if opts.ThinkingBudget != nil || opts.ThinkingLevel != "" {
@@ -55,7 +55,7 @@ func (l *lowering) thinkingFor(effort string) (*ThinkingConfig, error) {
 	m := &l.r.Model
 	switch {
 	case !m.Reasons && effort != "" && effort != "none":
-		l.r.Warning(fmt.Sprintf("the model %s does not think, so the effort %q was left out", modelID(l.r), effort))
+		l.r.Warning(fmt.Sprintf("the model %s does not think, so the effort %q was omitted", modelID(l.r), effort))
 		return nil, nil
 	case !m.Reasons:
 		return nil, nil

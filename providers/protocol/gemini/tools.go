@@ -100,13 +100,13 @@ func (l *lowering) hosted() []tool {
 		case "url_context", "web_fetch":
 			t.URLContext = &struct{}{}
 		default:
-			l.r.Warning(fmt.Sprintf("the hosted tool %q is not known here and was left out", kind))
+			l.r.Warning(fmt.Sprintf("the hosted tool %q is unknown and was omitted", kind))
 			continue
 		}
 		out = append(out, t)
 	}
 	if len(out) > 0 && len(l.r.Tools) > 0 && !l.gen.mixes() {
-		l.r.Warning(fmt.Sprintf("the model %s takes no hosted tools beside functions; left out: %s",
+		l.r.Warning(fmt.Sprintf("the model %s accepts no hosted tools together with functions; omitted: %s",
 			modelID(l.r), strings.Join(l.r.HostedTools, ", ")))
 		return nil
 	}

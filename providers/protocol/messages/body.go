@@ -144,10 +144,10 @@ func (l *lowering) maxTokens() (int64, error) {
 	most := l.Model.MaxOutputTokens
 	if n := l.Generation.MaxTokens; n != nil {
 		if *n <= 0 {
-			return 0, protocol.Invalid("ask for at least one", "max tokens are %d", *n)
+			return 0, protocol.Invalid("specify at least one", "max tokens are %d", *n)
 		}
 		if most > 0 && *n > most {
-			l.Warning("max_tokens is more than the model writes, so it is sent as the model's own maximum")
+			l.Warning("max_tokens exceeds the model's maximum output; using the maximum")
 			return most, nil
 		}
 		return *n, nil
@@ -164,16 +164,16 @@ func (l *lowering) sampling(b *body) {
 	b.Temperature, b.TopP, b.TopK = g.Temperature, g.TopP, g.TopK
 	for _, s := range g.Stop {
 		if strings.TrimSpace(s) == "" {
-			l.Warning("a blank stop sequence is left out: the vendor takes none")
+			l.Warning("a blank stop sequence is omitted: the vendor does not accept it")
 			continue
 		}
 		b.StopSequences = append(b.StopSequences, s)
 	}
 	if g.FrequencyPenalty != nil || g.PresencePenalty != nil {
-		l.Warning("frequency and presence penalties are left out: the format has none")
+		l.Warning("frequency and presence penalties are omitted: the format has none")
 	}
 	if g.Seed != nil {
-		l.Warning("seed is left out: the format has none")
+		l.Warning("seed is omitted: the format has none")
 	}
 }
 

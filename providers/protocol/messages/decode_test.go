@@ -210,7 +210,7 @@ func TestDecode(t *testing.T) {
 		{"a hosted call whose input is no JSON", sse(begins,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}}`,
 			inputs("0", `{"q`), stopsAt0, endsTurn),
-			`S+ I+s1 web_search(hosted) I~"{\"q" E(invalid-output "the input of the hosted tool call web_search is no JSON")`},
+			`S+ I+s1 web_search(hosted) I~"{\"q" E(invalid-output "the input of the hosted tool call web_search is not valid JSON")`},
 		{"a start that brings blocks along", sse(
 			`{"type":"message_start","message":{"content":[{"type":"tool_use","id":"t1","name":"f","input":{"a":1}}],"stop_reason":"tool_use","usage":{"input_tokens":5}}}`, ends),
 			`S+ I+t1 f I~"{\"a\":1}" I- C t1 f {"a":1} SF(tool-calls raw=tool_use) F(tool-calls in=5 total=5)`},

@@ -275,7 +275,7 @@ func (h *history) citations(t *llm.Text) []json.RawMessage {
 
 func (h *history) mediaPart(role llm.Role, m *llm.Media) error {
 	if role == llm.RoleAssistant {
-		h.Warning("media of an answer is left out: the format has a place for it on the user's side only")
+		h.Warning("media in a response are omitted: the format only supports them in user messages")
 		return nil
 	}
 	b, err := h.media(m)

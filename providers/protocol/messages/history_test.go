@@ -118,7 +118,7 @@ u c1!"boom"`},
 			`u "hi"
 a c1:f({"a":1})
 u c1!"boom\nbang"`},
-		{"an error that says nothing", []llm.Message{userSays("hi"), modelSays(call("c1")), fails("c1", image)},
+		{"an error without a message", []llm.Message{userSays("hi"), modelSays(call("c1")), fails("c1", image)},
 			`u "hi"
 a c1:f({"a":1})
 u c1!"(no tool output)"`},

@@ -38,7 +38,7 @@ func (l *lowering) media(m *llm.Media) (any, error) {
 		return nil, err
 	}
 	if c.URL != "" && !strings.HasPrefix(c.URL, "https://") && !strings.HasPrefix(c.URL, "http://") {
-		return nil, protocol.Invalid("use http or data", "media%s: the vendor reads no address of this kind", named(m))
+		return nil, protocol.Invalid("use http or data", "media%s: the vendor supports no addresses of this kind", named(m))
 	}
 	note := func(why string) (any, error) { return &textBlock{Type: "text", Text: l.LeaveOut(m, why)}, nil }
 	switch protocol.Modality(c.Type) {
@@ -51,7 +51,7 @@ func (l *lowering) media(m *llm.Media) (any, error) {
 		case len(src.Data) > maxImage:
 			return nil, &llm.Error{
 				Code: llm.ErrPayloadTooLarge, Next: "make the image smaller",
-				Message: fmt.Sprintf("the image%s has %d bytes in base64, and the vendor takes %d", named(m), len(src.Data), maxImage),
+				Message: fmt.Sprintf("the image%s has %d bytes in base64, and the vendor's maximum is %d", named(m), len(src.Data), maxImage),
 			}
 		default:
 			return &mediaBlock{Type: "image", Source: src}, nil

@@ -95,12 +95,12 @@ func TestThinking(t *testing.T) {
 			r.ProviderOptions = options(`{"thinking":{"type":"disabled"}}`)
 		}, `{"type":"disabled"}`, "high", ""},
 		{"a call that is required", thinkingModel, "max", func(r *protocol.Request) { r.Tools, r.ToolChoice.Mode = []llm.Tool{{Name: "f"}}, "required" },
-			`{"type":"disabled"}`, "high", "must be called"},
+			`{"type":"disabled"}`, "high", "required tool call"},
 		{"a call that is required, where thinking may be the vendor's own way", thinkingModel, "", func(r *protocol.Request) {
 			r.Tools, r.ToolChoice = []llm.Tool{{Name: "f"}}, llm.ToolChoice{Mode: "tool", Name: "f"}
 		}, `{"type":"disabled"}`, "", ""},
 		{"budget: a call that is required", budgetModel, "high", func(r *protocol.Request) { r.Tools, r.ToolChoice.Mode = []llm.Tool{{Name: "f"}}, "required" },
-			"", "", "must be called"},
+			"", "", "required tool call"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

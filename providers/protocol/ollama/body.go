@@ -88,7 +88,7 @@ func tools(r *protocol.Request) []tool {
 	case "none":
 		return nil
 	case "required", "tool":
-		r.Warning("Ollama can't demand a call; the model chooses whether it calls a tool")
+		r.Warning("Ollama can't require a call; the model decides whether it calls a tool")
 	}
 	var out []tool
 	for i := range r.Tools {
@@ -114,7 +114,7 @@ func think(r *protocol.Request, option json.RawMessage) (json.RawMessage, error)
 		return option, nil
 	case !r.Model.Reasons:
 		if effort != "" && effort != "none" {
-			r.Warning(fmt.Sprintf("the model %s does not think, so the effort %q was left out", modelID(r), effort))
+			r.Warning(fmt.Sprintf("the model %s does not think, so the effort %q was omitted", modelID(r), effort))
 		}
 		return nil, nil
 	case effort == "":

@@ -157,7 +157,7 @@ func TestMessages(t *testing.T) {
 		{
 			"files that can't be shown",
 			[]llm.Message{user(text("a"), &llm.Media{MediaType: "application/pdf", Data: []byte("x")}, &llm.Media{MediaType: "image/png", URL: "https://h/x.png"})},
-			`[{"role":"user","content":"a\n\n(a document was left out: the model does not take it)\n\n(an image was left out: only its address is known, and Ollama fetches none)"}]`,
+			`[{"role":"user","content":"a\n\n(a document was left out: the model does not take it)\n\n(an image was left out: only its address is known, and Ollama does not download it)"}]`,
 		},
 	}
 	for _, tt := range tests {

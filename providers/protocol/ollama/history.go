@@ -180,7 +180,7 @@ func (h *history) media(to *message, m *llm.Media) error {
 	kind := protocol.Modality(c.Type)
 	switch {
 	case c.URL != "":
-		join(&to.Content, h.r.LeaveOut(m, "only its address is known, and Ollama fetches none"))
+		join(&to.Content, h.r.LeaveOut(m, "only its address is known, and Ollama does not download it"))
 	case kind == "image" && h.r.Model.Takes("image") && !h.r.Model.Compat.NoImages:
 		to.Images = append(to.Images, c.Data)
 	case kind == "text":

@@ -151,6 +151,6 @@ func ContextWarning(model string, planned, loaded int64) string {
 	if planned <= 0 || loaded <= 0 || loaded >= planned {
 		return ""
 	}
-	return fmt.Sprintf("Ollama holds %s with a context of %d tokens, and %d were planned with; "+
-		"set num_ctx, or OLLAMA_CONTEXT_LENGTH for the server, or plan with less", model, loaded, planned)
+	return fmt.Sprintf("Ollama has loaded %s with a context of %d tokens instead of %d; "+
+		"set num_ctx, or OLLAMA_CONTEXT_LENGTH for the server, or reduce the planned context", model, loaded, planned)
 }

@@ -226,7 +226,7 @@ func maxOutputOf(r *protocol.Request) *int64 {
 	if asked == nil || most <= 0 || *asked <= most {
 		return asked
 	}
-	r.Warning(fmt.Sprintf("max tokens %d became %d, the most that model %q writes", *asked, most, r.Model.ID))
+	r.Warning(fmt.Sprintf("max tokens %d was reduced to %d, the maximum of model %q", *asked, most, r.Model.ID))
 	return &most
 }
 

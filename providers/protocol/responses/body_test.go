@@ -90,7 +90,7 @@ var fields = []struct {
 		r.Generation = llm.Generation{MaxTokens: new(int64(9)), Temperature: new(0.5), TopP: new(0.9)}
 	}, map[string]string{"max_output_tokens": `9`, "temperature": `0.5`, "top_p": `0.9`}, ""},
 	{"more tokens than the model writes", func(r *protocol.Request) { r.Generation.MaxTokens = new(int64(1_000_000)) },
-		map[string]string{"max_output_tokens": `128000`}, "max tokens 1000000 became 128000"},
+		map[string]string{"max_output_tokens": `128000`}, "max tokens 1000000 was reduced to 128000"},
 	{"settings that the format lacks", func(r *protocol.Request) {
 		r.Generation = llm.Generation{TopK: new(int64(1)), FrequencyPenalty: new(1.0), PresencePenalty: new(1.0), Seed: new(int64(1)), Stop: []string{"x"}}
 	}, map[string]string{"stop": "", "seed": ""}, "top k, frequency penalty, presence penalty, seed, stop sequences left out"},
@@ -279,7 +279,7 @@ func TestWhatCanNotBeSent(t *testing.T) {
 			func(r *protocol.Request) { options(r, "openai", `{"maxToolCalls":1}`) }},
 		{"an unknown option of the vendor's own", `provider options "azure": unknown key "stor"; did you mean "store"?`,
 			func(r *protocol.Request) { r.Namespace = "azure"; options(r, "azure", `{"stor":true}`) }},
-		{"an option of the wrong type", `provider options "openai": max_tool_calls: a string can't stand where a value of type int64 is needed`,
+		{"an option of the wrong type", `provider options "openai": max_tool_calls: expected a value of type int64 instead of string`,
 			func(r *protocol.Request) { options(r, "openai", `{"max_tool_calls":"3"}`) }},
 		{"options that are no object", `provider options "openai": a JSON object is needed`, func(r *protocol.Request) { options(r, "openai", `[1]`) }},
 		{"an unknown setting of the search", `hosted_tools: web_search: unknown key "filter"; did you mean "filters"?`, func(r *protocol.Request) {

@@ -110,7 +110,7 @@ func (d *decoder) step(dst []llm.Event, f protocol.Frame) ([]llm.Event, error) {
 	case name == eventError, typeless && isError(d.frame.Error):
 		return dst, errorOf(f.Data)
 	case name == "" && err != nil:
-		return dst, protocol.Garbled("a frame of the stream is no JSON object: " + err.Error())
+		return dst, protocol.Garbled("a frame of the stream is not a JSON object: " + err.Error())
 	case handle == nil:
 		return dst, nil
 	case err != nil:

@@ -296,7 +296,7 @@ var answers = []struct {
 	},
 	{"the bytes end early", []string{addMessage, sayHi}, `S+ T+m_1@{"itemId":"m_1"} T~"Hi" E(incomplete-stream "the stream ended before the answer was complete")`},
 	{"more after the end", []string{addMessage, sayHi, messageDone, done, `nonsense`, sayHi}, messageHi + doneStop},
-	{"a known frame that is no JSON", []string{addMessage, `{"type":"response.output_text.delta"`}, `S+ E(invalid-output "a frame of the stream is no JSON object: unexpected end of JSON input")`},
+	{"a known frame that is no JSON", []string{addMessage, `{"type":"response.output_text.delta"`}, `S+ E(invalid-output "a frame of the stream is not a JSON object: unexpected end of JSON input")`},
 	{"a known frame of another shape", []string{addMessage, strings.Replace(sayHi, `"Hi"`, `["Hi"]`, 1)}, `S+ E(invalid-output "response.output_text.delta: json: cannot unmarshal array into Go struct field wireFrame.delta of type string")`},
 	{"a call of another shape", []string{strings.Replace(callDone, `"name":"f"`, `"name":7`, 1)}, `E(invalid-output "response.output_item.done: json: cannot unmarshal number into Go struct field wireItem.name of type string")`},
 	{"a call without a name", []string{strings.Replace(callDone, `"name":"f",`, "", 1)}, `S+ E(invalid-output "a function_call has no name")`},

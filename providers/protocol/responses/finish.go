@@ -157,7 +157,7 @@ func (d *decoder) failed(dst []llm.Event) ([]llm.Event, error) {
 	}
 	if !known(d.response.Error) {
 		return dst, &llm.Error{
-			Code: llm.ErrProviderInternal, Retryable: true, Message: "the vendor gave up on the answer without saying why",
+			Code: llm.ErrProviderInternal, Retryable: true, Message: "the vendor ended the response without giving a reason",
 		}
 	}
 	// Only the error is classified: the rest of the frame repeats the request, which may contain any text.

@@ -83,35 +83,7 @@ func describeSearch(others *registry.Snapshot) string {
 	return text
 }
 
-// index is what the tools that are found by search are found by.
-type index struct {
-	entries []*registry.Entry
-	words   []map[string]int // of each, how often
-	lengths []int
-	average float64
-	having  map[string]int // how many have a word
-}
-
-func newIndex(entries []*registry.Entry) *index {
-	x := &index{entries: entries, having: map[string]int{}}
-	total := 0
-	for _, e := range entries {
-		count, n := map[string]int{}, 0
-		for _, w := range wordsOf(document(e)) {
-			count[w]++
-			n++
-		}
-		for w := range count {
-			x.having[w]++
-		}
-		x.words, x.lengths = append(x.words, count), append(x.lengths, n)
-		total += n
-	}
-	x.average = float64(total) / float64(max(len(entries), 1))
-	return x
-}
-
-// document is the text that a tool is found by.
+// document returns the text that a query is matched against.
 func document(e *registry.Entry) string {
 	parts := []string{e.Namespace, e.Name, e.Plugin, e.Source, e.Description, e.SearchText}
 	var schema any
@@ -121,24 +93,18 @@ func document(e *registry.Entry) string {
 	return strings.Join(parts, " ")
 }
 
-// describe collects the names of properties and the descriptions in a schema.
+// describe appends the names of properties and the descriptions in a schema.
 func describe(dst []string, schema any) []string {
 	switch s := schema.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(s)) {
-			switch v := s[key].(type) {
-			case string:
-				if key == "description" || key == "title" {
-					dst = append(dst, v)
-				}
-			case map[string]any:
-				if key == "properties" {
-					dst = append(dst, slices.Sorted(maps.Keys(v))...)
-				}
-				dst = describe(dst, v)
-			case []any:
-				dst = describe(dst, v)
+			if text, ok := s[key].(string); ok && (key == "description" || key == "title") {
+				dst = append(dst, text)
 			}
+			if properties, ok := s[key].(map[string]any); ok && key == "properties" {
+				dst = append(dst, slices.Sorted(maps.Keys(properties))...)
+			}
+			dst = describe(dst, s[key])
 		}
 	case []any:
 		for _, v := range s {
@@ -148,8 +114,8 @@ func describe(dst []string, schema any) []string {
 	return dst
 }
 
-// wordsOf are the words of a text as they are compared: without accents, in lower case, by their stems, without those that every text
-// has. Names are taken apart: create_event and createEvent are two words each.
+// wordsOf returns the stems of a text's words, in lower case and without accents and stop words. Names are split: create_event and
+// createEvent are two words each.
 func wordsOf(text string) []string {
 	var out []string
 	var word []rune
@@ -159,7 +125,7 @@ func wordsOf(text string) []string {
 		}
 		word = word[:0]
 	}
-	small := false // the rune before is a small letter
+	small := false // the previous rune is a lower-case letter
 	for _, r := range norm.NFKD.String(text) {
 		switch {
 		case unicode.Is(unicode.Mn, r):
@@ -178,41 +144,43 @@ func wordsOf(text string) []string {
 	return out
 }
 
-// Figures of the ranking, which is Okapi BM25; codex-compatible.
+// Parameters of the ranking, which is Okapi BM25; codex-compatible.
 const (
 	saturation = 1.2
 	byLength   = 0.75
 )
 
-// find ranks the tools by a query, the best first; of two that are as good the one that was declared first. Tools without any of the
-// words are left out.
-func (x *index) find(query string) []*registry.Entry {
-	type hit struct {
-		e     *registry.Entry
-		score float64
-	}
-	var hits []hit
-	words := wordsOf(query)
-	for i, e := range x.entries {
-		score := 0.0
+// rank returns the tools that match a query, best first. Of equally good ones, the one that was declared first comes first. Tools with
+// none of the words are left out.
+func rank(entries []*registry.Entry, query string) []*registry.Entry {
+	counts := make([]map[string]int, len(entries)) // of each tool's words
+	lengths := make([]float64, len(entries))       // of each tool's document, in words
+	having := map[string]float64{}                 // number of tools with a word
+	average := 0.0
+	for i, e := range entries {
+		words := wordsOf(document(e))
+		counts[i], lengths[i] = map[string]int{}, float64(len(words))
 		for _, w := range words {
-			n := float64(x.words[i][w])
-			if n == 0 {
-				continue
+			if counts[i][w]++; counts[i][w] == 1 {
+				having[w]++
 			}
-			df := float64(x.having[w])
-			idf := math.Log(1 + (float64(len(x.entries))-df+0.5)/(df+0.5))
-			score += idf * n * (saturation + 1) / (n + saturation*(1-byLength+byLength*float64(x.lengths[i])/x.average))
 		}
-		if score > 0 {
-			hits = append(hits, hit{e, score})
+		average += lengths[i]
+	}
+	average /= float64(max(len(entries), 1))
+	scores, wanted := map[*registry.Entry]float64{}, wordsOf(query)
+	var out []*registry.Entry
+	for i, e := range entries {
+		for _, w := range wanted {
+			n := float64(counts[i][w])
+			idf := math.Log(1 + (float64(len(entries))-having[w]+0.5)/(having[w]+0.5))
+			scores[e] += idf * n * (saturation + 1) / (n + saturation*(1-byLength+byLength*lengths[i]/average))
+		}
+		if scores[e] > 0 {
+			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
-	out := make([]*registry.Entry, len(hits))
-	for i, h := range hits {
-		out[i] = h.e
-	}
+	slices.SortStableFunc(out, func(a, b *registry.Entry) int { return cmp.Compare(scores[b], scores[a]) })
 	return out
 }
 
@@ -243,7 +211,7 @@ func findTools(tools *registry.Snapshot, arguments json.RawMessage, traits []str
 		limit = int(min(*in.Limit, mostFound))
 	}
 	var b strings.Builder
-	for _, e := range newIndex(deferred(tools)).find(in.Query) {
+	for _, e := range rank(deferred(tools), in.Query) {
 		if len(found) == limit {
 			break
 		}

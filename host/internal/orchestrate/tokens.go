@@ -278,10 +278,7 @@ func (t *Tokens) Note(o launch.Owner, text string) bool {
 func (t *Tokens) leaves(l *Live, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.outside = append(t.outside, session{l.Plugin, l.Call.Thread, id})
-	if over := len(t.outside) - maxOutside; over > 0 {
-		t.outside = t.outside[over:]
-	}
+	t.outside = last(append(t.outside, session{l.Plugin, l.Call.Thread, id}), maxOutside)
 }
 
 // runsOutside reports whether a session may run outside of the sandbox.
@@ -317,10 +314,7 @@ func (t *Tokens) typing(s session, text string) {
 	if line = line.After(text); line == (policy.Typed{}) {
 		return
 	}
-	t.typed = append(t.typed, typedLine{s, line})
-	if over := len(t.typed) - maxTyped; over > 0 {
-		t.typed = t.typed[over:]
-	}
+	t.typed = last(append(t.typed, typedLine{s, line}), maxTyped)
 }
 
 // broke records that a live call gets no result.
@@ -330,11 +324,11 @@ func (t *Tokens) broke(l *Live) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.broken = append(t.broken, brokenCall{l.Plugin, l.Call.Thread, l.Call.ID})
-	if over := len(t.broken) - maxBroken; over > 0 {
-		t.broken = t.broken[over:]
-	}
+	t.broken = last(append(t.broken, brokenCall{l.Plugin, l.Call.Thread, l.Call.ID}), maxBroken)
 }
+
+// last returns the last n elements.
+func last[T any](list []T, n int) []T { return list[max(len(list)-n, 0):] }
 
 // Unanswered returns the calls of a plugin that have no result: they run, or have failed. thread restricts them to one thread; empty: all.
 func (t *Tokens) Unanswered(plugin string, thread event.ThreadID) []event.CallID {

@@ -54,13 +54,11 @@ type Lowered struct {
 	Commands []Command
 	// Plain says that the line only starts the commands, one after the other or piped.
 	Plain bool
-	// Complex says that the line is one command with a here-document.
-	Complex bool
 	// Shell is the program that runs the script; empty: there is no script.
 	Shell string
 }
 
-// Lower analyses a command line strictly. A line that is neither plain nor complex is returned as one command.
+// Lower analyses a command line strictly. A line that is not plain is returned as one command.
 func Lower(argv []string) Lowered {
 	shell, script, ok := scriptOf(argv)
 	if !ok {
@@ -68,9 +66,6 @@ func Lower(argv []string) Lowered {
 	}
 	if commands, ok := Plain(script); ok {
 		return Lowered{Commands: commands, Plain: true, Shell: shell}
-	}
-	if c, ok := Document(script); ok {
-		return Lowered{Commands: []Command{c}, Complex: true, Shell: shell}
 	}
 	return Lowered{Commands: []Command{Fixed(argv...)}, Shell: shell}
 }

@@ -100,20 +100,3 @@ func expandsNothing(w *syntax.Word) bool {
 	}
 	return true
 }
-
-// Document returns the words of a script that is one simple command with one here-document.
-func Document(script string) (Command, bool) {
-	file, err := shellsyntax.Parse(script, syntax.LangBash)
-	if err != nil || len(file.Stmts) != 1 || len(file.Last) > 0 {
-		return nil, false
-	}
-	s := file.Stmts[0]
-	call, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || !bare(s) || s.Semicolon.IsValid() || len(s.Redirs) != 1 || s.Redirs[0].N != nil {
-		return nil, false
-	}
-	if op := s.Redirs[0].Op; op != syntax.Hdoc && op != syntax.DashHdoc {
-		return nil, false
-	}
-	return plainCall(call)
-}

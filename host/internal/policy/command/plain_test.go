@@ -83,52 +83,28 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-func TestDocument(t *testing.T) {
-	for _, tc := range []struct {
-		script string
-		want   []string
-	}{
-		{"python3 <<'PY'\nprint(1)\nPY", []string{"python3"}},
-		{"python3 <<PY\nprint($x)\nPY\n", []string{"python3"}},
-		{"python3 - -v <<-'PY'\n\tprint(1)\n\tPY\n", []string{"python3", "-", "-v"}},
-		{"python3 <<'PY'\nprint(1)\nPY\nls", nil},
-		{"python3 <<'PY' && ls\nprint(1)\nPY", nil},
-		{"python3 > file <<'PY'\nprint(1)\nPY", nil},
-		{"X=1 python3 <<'PY'\nprint(1)\nPY", nil},
-		{"python3 $((1<<2)) <<'PY'\nprint(1)\nPY", nil},
-		{`python3 <<< "$(rm -rf /)"`, nil},
-		{"echo $((1<<2))", nil},
-		{"ls", nil},
-	} {
-		got, ok := Document(tc.script)
-		if ok != (tc.want != nil) || ok && !reflect.DeepEqual(got.Argv(), tc.want) {
-			t.Errorf("Document(%q) = %q, %v, want %q", tc.script, got.Argv(), ok, tc.want)
-		}
-	}
-}
-
 func TestLower(t *testing.T) {
 	for _, tc := range []struct {
-		argv           []string
-		want           [][]string
-		plain, complex bool
-		shell          string
+		argv  []string
+		want  [][]string
+		plain bool
+		shell string
 	}{
-		{[]string{"git", "status"}, [][]string{{"git", "status"}}, true, false, ""},
-		{[]string{"bash", "-lc", "ls; pwd"}, [][]string{{"ls"}, {"pwd"}}, true, false, "bash"},
-		{[]string{"/bin/zsh", "-c", "ls"}, [][]string{{"ls"}}, true, false, "/bin/zsh"},
-		{[]string{"sh", "-c", "cat <<E\nx\nE"}, [][]string{{"cat"}}, false, true, "sh"},
-		{[]string{"bash", "-c", "(ls)"}, [][]string{{"bash", "-c", "(ls)"}}, false, false, "bash"},
-		{[]string{"bash", "-lc", "git", "status"}, [][]string{{"bash", "-lc", "git", "status"}}, true, false, ""},
-		{[]string{"bash", "-c", "-x"}, [][]string{{"bash", "-c", "-x"}}, true, false, ""},
-		{[]string{"fish", "-c", "ls"}, [][]string{{"fish", "-c", "ls"}}, true, false, ""},
+		{[]string{"git", "status"}, [][]string{{"git", "status"}}, true, ""},
+		{[]string{"bash", "-lc", "ls; pwd"}, [][]string{{"ls"}, {"pwd"}}, true, "bash"},
+		{[]string{"/bin/zsh", "-c", "ls"}, [][]string{{"ls"}}, true, "/bin/zsh"},
+		{[]string{"sh", "-c", "cat <<E\nx\nE"}, [][]string{{"sh", "-c", "cat <<E\nx\nE"}}, false, "sh"},
+		{[]string{"bash", "-c", "(ls)"}, [][]string{{"bash", "-c", "(ls)"}}, false, "bash"},
+		{[]string{"bash", "-lc", "git", "status"}, [][]string{{"bash", "-lc", "git", "status"}}, true, ""},
+		{[]string{"bash", "-c", "-x"}, [][]string{{"bash", "-c", "-x"}}, true, ""},
+		{[]string{"fish", "-c", "ls"}, [][]string{{"fish", "-c", "ls"}}, true, ""},
 	} {
 		got := Lower(tc.argv)
 		var argvs [][]string
 		for _, c := range got.Commands {
 			argvs = append(argvs, c.Argv())
 		}
-		if !reflect.DeepEqual(argvs, tc.want) || got.Plain != tc.plain || got.Complex != tc.complex || got.Shell != tc.shell {
+		if !reflect.DeepEqual(argvs, tc.want) || got.Plain != tc.plain || got.Shell != tc.shell {
 			t.Errorf("Lower(%q) = %q, %+v", tc.argv, argvs, got)
 		}
 	}

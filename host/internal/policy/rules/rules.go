@@ -152,11 +152,3 @@ func (s *Set) Network() []Network {
 	}
 	return s.hosts
 }
-
-// Len returns the number of rules.
-func (s *Set) Len() int {
-	if s == nil {
-		return 0
-	}
-	return s.size
-}

@@ -25,7 +25,7 @@ var commands = []row{
 	spelled("X10", "by `eval`, another shell, `xargs`, `find -exec`, a document for a shell", "ran, but for the last two, not measured", true, "eval factor 13", "bash -c 'factor 13'",
 		"sh -c 'factor 13'", "echo 13 | xargs factor", "find file -exec factor 13 \\;", "sh <<E\nfactor 13\nE"),
 	{id: "X11", attempt: "`factor -- 13`: another word between those of the rule", required: "written down: a rule is for commands that begin with its words", codex: "ran", ours: "runs, in the sandbox; the guide says so",
-		flow: wordsBetween, tests: []string{"host/internal/policy TestForbiddenHoweverItIsWritten"}},
+		flow: wordsBetween, tests: []string{"host/internal/policy TestForbiddenInEveryForm"}},
 	{id: "X12", attempt: "a command that a rule allows, with a redirection to outside", required: "it stays in the sandbox", codex: "EROFS", ours: "EROFS", flow: allowedAndMore}, // with those of the next two rows
 	{id: "X13", attempt: "an allowed command and `; touch $OUT/x`, or `$(touch $OUT/x)`", required: "it stays in the sandbox", codex: "EROFS", ours: "EROFS", flow: asInX12},
 	{id: "X14", attempt: "an allowed name that is another program: `PATH=… name`, `./name`", required: "it stays in the sandbox", codex: "it does with PATH; `./name` not measured", ours: "it stays in the sandbox", flow: asInX12},

@@ -44,7 +44,7 @@ func (l *log) resolved(t *testing.T) event.QuestionResolved {
 	return l.bodies[1].(event.QuestionResolved)
 }
 
-func TestNobodyIsAskedWhereNobodyIs(t *testing.T) {
+func TestAskWithoutAClient(t *testing.T) {
 	l := &log{}
 	d := NewBroker(l)
 	if _, err := d.Ask(t.Context(), Question{}); !errors.Is(err, ErrNoApprover) {
@@ -59,7 +59,7 @@ func TestNobodyIsAskedWhereNobodyIs(t *testing.T) {
 	}
 }
 
-func TestFirstAnswerWins(t *testing.T) {
+func TestFirstAnswerIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
 		d := NewBroker(l)
@@ -88,7 +88,7 @@ func TestFirstAnswerWins(t *testing.T) {
 	})
 }
 
-func TestCancelledQuestionIsResolvedForAll(t *testing.T) {
+func TestCancelledQuestionIsResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
 		d := NewBroker(l)
@@ -150,7 +150,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What is allowed for a turn is not allowed in the next one.
+// Keys that are allowed for a turn are not allowed in the next one.
 func TestAllowedForTheTurn(t *testing.T) {
 	d := NewBroker(&log{})
 	d.AllowTurn("t1", []string{"a"})
@@ -165,8 +165,8 @@ func TestAllowedForTheTurn(t *testing.T) {
 	}
 }
 
-// A question outlives the short absence of who was asked, and no longer one.
-func TestEverybodyLeaves(t *testing.T) {
+// A question survives a short absence of all clients, but not a long one.
+func TestAllClientsLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
 		d := NewBroker(l)
@@ -200,7 +200,7 @@ func TestEverybodyLeaves(t *testing.T) {
 	})
 }
 
-// What was permitted for a turn ends with it; what was for the session stays.
+// Permissions for a turn end with it; permissions for the session don't.
 func TestPermissionsHaveTheirScope(t *testing.T) {
 	d := NewBroker(nil)
 	d.Permit("t1", policy.Permissions{Write: []string{"/turn"}}, false)

@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// A plugin that ends while it is asked what a call would do has done nothing: the one that comes after it is asked, once.
-func TestAssessmentIsAskedForAgain(t *testing.T) {
+// A plugin that crashes during an assessment has had no effect, so its next process is asked, once.
+func TestAssessmentIsRetriedAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		crashes, asked int

@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process/shellstate"
 )
 
-// book is a rulebook that notes what it is told to write.
+// book is a rulebook that records what is written.
 type book struct {
 	written []event.RuleOffer
 	err     error
@@ -93,7 +93,7 @@ func TestEveryDecisionIsAnEvent(t *testing.T) {
 	}
 }
 
-// Each answer has its scope. "Always" is an answer only where a rule was offered, and writes that one.
+// Each answer has its scope. "Always" is only an option if a rule is offered, and writes that rule.
 func TestAnswersHaveTheirScope(t *testing.T) {
 	for _, tc := range []struct {
 		choice   string
@@ -122,7 +122,7 @@ func TestAnswersHaveTheirScope(t *testing.T) {
 	}
 }
 
-// What was approved for longer is a command with the scripts that it names, as they were.
+// An approval for later calls is for a command with the content of the scripts that it names.
 func TestApprovalsAreForContent(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -155,7 +155,7 @@ func TestApprovalsAreForContent(t *testing.T) {
 	}
 }
 
-// A rule that allows a call as a whole lets it run outside of the sandbox.
+// A rule that allows all of a call lets it run outside of the sandbox.
 func TestPolicyWidensTheGrant(t *testing.T) {
 	b := &bench{policy: policy.Decision{Verdict: policy.Run, Wider: &contract.Escalation{Unsandboxed: true}}}
 	b.run(t, assessed, `{}`)
@@ -164,7 +164,7 @@ func TestPolicyWidensTheGrant(t *testing.T) {
 	}
 }
 
-// What others wrote is bounded, and hides nothing (row X18 of the attack list).
+// Text of models and plugins is bounded, and hides nothing (row X18 of the attack list).
 func TestQuestionsShowWhatTheyAre(t *testing.T) {
 	b := &bench{answer: approval.Answer{Choice: approval.Deny}}
 	b.policy = policy.Decision{Verdict: policy.Ask, Reason: "a\x1b[2Jb\u202ec"}
@@ -184,8 +184,8 @@ func TestQuestionsShowWhatTheyAre(t *testing.T) {
 	}
 }
 
-// A process beside the declared ones is held against the rules, and gets nothing that was approved for another.
-func TestProcessesBesideTheDeclared(t *testing.T) {
+// A process that was not declared is subject to the rules, and gets nothing that was approved for another.
+func TestUndeclaredProcesses(t *testing.T) {
 	forbids, err := rules.Load([]rules.Source{{Path: "my.rules", Text: `prefix_rule(pattern=["factor"], decision="forbidden", justification="no")` + "\n" +
 		`prefix_rule(pattern=["hg"], decision="prompt")`}})
 	if err != nil {
@@ -260,8 +260,8 @@ func TestProcessesBesideTheDeclared(t *testing.T) {
 	}
 }
 
-// A login shell that has nothing to be brought into is a shell without a login. Nobody is asked about the command twice.
-func TestTheDeclaredOneWithoutItsLogin(t *testing.T) {
+// A login shell without state to restore is started as a plain shell. The command is not asked about again.
+func TestDeclaredCommandInAPlainShell(t *testing.T) {
 	asks, err := rules.Load([]rules.Source{{Path: "my.rules", Text: `prefix_rule(pattern=["hg"], decision="prompt")`}})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// files notes on its bench what it is asked, and says that the call has changed something.
+// files records its calls in the bench, and reports that the call has changed a file.
 type files struct {
 	*bench
 	err error
@@ -36,8 +36,8 @@ func (f files) After(_ context.Context, call event.CallID, item *event.Item) *ev
 
 func (f files) Diff(context.Context) *event.TurnDiff { return &event.TurnDiff{Diff: "d"} }
 
-// What a call may change is kept and on the disk before it runs, and looked at again when all that it started has ended.
-func TestFilesAreKeptBeforeTheCall(t *testing.T) {
+// The files that a call may change are backed up and committed before it runs, and compared after all of its processes have ended.
+func TestFilesAreBackedUpBeforeTheCall(t *testing.T) {
 	b := &bench{}
 	b.files = files{bench: b}
 	b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
@@ -59,7 +59,7 @@ func TestFilesAreKeptBeforeTheCall(t *testing.T) {
 	}
 }
 
-func TestFilesThatCantBeKept(t *testing.T) {
+func TestFilesThatCantBeBackedUp(t *testing.T) {
 	b := &bench{}
 	b.files = files{b, errors.New("no space left")}
 	a := b.run(t, assessed, `{}`)
@@ -71,8 +71,8 @@ func TestFilesThatCantBeKept(t *testing.T) {
 	}
 }
 
-// A call that only reads keeps nothing; one that is tried again goes on from what was kept before the first try.
-func TestFilesAreKeptOnce(t *testing.T) {
+// Nothing is backed up for a read-only call; a second attempt uses the backup of the first.
+func TestFilesAreBackedUpOnce(t *testing.T) {
 	looks := func(b *bench) (n int) {
 		for _, s := range b.steps {
 			if strings.HasPrefix(s, "look c1") {
@@ -100,7 +100,7 @@ func TestFilesAreKeptOnce(t *testing.T) {
 	}
 }
 
-// What a call turns out to write while it runs is kept before it is granted.
+// Files of effects that become known while the call runs are backed up before they are granted.
 func TestFilesOfLateEffects(t *testing.T) {
 	f := &family{bench: &bench{answer: approval.Answer{Choice: approval.Approve}}}
 	f.files = files{bench: f.bench}

@@ -119,8 +119,7 @@ func TestGateWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Whatever enters and leaves in whatever order: no two that exclude each other run at once, and nobody waits when nothing
-// stands before it.
+// In any order of calls, no two that exclude each other run concurrently, and none waits without a call to wait for.
 func TestGateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g Gate
@@ -150,7 +149,7 @@ func TestGateProperties(t *testing.T) {
 					if cleared(a) && a.follows(b) {
 						t.Fatal("a call passed one that may be of the same session")
 					}
-					// One that could not begin when a passed it may come to it later.
+					// A call that could not begin when a passed it may begin later.
 					if cleared(a) && !through[a] && !cleared(b) && open(b) && !b.claimed {
 						t.Fatal("a call passed one that may begin, too")
 					}

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// A hook rewrites arguments under the names that it knows; those that it does not see stay.
+// A hook rewrites arguments by their names for hooks; arguments that it does not see are unchanged.
 func TestHookRewritesWhatRuns(t *testing.T) {
 	d := assessed
 	d.InputSchema = json.RawMessage(`{"type":"object","properties":{"cmd":{"type":"string"},"login":{"type":"boolean"}},"additionalProperties":false}`)
@@ -48,7 +48,7 @@ func TestHookRewritesWhatRuns(t *testing.T) {
 	}
 }
 
-// A hook answers in the person's place, and is told what the person would be.
+// A hook answers in the user's place, and gets the same information.
 func TestHookAllowsWithoutAQuestion(t *testing.T) {
 	b := &bench{permission: hook.Permission{Allow: true}, answer: approval.Answer{Choice: approval.Deny}}
 	b.policy = policy.Decision{Verdict: policy.Ask, Reason: "the policy is untrusted"}
@@ -80,8 +80,8 @@ func TestHookIsAskedAboutASecondAttempt(t *testing.T) {
 	}
 }
 
-// What a hook said before the call counts where it is decided on.
-func TestHookBeforeACallIsHeardByTheDecision(t *testing.T) {
+// The verdict of a PreToolUse hook applies to the decision on the call.
+func TestHookBeforeACallAffectsTheDecision(t *testing.T) {
 	asks, allows := hook.Verdict{Ask: true, Message: "have a look"}, hook.Verdict{Allow: true}
 	yes, no := approval.Answer{Choice: approval.Approve}, approval.Answer{Choice: approval.Deny}
 	wanted := &contract.Escalation{Unsandboxed: true}
@@ -119,8 +119,8 @@ func TestHookBeforeACallIsHeardByTheDecision(t *testing.T) {
 	}
 }
 
-// A plugin may have hooks see its tool as another, with arguments of its choice. Those that refuse count, a yes does not.
-func TestHookAllowsNoOtherNames(t *testing.T) {
+// A plugin may show its tool to hooks under another name, with arguments of its choice. Their refusals apply, their approvals don't.
+func TestHookDoesNotApproveOtherNames(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hooks      hook.Verdict
 		permission hook.Permission

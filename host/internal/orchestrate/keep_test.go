@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// An output that is cut is kept as it was, and the model is told where; one that is not, or that nobody keeps, is not told of.
-func TestAnOutputThatIsCutIsKept(t *testing.T) {
+// An output that is truncated is stored in full, and the model is told where, unless it can't be stored.
+func TestTruncatedOutputIsStored(t *testing.T) {
 	long := strings.Repeat("line\n", 1000)
 	text := func(fit contract.Fit, s string) *contract.TextPart { return &contract.TextPart{Fit: fit, Text: s} }
 	for _, tc := range []struct {

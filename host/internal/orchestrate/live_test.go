@@ -24,7 +24,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// family is a plugin whose calls are a function that gets the live call behind its token.
+// family is a backend whose calls are a function of the live call of their token.
 type family struct {
 	*bench
 	tokens  *orchestrate.Tokens
@@ -43,7 +43,7 @@ func (f *family) Call(ctx context.Context, s contract.CallStart, ctl tool.Contro
 	return f.do(ctx, l, s, ctl)
 }
 
-// dispatch runs a call of "outer" in a plugin with a tool "inner" beside it.
+// dispatch runs a call of "outer" in a plugin that also has a tool "inner".
 func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer {
 	t.Helper()
 	f.tokens = orchestrate.NewTokens()
@@ -76,7 +76,7 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 
 func (b *bench) index(step string) int { return slices.Index(b.steps, step) }
 
-// A call that ends while others still run in its name takes them along, before its own end is told.
+// When a call ends, calls nested in it end first.
 func TestNestedCallEndsWithItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &family{bench: &bench{}}
@@ -124,8 +124,8 @@ func TestNestedCallEndsWithItsParent(t *testing.T) {
 	})
 }
 
-// While a person is asked about a nested call, or about an effect of it, the clocks of all calls around it stand still.
-func TestWaitingForAPersonStopsTheParentsClockToo(t *testing.T) {
+// While the user is asked about a nested call, or about an effect of it, the deadlines of its parent calls are suspended.
+func TestQuestionsSuspendTheDeadlinesOfParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &family{bench: &bench{}}
 		f.answer.Choice = approval.Approve
@@ -195,8 +195,8 @@ func TestDepthOfNestedCallsIsBounded(t *testing.T) {
 	}
 }
 
-// A plugin that never says what a call would do costs that call.
-func TestAssessmentHasABound(t *testing.T) {
+// A call fails if its plugin does not answer the assessment.
+func TestAssessmentTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{}
 		f := &hangs{b}
@@ -224,7 +224,7 @@ func (hangs) Assess(ctx context.Context, _ contract.AssessRequest) (*contract.As
 	return nil, ctx.Err()
 }
 
-// "Abort" means the turn also where the question was about a second attempt; and there is no third.
+// "Abort" ends the turn even if the question was about a second attempt; there is no third.
 func TestSecondAttempt(t *testing.T) {
 	wider := func(policy.Request, *contract.Result) (*contract.Escalation, bool) {
 		return &contract.Escalation{Unsandboxed: true}, true
@@ -242,8 +242,7 @@ func TestSecondAttempt(t *testing.T) {
 	}
 }
 
-// What a plugin says of a call may be anything; it must fit the log and the request.
-// What the host has to say of a call stands behind what its plugin answers; after the call it is said elsewhere.
+// Notes of the host are appended to the plugin's result; after the call they are refused.
 func TestNotesOfTheHost(t *testing.T) {
 	t.Parallel()
 	f := &family{bench: &bench{}}
@@ -266,6 +265,7 @@ func TestNotesOfTheHost(t *testing.T) {
 	}
 }
 
+// Whatever a plugin sends, it must fit the log and the request.
 func TestForeignContent(t *testing.T) {
 	many := make([]contract.Part, 0, 2000)
 	for range 2000 {
@@ -320,9 +320,9 @@ func TestForeignContent(t *testing.T) {
 	}
 }
 
-// A caller that takes the structure of an answer sees no text beside it: what the host has to say stands in the answer of the call around
-// it, up to the one that the model made. So it does where there is no answer at all.
-func TestNotesBesideAStructure(t *testing.T) {
+// A caller that uses the structured result does not see text, so notes of the host go to the parent call, up to the one that the model
+// made. So they do if there is no result.
+func TestNotesWithAStructuredResult(t *testing.T) {
 	t.Parallel()
 	for name, inner := range map[string]func() (*contract.Result, error){
 		"a structure": func() (*contract.Result, error) {

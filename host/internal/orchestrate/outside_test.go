@@ -57,8 +57,7 @@ func (leaver) Call(_ context.Context, s contract.CallStart, _ tool.Control, _ fu
 	return r, nil
 }
 
-// The host itself knows which sessions run outside of the sandbox, also in a later turn; what a call without an answer has
-// left may be any.
+// The host records which sessions run outside of the sandbox, for later turns as well. A call without a result may have left any session.
 func TestTypingOutsideIsKnown(t *testing.T) {
 	p := leaver{&bench{}}
 	reg := registry.New()
@@ -101,8 +100,8 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 	}
 }
 
-// What stands in a session's line is known when more is typed, in each session for itself, and only of what was typed.
-func TestWhatWasTypedIsKnown(t *testing.T) {
+// The incomplete line of each session is known when more is typed.
+func TestTypedLineIsKnown(t *testing.T) {
 	p := leaver{&bench{}}
 	reg := registry.New()
 	d := contract.Descriptor{Name: "do", Assess: true, InputSchema: json.RawMessage(`{"type":"object"}`)}

@@ -21,10 +21,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// requester is a pipeline whose calls ask for permissions, and remember them at a real desk.
+// requester is a pipeline whose calls request permissions, which a real broker remembers.
 type requester struct {
 	*bench
-	desk     *approval.Broker
+	broker   *approval.Broker
 	saw      []policy.Request
 	wide     []policy.Permissions // of grants
 	pipeline *orchestrate.Pipeline
@@ -32,14 +32,14 @@ type requester struct {
 }
 
 func newRequester(t *testing.T, b *bench, decide func(policy.Request) policy.Decision) *requester {
-	w := &requester{bench: b, desk: approval.NewBroker(nil)}
+	w := &requester{bench: b, broker: approval.NewBroker(nil)}
 	reg := registry.New()
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{assessed}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	w.tools = hosttool.Default().Extend(reg.Snapshot(), hosttool.Conditions{AdditionalPermissions: true, Approval: policy.OnRequest})
 	w.pipeline = orchestrate.New(orchestrate.Deps{
-		Hooks: b, Approver: b, Permits: w.desk, Granter: requesterGrants{w}, Journal: b, Retry: orchestrate.NoRetry, Processes: b,
+		Hooks: b, Approver: b, Permits: w.broker, Granter: requesterGrants{w}, Journal: b, Retry: orchestrate.NoRetry, Processes: b,
 		Policy: func(r policy.Request) policy.Decision {
 			w.saw = append(w.saw, r)
 			return decide(r)
@@ -135,7 +135,7 @@ func TestAskingForPermissions(t *testing.T) {
 	}
 }
 
-// Who gives permissions may want to see each call of the turn that has them; what was approved before does not count then.
+// Permissions may be granted on the condition that each call of the turn is approved; earlier approvals don't apply then.
 func TestReviewedTurns(t *testing.T) {
 	b := &bench{answer: approval.Answer{Choice: approval.ApproveTurn, Data: json.RawMessage(`{"strict_auto_review":true}`)}}
 	b.assess = func(contract.AssessRequest) (*contract.Assessment, error) {
@@ -176,7 +176,7 @@ func TestReviewedTurns(t *testing.T) {
 	}
 }
 
-// A person sees what is asked for; what was given is not asked about again, also where a command asks for it.
+// The question shows what is requested. Granted permissions are not asked about again, even if a command requests them.
 func TestPermissionsAreAskedForOnce(t *testing.T) {
 	b := &bench{answer: approval.Answer{Choice: approval.ApproveTurn}}
 	wanted := policy.Permissions{Write: []string{"/w/deep"}}

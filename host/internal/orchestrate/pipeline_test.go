@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a pipeline whose every stage notes that it was reached.
+// bench implements the dependencies of a pipeline and records their calls.
 type bench struct {
 	remembered bool     // every key is
 	keys       []string // that were looked for
@@ -216,7 +216,7 @@ func TestStagesInTheirOrder(t *testing.T) {
 	}
 }
 
-// A tool that nobody has is answered by its full name, in the form of the call.
+// The error for an unknown tool has its full name, in the form of the call.
 func TestUnknownTools(t *testing.T) {
 	for want, call := range map[string]llm.ToolCall{
 		"unsupported call: nope":                 {Name: "nope", Input: `{}`},
@@ -234,7 +234,7 @@ func TestUnknownTools(t *testing.T) {
 	}
 }
 
-// Whatever stage ends a call, the call was shown, ended and answered, and nothing behind the stage happened.
+// Whichever stage ends a call, its item is published and completed, it has a result, and no later stage is reached.
 func TestEachStageCanEndTheCall(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -316,8 +316,8 @@ func TestAbortEndsTheTurn(t *testing.T) {
 	}
 }
 
-// A call that says that it changes something is none that only reads, whatever else it says.
-func TestReadOnlyIsWhatChangesNothing(t *testing.T) {
+// A call with an effect that changes something is not read-only, even if the plugin says so.
+func TestReadOnlyCallsChangeNothing(t *testing.T) {
 	for effect, reads := range map[contract.Effect]bool{
 		contract.OtherEffect{Label: "look"}: true, contract.SessionInputEffect{SessionID: "1"}: true, contract.SessionInputEffect{SessionID: "1", Text: "x"}: false,
 	} {
@@ -350,8 +350,8 @@ func TestReadOnlyCallsDoNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// Each attempt has a grant, a token and an entry in the journal of its own.
-func TestDeniedBySandboxIsTriedAgainWithAWiderGrant(t *testing.T) {
+// Each attempt has its own grant, token and entry in the journal.
+func TestRetryWithAWiderGrant(t *testing.T) {
 	b := &bench{
 		answer: approval.Answer{Choice: approval.Approve},
 		retry: func(policy.Request, *contract.Result) (*contract.Escalation, bool) {
@@ -378,9 +378,8 @@ func TestDeniedBySandboxIsTriedAgainWithAWiderGrant(t *testing.T) {
 	}
 }
 
-// An answer for a tool approves what the tool does beyond the sandbox by itself. It is not an answer for a command of one of its calls,
-// which is asked about before it is tried again outside.
-func TestAnAnswerForAToolApprovesNoSecondAttempt(t *testing.T) {
+// An approval of a tool does not cover the commands of its calls: they are asked about before they run again outside of the sandbox.
+func TestApprovalOfAToolDoesNotCoverRetries(t *testing.T) {
 	for _, tc := range []struct {
 		tool, remembered, want bool
 	}{{tool: true}, {tool: true, remembered: true}, {want: true}, {remembered: true, want: true}} {
@@ -412,7 +411,7 @@ func TestHookReplacesWhatTheModelReads(t *testing.T) {
 	}
 }
 
-func TestTokensDieWithTheirCall(t *testing.T) {
+func TestTokensAreRevokedWithTheirCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := orchestrate.NewTokens()
 		b := &bench{retry: orchestrate.NoRetry, policy: policy.Decision{Verdict: policy.Run}}

@@ -22,8 +22,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// typist is a plugin whose calls type into sessions, or only look at one where there is no text. Thinking about a call
-// takes as long as the call says, and running it a second.
+// typist is a plugin whose calls type into sessions, or only read from one if there is no text. The assessment of a call takes as long as
+// the call says, and the call a second.
 type typist struct {
 	*bench
 	began time.Time
@@ -65,7 +65,7 @@ func (p typist) Call(_ context.Context, s contract.CallStart, ctl tool.Control, 
 	return contract.Text("ok"), nil
 }
 
-// typing dispatches calls in one answer; each is the arguments of one.
+// typing dispatches calls of one answer, by their arguments.
 func (p typist) typing(t *testing.T, ctx context.Context, calls ...string) (wait func() []event.Outcome) {
 	t.Helper()
 	reg := registry.New()
@@ -109,8 +109,8 @@ func (b *bench) ran() string {
 	return strings.Join(out, "\n")
 }
 
-// What one answer types into a session arrives in the order in which it was asked for, however long the plugin thinks
-// about each call. A call of another session, or of none, waits only until those before it have begun, or wait for a session.
+// Calls of one answer type into a session in their order, however long their assessments take. A call of another session, or of none,
+// waits only until the calls before it have begun or wait for a session.
 func TestCallsOfOneSessionKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := typist{bench: &bench{}, began: time.Now()}
@@ -137,8 +137,8 @@ func TestCallsOfOneSessionKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// However long the plugin thinks about each, calls that run beside each other appear in the order asked.
-func TestParallelCallsBeginInTheOrderAsked(t *testing.T) {
+// Concurrent calls begin in their order, however long their assessments take.
+func TestConcurrentCallsBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := typist{bench: &bench{}, began: time.Now()}
 		p.typing(t, t.Context(), `{"think":3}`, `{"think":1}`, `{}`, `{"think":2}`)()
@@ -154,7 +154,7 @@ func TestParallelCallsBeginInTheOrderAsked(t *testing.T) {
 	})
 }
 
-// sorted puts what happened at one moment into a fixed order: the moments are what the test is about.
+// sorted sorts what happened at the same time, as only the times matter.
 func sorted(s string) string {
 	at := func(line string) time.Duration {
 		moment, _, _ := strings.Cut(line, " ")

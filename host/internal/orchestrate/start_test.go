@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// byHost is a family whose call asks the host for something at once, and notes what came of it.
+// byHost is a backend whose call makes a request to the host immediately, and records the result.
 type byHost struct {
 	*bench
 	tokens *orchestrate.Tokens
@@ -67,7 +67,7 @@ func (f *byHost) dispatch(ctx context.Context, t *testing.T) *orchestrate.Future
 	})
 }
 
-func TestACallPreparesWhileItsStartIsStoredButDoesNothing(t *testing.T) {
+func TestRequestsWaitForTheCommitOfTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &byHost{bench: &bench{held: make(chan struct{})}}
 		future := f.dispatch(t.Context(), t)
@@ -88,7 +88,7 @@ func TestACallPreparesWhileItsStartIsStoredButDoesNothing(t *testing.T) {
 	})
 }
 
-func TestACallWhoseStartCanNotBeStoredDoesNothing(t *testing.T) {
+func TestRequestsFailIfTheStartIsNotCommitted(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &byHost{bench: &bench{held: make(chan struct{}), barrier: errors.New("disk full")}, stays: stays}
@@ -109,7 +109,7 @@ func TestACallWhoseStartCanNotBeStoredDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedCallWhoseStartIsNotStoredDoesNothing(t *testing.T) {
+func TestInterruptBeforeTheCommitOfTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &byHost{bench: &bench{held: make(chan struct{})}}
 		ctx, interrupt := context.WithCancelCause(t.Context())

@@ -10,27 +10,27 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// How often the everyday commands were asked about at commit 2ec1963, before options, variables and builtins were followed and scripts
-// bounded, and for how many of them "approve always" was offered when they asked to run outside of the sandbox. Asking more often,
-// and offering less, makes people say yes without reading.
+// Figures of commit 2ec1963, before options, variables and builtins were analysed and scripts bounded: how often the everyday commands
+// were asked about, and for how many of them "approve always" was offered when they requested to run outside of the sandbox. Asking more
+// often and offering less makes people approve without reading.
 const (
 	askedBefore   = 4
 	offeredBefore = 248
 	forbidBefore  = 5
 	// Of these, pipes into xargs were offered a rule for their first part, which did not answer the question.
 	offeredInVain = 3
-	// outsideBefore is how many of them the rules below let out of the sandbox.
+	// outsideBefore is the number of commands that the rules below allowed outside of the sandbox.
 	outsideBefore = 96
 )
 
-// stayInside are those of them that stay in the sandbox now: what stands behind a rule's words says where something is written or what is
-// started. For each of them the user reads which rule does not apply, and the rule that would.
+// stayInside has the commands that stay in the sandbox now, as the words after a rule's may name a place to write to or a program. For
+// each of them the user is shown the rule that does not apply, and one that would.
 var stayInside = []string{
 	"curl -fsSL https://example.com/install.sh -o install.sh", "gcc -O2 -Wall -o app main.c", "git worktree add ../wt main", "go build -o bin/app ./cmd/app", "go run ./cmd/tool --flag x",
 	"go test -coverprofile=cover.out ./... && go tool cover -func=cover.out", "make CC=clang build", "tar -xzf vendor.tgz -C third_party",
 }
 
-// allowed are rules as people have them after a while: those of the guide, and what "approve always" has written.
+// allowed are typical rules of users: those of the guide, and what "approve always" has written.
 const allowed = `
 prefix_rule(pattern=["git", ["status", "diff", "log", "show", "branch", "add", "commit", "fetch", "pull", "push", "checkout", "switch", "stash", "rebase", "merge", "tag", "blame", "rev-parse", "remote", "submodule", "worktree", "cherry-pick", "restore"]])
 prefix_rule(pattern=["go", ["build", "test", "vet", "mod", "run", "generate", "fmt", "list", "install", "tool", "get", "work"]])

@@ -23,14 +23,14 @@ func script(text string) []contract.Effect {
 	return []contract.Effect{contract.ExecEffect{Argv: []string{"bash", "-lc", text}, Cwd: "/ws"}}
 }
 
-// installed trusts what has no folder, or lies in the system's.
+// installed trusts programs without a folder, or in one of the system's.
 func installed(program, _ string) bool {
 	return !strings.Contains(program, "/") || strings.HasPrefix(program, "/usr/bin/")
 }
 
-// Rows X1 to X11 of the attack list: however a forbidden command is written, wrapped or hidden, nobody runs it unasked. Codex 0.169 ran
-// those that are marked.
-func TestForbiddenHoweverItIsWritten(t *testing.T) {
+// Rows X1 to X11 of the attack list: however a forbidden command is written, wrapped or hidden, it does not run without an approval.
+// Codex 0.169 ran those that are marked.
+func TestForbiddenInEveryForm(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden", justification="no primes")`)
 	for _, tc := range []struct {
 		row, script string
@@ -71,7 +71,7 @@ func TestForbiddenHoweverItIsWritten(t *testing.T) {
 	}
 }
 
-// Rows X12 to X14: what is allowed by a rule runs outside of the sandbox only if it is nothing else.
+// Rows X12 to X14: a command that a rule allows runs outside of the sandbox only if it does nothing else.
 func TestAllowedAndNothingElse(t *testing.T) {
 	set := ruled(t, `
 prefix_rule(pattern=["git", "pull"])
@@ -102,17 +102,17 @@ prefix_rule(pattern=["sed", "-n", "1p"])
 			t.Errorf("%q: %+v, want free %v, asked %v", tc.script, d, tc.free, tc.asked)
 		}
 	}
-	// A path that host_executable lists is trusted where the call can't have put it there.
+	// A path that host_executable lists is trusted if the call can't have put the program there.
 	anywhere := func(string, string) bool { return true }
 	if d := Decide(Request{Approval: Untrusted, Sandbox: "workspace-write", Effects: script("/opt/tool"), Rules: set, Trusted: anywhere}); d.Verdict != Run || d.Wider == nil {
 		t.Errorf("a listed path: %+v", d)
 	}
-	// Somebody else's shell is not the shell.
+	// Another program with the name of a shell is not a shell.
 	other := []contract.Effect{contract.ExecEffect{Argv: []string{"/ws/bash", "-c", "make"}, Cwd: "/ws"}}
 	if d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: other, Rules: set, Trusted: installed}); d.Verdict != Run || d.Wider != nil {
 		t.Errorf("another shell: %+v", d)
 	}
-	// Beside another effect, or without a sandbox, a rule widens nothing.
+	// With another effect, or without a sandbox, a rule widens nothing.
 	both := append(writes("/ws/a"), script("make")...)
 	if d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: both, Rules: set, Trusted: installed, Writable: inside}); d.Verdict != Run || d.Wider != nil {
 		t.Errorf("two effects: %+v", d)
@@ -164,7 +164,7 @@ prefix_rule(pattern=["git"])
 	}
 }
 
-// Rules that can't be read may have forbidden anything.
+// Invalid rules may forbid anything.
 func TestBrokenRules(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["ls"])`)
 	broken := errors.New("my.rules:3: invalid decision: maybe")
@@ -174,7 +174,7 @@ func TestBrokenRules(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", policy, d, want)
 		}
 	}
-	// What the files that are right forbid stays forbidden.
+	// The rules of valid files still forbid.
 	forbids := ruled(t, `prefix_rule(pattern=["ls"], decision="forbidden")`)
 	if d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: script("ls"), Rules: forbids, RulesErr: broken}); d.Verdict != Forbid {
 		t.Errorf("beside a rule: %+v", d)
@@ -206,8 +206,8 @@ func TestDangerousCommands(t *testing.T) {
 	}
 }
 
-// A command that can't be read is not taken for harmless.
-func TestUnreadableCommands(t *testing.T) {
+// A command that can't be parsed is not considered harmless.
+func TestCommandsThatCantBeParsed(t *testing.T) {
 	for _, tc := range []struct {
 		policy Approval
 		mode   string
@@ -246,9 +246,7 @@ func TestSafeCommandsUnderUntrusted(t *testing.T) {
 	}
 }
 
-// What is typed into a shell is a command, too (X20).
-// Typing into a session outside of the sandbox is asked about each time, whatever is typed; one that the sandbox holds never
-// is for that reason.
+// All input to a session outside of the sandbox is asked about; input to a session in the sandbox is not, for that reason.
 func TestTypingOutsideOfTheSandbox(t *testing.T) {
 	for _, tc := range []struct {
 		policy    Approval
@@ -272,6 +270,7 @@ func TestTypingOutsideOfTheSandbox(t *testing.T) {
 	}
 }
 
+// Input to a shell is a command (X20).
 func TestTypedCommands(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`)
 	typed := func(text string) []contract.Effect {
@@ -291,7 +290,7 @@ func TestTypedCommands(t *testing.T) {
 	}
 }
 
-// What "always" would write. Row X15: nothing that stands for any command.
+// The rules that "always" would write. Row X15: none that allows arbitrary commands.
 func TestOffer(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["git", "fetch"], decision="prompt")`+"\n"+`prefix_rule(pattern=["make"])`)
 	for _, tc := range []struct {
@@ -345,7 +344,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// A zero byte hides nothing: no program is started with one, and shells that read theirs pass over it.
+// A zero byte hides nothing: no program is started with one, and shells ignore it in their input.
 func TestZeroBytes(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`)
 	for _, effect := range []contract.Effect{
@@ -358,7 +357,7 @@ func TestZeroBytes(t *testing.T) {
 	}
 }
 
-// The rules that led to a decision are named.
+// A decision names its rules.
 func TestDecisionsNameTheirRules(t *testing.T) {
 	set := ruled(t, "\nprefix_rule(pattern=[\"make\"])\nprefix_rule(pattern=[\"ssh\"], decision=\"forbidden\")")
 	for text, want := range map[string]string{"make": "my.rules:2", "ssh x": "my.rules:3", "exec ssh x": "my.rules:3"} {
@@ -369,7 +368,7 @@ func TestDecisionsNameTheirRules(t *testing.T) {
 	}
 }
 
-// Whatever the script, nothing gets wider by it, and what is forbidden stays so beside anything else.
+// No script widens anything, and a forbidden command is forbidden in any script.
 func FuzzDecide(f *testing.F) {
 	set := ruled(f, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`+"\n"+`prefix_rule(pattern=["make"])`)
 	for _, s := range []string{"ls", "make", "factor 13", "make && factor 13", "a <<E\nE", "rm -f x", "if", "x=$(make)"} {

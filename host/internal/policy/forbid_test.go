@@ -2,16 +2,16 @@ package policy
 
 import "testing"
 
-// forbiddenForms start `factor 13` in ways that the words of the line say only to who knows the program.
+// forbiddenForms are lines that start `factor 13` in a way that depends on the syntax of a program.
 var forbiddenForms = []string{
-	// a subscript in quotes is evaluated by builtins that take words for variables or arithmetic
+	// builtins that treat words as variables or arithmetic evaluate quoted subscripts
 	`let 'a[$(factor 13 >&2)]'`, `[[ 'a[$(factor 13 >&2)]' -eq 1 ]]`, `[[ -v 'a[$(factor 13 >&2)]' ]]`, `printf -v 'a[$(factor 13 >&2)]' x`, `test -v 'a[$(factor 13 >&2)]'`,
 	`[ -v 'a[$(factor 13 >&2)]' ]`, `read 'a[$(factor 13 >&2)]' <<<x`, `unset 'a[$(factor 13 >&2)]'`, `declare 'a[$(factor 13 >&2)]=1'`, "test -v 'a[`factor 13 >&2`]'",
 	`x='a[$(factor 13 >&2)]'; echo $((x))`, `export x='a[$(factor 13 >&2)]'; (( x ))`, `x='a["$(factor 13 >&2)"]'; echo $((x))`,
 	// other programs that start one
 	"setpriv --nnp factor 13", "setpriv --reuid 0 factor 13", "prlimit --nofile=64 factor 13", "prlimit -n64 factor 13", "fakeroot factor 13", "fakeroot -- factor 13", "/lib64/ld-linux-x86-64.so.2 /usr/bin/factor 13",
 	"ld.so /usr/bin/factor 13", "valgrind -q factor 13", "uv run factor 13", "npx -y factor 13", "xvfb-run factor 13", "ssh-agent factor 13", "tmux new-session factor 13", "faketime x factor 13",
-	// a script by the name of a descriptor
+	// a script named by a descriptor
 	". /dev/stdin <<< 'factor 13'", "source /dev/stdin <<< 'factor 13'", "sh /dev/stdin <<< 'factor 13'", "bash /dev/fd/0 <<E\nfactor 13\nE", "source <(echo factor 13)", "bash <(echo factor 13)",
 	"sh /dev/fd/3 3<<< 'factor 13'", "echo factor 13 | . /dev/stdin", "echo factor 13 | bash /proc/self/fd/0",
 	// builtins and variables
@@ -28,14 +28,14 @@ var forbiddenForms = []string{
 	"ssh -o ProxyCommand='factor 13' h", "ssh -oProxyCommand='factor 13' h", "ssh -o 'LocalCommand factor 13' h", "scp -S 'factor 13' a h:", "rsync -e 'factor 13' a h:", "rsync -ae 'factor 13' a h:", "rsync --rsh='factor 13' a h:",
 	"split --filter='factor 13' f", "sort --compress-program='factor 13' f", "rg --pre='factor 13' x", "zip -T -TT 'factor 13' a f", "vim -c '!factor 13'", "vim '+!factor 13'", "less '+!factor 13' f", "gdb -ex 'shell factor 13'",
 	"sqlite3 x '.shell factor 13'", "socat - EXEC:'factor 13'", "man -P 'factor 13' x", "go test -exec 'factor 13'", "go build -toolexec='factor 13'", "nix-shell --run 'factor 13'",
-	// what is read from the line, from variables, by other marks
+	// input from the line, variables, other syntax
 	"Y='!factor 13' git --config-env alias.x=Y x", "git --config-e=alias.x=Y x", `GIT_CONFIG_PARAMETERS="'alias.x=!factor 13'" git x`, "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!factor 13' git x",
 	"echo 13 | xargs -I{} sh -c 'factor {}'", "echo 13 | xargs -IX sh -c 'factor X'", "echo 13 | xargs --replace=X sh -c 'factor X'", `x='$(factor 13 >&2)'; echo ${x@P}`, "ed <<< '!factor 13'", "gcc -wrapper factor,13 f.c",
 	"sed -f - f <<< '1e factor 13'", "awk -f - <<< 'BEGIN{system(\"factor 13\")}'", "make -f - <<< 'x:; factor 13'", "make -f- <<< 'x:; factor 13'", "crontab - <<< '* * * * * factor 13'", "at now <<< 'factor 13'", "bind -x '\"a\":factor 13'",
 	"TAR_OPTIONS='--to-command=factor\\ 13' tar xf a",
 }
 
-// A rule that forbids holds, or asks where what is started can't be told.
+// A rule that forbids a command applies, or asks if it is not known what a line starts.
 func TestForbiddenByOptions(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`)
 	for _, form := range forbiddenForms {
@@ -48,7 +48,7 @@ func TestForbiddenByOptions(t *testing.T) {
 	}
 }
 
-// With a rule that forbids something else, these run as they did.
+// A rule that forbids another command does not affect these.
 func TestForbiddenLeavesOthers(t *testing.T) {
 	set := ruled(t, `prefix_rule(pattern=["factor", "13"], decision="forbidden")`)
 	for _, form := range []string{

@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// How often each of seven commands is asked about under each sandbox mode and policy, when every question is answered with yes, and
-// how it ends. Measured on codex 0.169.
+// How often each of seven commands is asked about under each sandbox mode and policy, if every question is approved, and how it ends.
+// Measured on codex 0.169.
 func TestMeasuredMatrix(t *testing.T) {
 	const (
 		ok, stopped, rejected = "ok", "stopped", "rejected" // stopped: by the sandbox

@@ -29,7 +29,7 @@ func TestPermissionsCover(t *testing.T) {
 	}
 }
 
-// An answer never gives more than was asked for.
+// An answer never grants more than was requested.
 func TestPermissionsOfAnAnswer(t *testing.T) {
 	asked := Permissions{Read: []string{"/r"}, Write: []string{"/a", "/b/c"}, Network: true}
 	for _, tc := range []struct {
@@ -61,8 +61,8 @@ func TestPermissionsAreEffects(t *testing.T) {
 	}
 }
 
-// Who asks for permissions ahead of calls, and under which policy, is answered without a question where the policy knows.
-func TestWishes(t *testing.T) {
+// A request for permissions is answered without a question if the policy determines the answer.
+func TestPermissionRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		request Request
@@ -85,7 +85,7 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// A command may ask for single permissions where the policy is on-request. No rule is offered: one would drop the sandbox.
+// A command may request permissions under on-request. No rule is offered, as it would turn off the sandbox.
 func TestAdditionalPermissions(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -108,7 +108,7 @@ func TestAdditionalPermissions(t *testing.T) {
 	}
 }
 
-// What a rule about hosts wants to be asked about is a question of rules, not of the sandbox.
+// A question that a rule for a host requires is a question of rules, not of the sandbox.
 func TestPromptsOfOtherRules(t *testing.T) {
 	for _, tc := range []struct {
 		approval  Approval

@@ -59,8 +59,8 @@ func writes(paths ...string) []contract.Effect {
 
 func inside(path string) bool { return strings.HasPrefix(path, "/ws/") }
 
-// What is approved outside of the sandbox is just that.
-func TestWhatIsApprovedOutside(t *testing.T) {
+// An approval to write outside of the sandbox grants only these files.
+func TestApprovedWritesOutside(t *testing.T) {
 	d := Decide(Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: writes("/ws/a", "/etc/b"), Writable: inside})
 	if d.Wider == nil || d.Wider.Unsandboxed || len(d.Wider.Additional) != 1 || !reflect.DeepEqual(d.Wider.Additional, writes("/etc/b")) {
 		t.Errorf("wider by %+v", d.Wider)

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// The table of codex 0.169 for tools that are not its own, by what a tool says of itself.
+// The table of codex 0.169 for tools that are not its own, by the tool's annotations.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	yes, no := new(true), new(false)
@@ -36,7 +36,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// What comes of a call: policy × sandbox × mode × what the call says.
+// The decision on a call: policy × sandbox × mode × effects.
 func TestToolCalls(t *testing.T) {
 	t.Parallel()
 	other := []contract.Effect{contract.OtherEffect{Label: "deletes rows"}}
@@ -111,7 +111,7 @@ func TestToolCalls(t *testing.T) {
 	}
 }
 
-// A tool's approval is none to leave the sandbox, nor for a command or a file outside of it.
+// An approval of a tool covers neither leaving the sandbox nor commands and files outside of it.
 func TestApprovedToolsStayInTheSandbox(t *testing.T) {
 	t.Parallel()
 	tool := &Tool{Plugin: "db", Name: "query", Names: []string{"query"}, Mode: Approve}
@@ -127,7 +127,7 @@ func TestApprovedToolsStayInTheSandbox(t *testing.T) {
 	}
 }
 
-// Rules for tools: the strictest counts, of a descriptor only the one that was approved.
+// The strictest rule for a tool applies; a rule with a descriptor applies only to that descriptor.
 func TestToolRules(t *testing.T) {
 	t.Parallel()
 	set, err := rules.Load([]rules.Source{{Path: "my.rules", Text: rules.ToolLine("db", "query", "d1") + "\n" +

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-func TestWhatStandsInALine(t *testing.T) {
+func TestTypedLine(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		pieces    []string
@@ -41,7 +41,7 @@ func TestWhatStandsInALine(t *testing.T) {
 	}
 }
 
-// A command that is typed in pieces is judged as the one that it is.
+// A command that is typed in pieces is decided on as a whole.
 func TestTypingInPieces(t *testing.T) {
 	set, err := rules.Load([]rules.Source{{Path: "r.rules", Text: `prefix_rule(pattern=["factor", "13"], decision="forbidden")`}})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTypingInPieces(t *testing.T) {
 	}
 }
 
-// Whatever is typed, in whatever pieces, the last one is judged no less strictly than the whole.
+// The decision on the last piece of any input is at least as strict as the decision on the whole.
 func FuzzTyping(f *testing.F) {
 	f.Add("rm -f x\n", 3)
 	f.Add("echo 'a\nb'; rm --force y\r", 9)

@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		{"null inside", llm.ToolCall{Name: "nested", Input: `{"a":{"b":null,"c":null},"n":9007199254740993}`}, contract.Input{Arguments: json.RawMessage(`{"a":{"c":null},"n":9007199254740993}`)}, ""},
 		{"null that is allowed", llm.ToolCall{Name: "nested", Input: `{"a": {"c": null}}`}, contract.Input{Arguments: json.RawMessage(`{"a": {"c": null}}`)}, ""},
 		{"null as all of it", llm.ToolCall{Name: "nested", Input: `null`}, contract.Input{}, "want \"object\""},
-		{"alternatives that would be tried 2^40 times", llm.ToolCall{Name: "lists", Input: `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`}, contract.Input{}, "failed to parse function arguments: checking it against the schema would take too long"},
+		{"alternatives that would be tried 2^40 times", llm.ToolCall{Name: "lists", Input: `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`}, contract.Input{}, "failed to parse function arguments: validating the value against the schema would take too long"},
 		{"text for a function", llm.ToolCall{Name: "greet", Input: "hi", Freeform: true}, contract.Input{}, "takes JSON arguments"},
 		{"freeform", llm.ToolCall{Name: "patch", Input: "raw", Freeform: true}, contract.Input{Text: "raw", Freeform: true}, ""},
 		{"freeform as a function", llm.ToolCall{Name: "patch", Input: `{"input":"raw"}`}, contract.Input{Text: "raw", Freeform: true}, ""},
@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestSetLeavesOutWhatIsNotValid(t *testing.T) {
+func TestSetLeavesOutInvalidTools(t *testing.T) {
 	r := New("p")
 	problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
 		greet, greet, {Name: "none"}, {Name: "bad name", InputSchema: greet.InputSchema},
@@ -115,7 +115,7 @@ func TestEarlierPluginWins(t *testing.T) {
 	}
 }
 
-// A remembered approval is bound to the descriptor's content.
+// The digest, to which approvals are bound, depends on the descriptor's content.
 func TestDigestFollowsTheDescriptor(t *testing.T) {
 	changed := greet
 	changed.Effects = []contract.Effect{contract.NetworkEffect{Host: "example.com"}}
@@ -172,8 +172,8 @@ func TestModelTools(t *testing.T) {
 	}
 }
 
-// One tool is one and the same to the model and to approvals, whether the plugin described it or a cache did.
-func TestTheOrderOfASchemaDoesNotCount(t *testing.T) {
+// A tool has the same declaration and digest whether its descriptor comes from the plugin or from a cache.
+func TestOrderOfASchemaIsIrrelevant(t *testing.T) {
 	tool := func(schema string) (*Entry, llm.Tool) {
 		r := New("p")
 		set := contract.ToolSet{Tools: []contract.Descriptor{{Name: "f", InputSchema: json.RawMessage(schema), OutputSchema: json.RawMessage(schema)}}}

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wire is a call's stream in memory: what the host sends is noted with its time, what the plugin sends comes from events.
+// wire is an in-memory stream of a call. It records what the host sends, with the time; events are what the plugin sends.
 type wire struct {
 	began  time.Time
 	events chan contract.CallEvent
@@ -61,7 +61,7 @@ func (w *wire) log() []string {
 	return slices.Clone(w.sent)
 }
 
-// steer runs control for a call with a deadline and reports what ended it hard, or nil.
+// steer runs control for a call with a deadline and returns the cause of its cancellation, or nil.
 func steer(t *testing.T, w *wire, ctl Control, deadline time.Duration, script func()) (hard error) {
 	t.Helper()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -91,7 +91,7 @@ var errStop = errors.New("interrupted")
 
 func reason(error) string { return "interrupted" }
 
-func TestCancelIsPoliteThenHard(t *testing.T) {
+func TestCancellationAfterTheGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
 		soft, stop := context.WithCancelCause(t.Context())
@@ -110,7 +110,7 @@ func TestCancelIsPoliteThenHard(t *testing.T) {
 	})
 }
 
-func TestDeadlineStandsStillWhileSomebodyIsAsked(t *testing.T) {
+func TestQuestionsSuspendTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
 		waits := make(chan bool)
@@ -231,8 +231,8 @@ func TestCallsQueueBelowThePluginsLimit(t *testing.T) {
 	})
 }
 
-// Two questions at once are one pause: the clock goes on when the last one is answered.
-func TestDeadlineStandsStillUntilTheLastAnswer(t *testing.T) {
+// Concurrent questions are one pause, which ends with the last answer.
+func TestDeadlineIsSuspendedUntilTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
 		waits := make(chan bool)
@@ -254,7 +254,7 @@ func TestDeadlineStandsStillUntilTheLastAnswer(t *testing.T) {
 	})
 }
 
-// deafWire is a plugin that reads nothing: a send waits for the end of the stream.
+// deafWire is the stream of a plugin that does not read: Send waits for the end of the stream.
 type deafWire struct {
 	*wire
 	ctx context.Context
@@ -262,7 +262,7 @@ type deafWire struct {
 
 func (w deafWire) Send(*gantryv1.CallRequest) error { <-w.ctx.Done(); return io.EOF }
 
-func TestPluginThatReadsNothingCannotHoldTheClock(t *testing.T) {
+func TestDeadlineOfAPluginThatDoesNotRead(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		deadline time.Duration

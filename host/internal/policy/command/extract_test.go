@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
-// starts reports whether an extraction has a command that begins with the words; maybe: that may.
+// starts reports whether an extraction has a command that begins with the words, or may.
 func starts(x Extraction, argv ...string) (yes, maybe bool) {
 	for _, c := range x.Commands {
 		y, m := begins(c, argv)
@@ -33,7 +33,7 @@ func begins(c Command, argv []string) (yes, maybe bool) {
 	return true, false
 }
 
-// The ways of the attack list to write, wrap and hide a command that is forbidden. None may look harmless.
+// The forms of a forbidden command in the attack list. None may be considered harmless.
 func TestExtractFindsWhatIsHidden(t *testing.T) {
 	const sure, asks = "sure", "asks"
 	for _, tc := range []struct{ script, want string }{
@@ -80,7 +80,7 @@ func TestExtractFindsWhatIsHidden(t *testing.T) {
 	}
 }
 
-// nested is a command that so many shells are told to start.
+// nested is a command nested in a number of shells.
 func nested(n int, script string) string {
 	for range n {
 		script = Join([]string{"bash", "-c", script})
@@ -88,7 +88,7 @@ func nested(n int, script string) string {
 	return script
 }
 
-// What only looks like it is left alone.
+// Lines that only look similar are not affected.
 func TestExtractLeavesOthersAlone(t *testing.T) {
 	for _, script := range []string{
 		"echo factor 13", "echo 'factor 13'", "factor 14", "factors 13", "timeout 5 echo factor 13", "env X=factor echo 13", "command -v factor 13",
@@ -152,7 +152,7 @@ func TestSafe(t *testing.T) {
 			{"base64", "-o", "x"}, {"base64", "--output", "x"}, {"base64", "--output=x"}, {"base64", "-ox"}, {"base64", "--outp=x"},
 			{"rg", "-z", "f"}, {"rg", "--search-zip"}, {"rg", "--pre", "x"}, {"rg", "--pre=x"}, {"rg", "--hostname-bin", "x"}, {"rg", "--hostname-bin=x"},
 			{"bash", "-lc", "git", "status"}, sh("'git status'"), sh("(ls)"), sh("ls > o"), sh("ls && rm -rf /"),
-			// Names alone earn no trust, and words count as the program gets them.
+			// The name of a program is not enough, and words are compared as the program gets them.
 			{"./ls"}, {"/tmp/x/cat"}, {"rg", "-nz", "f"}, sh(`rg \--pre x f`), sh("find *"), {"./bash", "-c", "ls"}, {"uniq", "a", "b"}, sh("find ~"), nil,
 		}},
 	} {
@@ -164,7 +164,7 @@ func TestSafe(t *testing.T) {
 	}
 }
 
-// However deep a script nests, reading it ends.
+// The analysis of any nested script ends.
 func TestDeepNesting(t *testing.T) {
 	for i, unit := range []string{
 		"(", "{ ", "$(", "`", "\"$(", "if ", "while ", "! ", "a && ", "a | ", "a;", "${a:-", "$((", "<(", "case x in x) ", "f() ", "time ", "[[ ( ", "a=(", "eval ",
@@ -186,8 +186,7 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-// Whatever the script: reading it ends, the strict reading never has a command that the wide one lacks, and a plain script hides
-// nothing.
+// For any script, the analysis ends, the broad analysis has all commands of the strict one, and a plain script hides nothing.
 func FuzzScripts(f *testing.F) {
 	for _, s := range []string{
 		"ls -1", "a && b || c; d | e", `echo "x"'y'\z`, "cat <<E\nx $(y)\nE", "for i in {1..3}; do rm -f $i; done", "f() { eval \"$@\"; }", "env -S 'a b' c",
@@ -219,7 +218,7 @@ func FuzzScripts(f *testing.F) {
 	})
 }
 
-// Words survive being written and read again.
+// Joined words can be split again.
 func FuzzJoin(f *testing.F) {
 	f.Add("a b", "c'd", "$e")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
@@ -235,7 +234,7 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// Programs that start programs that start programs: each way to read the line is another line, of tens of thousands of words.
+// Lines with tens of thousands of words and nested starters, each of which can be interpreted in several ways.
 func TestFollowingIsBounded(t *testing.T) {
 	for _, unit := range []string{
 		"find -exec ", "fd -x ", "sudo -X ", "xargs --foo ", "env -S ", "eval ", "watch ", "a|", "a;", "a&&", "parallel ", "timeout 5 ", "x ", "'x' ", "sh -c ", "alias a=",
@@ -254,7 +253,7 @@ func TestFollowingIsBounded(t *testing.T) {
 			t.Errorf("%q is said to be read", unit)
 		}
 	}
-	// What nests is not read anew, nor printed, in each level: that took from 5 to 97 s.
+	// Nested words are neither parsed nor printed again on each level, which took from 5 to 97 s.
 	for _, nested := range [][2]string{{"let a=$(", ")"}, {"a[$(", ")]=1"}, {"export a[$(", ")]=1"}, {"$(($(", ")))"}, {"<(", ")"}} {
 		const levels = 1300
 		start := time.Now()

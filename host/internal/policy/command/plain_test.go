@@ -74,7 +74,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// What the shell still replaces is known as such.
+// Words that the shell expands are not fixed.
 func TestPlainWords(t *testing.T) {
 	got, ok := Plain(`cat a *.go ~/b {c,d} '*' \*`)
 	want := Command{{"cat", true}, {"a", true}, {"*.go", false}, {"~/b", false}, {"c", true}, {"d", true}, {"*", true}, {"*", true}}

@@ -2,7 +2,7 @@ package command
 
 import "testing"
 
-// What a rule for the first words says nothing about.
+// Words that a rule for the first words does not allow.
 func TestReaches(t *testing.T) {
 	for _, tc := range []struct {
 		script string
@@ -30,7 +30,7 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// Of each listed program: options in every spelling, values that are programs or places, and options that are not known.
+// For each listed program: options in every spelling, values that are programs or paths, and unknown options.
 func TestReachesFurther(t *testing.T) {
 	for _, tc := range []struct {
 		n       int
@@ -58,7 +58,7 @@ func TestReachesFurther(t *testing.T) {
 		{2, []string{"python3 -V -c x", "python3 -B x.py", "node -v -e x", "perl -w -e x", "python3.12 -V x"}},
 		{2, []string{"ssh host -o ProxyCommand=id", "ssh host -oProxyCommand=id", "ssh host -D 80", "ssh host -L x", "find . -fprint /x", "find . -unknown", "find . -execdir id", "awk -F, -f x", "fd x -Hx id", "rg x --pre=id", "rsync -a a b -e id",
 			"rsync -a --log-file=x a b", "cargo build --config=x", "cargo build --target-dir=/x", "cargo build -Zx", "npm test --script-shell=x", "npm test --prefix /x", "npm install -g", "cargo build --unknown=x"}},
-		// A word that is another option's value ends nothing.
+		// A `--` that is the value of an option does not end the options.
 		{2, []string{"go test -run -args -exec ./x .", "go test --run -args -exec=./x ./...", "go vet -tags -args -vettool=./x ./...", "go build -tags -args -toolexec=./x ./..."}},
 		{1, []string{"gcc -M -MT x -MF /x f.c", "gcc -MD -MF/x f.c", "gcc -aux-info /x f.c", "gcc '-fmodule-mapper=|./x' f.c", "gcc -fopt-info-all=/x f.c", "gcc -fprofile-note=/x f.c", "clang -fpass-plugin=x f.c",
 			"clang -mllvm -load=x f.c", "clang -cc1 -load x f.c", "clang -MJ /x f.c", "clang -serialize-diagnostics /x f.c", "clang -fmodules-cache-path=/x f.c", "cpp -wrapper id f.c", "gfortran -wrapper id f.f",
@@ -79,7 +79,7 @@ func TestReachesFurther(t *testing.T) {
 	}
 }
 
-// What people allow, as they use it.
+// Typical uses of allowed commands.
 func TestReachesNothingElse(t *testing.T) {
 	for _, tc := range []struct {
 		n       int

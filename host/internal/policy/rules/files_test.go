@@ -64,7 +64,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-func TestAppendMendsTheLastLine(t *testing.T) {
+func TestAppendCompletesTheLastLine(t *testing.T) {
 	name := filepath.Join(t.TempDir(), Written)
 	write(t, name, "# mine")
 	if err := Append(t.Context(), name, PrefixLine([]string{"a"})); err != nil {
@@ -75,7 +75,7 @@ func TestAppendMendsTheLastLine(t *testing.T) {
 	}
 }
 
-func TestAppendLeavesABrokenFileAlone(t *testing.T) {
+func TestAppendDoesNotChangeAnInvalidFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), Written)
 	const broken = "prefix_rule(pattern=["
 	write(t, name, broken)
@@ -90,8 +90,8 @@ func TestAppendLeavesABrokenFileAlone(t *testing.T) {
 	}
 }
 
-// Several programs that write at once lose nothing.
-func TestAppendAtOnce(t *testing.T) {
+// Concurrent writers lose nothing.
+func TestAppendConcurrently(t *testing.T) {
 	name := filepath.Join(t.TempDir(), Written)
 	var all sync.WaitGroup
 	const writers = 16

@@ -113,7 +113,7 @@ print("not shown")
 	}
 }
 
-func TestBrokenFiles(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	for _, tc := range []struct {
 		text, want string
 		line       int
@@ -176,7 +176,7 @@ network_rule("[::1]", "socks5_tcp", "prompt")
 	}
 }
 
-// The last word about where a program lies counts, and none at all means nowhere.
+// The last host_executable for a program applies; one without paths permits no path.
 func TestHostExecutable(t *testing.T) {
 	s := load(t, `
 prefix_rule(pattern=["git"])
@@ -203,7 +203,7 @@ func TestRestrictive(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file: reading it ends, and a broken one adds nothing.
+// Loading any file ends, and an invalid one adds no rules.
 func FuzzLoad(f *testing.F) {
 	for _, s := range []string{example, "load('a', 'b')", "prefix_rule(pattern=[])", "[prefix_rule(pattern=[str(x)]) for x in range(10)]", "def f(x): return x\nf(1)",
 		"network_rule(host='a', protocol='http', decision='deny')", "x = {1: 2}\nfor a in x: pass", "'%s' % 1", "prefix_rule(pattern=['a'], match=['a b'])"} {
@@ -220,7 +220,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// What is written is what is read.
+// A written rule is read back unchanged.
 func FuzzPrefixLine(f *testing.F) {
 	f.Add("git", "status", "-m\n\"'\\\x00")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
@@ -245,7 +245,7 @@ func FuzzPrefixLine(f *testing.F) {
 	})
 }
 
-// Nothing that a rules file says may overflow the stack of its parser, or run without end.
+// No rules file may overflow the stack of its parser, or run forever.
 func TestNestedRules(t *testing.T) {
 	for _, unit := range []string{"(", "[", "{", "not ", "-", "~", "lambda:", "1 if 1 else ", "a(", "[1 for x in ", "1+", "a[0]", "a.a.", "x = [x]\n"} {
 		text := "x = " + strings.Repeat(unit, 2<<20/len(unit))

@@ -25,47 +25,47 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// maxDenied is how much may be denied in one box. Each is a mount, and bubblewrap takes 9,000 arguments.
+// maxDenied bounds the entries of one sandbox. Each is a mount, and bubblewrap accepts 9,000 arguments.
 const maxDenied = 2000
 
-// maxTargets is how many targets of links are remembered for a pattern. Those of the user's links come first, before any command runs;
-// commands that make links of that name can't have everything denied.
+// maxTargets bounds the targets of symbolic links that are remembered for a pattern. Links of the user come first, before any
+// command runs; a command that creates matching links must not be able to have everything denied.
 const maxTargets = 256
 
-// Entry is a file or folder that is there and denied, or kept from being written.
+// Entry is an existing file or folder that is denied, or kept from being written.
 type Entry struct {
-	Path       string          // as the kernel knows it
-	Folder     bool            // else a file, or anything else
-	Pinned     []string        // folders above it that must keep their names, or another command would find it under a new one
-	Parent, ID fspath.Identity // the folder that it lies in, and itself
+	Path       string          // resolved
+	Folder     bool            // false: a file of any other type
+	Pinned     []string        // folders above it that must not be renamed, or another command would find it under a new path
+	Parent, ID fspath.Identity // the identities of the folder that it is in, and of itself
 }
 
-// ErrMoved says that somebody has moved what was being looked at.
+// ErrMoved is returned if folders were moved while they were searched. The caller may try again.
 var ErrMoved = errors.New("folders are moved while it is looked for what is denied or kept; try again, and end what moves them")
 
-// Attempts is how often a tree is looked through that changes meanwhile.
+// Attempts is how often a search is repeated after [ErrMoved].
 const Attempts = 8
 
-// Finder finds what patterns stand for, and remembers folders that have not changed.
+// Finder finds what patterns match, and caches folders that have not changed. Its methods may be called concurrently.
 type Finder struct {
 	mu      sync.Mutex
 	trees   map[string]*leaf           // by pattern
-	targets map[string]map[string]bool // by pattern, what links led to that it stood for: a command may have removed the link
+	targets map[string]map[string]bool // by pattern, the targets of symbolic links that it has matched; a command may have removed the link
 }
 
-// leaf is a folder on the way along a pattern.
+// leaf is a folder that a pattern has to be matched in.
 type leaf struct {
 	path    string
 	id      fspath.Identity
 	state   glob.State
-	gone    bool     // it is no folder any more
-	hidden  bool     // the pattern stands for it: it is gone through only for the sake of a root below it
-	matched []string // paths of entries that the pattern stands for
-	below   []*leaf  // to go on with
+	gone    bool     // it is not a folder any more
+	hidden  bool     // the pattern matches the folder itself, so it is only searched for a root inside it
+	matched []string // paths of entries that match
+	below   []*leaf  // folders in which the match continues
 }
 
-// Find returns what the patterns stand for now; missing are paths that are not there and could be made, since they lie below one
-// of the roots, which may be written. What was moved aside from such a path is denied under its new name as well.
+// Find returns what patterns match now. missing are paths that do not exist but could be created, because they are inside one of
+// the writable roots. What was moved aside from such a path is denied under its new name as well.
 func (f *Finder) Find(patterns, roots []string) (list []Entry, missing []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,8 +135,8 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 	return list, missing, nil
 }
 
-// straight refuses a path that leads through a link which may be changed: the next command would find what lies there unguarded.
-// missing is the first part of it that is not there; "": all of it is.
+// straight returns an error if path leads through a symbolic link in one of roots: a command could replace the link, and the next
+// one would find the file unprotected. missing is the first element that does not exist, or "".
 func straight(path string, roots []string) (missing string, err error) {
 	at := "/"
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -146,7 +146,7 @@ func straight(path string, roots []string) (missing string, err error) {
 		case fspath.IsNotExist(err):
 			return at, nil
 		case errors.Is(err, fs.ErrPermission):
-			return "", nil // nobody in the box gets there either
+			return "", nil // the sandbox's processes can't get there either
 		case err != nil:
 			return "", fmt.Errorf("%s can't be denied: %w", path, err)
 		case info.Mode()&fs.ModeSymlink != 0:
@@ -158,8 +158,8 @@ func straight(path string, roots []string) (missing string, err error) {
 	return "", nil
 }
 
-// matched notes a path that a pattern stands for. A link denies what it leads to, also when it is gone, and the folders above that keep
-// their names.
+// matched adds a path that a pattern matches. For a symbolic link its target is denied, even after the link is gone, and the
+// folders above the target are pinned.
 func (f *Finder) matched(p glob.Pattern, path string, roots []string, out map[string]Entry) error {
 	to, err := filepath.EvalSymlinks(path)
 	switch {
@@ -168,7 +168,7 @@ func (f *Finder) matched(p glob.Pattern, path string, roots []string, out map[st
 	case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission):
 		return nil
 	case err != nil && strings.Contains(err.Error(), "too many links"):
-		return nil // a circle of links leads nowhere
+		return nil // a cycle of links leads nowhere
 	case err != nil:
 		return fmt.Errorf("%s can't be denied: %w", path, err)
 	case to != fspath.ResolveParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || fspath.Below(r, to) }):
@@ -190,7 +190,7 @@ func (f *Finder) matched(p glob.Pattern, path string, roots []string, out map[st
 	return Add(to, !p.AnyFolder(), roots, out)
 }
 
-// Add adds what is there. named: the names of the folders above it count.
+// Add adds an existing path to out. named says that the folders above it are to be pinned.
 func Add(path string, named bool, roots []string, out map[string]Entry) error {
 	in, id, mode, err := fspath.LstatIn(path)
 	switch {
@@ -214,10 +214,10 @@ func Add(path string, named bool, roots []string, out map[string]Entry) error {
 	return nil
 }
 
-// maxFolders is how many folders a pattern is looked up in: a quarter of a second's work at most.
+// maxFolders bounds the folders that are searched for a pattern: about a quarter of a second.
 const maxFolders = 50_000
 
-// walk goes through a folder along a pattern.
+// walk matches the pattern in a folder and the folders below it, and calls found for each match.
 func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots []string) error {
 	if *seen++; *seen > maxFolders {
 		return fmt.Errorf("pattern %q: there are more than %d folders to look through below %s; begin it with a narrower one", p, maxFolders, p.Base())
@@ -238,13 +238,13 @@ func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots [
 			return err
 		}
 		if b.gone {
-			return ErrMoved // it was there just now
+			return ErrMoved // it existed a moment ago
 		}
 	}
 	return nil
 }
 
-// look makes sure that a folder's content is what it says.
+// look reads the folder again if it has changed.
 func (t *leaf) look(p glob.Pattern) error {
 	id, mode, ok := fspath.Lstat(t.path)
 	if t.gone = !ok || !mode.IsDir(); t.gone {
@@ -257,7 +257,7 @@ func (t *leaf) look(p glob.Pattern) error {
 	now := time.Now()
 	entries, err := os.ReadDir(t.path)
 	switch {
-	case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission): // who can't read it can't in the box
+	case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission): // what we can't read the sandbox can't read either
 		t.id, t.matched, t.below, t.gone = fspath.Identity{}, nil, nil, fspath.IsNotExist(err)
 		return nil
 	case err != nil:
@@ -269,7 +269,7 @@ func (t *leaf) look(p glob.Pattern) error {
 	}
 	t.id, t.matched, t.below = id, nil, nil
 	if now.Sub(time.Unix(0, id.Changed)) < fspath.ClockSlack {
-		t.id = fspath.Identity{} // read it again the next time
+		t.id = fspath.Identity{} // too recent to trust: read it again next time
 	}
 	for _, e := range entries {
 		next, hit := p.Step(t.state, e.Name())
@@ -290,7 +290,7 @@ func (t *leaf) look(p glob.Pattern) error {
 	return nil
 }
 
-// HardLinks returns the paths below the roots that lead to the same files as what is denied: a hard link has no pattern.
+// HardLinks returns the other names, below roots, of denied files: a pattern does not match them.
 func HardLinks(denied []Entry, roots []string) ([]Entry, error) {
 	type inode struct{ dev, ino uint64 }
 	linked := make(map[inode]bool)

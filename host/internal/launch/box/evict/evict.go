@@ -21,16 +21,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Target is a part in its folder, which may be changed until close.
+// Target is a file to evict, opened by the folder that it is in. Close restores the rights that were changed on the way.
 type Target struct {
 	Folder *os.Root
 	Name   string
 	above  []*os.Root
-	undo   []func() // gives folders the rights that they had
+	undo   []func() // restores rights of folders
 }
 
-// reach goes to a part from its root, one folder after the other, so that no length of the path matters, and takes the rights in them that
-// their owner lacks.
+// Open opens the folder of path, which is relative to root. It goes one folder at a time, so that the length of the path does not
+// matter, and grants the owner the rights that are missing on the way.
 func Open(root, path string) (*Target, error) {
 	top, err := os.OpenRoot(root)
 	if err != nil {
@@ -49,7 +49,7 @@ func Open(root, path string) (*Target, error) {
 	return in, nil
 }
 
-// enter goes one folder down. A link is none: what it leads to was found by its own path.
+// enter opens a subfolder. It refuses symbolic links: what they lead to was found under its own path.
 func (in *Target) enter(name string) error {
 	info, err := in.Folder.Lstat(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (in *Target) enter(name string) error {
 	return nil
 }
 
-// allow gives the owner of a folder rights that it lacks, until close.
+// allow grants the owner of a folder rights until Close.
 func (in *Target) allow(name string, rights fs.FileMode) {
 	info, err := in.Folder.Lstat(name)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&rights == rights {
@@ -89,10 +89,10 @@ func (in *Target) Close() {
 	}
 }
 
-// maxNumbered is how many names with a number are tried before one at random.
+// maxNumbered is how many numbered names Rename tries before a random one.
 const maxNumbered = fspath.MaxQuarantined
 
-// Rename gives it a name that has no meaning, and returns that.
+// Rename gives the file a name that no program looks for, and returns it.
 func (in *Target) Rename() (string, error) {
 	for n := 1; n <= maxNumbered+1; n++ {
 		to := fspath.QuarantineName(in.Name, n)
@@ -115,7 +115,7 @@ func (in *Target) Rename() (string, error) {
 	return "", fs.ErrExist
 }
 
-// DropSetID makes a program one that runs with the rights of whoever starts it.
+// DropSetID removes the setuid and setgid bits of a program.
 func (in *Target) DropSetID() error {
 	info, err := in.Folder.Lstat(in.Name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -124,8 +124,8 @@ func (in *Target) DropSetID() error {
 	return in.Folder.Chmod(in.Name, info.Mode().Perm())
 }
 
-// Disable makes what can't be renamed something that can be neither read nor executed, which needs no right in the folder that it lies in.
-// Root reads all the same, so for root a file is emptied, unless it has another name under which it may be somebody's work.
+// Disable makes a file that can't be renamed unreadable and not executable, which needs no right in its folder. Root could read it
+// anyway, so for root the file is emptied instead, unless it has another name, under which it may be somebody's work.
 func (in *Target) Disable() error {
 	info, err := in.Folder.Lstat(in.Name)
 	if err != nil {
@@ -149,7 +149,7 @@ func (in *Target) Disable() error {
 	return errors.Join(f.Chmod(0), f.Truncate(0))
 }
 
-// MakeListable lets the owner of a folder list it.
+// MakeListable gives the owner of a folder the right to list and enter it.
 func MakeListable(root, path string) error {
 	rel, err := filepath.Rel(root, path)
 	if err != nil {
@@ -165,7 +165,7 @@ func MakeListable(root, path string) error {
 		return err
 	}
 	if rel == "." {
-		in.undo = nil // which would take it back
+		in.undo = nil // the root itself: Close would take the right back
 	}
 	return in.Folder.Chmod(in.Name, info.Mode().Perm()|0o500)
 }

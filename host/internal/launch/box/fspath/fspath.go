@@ -16,7 +16,8 @@ import (
 	"syscall"
 )
 
-// Resolve is a path without symbolic links, as far as it is there; none stays none.
+// Resolve returns path without symbolic links, in the file system's spelling. A path that does not exist is returned as it is, as
+// is the empty one.
 func Resolve(path string) string {
 	if path == "" {
 		return ""
@@ -27,7 +28,7 @@ func Resolve(path string) string {
 	return path
 }
 
-// ResolveParent is a path of which only the last part may be a symbolic link, or not be there.
+// ResolveParent resolves all elements of path but the last, which may be a symbolic link or not exist.
 func ResolveParent(path string) string {
 	dir, name := filepath.Split(filepath.Clean(path))
 	if dir = filepath.Clean(dir); dir == path {
@@ -39,7 +40,7 @@ func ResolveParent(path string) string {
 	return filepath.Join(ResolveParent(dir), name)
 }
 
-// Below reports whether path lies in dir.
+// Below reports whether path is inside the folder dir. A folder is not below itself.
 func Below(path, dir string) bool {
 	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -53,7 +54,7 @@ func BelowAny(path string, roots []string) bool {
 	return false
 }
 
-// Deepest is the deepest of the roots that path lies in, or is; "": none.
+// Deepest returns the deepest of roots that path is in or equal to, or "" if there is none.
 func Deepest(roots []string, path string) string {
 	out := ""
 	for _, r := range roots {
@@ -64,12 +65,12 @@ func Deepest(roots []string, path string) string {
 	return out
 }
 
-// Outermost are the roots that lie in no other.
+// Outermost returns the roots that are not inside another root.
 func Outermost(roots []string) []string {
 	return slices.DeleteFunc(slices.Clone(roots), func(r string) bool { return BelowAny(r, roots) })
 }
 
-// ExistingParent is the deepest folder above a path that is there.
+// ExistingParent returns the deepest existing folder above path.
 func ExistingParent(path string) string {
 	dir := filepath.Dir(path)
 	for !IsDir(dir) && dir != filepath.Dir(dir) {
@@ -78,7 +79,7 @@ func ExistingParent(path string) string {
 	return dir
 }
 
-// Between are the paths on the way from a folder to a path in it, which is the last.
+// Between returns the paths from root (exclusive) down to path (inclusive), which is inside root.
 func Between(root, path string) []string {
 	var out []string
 	for at := path; at != root; at = filepath.Dir(at) {
@@ -105,7 +106,7 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// IsNotExist reports whether an error says that something is not there any more.
+// IsNotExist reports whether err says that a path does not exist, also because an element on the way is not a folder.
 func IsNotExist(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -2,23 +2,23 @@ package fspath
 
 import "time"
 
-// Identity tells whether a file is what it was: nobody but the kernel sets the time of its last change.
+// Identity tells whether a file is unchanged since it was looked at. Only the kernel sets the change time, so it can't be forged.
 type Identity struct {
 	Dev, Ino uint64
-	Changed  int64 // nanoseconds
+	Changed  int64 // change time in nanoseconds
 	Size     int64
 }
 
-// Inode returns the device and the number of the file alone.
+// Inode returns the device and the inode number.
 func (id Identity) Inode() Inode { return Inode{Dev: id.Dev, Ino: id.Ino} }
 
-// Persistent is an identity that stays when what lies in a folder changes. It has the time at which the folder was made, where the file
-// system knows it: the number alone may be given to another once the folder is removed.
+// Persistent returns an identity that does not change with the content of a folder. It has the birth time in place of the change
+// time, where the file system records one, because an inode number may be reused once the folder is removed.
 func Persistent(path string, id Identity) Identity {
 	return Identity{Dev: id.Dev, Ino: id.Ino, Changed: BirthTime(path)}
 }
 
-// Unchanged are the paths at which the same lies as before.
+// Unchanged returns the paths at which the file with the recorded persistent identity still is.
 func Unchanged(whole map[string]Identity) []string {
 	var out []string
 	for p, was := range whole {
@@ -29,9 +29,9 @@ func Unchanged(whole map[string]Identity) []string {
 	return out
 }
 
-// Inode tells files apart.
+// Inode identifies a file independently of its names.
 type Inode struct{ Dev, Ino uint64 }
 
-// ClockSlack is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
-// files is coarser than what can happen between two looks at it.
+// ClockSlack is the age that a folder's last change must have before what was read of it is cached. The kernel's clock for files
+// ticks so coarsely that two changes within a tick have the same time.
 const ClockSlack = 50 * time.Millisecond

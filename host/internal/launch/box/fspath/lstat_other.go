@@ -13,7 +13,7 @@ func Searchable(string) bool { return false }
 
 func LacksRights(string) bool { return false }
 
-// Lstat knows what a path is, but not whether it has changed: there are no boxes here.
+// Lstat returns the type of a file and an empty identity: there are no sandboxes on this system.
 func Lstat(path string) (Identity, fs.FileMode, bool) {
 	info, err := os.Lstat(path)
 	if err != nil {

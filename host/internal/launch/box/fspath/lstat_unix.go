@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Searchable reports whether what lies in a folder can be reached by its name.
+// Searchable reports whether files in a folder can be reached by name.
 func Searchable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
-// LacksRights reports whether a folder of ours lacks a right that we can give it: to be listed, or to be entered.
+// LacksRights reports whether the folder is ours and we lack the right to list or enter it, so that we could restore the right.
 func LacksRights(path string) bool {
 	var st unix.Stat_t
 	me := os.Geteuid()
 	return me != 0 && unix.Lstat(path, &st) == nil && int(st.Uid) == me && st.Mode&0o500 != 0o500
 }
 
-// MaxPath is how long a path may be that the kernel is given at once.
+// MaxPath is the longest path that the kernel accepts in one call.
 const MaxPath = 4096
 
-// lstatDeep looks at a path that is longer.
+// lstatDeep is Lstat for longer paths. It opens one folder after the other.
 func lstatDeep(path string, st *syscall.Stat_t) error {
 	at, err := os.OpenRoot("/")
 	if err != nil {
@@ -49,8 +49,8 @@ func lstatDeep(path string, st *syscall.Stat_t) error {
 	return nil
 }
 
-// Lstat looks at a path without following it. It is asked about every folder, so it makes no more of the answer than is
-// needed.
+// Lstat returns the identity and the type of a file without following a symbolic link. It is called for every folder, so it
+// converts no more of the kernel's answer than needed.
 func Lstat(path string) (Identity, fs.FileMode, bool) {
 	var st syscall.Stat_t
 	for {
@@ -78,7 +78,7 @@ func Lstat(path string) (Identity, fs.FileMode, bool) {
 	return Identity{Dev: uint64(st.Dev), Ino: st.Ino, Changed: changed(&st), Size: st.Size}, mode, true
 }
 
-// InodeOf identifies a file that was looked at, and says how many names it has.
+// InodeOf returns the inode of a file and its number of names.
 func InodeOf(info fs.FileInfo) (Inode, uint64) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -87,7 +87,7 @@ func InodeOf(info fs.FileInfo) (Inode, uint64) {
 	return Inode{uint64(st.Dev), st.Ino}, uint64(st.Nlink)
 }
 
-// LinkCount identifies a file and says how many names it has.
+// LinkCount returns the device and inode of the file at path and its number of names.
 func LinkCount(path string) (id Identity, links uint64, ok bool) {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {
@@ -96,7 +96,8 @@ func LinkCount(path string) (id Identity, links uint64, ok bool) {
 	return Identity{Dev: uint64(st.Dev), Ino: st.Ino}, uint64(st.Nlink), true
 }
 
-// LstatIn looks at a path and at the folder that it lies in, both as they are at one moment. Neither is followed where it is a link.
+// LstatIn returns the identities of the folder that path is in and of path itself, both at the same moment. Symbolic links are not
+// followed.
 func LstatIn(path string) (in, id Identity, mode fs.FileMode, err error) {
 	const onlyFolders = unix.O_DIRECTORY | unix.O_CLOEXEC
 	folder, err := unix.Open(filepath.Dir(path), openPath|onlyFolders, 0)

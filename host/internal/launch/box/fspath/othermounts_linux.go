@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// mountpoint is a line of the list of mounts: a folder or file of a file system, and where it is seen.
+// mountpoint is a line of /proc/self/mountinfo: a device, the folder or file of it that is mounted, and where.
 type mountpoint struct{ device, root, at string }
 
-// OtherMounts are the further paths at which the same files and folders are seen, or parts of them: a second mount of what they lie in
-// shows what is hidden at the first.
+// OtherMounts returns the other paths at which paths, or parts of them, are visible because their file system is mounted more than
+// once. What is hidden at the first path has to be hidden there as well.
 func OtherMounts(paths []string) []string {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -36,11 +36,11 @@ func parseMounts(b []byte) []mountpoint {
 	return out
 }
 
-// otherPaths looks paths up in a list of mounts. same reports whether two paths lead to one file.
+// otherPaths looks up paths in a list of mounts. same reports whether two paths are one file.
 func otherPaths(mounts []mountpoint, paths []string, same func(a, b string) bool) []string {
 	var out []string
 	for _, p := range paths {
-		own := -1 // the deepest that the path lies in; of several at one place the last covers the others
+		own := -1 // the deepest mount that contains the path; of several at one place the last covers the others
 		for i, m := range mounts {
 			if (m.at == p || Below(p, m.at)) && (own < 0 || len(m.at) >= len(mounts[own].at)) {
 				own = i
@@ -60,7 +60,7 @@ func otherPaths(mounts []mountpoint, paths []string, same func(a, b string) bool
 				if other == p || !same(p, other) {
 					continue
 				}
-			case Below(m.root, inside) && m.at != p && !Below(m.at, p): // a part of it
+			case Below(m.root, inside) && m.at != p && !Below(m.at, p): // a part of the path is mounted elsewhere
 				other = m.at
 			default:
 				continue

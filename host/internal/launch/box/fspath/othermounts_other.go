@@ -2,5 +2,5 @@
 
 package fspath
 
-// OtherMounts are further paths of the same files: there are no mounts of folders here.
+// OtherMounts returns nothing: this system has no mounts of folders.
 func OtherMounts([]string) []string { return nil }

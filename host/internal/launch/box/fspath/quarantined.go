@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// QuarantineSuffix is what the name of something that was moved out of the way ends with: git executes hooks by their exact names.
+// QuarantineSuffix ends the name of a file that was moved aside. Git runs hooks by their exact names, so a renamed one is not run.
 const QuarantineSuffix = ".quarantined"
 
-// MaxQuarantined is how many names are looked for under which something that is denied was moved aside.
+// MaxQuarantined is how many names of files that were moved aside are tried.
 const MaxQuarantined = 8
 
-// Quarantined are the names that a path has when it was moved aside, as far as they are there.
+// Quarantined returns the existing names that path has been moved aside to.
 func Quarantined(path string) []string {
 	var out []string
 	for n := range MaxQuarantined {
@@ -23,7 +23,7 @@ func Quarantined(path string) []string {
 	return out
 }
 
-// QuarantineName is the n-th name that something has when it was moved aside; the first is 1.
+// QuarantineName returns the n-th name to move path aside to, counting from 1.
 func QuarantineName(path string, n int) string {
 	if n == 1 {
 		return path + QuarantineSuffix

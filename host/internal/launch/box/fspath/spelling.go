@@ -10,13 +10,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// dataVolume is where macOS shows the folders of "/" that can be written a second time. The kernel's name for what is in them is the
-// short one.
+// dataVolume is the second place at which macOS shows the writable folders of "/". The kernel uses the short paths.
 const dataVolume = "/System/Volumes/Data"
 
-// folders are what spelling needs of a file system.
+// folders is what spelling needs of a file system.
 type folders struct {
-	names func(dir string) []string // in a folder; nil: it can't be read
+	names func(dir string) []string // the names in a folder; nil: it can't be read
 	same  func(a, b string) bool    // whether two paths are one file
 }
 
@@ -40,8 +39,8 @@ var ofSystem = folders{
 	},
 }
 
-// spelled is a path without links in the file system's own spelling, as far as it is there. Where upper and lower case are the same a
-// path has many, and the sandbox knows one.
+// spelled returns path, which has no symbolic links, in the file system's own spelling as far as it exists. Where case does not
+// matter a path has many spellings, of which macOS's sandbox knows one.
 func (f folders) spelled(path string) string {
 	if short := strings.TrimPrefix(path, dataVolume); short != path && strings.HasPrefix(short, "/") && f.same(path, short) {
 		path = short
@@ -66,7 +65,7 @@ func (f folders) spelled(path string) string {
 	return at
 }
 
-// Spelled is a path without links as the sandbox knows it.
+// Spelled returns path, which has no symbolic links, in the spelling that the sandbox knows.
 func Spelled(path string) string {
 	if runtime.GOOS != "darwin" {
 		return path

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// StatCache remembers which folders are there and which names are missing.
+// StatCache caches the types of files by path, missing ones included.
 type StatCache struct{ modes map[string]fs.FileMode }
 
 // NewStatCache returns an empty cache.
@@ -15,8 +15,8 @@ func NewStatCache() StatCache { return StatCache{modes: map[string]fs.FileMode{}
 
 const absentMode = fs.ModeIrregular | fs.ModeTemporary
 
-// Lstat looks at a path step by step. plain is false where a symbolic link or another spelling may be on the way, which a look at the
-// names alone does not tell.
+// Lstat returns the type of a file, element by element. plain is false if a symbolic link or, on macOS, another spelling may be on
+// the way: then the names alone say nothing about the file.
 func (w *StatCache) Lstat(path string) (mode fs.FileMode, there, plain bool) {
 	if runtime.GOOS == "darwin" || path != filepath.Clean(path) || !filepath.IsAbs(path) {
 		return 0, false, false

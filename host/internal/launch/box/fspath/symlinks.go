@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// LinkIn is a symbolic link on the way of a path that lies in one of the roots, so that whoever may write there could have made
-// it; empty: there is none.
+// LinkIn returns the first symbolic link on the way to path that is inside one of roots, where a command could have made it, or "".
 func LinkIn(path string, roots []string) string {
 	at := "/"
 	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {

@@ -2,13 +2,13 @@ package fspath
 
 import "syscall"
 
-// openPath opens for reading: there is no less here.
+// openPath is empty: macOS has no flag for opening a file without rights to its content.
 const openPath = 0
 
-// changed is when a file was last changed, or anything about it, in nanoseconds.
+// changed returns the change time in nanoseconds.
 func changed(st *syscall.Stat_t) int64 { return st.Ctimespec.Nano() }
 
-// BirthTime is when a file was made, in nanoseconds.
+// BirthTime returns the time at which a file was created, in nanoseconds.
 func BirthTime(path string) int64 {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes a lock on a file, unless another process has it.
+// lock locks a file without waiting. It fails if another process holds the lock.
 func lock(f *os.File) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
@@ -17,6 +17,6 @@ func lock(f *os.File) error {
 	}
 }
 
-// Unlock gives a lock back at once: a process that is just being started holds a copy of the descriptor until it executes its program,
-// and closing ours would leave the lock with that copy.
+// Unlock releases the lock explicitly. Closing the file is not enough: a process that is being started holds a copy of the
+// descriptor until it executes its program, and the lock with it.
 func Unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makePipe makes a named pipe that a gantry and its launchers hold open. Whoever reads it is told when the last of them has ended.
+// makePipe makes a named pipe that this process and its launchers keep open. A reader sees the end of file when the last of them
+// has exited.
 func makePipe(path string) (*os.File, error) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		return nil, err
@@ -17,7 +18,7 @@ func makePipe(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
 }
 
-// duplicate is another descriptor of a file; nil: there are no more.
+// duplicate returns another descriptor of a file, or nil.
 func duplicate(f *os.File) (d *os.File) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -31,7 +32,7 @@ func duplicate(f *os.File) (d *os.File) {
 	return d
 }
 
-// openPipe opens one of a gantry that was killed; nil: nobody holds it any more.
+// openPipe opens the pipe of a gantry that was killed, or returns nil if no process holds it any more.
 func openPipe(path string) *os.File {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

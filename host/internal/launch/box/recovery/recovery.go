@@ -25,32 +25,32 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Records are the marks of all processes that share gantry's folder.
+// Records are the records of all gantry processes that share a home folder.
 type Records struct {
-	Dir string // empty: there are none
+	Dir string // empty: nothing is recorded
 
 	mu      sync.Mutex
 	decided bool
 	pipe    *os.File
 }
 
-// Lock says that commands run in a root.
+// Lock is a record that this process has written and keeps locked: commands are running in a folder.
 type Lock struct {
 	file *os.File // locked
 }
 
-// Record is what a mark says.
+// Record says in which folder commands run, and what was there before.
 type Record struct {
 	Root string
-	// Which folder it is, wherever it lies by then.
+	// The identity of the folder, which may have been renamed since.
 	Dev, Ino uint64
 	Born     int64
-	Held     []string // the pipes of those whose processes may still run there
+	Held     []string // the pipes of the gantry processes whose commands may still be running there
 	Parts    []File
-	Named    map[string]string // what git's settings named
+	Named    map[string]string // the paths that git's settings named
 }
 
-// File is a part that was there. One that a backup has put back has another identity and the same digest.
+// File is a file that was there before. One that was restored from a backup has another identity and the same digest.
 type File struct {
 	Path          string
 	Kind          int
@@ -60,9 +60,9 @@ type File struct {
 }
 
 const (
-	// maxRecord bounds what is read of a mark.
+	// maxRecord bounds what is read of a record.
 	maxRecord = 64 << 20
-	// staleAfter is the age from which a mark that was never finished has no owner any more: writing one takes milliseconds.
+	// staleAfter is the age after which an unfinished record has no owner any more: writing one takes milliseconds.
 	staleAfter = time.Hour
 )
 
@@ -77,34 +77,34 @@ func syncFolder(dir string) error {
 
 func newName() string { return strings.ToLower(rand.Text()) }
 
-// path is where a mark lies.
+// path returns the path of the record.
 func (m *Lock) path() string { return strings.TrimSuffix(m.file.Name(), ".new") + ".mark" }
 
-// Renew notes that what is there is the user's until now: the time of the file says so.
+// Renew updates the record's time: what is in the folder by now belongs to the user.
 func (m *Lock) Renew() {
 	now := time.Now()
-	_ = os.Chtimes(m.path(), now, now) // an older time makes less be taken for the user's
+	_ = os.Chtimes(m.path(), now, now) // on failure less is taken for the user's, which is safe
 }
 
-// Remove takes a mark away: nothing is left to judge.
+// Remove deletes the record: nothing is left to check.
 func (m *Lock) Remove() {
-	_ = os.Remove(m.path()) // one that stays is judged by the next gantry
+	_ = os.Remove(m.path()) // if it stays, the next gantry checks the folder
 	_ = m.file.Close()
 }
 
-// Release gives a mark up for the next gantry.
+// Release leaves the record to the next gantry.
 func (m *Lock) Release() {
 	Unlock(m.file)
 	_ = m.file.Close()
 }
 
-// matches reports whether a folder is the one of the record.
+// matches reports whether dir is the folder of the record.
 func (r *Record) matches(dir string) bool {
 	id, mode, ok := fspath.Lstat(dir)
 	return ok && mode.IsDir() && (r.Ino == 0 || fspath.Persistent(dir, id) == fspath.Identity{Dev: r.Dev, Ino: r.Ino, Changed: r.Born})
 }
 
-// Find looks for the folder of a record: where it was, at root, or under another name beside it.
+// Find looks for the folder of the record: at its path, at root, or under another name in the same parent folder.
 func (r *Record) Find(root string) (found bool) {
 	if r.matches(r.Root) {
 		return true
@@ -124,15 +124,16 @@ func (r *Record) Find(root string) (found bool) {
 	return false
 }
 
-// Orphan is a mark whose process is gone.
+// Orphan is a record whose process has ended.
 type Orphan struct {
 	Record
-	Lock  *os.File // locked by us
+	Lock  *os.File // held by us
 	Path  string
 	Began time.Time
 }
 
-// Orphans are the marks without an owner that have to do with a root: its own, of those above it and of those in it.
+// Orphans returns the records without an owner that concern root: those for it, for folders above it and for folders in it. The
+// caller closes their locks.
 func (m *Records) Orphans(root string) (list []Orphan, err error) {
 	if m.Dir == "" {
 		return nil, nil
@@ -145,12 +146,12 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 		path := filepath.Join(m.Dir, e.Name())
 		switch filepath.Ext(path) {
 		case ".mark":
-		case ".new": // its owner is about to lock it, or was killed before anything ran
+		case ".new": // its owner is about to lock it, or was killed before any command ran
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
 				_ = os.Remove(path)
 			}
 			continue
-		case ".pipe": // of one that was killed, and had left no mark
+		case ".pipe": // of a gantry that was killed without leaving a record
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
 				if f := openPipe(path); f != nil {
 					_ = f.Close()
@@ -166,7 +167,7 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 		if err != nil {
 			continue // its owner has removed it
 		}
-		if lock(f) != nil { // its owner lives
+		if lock(f) != nil { // its owner is alive
 			f.Close()
 			continue
 		}
@@ -191,7 +192,7 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 	return list, nil
 }
 
-// Write makes a mark that outlives the machine's end. nil: gantry's folder can't be written.
+// Write writes and locks a record that survives a crash of the machine. It returns nil if gantry's folder is read-only.
 func (m *Records) Write(r Record) (*Lock, error) {
 	if f := m.ensurePipe(); f != nil && !slices.Contains(r.Held, filepath.Base(f.Name())) {
 		r.Held = append(slices.Clone(r.Held), filepath.Base(f.Name()))
@@ -232,7 +233,7 @@ func (m *Records) Write(r Record) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// ensurePipe is the pipe of this gantry; nil: there is none.
+// ensurePipe returns the pipe of this process, or nil if there is none.
 func (m *Records) ensurePipe() *os.File {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,11 +241,11 @@ func (m *Records) ensurePipe() *os.File {
 		return m.pipe
 	}
 	m.decided = true
-	m.pipe, _ = makePipe(filepath.Join(m.Dir, newName()+".pipe")) // without it, what is left is judged once
+	m.pipe, _ = makePipe(filepath.Join(m.Dir, newName()+".pipe")) // without a pipe, what a killed gantry has left is checked once
 	return m.pipe
 }
 
-// Drop removes the pipe: nothing is left.
+// Drop removes the pipe: no process is left.
 func (m *Records) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,7 +257,7 @@ func (m *Records) Drop() {
 	}
 }
 
-// Pipes are the pipes of those that a record names, as far as somebody holds them.
+// Pipes opens the pipes that a record names, as far as processes still hold them.
 func (m *Records) Pipes(r *Record) (pipes []*os.File) {
 	for _, name := range r.Held {
 		if name != filepath.Base(name) {
@@ -278,7 +279,7 @@ func CloseAll(files []*os.File) {
 	}
 }
 
-// HeldFile is another descriptor of the pipe of this gantry, which the caller closes; nil: there is none.
+// HeldFile returns another descriptor of this process's pipe, which the caller closes, or nil.
 func (m *Records) HeldFile() *os.File {
 	m.ensurePipe()
 	m.mu.Lock()
@@ -289,7 +290,7 @@ func (m *Records) HeldFile() *os.File {
 	return duplicate(m.pipe)
 }
 
-// Abandon gives the pipe up as the end of the process would.
+// Abandon closes the pipe without removing it, as the end of the process would.
 func (m *Records) Abandon() {
 	if f := m.ensurePipe(); f != nil {
 		m.mu.Lock()

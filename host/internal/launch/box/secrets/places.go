@@ -1,7 +1,7 @@
 package secrets
 
-// UserCredentials are where programs keep keys, below the user's home. Nothing in a box reads them: not a command, and not what
-// a command was talked into running.
+// UserCredentials are the places below the user's home folder where programs keep keys. A sandboxed command reads none of them,
+// whatever it was talked into.
 var UserCredentials = []string{
 	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
 	".config/gcloud", ".config/gh", ".config/hub", ".config/op", ".config/glab-cli", ".config/github-copilot", ".config/rclone", ".config/doctl",
@@ -9,31 +9,30 @@ var UserCredentials = []string{
 	".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml",
 	".terraformrc", ".terraform.d/credentials.tfrc.json", ".config/containers/auth.json", ".config/pypoetry/auth.toml", ".composer/auth.json", ".config/composer/auth.json",
 	".fly/config.yml", ".config/heroku", ".config/netlify", ".ngrok2", ".config/ngrok",
-	// Of other agents.
+	// Of coding agents.
 	".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
-	// Of browsers and programs for mail: passwords and the cookies of sessions.
+	// Of browsers and mail programs: passwords and session cookies.
 	".mozilla", ".thunderbird", ".librewolf", ".config/google-chrome", ".config/google-chrome-beta", ".config/google-chrome-unstable", ".config/chromium", ".config/BraveSoftware",
 	".config/microsoft-edge", ".config/opera", ".config/vivaldi", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", "snap/firefox", "snap/chromium",
 }
 
-// MachineFiles are files with passwords and keys of the machine's.
+// MachineFiles hold the machine's passwords and keys.
 var MachineFiles = []string{
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
 	"/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key",
 }
 
-// VendorCredentials are those credentials that vendors' own programs share with a provider.
+// VendorCredentials are the UserCredentials that a provider plugin shares with the vendor's own programs.
 var VendorCredentials = []string{".aws", ".azure", ".config/gcloud"}
 
-// HiddenOnMacOS are what no command has any business with there: services' sockets and what they keep, passwords and keys of the
-// machine's.
+// HiddenOnMacOS are hidden from every command on macOS: sockets and data of services, passwords and keys of the machine.
 var HiddenOnMacOS = []string{
 	"/private/var/run", "/private/etc/master.passwd", "/private/etc/sudoers", "/private/etc/sudoers.d", "/private/var/db/dslocal", "/private/var/root",
 	"/private/etc/ssh/ssh_host_rsa_key", "/private/etc/ssh/ssh_host_ecdsa_key", "/private/etc/ssh/ssh_host_ed25519_key",
 }
 
-// ShownOnMacOS are what is seen of it all the same: names are resolved.
+// ShownOnMacOS are the exceptions from HiddenOnMacOS, needed for resolving names.
 var ShownOnMacOS = []string{"/private/var/run/resolv.conf"}
 
-// UserCredentialsOnMacOS are further places of keys below the user's home.
+// UserCredentialsOnMacOS are further places below the user's home folder on macOS.
 var UserCredentialsOnMacOS = []string{"Library/Keychains", "Library/Cookies"}

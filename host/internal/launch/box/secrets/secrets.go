@@ -13,25 +13,25 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Locator finds keys.
+// Locator finds the places of keys.
 type Locator struct {
 	Home     string          // gantry's own folder; empty: none
 	UserHome string          // the user's home folder; empty: none
 	KeyFiles func() []string // further files that hold keys; nil: none
-	MacOS    bool            // whether the places of macOS are searched as well
+	MacOS    bool            // whether to include the places of macOS
 }
 
-// Key is a place where keys lie, or would lie.
+// Key is a place where keys are, or would be.
 type Key struct {
-	Path    string // without symbolic links; as written where nothing is there
-	At      string // path, or where something could be made that would be there
+	Path    string // resolved, or as written if nothing is there
+	At      string // Path, or where it would have to be created
 	Exists  bool
 	Folder  bool
 	Regular bool
 }
 
-// Locate resolves the places of keys, each folder on the way once: there are about a hundred of them, most are missing, and all are
-// looked at before each command.
+// Locate resolves the places. There are about a hundred of them, mostly missing, and they are resolved before each command, so each
+// folder on the way is looked at once.
 func (l Locator) Locate() []Key {
 	paths := l.Paths()
 	list := make([]Key, 0, len(paths))
@@ -52,7 +52,7 @@ func (l Locator) Locate() []Key {
 	return list
 }
 
-// keys are where programs keep keys, below the user's home, and the files that the configuration reads keys from.
+// Paths returns the places below the user's home folder and the files that the configuration reads keys from, unresolved.
 func (l Locator) Paths() []string {
 	names := UserCredentials
 	if l.MacOS {
@@ -70,8 +70,7 @@ func (l Locator) Paths() []string {
 	return out
 }
 
-// Inodes are the files that nobody in a box reads, as far as they can be told apart, and how many names each has: one elsewhere
-// shows its content too.
+// Inodes returns the files that a sandbox hides, with their numbers of names: another name of a file would reveal its content.
 func (l Locator) Inodes() map[fspath.Inode]uint64 {
 	const most = 10_000 // entries; folders of credentials are small
 	out := map[fspath.Inode]uint64{}
@@ -96,8 +95,8 @@ func (l Locator) Inodes() map[fspath.Inode]uint64 {
 	return out
 }
 
-// IsKey reports whether a path is one that boxes hide because it holds keys, or lies in one. Who was let read what lies above such a
-// one has not been told of the keys.
+// IsKey reports whether path is hidden because it holds keys, or is inside such a path. A path above one does not count: a person
+// who allowed reading it was not asked about the keys.
 func IsKey(path string, keys []Key) bool {
 	return slices.Contains(MachineFiles, path) || fspath.BelowAny(path, MachineFiles) ||
 		slices.ContainsFunc(keys, func(k Key) bool { return k.Path == path || fspath.Below(path, k.Path) })

@@ -19,25 +19,25 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Kind is what makes a path worth looking at.
+// Kind says why a file matters.
 type Kind int
 
-// File is a path that is executed later, or says what is.
+// File is a file or folder that other programs execute, or that tells them what to execute.
 type File struct {
-	Root   string // the writable root, and
-	Path   string // the path below it
+	Root   string // the writable root that it is in
+	Path   string // relative to Root
 	Kind   Kind
 	ID     fspath.Identity
 	Origin Origin
-	Older  bool // it was there before the oldest command that runs in the root
+	Older  bool // it existed before the oldest command that is running in Root
 }
 
 func (p File) AbsPath() string { return filepath.Join(p.Root, p.Path) }
 
-// maxDigest is the longest file of which a digest is made.
+// maxDigest is the largest file of which a digest is made.
 const maxDigest = 1 << 20
 
-// Digest is that of a part's content; empty: there is none.
+// Digest returns a digest of the file's content or of the link's target, or "" if there is none.
 func (p File) Digest() string {
 	in, err := os.OpenRoot(p.Root)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p File) Digest() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Why says of a kind of part why it may not stay.
+// Why says, for messages, why a file of this kind that a command has made may not stay.
 func (k Kind) Why() string {
 	switch k {
 	case KindAgentSettings:
@@ -102,6 +102,6 @@ func (k Kind) Why() string {
 	return "it is executed later"
 }
 
-// Protected are the names below a writable root that stay read-only, whether they exist or not: what is executed later, or
-// says what may be. Matches codex 0.169, with this project's own.
+// Protected are the names that stay read-only directly below a writable root, whether they exist or not: they are executed later,
+// or say what agents may do. Matches codex 0.169, with gantry's own folder added.
 var Protected = []string{".git", ".agents", ".codex", ".gantry", ".aws"}

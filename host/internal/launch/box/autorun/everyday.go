@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// everydayFiles are files that other programs execute, or take for what they are to do, when somebody comes by: building, entering a
-// folder, opening an editor or an agent. Projects change them every day, so that a box lets them be written, and says so.
+// everydayFiles are executed or obeyed by other programs whenever somebody builds, enters a folder, or opens an editor or an agent.
+// Projects change them every day, so the sandbox lets commands write them and reports it.
 var everydayFiles = []string{
 	"Makefile", "makefile", "GNUmakefile", "Justfile", "justfile", "Taskfile.yml", "Rakefile", "package.json", ".npmrc", "setup.py", "conftest.py",
 	"noxfile.py", "build.rs", ".envrc", ".pre-commit-config.yaml", ".gitlab-ci.yml", ".gitmodules", ".mcp.json", "AGENTS.md", "CLAUDE.md", ".cursorrules",
@@ -20,13 +20,13 @@ var everydayFiles = []string{
 	".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".devcontainer/devcontainer.json", ".husky", ".github/workflows",
 }
 
-// maxHooks bounds what is looked at in one of those that are folders.
+// maxHooks bounds the files that are looked at in each of them that is a folder.
 const maxHooks = 100
 
-// enteredNames are those that take effect in any folder that is entered, opened, or worked in by an agent.
+// enteredNames are the everydayFiles that take effect in every folder, not only at the top of a project.
 var enteredNames = []string{".envrc", ".vscode", ".idea", ".claude", ".cursor", ".mcp.json", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "GEMINI.md"}
 
-// EverydayFiles notes which of these are there, and which they are. entered are further places of enteredNames.
+// EverydayFiles returns the everydayFiles that exist in roots and at the paths in entered, see [Index.Entered].
 func EverydayFiles(roots, entered []string) map[string]fspath.Identity {
 	out := map[string]fspath.Identity{}
 	look := func(path string) {

@@ -14,49 +14,49 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
-// Below the first level of a writable root anybody may make what is executed later: a repository with hooks, settings of an
-// agent. What is there already is kept read-only; what a process has made is moved aside. Both need to know where such things lie: see
-// [index].
+// Anywhere below a writable root a command may create a repository with hooks, or an agent's settings. What exists is kept
+// read-only, what a command has created is moved aside. Both need to know where these files are: see [Index].
 
-// NestedNames are executed later, or say what may be, wherever they lie.
+// NestedNames are executed later, or say what may be, at any depth.
 var NestedNames = []string{".git", ".agents", ".codex", ".gantry", ".hg", ".jj", ".sl", "_darcs", ".repo", ".bzr", ".pijul"}
 
 const (
 	KindUnknown       Kind = iota
-	KindAgentSettings      // an agent's settings: never made in a box
-	KindHook               // what git executes
-	KindGitSettings        // what may name programs for git
-	KindVCSSettings        // what may name programs for another version control
-	KindUnlistable         // a folder in which files may be reached and can't be listed
-	KindSetID              // a program that gives its owner's rights to whoever starts it
-	KindStartup            // what the user's shells and desktop execute
-	KindProtectedLink      // a protected name that no sandbox could keep as it is
-	KindDenied             // what deny_read or deny_write names
-	KindReferenced         // what git's settings, or the user's PATH, name
-	KindRepository         // a repository's own folder: known, and never moved aside
-	KindCause              // what has made another part one
-	KindRootLink           // a link in the place of a writable root, or on the way to it
+	KindAgentSettings      // an agent's settings folder
+	KindHook               // executed by git
+	KindGitSettings        // may name programs for git
+	KindVCSSettings        // may name programs for another version control system
+	KindUnlistable         // a folder whose files can be reached by name but not listed
+	KindSetID              // a program with the setuid or setgid bit
+	KindStartup            // executed by the user's shells or desktop
+	KindProtectedLink      // a protected name that is a symbolic link, which can't be kept read-only
+	KindDenied             // matched by deny_read or deny_write
+	KindReferenced         // named by git's settings or the user's PATH
+	KindRepository         // a repository's own folder: recorded, never moved aside
+	KindCause              // what made another file matter, see [Origin]
+	KindRootLink           // a symbolic link in the place of a writable root, or on the way to it
 )
 
-// Found are what was found.
+// Found is the result of a search.
 type Found struct {
 	Files       []File
-	ReadOnly    []string     // what of it is kept read-only, absolute
+	ReadOnly    []string     // absolute paths that are to be kept read-only
 	Trees       []*tree.Tree // of the outermost roots
-	LinkVersion string       // changes when names of files that have others may have
-	Moved       bool         // some folders were gone when they were to be looked at
+	LinkVersion string       // changes when hard links may have changed
+	Moved       bool         // some folders disappeared during the search
 	Roots       []string
-	Sealed      []string // protected paths below the roots' first level that are read-only with all that is in them
+	Sealed      []string // protected paths that are read-only with all that is in them, so not searched
 	refs        *References
-	Named       map[string]string // what git's settings name in the roots, whether it is there or not, as they name it
-	Reasons     map[string]string // of those
-	texts       map[string]bool   // by which those that are there are named
-	Err         error             // why they can't be followed
-	// open makes folders be listed that can't be; those that were so before have nothing new in them.
+	Named       map[string]string // what git's settings name in the roots, existing or not, as the settings spell it
+	Reasons     map[string]string // for messages, by the same paths
+	texts       map[string]bool   // the texts that name existing paths
+	Err         error             // why the settings can't be followed
+	// known are the files that existed before. A folder that can't be listed is made listable unless it is one of them; nil: none
+	// is.
 	known map[fspath.Identity]bool
 }
 
-// visit notes what is in a folder of a root. again: it could not be listed, and now it can.
+// visit adds what is in a folder of root. again says that the folder could not be listed and now can.
 func (p *Found) visit(root string, f *tree.Folder) (again bool) {
 	if f.Closed {
 		return p.addUnlistable(root, f.Path)
@@ -64,7 +64,7 @@ func (p *Found) visit(root string, f *tree.Folder) (again bool) {
 	switch {
 	case filepath.Base(f.Path) == ".git" || !isRepository(f.Marks):
 	case len(f.Path) > maxReachable:
-		p.addDeep(root, f.Path, filepath.Join(f.Path, "HEAD")) // without it it is no repository
+		p.addDeep(root, f.Path, filepath.Join(f.Path, "HEAD")) // without HEAD it is not a repository
 	default:
 		p.addRepository(root, f.Path, "")
 		p.addSettings(f.Path, f.Path)
@@ -83,12 +83,12 @@ func (p *Found) visit(root string, f *tree.Folder) (again bool) {
 	return false
 }
 
-// Covered reports whether a path lies in what is read-only as a whole: names there are as good as outside.
+// Covered reports whether path is in a sealed folder, so that its files can't be written.
 func (p *Found) Covered(path string) bool {
 	return slices.Contains(p.Sealed, path) || fspath.BelowAny(path, p.Sealed)
 }
 
-// addProtected notes what lies at the first level of the roots in one and is protected only there, and links that no sandbox could be made with.
+// addProtected adds what is protected only at the first level of a root, and protected names that are symbolic links.
 func (p *Found) addProtected(outer string) {
 	for _, root := range p.Roots {
 		if root != outer && !fspath.Below(root, outer) {
@@ -109,10 +109,11 @@ func (p *Found) addProtected(outer string) {
 	}
 }
 
-// maxReachable is how long the path of a repository may be so that all that is executed in it can be named.
+// maxReachable is the longest path of a repository in which every file has a path that the kernel accepts.
 const maxReachable = 3800
 
-// addDeep handles what lies at a longer path as a whole: where it is new, what makes it what it is goes.
+// addDeep adds what is at a longer path as a whole. If it is new, the file at needs is moved aside, without which the rest has no
+// effect.
 func (p *Found) addDeep(root, path, needs string) {
 	id, _, ok := fspath.Lstat(path)
 	if !ok {
@@ -124,7 +125,7 @@ func (p *Found) addDeep(root, path, needs string) {
 	}
 }
 
-// addNested handles one of nestedNames.
+// addNested adds a file or folder that has one of NestedNames.
 func (p *Found) addNested(root, path string) {
 	id, mode, ok := fspath.Lstat(path)
 	if ok && filepath.Base(path) == ".git" {
@@ -137,7 +138,7 @@ func (p *Found) addNested(root, path string) {
 	case own != nil:
 		p.addVCS(root, path, own)
 	case filepath.Base(path) != ".git":
-		p.add(root, path, KindAgentSettings, fspath.Persistent(path, id)) // its content is kept read-only
+		p.add(root, path, KindAgentSettings, fspath.Persistent(path, id)) // its content is kept read-only, so its change time does not matter
 		p.ReadOnly = append(p.ReadOnly, path)
 	case mode.IsDir():
 		p.addRepository(root, path, "")
@@ -150,7 +151,7 @@ func (p *Found) addNested(root, path string) {
 	}
 }
 
-// addElsewhere is for a repository's own folder that via leads to, if commands may write it.
+// addElsewhere adds the repository folder that via leads to if it is in a writable root.
 func (p *Found) addElsewhere(dir, via string) {
 	for _, root := range p.Roots {
 		if dir == root || fspath.Below(dir, root) {
@@ -160,8 +161,9 @@ func (p *Found) addElsewhere(dir, via string) {
 	}
 }
 
-// addUnlistable handles a folder that can't be listed, though what is in it can be reached by its name, as git does with hooks, or will be once
-// its owner has given the right back. One that was so before stays read-only; one that is new is opened. It reports whether it was.
+// addUnlistable adds a folder that can't be listed although its files can be reached by name, as git reaches hooks, or could be
+// once its owner restores the right. One that was there before is kept read-only; a new one is made listable. It reports whether it
+// was.
 func (p *Found) addUnlistable(root, path string) (opened bool) {
 	id, mode, ok := fspath.Lstat(path)
 	if !ok || !mode.IsDir() || !fspath.Searchable(path) && !fspath.LacksRights(path) {
@@ -175,8 +177,8 @@ func (p *Found) addUnlistable(root, path string) (opened bool) {
 	return evict.MakeListable(root, path) == nil
 }
 
-// addRepository notes what git executes for the repository whose own folder dir is. Of a worktree much of it lies with the repository
-// that it belongs to. via is the file or link that leads there; empty: none.
+// addRepository adds what git executes for the repository whose own folder is dir. For a worktree, much of that is in the main
+// repository's folder. via is the file or link that leads to dir, or "".
 func (p *Found) addRepository(root, dir, via string) {
 	made := Origin{Repositories: []string{dir}, Top: dir}
 	if via != "" {
@@ -201,7 +203,7 @@ func (p *Found) addGitDir(root, dir string, made Origin) {
 	hooks := filepath.Join(dir, "hooks")
 	switch id, mode, ok := fspath.Lstat(hooks); {
 	case !ok:
-	case !mode.IsDir(): // a link: what it leads to may change
+	case !mode.IsDir(): // a symbolic link, whose target may change
 		p.addMade(root, hooks, KindHook, id, made)
 	default:
 		p.ReadOnly = append(p.ReadOnly, hooks)

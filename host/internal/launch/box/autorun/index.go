@@ -16,30 +16,32 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
-// RepositoryMarks are what lies in a repository's own folder, however that is called, as bits in this order.
+// RepositoryMarks are files in a repository's own folder, whatever the folder is called. Their order is that of the bits in
+// [tree.Folder.Marks].
 var RepositoryMarks = []string{"head", "objects", "refs", "commondir"}
 
-// shapes are the marks that make a folder a repository's own: each of them may be a link.
+// shapes are the sets of marks that make a folder a repository's own. Each of them may be a symbolic link.
 var shapes = []uint8{1 | 2 | 4, 1 | 8}
 
 func isRepository(of uint8) bool {
 	return slices.ContainsFunc(shapes, func(s uint8) bool { return of&s == s })
 }
 
-// maxTrees is how many trees are kept of which no command is running.
+// maxTrees is how many trees of idle roots are kept.
 const maxTrees = 16
 
 // ErrClosed is returned once the index is closed.
 var ErrClosed = errors.New("gantry is ending")
 
-// Index knows of each writable root where parts lie. It is filled once, in the background, and kept current from then on.
+// Index knows for each writable root where the files are. It reads a root once, in the background, and is kept current from then
+// on.
 type Index struct {
-	UserHome    string            // the user's; empty: nobody's
+	UserHome    string            // the user's home folder; empty: none
 	References  *References       // finds what git's settings name
-	CacheDir    string            // the folder of the trees' files; empty: there are none
-	CompareOnly bool              // nothing is watched, for tests
-	OnChange    func(root string) // hears that something has changed
-	// occupied reports whether guests work in the folder that a root was.
+	CacheDir    string            // where trees are cached on disk; empty: nowhere
+	CompareOnly bool              // compare folders instead of watching them, for tests
+	OnChange    func(root string) // called when something has changed
+	// InUse reports whether commands work in the folder that was at root.
 	InUse func(root string) bool
 
 	mu     sync.Mutex
@@ -48,15 +50,15 @@ type Index struct {
 	work   sync.WaitGroup
 }
 
-// indexTree is a tree that is listened to.
+// indexTree is the tree of a root.
 type indexTree struct {
 	*tree.Tree
-	lastResult tree.Result // of settle
+	lastResult tree.Result // of Settle
 	lastUsed   time.Time
 	stop       chan struct{}
 }
 
-// Open returns the tree of a root, which may still be filled.
+// Open returns the tree of a root, which may still be being read.
 func (x *Index) Open(root string) (*indexTree, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,7 +91,7 @@ func hashName(s string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// forwardChanges passes on that something has changed.
+// forwardChanges calls OnChange when something has changed.
 func (x *Index) forwardChanges(root string, g *indexTree) {
 	for {
 		select {
@@ -98,7 +100,7 @@ func (x *Index) forwardChanges(root string, g *indexTree) {
 		case <-g.Changes():
 			began := time.Now()
 			x.OnChange(root)
-			pause := time.NewTimer(9 * time.Since(began)) // whoever changes folders all the time gets no more than a tenth of a processor
+			pause := time.NewTimer(9 * time.Since(began)) // folders that change continuously cost a tenth of a processor at most
 			select {
 			case <-g.stop:
 				pause.Stop()
@@ -109,7 +111,7 @@ func (x *Index) forwardChanges(root string, g *indexTree) {
 	}
 }
 
-// remove forgets a tree.
+// remove closes a tree.
 func (x *Index) remove(root string, g *indexTree) {
 	x.mu.Lock()
 	ours := x.trees[root] == g
@@ -121,10 +123,10 @@ func (x *Index) remove(root string, g *indexTree) {
 		return
 	}
 	close(g.stop)
-	_ = g.Close() // its file is written again by the next
+	_ = g.Close() // if the cache is not written, the next tree reads all folders
 }
 
-// WhyCompared says why the folders of a root are compared for each command; empty: they are watched.
+// WhyCompared says why the folders of a root are compared for each command, or "" if they are watched.
 func (x *Index) WhyCompared(root string) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -134,7 +136,7 @@ func (x *Index) WhyCompared(root string) string {
 	return ""
 }
 
-// Forget forgets the tree of a root, if there is one.
+// Forget closes the tree of a root, if there is one.
 func (x *Index) Forget(root string) {
 	x.mu.Lock()
 	g := x.trees[root]
@@ -144,7 +146,7 @@ func (x *Index) Forget(root string) {
 	}
 }
 
-// Trim forgets trees that have not been used for longest.
+// Trim closes the least recently used trees of idle roots.
 func (x *Index) Trim(idle func(root string) bool) {
 	x.mu.Lock()
 	over := len(x.trees) - maxTrees
@@ -162,13 +164,13 @@ func (x *Index) Trim(idle func(root string) bool) {
 	}
 }
 
-// Entered are the places of enteredNames below the first level of roots, as they were when the roots were looked through last.
+// Entered returns the paths with enteredNames below the first level of roots, as of the last search.
 func (x *Index) Entered(roots []string) (paths []string) {
 	const most = 5_000
 	for _, root := range fspath.Outermost(roots) {
 		g, err := x.Open(root)
 		if err != nil {
-			continue // its end is said where parts are looked for
+			continue // searching for files reports the error
 		}
 		for _, f := range g.Noted() {
 			for _, name := range f.Named {
@@ -192,7 +194,7 @@ func (x *Index) Close() {
 	x.work.Wait()
 }
 
-// Settle makes sure that what is known of a root is what is there.
+// Settle brings the tree of a root up to date and returns it.
 func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 	for again := false; ; again = true {
 		g, err := x.Open(root)
@@ -205,7 +207,7 @@ func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 		}
 		if errors.Is(err, tree.ErrGone) && g != nil {
 			x.remove(root, g)
-			if !again && !x.InUse(root) { // another may lie there by now, in which nobody works
+			if !again && !x.InUse(root) { // another folder may be at the path by now, in which no command works
 				continue
 			}
 		}
@@ -213,10 +215,10 @@ func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 	}
 }
 
-// settleFunc returns the tree of a root, and the result of its last Settle.
+// settleFunc returns the tree of a root and the result of its last Settle.
 type settleFunc func(root string) (*indexTree, tree.Result, error)
 
-// settled is settle for a root that was settled just now.
+// settled is Settle for a root that was settled a moment ago.
 func (x *Index) settled(root string) (*indexTree, tree.Result, error) {
 	x.mu.Lock()
 	g := x.trees[root]
@@ -227,16 +229,17 @@ func (x *Index) settled(root string) (*indexTree, tree.Result, error) {
 	return g, g.lastResult, nil
 }
 
-// maxOpened is how often folders are opened that lie in others that had to be.
+// maxOpened bounds how deep folders are nested that first have to be made listable.
 const maxOpened = 64
 
-// Find finds the parts in roots. whole are the protected paths that are held, with what lay there: while it does, nothing in them is
-// looked at. open makes folders be listed that can't be, but for those that it names; nil: none.
+// Find searches roots. whole are the sealed paths with the identities of what was there: as long as they are unchanged nothing in
+// them is searched. Folders that can't be listed are made listable unless open contains them; nil: none are.
 func (x *Index) Find(roots []string, whole map[string]fspath.Identity, open map[fspath.Identity]bool) (*Found, error) {
 	return x.find(roots, whole, open, x.Settle)
 }
 
-// FindAgain is look for a caller that has just called it, with the same roots and another whole: the folders are not compared again.
+// FindAgain is Find for a caller that has just called Find with the same roots and another whole: the folders are not compared
+// again.
 func (x *Index) FindAgain(roots []string, whole map[string]fspath.Identity) (*Found, error) {
 	return x.find(roots, whole, nil, x.settled)
 }

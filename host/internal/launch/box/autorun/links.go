@@ -7,8 +7,9 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Appeared are what is protected or denied and missing: it can't be covered, since a mount needs something to lie on, and whatever gantry
-// made there would be in the way of everyone else who works in the folder. So it is judged once it is there. Returned are the denied paths that were missing when a command began and are there now, or the link by which they are.
+// Appeared returns the denied or protected paths that were missing when a command began and exist now, or the symbolic links
+// through which they do. They could not be covered before: a mount needs something to lie on, and a placeholder would be in the way
+// of everyone else who works in the folder.
 func Appeared(missing, roots []string) []File {
 	var out []File
 	for _, path := range missing {
@@ -38,7 +39,7 @@ func Appeared(missing, roots []string) []File {
 	return out
 }
 
-// LinksToRoots are the links in roots through which those that were asked for lead.
+// LinksToRoots returns the symbolic links in roots that the paths in asked lead through.
 func LinksToRoots(asked, roots []string) (out []File) {
 	for _, r := range asked {
 		link := fspath.LinkIn(r, roots)

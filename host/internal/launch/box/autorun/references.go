@@ -16,31 +16,31 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/gitconfig"
 )
 
-// Git's settings may name what lies in the working tree: a folder of hooks, further settings, programs. The user's PATH may lead there, too.
-// All that is executed by others as it is, without a question, so that it stays as it is.
+// Git's settings may name files in the working tree: hooks, further settings, programs. The user's PATH may lead there as well. All
+// of that is executed without a question, so commands must not change it.
 
-// References finds what is named, and remembers settings that have not changed.
+// References finds what git's settings and PATH name, and caches settings that have not changed.
 type References struct {
 	user gitconfig.User
-	path []string // the folders of the user's PATH
+	path []string // the folders of PATH
 	mu   sync.Mutex
-	read map[[2]string]*repositorySettings // by a repository's own folder, and that of the one it belongs to
+	read map[[2]string]*repositorySettings // by a repository's own folder and the main repository's
 }
 
-// repositorySettings are a repository's, with the files that they were read from.
+// repositorySettings are the settings of a repository, with the identities of the files that they were read from.
 type repositorySettings struct {
 	gitconfig.Settings
 	ids map[string]fspath.Identity
 }
 
-// Reference is a path that something else executes, or takes for its settings.
+// Reference is a path that another program executes or reads as settings.
 type Reference struct {
 	Path   string
-	Folder bool // with all that is in it
-	Kind   Kind // kindNamed, or kindSettings
+	Folder bool // including all that is in it
+	Kind   Kind // KindReferenced or KindGitSettings
 	Why    string
-	via    string // the link among a repository's hooks that leads there; empty: none
-	text   string // what names it, in whatever repository; empty: its path
+	via    string // the symbolic link among a repository's hooks that leads there; empty: none
+	text   string // the setting that names it, independent of the repository; empty: its path
 }
 
 func NewReferences(home string, environ []string) *References {
@@ -55,7 +55,7 @@ func NewReferences(home string, environ []string) *References {
 	return &References{user: gitconfig.UserOf(home, variable), path: filepath.SplitList(variable("PATH")), read: map[[2]string]*repositorySettings{}}
 }
 
-// settings of a repository, and those of the user.
+// settings returns the settings of a repository and of the user.
 func (n *References) settings(dir string) gitconfig.Settings {
 	common := gitconfig.CommonDir(dir)
 	if common == "" {
@@ -72,7 +72,7 @@ func (n *References) settings(dir string) gitconfig.Settings {
 	s.ids = identities(s.Files)
 	for _, id := range s.ids {
 		if now.Sub(time.Unix(0, id.Changed)) < fspath.ClockSlack {
-			s.ids = nil // read it again the next time
+			s.ids = nil // too recent to trust: read them again next time
 			break
 		}
 	}
@@ -95,7 +95,7 @@ func identities(files []string) map[string]fspath.Identity {
 	return out
 }
 
-// Of says what is executed for the repository whose own folder dir is, and whose working tree is at top.
+// Of returns what is executed for the repository whose own folder is dir and whose working tree is at top.
 func (n *References) Of(dir, top string) (out []Reference, err error) {
 	s := n.settings(dir)
 	if s.Cut {
@@ -105,7 +105,7 @@ func (n *References) Of(dir, top string) (out []Reference, err error) {
 	for _, f := range s.Files {
 		in, name := filepath.Dir(f), filepath.Base(f)
 		if _, mode, _ := fspath.Lstat(f); (in == dir || in == common) && (name == "config" || name == "config.worktree") && mode&fs.ModeSymlink == 0 {
-			continue // its own, which is looked at wherever it lies
+			continue // the repository's own settings are found wherever the repository is
 		}
 		out = append(out, Reference{Path: f, Kind: KindGitSettings, Why: "git reads it as settings, which may name programs"})
 	}
@@ -116,7 +116,7 @@ func (n *References) Of(dir, top string) (out []Reference, err error) {
 		case gitconfig.Hooks:
 			folder := gitconfig.Expand(x.Value, top, n.user.Home)
 			if dir := filepath.Dir(folder); filepath.Base(folder) == "_" && filepath.Base(dir) == ".husky" {
-				folder = dir // where husky's own hooks look for the project's
+				folder = dir // husky's hooks look for the project's in the folder above
 			}
 			out = append(out, Reference{Path: folder, Folder: true, Kind: KindReferenced, Why: why, text: text})
 		case gitconfig.Template:
@@ -129,21 +129,21 @@ func (n *References) Of(dir, top string) (out []Reference, err error) {
 	return append(out, linkedHooks(dir)...), nil
 }
 
-// programs are the files that a line may execute which git starts at the top of the working tree. byHand: the user starts it, as an
-// alias; then folders that it names are only looked into, since work on them is what it is for.
+// programs returns the files that a command line may execute when git starts it at the top of the working tree. byHand says that
+// the user starts it, as an alias: folders that it names are then only searched for programs, since working on them is its purpose.
 func (n *References) programs(line, top, why string, byHand bool) (out []Reference) {
 	words := gitconfig.Words(line)
 	bases := []string{top}
 	for _, w := range words {
 		if p := gitconfig.Expand(w.Text, top, n.user.Home); p != top && fspath.IsDir(p) && len(bases) < 10 && !w.Module {
-			bases = append(bases, p) // a cd, or a variable that is set
+			bases = append(bases, p) // the target of a cd, or of a variable that is set
 		}
 	}
 	add := func(w gitconfig.Word, path string, folder bool) {
 		out = append(out, Reference{Path: path, Folder: folder, Kind: KindReferenced, Why: why, text: w.Text + " in " + line})
 	}
 	for _, w := range words {
-		in := bases // where a build takes place
+		in := bases // folders in which a build may take place
 		if len(bases) > 1 || byHand {
 			in = bases[1:]
 		}
@@ -169,7 +169,7 @@ func (n *References) programs(line, top, why string, byHand bool) (out []Referen
 			}
 			candidates := []string{p}
 			if strings.HasPrefix(w.Text, "/") {
-				candidates = append(candidates, filepath.Join(base, w.Text)) // what follows a variable, or $(…)
+				candidates = append(candidates, filepath.Join(base, w.Text)) // the rest of a path after a variable or $(…)
 			}
 			for _, p := range candidates {
 				info, err := os.Stat(p)
@@ -186,7 +186,7 @@ func (n *References) programs(line, top, why string, byHand bool) (out []Referen
 	return out
 }
 
-// linkedHooks are what links among a repository's hooks lead to.
+// linkedHooks returns the targets of symbolic links among a repository's hooks.
 func linkedHooks(dir string) (out []Reference) {
 	const why = "git would execute it: a hook is a link to it"
 	hooks := filepath.Join(dir, "hooks")
@@ -210,10 +210,12 @@ func linkedHooks(dir string) (out []Reference) {
 	return out
 }
 
-// managed are ends of paths at which package managers put programs. The name alone counts: what lies there a command can make.
+// managed are the path suffixes at which package managers install programs. The name alone counts: a command could create any
+// content.
 var managed = []string{"/node_modules/.bin", "/.venv/bin", "/venv/bin", "/env/bin", "/.env/bin", "/virtualenv/bin"}
 
-// InPath are the folders of the user's PATH. What a package manager fills is left out: that is work of every day, and pointed out.
+// InPath returns the folders of the user's PATH, without those that a package manager fills: changing them is everyday work, which
+// is reported instead.
 func (n *References) InPath(roots []string) (out []Reference) {
 	for _, dir := range n.path {
 		dirs := []string{dir}
@@ -233,10 +235,10 @@ func (n *References) InPath(roots []string) (out []Reference) {
 	return out
 }
 
-// maxEnclosing is how far up a repository is looked for.
+// maxEnclosing is how many folders up a repository is looked for.
 const maxEnclosing = 64
 
-// EnclosingRepository is the repository in whose working tree a folder lies, as git finds it; empty: none.
+// EnclosingRepository returns the repository's own folder and the top of the working tree that dir is in, as git finds them, or "".
 func EnclosingRepository(dir string) (own, top string) {
 	for range maxEnclosing {
 		p := filepath.Join(dir, ".git")
@@ -255,14 +257,14 @@ func EnclosingRepository(dir string) (own, top string) {
 }
 
 const (
-	// maxNamed is how many texts in settings, and other reasons, may name something that is there: each is a mount in each repository
-	// that has it.
+	// maxNamed bounds the distinct settings, and other reasons, that name existing paths. Each of them is a mount in every
+	// repository that has it.
 	maxNamed = 256
-	// maxNames is how many paths may be named in all.
+	// maxNames bounds the paths that are named in all.
 	maxNames = 100_000
 )
 
-// named notes what a repository's settings name in the roots.
+// addSettings adds what a repository's settings name in the roots.
 func (p *Found) addSettings(dir, top string) {
 	if p.refs == nil || dir == "" || p.Err != nil || p.newSettings(dir) {
 		return
@@ -275,7 +277,8 @@ func (p *Found) addSettings(dir, top string) {
 	p.addReferences(list)
 }
 
-// newSettings reports whether a repository's settings are new since a command began: of these no line stays that names anything.
+// newSettings reports whether a repository's settings were created since a command began. No line of those that names anything will
+// stay.
 func (p *Found) newSettings(dir string) bool {
 	if p.known == nil || p.Covered(dir) || !fspath.BelowAny(dir, p.Roots) {
 		return false
@@ -284,7 +287,7 @@ func (p *Found) newSettings(dir string) bool {
 	return ok && !p.known[id]
 }
 
-// addReferences holds what of these lies in a root and is there, and notes all of them.
+// addReferences records references, and adds and protects those that are in a root and exist.
 func (p *Found) addReferences(list []Reference) {
 	w := fspath.NewStatCache()
 	for _, t := range list {
@@ -300,7 +303,7 @@ func (p *Found) addReferences(list []Reference) {
 	}
 }
 
-// addReference notes what is named, which is at path for now: by way of another link it may be elsewhere the next time.
+// addReference adds a reference that leads to path now. Through another link it may lead elsewhere the next time.
 func (p *Found) addReference(t Reference, path string) {
 	root := ""
 	for _, r := range p.Roots {

@@ -21,16 +21,15 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
-// A file may have several names. One that has a name outside of the writable roots, or in what is read-only in them, would be written
-// there too, so its other names are read-only: each for itself, or where there are a great many (package managers link whole trees into a
-// folder from a store of their own) the folders that hold them.
+// A file that also has a name outside of the writable roots, or in a read-only part of them, would be changed there by writing it
+// through its name inside. So its names inside are kept read-only: one by one, or by whole folders where there are very many, as
+// package managers create by linking trees from a store.
 
-// maxLinked is how many mounts are spent on this. 32 make a box 4 ms slower; 256 would make it a tenth of a second, since bubblewrap
-// reads the list of all mounts for each.
+// maxLinked bounds the mounts for that. 32 make starting a sandbox 4 ms slower; 256 would cost a tenth of a second, because
+// bubblewrap reads the list of all mounts for each.
 const maxLinked = 32
 
-// foreign are the files with names beyond what may be written, by the folders that their names inside lie in. A file is there once for
-// each of them.
+// foreign returns, by folder, the files with names where they can't be written. A file is listed once for each name.
 func foreign(p *autorun.Found, held holding) map[string][]fspath.Inode {
 	var linked []tree.Linked
 	for _, g := range p.Trees {
@@ -60,8 +59,8 @@ func foreign(p *autorun.Found, held holding) map[string][]fspath.Inode {
 	return out
 }
 
-// apart are the names that count otherwise than the folders that they lie in: single ones that are read-only, and single ones in what is
-// read-only that were opened.
+// apart returns by how much the number of a file's writable names differs from that of its names in writable folders: single names
+// may be read-only in a writable folder, or opened in a read-only one.
 func apart(p *autorun.Found, held holding) map[fspath.Inode]int64 {
 	out := map[fspath.Inode]int64{}
 	count := func(path string, by int64) {
@@ -82,7 +81,7 @@ func apart(p *autorun.Found, held holding) map[fspath.Inode]int64 {
 	return out
 }
 
-// namesOf are the names in a folder of some files, but for those that are held.
+// namesOf returns the names in a folder of some files, without names that are read-only already.
 func namesOf(dir string, files []fspath.Inode, held holding) (map[string]fspath.Inode, error) {
 	entries, err := os.ReadDir(dir)
 	if fspath.IsNotExist(err) {
@@ -104,12 +103,12 @@ func namesOf(dir string, files []fspath.Inode, held holding) (map[string]fspath.
 	return out, nil
 }
 
-// holding is what of the roots is read-only.
+// holding is what is read-only in the roots.
 type holding struct {
 	paths map[string]bool
-	roots []string // which may lie in it
-	open  []string // but for these
-	key   string   // changes with it
+	roots []string // roots may be inside a read-only folder
+	open  []string // paths that are writable all the same
+	key   string   // changes with the other fields
 }
 
 func newHolding(readOnly, roots, opened []string, found *autorun.Found) holding {
@@ -125,7 +124,7 @@ func newHolding(readOnly, roots, opened []string, found *autorun.Found) holding 
 	return h
 }
 
-// covers reports whether a folder is read-only, or lies in one that is.
+// covers reports whether a folder is read-only or inside one that is.
 func (h holding) covers(dir string) bool {
 	for at := dir; len(h.paths) > 0 && at != filepath.Dir(at); at = filepath.Dir(at) {
 		switch {
@@ -142,13 +141,12 @@ func (h holding) opened(path string) bool {
 	return slices.Contains(h.open, path) || fspath.BelowAny(path, h.open)
 }
 
-// Finder is what is kept read-only for the sake of names that lie elsewhere as well. It is worked out anew when one of them may have
-// changed: there may be as many as there are files.
+// Finder finds what to keep read-only, and caches the result until a name may have changed: there may be as many names as files.
 type Finder struct {
 	mu    sync.Mutex
 	of    string
 	names int
-	keep  map[string]fspath.Inode // a path, with the file that it is; zero: a folder
+	keep  map[string]fspath.Inode // by path, the file that it must be; zero: a folder
 	err   error
 }
 
@@ -180,16 +178,16 @@ func (n *Finder) narrowed(roots []string, found *autorun.Found, held holding) (n
 	return n.names, n.keep, n.err
 }
 
-// branch is a folder with foreign names, or above some.
+// branch is a folder that contains foreign names, or is above one that does.
 type branch struct {
 	path  string
-	names int       // in the folder itself
-	below []*branch // by their order of appearance
+	names int       // names in the folder itself
+	below []*branch // in order of appearance
 	index map[string]*branch
 }
 
-// narrow finds what to keep read-only for the sake of foreign names, which are counted by their folders: as little as maxLinked mounts can
-// do. single are folders of which the names themselves are kept. Roots and what lies above them stay as they are.
+// narrow chooses what to keep read-only for foreign names, given their number by folder, with at most maxLinked mounts. folders are
+// kept as a whole, of single only the names. Roots and folders above them are never kept as a whole.
 func narrow(roots []string, names map[string]int) (folders, single []string, err error) {
 	top := &branch{path: "/"}
 	for _, p := range slices.Sorted(maps.Keys(names)) {
@@ -228,8 +226,8 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 	return folders, single, nil
 }
 
-// Find are what keeps files with names outside as they are: what is read-only, and what is not even read. errMoved says that it has
-// to be looked again.
+// Find returns what to keep read-only, and what to hide because it is another name of a key. After [deny.ErrMoved] the caller
+// searches again.
 func (n *Finder) Find(roots, readOnly, opened []string, found *autorun.Found, inodes func() map[fspath.Inode]uint64) (hold, hide []deny.Entry, err error) {
 	held := newHolding(readOnly, roots, opened, found)
 	names, keep, narrowErr := n.narrowed(roots, found, held)
@@ -239,10 +237,10 @@ func (n *Finder) Find(roots, readOnly, opened []string, found *autorun.Found, in
 	keys := inodes()
 	maps.DeleteFunc(keys, func(_ fspath.Inode, links uint64) bool { return links < 2 })
 	if found.Moved && len(keys) > 0 {
-		return nil, nil, deny.ErrMoved // one of those names may be where nobody has looked
+		return nil, nil, deny.ErrMoved // a name of a key may be where the search has not been
 	}
 	if len(keys) > 0 {
-		for dir, files := range foreign(found, holding{}) { // what is read-only is read
+		for dir, files := range foreign(found, holding{}) { // a read-only name of a key can still be read
 			files = slices.DeleteFunc(files, func(f fspath.Inode) bool { return keys[f] == 0 })
 			if len(files) == 0 {
 				continue
@@ -277,7 +275,7 @@ func (n *Finder) Find(roots, readOnly, opened []string, found *autorun.Found, in
 	return hold, hide, nil
 }
 
-// locate finds out in which folder a path lies. f is the file that it has to be; zero: any.
+// locate returns the entry for a path. f is the file that must be there; zero: any.
 func locate(path string, f fspath.Inode) (deny.Entry, error) {
 	in, id, mode, err := fspath.LstatIn(path)
 	switch {

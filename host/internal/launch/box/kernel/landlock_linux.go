@@ -18,22 +18,22 @@ func Supported() error {
 	return nil
 }
 
-// The rights to files by which something is changed, as Landlock numbers them.
+// Landlock's access rights for changing files.
 const (
 	rightWrite      = 1 << 1
-	rightsOfFirst   = rightWrite | 0x1ff0 // and removing and making of every kind
-	rightRefer      = 1 << 13             // version 2
-	rightTruncate   = 1 << 14             // version 3
-	rightDevice     = 1 << 15             // version 5: ioctl on devices
+	rightsOfFirst   = rightWrite | 0x1ff0 // and the rights to remove and to create files of every type
+	rightRefer      = 1 << 13             // since version 2
+	rightTruncate   = 1 << 14             // since version 3
+	rightDevice     = 1 << 15             // ioctl on devices, since version 5
 	rightsOfFiles   = rightWrite | rightTruncate | rightDevice
-	scopeAbstract   = 1 << 0 // version 6: sockets without a path
+	scopeAbstract   = 1 << 0 // abstract Unix sockets, since version 6
 	scopeSignal     = 1 << 1
 	versionOfScopes = 6
 
 	versionOfDevices = 5
 )
 
-// LandlockVersion is the version that the kernel has; 0: none.
+// LandlockVersion returns the version of Landlock that the kernel supports, 0 if none.
 var LandlockVersion = sync.OnceValue(func() int {
 	const create, askVersion = 444, 1
 	v, _, errno := syscall.Syscall(create, 0, 0, askVersion)
@@ -43,8 +43,8 @@ var LandlockVersion = sync.OnceValue(func() int {
 	return int(v)
 })
 
-// LandlockRules are Landlock's, the second lock behind the mounts: writing only in the roots, and in what is made anew for the box.
-// Where Landlock is missing they only name the roots.
+// LandlockRules returns the rules that let a process write only below writable and to what is created for its sandbox. They are a
+// second layer behind the mounts. Without Landlock the rules only name the paths.
 func LandlockRules(writable []string, tmp bool) (handled, scoped uint64, list []control.Rule) {
 	for _, w := range writable {
 		if w != "/tmp" || tmp {
@@ -72,14 +72,14 @@ func LandlockRules(writable []string, tmp bool) (handled, scoped uint64, list []
 	return handled, scoped, append(list, control.Rule{Path: "/proc", Access: rightWrite | handled&rightTruncate})
 }
 
-// PluginLandlockRules are Landlock's for a plugin's process. It may write to some devices, and to nothing in /proc; what a cage makes anew it adds
-// itself.
+// PluginLandlockRules returns the rules for a plugin's process. It may write to some devices and to nothing in /proc. gantry-launch
+// adds what it creates for the sandbox.
 func PluginLandlockRules(writable []string) (handled, scoped uint64, list []control.Rule) {
 	handled, scoped, list = LandlockRules(writable, true)
 	if handled == 0 {
 		return 0, 0, list
 	}
-	list = list[:len(writable)] // without those of a box that has a /dev and a /proc of its own
+	list = list[:len(writable)] // without /dev and /proc, which a plugin's sandbox does not have for itself
 	if LandlockVersion() >= versionOfDevices {
 		handled |= rightDevice
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deniedCalls are the system calls that no process in a box gets, with or without a network: reaching into other processes,
-// keyrings, the file system's layout, and those parts of the kernel whose errors let processes out of boxes.
+// deniedCalls are denied to every sandboxed process: access to other processes, keyrings, mounts, and parts of the kernel whose
+// bugs have let processes escape.
 var deniedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
@@ -20,22 +20,22 @@ var deniedCalls = []uint32{
 	unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_OPEN_TREE_ATTR,
 }
 
-// offlineCalls are those that a process without a network does not get either: they reach services by sockets that have a path.
+// offlineCalls are also denied to a process without a network: they reach services through Unix sockets.
 var offlineCalls = []uint32{
 	unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_SENDMMSG,
 }
 
-// internetFamilies are the families of sockets that are for machines; the kernel has some forty more, and errors in those let processes out
-// of boxes.
+// internetFamilies are the only socket families that a process with a network may use. The kernel has some forty more, and bugs in
+// those have let processes escape.
 var internetFamilies = []uint32{unix.AF_INET, unix.AF_INET6}
 
-// sysChmod is the oldest of the calls that give a file a mode, which amd64 alone has; Go's packages name it there only.
+// sysChmod is chmod, which only amd64 has. Package unix names it for that architecture alone.
 const sysChmod = 90
 
-// Requests of ioctl that type into a terminal; Go's packages don't name the second.
+// The ioctl requests that push input into a terminal. Package unix does not name the second.
 const tiocsti, tioclinux = unix.TIOCSTI, 0x541C
 
-// What the filter answers.
+// The answers of a filter.
 const (
 	allow   = unix.SECCOMP_RET_ALLOW
 	kill    = unix.SECCOMP_RET_KILL_PROCESS
@@ -45,38 +45,39 @@ const (
 	ask     = unix.SECCOMP_RET_USER_NOTIF
 )
 
-// Where the kernel puts what is looked at.
+// Offsets in struct seccomp_data.
 const (
 	atNumber = 0
 	atArch   = 4
-	atArg    = 16 // of 64 bits each, the lower half first
+	atArg    = 16 // arguments have 64 bits, the lower half first
 )
 
-// architectures are the kernel's names of those whose numbers we know.
+// architectures are the supported architectures with the kernel's constants for them.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// x32 is the bit that marks the system calls of a third numbering on amd64.
+// x32 is the bit of the system calls of amd64's third ABI.
 const x32 = 0x40000000
 
-// Filter is the program that the kernel asks before each system call; the bytes of its instructions. proxied is for a box
-// whose network is a loopback of its own.
+// Filter returns the seccomp program for a sandboxed command, as bytes. proxied says that its network is a loopback interface of
+// its own.
 func Filter(network, proxied bool) []byte {
 	none := deniedCalls
 	if !network && !proxied {
 		none = append(none[:len(none):len(none)], offlineCalls...)
 	}
 	p := assembler(common(none))
-	// Sockets between own processes work; what is not connected could be sent to any service's socket.
+	// Socket pairs are allowed. Unconnected datagram sockets are not: they could send to any service's socket.
 	local := connected
 	if network {
-		// A network is machines. Services of this one are reached by sockets that have a path, and may do what they are asked.
+		// A network means other machines. Services of this machine are reached through Unix sockets, and may do whatever they are
+		// asked.
 		p.call(unix.SYS_SOCKET, sockets(internetFamilies))
 		p.call(unix.SYS_SOCKETPAIR, local)
 		p.answer(allow)
 		return p
 	}
 	if proxied {
-		// The internet's sockets lead to the box's own loopback. Sockets that have a path lead out of it.
+		// Internet sockets lead to the sandbox's own loopback interface. Unix sockets lead out of it.
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)
 			b.allowEqual(internetFamilies...)
@@ -88,7 +89,7 @@ func Filter(network, proxied bool) []byte {
 	}
 	p.call(unix.SYS_SOCKET, local)
 	p.call(unix.SYS_SOCKETPAIR, local)
-	p.call(unix.SYS_SENDTO, func(b *assembler) { // without an address it is send, which needs a connection
+	p.call(unix.SYS_SENDTO, func(b *assembler) { // sendto without an address is send, which needs a connection
 		for _, half := range []uint32{0, 4} {
 			b.load(atArg + 4*8 + half)
 			b.equal(0, 1, 0)
@@ -99,7 +100,7 @@ func Filter(network, proxied bool) []byte {
 	return p
 }
 
-// sockets allows the families and what programs ask about interfaces and routes.
+// sockets allows the families, and netlink for asking about interfaces and routes.
 func sockets(families []uint32) func(*assembler) {
 	return func(b *assembler) {
 		b.load(atArg)
@@ -112,13 +113,13 @@ func sockets(families []uint32) func(*assembler) {
 	}
 }
 
-// common begins every filter: the architecture, what nobody gets, and calls of which only some uses are refused. What comes
-// behind finds the call's number loaded.
+// common begins every filter: the architecture, calls that are always denied, and calls that are denied for some arguments. The
+// code after it finds the number of the call loaded.
 func common(none []uint32) []byte {
 	var p assembler
 	p.load(atArch)
 	p.equal(architectures[runtime.GOARCH], 1, 0)
-	p.answer(kill) // numbers of another architecture mean other calls
+	p.answer(kill) // on another architecture the numbers mean other calls
 	p.load(atNumber)
 	if runtime.GOARCH == "amd64" {
 		p.emit(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, x32, 0, 1)
@@ -132,14 +133,13 @@ func common(none []uint32) []byte {
 		b.load(atArg + 8)
 		b.refuseEqual(tiocsti, tioclinux)
 	})
-	// A lease or a watch on a file that may only be read makes its writers wait.
+	// A lease or a watch on a file that may only be read would block its writers.
 	p.call(unix.SYS_FCNTL, func(b *assembler) {
 		b.load(atArg + 8)
 		b.refuseEqual(unix.F_SETLEASE, unix.F_NOTIFY)
 	})
-	// A user namespace gives all capabilities over the network and the other namespaces made in it, and with them to parts of the
-	// kernel that only root is meant to reach. The flags of clone3 lie in memory, where no filter sees them: libraries take clone
-	// where it is missing.
+	// In a user namespace a process has all capabilities over its other new namespaces, and so reaches parts of the kernel that
+	// only root is meant to reach. The flags of clone3 are in memory, which a filter can't read; libraries fall back to clone.
 	namespace := func(b *assembler) {
 		b.load(atArg)
 		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, unix.CLONE_NEWUSER, 0, 0)
@@ -149,7 +149,7 @@ func common(none []uint32) []byte {
 	p.call(unix.SYS_UNSHARE, namespace)
 	p.equal(unix.SYS_CLONE3, 0, 1)
 	p.answer(missing)
-	// A program that gives its owner's rights to whoever starts it is nobody's to make here. New files are looked at afterwards.
+	// No setuid programs are created here. New files are checked afterwards as well.
 	owner := func(arg uint32) func(*assembler) {
 		return func(b *assembler) {
 			b.load(atArg + 8*arg)
@@ -172,7 +172,7 @@ func common(none []uint32) []byte {
 	return p
 }
 
-// connected lets sockets be made that belong to this machine, and reach nothing before they are connected.
+// connected allows Unix sockets that can't reach anything before they are connected.
 func connected(b *assembler) {
 	b.load(atArg)
 	b.equal(unix.AF_UNIX, 1, 0)
@@ -182,8 +182,8 @@ func connected(b *assembler) {
 	b.refuseEqual(unix.SOCK_DGRAM, unix.SOCK_RAW)
 }
 
-// PluginFilter is for a plugin's process. A confined one listens on a socket with a path, where the host speaks to it, and is connected by
-// the host alone, which is asked each time: a filter can't see where to.
+// PluginFilter returns the program for a plugin's process. A confined one listens on a Unix socket on which the host connects. Its
+// own connects are decided by the host one by one, since a filter can't see the address.
 func PluginFilter(confined, network bool) []byte {
 	p := assembler(common(deniedCalls))
 	if !confined {
@@ -197,8 +197,8 @@ func PluginFilter(confined, network bool) []byte {
 	}
 	p.equal(unix.SYS_CONNECT, 0, 1)
 	p.answer(ask)
-	// One call takes any amount of disk at once, far beyond a plugin's share before anybody can measure it. Programs write instead where
-	// a file system does not know it.
+	// fallocate takes any amount of disk at once, far beyond a plugin's quota before it can be measured. Programs fall back to
+	// writing, as on a file system without support for it.
 	p.equal(unix.SYS_FALLOCATE, 0, 1)
 	p.answer(unknown)
 	p.call(unix.SYS_SOCKET, func(b *assembler) {
@@ -216,7 +216,7 @@ func PluginFilter(confined, network bool) []byte {
 	return p
 }
 
-// assembler collects instructions: 16 bits of code, two jumps of 8, 32 of operand.
+// assembler collects BPF instructions: a 16-bit code, two 8-bit jumps, a 32-bit operand.
 type assembler []byte
 
 func (p *assembler) emit(code uint16, k uint32, yes, no uint8) {
@@ -229,7 +229,7 @@ func (p *assembler) load(offset uint32) { p.emit(unix.BPF_LD|unix.BPF_W|unix.BPF
 
 func (p *assembler) answer(v uint32) { p.emit(unix.BPF_RET|unix.BPF_K, v, 0, 0) }
 
-// equal skips yes instructions when what was loaded is k, else no.
+// equal skips yes instructions if the loaded value is k, otherwise no.
 func (p *assembler) equal(k uint32, yes, no uint8) {
 	p.emit(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, yes, no)
 }
@@ -245,7 +245,7 @@ func (p *assembler) answerEqual(answer uint32, values []uint32) {
 	}
 }
 
-// call is for one system call; what its body does not answer is allowed.
+// call adds the body for one system call. What the body does not answer is allowed.
 func (p *assembler) call(nr uint32, body func(*assembler)) {
 	var b assembler
 	body(&b)

@@ -21,32 +21,33 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// Config says what a plugin's process is confined to.
+// Config says what a plugin's process may do.
 type Config struct {
-	Home     string   // gantry's folder: hidden
-	UserHome string   // the user's, whose credentials are hidden
-	Hidden   []string // further folders and files
-	// Denied are files and folders that it does not see whatever else is granted to it.
+	Home     string   // gantry's folder, which is hidden
+	UserHome string   // the user's home folder, whose credentials are hidden
+	Hidden   []string // further hidden files and folders
+	// Denied are files and folders that are hidden whatever else is granted.
 	Denied []string
-	// Own are the plugin's folders, Read and Write what the user has granted; all absolute, and seen whatever is hidden.
+	// Own are the plugin's folders; Read and Write are what the user has granted. Paths are absolute, and visible whatever is
+	// hidden.
 	Own, Read, Write []string
-	// Tmp is the folder that a confined process sees as /tmp, one of Own or in one. Near are folders that it sees although they lie in
-	// the machine's /tmp: where its program is, and where the user works.
+	// Tmp is the folder that a confined process sees as /tmp; it is in Own. Near are folders in the machine's /tmp that it sees
+	// all the same: where its program is, and where the user works.
 	Tmp  string
 	Near []string
-	// ShmBytes is what its shared memory may take; 0: shmBytes.
+	// ShmBytes limits its shared memory; 0: shmBytes.
 	ShmBytes int64
-	// Confined: only Own and Write can be written, devices, temporary files and shared memory are its own, services' sockets are out of
-	// reach, and there is no network without Network. Otherwise only what is hidden is kept from it: it carries the user's key to a
-	// service and is trusted with it.
+	// Confined processes write only to Own and Write, have devices, temporary files and shared memory of their own, reach no
+	// services, and no network without Network. For others only what is hidden is out of reach: they carry the user's key to a
+	// service and are trusted with it.
 	Confined bool
 	Network  bool
 }
 
-// shmBytes is what a plugin's shared memory may take where its block says nothing of memory.
+// shmBytes is the limit of shared memory if the plugin's block does not limit memory.
 const shmBytes = 64 << 20
 
-// Denied are the files and folders that patterns stand for now.
+// Denied returns the files and folders that patterns match now.
 func Denied(patterns []string) ([]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -60,8 +61,8 @@ func Denied(patterns []string) ([]string, error) {
 	return out, err
 }
 
-// New confines a plugin's process. Reading is kept from what is hidden alone: an interpreter may lie anywhere. On macOS a cage that
-// can't be made has no helper.
+// New returns the sandbox of a plugin's process. Everything but what is hidden can be read, since an interpreter may be anywhere.
+// On macOS the result has no Helper if the sandbox can't be made.
 func New(cfg Config) *control.Box {
 	if !seatbelt.Native {
 		return forLinux(cfg)
@@ -73,7 +74,7 @@ func New(cfg Config) *control.Box {
 	return &control.Box{Helper: seatbelt.Program, Args: profile.Args()}
 }
 
-// reals are paths without links.
+// reals resolves paths.
 func reals(paths ...[]string) (out []string) {
 	for _, p := range slices.Concat(paths...) {
 		out = append(out, fspath.Resolve(p))
@@ -81,7 +82,7 @@ func reals(paths ...[]string) (out []string) {
 	return out
 }
 
-// hidden are what a plugin does not see.
+// hidden returns the paths that a plugin must not see.
 func (cfg Config) hidden(keys, services []string) []string {
 	hide := append([]string{cfg.Home}, cfg.Hidden...)
 	if cfg.UserHome != "" {
@@ -93,14 +94,14 @@ func (cfg Config) hidden(keys, services []string) []string {
 	}
 	if cfg.Confined {
 		hide = append(hide, services...)
-		if os.Geteuid() == 0 { // others can't read them anyway
+		if os.Geteuid() == 0 { // other users can't read them anyway
 			hide = append(hide, secrets.MachineFiles...)
 		}
 	}
 	return slices.DeleteFunc(hide, func(p string) bool { return p == "" })
 }
 
-// Policy is a cage in the words of macOS's sandbox.
+// Policy returns the sandbox as a policy for macOS.
 func Policy(cfg Config) seatbelt.Policy {
 	p := seatbelt.Policy{Open: !cfg.Confined, Network: seatbelt.NetworkNone, Sockets: reals(cfg.Own)}
 	if cfg.Network {
@@ -112,11 +113,11 @@ func Policy(cfg Config) seatbelt.Policy {
 		list.Add(seatbelt.AccessRead, "/")
 		list.Add(seatbelt.AccessRead, secrets.ShownOnMacOS...)
 	} else {
-		show = seatbelt.AccessWrite // as it would be without a cage
+		show = seatbelt.AccessWrite // as it would be without a sandbox
 	}
 	shown := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
 	for _, p := range reals(cfg.hidden(slices.Concat(secrets.UserCredentials, secrets.UserCredentialsOnMacOS), secrets.HiddenOnMacOS)) {
-		if !fspath.BelowAny(p, shown) { // and if it is one of them, that comes later
+		if !fspath.BelowAny(p, shown) { // shown paths are added below
 			list.Add(seatbelt.AccessNone, p)
 		}
 	}
@@ -164,7 +165,7 @@ func forLinux(cfg Config) *control.Box {
 	}
 	slices.SortStableFunc(x.Show, byDepth)
 	slices.SortStableFunc(x.Hide, byDepth)
-	// What lies in something hidden is hidden with it, and could not be mounted over any more; unless it is shown again on the way.
+	// Whatever is below a hidden path is hidden with it and can't be mounted over, unless it is shown again in between.
 	all := slices.Clone(x.Hide)
 	x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool {
 		return slices.ContainsFunc(all, func(h string) bool {
@@ -178,7 +179,7 @@ func forLinux(cfg Config) *control.Box {
 		x.Hide = slices.DeleteFunc(x.Hide, func(p string) bool { return p == tmp })
 		x.Tmp = fspath.Resolve(cfg.Tmp)
 	}
-	// Who may write everything has nothing left that could be its own.
+	// A process that may write everywhere has nothing that could be its own.
 	x.Apart = !slices.Contains(own, "/")
 	x.Write, x.ShmBytes = own, uint64(cmp.Or(cfg.ShmBytes, shmBytes))
 	x.Handled, x.Scoped, x.Rules = kernel.PluginLandlockRules(own)

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// Access is what a box lets its processes do with a path.
+// Access is what a sandboxed process may do with a path.
 type Access int
 
 // The kinds of access. Each includes the ones before it.
@@ -23,10 +23,10 @@ const (
 	AccessWrite
 )
 
-// linuxFolders are the folders that programs need to run at all, where reading is restricted.
+// linuxFolders are the folders without which programs do not run, visible even where reading is restricted.
 var linuxFolders = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
 
-// systemFolders are those of this system.
+// systemFolders returns those of this system.
 func systemFolders() []string {
 	if seatbelt.Native {
 		return macOSFolders
@@ -34,16 +34,16 @@ func systemFolders() []string {
 	return linuxFolders
 }
 
-// ownTmp is what is a box's own in every writable grant, under the name that it has there.
+// ownTmp returns the folders that every writable sandbox has for itself, by the path inside the sandbox.
 func ownTmp() []string {
-	if seatbelt.Native { // which gives nothing another name; TMPDIR says where it is
+	if seatbelt.Native { // macOS's sandbox can't show a folder under another path; TMPDIR names it
 		return nil
 	}
 	return []string{"/tmp"}
 }
 
-// Reach says what a grant's box does with a path, by the path alone; what links make of it is for the box to stop. Of the
-// roots and denials above a path the nearest counts, of equally near ones the strictest. A pattern that can't be read denies
+// Reach returns the access that a grant gives to a path, judged by the path alone: resolving symbolic links is up to the sandbox.
+// Of the roots and denials above the path the deepest applies, and of equally deep ones the strictest. An invalid pattern denies
 // everything.
 func Reach(g launch.Grant, path string) Access {
 	path = filepath.Clean(path)
@@ -82,7 +82,7 @@ func Reach(g launch.Grant, path string) Access {
 	return AccessNone
 }
 
-// match is the deepest path that one of the patterns stands for and that path lies in, or is.
+// match returns the deepest match of patterns that path is in or equal to, or "".
 func match(patterns []string, path string) (string, error) {
 	out := ""
 	for _, text := range patterns {
@@ -97,7 +97,7 @@ func match(patterns []string, path string) (string, error) {
 	return out, nil
 }
 
-// unprotected reports whether no name on the way from a writable root to a path is protected.
+// unprotected reports whether no element of path below the writable root is protected.
 func unprotected(root, path string) bool {
 	names := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, root), "/"), "/")
 	if slices.Contains(Protected, names[0]) {
@@ -110,7 +110,7 @@ func unprotected(root, path string) bool {
 				return false
 			}
 		case !slices.Contains(autorun.NestedNames, name):
-		case name != ".git" || i == len(names)-1: // a file that says where the repository lies
+		case name != ".git" || i == len(names)-1: // a file that says where the repository is
 			return false
 		case slices.Contains([]string{"hooks", "config", "config.worktree"}, names[i+1]):
 			return false

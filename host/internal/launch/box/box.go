@@ -1,10 +1,10 @@
-// Package box confines processes: on Linux with bubblewrap, Landlock and a filter of system calls, on macOS with its own sandbox.
+// Package box is the command sandbox: it confines the processes that run for calls, on Linux with bubblewrap, Landlock and a system
+// call filter, on macOS with the system's sandbox.
 //
-// It owns: which mounts, namespaces, rights and system calls a grant's mode means, or which rules, and what
-// becomes of that which a process has made and others would execute. It must not know: how a process is started, who asked, what a
-// tool is.
+// It owns: the mounts, namespaces, rights and system calls, or the rules, that a grant's mode means, and which files stay
+// protected. It must not know: how a process is started, who asked for it, what a tool is.
 //
-// Start with [New]; what a mode means stands in [Box.arguments], [rules] and [filter], and in [Box.policy].
+// Start with [New] and [Sandbox.Confine].
 package box
 
 import (
@@ -38,37 +38,37 @@ const (
 // Protected are the names that stay read-only directly below a writable root.
 var Protected = autorun.Protected
 
-// Moved is what a command has made that was moved aside, or that should be looked at.
+// Moved is what a command has created that was moved aside, or that a person should look at.
 type Moved = quarantine.Moved
 
-// Config is what a box is made with.
+// Config configures a Sandbox.
 type Config struct {
-	// Home is gantry's own folder: configuration, keys, threads, sockets. Nothing in a box sees it, but for its plugins.
+	// Home is gantry's own folder: configuration, keys, threads, sockets. All of it but the plugins is hidden.
 	Home string
-	// UserHome is the user's: where programs keep their keys. Empty: nobody's.
+	// UserHome is the user's home folder, where programs keep keys; empty: none.
 	UserHome string
-	// KeyFiles are further files that hold keys: those that the configuration reads them from; absolute. nil: none.
+	// KeyFiles returns further files that hold keys: those that the configuration reads keys from, absolute; nil: none.
 	KeyFiles func() []string
-	// Programs are plugins' own, which they have started for what touches files. Where one is what is started, it is seen in
-	// its box wherever it lies. nil: none.
+	// Programs returns plugins' own programs, which they have gantry start for work on files. Such a program is visible in its
+	// sandbox wherever it is; nil: none.
 	Programs func() []string
-	// Environ is the user's environment: where git finds settings, and shells programs.
+	// Environ is the user's environment, which says where git finds settings and shells find programs.
 	Environ []string
-	// Helper is bubblewrap's program, or sandbox-exec; empty: found where only root can have put it.
+	// Helper is the path of bubblewrap or sandbox-exec; empty: it is searched where only root can install programs.
 	Helper string
-	// Moved hears what the processes of an owner have made and must not have, when it was moved aside; err is about what
-	// could not be. It also hears what they have changed that others execute: that stays. nil: nobody does.
+	// Moved receives what an owner's processes have created and was moved aside, with an error about what could not be; and what
+	// they have changed that other programs execute, which stays. nil: it is not reported.
 	Moved func(owner launch.Owner, moved []Moved, err error)
 }
 
-// Sandbox makes boxes. It implements [launch.Confiner].
+// Sandbox confines commands. It implements [launch.Confiner]. Its methods may be called concurrently.
 type Sandbox struct {
 	home     string
 	userHome string
 	locator  secrets.Locator
 	programs func() []string
 	helper   func() (string, error)
-	seatbelt bool // macOS's sandbox
+	seatbelt bool // for macOS's sandbox instead of bubblewrap
 	landlock func() int
 	guard    *quarantine.Guard
 	narrowed hardlink.Finder
@@ -77,10 +77,10 @@ type Sandbox struct {
 	late *latecover.Processes
 
 	mu    sync.Mutex
-	swept map[string]bool // roots that were cleared of what older versions left
+	swept map[string]bool // roots that were cleared of placeholders
 }
 
-// New returns a maker of boxes. It looks for bubblewrap when the first box is made.
+// New returns a sandbox. It looks for bubblewrap on first use.
 func New(cfg Config) *Sandbox {
 	b := &Sandbox{seatbelt: seatbelt.Native, landlock: kernel.LandlockVersion, home: fspath.Resolve(cfg.Home), userHome: fspath.Resolve(cfg.UserHome), programs: cfg.Programs, swept: map[string]bool{}}
 	b.locator = secrets.Locator{Home: b.home, UserHome: b.userHome, KeyFiles: cfg.KeyFiles, MacOS: seatbelt.Native}
@@ -99,7 +99,7 @@ func New(cfg Config) *Sandbox {
 	return b
 }
 
-// Name is for messages.
+// Name returns the name for messages.
 func (b *Sandbox) Name() string {
 	if b.seatbelt {
 		return "seatbelt"
@@ -107,15 +107,15 @@ func (b *Sandbox) Name() string {
 	return "bubblewrap"
 }
 
-// Modes are read-only and workspace-write.
+// Modes returns read-only and workspace-write.
 func (*Sandbox) Modes() []string { return []string{ReadOnly, WorkspaceWrite} }
 
-// Enforces reports whether a grant is one for a box: full access is, where something is denied all the same.
+// Enforces reports whether a grant needs the sandbox. Full access does if reading something is denied.
 func (*Sandbox) Enforces(g launch.Grant) bool {
 	return g.Mode == ReadOnly || g.Mode == WorkspaceWrite || g.Mode == launch.FullAccess && len(g.DenyRead) > 0
 }
 
-// Check says whether boxes can be made here at all.
+// Check returns an error if this system can't enforce a grant.
 func (b *Sandbox) Check(g launch.Grant) error {
 	if err := kernel.Supported(); err != nil {
 		return &launch.UnsupportedError{
@@ -136,7 +136,7 @@ func (b *Sandbox) Check(g launch.Grant) error {
 	return b.checkLandlock(g)
 }
 
-// checkLandlock says whether the second lock is there, where it is demanded.
+// checkLandlock returns an error if Landlock is required and missing.
 func (b *Sandbox) checkLandlock(g launch.Grant) error {
 	if !g.Landlock || g.Mode == launch.FullAccess || !b.seatbelt && b.landlock() > 0 {
 		return nil
@@ -147,28 +147,28 @@ func (b *Sandbox) checkLandlock(g launch.Grant) error {
 	}
 }
 
-// plan is a box before it is made.
+// plan is the layout of a sandbox before it is made.
 type plan struct {
 	view
 	helper  string
-	box     *control.Box // nil where the helper is told otherwise
+	box     *control.Box // nil on macOS, where it is made with the process
 	opened  []string
-	found   *autorun.Found      // what in the roots is executed later; nil: there are no roots
-	command *quarantine.Command // the process that is in it; nil: there is none, or it writes nowhere
-	// What is judged when the process has ended: protected paths that are held, and denied ones that are missing.
+	found   *autorun.Found      // what is executed later in the roots; nil: there are no roots
+	command *quarantine.Command // nil: there is no process yet, or it writes nowhere
+	// sealed are the protected paths that are read-only, missing the denied ones that do not exist. Both are checked when the
+	// process has ended.
 	sealed  map[string]fspath.Identity
 	missing []string
 }
 
-// Settle deals with what commands have made until now that others would execute, before something runs outside of a box. While
-// something of it is left, nothing may run: the error says what it is, and what is to be done.
+// Settle deals with what commands have created that other programs would execute, before something runs outside of the sandbox.
+// While something is left nothing may run: the error says what it is, and what to do.
 func (b *Sandbox) Settle(owner launch.Owner) error { return b.guard.Settle(owner) }
 
-// Held is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
+// Held returns a descriptor that launchers keep open until their processes have ended, or nil. The caller closes it.
 func (b *Sandbox) Held() *os.File { return b.guard.HeldFile() }
 
-// Watch begins to look where things lie in the roots of a grant that are executed later, before the first command asks, and deals with
-// what commands of a gantry have left that was killed.
+// Watch starts indexing the roots of a grant before the first command runs, and checks what a killed gantry has left in them.
 func (b *Sandbox) Watch(owner launch.Owner, g launch.Grant) error {
 	if g.Mode != WorkspaceWrite || kernel.Supported() != nil {
 		return nil
@@ -176,22 +176,22 @@ func (b *Sandbox) Watch(owner launch.Owner, g launch.Grant) error {
 	b.late.Expect(b.watched(g))
 	roots, _, err := b.rootsNow(owner, g.WritableRoots)
 	if err != nil {
-		return nil // the first command says so
+		return nil // the first command reports it
 	}
 	return b.guard.Watch(owner, roots)
 }
 
-// Outlived hears that a call has ended; what it has left running is judged from now on whenever something appears.
+// Outlived says that a call has ended. What its remaining processes create is checked as it appears from now on.
 func (b *Sandbox) Outlived(owner launch.Owner) { b.guard.Outlived(owner) }
 
-// Close ends what happens in the background.
+// Close stops the background work.
 func (b *Sandbox) Close() error {
 	b.late.Close()
 	b.guard.Close()
 	return nil
 }
 
-// plan works out the box in which a grant puts a program. process is who it is for; nil: one that is to come.
+// plan lays out the sandbox for a program under a grant. process is the command; nil: it is still to come.
 func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *quarantine.Command) (d *plan, err error) {
 	if err := b.Check(g); err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 	if err != nil {
 		return nil, err
 	}
-	if !b.seatbelt { // which denies names
+	if !b.seatbelt { // which denies names, existing or not
 		d.missing = missing
 	}
 	if d.sealed, err = b.protect(&v, d.opened); err != nil {
@@ -266,7 +266,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 	return d, nil
 }
 
-// enter finds what is executed later in the roots of a view, for a process that is about to work there or is to come.
+// enter finds what is executed later in the roots, for a process that is about to start or is expected.
 func (b *Sandbox) enter(d *plan, v *view, process *quarantine.Command) (err error) {
 	if process == nil {
 		d.found, err = b.guard.Expect(v.roots, d.sealed)
@@ -279,7 +279,7 @@ func (b *Sandbox) enter(d *plan, v *view, process *quarantine.Command) (err erro
 	return err
 }
 
-// holdFound adds to a view what is kept in its roots for what lies in them.
+// holdFound makes what was found in the roots read-only in a view.
 func (b *Sandbox) holdFound(d *plan, v *view) error {
 	var links []deny.Entry
 	err := deny.ErrMoved
@@ -307,7 +307,7 @@ func (b *Sandbox) holdFound(d *plan, v *view) error {
 			v.partial = append(v.partial, p)
 		}
 	}
-	if b.seatbelt { // which knows files by their names
+	if b.seatbelt { // rules apply to names, so nothing is opened by mounts
 		v.readOnly = append(v.readOnly, v.partial...)
 		return nil
 	}
@@ -326,7 +326,7 @@ func (b *Sandbox) Prepare(g launch.Grant, readOnly bool, program string) (*contr
 	return d.box, nil
 }
 
-// Confine puts a process into a box.
+// Confine implements [launch.Confiner].
 func (b *Sandbox) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (release func(), err error) {
 	if err := b.guard.Clear(c.Owner); err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func (b *Sandbox) Confine(_ context.Context, g launch.Grant, readOnly bool, c *l
 	process := &quarantine.Command{Owner: c.Owner, Argv: slices.Clone(c.Argv), End: c.End}
 	ready, left := func(func() ([]control.Cover, error)) {}, func() {}
 	if !b.seatbelt && c.Hide != nil {
-		p := b.late.Enter(c.Owner, process.Name(), c.Hide, b.watched(g)) // before it is worked out what is there
+		p := b.late.Enter(c.Owner, process.Name(), c.Hide, b.watched(g)) // before the plan is made, so that nothing is missed in between
 		ready, left = p.Ready, func() { b.late.Leave(p) }
 	}
 	d, err := b.plan(g, readOnly, program, process)
@@ -371,7 +371,7 @@ func (b *Sandbox) Confine(_ context.Context, g launch.Grant, readOnly bool, c *l
 	return release, nil
 }
 
-// environment tells a process what it is in.
+// environment adds the variables that tell a process about its sandbox.
 func (b *Sandbox) environment(g launch.Grant, v view, c *launch.Confinement, port int) {
 	c.Env = append(slices.Clone(c.Env), "GANTRY_SANDBOX="+g.Mode)
 	switch {

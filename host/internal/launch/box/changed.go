@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// changedLater are those that are new, or not what they were.
+// changedLater returns the files that are new or have changed.
 func changedLater(before, after map[string]fspath.Identity) []Moved {
 	var out []Moved
 	for path, id := range after {

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// watched are the paths whose appearance matters to a grant: of keys, and of what is denied by its path.
+// watched returns the paths whose appearance matters to a grant: those of keys, and those that are denied.
 func (b *Sandbox) watched(g launch.Grant) []string {
 	var out []string
 	if g.Mode != launch.FullAccess {
@@ -22,7 +22,7 @@ func (b *Sandbox) watched(g launch.Grant) []string {
 	return append(out, deniedPaths(g)...)
 }
 
-// deniedPaths are those patterns of a grant that name one path.
+// deniedPaths returns the patterns of a grant that match one path only.
 func deniedPaths(g launch.Grant) (out []string) {
 	for _, text := range g.DenyRead {
 		if p, err := glob.Parse(text); err == nil {
@@ -34,8 +34,8 @@ func deniedPaths(g launch.Grant) (out []string) {
 	return out
 }
 
-// lateCovers are the covers of what a grant hides now. What was missing in a root when the process began is judged when it appears, and not
-// covered: the process may be making it.
+// lateCovers returns covers for what a grant hides now. What was missing in a root when the process started is not covered but
+// checked later: the process may be creating it.
 func (b *Sandbox) lateCovers(g launch.Grant, d *plan) ([]control.Cover, error) {
 	v := d.view
 	var paths []string
@@ -75,7 +75,7 @@ func (b *Sandbox) lateCovers(g launch.Grant, d *plan) ([]control.Cover, error) {
 	return list, errors.Join(err, failed)
 }
 
-// coversOf are the covers of what is there of these paths.
+// coversOf returns covers for those of paths that exist.
 func coversOf(paths []string) (list []control.Cover, err error) {
 	for _, p := range paths {
 		in, id, mode, failed := fspath.LstatIn(p)
@@ -90,7 +90,8 @@ func coversOf(paths []string) (list []control.Cover, err error) {
 	return list, err
 }
 
-// Late has what appears later hidden from a plugin's process as well; it is for [proc.PluginSandbox]. It is asked for before the cage is made.
+// Late hides files from a plugin's process that appear after it has started; it is for [proc.Sandbox]. It is called before the
+// plugin's sandbox is made.
 func (b *Sandbox) Late(label string, cage func() (pluginbox.Config, error)) func(hide func([]control.Cover) error) (leave func()) {
 	if b.seatbelt {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Kept says why a grant's box keeps a path read-only that lies in one of its writable roots; empty: it does not. It looks at the machine's
-// files as they are now: home is the user's, environ the user's environment.
+// Kept says why a grant's sandbox keeps a path in one of its writable roots read-only, or returns "". It looks at the files as they
+// are now. home is the user's home folder, environ the user's environment.
 func Kept(g launch.Grant, home string, environ []string, path string) string {
 	if g.Mode != WorkspaceWrite || !filepath.IsAbs(path) {
 		return ""

@@ -13,32 +13,32 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// view is what a box's processes see of the machine's files. Its paths are as the kernel knows them.
+// view is what sandboxed processes see of the file system. Its paths are resolved.
 type view struct {
-	full       bool          // everything is as it is outside, but what is denied
-	read       []string      // nothing else is seen; nil: everything
-	shown      []string      // what is seen though it is usually hidden
-	keys       []secrets.Key // what is usually hidden, of the user's
-	roots      []string      // what may be written
-	readOnly   []string      // what of it may not
-	kept       []deny.Entry  // what of that others may be moving
-	partial    []string      // folders that would be held, were nothing opened in them
-	opened     []string      // files and folders that may be written in what is held
-	linkedKeys []deny.Entry  // files in roots that are keys by another name
-	denied     []deny.Entry  // what nobody reads
-	pinned     []string      // folders in roots that keep their names
-	blank      string        // a file that nobody may read, in the place of those that are denied
-	tmp        string        // what /tmp is; empty: the machine's
+	full       bool          // everything is as outside, except for what is denied
+	read       []string      // only this is visible; nil: everything
+	shown      []string      // visible although it is hidden by default
+	keys       []secrets.Key // hidden by default
+	roots      []string      // writable
+	readOnly   []string      // read-only in roots
+	kept       []deny.Entry  // read-only in folders that others may be moving
+	partial    []string      // folders that would be read-only if nothing in them were opened
+	opened     []string      // writable files and folders in what is read-only
+	linkedKeys []deny.Entry  // files in roots that are keys under another name
+	denied     []deny.Entry  // unreadable
+	pinned     []string      // folders in roots that can't be renamed
+	blank      string        // an unreadable file that is mounted over denied ones
+	tmp        string        // mounted as /tmp; empty: the machine's
 }
 
-// mount is one step of making the box's file system.
+// mount is one mount and where it is.
 type mount struct {
 	path string
 	args []string
 }
 
-// arguments are bubblewrap's. Mounts go from shallow to deep: a deeper one is an exception from the one above it. Of two on one
-// path the later counts: what is denied comes last.
+// arguments returns bubblewrap's arguments. Mounts are ordered from shallow to deep, so that a deeper one is an exception from the
+// one above. Of two on one path the later applies: denials come last.
 func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 	args := []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--cap-drop", "ALL"}
 	if !v.full {
@@ -63,7 +63,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 		args = append(args, shared()...)
 		m.seal("/dev")
 		args = append(args, process()...)
-		if root() { // which owns the machine's files there, and could change their modes for all users
+		if root() { // root owns the machine's files in /proc, and could change their modes for all users
 			m.seal("/proc")
 		}
 		b.hide(&m, v)
@@ -78,7 +78,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range v.pinned {
-		if v.writes(p) && !v.hiddenByDenial(p) { // else nothing can give it another name
+		if v.writes(p) && !v.hiddenByDenial(p) { // otherwise nothing can rename it
 			m.add(p, "--bind", p, p)
 		}
 	}
@@ -116,20 +116,20 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 	return append(args, m.arguments()...)
 }
 
-// root reports whether commands run as root, which owns the kernel's files and the devices.
+// root reports whether commands run as root, who owns the kernel's files and the devices.
 func root() bool { return os.Geteuid() == 0 }
 
-// shared is what processes of a box share with each other: memory and message queues. What is left in them is seen there by the keeper of
-// a box that serves one command after another.
+// shared returns the mounts for shared memory and message queues. In a sandbox that serves one command after another, its keeper
+// finds what is left in them.
 func shared() []string {
 	args := []string{"--perms", "1777", "--tmpfs", "/dev/shm"}
-	if fspath.IsDir("/proc/sys/fs/mqueue") { // the kernel has such queues, whether they are mounted or not
+	if fspath.IsDir("/proc/sys/fs/mqueue") { // the kernel supports message queues, mounted or not
 		args = append(args, "--mqueue", "/dev/mqueue")
 	}
 	return args
 }
 
-// process is a view of processes that holds the box's own, and of the kernel what programs need.
+// process returns the mounts for a /proc with only the sandbox's own processes and what programs need of the kernel.
 func process() []string {
 	args := []string{"--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"}
 	for _, name := range []string{"sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
@@ -143,9 +143,9 @@ func process() []string {
 	return args
 }
 
-// hide lays something empty over what no command has any business with: services' sockets, gantry's own folder, keys.
+// hide covers what no command needs: sockets of services, gantry's own folder, keys.
 func (b *Sandbox) hide(m *mounts, v view) {
-	// Sockets of services lie here: of containers, of the desktop, of agents that hold keys. Names are still resolved.
+	// Here are the sockets of services: containers, the desktop, agents that hold keys. Resolving names still works.
 	m.add("/run", "--tmpfs", "/run")
 	m.seal("/run")
 	for _, keep := range []string{"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/current-system"} {
@@ -154,7 +154,7 @@ func (b *Sandbox) hide(m *mounts, v view) {
 		}
 	}
 	if os.Geteuid() == 0 {
-		for _, p := range secrets.MachineFiles { // others can't read them anyway
+		for _, p := range secrets.MachineFiles { // other users can't read them anyway
 			if fspath.Exists(p) {
 				m.add(p, "--ro-bind", "/dev/null", p)
 			}
@@ -181,7 +181,7 @@ func (b *Sandbox) hide(m *mounts, v view) {
 	}
 }
 
-// hidden are the keys outside of the roots that a view hides; for those in roots see keysIn.
+// hidden returns the keys outside of the roots that a view hides. For keys in roots see keysIn.
 func (b *Sandbox) hidden(v view) (list []secrets.Key) {
 	covered := []string{"/run", "/dev", "/proc", b.home}
 	for _, k := range v.keys {
@@ -193,7 +193,7 @@ func (b *Sandbox) hidden(v view) (list []secrets.Key) {
 	for _, k := range v.keys {
 		switch p := k.Path; {
 		case !k.Exists || !v.visible(p):
-		case fspath.BelowAny(p, covered): // it is not seen anyway
+		case fspath.BelowAny(p, covered): // it is invisible anyway
 		case fspath.BelowAny(p, v.roots) || slices.Contains(v.roots, p):
 		case slices.Contains(v.shown, p):
 		case k.Folder || k.Regular:
@@ -203,17 +203,17 @@ func (b *Sandbox) hidden(v view) (list []secrets.Key) {
 	return list
 }
 
-// opensBelow reports whether something in a hidden folder is seen.
+// opensBelow reports whether something below a hidden folder is visible.
 func (v view) opensBelow(folder string) bool {
 	return slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return fspath.Below(s, folder) })
 }
 
-// visible reports whether a path is seen at all, before something is laid over it.
+// visible reports whether a path is visible before anything is mounted over it.
 func (v view) visible(path string) bool {
 	return v.read == nil || fspath.BelowAny(path, v.read) || slices.Contains(v.read, path) || fspath.BelowAny(path, v.roots) || slices.Contains(v.roots, path)
 }
 
-// hold holds what others may be moving.
+// hold makes entries read-only that others may be moving.
 func (v *view) hold(list ...deny.Entry) {
 	v.kept = append(v.kept, list...)
 	for _, d := range list {
@@ -221,12 +221,12 @@ func (v *view) hold(list ...deny.Entry) {
 	}
 }
 
-// writes reports whether a path may be written, by the deepest root or held folder that it lies in.
+// writes reports whether a path is writable, by the deepest root or read-only folder that it is in.
 func (v view) writes(path string) bool {
 	return len(fspath.Deepest(v.roots, path)) > len(fspath.Deepest(v.readOnly, path))
 }
 
-// hiddenByDenial reports whether a path lies in a denied folder, in which nothing is seen unless a root in it opens it again.
+// hiddenByDenial reports whether a path is in a denied folder, where nothing is visible except for roots inside it.
 func (v view) hiddenByDenial(path string) bool {
 	return slices.ContainsFunc(v.denied, func(o deny.Entry) bool {
 		return o.Folder && fspath.Below(path, o.Path) && !slices.ContainsFunc(v.roots, func(r string) bool {
@@ -235,7 +235,7 @@ func (v view) hiddenByDenial(path string) bool {
 	})
 }
 
-// covers are what is looked at again in the box: what is denied or kept in folders that others may be changing.
+// covers returns what is verified inside the sandbox: denied or read-only paths in folders that others may be changing.
 func (v view) covers() []control.Cover {
 	var out []control.Cover
 	inRoot := func(d deny.Entry) bool { return fspath.BelowAny(d.Path, v.roots) && !v.hiddenByDenial(d.Path) }
@@ -252,10 +252,10 @@ func (v view) covers() []control.Cover {
 	return out
 }
 
-// mounts collects steps.
+// mounts collects mounts.
 type mounts struct {
 	list   []mount
-	sealed []string // folders made anew, in which nothing is made any more once everything is in its place
+	sealed []string // new folders, made read-only once everything is mounted
 }
 
 func (m *mounts) add(path string, args ...string) { m.list = append(m.list, mount{path, args}) }
@@ -267,7 +267,7 @@ func (m *mounts) holds(folder string) bool {
 	return slices.ContainsFunc(m.list, func(x mount) bool { return fspath.Below(x.path, folder) })
 }
 
-// system adds the folders that programs need to run at all. Where one is a link to another, as /bin often is, the link is made.
+// system mounts linuxFolders. Where one is a symbolic link, as /bin often is, the link is created.
 func (m *mounts) system() {
 	for _, p := range linuxFolders {
 		info, err := os.Lstat(p)
@@ -289,7 +289,7 @@ func (m *mounts) arguments() []string {
 	for _, x := range m.list {
 		args = append(args, x.args...)
 	}
-	for _, p := range m.sealed { // after what is shown below them, for which a folder had to be made
+	for _, p := range m.sealed { // last, since mounting below them creates folders
 		args = append(args, "--remount-ro", p)
 	}
 	return args

@@ -12,21 +12,21 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Somebody may approve that one file is written in a folder that is kept as it is. To make or remove it the folder that it lies in has
-// to be writable, so that everything beside it is held by itself. Where that can't be done a file that is there is bound alone: then it
-// can be written and not removed.
+// A person may approve writing one file in a folder that is read-only. To create or remove the file its folder has to be writable,
+// so everything else in it is made read-only one by one. If that is impossible, an existing file is mounted by itself: then it can
+// be written but not removed.
 
-// maxBeside is how many mounts are spent on what lies beside an opened file: a tenth of a second, after a question to a person.
+// maxBeside bounds the mounts for the other files in a folder: a tenth of a second, after a question to a person.
 const maxBeside = 256
 
-// open holds what of the folders that are ajar was not opened.
+// open makes what was not opened in partial folders read-only.
 func (v *view) open(opened []string) error {
-	var folders []string // that are writable for the sake of a file in them
+	var folders []string // writable for the sake of a file in them
 	for _, o := range opened {
 		dir := fspath.ExistingParent(o)
 		kept := fspath.Deepest(v.partial, dir)
 		switch {
-		case kept == "" || len(fspath.Deepest(v.roots, dir)) > len(kept): // it may be written in any case
+		case kept == "" || len(fspath.Deepest(v.roots, dir)) > len(kept): // it is writable in any case
 		case slices.ContainsFunc(v.denied, func(d deny.Entry) bool { return o == d.Path || fspath.Below(o, d.Path) }):
 			return fmt.Errorf("%s can't be opened: it is denied, which nothing opens", o)
 		case !slices.Contains(folders, dir):
@@ -63,14 +63,14 @@ func (v *view) open(opened []string) error {
 	return nil
 }
 
-// made is what of a path has to be made first: the first part of it that is not there, or itself.
+// made returns what has to be created for a path first: its first missing element, or path itself.
 func made(path string) string {
 	dir := fspath.ExistingParent(path)
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, strings.TrimSuffix(dir, "/")+"/"), "/")
 	return filepath.Join(dir, first)
 }
 
-// holdable are the paths in a folder that were not opened. open are folders that are looked at by themselves.
+// holdable returns the paths in a folder that were not opened. open are folders that are handled on their own.
 func holdable(dir string, opened, open []string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

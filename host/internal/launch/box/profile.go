@@ -15,20 +15,20 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// What is a mount elsewhere is a rule on macOS, in the same order: from shallow to deep, and what is denied last. Mounts lie on what
-// was there when they were made; rules hold for names, also for those of files that are made later. What they are about has to keep its
-// name for that: the folders above it can't be renamed.
+// Each mount of Linux is a rule on macOS, in the same order: from shallow to deep, denials last. A mount covers what was there when
+// it was made; a rule applies to names, also to those of files that are created later. So the names must not change: the folders
+// above a path in a rule can't be renamed.
 
-// macOSFolders are the folders that programs need to run at all on macOS, where reading is restricted.
+// macOSFolders are the folders without which programs do not run, visible even where reading is restricted.
 var macOSFolders = []string{
 	"/bin", "/sbin", "/usr", "/System", "/Library", "/private/etc", "/private/var/db/dyld", "/private/var/db/timezone", "/private/var/db/xcode_select_link",
 	"/private/var/select", "/Applications/Xcode.app", "/nix/store", "/run/current-system/sw",
 }
 
-// machineTmp is what the machine's /tmp leads to.
+// machineTmp is where the machine's /tmp leads.
 const machineTmp = "/private/tmp"
 
-// policy is what a grant's box lets processes do, in the words of macOS's sandbox. extra are programs that are read wherever they lie.
+// policy returns a grant's sandbox in the terms of macOS. extra are programs that are readable wherever they are.
 func (b *Sandbox) policy(g launch.Grant, v view, opened, extra []string) (seatbelt.Policy, error) {
 	p := seatbelt.Policy{Open: v.full, Network: seatbelt.NetworkNone}
 	switch {
@@ -71,7 +71,8 @@ func (b *Sandbox) policy(g launch.Grant, v view, opened, extra []string) (seatbe
 		return p, err
 	}
 	for _, d := range v.denied {
-		// What a pattern stands for by its name its own rule says. This is for what a link in its place leads to, and other names.
+		// What a pattern matches by name has a rule of its own. This is for targets of symbolic links, and for other names of a
+		// file.
 		if !slices.ContainsFunc(patterns, func(p glob.Pattern) bool { return p.Match(d.Path) != "" }) {
 			list.Add(seatbelt.AccessNone, d.Path)
 		}
@@ -88,7 +89,7 @@ func (b *Sandbox) policy(g launch.Grant, v view, opened, extra []string) (seatbe
 		}
 	}
 	for _, x := range patterns {
-		var inside []string // what lies in something denied and is there to be worked in
+		var inside []string // folders to work in, inside what is denied
 		if !v.full {
 			inside = slices.Concat(v.roots, v.read)
 		}
@@ -98,7 +99,7 @@ func (b *Sandbox) policy(g launch.Grant, v view, opened, extra []string) (seatbe
 	return p, nil
 }
 
-// hideRules say what of the user's own nobody in a box reads.
+// hideRules denies reading gantry's folder and the user's keys.
 func (b *Sandbox) hideRules(list *seatbelt.Rules, v view) {
 	if fspath.IsDir(b.home) {
 		list.Add(seatbelt.AccessNone, b.home)
@@ -106,7 +107,7 @@ func (b *Sandbox) hideRules(list *seatbelt.Rules, v view) {
 	}
 	for _, p := range b.locator.Paths() {
 		p = fspath.Resolve(p)
-		if !fspath.BelowAny(p, v.roots) && !slices.Contains(v.roots, p) { // see keysIn
+		if !fspath.BelowAny(p, v.roots) && !slices.Contains(v.roots, p) { // for those in roots see keysIn
 			list.Add(seatbelt.AccessNone, p)
 		}
 	}
@@ -124,14 +125,14 @@ func parsed(patterns []string) ([]glob.Pattern, error) {
 	return out, nil
 }
 
-// protectedRules keep the protected names of each root as they are, and from being made, however they are spelled.
+// protectedRules make the protected names of each root read-only, existing or not, in every spelling.
 func protectedRules(v view, opened []string) []seatbelt.Rule {
 	var out []seatbelt.Rule
 	for _, root := range v.roots {
 		for _, name := range Protected {
 			path := filepath.Join(root, name)
 			r := seatbelt.Rule{Access: seatbelt.AccessKept, Match: seatbelt.Named(root, name)}
-			for _, other := range v.roots { // somebody has asked for it by name
+			for _, other := range v.roots { // asked for by name
 				if other == path || fspath.Below(other, path) {
 					r.Except = append(r.Except, other)
 				}
@@ -147,7 +148,7 @@ func protectedRules(v view, opened []string) []seatbelt.Rule {
 	return out
 }
 
-// inRoots are the files in roots that an approval has opened, with the folders that have to be made for them.
+// inRoots returns the opened paths in roots, or the folders that have to be created for them.
 func inRoots(opened, roots []string) []string {
 	var out []string
 	for _, o := range opened {
@@ -158,8 +159,8 @@ func inRoots(opened, roots []string) []string {
 	return out
 }
 
-// patternRules are what a pattern denies. Folders that lie in something that it stands for are as the rules before have it, but for
-// what it stands for in them. open are not concerned at all.
+// patternRules returns the rules for what a pattern denies. In the folders in inside the earlier rules stay in force, except for
+// what the pattern matches there. Paths in open are not affected.
 func patternRules(p glob.Pattern, a seatbelt.Access, inside, open []string) []seatbelt.Rule {
 	all := seatbelt.Rule{Access: a, Match: seatbelt.Regexp(p), Except: slices.Clone(open)}
 	var more []seatbelt.Rule
@@ -176,8 +177,8 @@ func patternRules(p glob.Pattern, a seatbelt.Access, inside, open []string) []se
 	return append([]seatbelt.Rule{all}, more...)
 }
 
-// fixedRules keep the names of the folders above what is kept or denied by its path, and of roots in roots: what is moved elsewhere is
-// found there, and no rule is about it.
+// fixedRules keep the names of the folders above what a rule about a path protects, and of roots inside roots: no rule is about
+// what is moved elsewhere.
 func fixedRules(v view) []seatbelt.Rule {
 	seen := map[string]bool{}
 	var out []seatbelt.Rule
@@ -201,7 +202,7 @@ func fixedRules(v view) []seatbelt.Rule {
 		}
 	}
 	for _, r := range v.roots {
-		above(filepath.Join(r, "x"), v.roots) // itself, where it lies in another
+		above(filepath.Join(r, "x"), v.roots) // the root itself if it is inside another
 	}
 	return out
 }
@@ -217,7 +218,8 @@ func (b *Sandbox) confineMacOS(g launch.Grant, v view, opened []string, helper s
 		return err
 	}
 	if g.Proxied {
-		// There are no networks of processes' own. Who else connects here gets what the grant gives, and no more.
+		// A process has no network of its own here. Another process that connects to the port gets what the grant gives, and no
+		// more.
 		if c.Listener, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
 			return fmt.Errorf("listen for what the sandbox lets out: %w", err)
 		}

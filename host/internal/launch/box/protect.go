@@ -12,9 +12,9 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/gitconfig"
 )
 
-// protect adds to a view what stays read-only below its roots: protected names that are there, but for what is opened. What is missing
-// leaves no trace in a root: a command may make it, and it is judged when the command ends, as further down. whole are the protected
-// paths with what lies at them, which need no other look as long as the same lies there.
+// protect makes the protected names directly below the roots read-only, unless they were opened. Nothing is created for missing
+// ones: a command may create them, and they are checked when it ends, like those further down. whole are the protected paths with
+// their identities; as long as these are unchanged, nothing in them is searched.
 func (b *Sandbox) protect(v *view, opened []string) (whole map[string]fspath.Identity, err error) {
 	whole = map[string]fspath.Identity{}
 	for _, root := range v.roots {
@@ -33,11 +33,11 @@ func (b *Sandbox) protect(v *view, opened []string) (whole map[string]fspath.Ide
 			}
 			id, _, ok := fspath.Lstat(p)
 			if !ok {
-				continue // since then it is gone
+				continue // removed in between
 			}
 			whole[p] = fspath.Persistent(p, id)
 			switch {
-			case slices.Contains(v.roots, p): // asked for by its name
+			case slices.Contains(v.roots, p): // asked for by name
 				continue
 			case fspath.ContainsOpened(p, opened) && !b.seatbelt:
 				v.partial = append(v.partial, p)

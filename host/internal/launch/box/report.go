@@ -10,27 +10,27 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Report is what a box keeps, and by what.
+// Report describes a sandbox.
 type Report struct {
-	Helper     string   // bubblewrap's program; empty: there is none, and Missing says why
-	Missing    error    // why there are no boxes here; nil: there are
-	Seatbelt   bool     // Helper is that of macOS
-	Lacks      []string // what of a box is not there on this system
-	Landlock   int      // the version that the kernel has; 0: this layer is missing
+	Helper     string   // bubblewrap's path; empty: there is none, and Missing says why
+	Missing    error    // why commands can't be sandboxed here; nil: they can
+	Seatbelt   bool     // Helper belongs to macOS
+	Lacks      []string // what this system can't enforce
+	Landlock   int      // the kernel's version of it; 0: none
 	Writable   []string // folders
-	Protected  []string // what stays read-only in them
-	Unreadable []string // what nobody in the box reads
-	Readable   []string // nothing else is read but the system's folders; nil: everything is
-	Denied     int      // how many files and folders are there that the grant's denials stand for
-	Kept       int      // how many that are not written
-	// Held is what of the folders is read-only because of git's settings, or PATH. Repositories is how many lie in them whose hooks and
-	// settings are.
+	Protected  []string // what stays read-only in Writable
+	Unreadable []string // hidden paths
+	Readable   []string // only this and the system's folders; nil: everything
+	Denied     int      // number of files and folders that match deny_read
+	Kept       int      // number of those that match deny_write
+	// Held are the paths in Writable that are read-only because of git's settings or PATH. Repositories is the number of
+	// repositories in Writable whose hooks and settings are read-only.
 	Held         []Held
 	Repositories int
-	Walked       []Walked // the folders that are compared before and after each command, since they can't be watched
+	Walked       []Walked // folders that are compared before and after each command because they can't be watched
 }
 
-// Held is a path that is read-only, and why.
+// Held is a read-only path, and why.
 type Held struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
@@ -42,14 +42,14 @@ type Walked struct {
 	Why  string `json:"why"`
 }
 
-// lacksOfSeatbelt are what macOS has nothing for.
+// lacksOfSeatbelt are what macOS can't enforce.
 var lacksOfSeatbelt = []string{
 	"a /tmp of the thread's own: TMPDIR leads to one, and /tmp itself is not to be used",
 	"limits on the memory and the number of processes of a command: who sets them gets no command started",
 	"the end of what a command has left running when gantry and its gantry-launch are killed at once",
 }
 
-// Report says what a grant's box would be. It starts nothing, and reads the folders that may be written: who asks closes the box.
+// Report describes the sandbox of a grant. It starts no process. It reads the writable folders, so the caller closes the sandbox.
 func (b *Sandbox) Report(g launch.Grant) Report {
 	r := Report{Landlock: b.landlock(), Seatbelt: b.seatbelt}
 	if b.seatbelt {
@@ -72,7 +72,7 @@ func (b *Sandbox) Report(g launch.Grant) Report {
 	}
 	var roots []string
 	if g.Mode == WorkspaceWrite && r.Missing == nil {
-		roots, _, _ = b.roots(g.WritableRoots) // looked at above
+		roots, _, _ = b.roots(g.WritableRoots) // checked above
 	}
 	v, missing, err := b.view(g, roots, nil)
 	if err != nil && r.Missing == nil {
@@ -96,7 +96,7 @@ func (b *Sandbox) Report(g launch.Grant) Report {
 	return r
 }
 
-// reportParts says what lies in roots that others execute.
+// reportParts adds what other programs execute in roots.
 func (b *Sandbox) reportParts(r *Report, roots []string) error {
 	found, err := b.guard.Look(roots, nil)
 	if err != nil {

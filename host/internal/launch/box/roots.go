@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/quarantine"
 )
 
-// roots are the writable roots as the kernel knows them, and which folders they are. Those that are not there are left out.
+// roots resolves the writable roots and returns their identities as well. Roots that do not exist are left out.
 func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath.Identity, err error) {
 	var failed error
 	known = map[string]fspath.Identity{}
@@ -38,7 +38,7 @@ func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath
 		if slices.Contains(roots, real) {
 			continue
 		}
-		// What is bound is compared with this from inside the box: in between others may rename what they like.
+		// The mount is compared with this identity from inside the sandbox: in between, others may rename anything.
 		id, _, ok := fspath.Lstat(real)
 		if !ok {
 			return nil, nil, fmt.Errorf("the writable root %s was there and is gone; try again", r)
@@ -56,7 +56,7 @@ func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath
 	return roots, known, nil
 }
 
-// rootLinkError says that a writable root leads through a link that commands could replace.
+// rootLinkError says that a writable root leads through a symbolic link that commands could replace.
 type rootLinkError struct{ root, link string }
 
 func (e *rootLinkError) Error() string {
@@ -67,7 +67,7 @@ func (e *rootLinkError) Error() string {
 	return fmt.Sprintf("the writable root %s leads through the symbolic link %s, which commands can make lead anywhere; %s", e.root, e.link, next)
 }
 
-// rootsNow are the writable roots, once links that commands have put in their place are moved aside.
+// rootsNow returns the writable roots after moving aside symbolic links that commands have put in their place.
 func (b *Sandbox) rootsNow(owner launch.Owner, asked []string) (roots []string, known map[string]fspath.Identity, err error) {
 	for range quarantine.Attempts {
 		var link *rootLinkError

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// Older versions put an empty folder that may not be written in the place of each missing name while a command ran. One that was killed
-// left them behind.
+// Older versions created an empty read-only folder in the place of each missing protected name while a command was running, and
+// left it behind if they were killed.
 const (
 	placeholderPerm = 0o555
 	placeholderType = fs.ModeDir | fs.ModeSticky
 )
 
-// sweep removes what older versions left in roots, once for each.
+// sweep removes what older versions have left in roots, once for each.
 func (b *Sandbox) sweep(roots []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -27,7 +27,7 @@ func (b *Sandbox) sweep(roots []string) {
 			p := filepath.Join(root, name)
 			info, err := os.Lstat(p)
 			if err == nil && info.Mode()&(fs.ModeType|fs.ModeSticky) == placeholderType && info.Mode().Perm() == placeholderPerm {
-				_ = syscall.Rmdir(p) // which leaves what is not empty
+				_ = syscall.Rmdir(p) // fails if it is not empty
 			}
 		}
 	}

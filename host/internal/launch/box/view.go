@@ -17,18 +17,18 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 )
 
-// view is what a grant lets processes see. missing is what is denied and not there, but could be made.
+// view returns what a grant lets processes see. missing is what is denied and does not exist, but could be created.
 func (b *Sandbox) view(g launch.Grant, roots, opened []string) (v view, missing []string, err error) {
 	v = view{full: g.Mode == launch.FullAccess, roots: roots, tmp: g.Tmp}
 	if !v.full {
 		v.keys = b.locator.Locate()
 	}
 	if len(roots) == 0 {
-		v.tmp = "" // the machine's own, to be read
+		v.tmp = "" // the machine's, to be read
 	}
 	around := roots
 	if g.Mode == launch.FullAccess {
-		around, v.tmp = nil, "" // commands may change whatever is there, and what they change they may read
+		around, v.tmp = nil, "" // commands may change everything, and may read what they change
 	} else if len(g.ReadableRoots) > 0 {
 		v.read = []string{}
 		for _, r := range g.ReadableRoots {
@@ -90,8 +90,8 @@ func (b *Sandbox) view(g launch.Grant, roots, opened []string) (v view, missing 
 	return v, missing, err
 }
 
-// keysIn are the keys that lie in the writable roots of a view, and the names of those that could be made. Who works in such a folder
-// itself, or below it, sees what is there.
+// keysIn returns the keys in the writable roots of a view, and the paths of those that could be created. A process whose root is
+// such a folder of keys, or below one, sees what is in it.
 func (b *Sandbox) keysIn(v view) (list []deny.Entry, missing []string, err error) {
 	out := map[string]deny.Entry{}
 	for _, k := range v.keys {
@@ -113,14 +113,14 @@ func (b *Sandbox) keysIn(v view) (list []deny.Entry, missing []string, err error
 	return list, missing, nil
 }
 
-// worksAmongKeys reports whether a path lies in a root that is a folder of keys itself, in which the process is to work.
+// worksAmongKeys reports whether a path is in a root that is a folder of keys itself.
 func (b *Sandbox) worksAmongKeys(path string, v view) bool {
 	return slices.ContainsFunc(v.roots, func(r string) bool {
 		return r != b.userHome && fspath.Below(r, b.userHome) && fspath.Below(path, r) && secrets.IsKey(r, v.keys)
 	})
 }
 
-// mountedAgain are other mounts of what is denied or hidden in a view.
+// mountedAgain returns the other mounts of what a view denies or hides.
 func (b *Sandbox) mountedAgain(v view) ([]deny.Entry, error) {
 	var paths []string
 	for _, d := range v.denied {
@@ -137,7 +137,7 @@ func (b *Sandbox) mountedAgain(v view) ([]deny.Entry, error) {
 	}
 	out := map[string]deny.Entry{}
 	for _, p := range fspath.OtherMounts(paths) {
-		gone := !v.full && (fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && fspath.Below(p, "/tmp")) // the box has others
+		gone := !v.full && (fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && fspath.Below(p, "/tmp")) // the sandbox has another one there
 		if gone || slices.Contains(v.roots, p) || fspath.BelowAny(p, paths) {
 			continue
 		}
@@ -150,7 +150,7 @@ func (b *Sandbox) mountedAgain(v view) ([]deny.Entry, error) {
 	return list, nil
 }
 
-// blank is an empty file that nobody may open, to lie over those that are denied.
+// blank returns an empty file that can't be opened, to be mounted over denied files.
 func (b *Sandbox) blank() (string, error) {
 	path := filepath.Join(b.home, "denied")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0)
@@ -173,7 +173,7 @@ func (b *Sandbox) blank() (string, error) {
 	return path, f.Close()
 }
 
-// deniedIn are those of a view.
+// deniedIn returns what a view denies or keeps read-only.
 func deniedIn(v *view) quarantine.Denied {
 	out := quarantine.Denied{}
 	for _, d := range slices.Concat(v.denied, v.kept) {

@@ -10,11 +10,12 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/recovery"
 )
 
-// When a gantry is killed its launchers end what they have started. That takes a moment, in which commands may go on making things. So the
-// next gantry judges at once and takes what is left for a session of its own: it judges what appears, and once more when the last launcher
-// of the killed gantry has ended.
+// When gantry is killed, its launchers end the processes that they have started. Until that is done, commands may still create
+// files. So the next gantry checks at once, treats the remaining processes as a session of its own, whose creations it checks as
+// they appear, and checks once more when the last launcher of the killed gantry has exited.
 
-// adopt makes what a killed gantry has left running a guest, until pipes say that it has ended. The caller holds h.mu.
+// adopt treats the processes that a killed gantry has left as a command until the pipes say that they have ended. The caller holds
+// h.mu.
 func (h *Guard) adopt(owner launch.Owner, o *recovery.Orphan, ids map[fspath.Identity]bool, pipes []*os.File) error {
 	at := h.state(o.Root)
 	if at.known == nil {
@@ -28,9 +29,9 @@ func (h *Guard) adopt(owner launch.Owner, o *recovery.Orphan, ids map[fspath.Ide
 	g := &Command{Owner: owner, Argv: []string{"left by a gantry that was killed"}, Roots: []string{o.Root}, background: true}
 	h.commands = append(h.commands, g)
 	h.pipes = append(h.pipes, pipes...)
-	file, path := o.Lock, o.Path // which stays locked: no other judges meanwhile
+	file, path := o.Lock, o.Path // it stays locked, so that no other gantry checks meanwhile
 	o.Lock = nil
-	h.adopters.Go(func() { // ended by close, which closes the pipes
+	h.adopters.Go(func() { // returns when Close closes the pipes
 		defer file.Close()
 		for _, f := range pipes {
 			if _, err := io.Copy(io.Discard, f); err == nil {
@@ -38,7 +39,7 @@ func (h *Guard) adopt(owner launch.Owner, o *recovery.Orphan, ids map[fspath.Ide
 			}
 			_ = f.Close()
 		}
-		// A launcher that was killed itself has left the end of its tree to the kernel, which is about to bring it about.
+		// If a launcher was killed as well, the kernel is still ending its processes.
 		late := time.NewTimer(lockLinger)
 		defer late.Stop()
 		select {

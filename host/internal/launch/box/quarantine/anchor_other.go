@@ -2,7 +2,7 @@
 
 package quarantine
 
-// anchor stays with a folder. Where boxes know folders by their names there is none: what lies at the name is what a process may write.
+// anchor is not used: macOS's sandbox knows folders by their paths, so a process may write what is at the path.
 type anchor struct{}
 
 func anchorAt(string) *anchor { return nil }

@@ -10,24 +10,24 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// A command can make files of the user's into parts without changing them: by a HEAD beside them, by a link to them, by a new name of the
-// folder that they lie in. Such files are not the command's, and some of them are denied. So what the command has added is moved aside
-// instead, and they stay as they are.
+// A command can make the user's files matter without changing them: by creating a HEAD next to them, a link to them, or by renaming
+// the folder that they are in. Such files are not the command's, and some of them are denied to it. They stay as they are; what the
+// command has added is moved aside instead.
 
-// baseline is what was there before the oldest command that may have made what is found.
+// baseline is what was there before the oldest command that may have created what is found.
 type baseline struct {
-	known    map[fspath.Identity]bool // the parts
-	began    time.Time                // zero: nobody knows
+	known    map[fspath.Identity]bool // the files that mattered
+	began    time.Time                // zero: unknown
 	denied   Denied
-	newMarks map[string][]string // new ones by folder, as they were before any of them was moved aside
+	newMarks map[string][]string // by folder, before any was moved aside
 }
 
-// before reports whether a time was before the oldest command, as far as the coarse clock of files tells.
+// before reports whether a time is before the oldest command, with a margin for the coarse clock of files.
 func (w baseline) before(nanoseconds int64) bool {
 	return !w.began.IsZero() && nanoseconds < w.began.Add(-fspath.ClockSlack).UnixNano()
 }
 
-// predates reports whether a file or folder was there before, under whatever name.
+// predates reports whether a file existed before, under whatever name.
 func (w baseline) predates(path string, id fspath.Identity) bool {
 	if made := fspath.BirthTime(path); made != 0 {
 		return w.before(made)
@@ -35,8 +35,8 @@ func (w baseline) predates(path string, id fspath.Identity) bool {
 	return w.before(id.Changed)
 }
 
-// culprit returns what is to be moved aside for the sake of a part: what has made it one, if it was there before, else itself. nil:
-// nothing is. done are paths that were dealt with.
+// culprit returns what to move aside because of p: what has made p matter if p itself existed before, otherwise p; or nil if
+// nothing. done are the paths that were dealt with.
 func (w baseline) culprit(p autorun.File, roots []string, done map[string]bool) *autorun.File {
 	path := p.AbsPath()
 	id, _, ok := fspath.Lstat(path)
@@ -76,12 +76,13 @@ func (w baseline) culprit(p autorun.File, roots []string, done map[string]bool) 
 		}
 	}
 	if denied {
-		return nil // no box could write it
+		return nil // no sandbox could have written it
 	}
 	return &p
 }
 
-// marksIn are the marks in a folder that were not in it before: those that were made since first.
+// marksIn returns a folder's marks that were not in it before, first those that were created since and then those that were
+// renamed.
 func (w baseline) marksIn(dir string) []string {
 	if found, ok := w.newMarks[dir]; ok {
 		return found

@@ -19,42 +19,43 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/tree"
 )
 
-// What a process in a box makes and others would execute is judged when the process ends, before anything runs outside of a box while it
-// does, and as soon as it appears once its call has ended: what was not there before the oldest process that still runs there began is
-// moved aside. While a call lasts nothing is moved that nothing else could execute: the tests of a program that works with repositories
-// make some, and need them.
+// What a command creates and other programs would execute is judged when the command ends, before anything runs outside of the
+// sandbox while it is running, and as soon as it appears once its call has ended. Whatever was not there before the oldest command
+// that is still running in the folder is moved aside. During a call nothing is moved unless something outside could execute it: the
+// tests of a program that works with repositories create some, and need them.
 
 const (
-	// maxStrikes is after how many times what a session makes is moved aside nothing runs outside of a box any more while it does.
+	// maxStrikes is how many times a session's creations may be moved aside before nothing runs outside of the sandbox until it
+	// ends.
 	maxStrikes = 2
-	// maxMoves is after how many parts that were moved aside it is ended.
+	// maxMoves is how many files of a session may be moved aside before the session is ended.
 	maxMoves = 100
-	// quietTime is how long folders rest before what has changed in them is read, while nobody waits for that.
+	// quietTime is how long folders must not change before they are read again in the background.
 	quietTime = 200 * time.Millisecond
-	// lockLinger is how long the mark that commands run stays after the last has ended: the next is likely to come.
+	// lockLinger is how long a folder's record stays after the last command has ended: the next one is likely to follow.
 	lockLinger = 2 * time.Second
-	// expectedLinger is the same for a command that is expected: as long as a box waits for it.
+	// expectedLinger is lockLinger for a command that is only expected, as long as a prepared sandbox waits for it.
 	expectedLinger = 30 * time.Second
 )
 
-// Command is a process in a box that may write, with all that it starts.
+// Command is a sandboxed process that may write, with all that it starts.
 type Command struct {
 	Owner      launch.Owner
 	Argv       []string
-	End        func() // ends it
+	End        func() // ends the command
 	Roots      []string
 	Opened     []string
 	Sealed     map[string]fspath.Identity
 	Missing    []string
 	Denied     Denied
-	GrantRoots []string // the roots as the grant names them
+	GrantRoots []string // Roots as the grant spells them
 
 	background bool // its call has ended
-	strikes    int  // how often something was moved aside that it may have made since then
-	moved      int  // how many parts
+	strikes    int  // how often its creations were moved aside since then
+	moved      int  // how many files were
 }
 
-// Name is for messages.
+// Name returns the command line, shortened, for messages.
 func (g *Command) Name() string {
 	text := strings.Join(g.Argv, " ")
 	if len(text) > 80 {
@@ -63,26 +64,26 @@ func (g *Command) Name() string {
 	return fmt.Sprintf("%q", text)
 }
 
-// rootState is a root in which guests work.
+// rootState is what is known of a writable root.
 type rootState struct {
-	known      map[fspath.Identity]bool // the parts that were there before the oldest of them; nil: nobody works there, and all was judged
+	known      map[fspath.Identity]bool // the files that mattered before the oldest command; nil: no command is running and everything was judged
 	named      map[string]string        // what git's settings named then
-	denied     Denied                   // what those that work there were denied
-	grantRoots []string                 // the roots that they have, as grants name them
+	denied     Denied                   // what was denied to the commands
+	grantRoots []string                 // the root as grants spell it
 	began      time.Time
-	lock       *recovery.Lock // that somebody works there, for the next gantry; nil: there is none
-	// record is what the mark says.
+	lock       *recovery.Lock // nil: nothing is recorded on disk
+	// record is the content of lock.
 	record recovery.Record
-	anchor *anchor // the folder itself, while somebody works there; nil: its path is all that counts
+	anchor *anchor // the folder itself while commands run; nil: only the path counts
 
-	lockUntil    time.Time                  // how long the mark stays when nobody works there
-	recorded     map[fspath.Identity]bool   // the parts that the mark names
-	digests      map[fspath.Identity]string // of those
-	unlockTimer  *time.Timer                // takes the mark away
-	refreshTimer *time.Timer                // has what has changed read
+	lockUntil    time.Time                  // when the record may be removed
+	recorded     map[fspath.Identity]bool   // the files in the record
+	digests      map[fspath.Identity]string // their digests
+	unlockTimer  *time.Timer                // removes the record
+	refreshTimer *time.Timer                // reads what has changed
 }
 
-// forget ends what is known of a root in which nobody works any more.
+// forget drops what is known of a root in which no command runs any more.
 func (at *rootState) forget() {
 	at.known = nil
 	if at.anchor != nil {
@@ -91,7 +92,7 @@ func (at *rootState) forget() {
 	}
 }
 
-// end takes back what a ground leaves on disk, and stops what is to come.
+// end also removes the record and stops the timers.
 func (at *rootState) end() {
 	for _, t := range []*time.Timer{at.unlockTimer, at.refreshTimer} {
 		if t != nil {
@@ -105,29 +106,29 @@ func (at *rootState) end() {
 	}
 }
 
-// Config are what guests are made with.
+// Config configures a Guard.
 type Config struct {
 	Home     string   // gantry's own folder; empty: nothing is kept on disk
-	UserHome string   // the user's
+	UserHome string   // the user's home folder
 	Environ  []string // the user's environment
 	Moved    func(launch.Owner, []Moved, error)
 }
 
-// New returns none.
+// New returns a guard without commands.
 func New(o Config) *Guard {
 	h := &Guard{moved: o.Moved, records: &recovery.Records{}, states: map[string]*rootState{}, closing: make(chan struct{})}
 	h.Index = &autorun.Index{UserHome: o.UserHome, References: autorun.NewReferences(o.UserHome, o.Environ), OnChange: h.changed, InUse: h.replaced}
 	if o.Home != "" {
-		h.Index.CacheDir = filepath.Join(o.Home, "cache", ".trees") // no plugin has such a name
+		h.Index.CacheDir = filepath.Join(o.Home, "cache", ".trees") // no plugin can have this name
 		h.records.Dir = filepath.Join(o.Home, "locks", "running")
 	}
 	return h
 }
 
-// HeldFile is what launchers keep open until nothing of their tree is left: a descriptor of its own, which the caller closes. nil: there is none.
+// HeldFile returns a descriptor that launchers keep open until their processes have ended, or nil. The caller closes it.
 func (h *Guard) HeldFile() *os.File { return h.records.HeldFile() }
 
-// Guard are all of a box's, and what is known of the roots in which they work.
+// Guard knows the commands that are running and the roots that they write to. Its methods may be called concurrently.
 type Guard struct {
 	// Index finds what is executed later in the roots.
 	Index     *autorun.Index
@@ -136,16 +137,16 @@ type Guard struct {
 	moved     func(launch.Owner, []Moved, error)
 
 	mu       sync.Mutex
-	commands []*Command // in the order in which they came
+	commands []*Command // in the order in which they started
 	states   map[string]*rootState
 	closed   bool
-	pipes    []*os.File // of gantries that were killed
+	pipes    []*os.File // of gantry processes that were killed
 
-	closing  chan struct{}  // closed with closed
-	adopters sync.WaitGroup // who waits for those
+	closing  chan struct{}  // closed by Close
+	adopters sync.WaitGroup // wait for pipes to end
 }
 
-// notice is what has to be said once the lock is given back.
+// notice is a report that is sent once the lock is released.
 type notice struct {
 	owner launch.Owner
 	moved []Moved
@@ -160,7 +161,7 @@ func (h *Guard) notify(words ...notice) {
 	}
 }
 
-// state returns that of a root; the caller holds h.mu.
+// state returns the state of a root. The caller holds h.mu.
 func (h *Guard) state(root string) *rootState {
 	g := h.states[root]
 	if g == nil {
@@ -170,15 +171,16 @@ func (h *Guard) state(root string) *rootState {
 	return g
 }
 
-// commandsIn are the guests that work in a root.
+// commandsIn returns the commands that write to a root.
 func (h *Guard) commandsIn(root string) []*Command {
 	return slices.DeleteFunc(slices.Clone(h.commands), func(g *Command) bool { return !slices.Contains(fspath.Outermost(g.Roots), root) })
 }
 
-// Attempts are how often folders are looked through that are moved about meanwhile.
+// Attempts is how often a search is repeated while folders are being moved.
 const Attempts = 4
 
-// Enter makes g a guest and returns the parts that are there now. What is there and nobody has worked in is the user's own.
+// Enter adds a command that is about to start and returns what matters in its roots now. Where no command is running, all of that
+// belongs to the user.
 func (h *Guard) Enter(g *Command) (*autorun.Found, error) {
 	h.mu.Lock()
 	found, words, err := h.admit(g)
@@ -202,7 +204,7 @@ func (h *Guard) admit(g *Command) (found *autorun.Found, words []notice, err err
 		if len(h.commandsIn(root)) > 0 || h.state(root).known == nil {
 			continue
 		}
-		w, err = h.judgeUntilSure(g.Owner, []string{root}) // it could not be judged when the last had ended
+		w, err = h.judgeUntilSure(g.Owner, []string{root}) // it could not be judged when the last command ended
 		words = append(words, w...)
 		if err != nil {
 			return nil, words, err
@@ -222,7 +224,7 @@ func (h *Guard) admit(g *Command) (found *autorun.Found, words []notice, err err
 	return found, words, nil
 }
 
-// remember takes what is there for the user's own, in roots in which nobody works, and marks them. It returns what is there.
+// remember records what is in roots without commands as the user's, on disk as well. It returns what was found.
 func (h *Guard) remember(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	outer := fspath.Outermost(roots)
 	if !slices.ContainsFunc(outer, func(r string) bool { return h.state(r).known == nil }) {
@@ -253,7 +255,7 @@ func (h *Guard) remember(roots []string, whole map[string]fspath.Identity) (*aut
 	return h.Index.FindAgain(roots, whole)
 }
 
-// Expect is what enter would return, for a box that waits for its process. The mark that somebody works there is written meanwhile.
+// Expect is Enter for a prepared sandbox whose command is still to come. The record is written meanwhile.
 func (h *Guard) Expect(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -263,21 +265,21 @@ func (h *Guard) Expect(roots []string, whole map[string]fspath.Identity) (*autor
 	h.followRenames()
 	fresh := slices.DeleteFunc(fspath.Outermost(roots), func(r string) bool { return h.state(r).known != nil })
 	found, err := h.remember(roots, whole)
-	for _, root := range fresh { // nobody works there yet
+	for _, root := range fresh { // no command is running there yet
 		h.state(root).forget()
 		h.removeLockLater(root, expectedLinger)
 	}
 	return found, err
 }
 
-// Look is what enter has returned, as it is now.
+// Look returns what Enter has returned, as of now.
 func (h *Guard) Look(roots []string, whole map[string]fspath.Identity) (*autorun.Found, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.Index.Find(roots, whole, nil)
 }
 
-// Withdraw takes back a guest that never came.
+// Withdraw removes a command that was not started.
 func (h *Guard) Withdraw(g *Command) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -285,7 +287,8 @@ func (h *Guard) Withdraw(g *Command) {
 	h.release(fspath.Outermost(g.Roots))
 }
 
-// Leave is the end of a guest. What it has made is judged; more is what else there is to say of it.
+// Leave removes a command that has ended and judges what it has created. more returns what else to report. sure says that nothing
+// can have been overlooked.
 func (h *Guard) Leave(g *Command, more func() []Moved) (sure bool) {
 	h.mu.Lock()
 	if h.closed {
@@ -315,14 +318,14 @@ func (h *Guard) Leave(g *Command, more func() []Moved) (sure bool) {
 	return sure
 }
 
-// allowOpened makes what was opened for a guest, and is there now, a part that others may find.
+// allowOpened adds what exists of a command's opened paths to what the other commands found, so that it is not moved aside later.
 func (h *Guard) allowOpened(g *Command) {
 	if len(g.Opened) == 0 || len(h.commands) < 2 {
 		return
 	}
 	all, err := h.Index.Find(g.Roots, nil, nil)
 	if err != nil {
-		return // then it is judged with the others
+		return // it is judged with the rest
 	}
 	for _, p := range all.Files {
 		if at := h.states[p.Root]; at != nil && at.known != nil && (fspath.ContainsOpened(p.AbsPath(), g.Opened) || fspath.BelowAny(p.AbsPath(), g.Opened)) {
@@ -331,7 +334,7 @@ func (h *Guard) allowOpened(g *Command) {
 	}
 }
 
-// release forgets what was known of roots in which nobody works any more.
+// release drops what is known of roots in which no command is running any more.
 func (h *Guard) release(roots []string) {
 	for _, root := range roots {
 		at := h.states[root]
@@ -343,7 +346,7 @@ func (h *Guard) release(roots []string) {
 	}
 }
 
-// removeLockLater has the mark of a root taken away after a time, if nobody works there then.
+// removeLockLater removes the record of a root after a time, unless a command is running there by then.
 func (h *Guard) removeLockLater(root string, after time.Duration) {
 	at := h.state(root)
 	if at.lock == nil || h.closed {
@@ -358,7 +361,7 @@ func (h *Guard) removeLockLater(root string, after time.Duration) {
 	at.unlockTimer = time.AfterFunc(time.Until(at.lockUntil), func() { h.removeLock(root) })
 }
 
-// removeLock takes the mark of a root away in which nobody works any more.
+// removeLock removes the record of a root in which no command is running.
 func (h *Guard) removeLock(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -368,7 +371,7 @@ func (h *Guard) removeLock(root string) {
 	}
 }
 
-// related are the roots of all that work in one of these, or in one of theirs.
+// related returns the roots of all commands that share a root with roots, directly or through other commands.
 func (h *Guard) related(roots []string) []string {
 	out := fspath.Outermost(roots)
 	for n := -1; n != len(out); {
@@ -387,7 +390,7 @@ func (h *Guard) related(roots []string) []string {
 	return out
 }
 
-// judgeUntilSure judges until it is certain that nothing was overlooked.
+// judgeUntilSure judges until nothing can have been overlooked.
 func (h *Guard) judgeUntilSure(owner launch.Owner, roots []string) (words []notice, err error) {
 	for range Attempts {
 		w, unsure, failed := h.judge(owner, roots)
@@ -399,8 +402,8 @@ func (h *Guard) judgeUntilSure(owner launch.Owner, roots []string) (words []noti
 	return words, err
 }
 
-// judge moves aside what was not there before the oldest guest of these roots. unsure says why something may have been
-// overlooked. The caller holds h.mu, and says the words later.
+// judge moves aside what was not there before the oldest command in these roots. unsure says why something may have been
+// overlooked. The caller holds h.mu, and sends the notices after releasing it.
 func (h *Guard) judge(owner launch.Owner, outer []string) (words []notice, unsure, err error) {
 	for range Attempts {
 		moved := h.followRenames()
@@ -419,7 +422,7 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []notice, uns
 	var whole map[string]fspath.Identity
 	was, before := baseline{known: map[fspath.Identity]bool{}, began: time.Now(), denied: Denied{}}, &autorun.Found{Named: map[string]string{}}
 	for _, root := range outer {
-		if at := h.states[root]; at != nil && at.known != nil && fspath.IsDir(root) { // who has removed it has left nothing in it
+		if at := h.states[root]; at != nil && at.known != nil && fspath.IsDir(root) { // a root that was removed has nothing left in it
 			roots, asked = append(roots, root), append(asked, at.grantRoots...)
 			maps.Copy(was.known, at.known)
 			maps.Copy(was.denied, at.denied)
@@ -470,15 +473,15 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []notice, uns
 	return words, unsure, nil
 }
 
-// quarantineNew moves aside what look finds and was not known. Folders that were moved are looked through in turn: under their old names nothing
-// in them was.
+// quarantineNew moves aside what look finds and was not there before. Folders that were moved are searched in turn: under their new
+// names everything in them is new.
 func (h *Guard) quarantineNew(was baseline, opened []string, look func() (*autorun.Found, error)) (after *autorun.Found, moved []Moved, err error) {
 	for range Attempts {
 		if after, err = look(); err != nil {
 			return nil, moved, err
 		}
 		some, stuck, again, err := quarantine(was, opened, after)
-		h.leftovers.add(stuck) // which refuses whatever comes next
+		h.leftovers.add(stuck) // it makes the next command fail
 		moved = append(moved, some...)
 		if err != nil || !again && !slices.ContainsFunc(some, func(m Moved) bool { return m.To != "" && fspath.IsDir(m.To) }) {
 			return after, moved, err
@@ -488,7 +491,7 @@ func (h *Guard) quarantineNew(was baseline, opened []string, look func() (*autor
 	return after, moved, nil
 }
 
-// addStrikes holds what was moved aside against those who may have made it: sessions, while no call is under way.
+// addStrikes charges what was moved aside to the sessions that may have created it. During a call it charges nothing.
 func addStrikes(all []*Command, moves int) (words []notice) {
 	if moves == 0 || slices.ContainsFunc(all, func(g *Command) bool { return !g.background }) {
 		return nil
@@ -504,14 +507,15 @@ func addStrikes(all []*Command, moves int) (words []notice) {
 	return words
 }
 
-// Clear deals with what could not be moved aside before.
+// Clear retries what could not be moved aside before.
 func (h *Guard) Clear(owner launch.Owner) error {
 	moved, err := h.leftovers.retry()
 	h.notify(notice{owner: owner, moved: moved})
 	return err
 }
 
-// Settle deals with what commands have made until now, before something runs outside of a box. An error says why nothing may.
+// Settle judges what commands have created so far, before something runs outside of the sandbox. The error says why nothing may
+// run.
 func (h *Guard) Settle(owner launch.Owner) error {
 	if err := h.Clear(owner); err != nil {
 		return err
@@ -548,7 +552,7 @@ func (h *Guard) judgeAll(owner launch.Owner) error {
 	return err
 }
 
-// RemoveLink moves aside a link on the way to a writable root, if commands have made it.
+// RemoveLink moves aside a symbolic link on the way to a writable root if a command has created it.
 func (h *Guard) RemoveLink(owner launch.Owner, link string) bool {
 	h.mu.Lock()
 	began, found := time.Time{}, ""
@@ -580,7 +584,7 @@ func (h *Guard) RemoveLink(owner launch.Owner, link string) bool {
 	return len(moved) > 0
 }
 
-// Outlived says that a call has ended, of which guests may still run.
+// Outlived says that a call has ended, of which commands may still be running.
 func (h *Guard) Outlived(owner launch.Owner) {
 	h.mu.Lock()
 	var roots []string
@@ -595,7 +599,7 @@ func (h *Guard) Outlived(owner launch.Owner) {
 	}
 }
 
-// judgeNow judges at once, unless a call is under way.
+// judgeNow judges a root unless a call is under way there.
 func (h *Guard) judgeNow(root string) {
 	h.mu.Lock()
 	var words []notice
@@ -612,11 +616,11 @@ func (h *Guard) judgeNow(root string) {
 	h.notify(words...)
 }
 
-// changed hears that something has changed in a root.
+// changed is called by the index when something has changed in a root.
 func (h *Guard) changed(root string) {
 	h.mu.Lock()
 	busy := len(h.commandsIn(root)) > 0
-	if at := h.state(root); !busy && !h.closed { // it is read when that is over
+	if at := h.state(root); !busy && !h.closed { // read it once the root is quiet
 		if at.refreshTimer == nil {
 			at.refreshTimer = time.AfterFunc(quietTime, func() { h.refresh(root) })
 		} else {
@@ -629,22 +633,22 @@ func (h *Guard) changed(root string) {
 	}
 }
 
-// replaced reports whether guests work in a folder that is not at its path any more; the caller holds h.mu.
+// replaced reports whether commands run in a folder that is no longer at its path. The caller holds h.mu.
 func (h *Guard) replaced(root string) bool {
 	at := h.states[root]
 	return at != nil && at.known != nil && at.anchor != nil && !at.anchor.is(root)
 }
 
-// refresh has what has changed in a root read while nobody waits for it.
+// refresh reads in the background what has changed in a root.
 func (h *Guard) refresh(root string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.commandsIn(root)) == 0 && !h.closed {
-		_, _, _ = h.Index.Settle(root) // who needs it hears of the error
+		_, _, _ = h.Index.Settle(root) // the next search reports the error
 	}
 }
 
-// idle reports whether nobody works in a root.
+// idle reports whether no command is running in a root.
 func (h *Guard) idle(root string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -652,7 +656,7 @@ func (h *Guard) idle(root string) bool {
 	return (at == nil || at.known == nil) && len(h.commandsIn(root)) == 0
 }
 
-// Close is the end of this gantry.
+// Close stops the background work. Records of roots with unjudged files are left for the next gantry.
 func (h *Guard) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -670,7 +674,7 @@ func (h *Guard) Close() {
 		if !left {
 			at.lock.Remove()
 		} else {
-			at.lock.Release() // the next one judges what is there
+			at.lock.Release() // the next gantry judges what is there
 		}
 		at.lock = nil
 	}
@@ -679,14 +683,14 @@ func (h *Guard) Close() {
 	default:
 		close(h.closing)
 	}
-	recovery.CloseAll(h.pipes) // which ends the waiting for them
+	recovery.CloseAll(h.pipes) // ends the adopters
 	h.mu.Unlock()
 	h.adopters.Wait()
 	h.Index.Close()
 	h.records.Drop()
 }
 
-// Abandon ends as a process does that is killed: nothing is judged any more, and its locks are gone. It is for tests.
+// Abandon drops all state as if the process had been killed: nothing is judged, and its locks are released. It is for tests.
 func (h *Guard) Abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -701,5 +705,5 @@ func (h *Guard) Abandon() {
 	h.records.Abandon()
 }
 
-// WaitAdopted waits until nothing is left of gantries that were killed. It is for tests.
+// WaitAdopted waits until no process of a killed gantry is left. It is for tests.
 func (h *Guard) WaitAdopted() { h.adopters.Wait() }

@@ -7,10 +7,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// Denied are files and folders that the user's settings deny, with their paths.
+// Denied are the paths of the files and folders that the user's settings deny, by identity.
 type Denied map[fspath.Identity]string
 
-// covers reports whether a path is denied, or lies in what is.
+// covers reports whether path is denied, or inside a denied folder.
 func (k Denied) covers(path string) bool {
 	for at := path; len(k) > 0 && at != filepath.Dir(at); at = filepath.Dir(at) {
 		if id, _, ok := fspath.Lstat(at); ok {
@@ -22,7 +22,7 @@ func (k Denied) covers(path string) bool {
 	return false
 }
 
-// below reports whether something denied lies in a folder.
+// below reports whether a denied path is inside dir.
 func (k Denied) below(dir string) bool {
 	for p := range maps.Values(k) {
 		if fspath.Below(p, dir) {

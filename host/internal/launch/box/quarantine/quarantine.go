@@ -24,22 +24,22 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/gitconfig"
 )
 
-// Moved is what a process in a box has made and must not have: it was moved aside. With no To it is what may be made, and is worth
-// a look: it stays.
+// Moved is what a command has created and must not leave, under the name that it was moved aside to. Without To it stays where it
+// is: commands may create it, and a person should look at it.
 type Moved struct {
 	From, To string // absolute
 	Why      string
 	Changed  bool // it stays, with fewer rights
 }
 
-// Stays reports whether it is where a command has made or changed it, as it is.
+// Stays reports whether the file is unchanged.
 func (m Moved) Stays() bool { return m.To == "" && !m.Changed }
 
-// quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no link leads out of
-// it. stuck are the parts that are still there and could not even be made harmless. again says that something else was moved aside instead
-// of a part, so that it has to be looked again.
+// quarantine moves aside what was not there before and was not opened. Paths are resolved within their root, so that no symbolic
+// link leads out of it. stuck are files that could neither be moved nor disabled. again says that something was moved aside in
+// place of a file, so the caller has to search again.
 func quarantine(was baseline, opened []string, after *autorun.Found) (moved []Moved, stuck []stuckFile, again bool, err error) {
-	seen := map[string]bool{} // a path may be found in more than one way
+	seen := map[string]bool{} // a path may be found in several ways
 	was.newMarks = map[string][]string{}
 	for _, p := range after.Files {
 		if p.Kind == autorun.KindRepository || seen[p.AbsPath()] || was.known[p.ID] || fspath.ContainsOpened(p.AbsPath(), opened) || fspath.BelowAny(p.AbsPath(), opened) {
@@ -68,8 +68,8 @@ func quarantine(was baseline, opened []string, after *autorun.Found) (moved []Mo
 	return moved, stuck, again, err
 }
 
-// moveAside renames a part. Settings of git that name no program may stay; of others those lines are kept that may. What can't be renamed
-// is made harmless where it is.
+// moveAside renames a file. Git settings that name no program stay; of others the harmless lines are kept. What can't be renamed is
+// disabled in place.
 func moveAside(p autorun.File) (*Moved, error) {
 	in, err := evict.Open(p.Root, p.Path)
 	if err != nil {
@@ -108,14 +108,14 @@ func moveAside(p autorun.File) (*Moved, error) {
 	}
 	f, err := in.Folder.OpenFile(in.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return m, nil // it lacks settings that a command has made
+		return m, nil // only settings that a command has made are lost
 	}
 	_, _ = f.Write(harmless)
 	_ = f.Close()
 	return m, nil
 }
 
-// harmless reports whether it is a file of settings that names no program.
+// harmless reports whether p is a file of git settings that name no program.
 func harmless(p autorun.File) bool {
 	if p.Kind != autorun.KindGitSettings {
 		return false
@@ -133,8 +133,8 @@ func harmless(p autorun.File) bool {
 	return err == nil && len(gitconfig.HarmlessLines(all, func(tree string) bool { return holds(p, tree) })) == len(all)
 }
 
-// holds reports whether a working tree that settings name lies in the same root: into another one git would write what a command has
-// committed. Git takes it from the folder of its settings.
+// holds reports whether the working tree that settings name is in the same root: git would write what a command has committed to
+// any other. Git resolves the path relative to the folder of the settings.
 func holds(p autorun.File, tree string) bool {
 	if filepath.IsAbs(tree) {
 		return false
@@ -143,18 +143,18 @@ func holds(p autorun.File, tree string) bool {
 	return err == nil && (to == p.Root || fspath.Below(to, p.Root))
 }
 
-// maxSettings bounds what is read of a repository's settings; what is longer is moved aside as a whole.
+// maxSettings bounds what is read of a repository's settings. A longer file is moved aside as a whole.
 const maxSettings = 1 << 20
 
 func readAll(root *os.Root, path string) ([]byte, error) {
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // as in gitDir
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe without a writer
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
 	if len(b) > maxSettings {
-		b = append(b[:0:0], '\x00') // nothing of it is kept
+		b = append(b[:0:0], '\x00') // so that no line is kept
 	}
 	return b, err
 }

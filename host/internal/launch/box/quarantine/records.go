@@ -12,11 +12,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/recovery"
 )
 
-// A gantry that is killed can't judge what its commands have made. So before the first of them begins a mark is written, with the parts
-// that were there, and locked for as long as the process lives. The next gantry that comes to the folder and finds a mark without an owner
-// judges in its place: what the mark does not name is moved aside.
+// A gantry that is killed can't judge what its commands have created. So before the first command starts in a folder, what matters
+// there is recorded on disk, in a file that is locked as long as the process lives. The next gantry that works in the folder and
+// finds a record without an owner judges in its place: what the record does not contain is moved aside.
 
-// record marks a root, in which somebody is about to work, with the parts that are there.
+// record writes the record of a root in which a command is about to start.
 func (h *Guard) record(root string, found *autorun.Found, known map[fspath.Identity]bool) error {
 	at := h.state(root)
 	if at.unlockTimer != nil {
@@ -54,10 +54,10 @@ func (h *Guard) record(root string, found *autorun.Found, known map[fspath.Ident
 	return nil
 }
 
-// longestMark is how long the mark of a folder stays that another has taken the place of.
+// longestMark is how long a record stays if its folder has been replaced by another.
 const longestMark = 30 * 24 * time.Hour
 
-// recover judges what commands of a gantry that was killed have made in a root. The caller holds h.mu.
+// recover judges what commands of a killed gantry have created in a root. The caller holds h.mu.
 func (h *Guard) recover(root string, owner launch.Owner) (words []notice, err error) {
 	list, err := h.records.Orphans(root)
 	defer func() {
@@ -78,7 +78,7 @@ func (h *Guard) recover(root string, owner launch.Owner) (words []notice, err er
 			}
 			continue
 		}
-		pipes := h.records.Pipes(&o.Record) // before it is judged
+		pipes := h.records.Pipes(&o.Record) // opened before it is judged
 		ids, digests := map[fspath.Identity]bool{}, map[string]bool{}
 		for _, n := range o.Parts {
 			ids[fspath.Identity{Dev: n.Dev, Ino: n.Ino, Changed: n.Changed, Size: n.Size}] = true
@@ -123,7 +123,7 @@ func (h *Guard) recover(root string, owner launch.Owner) (words []notice, err er
 	return words, nil
 }
 
-// Watch has the folders of roots read, in the background, and judges what a gantry that was killed has left in them.
+// Watch starts reading the folders of roots in the background, and judges what a killed gantry has left in them.
 func (h *Guard) Watch(owner launch.Owner, roots []string) error {
 	h.mu.Lock()
 	var words []notice

@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// stuckFile is a part that is there, was not dealt with, and why.
+// stuckFile is a file that could not be moved aside, and why.
 type stuckFile struct {
 	autorun.File
 	err error
@@ -19,7 +19,7 @@ func (s stuckFile) refuse() error {
 	return fmt.Errorf("%s was made in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere; until then no command runs", s.AbsPath(), s.Kind.Why(), s.err)
 }
 
-// leftovers are parts that were not dealt with.
+// leftovers are the files that could not be moved aside.
 type leftovers struct {
 	mu   sync.Mutex
 	list []stuckFile
@@ -31,7 +31,7 @@ func (r *leftovers) add(list []stuckFile) {
 	r.list = append(r.list, list...)
 }
 
-// retry deals with what remains, as far as that is possible now. The error names a part that is still there.
+// retry tries again. The error names a file that is still there.
 func (r *leftovers) retry() (moved []Moved, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *leftovers) retry() (moved []Moved, err error) {
 	return moved, nil
 }
 
-// there reports whether the very part is still where it was. What cannot be found out is taken to be.
+// there reports whether the file itself is still at its path. If that can't be found out, it reports true.
 func there(p autorun.File) bool {
 	in, err := evict.Open(p.Root, p.Path)
 	if err != nil {

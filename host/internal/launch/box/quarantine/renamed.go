@@ -8,11 +8,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// The user may rename a folder in which commands run, and put another in its place. The mounts of those commands go with the folder: what
-// they make lies under its new name, and what lies at the old one is the user's.
+// The user may rename a folder in which commands are running, and put another in its place. The mounts of the commands follow the
+// folder: what they create is under its new name, and what is at the old path belongs to the user.
 
-// followRenames finds the roots that were renamed while guests work in them, and has their guests be known under the new names. moved are those,
-// by the old ones. The caller holds h.mu.
+// followRenames finds the roots that were renamed while commands are running in them, and updates their state. It returns the new
+// paths by the old ones. The caller holds h.mu.
 func (h *Guard) followRenames() (moved map[string]string) {
 	for root, at := range h.states {
 		if at.known == nil || at.anchor == nil || at.anchor.is(root) {
@@ -20,7 +20,7 @@ func (h *Guard) followRenames() (moved map[string]string) {
 		}
 		to := at.anchor.path()
 		if to == root {
-			continue // it is back
+			continue // it was renamed back
 		}
 		if moved == nil {
 			moved = map[string]string{}
@@ -76,7 +76,7 @@ func (h *Guard) rename(root, to string) {
 	}
 	if at.lock != nil && fspath.IsDir(to) {
 		at.record.Root, at.record.Named = to, named
-		if m, err := h.records.Write(at.record); err == nil { // else the old one says which folder it is
+		if m, err := h.records.Write(at.record); err == nil { // otherwise the old record identifies the folder
 			at.lock.Remove()
 			at.lock = m
 		}

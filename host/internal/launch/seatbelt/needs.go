@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// needs adds what programs need to run at all, and what is nobody else's business: their own children, their own terminal, what
-// the machine is. Other processes can be neither seen nor signalled, services are reached by name only where they stand here:
-// so nothing is started outside by way of them, and no key is asked for.
+// needs allows what every program needs and what concerns only itself: its children, its terminal, what the machine is. Other
+// processes can be neither seen nor signalled. Services are reached only if they are listed here, so that nothing is started
+// outside through them, and no key is asked for.
 func (w *writer) needs() {
 	w.line("(allow process-exec)")
 	w.line("(allow process-fork)")
 	w.line("(allow process-info* (target same-sandbox))")
 	w.line("(allow signal (target same-sandbox))")
-	// Names of semaphores are the machine's, which Python's pools of processes use. Shared memory has names as well, and content.
+	// Semaphores are named globally; Python's process pools use them. Shared memory is named as well, but has content.
 	w.line("(allow ipc-posix-sem)")
 	w.line(`(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))`)
-	// Socket pairs. Reaching a socket by its path takes more.
+	// Socket pairs. Connecting to a Unix socket needs another right.
 	w.line("(allow system-socket (socket-domain AF_UNIX))")
-	// Not kern.proc and kern.procargs2, which show other processes, and with what variables they were started.
+	// Not kern.proc and kern.procargs2, which show other processes and their environment.
 	w.line(`(allow sysctl-read (sysctl-name-prefix "hw.") (sysctl-name-prefix "machdep.cpu.") (sysctl-name-prefix "vm.")`,
 		`(sysctl-name-prefix "user.") (sysctl-name-prefix "kern.os")`,
 		`(sysctl-name "kern.argmax") (sysctl-name "kern.boottime") (sysctl-name "kern.hostname") (sysctl-name "kern.iossupportversion")`,
@@ -30,12 +30,12 @@ func (w *writer) needs() {
 		`(global-name "com.apple.bsd.dirhelper"))`)
 }
 
-// devices adds the few that programs need, whatever rules for files have said.
+// devices allows the few devices that programs need, whatever the rules for files say.
 func (w *writer) devices() {
-	// Who can't see the root can't load its libraries, either. The other three are links, and lead to /private.
+	// A program that can't see the root can't load its libraries. The other three are links into /private.
 	w.line("(allow", reading, `(literal "/") (literal "/etc") (literal "/tmp") (literal "/var"))`)
-	// The terminal: its own through /dev/tty, and those that it makes. Of others there is nothing to be opened, so that the requests
-	// below reach what was handed over alone.
+	// The terminal: the process's own as /dev/tty, and those that it creates. Others can't be opened, so the requests below only
+	// reach terminals that were passed to the process.
 	w.line("(allow pseudo-tty)")
 	w.line("(deny", reading, `file-write* (regex "^/dev/ttys[0-9]+$"))`)
 	w.line("(allow", showing, `(regex "^/dev/ttys[0-9]+$"))`)
@@ -46,7 +46,7 @@ func (w *writer) devices() {
 	w.line("(allow", reading, `file-write* (require-all (regex "^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))`)
 }
 
-// network adds what is reached.
+// network allows what the policy's network reaches.
 func (p Policy) network(w *writer) error {
 	switch p.Network {
 	case NetworkNone:
@@ -60,7 +60,7 @@ func (p Policy) network(w *writer) error {
 		w.line(`(allow network-outbound (remote ip "*:*"))`)
 		w.line(`(allow network-bind (local ip "*:*"))`)
 		w.line(`(allow network-inbound (local ip "*:*"))`)
-		// Names are resolved by a service of the system's that listens here.
+		// The name service listens here.
 		w.line(`(allow network-outbound (remote unix-socket (path-literal "/private/var/run/mDNSResponder")))`)
 		w.line("(allow system-socket (socket-domain AF_ROUTE))")
 		w.line(`(allow sysctl-read (sysctl-name-prefix "net.routetable."))`)
@@ -79,6 +79,6 @@ func (p Policy) network(w *writer) error {
 	return nil
 }
 
-// services are what programs ask about a network: whether a certificate is good, which proxies there are.
+// services are what programs ask about a network: whether a certificate is valid, which proxies there are.
 const services = `(global-name "com.apple.trustd") (global-name "com.apple.trustd.agent") (global-name "com.apple.SystemConfiguration.configd")` +
 	` (global-name "com.apple.SystemConfiguration.DNSConfiguration"))`

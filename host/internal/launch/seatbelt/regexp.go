@@ -13,24 +13,24 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 )
 
-// The system's expressions see bytes. On its file systems upper and lower case are mostly the same, as are the ways in which a
-// character can be composed: an expression takes every spelling for the same name. Where it can't tell it takes more, never less.
+// Expressions match bytes. macOS's file systems mostly ignore case and the ways in which a character can be composed, so an
+// expression matches every spelling of a name. In doubt it matches more, never less.
 
-// other are characters beyond those of ASCII that are printed, parts of them included.
+// other matches characters beyond printable ASCII, including parts of them.
 const other = "[^ -~/]"
 
-// Regexp is a pattern in the system's language, for the place of [Rule.Match].
+// Regexp returns a pattern as an expression for [Rule.Match].
 func Regexp(p glob.Pattern) string {
 	base, parts := p.Parts()
 	return sequence(Literal(base), parts)
 }
 
-// Within is an expression for what a pattern stands for below a folder, one for each way on from there. A folder that the pattern stands
-// for itself does not count.
+// Within returns expressions for what a pattern matches below a folder, one for each way in which the match can continue there.
+// That the pattern matches the folder itself does not count.
 func Within(p glob.Pattern, folder string) []string {
 	base, parts := p.Parts()
 	if base == folder && len(parts) > 0 || strings.HasPrefix(base, strings.TrimSuffix(folder, "/")+"/") {
-		return []string{Regexp(p)} // all of it lies below the folder
+		return []string{Regexp(p)} // all matches are below the folder
 	}
 	rest, below := strings.CutPrefix(folder, strings.TrimSuffix(base, "/")+"/")
 	if !below || len(parts) == 0 {
@@ -49,11 +49,11 @@ func Within(p glob.Pattern, folder string) []string {
 	return out
 }
 
-// sequence appends a pattern's parts to an expression for a path.
+// sequence appends the parts of a pattern to an expression for a path.
 func sequence(base string, parts []string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(base, "/"))
-	gap := true // a slash is due
+	gap := true // a slash has to follow
 	for _, part := range parts {
 		if gap {
 			b.WriteByte('/')
@@ -67,7 +67,7 @@ func sequence(base string, parts []string) string {
 	return b.String()
 }
 
-// Literal is an expression for one path in every spelling that names the same file.
+// Literal returns an expression that matches one path in every spelling of it.
 func Literal(path string) string {
 	var b strings.Builder
 	for len(path) > 0 {
@@ -77,7 +77,7 @@ func Literal(path string) string {
 		switch {
 		case len([]rune(composed)) <= len([]rune(written)):
 			b.WriteString(chars(composed))
-		default: // some characters are always taken apart; as written they are one name with that
+		default: // some characters are always decomposed; the written form is the same name
 			b.WriteString("(" + chars(composed) + "|" + chars(written) + ")")
 		}
 	}
@@ -92,14 +92,14 @@ func chars(s string) string {
 	return b.String()
 }
 
-// Named is an expression for a name right below a folder that takes in what some file systems take for the same: letters that look
-// alike, and characters that are not seen.
+// Named returns an expression for a name directly in a folder, including what some file systems treat as the same: letters that
+// look alike, invisible characters.
 func Named(folder, file string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(Literal(filepath.Clean(folder)), "/") + "/")
 	for _, r := range file {
 		b.WriteString(other + "*")
-		if r == 's' || r == 'k' { // of which there are others
+		if r == 's' || r == 'k' { // they have look-alikes beyond ASCII
 			b.WriteString("(" + char(r) + "|" + other + "+)")
 		} else {
 			b.WriteString(char(r))
@@ -109,7 +109,7 @@ func Named(folder, file string) string {
 	return b.String()
 }
 
-// name is one part of a pattern: "*", "?" and "[...]" are special.
+// name converts one part of a pattern, in which "*", "?" and "[...]" are special.
 func name(part string) string {
 	var b strings.Builder
 	runes := []rune(norm.NFC.String(part))
@@ -133,7 +133,7 @@ func name(part string) string {
 	return b.String()
 }
 
-// class is a choice of characters; end is how many belong to it, its bracket included.
+// class converts a character class. end is its length, including the closing bracket.
 func class(runes []rune) (text string, end int) {
 	i := 0
 	not := len(runes) > 0 && runes[0] == '^'
@@ -173,7 +173,7 @@ func class(runes []rune) (text string, end int) {
 	}
 	delete(set, '/')
 	var choices []string
-	for _, c := range []byte(`]^-\`) { // special among others, so they stand alone
+	for _, c := range []byte(`]^-\`) { // special in a class, so they are alternatives of their own
 		if set[c] {
 			delete(set, c)
 			choices = append(choices, `\`+string(c))
@@ -189,7 +189,7 @@ func class(runes []rune) (text string, end int) {
 	return "(" + strings.Join(choices, "|") + ")" + other + "*", i + 1
 }
 
-// choice are the characters of a class, in an order in which none of them is special behind a "^".
+// choice returns the characters of a class in an order in which none of them is special after a "^".
 func choice(set map[byte]bool) string {
 	var first, rest, last string
 	for c := byte(1); c < utf8.RuneSelf; c++ {
@@ -199,7 +199,7 @@ func choice(set map[byte]bool) string {
 			first = "]"
 		case c == '-':
 			last = "-"
-		case c == '\\': // to some it is special, to others not
+		case c == '\\': // special in some implementations of classes
 			rest += `\\`
 		default:
 			rest += string(c)
@@ -208,7 +208,7 @@ func choice(set map[byte]bool) string {
 	return first + rest + last
 }
 
-// char is an expression for a character in all its spellings.
+// char returns an expression for a character in all its spellings.
 func char(r rune) string {
 	all := variants(r)
 	ascii := ""
@@ -244,13 +244,13 @@ func char(r rune) string {
 	return "(" + strings.Join(more, "|") + ")"
 }
 
-// variants are the characters that are the same as one to those for whom case does not count.
+// variants returns the characters that are equal to r if case is ignored.
 func variants(r rune) []rune {
 	out := []rune{r}
 	for v := unicode.SimpleFold(r); v != r; v = unicode.SimpleFold(v) {
 		out = append(out, v)
 	}
-	const dottedI = 'İ' // small it is an i to some
+	const dottedI = 'İ' // some file systems fold it to i
 	if unicode.ToLower(r) == 'i' {
 		for _, v := range []rune{'i', 'I', dottedI} {
 			if !slices.Contains(out, v) {
@@ -265,8 +265,8 @@ func variants(r rune) []rune {
 	return out
 }
 
-// singles are the characters that are canonically equivalent to one other character, by that one: U+037E is a semicolon to a file system
-// that normalises names.
+// singles maps a character to the single characters that are canonically equivalent to it: U+037E is a semicolon to a file system
+// that normalizes names.
 var singles = sync.OnceValue(func() map[rune][]rune {
 	out := map[rune][]rune{}
 	for _, block := range [][2]rune{{0x340, 0x3ff}, {0x1f00, 0x23ff}, {0xf900, 0xfaff}, {0x2f800, 0x2fa1f}} {
@@ -279,7 +279,7 @@ var singles = sync.OnceValue(func() map[rune][]rune {
 	return out
 })
 
-// quote puts a backslash before what is special in an expression.
+// quote escapes what is special in an expression.
 func quote(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

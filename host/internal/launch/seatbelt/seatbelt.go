@@ -1,10 +1,10 @@
-// Package seatbelt words what a process may do as a profile for macOS's sandbox-exec.
+// Package seatbelt writes profiles for macOS's sandbox-exec, which say what a process may do.
 //
-// It owns: the language of profiles, which of the system's operations a policy stands for, and which rule of two counts. It must
-// not know: what a grant is, which paths are protected and why, how a process is started.
+// It owns: the language of profiles, the system's operations, which of two rules applies. It must not know: what a grant is, which
+// paths are protected and why, how a process is started.
 //
-// Start with [Policy.Profile]. A profile's text holds no path: those travel beside it, as parameters, so that no name of a file
-// can become a rule.
+// Start with [Policy.Profile]. The text of a profile contains no paths: they are passed as parameters, so that no file name can
+// become a rule.
 package seatbelt
 
 import (
@@ -16,38 +16,37 @@ import (
 	"strings"
 )
 
-// Program is what puts a profile on itself and becomes a command. It belongs to the system.
+// Program applies a profile to itself and executes a command. It belongs to macOS.
 const Program = "/usr/bin/sandbox-exec"
 
-// Access is what a rule lets processes do.
+// Access is what a rule allows.
 type Access int
 
-// The kinds of access. The first three decide about reading and writing, whatever an earlier rule says.
+// The kinds of access. The first three decide about reading and writing, whatever earlier rules say.
 const (
 	AccessUnknown Access = iota
-	AccessNone           // neither read nor written; that it is there can be seen
-	AccessRead           // and not written
-	AccessWrite          // and read
-	AccessKept           // not written; whether it is read stays as it was
-	// AccessFixed keeps the path its name: it is neither removed nor renamed. Nothing else about it changes, and a later rule
-	// does not take it back.
+	AccessNone           // neither readable nor writable; that it exists is visible
+	AccessRead           // readable
+	AccessWrite          // readable and writable
+	AccessKept           // not writable; reading is as the earlier rules say
+	// AccessFixed forbids removing and renaming a path. It changes nothing else, and later rules do not override it.
 	AccessFixed
 )
 
-// String names the access for people.
+// String returns the name of the access.
 func (a Access) String() string {
 	names := [...]string{"unknown", "none", "read", "write", "kept", "fixed"}
 	return names[max(0, min(int(a), len(names)-1))]
 }
 
-// Rule says what a process may do with some paths. Of several rules for one path the last counts.
+// Rule says what a process may do with some paths. Of several rules for a path the last applies.
 type Rule struct {
 	Access Access
-	// Path is what the rule is about, and all that lies below it; absolute, without links, in the file system's own spelling.
+	// Path is the path that the rule is for, including everything below it; absolute, resolved, in the file system's own spelling.
 	Path string
-	// Match is a regular expression in the place of Path: see [Regexp]. It stands for whole paths, and for all that lies below.
+	// Match is a regular expression in place of Path, see [Regexp]. It matches whole paths, and includes everything below them.
 	Match string
-	// Except are folders below what Match stands for, which the rule is not about.
+	// Except are folders below what Match matches that the rule does not apply to.
 	Except []string
 }
 
@@ -71,39 +70,39 @@ func (l Rules) Sorted() []Rule {
 	return l
 }
 
-// Network is what a process reaches.
+// Network is what a process can reach.
 type Network int
 
-// The kinds.
+// The kinds of network.
 const (
 	NetworkUnknown Network = iota
 	NetworkNone            // nothing but its own children
-	NetworkProxy           // the port of this machine that [Policy.Port] names
-	NetworkFull            // every machine; of this one's sockets with a path the name service's alone
+	NetworkProxy           // port [Policy.Port] of this machine
+	NetworkFull            // every machine; of this machine's Unix sockets only the name service's
 )
 
-// Policy is what a process and all that it starts may do. What it does not mention is denied.
+// Policy is what a process and its children may do. Everything else is denied.
 type Policy struct {
-	// Open lets everything be done that no rule denies; Network and Sockets have no meaning then.
+	// Open allows everything that no rule denies; Network and Sockets are ignored then.
 	Open bool
-	// Files are decided by these rules, but for the few devices that every process needs.
+	// Files are the rules for files. A few devices that every process needs are always allowed.
 	Files   []Rule
 	Network Network
-	Port    int // of NetworkProxy
-	// Sockets are folders in which sockets are made and reached by their paths.
+	Port    int // for NetworkProxy
+	// Sockets are folders in which Unix sockets may be created and connected to.
 	Sockets []string
 }
 
-// Parameter is a value that a profile's text names.
+// Parameter is a value that the text of a profile refers to.
 type Parameter struct{ Name, Value string }
 
-// Profile is a policy in the system's language.
+// Profile is a policy in the language of sandbox-exec.
 type Profile struct {
 	Text       string
 	Parameters []Parameter
 }
 
-// Args are the arguments of [Program], without the command.
+// Args returns the arguments of [Program], without the command.
 func (p Profile) Args() []string {
 	args := make([]string, 0, 2+2*len(p.Parameters))
 	args = append(args, "-p", p.Text)
@@ -113,19 +112,19 @@ func (p Profile) Args() []string {
 	return args
 }
 
-// maxValues bounds what parameters hold together: the system takes 1 MiB of arguments and environment.
+// maxValues bounds the size of all parameters: macOS accepts 1 MiB of arguments and environment.
 const maxValues = 512 << 10
 
-// Operations on files. A rule for an operation with a star says nothing where one for a part of it fits, in whatever order they
-// stand: so what is let is denied again under the same names.
+// Operations on files. A rule for an operation with a star has no effect where a rule for a part of it matches, in whatever order
+// they are: so what is allowed is denied again under the same names.
 const (
 	reading = "file-read* file-map-executable"
 	writing = "file-write* file-clone file-link"
-	showing = "file-read-metadata" // a part of reading: the system asks for it on the way along a path
-	losing  = "file-write-unlink"  // a part of writing: removing and renaming
+	showing = "file-read-metadata" // part of reading, checked for each folder on the way to a file
+	losing  = "file-write-unlink"  // part of writing: removing and renaming
 )
 
-// Profile words the policy. An error is about a path that can't be one, or about more of them than the system takes.
+// Profile returns the policy as a profile. It fails for paths that are not valid, and for more of them than macOS accepts.
 func (p Policy) Profile() (Profile, error) {
 	w := &writer{names: map[string]string{}}
 	w.line("(version 1)")
@@ -152,13 +151,13 @@ func (p Policy) Profile() (Profile, error) {
 	return Profile{Text: w.text.String(), Parameters: w.params}, nil
 }
 
-// writer collects a profile.
+// writer builds a profile.
 type writer struct {
 	text   strings.Builder
 	params []Parameter
-	names  map[string]string // of parameters, by value
+	names  map[string]string // parameter names by value
 	size   int
-	shown  map[string]bool // folders whose presence was let be seen
+	shown  map[string]bool // folders whose existence is visible
 }
 
 func (w *writer) line(parts ...string) {
@@ -166,7 +165,7 @@ func (w *writer) line(parts ...string) {
 	w.text.WriteByte('\n')
 }
 
-// value names a parameter that holds a value.
+// value returns a reference to a parameter with the value.
 func (w *writer) value(v string) string {
 	name, ok := w.names[v]
 	if !ok {
@@ -205,7 +204,7 @@ func (w *writer) rule(r Rule, open bool) error {
 	switch r.Access {
 	case AccessNone:
 		w.line("(deny", reading, writing, all+")")
-		if open { // sockets are reached by another operation
+		if open { // connecting to a socket is another operation
 			w.line("(deny network-outbound (remote unix-socket", w.socket(r)+"))")
 		}
 		w.line("(allow", showing, alone+")")
@@ -229,7 +228,7 @@ func (w *writer) rule(r Rule, open bool) error {
 	return nil
 }
 
-// socket is what a rule is about among the addresses of sockets.
+// socket returns the filter of a rule for addresses of Unix sockets.
 func (w *writer) socket(r Rule) string {
 	if r.Match != "" {
 		return "(path-regex " + w.value("^"+r.Match+"(/|$)") + ")"
@@ -237,7 +236,7 @@ func (w *writer) socket(r Rule) string {
 	return w.subpath(r.Path)
 }
 
-// show lets the folders above a path be seen, though not what is in them.
+// show makes the folders above a path visible, but not what is in them.
 func (w *writer) show(path string, open bool) {
 	if path == "" || open {
 		return
@@ -259,7 +258,7 @@ func (w *writer) show(path string, open bool) {
 	}
 }
 
-// check says what a rule can't be worded for.
+// check returns an error if the rule can't be expressed.
 func (r Rule) check() error {
 	if (r.Path == "") == (r.Match == "") {
 		return fmt.Errorf("a rule is about a path or about what an expression matches, not %q and %q", r.Path, r.Match)

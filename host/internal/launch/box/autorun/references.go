@@ -345,8 +345,8 @@ func (p *Found) addReference(t Reference, path string) {
 	p.addMade(root, path, t.Kind, id, made)
 }
 
-// DropOlder leaves out of what was found after a command what nothing named before it and what has not changed since: somebody else has
-// changed the settings, and what they name now is older.
+// DropOlder removes what a command can't have created: files that are only found because somebody else has changed the settings
+// since, and that have not changed since the command began.
 func (p *Found) DropOlder(start time.Time, before *Found) {
 	asked := map[string]bool{}
 	for _, name := range before.Named {

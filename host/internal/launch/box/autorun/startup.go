@@ -7,8 +7,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 )
 
-// startup is what is executed from the user's home whenever a shell, git, another tool or a desktop is started. Where it lies in a writable
-// root it stays as it is.
+// startup is executed from the user's home folder whenever a shell, git, another tool or the desktop starts. What of it is in a
+// writable root stays read-only.
 var startup = []string{
 	// Shells, terminals, the desktop.
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
@@ -17,10 +17,10 @@ var startup = []string{
 	".xsessionrc", ".pam_environment", ".config/autostart", ".config/systemd/user", ".config/environment.d", ".config/plasma-workspace", ".local/share/applications",
 	".local/share/dbus-1/services", ".config/kitty", ".config/alacritty", ".config/wezterm", ".wezterm.lua", ".config/zellij", ".tmux.conf", ".config/tmux", ".tmux", ".screenrc",
 	"Library/LaunchAgents",
-	// What is found by PATH, and what manages versions of it.
+	// Programs found through PATH, and version managers.
 	".local/bin", "bin", ".cargo/bin", ".cargo/env", "go/bin", ".bun/bin", ".deno/bin", ".local/share/pnpm", ".nvm", ".pyenv/bin", ".pyenv/shims", ".rbenv/bin", ".rbenv/shims",
 	".asdf/bin", ".asdf/shims", ".asdf/asdf.sh", ".volta/bin", ".sdkman/bin", ".ghcup/env", ".ghcup/bin",
-	// Settings of tools that name programs.
+	// Tool settings that name programs.
 	".gitconfig", ".config/git", ".hgrc", ".config/hg", ".config/jj", ".config/sapling", ".ssh/config", ".ssh/authorized_keys", ".ssh/authorized_keys2", ".ssh/rc",
 	".ssh/environment", ".gnupg/gpg.conf", ".gnupg/gpg-agent.conf", ".docker/config.json", ".docker/cli-plugins", ".kube/config", ".config/containers", ".npmrc", ".yarnrc",
 	".yarnrc.yml", ".bunfig.toml", ".pnpmfile.cjs", ".cargo/config.toml", ".cargo/config", ".config/go/env", ".config/pip", ".pip", ".pypirc", ".condarc", ".gemrc", ".bazelrc",
@@ -39,10 +39,10 @@ func StartupFiles(home string) []string {
 	return out
 }
 
-// addStartup notes what is executed from the user's home and lies in root.
+// addStartup adds what is executed from the user's home folder and is in root.
 func (p *Found) addStartup(root, home string) {
 	var site []string
-	if python := filepath.Join(home, ".local/lib"); fspath.Below(python, root) { // files there are executed with each start of an interpreter
+	if python := filepath.Join(home, ".local/lib"); fspath.Below(python, root) { // every start of an interpreter executes files there
 		site, _ = filepath.Glob(filepath.Join(python, "python*/site-packages"))
 	}
 	for _, path := range append(StartupFiles(home), site...) {

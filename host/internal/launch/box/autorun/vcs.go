@@ -11,22 +11,23 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/gitconfig"
 )
 
-// VCSSettings are the settings of other version controls, below their folders, which may name programs as git's do, and folders of programs.
+// VCSSettings are the files and folders of other version control systems, relative to the system's own folder, that name programs
+// as git's settings do.
 var VCSSettings = map[string][]string{
 	".hg": {"hgrc", "hgrc-not-shared", "sharedpath"}, ".jj": {jjRepo, jjRepo + "/config.toml", "workspace-config.toml"}, ".sl": {"config", "hgrc", "sharedpath"},
 	"_darcs": {"prefs/defaults"}, ".repo": {"repo"}, ".bzr": {"branch/branch.conf"}, ".pijul": {"config"},
 }
 
-// jjRepo is a folder in Jujutsu's own, or a file that says where that lies.
+// jjRepo is the folder of a Jujutsu repository, or a file that says where it is.
 const jjRepo = "repo"
 
-// entered are the names of nestedNames that are looked through: there may be repositories in them, Jujutsu's among them.
+// entered returns the NestedNames that are searched: there may be repositories in them.
 func entered() []string {
 	return append(slices.Sorted(maps.Keys(VCSSettings)), ".git")
 }
 
-// addVCS notes what of a version control's own folder names programs. A link on the way to it is as good as its target, and what lies at the
-// target may be written: both are noted.
+// addVCS adds what in a version control system's own folder names programs. For a symbolic link both the link and its target are
+// added, since the target may be writable.
 func (p *Found) addVCS(root, dir string, names []string) {
 	for _, name := range names {
 		at := dir
@@ -51,7 +52,7 @@ func (p *Found) addVCS(root, dir string, names []string) {
 	}
 }
 
-// addVCSLink notes what a path leads to by way of a link, if commands may write it.
+// addVCSLink adds the target of a symbolic link if it is in a writable root.
 func (p *Found) addVCSLink(path, link string) {
 	to, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -78,7 +79,7 @@ func (p *Found) addVCSFile(root, path string, id fspath.Identity, mode fs.FileMo
 	}
 }
 
-// leadsToJJ reports whether a file of Jujutsu's leads to the folder of another workspace, which is looked at where it lies.
+// leadsToJJ reports whether a Jujutsu file leads to the folder of another workspace, which is found where it is.
 func leadsToJJ(path string) bool {
 	to := gitconfig.ReadPointer(path, "")
 	return filepath.Base(to) == jjRepo && filepath.Base(filepath.Dir(to)) == ".jj" && fspath.IsDir(to)

@@ -1,9 +1,9 @@
-// Package gitconfig reads git's settings as git does, and says which of them name programs, folders of hooks, and further settings.
+// Package gitconfig reads git's settings as git does, and says which of them name programs, folders of hooks, or further settings.
 //
-// It owns: the syntax of git's configuration files, includes, and the table of settings by which git starts programs. It must not know:
-// sandboxes, and what is done about a program that lies where commands write.
+// It owns: the syntax of git's configuration files, includes, the table of settings by which git starts programs, and which
+// settings are harmless. It must not know: what a sandbox is, what is done about a program that commands may write.
 //
-// Start with [Read]. It never runs git, and trusts no file: size, depth and number are bounded.
+// Start with [Read]. It never runs git and trusts no file: size, depth and number are bounded.
 package gitconfig
 
 import (
@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Setting is one line of a file: section.subsection.key, of which only the subsection keeps its case.
+// Setting is one setting: section.subsection.key, of which only the subsection is case-sensitive.
 type Setting struct {
 	Section, Sub, Key string
-	HasSub            bool // it may be empty
+	HasSub            bool // Sub may be empty
 	Value             string
-	Bare              bool   // there is no value at all, which means true
+	Bare              bool   // without a value, which means true
 	From              string // the file
 }
 
-// Name is the setting's whole name, as git prints it.
+// Name returns the setting's full name as git prints it.
 func (s Setting) Name() string {
 	if !s.HasSub {
 		return strings.TrimPrefix(s.Section+"."+s.Key, ".")
@@ -29,12 +29,12 @@ func (s Setting) Name() string {
 	return s.Section + "." + s.Sub + "." + s.Key
 }
 
-// maxFile bounds a file. Git has no such bound, and nobody has such a file.
+// maxFile bounds the size of a file. Git has no limit, but no real file is that large.
 const maxFile = 1 << 20
 
 var errSyntax = errors.New("bad config line")
 
-// Parse reads a file's text. What stands before a line that git would refuse is returned with the error.
+// Parse parses a file. The settings before a line that git would reject are returned with the error.
 func Parse(text []byte) ([]Setting, error) {
 	p := parser{text: strings.TrimPrefix(string(text), "\xef\xbb\xbf"), line: 1}
 	for {
@@ -51,13 +51,13 @@ func Parse(text []byte) ([]Setting, error) {
 type parser struct {
 	text     string
 	at, line int
-	section  string // with what follows a dot
+	section  string // including the subsection, after a dot
 	out      []Setting
 }
 
 const end = -1
 
-// read takes one character; CR LF is one line break.
+// read returns the next character. CR LF is one line break.
 func (p *parser) read() int {
 	if p.at >= len(p.text) {
 		p.at++
@@ -75,7 +75,7 @@ func (p *parser) read() int {
 	return int(c)
 }
 
-// next reads up to the end of one header or setting.
+// next parses one header or setting.
 func (p *parser) next() (done bool, err error) {
 	switch c := p.read(); {
 	case c == end:
@@ -113,7 +113,7 @@ func (p *parser) header() error {
 	}
 }
 
-// subsection reads what stands in quotes in a header.
+// subsection parses the quoted part of a header.
 func (p *parser) subsection(section string) error {
 	c := p.read()
 	for isSpace(c) && c != '\n' {
@@ -168,11 +168,11 @@ func (p *parser) setting(c int) error {
 	return nil
 }
 
-// value reads up to the end of a line, which a backslash moves to the next one.
+// value parses up to the end of the line, which a backslash continues on the next one.
 func (p *parser) value() (string, error) {
 	var out []byte
 	quoted, comment := false, false
-	keep := 0 // how much of out is no white space at its end
+	keep := 0 // length of out without white space at its end
 	for {
 		c := p.read()
 		switch {

@@ -8,21 +8,21 @@ import (
 	"syscall"
 )
 
-// ReadPointer is the path that a file has, behind a word.
+// ReadPointer returns the resolved path that a file contains after the prefix word, or "".
 func ReadPointer(p, word string) string {
-	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
+	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe without a writer by now
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 2*4096))
-	text, _, _ := strings.Cut(string(b), "\x00") // as git reads it, which takes a blank for a part of a name
+	text, _, _ := strings.Cut(string(b), "\x00") // as git reads it: blanks belong to the name
 	to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), word)
 	if err != nil || !ok || to == "" {
 		return ""
 	}
 	if !filepath.IsAbs(to) {
-		to = filepath.Dir(p) + "/" + to // not joined: .. behind a link leads from where that leads
+		to = filepath.Dir(p) + "/" + to // not joined: .. after a symbolic link is relative to its target
 	}
 	real, err := filepath.EvalSymlinks(to)
 	if err != nil {
@@ -31,8 +31,8 @@ func ReadPointer(p, word string) string {
 	return real
 }
 
-// Dir is where a .git that is a file says that the repository lies: of a worktree, or a submodule.
+// Dir returns where a .git file says that the repository of a worktree or submodule is, or "".
 func Dir(p string) string { return ReadPointer(p, "gitdir: ") }
 
-// CommonDir is where the repository lies of whose worktree dir is the own folder; "": it is none's.
+// CommonDir returns the main repository of the worktree whose own folder is dir, or "".
 func CommonDir(dir string) string { return ReadPointer(filepath.Join(dir, "commondir"), "") }

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// What git's settings may say without naming a program, in the plainest spelling, which is git's own. This recognises; it
-// does not parse: a line in any other spelling is taken for the worst.
+// The plainest spelling of git's settings, which git itself writes. These expressions recognise, they do not parse: a line in any
+// other spelling counts as harmful.
 var (
 	sectionLine = regexp.MustCompile(`^\[([A-Za-z0-9.-]+)(?: "[^"\\\x00-\x1f]*")?\]$`)
 	valueLine   = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*)(?: = ([^\\"#;\x00-\x08\x0a-\x1f]*))?$`)
 	emptyLine   = regexp.MustCompile(`^\s*(?:[#;][^\x00]*)?$`)
 )
 
-// harmlessKeys are settings by section: what only describes a repository. "*" is any key.
+// harmlessKeys are the keys, by section, that only describe a repository. "*" is every key.
 var harmlessKeys = map[string]string{
 	"core":        "repositoryformatversion filemode bare logallrefupdates symlinks ignorecase precomposeunicode autocrlf safecrlf eol sparsecheckout sparsecheckoutcone compression bigfilethreshold worktree",
 	"remote":      "url pushurl fetch push mirror tagopt prune promisor partialclonefilter",
@@ -61,13 +61,13 @@ var harmlessKeys = map[string]string{
 	"protocol":    "version",
 }
 
-// HarmlessLines keeps the lines that may stay. It is as long as b when all may. within says which working trees may.
+// HarmlessLines returns b without the lines that may be harmful. within says whether a working tree may stay.
 func HarmlessLines(b []byte, within func(tree string) bool) []byte {
 	if bytes.ContainsRune(b, 0) || bytes.HasPrefix(b, []byte("\xef\xbb\xbf")) {
 		return []byte{}
 	}
 	out := make([]byte, 0, len(b))
-	keys := "" // of the section; before the first, and in an unknown one, none
+	keys := "" // of the section; none before the first and in an unknown one
 	for line := range bytes.Lines(b) {
 		text := strings.TrimSuffix(string(line), "\n")
 		if m := sectionLine.FindStringSubmatch(text); m != nil {
@@ -89,7 +89,7 @@ func HarmlessLines(b []byte, within func(tree string) bool) []byte {
 }
 
 func harmlessSetting(keys, key, value string) bool {
-	if strings.HasPrefix(strings.TrimSpace(value), "!") || strings.Contains(value, "::") { // a command, a helper
+	if strings.HasPrefix(strings.TrimSpace(value), "!") || strings.Contains(value, "::") { // a command, or a remote helper
 		return false
 	}
 	return keys == "*" || strings.Contains(" "+keys+" ", " "+strings.ToLower(key)+" ")

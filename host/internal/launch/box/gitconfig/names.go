@@ -2,20 +2,20 @@ package gitconfig
 
 import "strings"
 
-// Use is what git does with what a setting names.
+// Use is what git does with the value of a setting.
 type Use int
 
-// The uses that matter: what is executed, and what is read as settings.
+// The uses that matter: the value is executed, or read as settings.
 const (
 	Nothing  Use = iota
-	Program      // the value is a line for a shell, or a program
+	Program      // a command line or a program
 	Hooks        // a folder of programs with fixed names
-	Template     // a folder of which a copy becomes a new repository's own
+	Template     // a folder that is copied into new repositories
 	Include      // a file of settings
 )
 
-// programs are the settings by which git starts programs, as section.key; a section with a subsection has a star between. Values that
-// are no programs (true, auto) name no file either.
+// programs are the settings by which git starts programs, as section.key, or section.*.key for any subsection. Values that are not
+// programs (true, auto) do not name a file either.
 var programs = map[string]bool{
 	"core.fsmonitor": true, "core.editor": true, "core.pager": true, "core.sshcommand": true, "core.askpass": true, "core.gitproxy": true,
 	"core.alternaterefscommand": true, "sequence.editor": true, "interactive.difffilter": true,
@@ -33,7 +33,7 @@ var programs = map[string]bool{
 	"lfs.*.path": true, "lfs.customtransfer.*.path": true, "hook.*.command": true,
 }
 
-// Use says what git does with the value.
+// Use returns what git does with the value.
 func (s Setting) Use() Use {
 	switch name := s.Section + "." + s.Key; {
 	case s.Bare || s.Value == "":
@@ -56,7 +56,7 @@ func (s Setting) Use() Use {
 	return Nothing
 }
 
-// interpreters run the file that a word behind them names.
+// interpreters run the file that the next word names.
 var interpreters = map[string]bool{
 	"sh": true, "bash": true, "zsh": true, "dash": true, "ksh": true, "fish": true, "python": true, "python2": true, "python3": true, "node": true,
 	"nodejs": true, "deno": true, "bun": true, "tsx": true, "ruby": true, "perl": true, "php": true, "lua": true, "Rscript": true, "awk": true, "gawk": true,
@@ -72,25 +72,25 @@ type Word struct {
 	// Runs says that the word stands where a program, or the file of an interpreter, stands, or is called like a script: a file of
 	// that name is executed whatever its mode.
 	Runs bool
-	// Of is the program of [Folders] or [Builds] whose argument the word is, without its path; empty: none.
+	// Of is the program, without its path, whose argument the word is: one that [Folder] or [Builds] knows, or "".
 	Of string
-	// Module says that the word is a module's name, which Python looks for in the folder first.
+	// Module says that the word is the name of a module, which Python searches in the current folder first.
 	Module bool
 }
 
-// Python is the name in [Word.Of] of every version of it.
+// Python is the [Word.Of] of every version of Python.
 const Python = "python"
 
-// folders are programs that run what lies in a folder that an argument names.
+// folders are programs that run what is in a folder that an argument names.
 var folders = map[string]bool{
 	Python: true, "pypy": true, "node": true, "nodejs": true, "deno": true, "bun": true, "tsx": true, "go": true, "ruby": true, "perl": true, "php": true, "java": true,
 	"lua": true, "julia": true,
 }
 
-// Folder reports whether a program of this name runs what lies in a folder that it is given.
+// Folder reports whether a program runs what is in a folder that it is given.
 func Folder(of string) bool { return folders[of] }
 
-// builds are programs that run what certain files say, in a folder that an argument names or in the one in which they are started.
+// builds are programs that do what certain files say, in the current folder or in one that an argument names.
 var builds = map[string][]string{
 	"make": {"GNUmakefile", "makefile", "Makefile"}, "gmake": {"GNUmakefile", "makefile", "Makefile"}, "bmake": {"BSDmakefile", "makefile", "Makefile"},
 	"just": {"justfile", "Justfile", ".justfile"}, "task": {"Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"}, "npm": {"package.json", ".npmrc"},
@@ -100,14 +100,14 @@ var builds = map[string][]string{
 	"scons": {"SConstruct"},
 }
 
-// Builds are the files that a program of this name runs in a folder; none: it is no such program.
+// Builds returns the files that a program obeys in a folder; none for other programs.
 func Builds(of string) []string { return builds[of] }
 
-// maxWords bounds what is looked at in a line.
+// maxWords bounds the words of a line.
 const maxWords = 1000
 
-// Words are the parts of a line that may be paths. It does not follow the shell's grammar: everything that could be a path is one, so that
-// no way of quoting hides any.
+// Words returns the parts of a command line that may be paths. It does not follow the shell's grammar: whatever could be a path is
+// a word, so that no way of quoting hides one.
 func Words(line string) []Word {
 	w := words{runs: true}
 	for at := 0; at < len(line) && len(w.out) < maxWords; at++ {
@@ -121,8 +121,8 @@ func Words(line string) []Word {
 			}
 		case '\n', ';', '|', '&', '(', ')', '{', '}', '`':
 			w.end()
-			w.runs, w.file, w.of, w.module = true, false, "", false // a command begins, or what follows one in its place
-		case '\'', '"', '\\': // which only hold a word together
+			w.runs, w.file, w.of, w.module = true, false, "", false // the next word is a command
+		case '\'', '"', '\\': // quotes only join a word
 		case '$':
 			for at+1 < len(line) && isName(line[at+1]) {
 				at++
@@ -132,7 +132,7 @@ func Words(line string) []Word {
 		}
 	}
 	w.end()
-	// What stands in quotes may have blanks in it, and so may the whole.
+	// A quoted text may be one path with blanks, and so may the whole line.
 	for _, quote := range []string{`"`, "'"} {
 		for i, text := range strings.Split(line, quote) {
 			if i%2 == 1 && len(w.out) < maxWords && strings.ContainsAny(text, " \t,:") {
@@ -148,29 +148,29 @@ func Words(line string) []Word {
 
 type words struct {
 	text []byte
-	runs bool // the next word stands where a program does, or the file of an interpreter
-	file bool // it is the latter
+	runs bool // the next word is a program or an interpreter's file
+	file bool // it is an interpreter's file
 	of   string
 	// module says that the next word is the name of a module.
 	module bool
 	out    []Word
 }
 
-// end takes what was collected as a word.
+// end completes the current word.
 func (w *words) end() {
 	text := strings.TrimLeft(string(w.text), "!@")
 	w.text = w.text[:0]
 	if text == "" {
 		return
 	}
-	if name, value, ok := strings.Cut(text, "="); ok && !strings.Contains(name, "/") { // a variable, an option
+	if name, value, ok := strings.Cut(text, "="); ok && !strings.Contains(name, "/") { // a variable or an option
 		w.add(value, w.runs)
 		return
 	}
 	if option := strings.TrimLeft(text, "-"); option != text {
 		w.runs = w.runs || interpreters[text]
 		switch i := strings.IndexByte(option, 'm'); {
-		case w.of == Python && i >= 0 && text[1] != '-' && !strings.ContainsAny(option[:i], "cIPWX"): // with -I and -P it looks elsewhere
+		case w.of == Python && i >= 0 && text[1] != '-' && !strings.ContainsAny(option[:i], "cIPWX"): // with -I and -P it searches elsewhere
 			if w.module = i == len(option)-1; !w.module {
 				w.out = append(w.out, Word{Text: option[i+1:], Of: w.of, Module: true})
 			}
@@ -202,7 +202,7 @@ func (w *words) end() {
 	w.file = w.runs
 }
 
-// add adds a word. A program without a slash is looked for elsewhere; the file of an interpreter is not.
+// add adds a word. A program without a slash is searched in PATH; an interpreter's file is not.
 func (w *words) add(text string, runs bool) {
 	if text != "" {
 		w.out = append(w.out, Word{Text: text, Runs: runs && (w.file || strings.Contains(text, "/")) || isScript(text), Of: w.of})

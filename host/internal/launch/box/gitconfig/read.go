@@ -8,26 +8,26 @@ import (
 	"syscall"
 )
 
-// Bounds of what is followed: git's own depth of includes, and how many files there may be of a repository.
+// Limits: git's own depth of includes, and the number of files of a repository.
 const (
 	maxDepth = 10
 	maxFiles = 200
 )
 
-// User is what git knows of who starts it.
+// User is what git knows of the user.
 type User struct {
 	Home   string   // empty: none
-	Global []string // the user's files, which need not be there
+	Global []string // the user's files, which need not exist
 	System []string
 }
 
-// Files are those that git reads for a user, in the order in which it does.
+// files returns the files that git reads for a user, in git's order.
 func (u User) files() []string {
 	out := append([]string(nil), u.System...)
 	return append(out, u.Global...)
 }
 
-// UserOf is a user as the environment says.
+// UserOf returns the user that an environment describes.
 func UserOf(home string, environ func(string) string) User {
 	u := User{Home: home, System: []string{"/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig", "/usr/etc/gitconfig"}}
 	if f := environ("GIT_CONFIG_SYSTEM"); filepath.IsAbs(f) {
@@ -45,16 +45,16 @@ func UserOf(home string, environ func(string) string) User {
 	return u
 }
 
-// Settings are what git would read.
+// Settings are the settings that git would read.
 type Settings struct {
 	List  []Setting
-	Files []string // that were read, or would be if they were there, absolute; includes among them
-	Cut   bool     // there is more than is followed
+	Files []string // absolute paths, missing ones and includes among them
+	Cut   bool     // a limit was reached
 }
 
-// Read reads the settings of the repository with this folder of its own, and those of the user. common is the folder of the repository that
-// a worktree belongs to; it may be the same. What an includeIf asks is not answered: each counts as included, since a checkout in another
-// place, or of another branch, makes it so.
+// Read returns the settings of the user and of the repository whose own folder is dir. common is the main repository's folder for a
+// worktree, or dir. The conditions of includeIf are ignored: each file counts as included, because a checkout elsewhere, or of
+// another branch, would include it.
 func Read(u User, dir, common string) Settings {
 	r := reader{home: u.Home, seen: map[string]bool{}}
 	for _, f := range u.files() {
@@ -89,7 +89,7 @@ func (r *reader) file(path string, depth int) {
 	if err != nil {
 		return
 	}
-	list, _ := Parse(text) // git goes no further either
+	list, _ := Parse(text) // git reads no further either
 	for _, s := range list {
 		s.From = path
 		r.out.List = append(r.out.List, s)
@@ -101,14 +101,14 @@ func (r *reader) file(path string, depth int) {
 	}
 }
 
-// Expand is a path of a setting: relative to a folder, or to the home of the user.
+// Expand returns a setting's path, which may be relative to a folder or to the user's home folder, or "".
 func Expand(path, dir, home string) string {
 	switch rest, ok := strings.CutPrefix(path, "~/"); {
 	case path == "" || strings.ContainsRune(path, 0):
 		return ""
 	case ok && home != "":
 		return filepath.Join(home, rest)
-	case ok || strings.HasPrefix(path, "~"): // another user's
+	case ok || strings.HasPrefix(path, "~"): // another user's home folder
 		return ""
 	case filepath.IsAbs(path):
 		return filepath.Clean(path)
@@ -117,7 +117,7 @@ func Expand(path, dir, home string) string {
 }
 
 func readBounded(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe that nobody writes to
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe without a writer
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 			if above, queue, err = t.adoptSome(above); err == nil && len(queue) > 0 {
 				differed = true
 				_, err = t.scan(queue, false)
-				g.dropAdrift() // or a folder that turns up elsewhere would bring others along that are not watched
+				g.dropAdrift() // or a folder that turns up elsewhere would bring along others that are not watched
 			}
 			if err != nil && yield {
 				t.filled = false
@@ -90,7 +90,7 @@ func (g *graph) unwatched() []int32 {
 		if x.dead || x.adrift || x.watch != 0 || x.unreadable {
 			continue
 		}
-		above := max(0, x.parent) // the root stands for itself
+		above := max(0, x.parent) // the root counts as its own parent
 		if _, ok := depth[above]; ok {
 			continue
 		}
@@ -149,7 +149,7 @@ func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
 	if g.in != nil {
 		g.in.read()
 	}
-	// Folders are watched by path. Where a folder on the way was exchanged meanwhile, the watch may be on another folder.
+	// Folders are watched by path. If a folder on the way was replaced meanwhile, the watch may be on another one.
 	for _, n := range some {
 		for p := n; p != none; p = g.nodes[p].parent {
 			if names, ok := g.pending[p]; ok && names == nil {
@@ -202,7 +202,7 @@ func (t *Tree) adoptRoot() (queue []int32, err error) {
 	return queue, nil
 }
 
-// adoptIn watches and compares the folders that lie in these.
+// adoptIn watches and compares the subfolders of some folders.
 func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 	g := t.g
 	type child struct {
@@ -232,7 +232,7 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 			unix.Close(fd)
 			err = errMoved
 		}
-		if err != nil { // nothing below it is known
+		if err != nil { // nothing below it can be trusted
 			g.mu.Lock()
 			g.below(p, func(n int32) { queue = append(queue, n) })
 			queue = append(queue, max(0, g.nodes[p].parent))
@@ -256,7 +256,7 @@ func (t *Tree) adoptIn(above []int32) (queue []int32, err error) {
 			other, known := g.watches[c.watch]
 			switch {
 			case c.watch == 0 && watching:
-				queue = append(queue, c.n) // it is closed, or gone
+				queue = append(queue, c.n) // it can't be opened, or is gone
 			case c.watch == 0:
 			case known && other != c.n:
 				queue = append(queue, c.n, other)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devicesLoaded notes the file systems of a tree that came from its file.
+// devicesLoaded examines the file systems of a tree that was loaded from its file.
 func (t *Tree) devicesLoaded() error {
 	g := t.g
 	first := map[uint64]int32{}
@@ -26,7 +26,7 @@ func (t *Tree) devicesLoaded() error {
 		g.mu.Unlock()
 		fd, err := g.open(rel, unix.O_RDONLY)
 		if err != nil {
-			continue // it is found out when it is looked at
+			continue // reading the folder will tell
 		}
 		var st unix.Stat_t
 		if retry(func() error { return unix.Fstat(fd, &st) }) == nil && uint64(st.Dev) == dev {
@@ -40,7 +40,7 @@ func (t *Tree) devicesLoaded() error {
 	return nil
 }
 
-// device notes a file system on which a folder lies. skip: nothing in it is looked at.
+// device examines the file system of an open folder. skip says that nothing on it is read.
 func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
 	g := t.g
 	g.mu.Lock()
@@ -59,8 +59,9 @@ func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
 	return skip, nil
 }
 
-// lowerPriority makes this goroutine, to its end, give way to others; idle: to all of them.
+// lowerPriority lowers the priority of the calling goroutine for the rest of its life; idle: it only runs when the processor is
+// idle.
 func lowerPriority(idle bool) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	deprioritize(idle)
 }

@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// none is no node.
+// none is not a node.
 const none = int32(-1)
 
-// node is a folder. There may be a million, so that it is small: what is noted of few lies elsewhere.
+// node is a folder. There may be a million, so it is small: what is noted of the few is kept in extra.
 type node struct {
-	parent, first, next int32 // first child, next sibling
-	watch               int32 // its notifications' number; 0: none
+	parent, first, next int32 // the first child, the next sibling
+	watch               int32 // the watch descriptor; 0: none
 	name                string
 	id                  Identity
-	entry               uint64 // the number by which its parent lists it: not its own where something is mounted
+	entry               uint64 // the inode number by which its parent lists it, which is not its own at a mount point
 	marks               uint8
-	watchContent        bool // changes to files' content matter as well
-	dead                bool // free to be another
-	adrift              bool // not below its parent any more
-	unreadable          bool // it can't be opened, and therefore not be watched
+	watchContent        bool // changes to the content of its files matter
+	dead                bool // may be reused
+	adrift              bool // detached from its parent
+	unreadable          bool // it can't be opened, and so not be watched
 }
 
 // extra is what is noted of a folder.
@@ -32,7 +32,7 @@ type extra struct {
 	closed bool
 }
 
-// onlyLinks reports whether nothing is noted but links.
+// onlyLinks reports whether nothing but links is noted.
 func (e *extra) onlyLinks() bool {
 	return e != nil && len(e.links) > 0 && len(e.named) == 0 && len(e.rights) == 0 && !e.closed
 }
@@ -41,33 +41,33 @@ func (e *extra) empty() bool {
 	return e == nil || len(e.named) == 0 && len(e.links) == 0 && len(e.rights) == 0 && !e.closed
 }
 
-// graph is what is known of the folders below a root: which there are, what is noted of them, which are watched, and which have to be
-// read again. It reads no folders itself. The caller holds mu, but where a method says otherwise.
+// graph is what is known of the folders below a root: which there are, what is noted of them, which are watched, and which have to
+// be read again. It reads no folders. The caller of its methods holds mu unless stated otherwise.
 type graph struct {
 	root  string
 	rules Rules
 	dir   int // a descriptor of the root
 
 	mu          sync.Mutex
-	nodes       []node  // the first is the root
-	free        []int32 // dead nodes, to be used again
+	nodes       []node  // the first one is the root
+	free        []int32 // dead nodes to reuse
 	live        int
 	noted       map[int32]*extra
-	adrift      []int32            // nodes that have lost their place
-	parked      map[int32]bool     // folders that had to be read when they had lost their place
-	pending     map[int32][]string // by folder: names that have changed; nil: all of it has to be read
-	lost        bool               // the root is not where it was
-	version     uint64             // counts changes of what is noted
-	linkVersion uint64             // counts changes of links
-	looks       uint64             // counts folders that were read
+	adrift      []int32            // detached nodes
+	parked      map[int32]bool     // nodes that had to be read while they were detached
+	pending     map[int32][]string // by folder, the names that have changed; nil: all of it has to be read
+	lost        bool               // the root is no longer at its path
+	version     uint64             // incremented when what is noted changes
+	linkVersion uint64             // incremented when links change
+	looks       uint64             // number of folders that were read
 
 	in       *notifier // nil: there are no notifications
 	watches  map[int32]int32
 	watching bool           // every folder is watched
-	why      string         // why not all folders are
+	why      string         // why not every folder is watched
 	overflow bool           // notifications were lost
-	scanning *scan          // the folders that are being read; nil: none are
-	stray    map[int32]bool // notifications of folders that are not known yet
+	scanning *scan          // the running scan, or nil
+	stray    map[int32]bool // watch descriptors with events for folders that are not known yet
 }
 
 func newGraph(root string, rules Rules, dir int) *graph {
@@ -77,7 +77,7 @@ func newGraph(root string, rules Rules, dir int) *graph {
 	}
 }
 
-// add makes a node. The caller holds t.g.mu, as with all that follows.
+// add adds a node.
 func (g *graph) add(parent int32, name string, entry uint64) int32 {
 	n := node{parent: parent, first: none, next: none, name: name, entry: entry}
 	var at int32
@@ -102,7 +102,7 @@ func (g *graph) attach(at, parent int32, name string) {
 	g.nodes[parent].first = at
 }
 
-// detach takes a node from its parent. It stays known until the end of the operation: it may turn up elsewhere.
+// detach takes a node from its parent. It stays known until the end of the operation, because it may turn up elsewhere.
 func (g *graph) detach(at int32) {
 	n := &g.nodes[at]
 	if n.parent == none || n.adrift {
@@ -118,7 +118,7 @@ func (g *graph) detach(at int32) {
 	g.touchBelow(at)
 }
 
-// touchBelow notes that paths of what is noted below a node have changed.
+// touchBelow records that the paths of noted folders below a node have changed.
 func (g *graph) touchBelow(at int32) {
 	if len(g.noted) == 0 {
 		return
@@ -130,7 +130,7 @@ func (g *graph) touchBelow(at int32) {
 	})
 }
 
-// below calls f for a node and all below it.
+// below calls f for a node and all nodes below it.
 func (g *graph) below(at int32, f func(int32)) {
 	stack := []int32{at}
 	for len(stack) > 0 {
@@ -143,7 +143,7 @@ func (g *graph) below(at int32, f func(int32)) {
 	}
 }
 
-// drop forgets a node and all below it.
+// drop removes a node and all nodes below it.
 func (g *graph) drop(at int32) {
 	if g.nodes[at].dead {
 		return
@@ -167,7 +167,7 @@ func (g *graph) drop(at int32) {
 	})
 }
 
-// changed notes that what is noted of a node is not what it was.
+// changed records that what is noted of a node has changed.
 func (g *graph) changed(n int32) {
 	g.version++
 	if e := g.noted[n]; e != nil && len(e.links) > 0 {
@@ -193,7 +193,7 @@ func (g *graph) connected(n int32) bool {
 	return false
 }
 
-// reachable reports whether a node can be looked at. One that has lost its place is, once it has turned up elsewhere.
+// reachable reports whether a node has a path. A detached one will be read once it has turned up elsewhere.
 func (g *graph) reachable(n int32) bool {
 	if g.nodes[n].dead {
 		return false
@@ -205,7 +205,7 @@ func (g *graph) reachable(n int32) bool {
 	return true
 }
 
-// rel is a node's path below the root, or below what has lost its place; empty: the root's.
+// rel returns the path of a node relative to the root, or to the detached node above it; "" for the root.
 func (g *graph) rel(n int32) string {
 	size := 0
 	for at := n; at > 0; at = g.nodes[at].parent {
@@ -236,7 +236,8 @@ func (g *graph) path(n int32) string {
 	return g.root + "/" + g.rel(n)
 }
 
-// contentMatters reports whether the content of files in a folder matters: what is noted by name, repositories, and the folders in both.
+// contentMatters reports whether changes to the content of a folder's files matter: in repositories, in folders with a name of the
+// rules, and directly below both.
 func (g *graph) contentMatters(n int32) bool {
 	x := &g.nodes[n]
 	of := func(x *node) bool { return slices.Contains(g.rules.Names, x.name) || g.rules.shaped(x.marks) }

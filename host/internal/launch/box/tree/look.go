@@ -15,25 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// content is what a look into a folder has found.
+// content is what was read of a folder.
 type content struct {
 	id     Identity
-	folder []listed // those in it that are to be read as well
+	folder []listed // subfolders that are to be read
 	marks  uint8
 	extra
 }
 
-// listed is a folder as its parent lists it.
+// listed is a subfolder as its parent lists it.
 type listed struct {
 	name  string
 	entry uint64
 }
 
-// settled is how long ago a folder must have changed for its content to be believed the next time: the kernel's clock for
-// files is coarser than what can happen between two looks at it.
+// settled is the age that a folder's last change must have for its content to be trusted the next time: the kernel's clock for
+// files is so coarse that two changes may have the same time.
 const settled = 50 * time.Millisecond
 
-// errMoved says that a folder is not where it was.
+// errMoved says that a folder is no longer at its path.
 var errMoved = errors.New("it is not where it was")
 
 // reader reads folders. Each worker has its own.
@@ -45,7 +45,7 @@ type reader struct {
 
 func (t *Tree) reader() *reader { return &reader{t: t, buf: make([]byte, 32<<10)} }
 
-// classify makes of an error what it means for a folder that is looked for.
+// classify converts an error of opening a folder: errMoved if the folder is not there, fs.ErrPermission if it can't be opened.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV), errors.Is(err, unix.ESTALE):
@@ -60,16 +60,16 @@ func identityOf(st *unix.Stat_t) Identity {
 	return Identity{Dev: uint64(st.Dev), Ino: st.Ino, Changed: changed(st)}
 }
 
-// readFD reads an open folder. below is its path below the root, for messages.
+// readFD reads an open folder.
 func (r *reader) readFD(fd int) (*content, error) {
 	now := time.Now()
 	if err := retry(func() error { return unix.Fstat(fd, &r.st) }); err != nil {
 		return nil, err
 	}
 	c := &content{id: identityOf(&r.st)}
-	c.closed = locked(&r.st) // its entries have names, and can't be looked at
+	c.closed = locked(&r.st) // its entries can be listed but not looked at
 	if now.Sub(time.Unix(0, c.id.Changed)) < settled {
-		c.id.Changed = 0 // read it again the next time
+		c.id.Changed = 0 // read it again next time
 	}
 	err := list(fd, r.buf, func(name string, entry uint64, mode uint32) {
 		r.entry(fd, c, name, entry, mode)
@@ -77,7 +77,7 @@ func (r *reader) readFD(fd int) (*content, error) {
 	return c, err
 }
 
-// entry takes down one name. What is gone by now is left out: who has removed it has changed the folder again.
+// entry records one name. Names that are gone by now are left out: removing them has changed the folder again.
 func (r *reader) entry(fd int, c *content, name string, entry uint64, mode uint32) {
 	if mode == unix.S_IFREG || mode == 0 {
 		if fstatat(fd, name, &r.st) != nil {
@@ -111,7 +111,7 @@ func (r *reader) special(c *content, name string) {
 	}
 }
 
-// file takes down what is of note in a file.
+// file records what matters of a file.
 func (e *extra) file(name string, st *unix.Stat_t, dev uint64) {
 	if st.Nlink > 1 {
 		l := Link{Ino: st.Ino, Count: uint32(min(uint64(st.Nlink), MaxCount)), name: crc32.ChecksumIEEE([]byte(name))}
@@ -125,7 +125,7 @@ func (e *extra) file(name string, st *unix.Stat_t, dev uint64) {
 	}
 }
 
-// ruleName is one of the rules' names where a name is another spelling of it and the file system takes both for one; else the name.
+// ruleName returns the name of the rules of which name is another spelling, if the file system treats both as one; otherwise name.
 func (r *reader) ruleName(fd int, name string) (meant string, special bool) {
 	for _, n := range r.t.g.rules.Names {
 		if name == n {
@@ -141,7 +141,7 @@ func (r *reader) ruleName(fd int, name string) (meant string, special bool) {
 	return name, slices.Contains(r.t.g.rules.Marks, strings.ToLower(name))
 }
 
-// read reads a node's folder and takes it down. fresh are those below it that were not known.
+// read reads a node's folder and applies the result. fresh are the subfolders that were not known.
 func (r *reader) read(n int32) (fresh []int32, err error) {
 	t, g := r.t, r.t.g
 	g.mu.Lock()
@@ -188,7 +188,7 @@ func (r *reader) read(n int32) (fresh []int32, err error) {
 	}
 	fresh = g.apply(n, c)
 	hotter := watch != 0 && !g.nodes[n].watchContent && g.contentMatters(n)
-	if hotter { // those in it may matter as well now
+	if hotter { // its subfolders may matter as well now
 		for c := g.nodes[n].first; c != none; c = g.nodes[c].next {
 			if g.nodes[c].watch != 0 {
 				g.pend(c, "")
@@ -202,14 +202,14 @@ func (r *reader) read(n int32) (fresh []int32, err error) {
 	return fresh, err
 }
 
-// locked reports whether a folder of ours lacks a right that we can give it: to be listed, or to be entered.
+// locked reports whether the folder is ours and we lack the right to list or enter it, so that we could restore the right.
 func locked(st *unix.Stat_t) bool {
 	me := os.Geteuid()
 	return me != 0 && int(st.Uid) == me && st.Mode&0o500 != 0o500
 }
 
-// readUnlistable takes down a folder that can't be listed: what is in it may be reached by its name all the same, or once its owner has given
-// the right back.
+// readUnlistable records a folder that can't be listed: its files may be reached by name all the same, or once its owner restores
+// the right.
 func (r *reader) readUnlistable(n int32, rel string) error {
 	g := r.t.g
 	g.mu.Lock()
@@ -218,7 +218,7 @@ func (r *reader) readUnlistable(n int32, rel string) error {
 	fd, err := g.open(rel, openPath)
 	if err = classify(err); err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil // nor can anyone else who has our rights
+			return nil // nor can any other process with our rights
 		}
 		return err
 	}
@@ -236,7 +236,7 @@ func (r *reader) readUnlistable(n int32, rel string) error {
 	return nil
 }
 
-// apply makes a node say what a look has found, and returns the folders that have to be looked into next.
+// apply updates a node with what was read, and returns the folders that have to be read next.
 func (g *graph) apply(n int32, c *content) (fresh []int32) {
 	g.looks++
 	x := &g.nodes[n]
@@ -273,7 +273,7 @@ func (g *graph) apply(n int32, c *content) (fresh []int32) {
 		}
 		c.folder[i].name = ""
 		if g.nodes[child].id == (Identity{}) {
-			fresh = append(fresh, child) // it was never read
+			fresh = append(fresh, child) // it has not been read yet
 		}
 		p = &g.nodes[child].next
 	}
@@ -285,7 +285,7 @@ func (g *graph) apply(n int32, c *content) (fresh []int32) {
 	return fresh
 }
 
-// note makes what is noted of a node be what was found. marks are what it had.
+// note updates what is noted of a node. marks are its former marks.
 func (g *graph) note(n int32, marks uint8, found extra) {
 	slices.SortFunc(found.links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.Ino, b.Ino), cmp.Compare(a.name, b.name)) })
 	was := g.noted[n]
@@ -314,10 +314,10 @@ func (g *graph) note(n int32, marks uint8, found extra) {
 	}
 }
 
-// errLinks says that a folder has to be read as a whole.
+// errLinks says that the whole folder has to be read.
 var errLinks = errors.New("there are files with other names in it")
 
-// checkNames looks at single names in a folder that stand for no folder and for nothing special.
+// checkNames looks at single names in a folder, which are neither folders nor names of the rules.
 func (r *reader) checkNames(n int32, names []string) error {
 	g := r.t.g
 	g.mu.Lock()
@@ -328,7 +328,7 @@ func (r *reader) checkNames(n int32, names []string) error {
 	rel, dev := g.rel(n), g.nodes[n].id.Dev
 	var now extra
 	if e := g.noted[n]; e != nil {
-		if len(e.links) > 0 { // of which name is not known
+		if len(e.links) > 0 { // it is not known under which name
 			g.mu.Unlock()
 			return errLinks
 		}

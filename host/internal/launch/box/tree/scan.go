@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// workers are how many threads read folders: more only wait for each other in the kernel.
+// workers is the number of threads that read folders. More only wait for each other in the kernel.
 const workers = 2
 
-// scan looks into folders, and into those that it finds below them.
+// scan reads folders and the folders below them.
 type scan struct {
 	t     *Tree
 	mu    sync.Mutex
@@ -23,20 +23,20 @@ type scan struct {
 	queue []int32
 	busy  int
 	err   error
-	moved int       // folders that were not where they had been
-	until time.Time // when it is given up; zero: never
+	moved int       // folders that were no longer at their paths
+	until time.Time // when to give up; zero: never
 }
 
-// maxScan is how long new folders are followed: who makes them all the time is not waited for.
+// maxScan bounds how long new folders are followed, so that a process that creates them continuously does not block the tree.
 const maxScan = time.Minute
 
 var errEndless = errors.New("folders are made in it faster than they can be looked through; end what makes them")
 
-// scan looks into these and what is new below them. quiet: giving way to others. Others may help meanwhile: see Tree.help.
+// scan reads folders and what is new below them. gentle lowers the priority. Callers of Settle may assist meanwhile.
 func (t *Tree) scan(queue []int32, gentle bool) (moved int, err error) {
 	g := t.g
 	s := &scan{t: t, queue: queue}
-	if t.filled { // else it takes as long as there are folders
+	if t.filled { // the first scan takes as long as there are folders
 		s.until = time.Now().Add(maxScan)
 	}
 	s.more = sync.NewCond(&s.mu)
@@ -51,7 +51,7 @@ func (t *Tree) scan(queue []int32, gentle bool) (moved int, err error) {
 	return s.moved, s.err
 }
 
-// run works until nothing is left, on as many threads as it pays.
+// run reads until nothing is left, on as many threads as pay off.
 func (s *scan) run(size int, gentle bool) {
 	if size < 64 && !gentle {
 		s.work(false)
@@ -109,7 +109,7 @@ func (s *scan) work(gentle bool) {
 	}
 }
 
-// problem is an error that means that a folder's content is not known.
+// problem returns an error that says which folder could not be read.
 func (t *Tree) problem(n int32, err error) error {
 	g := t.g
 	g.mu.Lock()
@@ -120,7 +120,7 @@ func (t *Tree) problem(n int32, err error) error {
 	return fmt.Errorf("%s can't be looked through: %w", g.path(n), err)
 }
 
-// misplaced has a folder that was not there looked at again, and the one above it: it may be elsewhere by then, with one further up.
+// misplaced has a folder that is no longer at its path read again, and its parent, because it may turn up elsewhere. It takes mu.
 func (g *graph) misplaced(n int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,13 +132,13 @@ func (g *graph) misplaced(n int32) {
 	}
 }
 
-// verify finds the folders that are not what they were, by what the kernel says of them. Folders that are watched are skipped, unless
-// all is true.
+// verify returns the folders that have changed, comparing what the kernel says of them. Unless all is set, watched folders are
+// skipped.
 func (t *Tree) verify(all bool) (queue []int32, err error) {
 	g := t.g
 	g.mu.Lock()
-	var above []int32 // folders that contain folders to compare
-	whole := !all     // every folder is watched that can be
+	var above []int32 // folders with subfolders to compare
+	whole := !all     // every folder that can be watched is watched
 	for n := range g.nodes {
 		x := &g.nodes[n]
 		if x.dead || x.adrift {
@@ -155,7 +155,7 @@ func (t *Tree) verify(all bool) (queue []int32, err error) {
 	if whole && g.in != nil && g.why == "" { // a Settle has watched what adopt could not
 		g.watching = true
 	}
-	nodes := g.nodes // none is added meanwhile: the caller has t.op
+	nodes := g.nodes // the caller holds t.op, so none is added meanwhile
 	g.mu.Unlock()
 	var st unix.Stat_t
 	if err := retry(func() error { return unix.Lstat(g.root, &st) }); err != nil {
@@ -182,7 +182,7 @@ func rootError(err error) error {
 	return err
 }
 
-// verifyIn looks at the folders in these.
+// verifyIn compares the subfolders of some folders.
 func (t *Tree) verifyIn(nodes []node, above []int32, all bool) (queue []int32, err error) {
 	g := t.g
 	var st unix.Stat_t

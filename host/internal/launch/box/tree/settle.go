@@ -17,7 +17,7 @@ import (
 
 var errClosed = errors.New("the index is closed")
 
-// Tree keeps what is known of the folders below one. Its methods may be called concurrently.
+// Tree keeps track of the folders below a root. Its methods may be called concurrently.
 type Tree struct {
 	g        *graph
 	initials [256]bool // the bytes with which names that the rules mention begin
@@ -25,12 +25,12 @@ type Tree struct {
 	step     int // see adoptStep
 
 	closing    atomic.Bool
-	waiting    atomic.Int32  // who needs op
-	lastSettle atomic.Int64  // when it was last, in nanoseconds
+	waiting    atomic.Int32  // number of goroutines that wait for op
+	lastSettle atomic.Int64  // Unix time in nanoseconds
 	stop       chan struct{} // closed with closing
-	ready      chan struct{} // closed when the folders were read once, or could not be
-	idle       chan struct{} // closed when nothing happens in the background any more
-	changes    chan struct{} // holds one when something has changed
+	ready      chan struct{} // closed when the first reading has ended
+	idle       chan struct{} // closed when the background work has ended
+	changes    chan struct{} // receives one value after changes
 
 	// op is held by the operation that reads folders: one at a time changes what is known, which g.mu guards.
 	op     sync.Mutex
@@ -38,7 +38,7 @@ type Tree struct {
 
 	// The rest is guarded by g.mu.
 
-	devices map[uint64]bool // the file systems that were seen; true: nothing in them is looked at
+	devices map[uint64]bool // the file systems that were seen; true: nothing on them is read
 	loaded  bool            // the folders came from the tree's file
 	saved   uint64          // g.looks when the file was written
 
@@ -48,7 +48,7 @@ type Tree struct {
 	}
 }
 
-// Open begins to read the folders below root, in the background.
+// Open starts reading the folders below root in the background.
 func Open(root string, o Options) (*Tree, error) {
 	dir := -1
 	if err := retry(func() (err error) {
@@ -76,7 +76,7 @@ func Open(root string, o Options) (*Tree, error) {
 	return t, nil
 }
 
-// open opens a folder below the root.
+// open opens a folder below the root. It does not need mu.
 func (g *graph) open(rel string, flags int) (fd int, err error) {
 	err = retry(func() error { fd, err = openAt(g.dir, rel, flags); return err })
 	return fd, err
@@ -87,14 +87,14 @@ func (t *Tree) background() {
 	defer close(t.idle)
 	t.op.Lock()
 	var err error
-	if !t.filled { // else somebody could not wait
+	if !t.filled { // otherwise a Settle has read them
 		err = t.fill(true)
 	}
 	t.op.Unlock()
 	t.lastSettle.Store(time.Now().UnixNano())
 	close(t.ready)
 	if err != nil {
-		return // Settle tries again, and says why
+		return // Settle tries again and returns the error
 	}
 	t.g.mu.Lock()
 	loaded := t.loaded
@@ -108,8 +108,8 @@ func (t *Tree) background() {
 	t.save()
 }
 
-// fill reads everything. Where the tree's file is to be believed, that is loaded instead: Settle compares its folders until they are watched,
-// which gentle leaves to grow; gentle also gives way to others. The caller holds t.op.
+// fill reads everything. If the tree's file can be trusted it is loaded instead, and Settle compares the folders until they are
+// watched, which gentle leaves to background. gentle also lowers the priority. The caller holds t.op.
 func (t *Tree) fill(gentle bool) error {
 	g := t.g
 	t.filled = false
@@ -159,10 +159,10 @@ func (g *graph) reset() {
 	g.linkVersion++
 }
 
-// Changes receives when something has changed that Settle would find.
+// Changes receives a value when something has changed that Settle would find.
 func (t *Tree) Changes() <-chan struct{} { return t.changes }
 
-// assist reads folders for the one that reads them in the background.
+// assist helps a scan that is running in the background.
 func (t *Tree) assist() {
 	t.g.mu.Lock()
 	s := t.g.scanning
@@ -172,11 +172,10 @@ func (t *Tree) assist() {
 	}
 }
 
-// rounds are how often folders are looked at that change meanwhile.
+// rounds bounds how often changing folders are read again in one Settle.
 const rounds = 32
 
-// Settle finds out what has changed until now. Everything that happened before it was called is known when it returns; an error says that
-// it is not.
+// Settle brings the tree up to date: when it returns without an error, everything that happened before the call is known.
 func (t *Tree) Settle() (Result, error) {
 	g := t.g
 	t.lastSettle.Store(time.Now().UnixNano())
@@ -195,7 +194,7 @@ func (t *Tree) Settle() (Result, error) {
 	}
 	moved, err := t.settle()
 	if err != nil {
-		t.filled = false // all of it is read again
+		t.filled = false // read everything again
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -268,7 +267,7 @@ func (t *Tree) settle() (moved bool, err error) {
 	return moved, nil
 }
 
-// checkRoot makes sure that the root is still what its path leads to.
+// checkRoot returns an error if another folder is at the root's path.
 func (t *Tree) checkRoot() error {
 	var at, is unix.Stat_t
 	if err := retry(func() error { return unix.Lstat(t.g.root, &at) }); err != nil {
@@ -286,7 +285,7 @@ func (g *graph) isLost() bool {
 	return g.lost
 }
 
-// dropAdrift forgets folders that have not turned up elsewhere.
+// dropAdrift drops the detached nodes that have not turned up elsewhere.
 func (g *graph) dropAdrift() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -298,7 +297,7 @@ func (g *graph) dropAdrift() {
 	g.adrift = g.adrift[:0]
 }
 
-// pend notes that a name in a folder has changed; empty: that all of it has to be read.
+// pend records that a name in a folder has changed, or, for "", that the whole folder has to be read.
 func (g *graph) pend(n int32, name string) {
 	const most = 32
 	if name == "" {
@@ -315,8 +314,8 @@ func (g *graph) pend(n int32, name string) {
 	}
 }
 
-// whenIdle does something for each folder while nobody waits: whoever needs the tree waits for one folder at most. It reports whether it was
-// done for all.
+// whenIdle calls do for each folder while no Settle is waiting, so that a Settle waits for one folder at most. It reports whether
+// it got to the end.
 func (t *Tree) whenIdle(do func(n int32) error) bool {
 	g := t.g
 	for n := int32(0); ; {
@@ -346,7 +345,8 @@ func (t *Tree) whenIdle(do func(n int32) error) bool {
 	}
 }
 
-// recheck reads what came from the tree's file: other names of files are made without a change to the folder that they lie in.
+// recheck reads the folders that were loaded from the tree's file: another name of a file is created without a change to the folder
+// of the first.
 func (t *Tree) recheck() {
 	const rest, most = time.Second, 30 * time.Second
 	for began := time.Now(); time.Since(began) < most; { // commands come first
@@ -380,7 +380,7 @@ func (t *Tree) recheck() {
 	thread.Wait()
 }
 
-// Noted are the folders of which something is noted, in the order of their paths. It is not to be changed.
+// Noted returns the folders of which something is noted, ordered by path. The caller must not change the result.
 func (t *Tree) Noted() []Folder {
 	g := t.g
 	g.mu.Lock()
@@ -404,7 +404,7 @@ func (t *Tree) Noted() []Folder {
 	return list
 }
 
-// HasLinks reports whether there is a folder of Linked.
+// HasLinks reports whether Linked would return a folder.
 func (t *Tree) HasLinks() bool {
 	t.g.mu.Lock()
 	defer t.g.mu.Unlock()
@@ -416,7 +416,7 @@ func (t *Tree) HasLinks() bool {
 	return false
 }
 
-// Linked are the folders with files that have other names as well.
+// Linked returns the folders with files that have other names.
 func (t *Tree) Linked() []Linked {
 	g := t.g
 	g.mu.Lock()
@@ -430,7 +430,7 @@ func (t *Tree) Linked() []Linked {
 	return list
 }
 
-// Again has a folder read by the next Settle whatever the kernel says of it.
+// Again makes the next Settle read a folder, changed or not.
 func (t *Tree) Again(path string) {
 	g := t.g
 	rel, ok := strings.CutPrefix(path, g.root)
@@ -444,7 +444,7 @@ func (t *Tree) Again(path string) {
 	}
 }
 
-// find is the node of a path below the root.
+// find returns the node of a path below the root.
 func (g *graph) find(rel string) int32 {
 	if len(g.nodes) == 0 {
 		return none
@@ -465,7 +465,7 @@ func (g *graph) find(rel string) int32 {
 	return at
 }
 
-// Stats say how the tree is kept.
+// Stats returns how the tree is kept current.
 func (t *Tree) Stats() Stats {
 	g := t.g
 	g.mu.Lock()
@@ -473,7 +473,7 @@ func (t *Tree) Stats() Stats {
 	return Stats{Folders: g.live, Watched: g.watching, Why: g.why, Loaded: t.loaded}
 }
 
-// Close ends what happens in the background.
+// Close ends the background work and writes the tree's file.
 func (t *Tree) Close() error {
 	g := t.g
 	if t.closing.Swap(true) {
@@ -494,7 +494,7 @@ func (t *Tree) Close() error {
 	return unix.Close(g.dir)
 }
 
-// stopWatching gives notifications up; the folders are compared from then on.
+// stopWatching gives up notifications: from now on folders are compared. It takes mu.
 func (g *graph) stopWatching(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -504,7 +504,7 @@ func (g *graph) stopWatching(why string) {
 	g.watching = false
 }
 
-// endWatching closes notifications that were given up, once nobody uses them.
+// endWatching closes notifications that were given up. It takes mu; no scan may be running.
 func (g *graph) endWatching() {
 	g.mu.Lock()
 	in := g.in
@@ -521,7 +521,7 @@ func (g *graph) endWatching() {
 	in.close()
 }
 
-// notify says that something has changed.
+// notify makes Changes receive a value.
 func (t *Tree) notify() {
 	select {
 	case t.changes <- struct{}{}:

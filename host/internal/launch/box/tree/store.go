@@ -13,12 +13,12 @@ import (
 	"path/filepath"
 )
 
-// A tree outlives its process in a file, so that the next one only has to compare folders. The file is believed where its sum is right;
-// what it says of a folder, where the kernel says that the folder has not changed.
+// A tree is stored in a file, so that the next process only has to compare folders. The file is trusted if its checksum is right,
+// and its data about a folder if the kernel says that the folder has not changed.
 
 const (
 	storeMagic = "gantry tree 2\n"
-	// storeLeast is how many folders are worth a file; reading fewer takes no longer.
+	// storeLeast is the number of folders from which a file pays off; reading fewer is as fast.
 	storeLeast = 500
 	// storeMost bounds what is read of a file.
 	storeMost = 512 << 20
@@ -26,7 +26,7 @@ const (
 
 var sums = crc64.MakeTable(crc64.ECMA)
 
-// store writes the tree's file, if it has one and enough has changed. The caller holds t.op.
+// store writes the tree's file if there is to be one and enough has changed. The caller holds t.op.
 func (t *Tree) store() {
 	g := t.g
 	g.mu.Lock()
@@ -37,14 +37,14 @@ func (t *Tree) store() {
 	}
 	looks := g.looks
 	g.mu.Unlock()
-	if worth && writeFile(t.cache, b) == nil { // else the next process reads all folders
+	if worth && writeFile(t.cache, b) == nil { // on failure the next process reads all folders
 		g.mu.Lock()
 		t.saved = looks
 		g.mu.Unlock()
 	}
 }
 
-// save stores what was read in the background.
+// save stores the tree after the background work.
 func (t *Tree) save() {
 	t.op.Lock()
 	defer t.op.Unlock()
@@ -53,7 +53,7 @@ func (t *Tree) save() {
 	}
 }
 
-// writeFile replaces a file by another content, at once or not at all.
+// writeFile replaces a file atomically.
 func writeFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -72,7 +72,7 @@ func writeFile(path string, b []byte) error {
 	return err
 }
 
-// header tells files apart that were written by other rules or for another folder.
+// header identifies the root and the rules that a file was written for.
 func (g *graph) header() []byte {
 	return fmt.Appendf(nil, "%s%q %q\n", storeMagic, g.root, fmt.Sprint(g.rules))
 }
@@ -80,7 +80,7 @@ func (g *graph) header() []byte {
 func (g *graph) encode() []byte {
 	b := g.header()
 	b = binary.AppendUvarint(b, uint64(g.live))
-	at := make([]int32, len(g.nodes)) // numbers in the file
+	at := make([]int32, len(g.nodes)) // node numbers in the file
 	var count int32
 	text := func(s string) {
 		b = binary.AppendUvarint(b, uint64(len(s)))
@@ -131,7 +131,7 @@ func (g *graph) encode() []byte {
 	return binary.BigEndian.AppendUint64(b, crc64.Checksum(b, sums))
 }
 
-// load makes the tree be what its file says; false: there is none, or it is not to be believed. The caller holds t.g.mu.
+// load loads the tree's file. It returns false if there is none or it can't be trusted. The caller holds g.mu.
 func (t *Tree) load() bool {
 	if t.cache == "" {
 		return false

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPath opens for reading: there is no less here.
+// openPath opens for reading: macOS has no weaker way to open a folder.
 const openPath = unix.O_RDONLY
 
 func changed(st *unix.Stat_t) int64 { return st.Ctim.Nano() }
 
-// openAt opens a folder below another one. No part of the way may be a symbolic link.
+// openAt opens a folder relative to another one. No element may be a symbolic link.
 func openAt(dir int, rel string, flags int) (int, error) {
 	if rel == "" {
 		rel = "."
@@ -34,7 +34,7 @@ func openAt(dir int, rel string, flags int) (int, error) {
 	}
 }
 
-// list calls f with each name in a folder, its number there, and what it is, 0: unknown.
+// list calls f for each name in a folder, with its inode number and its type, 0 if unknown.
 func list(fd int, _ []byte, f func(name string, entry uint64, mode uint32)) error {
 	own, err := openAt(fd, "", unix.O_RDONLY)
 	if err != nil {
@@ -59,11 +59,11 @@ func list(fd int, _ []byte, f func(name string, entry uint64, mode uint32)) erro
 	}
 }
 
-// passable reports whether what lies in a folder can be reached by its name.
+// passable reports whether files in a folder can be reached by name.
 func passable(fd int) bool { return unix.Faccessat(fd, ".", unix.X_OK, 0) == nil }
 
-// deprioritize does nothing: threads have no priority of their own that could be lowered.
+// deprioritize does nothing: threads have no priority of their own.
 func deprioritize(bool) {}
 
-// kindOf is told of a file system that is not this machine's.
+// kindOf reports no foreign file systems.
 func kindOf(int) (skip bool, foreign string) { return false, "" }

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPath opens what may not be read.
+// openPath opens a folder without the right to read it.
 const openPath = unix.O_PATH
 
 func changed(st *unix.Stat_t) int64 { return st.Ctim.Nano() }
 
-// maxPath is how long a path may be that the kernel is given at once.
+// maxPath is the longest path that is passed to the kernel in one call.
 const maxPath = 4000
 
-// openAt opens a folder below another one. No part of the way may be a symbolic link.
+// openAt opens a folder relative to another one. No element may be a symbolic link.
 func openAt(dir int, rel string, flags int) (int, error) {
 	if rel == "" {
 		rel = "."
@@ -30,7 +30,7 @@ func openAt(dir int, rel string, flags int) (int, error) {
 			switch {
 			case err == unix.EINTR || err == unix.EAGAIN:
 				continue
-			case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM): // an old kernel, or a container that does not know it
+			case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM): // an old kernel, or a container that does not know the call
 				return step(dir, rel, flags, 1)
 			}
 			return fd, err
@@ -39,7 +39,7 @@ func openAt(dir int, rel string, flags int) (int, error) {
 	return step(dir, rel, flags, maxPath)
 }
 
-// step opens a folder by way of those above it, as many at once as fit.
+// step opens a folder through those above it, with as many elements per call as fit.
 func step(dir int, rel string, flags, most int) (int, error) {
 	at := dir
 	for {
@@ -75,7 +75,7 @@ func step(dir int, rel string, flags, most int) (int, error) {
 	}
 }
 
-// list calls f with each name in a folder, its number there, and what it is, 0: unknown.
+// list calls f for each name in a folder, with its inode number and its type, 0 if unknown.
 func list(fd int, buf []byte, f func(name string, entry uint64, mode uint32)) error {
 	for {
 		var n int
@@ -101,12 +101,12 @@ func list(fd int, buf []byte, f func(name string, entry uint64, mode uint32)) er
 	}
 }
 
-// passable reports whether what lies in a folder can be reached by its name.
+// passable reports whether files in a folder can be reached by name.
 func passable(fd int) bool {
 	return unix.Faccessat(fd, ".", unix.X_OK, 0) == nil
 }
 
-// deprioritize makes this thread give way to others; idle lets it run only when nobody else does.
+// deprioritize lowers the priority of the current thread; idle: it only runs when the processor is idle.
 func deprioritize(idle bool) {
 	if !idle || unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0) != nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), 10)

@@ -12,7 +12,7 @@ func retry(f func() error) error {
 	}
 }
 
-// fstatat looks at a name in a folder without following it.
+// fstatat looks at a name in a folder without following a symbolic link.
 func fstatat(fd int, name string, st *unix.Stat_t) error {
 	return retry(func() error { return unix.Fstatat(fd, name, st, unix.AT_SYMLINK_NOFOLLOW) })
 }

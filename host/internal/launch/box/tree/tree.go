@@ -1,10 +1,10 @@
-// Package tree knows which folders lie below a folder, and what of note is in them, while others change all of it.
+// Package tree tracks the folders below a root and what is of note in them, while others change all of it.
 //
-// It owns: reading the folders once, keeping what it knows current by the kernel's notifications or by comparing what the kernel
-// says of each folder, and the file in which that outlives a process. It must not know: what is executed later, what a sandbox is,
-// what becomes of what it finds.
+// It owns: reading the folders once, keeping the result current by the kernel's notifications or by comparing folders with what the
+// kernel says of them, and the file in which the result outlives the process. It must not know: what is executed later, what a
+// sandbox is, what becomes of what it finds.
 //
-// Start with [Open]; [Tree.Settle] makes sure that what [Tree.Noted] says is true now.
+// Start with [Open]. [Tree.Settle] brings up to date what [Tree.Noted] returns.
 package tree
 
 import (
@@ -14,85 +14,85 @@ import (
 	"strings"
 )
 
-// Identity tells whether a folder is what it was: only the kernel sets the time of its last change.
+// Identity tells whether a folder is unchanged. Only the kernel sets the change time.
 type Identity struct {
 	Dev, Ino uint64
-	Changed  int64 // nanoseconds; 0: it has to be read again to know
+	Changed  int64 // change time in nanoseconds; 0: read it again to know
 }
 
-// Rules say what of a folder is noted.
+// Rules say what is noted of a folder.
 type Rules struct {
-	// Names are of files and folders whose places are noted, in every spelling that the file system takes for the same. Such a
-	// folder is not read, unless it is in Enter as well.
+	// Names are names of files and folders whose places are noted, in every spelling that the file system treats as the same name.
+	// A folder with such a name is not read unless the name is in Enter as well.
 	Names, Enter []string
-	// Marks are up to eight names in lower case. Folders that hold all of the marks of one of the Shapes are noted.
+	// Marks are up to eight lower-case names. Folders with all the marks of one of the Shapes are noted.
 	Marks  []string
 	Shapes []uint8
 }
 
-// Folder is one of which something is noted.
+// Folder is a folder of which something is noted.
 type Folder struct {
 	Path   string
 	ID     Identity
-	Named  []string // of Rules.Names, that lie in it
-	Marks  uint8    // which of Rules.Marks do
-	Rights []string // programs that give the rights of their owner or group
+	Named  []string // the Rules.Names in it
+	Marks  uint8    // a bit for each of Rules.Marks in it
+	Rights []string // setuid and setgid programs in it
 	Closed bool     // it can't be listed; nothing below it is known
 }
 
-// Linked is a folder with files that have other names as well.
+// Linked is a folder with files that have other names.
 type Linked struct {
 	Path  string
 	Dev   uint64
 	Links []Link
 }
 
-// Link is one of several names of a file. There may be as many as there are files, where a package manager links all that it installs from
-// a store, so that the name itself is not kept: who needs it reads the folder.
+// Link is one name of a file that has several. There may be as many as there are files, where a package manager links everything
+// that it installs from a store, so the name itself is not kept: a caller that needs it reads the folder.
 type Link struct {
 	Ino   uint64
-	Count uint32 // of names; at most MaxCount
-	name  uint32 // a sum, by which another name is noticed
+	Count uint32 // number of names, at most MaxCount
+	name  uint32 // a checksum, to notice that the file has another name
 }
 
-// MaxCount is the count of a file with more names, and of one that lies on another device than its folder.
+// MaxCount is the count of a file with that many names or more, and of one on another device than its folder.
 const MaxCount = math.MaxUint32
 
-// Options are what a tree is opened with.
+// Options configure a tree.
 type Options struct {
 	Rules Rules
-	// Cache is the file in which the tree outlives the process; empty: none.
+	// Cache is the path of the tree's file; empty: none.
 	Cache string
-	// Walk has no notifications used.
+	// Walk compares folders instead of watching them.
 	Walk bool
 
-	step int // for tests: another adoptStep
+	step int // replaces adoptStep in tests
 }
 
-// Result is what Settle has found.
+// Result is the result of Settle.
 type Result struct {
 	Links uint64 // changes whenever what Linked returns may have changed
-	// Moved says that folders were being moved, so that some could not be looked at where they were.
+	// Moved says that folders were being moved, so that some could not be read where they were.
 	Moved bool
 }
 
-// Stats are about a tree, for people.
+// Stats describe a tree for people.
 type Stats struct {
 	Folders int
 	Watched bool   // kept current by notifications
 	Why     string // why it is not
-	Loaded  bool   // it came from its file
+	Loaded  bool   // it was loaded from its file
 }
 
-// ErrGone says that the folder itself is not there any more.
+// ErrGone says that the root is no longer at its path.
 var ErrGone = errors.New("the folder is not there any more")
 
-// noted reports whether something of a folder is.
+// shaped reports whether marks contain one of the Shapes.
 func (r *Rules) shaped(marks uint8) bool {
 	return slices.ContainsFunc(r.Shapes, func(s uint8) bool { return marks&s == s })
 }
 
-// special reports whether a name has to do with the rules.
+// special reports whether the rules mention a name.
 func (r *Rules) special(name string) bool {
 	return slices.ContainsFunc(r.Names, func(n string) bool { return strings.EqualFold(n, name) }) || slices.Contains(r.Marks, strings.ToLower(name))
 }

@@ -4,16 +4,16 @@ package tree
 
 import "errors"
 
-// Tree is none: there are no sandboxes here for which folders would have to be known.
+// Tree is not supported on this system.
 type Tree struct{}
 
-// Open says so.
+// Open returns errors.ErrUnsupported.
 func Open(string, Options) (*Tree, error) { return nil, errors.ErrUnsupported }
 
 // Changes never receives.
 func (*Tree) Changes() <-chan struct{} { return nil }
 
-// Settle finds nothing out.
+// Settle returns errors.ErrUnsupported.
 func (*Tree) Settle() (Result, error) { return Result{}, errors.ErrUnsupported }
 
 // Noted is empty.

@@ -1,6 +1,6 @@
 package tree
 
-// notifier is none: FSEvents tell of a change when it is too late, so that folders are compared.
+// notifier is not used: FSEvents reports changes too late, so folders are compared.
 type notifier struct{}
 
 func newNotifier(*graph, func()) (*notifier, string) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is heard of each folder, and beyond it of those in which the content of files matters.
+// The events that are requested for each folder, and for folders in which the content of files matters.
 const (
 	folderEvents  = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ATTRIB | unix.IN_ONLYDIR
 	contentEvents = folderEvents | unix.IN_MODIFY | unix.IN_CLOSE_WRITE
@@ -21,17 +21,17 @@ const (
 
 const tooFewWatches = "there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches"
 
-// notifier is the kernel's, of one tree.
+// notifier is the inotify instance of a tree.
 type notifier struct {
 	g       *graph
 	file    *os.File
 	fd      int
 	buf     []byte
-	ended   chan struct{} // closed when nobody listens any more
+	ended   chan struct{} // closed when listen has returned
 	changed func()
 }
 
-// newNotifier returns nil and why where there is none. changed is called when something has changed.
+// newNotifier returns nil and the reason if the kernel gives no notifications. changed is called when something has changed.
 func newNotifier(g *graph, changed func()) (*notifier, string) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -50,7 +50,7 @@ func newNotifier(g *graph, changed func()) (*notifier, string) {
 	return in, ""
 }
 
-// listen takes notifications as they come: the kernel's queue is short.
+// listen reads events as they come: the kernel's queue is short.
 func (in *notifier) listen(raw syscall.RawConn) {
 	defer close(in.ended)
 	_ = raw.Read(func(uintptr) bool {
@@ -69,7 +69,7 @@ func (in *notifier) close() {
 	<-in.ended
 }
 
-// read takes what the kernel has queued; the caller holds t.g.mu. It reports whether anything was there that matters.
+// read reads the queued events. The caller holds g.mu. It reports whether any of them matters.
 func (in *notifier) read() (some bool) {
 	if in.g.in != in {
 		return false
@@ -98,7 +98,7 @@ func (in *notifier) read() (some bool) {
 	}
 }
 
-// event notes what a notification says.
+// event records an event and reports whether it matters.
 func (g *graph) event(watch int32, mask uint32, name string) bool {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		g.overflow = true
@@ -123,7 +123,7 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 	case name == "":
 		g.pend(n, "")
 	case mask&unix.IN_ISDIR != 0 && mask&unix.IN_ATTRIB != 0:
-		// It says so itself, unless it could not be listed.
+		// The folder has an event of its own, unless it could not be listed.
 		for c, e := range g.noted {
 			if e != nil && e.closed && g.nodes[c].parent == n && g.nodes[c].name == name {
 				g.pend(c, "")
@@ -138,7 +138,7 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 	default:
 		e := g.noted[n]
 		if e != nil && len(e.links) > 0 {
-			g.pend(n, "") // it may be one of those
+			g.pend(n, "") // the name may be one of a linked file
 			return true
 		}
 		known := e != nil && slices.Contains(e.rights, name)
@@ -152,7 +152,7 @@ func (g *graph) event(watch int32, mask uint32, name string) bool {
 	return true
 }
 
-// watch has the kernel tell of a folder. 0: it does not, and [Stats.Why] says why.
+// watch adds a watch for an open folder. It takes mu. 0 means that the folder is not watched, and Stats.Why says why.
 func (g *graph) watch(fd int, n int32) (int32, error) {
 	g.mu.Lock()
 	in, given := g.in, g.why != ""
@@ -177,8 +177,8 @@ func (g *graph) watch(fd int, n int32) (int32, error) {
 	return 0, nil
 }
 
-// watchAt has the kernel tell of a folder by its path, which takes a third of the time, and is right as long as nothing is heard of the
-// folders above it. fd is the one that it lies in. 0: it does not.
+// watchAt adds a watch for a folder by its path, which takes a third of the time. The watch is right as long as no events come for
+// the folders above it. fd is the folder's parent. It takes mu; 0 means that the folder is not watched.
 func (g *graph) watchAt(fd int, rel, name string, hot bool) int32 {
 	g.mu.Lock()
 	in, given := g.in, g.why != ""
@@ -209,11 +209,12 @@ func (g *graph) watchAt(fd int, rel, name string, hot bool) int32 {
 
 func (g *graph) unwatch(w int32) {
 	if g.in != nil {
-		_, _ = unix.InotifyRmWatch(g.in.fd, uint32(w)) // it may be gone with its folder
+		_, _ = unix.InotifyRmWatch(g.in.fd, uint32(w)) // it may have gone with its folder
 	}
 }
 
-// watched notes that a node's folder is watched. Where it is known as another already it was moved: that is the node then.
+// watched records that a node's folder is watched. If the watch belongs to another node the folder was moved: then it returns that
+// node. It takes mu.
 func (g *graph) watched(n, watch int32) (int32, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -228,14 +229,15 @@ func (g *graph) watched(n, watch int32) (int32, error) {
 		}
 		for p := g.nodes[n].parent; p != none; p = g.nodes[p].parent {
 			if p == other {
-				return n, errMoved // what lies above has to be found first
+				return n, errMoved // the folder above has to be found first
 			}
-			if g.nodes[p].adrift { // what was above it may be another by now
+			if g.nodes[p].adrift { // what was above it may have changed
 				break
 			}
 		}
 		if at := &g.nodes[other]; at.parent != none && !at.adrift {
-			// Its old place may belong to a folder whose number the parent lists for it: nothing else would say that this one is missing.
+			// Another folder may be at its old place, with the inode number that the parent lists for it: nothing else would
+			// reveal that this one is missing there.
 			g.pend(at.parent, "")
 		}
 		parent, name, entry := g.nodes[n].parent, g.nodes[n].name, g.nodes[n].entry
@@ -254,7 +256,7 @@ func (g *graph) watched(n, watch int32) (int32, error) {
 		}
 		n = other
 	}
-	if w := g.nodes[n].watch; w != 0 && w != watch && g.watches[w] == n { // another folder has come into its place
+	if w := g.nodes[n].watch; w != 0 && w != watch && g.watches[w] == n { // another folder has taken its place
 		delete(g.watches, w)
 		g.unwatch(w)
 	}
@@ -267,7 +269,7 @@ func (g *graph) watched(n, watch int32) (int32, error) {
 	return n, nil
 }
 
-// still reports whether a folder lies where it is known to.
+// still reports whether a folder is where it is known to be.
 func (g *graph) still(n int32) bool {
 	fd, err := g.open(g.rel(n), openPath)
 	if err != nil {
@@ -278,8 +280,7 @@ func (g *graph) still(n int32) bool {
 	return retry(func() error { return unix.Fstat(fd, &st) }) == nil && uint64(st.Dev) == g.nodes[n].id.Dev && st.Ino == g.nodes[n].id.Ino
 }
 
-// The file systems in which everything that changes a folder here is heard, by their magic numbers, and those in which there is nothing to
-// look for.
+// The file systems on which the kernel reports every change, by magic number, and those on which there is nothing to look for.
 var (
 	watchableFS = []int64{
 		unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC,
@@ -299,8 +300,8 @@ const (
 	jfs      = 0x3153464a
 )
 
-// kindOf tells what file system a folder lies in. skip: nothing in it is looked at; foreign names one in which others may change folders
-// unheard.
+// kindOf returns the kind of a folder's file system. skip: nothing on it is read. foreign names one on which others may change
+// folders unnoticed.
 func kindOf(fd int) (skip bool, foreign string) {
 	var st unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {

@@ -1,6 +1,6 @@
-// Package seatbelttest judges profiles as macOS does, so that what they let be done can be asked on any system.
+// Package seatbelttest evaluates profiles as macOS does, so that tests on any system can ask what a profile allows.
 //
-// It owns: reading a profile, and which of its rules counts. It must not know: why a profile is as it is.
+// It owns: parsing a profile, and which of its rules applies. It must not know: why a profile is as it is.
 //
 // Start with [New].
 package seatbelttest
@@ -16,10 +16,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
-// A profile is judged here as the system judges it: of the rules that name an operation the last that fits counts; where none
-// does, those of the operation that it is a part of; then the default.
+// Evaluation follows the system's: of the rules that name the operation the last that matches applies; if there is none, those of
+// the operation that it is a part of; then the default.
 
-// Expr is a word, a text in quotes, or a list.
+// Expr is a word, a quoted text, or a list.
 type Expr struct {
 	Word   string
 	Quoted bool
@@ -33,7 +33,7 @@ func (e Expr) head() string {
 	return e.List[0].Word
 }
 
-// Parse reads what must be a sequence of balanced lists.
+// Parse parses a sequence of lists.
 func Parse(text string) ([]Expr, error) {
 	stack := [][]Expr{nil}
 	for i := 0; i < len(text); {
@@ -80,7 +80,7 @@ func Parse(text string) ([]Expr, error) {
 	return stack[0], nil
 }
 
-// Judge decides about operations.
+// Judge evaluates a profile.
 type Judge struct {
 	t      testing.TB
 	rules  []Expr
@@ -88,7 +88,7 @@ type Judge struct {
 	exprs  map[string]*regexp.Regexp
 }
 
-// New reads a profile.
+// New parses a profile.
 func New(t testing.TB, p seatbelt.Profile) *Judge {
 	t.Helper()
 	rules, err := Parse(p.Text)
@@ -102,7 +102,7 @@ func New(t testing.TB, p seatbelt.Profile) *Judge {
 	return j
 }
 
-// parents are the operations that others are parts of.
+// parents returns an operation and the operations that it is a part of.
 func parents(op string) []string {
 	out := []string{op}
 	for _, p := range []string{"file-read*", "file-write*", "process-info*", "ipc-posix-shm*", "network*", "file*"} {
@@ -113,7 +113,7 @@ func parents(op string) []string {
 	return append(out, "default")
 }
 
-// Subject is what an operation is about.
+// Subject is what an operation is applied to.
 type Subject struct {
 	Path   string
 	Folder bool
@@ -122,7 +122,7 @@ type Subject struct {
 	Target string
 }
 
-// Allows decides.
+// Allows reports whether the profile allows an operation.
 func (j *Judge) Allows(op string, s Subject) bool {
 	for _, at := range parents(op) {
 		verdict := ""
@@ -152,7 +152,7 @@ func (j *Judge) Allows(op string, s Subject) bool {
 	return false
 }
 
-// text is a quoted text, or what a parameter holds.
+// text returns a quoted text or the value of a parameter.
 func (j *Judge) text(e Expr) string {
 	if e.Quoted {
 		return e.Word
@@ -222,10 +222,10 @@ func (j *Judge) fits(f Expr, s Subject) bool {
 	}
 }
 
-// Reads reports whether a file's content is read.
+// Reads reports whether the content of a file can be read.
 func (j *Judge) Reads(path string) bool { return j.Allows("file-read-data", Subject{Path: path}) }
 
-// Writes reports whether anything of it can be changed; who may remove a file may put another in its place.
+// Writes reports whether a file can be changed in any way; removing it counts, since another could be put in its place.
 func (j *Judge) Writes(path string) bool {
 	for _, op := range []string{"file-write-data", "file-write-create", "file-write-mode", "file-link", "file-clone"} {
 		if j.Allows(op, Subject{Path: path}) {
@@ -235,7 +235,7 @@ func (j *Judge) Writes(path string) bool {
 	return false
 }
 
-// Removes reports whether a path can lose its name.
+// Removes reports whether a path can be removed or renamed.
 func (j *Judge) Removes(path string, folder bool) bool {
 	return j.Allows("file-write-unlink", Subject{Path: path, Folder: folder})
 }

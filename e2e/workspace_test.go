@@ -194,7 +194,7 @@ do = [{ text = "finished" }]
 	}
 	read := strings.Join(r.Last().Texts(llm.RoleSystem), "\n")
 	for _, want := range []string{
-		fmt.Sprintf("does not let commands write %q. It is kept read-only: what lies there is executed later", filepath.Join(r.Dir, ".git/index.lock")),
+		fmt.Sprintf("does not let commands write %q. It is kept read-only: files there are executed later", filepath.Join(r.Dir, ".git/index.lock")),
 		fmt.Sprintf("does not let commands write %q. It is kept read-only: git would execute it, because of core.hookspath in %s/.git/config. If the task needs it, ask", filepath.Join(r.Dir, ".husky/pre-commit"), r.Dir),
 	} {
 		if !strings.Contains(read, want) {

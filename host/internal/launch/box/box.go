@@ -126,7 +126,7 @@ func (b *Sandbox) Check(g launch.Grant) error {
 	if _, err := b.helper(); err != nil {
 		e := &launch.UnsupportedError{
 			Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %v", g.Mode, err),
-			Next: `install bubblewrap (the package has that name), or set sandbox { mode = "full-access" } to run without confinement`,
+			Next: `install the package bubblewrap, or set sandbox { mode = "full-access" } to run without confinement`,
 		}
 		if b.seatbelt {
 			e.Next = `set sandbox { mode = "full-access" } to run without confinement`
@@ -143,7 +143,7 @@ func (b *Sandbox) checkLandlock(g launch.Grant) error {
 	}
 	return &launch.UnsupportedError{
 		Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: this system has no Landlock, which sandbox { require_landlock } demands", g.Mode),
-		Next: "boot a kernel from 5.13 on with landlock among its `lsm=`, or set sandbox { require_landlock = false }",
+		Next: "boot a kernel 5.13 or later with landlock in its `lsm=` parameter, or set sandbox { require_landlock = false }",
 	}
 }
 
@@ -197,7 +197,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 		return nil, err
 	}
 	if g.Network && g.Proxied {
-		return nil, fmt.Errorf("the grant gives the whole network and the proxy's; it has to be one of them")
+		return nil, fmt.Errorf("the grant allows both the whole network and the proxy; only one is possible")
 	}
 	helper, err := b.helper()
 	if err != nil {
@@ -224,7 +224,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 	for _, p := range g.Opened {
 		p = fspath.ResolveParent(p)
 		if b.home != "" && (p == b.home || fspath.Below(p, b.home)) {
-			return nil, fmt.Errorf("%s can't be opened: it lies in gantry's own folder, which holds keys and what is allowed", p)
+			return nil, fmt.Errorf("%s can't be opened: it is in gantry's own folder, which contains keys and permissions", p)
 		}
 		d.opened = append(d.opened, p)
 	}
@@ -317,7 +317,7 @@ func (b *Sandbox) holdFound(d *plan, v *view) error {
 // Prepare implements [launch.Preparer].
 func (b *Sandbox) Prepare(g launch.Grant, readOnly bool, program string) (*control.Box, error) {
 	if b.seatbelt {
-		return nil, errors.New("such a box is made with its process")
+		return nil, errors.New("macOS sandboxes can't be prepared before their process")
 	}
 	d, err := b.plan(g, readOnly, program, nil)
 	if err != nil {

@@ -351,7 +351,7 @@ func TestAKeptProcessThatIsTouched(t *testing.T) {
 					return k, err
 				}},
 			})
-			if err == nil || !strings.Contains(err.Error(), "tried to look into it while it started") {
+			if err == nil || !strings.Contains(err.Error(), "tried to inspect it while it was being started") {
 				t.Errorf("err = %v", err)
 			}
 		})

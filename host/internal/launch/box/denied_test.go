@@ -238,7 +238,7 @@ func TestDenialsThatCantBeEnforced(t *testing.T) {
 		"a pattern that can't be read": {func(*world) {}, "x", "not absolute"},
 		"a link that may be changed":   {func(w *world) { os.Symlink(w.out, filepath.Join(w.ws, "link")) }, "/link/secret", "symbolic link that may be changed"},
 		"a pattern through a link":     {func(w *world) { os.Symlink(w.out, filepath.Join(w.ws, "link")) }, "/link/*.key", "symbolic link that may be changed"},
-		"a link to the workspace":      {func(w *world) { os.Symlink("..", filepath.Join(w.ws, "up.env")) }, "/*.env", "in which commands are to work"},
+		"a link to the workspace":      {func(w *world) { os.Symlink("..", filepath.Join(w.ws, "up.env")) }, "/*.env", "in which commands work"},
 		"too much": {func(w *world) {
 			for i := range 2001 {
 				if err := os.WriteFile(fmt.Sprintf("%s/%d.env", w.ws, i), nil, 0o644); err != nil {
@@ -357,7 +357,7 @@ func TestWhatCantBeOpenedAlone(t *testing.T) {
 		g.Opened = []string{filepath.Join(w.ws, "vendor", open)}
 	}
 	w.make("ws/vendor/keys/deep/k", "home/.gantry/x")
-	for path, want := range map[string]string{"keys/deep/new": "which nothing opens", "../../home/rules/x.rules": "gantry's own folder"} {
+	for path, want := range map[string]string{"keys/deep/new": "no approval overrides that", "../../home/rules/x.rules": "gantry's own folder"} {
 		open = path
 		if p, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", path, p, err)

@@ -22,7 +22,7 @@ func findHelper() (string, error) {
 			continue
 		}
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
-			return "", fmt.Errorf("%s belongs to somebody else than root, or others may write it", path)
+			return "", fmt.Errorf("%s does not belong to root, or is writable by others", path)
 		}
 		return path, nil
 	}

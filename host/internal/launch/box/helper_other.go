@@ -16,7 +16,7 @@ func findHelper() (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(seatbelt.Program); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is missing, which belongs to macOS", seatbelt.Program)
+		return "", fmt.Errorf("%s is missing, although it belongs to macOS", seatbelt.Program)
 	}
 	return seatbelt.Program, nil
 }

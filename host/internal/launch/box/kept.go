@@ -27,13 +27,13 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 		return "sandbox { deny_write } names it"
 	}
 	if !unprotected(root, path) {
-		return "what lies there is executed later, or says what agents and other programs may do"
+		return "files there are executed later, or say what agents and other programs may do"
 	}
 	home = fspath.Resolve(home)
 	if home != "" {
 		for _, p := range autorun.StartupFiles(home) {
 			if fspath.Below(p, root) && (p == path || fspath.Below(path, p)) {
-				return "your shells, or other programs, execute it"
+				return "your shells or other programs execute it"
 			}
 		}
 	}

@@ -351,7 +351,7 @@ func TestTooManyPrograms(t *testing.T) {
 	for i := range 300 {
 		w.write(fmt.Sprintf("tools/%d", i), "")
 	}
-	if _, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "let them name a folder") {
+	if _, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "let the settings name a folder") {
 		t.Errorf("%v", err)
 	}
 }

@@ -28,7 +28,7 @@ func (v *view) open(opened []string) error {
 		switch {
 		case kept == "" || len(fspath.Deepest(v.roots, dir)) > len(kept): // it is writable in any case
 		case slices.ContainsFunc(v.denied, func(d deny.Entry) bool { return o == d.Path || fspath.Below(o, d.Path) }):
-			return fmt.Errorf("%s can't be opened: it is denied, which nothing opens", o)
+			return fmt.Errorf("%s can't be opened: it is denied, and no approval overrides that", o)
 		case !slices.Contains(folders, dir):
 			folders = append(folders, dir)
 		}
@@ -82,13 +82,13 @@ func holdable(dir string, opened, open []string) ([]string, error) {
 		switch {
 		case slices.Contains(opened, p) || slices.Contains(open, p):
 		case e.Type()&fs.ModeSymlink != 0:
-			return nil, fmt.Errorf("it lies beside %s, a symbolic link that could be replaced then", p)
+			return nil, fmt.Errorf("its folder contains %s, a symbolic link that could be replaced then", p)
 		default:
 			out = append(out, p)
 		}
 	}
 	if len(out) > maxBeside {
-		return nil, fmt.Errorf("%d other files and folders lie beside it, and %d can be kept as they are", len(out), maxBeside)
+		return nil, fmt.Errorf("its folder contains %d other files and folders, and the sandbox can protect at most %d", len(out), maxBeside)
 	}
 	return out, nil
 }

@@ -221,7 +221,7 @@ func (b *Sandbox) confineMacOS(g launch.Grant, v view, opened []string, helper s
 		// A process has no network of its own here. Another process that connects to the port gets what the grant gives, and no
 		// more.
 		if c.Listener, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
-			return fmt.Errorf("listen for what the sandbox lets out: %w", err)
+			return fmt.Errorf("listen for the sandbox's proxy: %w", err)
 		}
 		p.Port = c.Listener.Addr().(*net.TCPAddr).Port
 	}
@@ -230,7 +230,7 @@ func (b *Sandbox) confineMacOS(g launch.Grant, v view, opened []string, helper s
 		if c.Listener != nil {
 			err = errors.Join(err, c.Listener.Close())
 		}
-		return fmt.Errorf("the sandbox could not be worded: %w", err)
+		return fmt.Errorf("write the sandbox profile: %w", err)
 	}
 	c.Box = &control.Box{Helper: helper, Args: profile.Args()}
 	b.environment(g, v, c, p.Port)

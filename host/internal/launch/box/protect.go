@@ -29,7 +29,7 @@ func (b *Sandbox) protect(v *view, opened []string) (whole map[string]fspath.Ide
 			case fspath.ContainsOpened(p, opened) && !info.IsDir():
 				continue
 			case info.Mode()&fs.ModeSymlink != 0:
-				return nil, fmt.Errorf("%s can't be kept read-only: it is a symbolic link in a folder that is writable; replace it by what it points to", p)
+				return nil, fmt.Errorf("%s can't be kept read-only: it is a symbolic link in a writable folder; replace it by its target", p)
 			}
 			id, _, ok := fspath.Lstat(p)
 			if !ok {

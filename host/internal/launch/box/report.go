@@ -44,9 +44,9 @@ type Walked struct {
 
 // lacksOfSeatbelt are what macOS can't enforce.
 var lacksOfSeatbelt = []string{
-	"a /tmp of the thread's own: TMPDIR leads to one, and /tmp itself is not to be used",
-	"limits on the memory and the number of processes of a command: who sets them gets no command started",
-	"the end of what a command has left running when gantry and its gantry-launch are killed at once",
+	"a private /tmp: TMPDIR names a private folder, and /tmp itself can't be used",
+	"limits on the memory and the number of processes of a command: with such a limit no command starts",
+	"ending what a command has left running if gantry and its gantry-launch are killed at once",
 }
 
 // Report describes the sandbox of a grant. It starts no process. It reads the writable folders, so the caller closes the sandbox.

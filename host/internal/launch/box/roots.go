@@ -18,7 +18,7 @@ func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath
 	known = map[string]fspath.Identity{}
 	for _, r := range asked {
 		if !filepath.IsAbs(r) {
-			return nil, nil, fmt.Errorf("the writable root %q is not absolute; write it from the root of the file system", r)
+			return nil, nil, fmt.Errorf("the writable root %q is not absolute; write it as an absolute path", r)
 		}
 		real, err := filepath.EvalSymlinks(r)
 		if fspath.IsNotExist(err) {
@@ -33,7 +33,7 @@ func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath
 		case real == "/":
 			return nil, nil, fmt.Errorf("the writable root / is the whole machine; name folders, or set sandbox { mode = \"full-access\" }")
 		case b.home != "" && (real == b.home || fspath.Below(real, b.home)):
-			return nil, nil, fmt.Errorf("the writable root %s is gantry's own folder, which holds keys and what is allowed; work in another one", r)
+			return nil, nil, fmt.Errorf("the writable root %s is gantry's own folder, which contains keys and permissions; work in another one", r)
 		}
 		if slices.Contains(roots, real) {
 			continue
@@ -41,7 +41,7 @@ func (b *Sandbox) roots(asked []string) (roots []string, known map[string]fspath
 		// The mount is compared with this identity from inside the sandbox: in between, others may rename anything.
 		id, _, ok := fspath.Lstat(real)
 		if !ok {
-			return nil, nil, fmt.Errorf("the writable root %s was there and is gone; try again", r)
+			return nil, nil, fmt.Errorf("the writable root %s has just disappeared; try again", r)
 		}
 		roots, known[real] = append(roots, real), id
 	}

@@ -157,7 +157,7 @@ func (b *Sandbox) blank() (string, error) {
 	if errors.Is(err, fs.ErrExist) {
 		info, err := os.Lstat(path)
 		if err == nil && (!info.Mode().IsRegular() || info.Size() > 0) {
-			err = errors.New("it is not the empty file that gantry has made; remove it")
+			err = errors.New("it is not the empty file that gantry created; remove it")
 		}
 		if err == nil {
 			err = os.Chmod(path, 0)

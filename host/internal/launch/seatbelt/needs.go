@@ -52,7 +52,7 @@ func (p Policy) network(w *writer) error {
 	case NetworkNone:
 	case NetworkProxy:
 		if p.Port <= 0 || p.Port > 65535 {
-			return fmt.Errorf("the proxy's port is %d", p.Port)
+			return fmt.Errorf("invalid proxy port %d", p.Port)
 		}
 		w.line(`(allow network-outbound (remote ip "localhost:` + strconv.Itoa(p.Port) + `"))`)
 		w.line("(allow mach-lookup", services)
@@ -67,7 +67,7 @@ func (p Policy) network(w *writer) error {
 		w.line(`(allow mach-lookup (global-name "com.apple.dnssd.service"))`)
 		w.line("(allow mach-lookup", services)
 	default:
-		return fmt.Errorf("the policy names no network")
+		return fmt.Errorf("the policy has no network")
 	}
 	for _, dir := range p.Sockets {
 		if err := (Rule{Path: dir}).check(); err != nil {

@@ -146,7 +146,7 @@ func (p Policy) Profile() (Profile, error) {
 		w.devices()
 	}
 	if w.size > maxValues {
-		return Profile{}, fmt.Errorf("a sandbox profile takes %d bytes of paths, which are more than %d; name folders instead of the files in them", w.size, maxValues)
+		return Profile{}, fmt.Errorf("a sandbox profile takes %d bytes of paths, more than the maximum of %d; name folders instead of the files in them", w.size, maxValues)
 	}
 	return Profile{Text: w.text.String(), Parameters: w.params}, nil
 }
@@ -261,16 +261,16 @@ func (w *writer) show(path string, open bool) {
 // check returns an error if the rule can't be expressed.
 func (r Rule) check() error {
 	if (r.Path == "") == (r.Match == "") {
-		return fmt.Errorf("a rule is about a path or about what an expression matches, not %q and %q", r.Path, r.Match)
+		return fmt.Errorf("a rule needs either a path or an expression, not %q and %q", r.Path, r.Match)
 	}
 	for _, p := range append([]string{r.Path}, r.Except...) {
 		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-			return fmt.Errorf("%q is no clean absolute path", p)
+			return fmt.Errorf("%q is not a clean absolute path", p)
 		}
 	}
 	for _, s := range append([]string{r.Path, r.Match}, r.Except...) {
 		if strings.ContainsRune(s, 0) {
-			return fmt.Errorf("%q has bytes that no path can have", s)
+			return fmt.Errorf("%q contains a NUL byte", s)
 		}
 	}
 	return nil

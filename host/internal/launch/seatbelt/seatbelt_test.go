@@ -71,16 +71,16 @@ func TestWhatCanNotBeWorded(t *testing.T) {
 	t.Parallel()
 	none := seatbelt.NetworkNone
 	for name, p := range map[string]seatbelt.Policy{
-		"no clean absolute":  {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "a"}}},
-		"no clean absolute ": {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/a/../b"}}},
-		"bytes":              {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/a\x00"}}},
-		"about a path or":    {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead}}},
-		"about a path or ":   {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/a", Match: "/a"}}},
-		"has no access":      {Network: none, Files: []seatbelt.Rule{{Path: "/a"}}},
-		"no network":         {},
-		"port is 0":          {Network: seatbelt.NetworkProxy},
-		"no clean":           {Network: none, Sockets: []string{"x"}},
-		"more than":          {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/" + strings.Repeat("x", 600<<10)}}},
+		"not a clean absolute":  {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "a"}}},
+		"not a clean absolute ": {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/a/../b"}}},
+		"NUL byte":              {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/a\x00"}}},
+		"either a path or":      {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead}}},
+		"either a path or ":     {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/a", Match: "/a"}}},
+		"has no access":         {Network: none, Files: []seatbelt.Rule{{Path: "/a"}}},
+		"no network":            {},
+		"proxy port 0":          {Network: seatbelt.NetworkProxy},
+		"a clean":               {Network: none, Sockets: []string{"x"}},
+		"more than":             {Network: none, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/" + strings.Repeat("x", 600<<10)}}},
 	} {
 		if _, err := p.Profile(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
 			t.Errorf("%s: %v", name, err)

@@ -80,9 +80,9 @@ func (k Kind) Why() string {
 	case KindGitSettings:
 		return "it may name programs for git to execute"
 	case KindVCSSettings:
-		return "it may name programs for a version control to execute"
+		return "it may name programs for a version control system to execute"
 	case KindUnlistable:
-		return "what is in it can't be looked through"
+		return "its content can't be examined"
 	case KindStartup:
 		return "your shells or your desktop would execute it"
 	case KindProtectedLink:
@@ -94,9 +94,9 @@ func (k Kind) Why() string {
 	case KindReferenced:
 		return "others execute it: git's settings or your PATH lead there"
 	case KindCause:
-		return "by it git, or another program, would execute what was there before"
+		return "it would make git, or another program, execute existing files"
 	case KindRootLink:
-		return "a folder of `sandbox { writable_roots }` would lie where it leads"
+		return "it would move a folder of `sandbox { writable_roots }` to its target"
 	case KindRepository, KindUnknown:
 	}
 	return "it is executed later"

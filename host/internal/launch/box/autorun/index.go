@@ -211,7 +211,7 @@ func (x *Index) Settle(root string) (*indexTree, tree.Result, error) {
 				continue
 			}
 		}
-		return nil, tree.Result{}, fmt.Errorf("what is executed later can't be looked for: %w; make it readable for gantry, or take it out of the sandbox's writable folders", err)
+		return nil, tree.Result{}, fmt.Errorf("files that are executed later can't be searched: %w; make the folder readable for gantry, or remove it from the sandbox's writable folders", err)
 	}
 }
 
@@ -253,7 +253,7 @@ func (x *Index) find(roots []string, whole map[string]fspath.Identity, open map[
 		}
 		settle = x.Settle
 	}
-	return nil, fmt.Errorf("folders that can't be listed lie in each other more than %d deep; remove them", maxOpened)
+	return nil, fmt.Errorf("folders that can't be listed are nested more than %d deep; remove them", maxOpened)
 }
 
 func (x *Index) collect(p *Found, settle settleFunc) (again bool, err error) {

@@ -99,7 +99,7 @@ func identities(files []string) map[string]fspath.Identity {
 func (n *References) Of(dir, top string) (out []Reference, err error) {
 	s := n.settings(dir)
 	if s.Cut {
-		return nil, fmt.Errorf("the git settings that hold in %s include too many files, or too deep ones, to be followed; let them include fewer, or work in another folder", top)
+		return nil, fmt.Errorf("the git settings for %s include too many files, or include them too deeply; reduce the includes, or work in another folder", top)
 	}
 	common := cmp.Or(gitconfig.CommonDir(dir), dir)
 	for _, f := range s.Files {
@@ -188,7 +188,7 @@ func (n *References) programs(line, top, why string, byHand bool) (out []Referen
 
 // linkedHooks returns the targets of symbolic links among a repository's hooks.
 func linkedHooks(dir string) (out []Reference) {
-	const why = "git would execute it: a hook is a link to it"
+	const why = "git would execute it: a hook is a symbolic link to it"
 	hooks := filepath.Join(dir, "hooks")
 	if to, err := filepath.EvalSymlinks(hooks); err == nil && to != hooks {
 		if info, err := os.Lstat(hooks); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -322,7 +322,7 @@ func (p *Found) addReference(t Reference, path string) {
 		p.texts[cmp.Or(t.text, path)] = true
 	}
 	if len(p.texts) > maxNamed || len(p.Named) >= maxNames {
-		p.Err = fmt.Errorf("git's settings name more than %d paths in folders that commands may write, %s among them; the sandbox can keep no more read-only: let them name a folder, or fewer", maxNamed, path)
+		p.Err = fmt.Errorf("git's settings name more than %d paths in writable folders, including %s, and the sandbox can't keep more of them read-only; let the settings name a folder, or fewer files", maxNamed, path)
 		return
 	}
 	p.Named[path], p.Reasons[path] = t.Path, t.Why

@@ -41,7 +41,7 @@ type Entry struct {
 }
 
 // ErrMoved is returned if folders were moved while they were searched. The caller may try again.
-var ErrMoved = errors.New("folders are moved while it is looked for what is denied or kept; try again, and end what moves them")
+var ErrMoved = errors.New("folders are being moved while denied and protected files are searched; try again, and end the process that moves them")
 
 // Attempts is how often a search is repeated after [ErrMoved].
 const Attempts = 8
@@ -86,7 +86,7 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 	for _, text := range patterns {
 		p, err := glob.Parse(text)
 		if err != nil {
-			return nil, nil, fmt.Errorf("what is denied can't be found: %w", err)
+			return nil, nil, fmt.Errorf("search for denied files: %w", err)
 		}
 		gap, err := straight(p.Base(), roots)
 		if err != nil {
@@ -126,7 +126,7 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 		}
 	}
 	if len(out) > maxDenied {
-		return nil, nil, fmt.Errorf("%d files and folders are denied here, and a sandbox can keep %d; name folders instead of the files in them", len(out), maxDenied)
+		return nil, nil, fmt.Errorf("%d files and folders are denied here, which is more than the %d that a sandbox can hide; deny folders instead of the files in them", len(out), maxDenied)
 	}
 	for _, d := range out {
 		list = append(list, d)
@@ -172,7 +172,7 @@ func (f *Finder) matched(p glob.Pattern, path string, roots []string, out map[st
 	case err != nil:
 		return fmt.Errorf("%s can't be denied: %w", path, err)
 	case to != fspath.ResolveParent(path) && slices.ContainsFunc(roots, func(r string) bool { return r == to || fspath.Below(r, to) }):
-		return fmt.Errorf("%s can't be denied: it leads to %s, in which commands are to work; remove the link", path, to)
+		return fmt.Errorf("%s can't be denied: it leads to %s, in which commands work; remove the link", path, to)
 	}
 	if to != fspath.ResolveParent(path) {
 		if f.targets == nil {
@@ -220,7 +220,7 @@ const maxFolders = 50_000
 // walk matches the pattern in a folder and the folders below it, and calls found for each match.
 func (t *leaf) walk(p glob.Pattern, seen *int, found func(string) error, roots []string) error {
 	if *seen++; *seen > maxFolders {
-		return fmt.Errorf("pattern %q: there are more than %d folders to look through below %s; begin it with a narrower one", p, maxFolders, p.Base())
+		return fmt.Errorf("pattern %q: there are more than %d folders to search below %s; begin the pattern with a narrower one", p, maxFolders, p.Base())
 	}
 	if err := t.look(p); err != nil {
 		return err
@@ -315,10 +315,10 @@ func HardLinks(denied []Entry, roots []string) ([]Entry, error) {
 			case fspath.IsNotExist(err) || errors.Is(err, fs.ErrPermission):
 				return nil
 			case err != nil:
-				return fmt.Errorf("other names of what is denied can't be found: %w", err)
+				return fmt.Errorf("search for other names of denied files: %w", err)
 			case e.IsDir():
 				if folders++; folders > maxFolders {
-					return fmt.Errorf("a file that is denied has more than one name, and there are more than %d folders to look for them below %s; give the sandbox narrower roots", maxFolders, root)
+					return fmt.Errorf("a denied file has other names (hard links), and there are more than %d folders to search for them below %s; give the sandbox narrower roots", maxFolders, root)
 				}
 				if slices.ContainsFunc(denied, func(d Entry) bool { return d.Path == path }) {
 					return filepath.SkipDir

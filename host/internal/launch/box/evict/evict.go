@@ -144,7 +144,7 @@ func (in *Target) Disable() error {
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
-		return errors.Join(err, errors.New("it was exchanged"))
+		return errors.Join(err, errors.New("it was replaced"))
 	}
 	return errors.Join(f.Chmod(0), f.Truncate(0))
 }

@@ -88,7 +88,7 @@ func namesOf(dir string, files []fspath.Inode, held holding) (map[string]fspath.
 		return nil, deny.ErrMoved
 	}
 	if err != nil {
-		return nil, fmt.Errorf("names of files in %s can't be found: %w", dir, err)
+		return nil, fmt.Errorf("search for hard links in %s: %w", dir, err)
 	}
 	out := map[string]fspath.Inode{}
 	for _, e := range entries {
@@ -214,7 +214,7 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 		case more > maxLinked && !must:
 			folders = append(folders, b.path)
 		case more > maxLinked:
-			return nil, nil, fmt.Errorf("%s holds more than %d files that also have names outside of it (hard links), through which commands could change those; keep them in folders of their own, or copy them", b.path, maxLinked)
+			return nil, nil, fmt.Errorf("%s contains more than %d files with other names outside of it (hard links), which commands could change through them; move the files to folders of their own, or copy them", b.path, maxLinked)
 		default:
 			count = more
 			queue = append(queue, b.below...)
@@ -282,7 +282,7 @@ func locate(path string, f fspath.Inode) (deny.Entry, error) {
 	case fspath.IsNotExist(err) || err == nil && f != (fspath.Inode{}) && f != (id.Inode()):
 		return deny.Entry{}, deny.ErrMoved
 	case err != nil:
-		return deny.Entry{}, fmt.Errorf("%s can't be kept as it is: %w", path, err)
+		return deny.Entry{}, fmt.Errorf("%s can't be kept read-only: %w", path, err)
 	}
 	return deny.Entry{Path: path, Folder: mode.IsDir(), Parent: in, ID: id}, nil
 }

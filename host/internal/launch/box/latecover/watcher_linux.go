@@ -64,16 +64,16 @@ func (w *watcher) add(paths []string) error {
 func (w *watcher) open() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if errors.Is(err, unix.EMFILE) {
-		return errors.New("there are too many watchers of files: raise sysctl fs.inotify.max_user_instances")
+		return errors.New("too many inotify instances are in use: raise sysctl fs.inotify.max_user_instances")
 	}
 	if err != nil {
-		return fmt.Errorf("the kernel gives no notifications: %w", err)
+		return fmt.Errorf("inotify is not available: %w", err)
 	}
 	file := os.NewFile(uintptr(fd), "inotify")
 	raw, err := file.SyscallConn()
 	if err != nil {
 		file.Close()
-		return fmt.Errorf("the kernel gives no notifications: %w", err)
+		return fmt.Errorf("inotify is not available: %w", err)
 	}
 	w.file, w.fd, w.stop, w.ended = file, fd, make(chan struct{}), make(chan struct{})
 	go w.listen(raw) // owned by the watcher, ended by close
@@ -91,7 +91,7 @@ func (w *watcher) watch(paths []string) (err error) {
 				switch {
 				case failed == nil:
 				case errors.Is(failed, unix.ENOSPC):
-					err = errors.New("there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches")
+					err = errors.New("there are too many folders to watch: raise sysctl fs.inotify.max_user_watches")
 				case !fspath.IsNotExist(failed) && !errors.Is(failed, fs.ErrPermission):
 					err = fmt.Errorf("%s can't be watched: %w", s.Folder, failed)
 				}

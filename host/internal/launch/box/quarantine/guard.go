@@ -468,7 +468,7 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []notice, uns
 		words = append(words, addStrikes(all, len(moved))...)
 	}
 	if unsure = after.Err; unsure == nil && after.Moved {
-		unsure = errors.New("folders are being moved all the time, so that what is executed later can't be looked for; end what moves them")
+		unsure = errors.New("folders are being moved continuously, so files that are executed later can't be found; end the process that moves them")
 	}
 	return words, unsure, nil
 }
@@ -501,7 +501,7 @@ func addStrikes(all []*Command, moves int) (words []notice) {
 		if g.moved += moves; g.moved >= maxMoves && g.End != nil {
 			g.End()
 			g.End = nil
-			words = append(words, notice{owner: g.Owner, err: fmt.Errorf("the session %s was ended: %d times it has made what is executed later, and that was moved aside", g.Name(), g.moved)})
+			words = append(words, notice{owner: g.Owner, err: fmt.Errorf("the session %s was ended: %d files that it created, and that would be executed later, were moved aside", g.Name(), g.moved)})
 		}
 	}
 	return words
@@ -544,7 +544,7 @@ func (h *Guard) judgeAll(owner launch.Owner) error {
 	}
 	for _, g := range h.commands {
 		if err == nil && g.strikes >= maxStrikes {
-			err = fmt.Errorf("the session %s makes again what is executed later and was moved aside; nothing runs outside of the sandbox while it does: end that session first", g.Name())
+			err = fmt.Errorf("the session %s keeps creating files that would be executed later, although they are moved aside; nothing runs outside of the sandbox until it ends: end that session first", g.Name())
 		}
 	}
 	h.mu.Unlock()

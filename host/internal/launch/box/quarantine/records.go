@@ -45,7 +45,7 @@ func (h *Guard) record(root string, found *autorun.Found, known map[fspath.Ident
 	}
 	m, err := h.records.Write(r)
 	if err != nil {
-		return fmt.Errorf("what is executed later in %s can't be kept for the case that gantry is killed: %w; make room for gantry's folder", root, err)
+		return fmt.Errorf("the files in %s that are executed later can't be recorded: %w; free space for gantry's folder", root, err)
 	}
 	if at.lock != nil {
 		at.lock.Remove()

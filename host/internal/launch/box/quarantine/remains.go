@@ -16,7 +16,7 @@ type stuckFile struct {
 }
 
 func (s stuckFile) refuse() error {
-	return fmt.Errorf("%s was made in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere; until then no command runs", s.AbsPath(), s.Kind.Why(), s.err)
+	return fmt.Errorf("%s was created in the sandbox and could not be moved aside (%s): %w; look at it and remove it, or move it elsewhere: no command runs until then", s.AbsPath(), s.Kind.Why(), s.err)
 }
 
 // leftovers are the files that could not be moved aside.

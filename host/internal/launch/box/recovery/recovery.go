@@ -181,7 +181,7 @@ func (m *Records) Orphans(root string) (list []Orphan, err error) {
 		}
 		if err != nil {
 			f.Close()
-			return list, fmt.Errorf("the mark %s of commands of a gantry that was killed can't be read: %w; look for what they have left, then remove it", path, err)
+			return list, fmt.Errorf("the record %s of commands of a gantry process that was killed can't be read: %w; check what they have left, then remove the record", path, err)
 		}
 		if o.Root != root && !fspath.Below(o.Root, root) && !fspath.Below(root, o.Root) && (o.Ino == 0 || !o.matches(root)) {
 			f.Close()

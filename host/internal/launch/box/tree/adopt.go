@@ -77,7 +77,7 @@ func (t *Tree) adopt(yield bool) (differed bool, err error) {
 }
 
 // unwatched returns the folders that contain folders which could be watched and are not, those closer to the root first. It is
-// empty where nothing can be watched. The caller holds t.op.
+// empty where nothing can be watched. It takes mu; the caller holds Tree.op.
 func (g *graph) unwatched() []int32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

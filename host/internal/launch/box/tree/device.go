@@ -54,7 +54,7 @@ func (t *Tree) device(fd int, dev uint64) (skip bool, err error) {
 	t.devices[dev] = skip
 	g.mu.Unlock()
 	if foreign != "" {
-		g.stopWatching(fmt.Sprintf("a part of it lies on a network's or an unknown file system (%s)", foreign))
+		g.stopWatching(fmt.Sprintf("part of it is on a network file system or an unknown one (%s)", foreign))
 	}
 	return skip, nil
 }

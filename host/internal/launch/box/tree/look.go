@@ -34,7 +34,7 @@ type listed struct {
 const settled = 50 * time.Millisecond
 
 // errMoved says that a folder is no longer at its path.
-var errMoved = errors.New("it is not where it was")
+var errMoved = errors.New("the folder was moved")
 
 // reader reads folders. Each worker has its own.
 type reader struct {
@@ -315,7 +315,7 @@ func (g *graph) note(n int32, marks uint8, found extra) {
 }
 
 // errLinks says that the whole folder has to be read.
-var errLinks = errors.New("there are files with other names in it")
+var errLinks = errors.New("the folder contains hard links")
 
 // checkNames looks at single names in a folder, which are neither folders nor names of the rules.
 func (r *reader) checkNames(n int32, names []string) error {

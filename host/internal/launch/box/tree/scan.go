@@ -30,7 +30,7 @@ type scan struct {
 // maxScan bounds how long new folders are followed, so that a process that creates them continuously does not block the tree.
 const maxScan = time.Minute
 
-var errEndless = errors.New("folders are made in it faster than they can be looked through; end what makes them")
+var errEndless = errors.New("folders are created in it faster than they can be read; end the process that creates them")
 
 // scan reads folders and what is new below them. gentle lowers the priority. Callers of Settle may assist meanwhile.
 func (t *Tree) scan(queue []int32, gentle bool) (moved int, err error) {
@@ -117,7 +117,7 @@ func (t *Tree) problem(n int32, err error) error {
 	if g.nodes[n].dead {
 		return err
 	}
-	return fmt.Errorf("%s can't be looked through: %w", g.path(n), err)
+	return fmt.Errorf("%s can't be read: %w", g.path(n), err)
 }
 
 // misplaced has a folder that is no longer at its path read again, and its parent, because it may turn up elsewhere. It takes mu.

@@ -66,7 +66,7 @@ func Open(root string, o Options) (*Tree, error) {
 		t.initials[strings.ToLower(n)[0]], t.initials[strings.ToUpper(n)[0]] = true, true
 	}
 	if o.Walk {
-		t.g.why = "it was asked for"
+		t.g.why = "comparing was requested"
 	} else {
 		t.g.mu.Lock()
 		t.g.in, t.g.why = newNotifier(t.g, t.notify)
@@ -279,13 +279,14 @@ func (t *Tree) checkRoot() error {
 	return nil
 }
 
+// isLost reports whether the root is no longer at its path. It takes mu.
 func (g *graph) isLost() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.lost
 }
 
-// dropAdrift drops the detached nodes that have not turned up elsewhere.
+// dropAdrift drops the detached nodes that have not turned up elsewhere. It takes mu.
 func (g *graph) dropAdrift() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -164,7 +164,7 @@ func readFile(path string) ([]byte, error) {
 	return b, err
 }
 
-var errStore = errors.New("it is no file of a tree")
+var errStore = errors.New("not a tree file")
 
 func (g *graph) decode(b []byte) error {
 	bad := false

@@ -85,7 +85,7 @@ type Stats struct {
 }
 
 // ErrGone says that the root is no longer at its path.
-var ErrGone = errors.New("the folder is not there any more")
+var ErrGone = errors.New("the folder no longer exists")
 
 // shaped reports whether marks contain one of the Shapes.
 func (r *Rules) shaped(marks uint8) bool {

@@ -4,7 +4,7 @@ package tree
 type notifier struct{}
 
 func newNotifier(*graph, func()) (*notifier, string) {
-	return nil, "there are no notifications on macOS that come in time"
+	return nil, "macOS has no notifications that arrive in time"
 }
 
 func (*notifier) read() bool { return false }

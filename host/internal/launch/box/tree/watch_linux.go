@@ -19,7 +19,7 @@ const (
 	contentEvents = folderEvents | unix.IN_MODIFY | unix.IN_CLOSE_WRITE
 )
 
-const tooFewWatches = "there are more folders than may be watched: raise sysctl fs.inotify.max_user_watches"
+const tooFewWatches = "there are too many folders to watch: raise sysctl fs.inotify.max_user_watches"
 
 // notifier is the inotify instance of a tree.
 type notifier struct {
@@ -36,15 +36,15 @@ func newNotifier(g *graph, changed func()) (*notifier, string) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		if errors.Is(err, unix.EMFILE) {
-			return nil, "there are too many watchers of files: raise sysctl fs.inotify.max_user_instances"
+			return nil, "too many inotify instances are in use: raise sysctl fs.inotify.max_user_instances"
 		}
-		return nil, fmt.Sprintf("the kernel gives no notifications: %v", err)
+		return nil, fmt.Sprintf("inotify is not available: %v", err)
 	}
 	in := &notifier{g: g, changed: changed, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), ended: make(chan struct{})}
 	raw, err := in.file.SyscallConn()
 	if err != nil {
 		in.file.Close()
-		return nil, fmt.Sprintf("the kernel gives no notifications: %v", err)
+		return nil, fmt.Sprintf("inotify is not available: %v", err)
 	}
 	go in.listen(raw) // owned by the notifier, ended by close
 	return in, ""

@@ -43,7 +43,7 @@ func Parse(text string) ([]Expr, error) {
 			i++
 		case c == ')':
 			if len(stack) == 1 {
-				return nil, errors.New("a list is closed that was not opened")
+				return nil, errors.New("unexpected closing parenthesis")
 			}
 			done := Expr{List: stack[len(stack)-1]}
 			if done.List == nil {
@@ -55,11 +55,11 @@ func Parse(text string) ([]Expr, error) {
 		case c == '"':
 			end := strings.IndexByte(text[i+1:], '"')
 			if end < 0 {
-				return nil, errors.New("a text is not closed")
+				return nil, errors.New("unterminated text")
 			}
 			s := text[i+1 : i+1+end]
 			if strings.ContainsAny(s, "\\\n") {
-				return nil, fmt.Errorf("the text %q has something special in it", s)
+				return nil, fmt.Errorf("the text %q contains a special character", s)
 			}
 			stack[len(stack)-1] = append(stack[len(stack)-1], Expr{Word: s, Quoted: true})
 			i += end + 2
@@ -75,7 +75,7 @@ func Parse(text string) ([]Expr, error) {
 		}
 	}
 	if len(stack) != 1 {
-		return nil, errors.New("a list is not closed")
+		return nil, errors.New("missing closing parenthesis")
 	}
 	return stack[0], nil
 }

@@ -60,8 +60,8 @@ var cageRows = []row{
 	}},
 	{id: "C12", attempt: "reach a socket by a link, or in the place of the one that leads to gantry", required: "denied: the host makes both ends", tries: []try{
 		{call: "a socket by a link", says: notPermitted, box: caged}, {call: "a socket by a name of its own", box: caged, outside: untried}, {call: "a socket by a name of its own", box: networked, outside: untried},
-	}, tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
-	{id: "C13", attempt: "change the address in memory while it is being checked", required: "denied: the address that was checked is the one that is connected", ours: "the host connects to its own copy of the address", tests: []string{"host/internal/launch/box TestACageWithANetwork"}},
+	}, tests: []string{"host/internal/launch/box TestPluginSandboxWithNetwork"}},
+	{id: "C13", attempt: "change the address in memory while it is being checked", required: "denied: the address that was checked is the one that is connected", ours: "the host connects to its own copy of the address", tests: []string{"host/internal/launch/box TestPluginSandboxWithNetwork"}},
 	{id: "C14", attempt: "datagrams to services: logs, the journal, abstract names", required: "denied", tries: []try{
 		{call: "sendto", says: notPermitted, box: caged}, {call: "sendmsg", says: notPermitted, box: networked}, {call: "an abstract datagram", says: notPermitted, box: networked}, {call: "a pair of datagrams", says: notPermitted, box: caged},
 	}},
@@ -71,7 +71,7 @@ var cageRows = []row{
 		{do: `find / -name 'plugin-dir*' -path '*h*' 2>/dev/null | grep -v "^$PLUGIN_UNIX_SOCKET_DIR" | grep .`, box: caged, outside: untried},
 		{do: `ls "$(dirname "$PLUGIN_UNIX_SOCKET_DIR")" | wc -l | grep -v '^1$'`, box: caged, outside: untried},
 	}, tests: []string{"host/internal/grants TestUsersFilesInTheHome"}},
-	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "writing and connecting are refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestACageWithoutNamespaces"}},
+	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "writing and connecting are refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestPluginSandboxWithoutNamespaces"}},
 	{id: "C19", attempt: "`gantry plugin add` starts the program to learn what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
 	{id: "C20", attempt: "replace the program between the yes to `plugin add` and the lock", required: "not locked", ours: "only the program with the digest that was agreed to is started and locked", tests: []string{"e2e TestPluginAddLocksWhatWasAgreedTo"}},
 	{id: "C21", attempt: "fill the disk with state", required: "bounded, with an error that names the setting", ours: "64 MiB, or `limits { state }`; an error to the plugin, one notice to the user", tests: []string{"host/internal/service TestQuotas", "host/internal/service TestRoomForState"}},

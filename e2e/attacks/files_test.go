@@ -134,7 +134,7 @@ var files = []row{
 				t.Errorf("%s: %v, %v", name, info, err)
 			}
 		}
-	}, tests: []string{"host/internal/launch/box TestProgramsGiveNobodyTheirOwnersRights"}},
+	}, tests: []string{"host/internal/launch/box TestSetuidBitIsRemoved"}},
 	{id: "F24", attempt: "change the mode of the machine's devices, or of the kernel's files in `/proc`, for everybody", required: "denied, also to root", codex: "", tries: []try{
 		{do: `chmod 666 /dev/null`, outside: asRoot},
 		{do: `test "$(id -u)" = 0 && touch -c /dev/full /dev/tty /dev/urandom`, outside: asRoot}, // others may, since they may write them

@@ -25,14 +25,14 @@ var athome = []row{
 	{id: "D18", attempt: "a file that `file()` reads into a key, or that `command()` hands to a program: in the home, in the working folder, by a link, as a plugin's process", required: "denied", codex: "", ours: "hidden as other keys are", flow: keyFilesOfSettings,
 		tests: []string{"config TestKeyFiles"}},
 	{id: "D19", attempt: "have a command run, a server for example, while the user saves keys: new, by rename, in new folders, by links, what `deny_read` names; the same as a plugin", required: "not read", codex: "read", escaped: true,
-		ours: "covered in the sandbox that runs, milliseconds after it has appeared", flow: keysMadeLater, tests: []string{"host/internal/launch/box TestKeysThatAppearAreHidden", "host/internal/launch/box TestKeysThatAppearAreHiddenFromPlugins"}},
+		ours: "covered in the sandbox that runs, milliseconds after it has appeared", flow: keysMadeLater, tests: []string{"host/internal/launch/box TestLateKeysAreHidden", "host/internal/launch/box TestLateKeysAreHiddenFromPlugins"}},
 	{id: "D20", attempt: "have such a cover not be laid, or elsewhere: links and renamed folders where the home may be written, a mount at the name, an unreadable program", required: "not read", codex: "", ours: "laid on the very file, from outside of the sandbox's processes",
-		tests: []string{"host/internal/launch/box TestACoverIsLaidOnTheVeryFile", "host/internal/launch/box TestNobodyKeepsACoverFromBeingLaid"}},
+		tests: []string{"host/internal/launch/box TestCoverAppliesToTheSameFile", "host/internal/launch/box TestCoverCannotBePrevented"}},
 	{id: "D21", attempt: "keys of other agents, browsers, databases, clouds and package managers, by a command or by a plugin's process", required: "denied", codex: "", tries: []try{
 		{do: otherKeys}, {do: otherKeys, box: "read-only"}, {do: otherKeys, box: "network"}, {do: otherKeys, box: caged}, {do: otherKeys, box: networked},
 	}},
 	{id: "D22", attempt: "remove or replace a link that a pattern of `deny_read` or `deny_write` stands for, move the folder that it leads to, write what is kept by a hard link", required: "denied", codex: "", ours: "what links have led to stays denied while gantry runs, and in its place; other names of a file are kept as well",
-		tests: []string{"host/internal/launch/box TestWhatLinksHaveLedToStaysDenied"}},
+		tests: []string{"host/internal/launch/box TestTargetsOfRemovedLinksStayDenied"}},
 	{id: "D23", attempt: "have `gantry review` show the model a tracked file that `deny_read` names: changed, renamed, in a commit, in a merge", required: "not shown", codex: "", ours: "left out of the diff, with a line that names it",
 		tests: []string{"host/internal/review TestDeniedFilesAreLeftOut", "e2e TestReviewLeavesOutWhatIsDenied"}},
 }

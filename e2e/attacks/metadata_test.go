@@ -23,7 +23,7 @@ var metadata = []row{
 		{do: `mkdir other && rm -rf .git; mv -T other .git`, says: "busy"},
 	}},
 	{id: "M4", attempt: "make `.agents`, `.codex` and the like where they are missing: a folder, a link, a file", required: "not there afterwards", codex: "EEXIST, EROFS, EBUSY", ours: "moved aside before the end of the command is reported", flow: missingMetadata,
-		tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+		tests: []string{"host/internal/launch/box TestExecutedFilesAreQuarantined"}},
 	{id: "M5", attempt: "`.codex` is a symbolic link: to inside, to outside, to nowhere", required: "nothing starts", codex: "fatal, exit 1", ours: "nothing starts, and it says which link", flow: linkedMetadata},
 	{id: "M6", attempt: "`.git` is a file that names the repository's folder, in the workspace or outside", required: "both are protected", codex: "EROFS, EBUSY", tries: []try{
 		{do: `echo evil > tree/.git`, says: readOnly},
@@ -42,7 +42,7 @@ var metadata = []row{
 		{do: `echo '[core] fsmonitor = evil' >> lib/.git/config`, says: readOnly},
 		{do: `cp lib/.git/config c && echo evil >> c && mv -f c lib/.git/config`, says: "busy"},
 		{do: `echo evil > app/.codex/config.toml`, says: readOnly},
-	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	}, tests: []string{"host/internal/launch/box TestExecutedFilesAreQuarantined"}},
 	{id: "M11", attempt: "make `sub/.codex`, or a repository with hooks, further down", required: "not there afterwards; an empty repository may be", codex: "made", escaped: true,
 		ours: "moved aside before the end of the command is reported", tries: []try{
 			{do: `mkdir -p sub/.codex deep/er/.agents && echo evil > sub/.codex/config.toml`, works: true},
@@ -57,10 +57,10 @@ var metadata = []row{
 			if !exists(filepath.Join(w.ws, "new/.git/HEAD")) {
 				t.Error("a new repository is gone")
 			}
-		}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+		}, tests: []string{"host/internal/launch/box TestExecutedFilesAreQuarantined"}},
 	{id: "M12", attempt: "another spelling, `.GIT`", required: "denied where the file system takes both for one name, else allowed", codex: "allowed", ours: "allowed where it is another name", tries: []try{
 		{do: `mkdir .GIT && echo x > .GIT/x && [ ! -e .git/x ]`, works: true},
-	}, tests: []string{"host/internal/launch/box/tree TestSpellingsThatAreOneName"}},
+	}, tests: []string{"host/internal/launch/box/tree TestEquivalentSpellings"}},
 	{id: "M13", attempt: "files that other programs execute: `Makefile`, `.envrc`, `package.json`, `.vscode/tasks.json`, `.husky`, `.mcp.json`, `AGENTS.md`", required: "allowed, and pointed out", codex: "allowed in silence",
 		ours: "allowed, and the user is told", flow: pointedOut},
 	{id: "M14", attempt: "mount something over `.git` in a user namespace of its own", required: "private at most", codex: "private", tries: []try{
@@ -97,7 +97,7 @@ var metadata = []row{
 					t.Errorf("settings in %s: %q, %v", dir, b, err)
 				}
 			}
-		}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+		}, tests: []string{"host/internal/launch/box TestExecutedFilesAreQuarantined"}},
 	{id: "M19", attempt: "in folders that can't be listed, but whose files can be reached by name", required: "not there afterwards", codex: "", ours: "the folders are opened and looked through", tries: []try{
 		{do: `mkdir -p shut/r/.git/hooks && echo evil > shut/r/.git/hooks/post-checkout && chmod 311 shut`, works: true},
 		{do: `mkdir -p open/.git/hooks && echo evil > open/.git/hooks/post-checkout && chmod 311 open/.git/hooks`, works: true},
@@ -107,7 +107,7 @@ var metadata = []row{
 				t.Errorf("%s is there", p)
 			}
 		}
-	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	}, tests: []string{"host/internal/launch/box TestExecutedFilesAreQuarantined"}},
 	{id: "M20", attempt: "settings of other version controls: `.hg/hgrc`, `.jj/repo/config.toml`", required: "not there afterwards", codex: "", ours: "moved aside", tries: []try{
 		{do: `mkdir -p .hg other/.hg other/.jj/repo && echo evil | tee .hg/hgrc other/.hg/hgrc > other/.jj/repo/config.toml`, works: true},
 	}, flow: func(t *testing.T, w *world) {
@@ -116,7 +116,7 @@ var metadata = []row{
 				t.Errorf("%s is there", p)
 			}
 		}
-	}, tests: []string{"host/internal/launch/box TestNothingIsLeftThatIsExecutedLater"}},
+	}, tests: []string{"host/internal/launch/box TestExecutedFilesAreQuarantined"}},
 	{id: "M21", attempt: "work in the user's whole home, and write what shells, git or the desktop start with: `.bashrc`, `.profile`, `.gitconfig`, `.config/autostart`", required: "denied", codex: "",
 		ours: "what is there is read-only, what is new is moved aside", flow: wholeHome, tests: []string{"host/internal/launch/box TestStartupFilesStay"}},
 }

@@ -11,7 +11,7 @@ import (
 // races are the rows about things that happen at once.
 var races = []row{
 	{id: "R1", attempt: "replace a writable folder by a symbolic link, before it is bound into the sandbox", required: "what was judged is what is bound", codex: "bound by descriptors, by its source", ours: "refused: a writable folder may not be reached through a link that commands can make",
-		flow: linkedRoot, tests: []string{"host/internal/launch/box TestAWritableRootThatWasExchanged"}},
+		flow: linkedRoot, tests: []string{"host/internal/launch/box TestReplacedWritableRoot"}},
 	{id: "R2", attempt: "two gantries at once, of which one ends and the other makes what the first one would have judged", required: "not there afterwards", codex: "a registry with marks", ours: "each judges what was made while it ran", flow: shared},
 	{id: "R3", attempt: "a refusal that is printed late", required: "still seen as one", codex: "missed after 150 ms", escaped: true, ours: "seen when the command ends", tests: []string{"e2e TestSandboxModesAndPolicies"}},
 	{id: "R4", attempt: "kill gantry, or its helper, while a command runs", required: "the command dies, and nothing of gantry's is left in the folder", codex: "dies with its parent; not measured", ours: "as required", flow: killed,

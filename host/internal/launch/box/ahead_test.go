@@ -44,7 +44,7 @@ func (w *world) next(script string) (out string, exit launch.Exit, ahead bool) {
 	return out, exit, p.MadeAhead()
 }
 
-func TestWhatProgramsNeedWorksInABoxMadeAhead(t *testing.T) {
+func TestOrdinaryProgramsWorkInPreparedSandbox(t *testing.T) {
 	t.Parallel()
 	w := preparedAhead(t)
 	for _, a := range works {
@@ -57,7 +57,7 @@ func TestWhatProgramsNeedWorksInABoxMadeAhead(t *testing.T) {
 }
 
 // A box that waits must not be one for the machine as it was.
-func TestAChangeMeanwhileMeansAnotherBox(t *testing.T) {
+func TestChangedFilesNeedANewSandbox(t *testing.T) {
 	t.Parallel()
 	do := func(err error) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestAChangeMeanwhileMeansAnotherBox(t *testing.T) {
 }
 
 // Another grant is another box.
-func TestABoxIsMadeForAGrant(t *testing.T) {
+func TestPreparedSandboxBelongsToAGrant(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*world, *launch.Grant){
 		"another root":  func(w *world, g *launch.Grant) { g.WritableRoots = append(g.WritableRoots, w.out) },
@@ -162,7 +162,7 @@ func TestABoxIsMadeForAGrant(t *testing.T) {
 }
 
 // A box that waits, and one that is given up, leave the workspace as it is.
-func TestABoxThatWaitsLeavesTheWorkspaceAsItIs(t *testing.T) {
+func TestPreparedSandboxLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(*world){
 		"a rest": func(w *world) { w.launcher.Rest("thread") },
@@ -194,7 +194,7 @@ func TestABoxThatWaitsLeavesTheWorkspaceAsItIs(t *testing.T) {
 	}
 }
 
-func TestABoxThatWaitsGoesWithTime(t *testing.T) {
+func TestPreparedSandboxExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, launch.Config{Ahead: time.Nanosecond})
 	w.fill()
@@ -210,7 +210,7 @@ func TestABoxThatWaitsGoesWithTime(t *testing.T) {
 }
 
 // A box is made as soon as a command is expected; one that comes at once waits for it.
-func TestTheFirstCommandIsExpected(t *testing.T) {
+func TestFirstCommandIsExpected(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]bool{"later": true, "at once": false} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestTheFirstCommandIsExpected(t *testing.T) {
 }
 
 // A box is made while the model thinks; one that names a command at once does not wait for the thinking to be over.
-func TestTheFirstCommandIsForeseen(t *testing.T) {
+func TestFirstCommandIsPrepared(t *testing.T) {
 	t.Parallel()
 	for name, expect := range map[string]bool{"thought": false, "at once": true} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestTheFirstCommandIsForeseen(t *testing.T) {
 }
 
 // A turn that has ended before its model had thought for long makes none.
-func TestATurnThatEndsAtOnceMakesNoBox(t *testing.T) {
+func TestShortTurnPreparesNoSandbox(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
 	w.fill()
@@ -273,7 +273,7 @@ func (w *world) expect() {
 }
 
 // What was expected and does not come, or is another thing, leaves nothing behind.
-func TestWhatWasExpectedAndDoesNotCome(t *testing.T) {
+func TestExpectedCommandNeverStarts(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(*world){
 		"a rest": func(w *world) { w.launcher.Rest("thread") },
@@ -323,7 +323,7 @@ func (w *world) clean() {
 }
 
 // What a turn has left running ends when it likes: no box is made for that between turns.
-func TestNoBoxIsMadeForAThreadThatRests(t *testing.T) {
+func TestIdleThreadPreparesNoSandbox(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
 	w.fill()

@@ -12,7 +12,7 @@ import (
 )
 
 // What a command puts around what it has made is no obstacle.
-func TestWhatResistsBeingMovedAside(t *testing.T) {
+func TestObstaclesAgainstQuarantine(t *testing.T) {
 	t.Parallel()
 	const repository = `mkdir -p r/.git/hooks r/.git/objects r/.git/refs; echo ref: refs/heads/x > r/.git/HEAD; echo evil > r/.git/hooks/post-checkout; chmod +x r/.git/hooks/post-checkout; printf '[core]\n\tfsmonitor = evil\n' > r/.git/config; `
 	for name, tc := range map[string]struct {
@@ -58,7 +58,7 @@ func TestWhatResistsBeingMovedAside(t *testing.T) {
 }
 
 // Folders have the rights afterwards that the command has given them.
-func TestRightsAreTakenForAMomentOnly(t *testing.T) {
+func TestRightsAreRestored(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	w.sh(`mkdir -p r/.codex; chmod 2555 r; chmod 2555 r/.codex`)
@@ -97,7 +97,7 @@ func loose(path string) {
 }
 
 // What can't be renamed is emptied; what can't be made harmless either keeps the next command from running until it is gone.
-func TestWhatCanNotBeMovedAside(t *testing.T) {
+func TestFilesThatCannotBeMoved(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		dir, do string

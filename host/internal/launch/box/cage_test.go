@@ -129,7 +129,7 @@ s.send(b"x")
 print("reached")'`
 }
 
-func TestWhatAPluginMayDo(t *testing.T) {
+func TestPluginAccess(t *testing.T) {
 	t.Parallel()
 	for _, namespaces := range []bool{true, false} {
 		for _, a := range pluginAttempts {
@@ -163,7 +163,7 @@ func TestWhatAPluginMayDo(t *testing.T) {
 
 // What is denied is not seen by a plugin's own process, wherever it lies: in nothing, in what was granted, in what is hidden and shown
 // again.
-func TestWhatIsDeniedToPlugins(t *testing.T) {
+func TestFilesDeniedToPlugins(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, do, says string }{
 		{"somewhere", `test ! -s $OUT/secret.pem && echo empty`, "empty"},
@@ -209,7 +209,7 @@ func TestWhatIsDeniedToPlugins(t *testing.T) {
 }
 
 // Where Landlock is demanded nothing runs in a box without it.
-func TestLandlockIsDemanded(t *testing.T) {
+func TestRequireLandlock(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		grant   launch.Grant
@@ -288,7 +288,7 @@ func (w *world) keep(own string) func() (*proc.Keep, error) {
 }
 
 // Nobody else can look into a process that is kept, and what it sees and may do is what it would be otherwise.
-func TestAKeptProcess(t *testing.T) {
+func TestUninspectableProcess(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
 		t.Skip("root can look into everything")
@@ -318,7 +318,7 @@ func TestAKeptProcess(t *testing.T) {
 }
 
 // What its user makes readable while a process starts ends the start: whoever can look into it by then could stay in it.
-func TestAKeptProcessThatIsTouched(t *testing.T) {
+func TestUninspectableProcessThatIsInspected(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
 		t.Skip("root can look into everything")

@@ -56,7 +56,7 @@ func (w *world) shared() string {
 }
 
 // Where there are no namespaces nothing is hidden or made anew, and what is refused is refused all the same.
-func TestACageWithoutNamespaces(t *testing.T) {
+func TestPluginSandboxWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]string{
 		"elsewhere":           `echo x > $OUT/x`,
@@ -100,7 +100,7 @@ func TestACageWithoutNamespaces(t *testing.T) {
 }
 
 // With a network it is machines that a plugin reaches, by a socket that it has set up itself. Sockets of this machine stay out of reach.
-func TestACageWithANetwork(t *testing.T) {
+func TestPluginSandboxWithNetwork(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

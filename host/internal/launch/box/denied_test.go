@@ -65,7 +65,7 @@ func guarded(t *testing.T) *world {
 	return w
 }
 
-func TestWhatIsDeniedIsNotRead(t *testing.T) {
+func TestDeniedFilesAreUnreadable(t *testing.T) {
 	t.Parallel()
 	const denied, kept = "Permission denied", "Read-only file system"
 	attempts := []attempt{
@@ -120,7 +120,7 @@ func TestWhatIsDeniedIsNotRead(t *testing.T) {
 }
 
 // A command may remove a link that a pattern stands for, move the folder that it leads to, or write by another name.
-func TestWhatLinksHaveLedToStaysDenied(t *testing.T) {
+func TestTargetsOfRemovedLinksStayDenied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.make("ws/dir/target", "ws/folder/key", "ws/locked", "ws/go.lock", "out/secret")
@@ -272,7 +272,7 @@ func TestDenialsThatCantBeEnforced(t *testing.T) {
 }
 
 // Who approves a change of one file in what is kept opens that one: what lies beside it stays as it is.
-func TestAnApprovalOpensOneFile(t *testing.T) {
+func TestApprovalOpensOneFile(t *testing.T) {
 	t.Parallel()
 	files := []string{
 		"vendor/lib.go", "vendor/other.go", "vendor/sub/a.go", "vendor/sub/b.go", "vendor/sub/deep/c.go", "vendor/deep/d.go",
@@ -335,7 +335,7 @@ func TestAnApprovalOpensOneFile(t *testing.T) {
 }
 
 // What can't be opened by itself is not opened.
-func TestWhatCantBeOpenedAlone(t *testing.T) {
+func TestFilesThatCannotBeOpenedAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.make("ws/vendor/lib.go")
@@ -371,7 +371,7 @@ func TestWhatCantBeOpenedAlone(t *testing.T) {
 }
 
 // A folder that must keep its name for the sake of what is denied in it is not written for that if it was not before.
-func TestKeepingANameOpensNothing(t *testing.T) {
+func TestPinnedFolderStaysReadOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.make("ws/vendor/sub/secret", "ws/vendor/sub/lib.go", "ws/.git/hooks/secret", "ws/conf/in/secret")

@@ -42,7 +42,7 @@ var hidden = []struct {
 	{"the same at a long path", []string{makesRepository + `d=$(printf 'd%.0s' $(seq 200)); for i in $(seq 19); do mkdir $d; cd $d; done; repo .git; repo bare`}, `find . -path '*/hooks/post-checkout' -execdir [ -e ../HEAD ] \; -print | grep .`},
 }
 
-func TestNothingIsLeftThatIsHidden(t *testing.T) {
+func TestHiddenFilesAreQuarantined(t *testing.T) {
 	t.Parallel()
 	for _, a := range hidden {
 		t.Run(a.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestNothingIsLeftThatIsHidden(t *testing.T) {
 }
 
 // A second workspace of Jujutsu's leads to the folder of the first.
-func TestWorkspacesOfJujutsuStay(t *testing.T) {
+func TestJujutsuWorkspacesStay(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	if out, exit := w.sh(`mkdir -p a/.jj/repo/store b/.jj; printf ../../a/.jj/repo > b/.jj/repo`); exit.Code != 0 {

@@ -46,7 +46,7 @@ var lateKeys = []struct {
 }
 
 // A process that runs does not go on reading a key that is made or replaced after its start.
-func TestKeysThatAppearAreHidden(t *testing.T) {
+func TestLateKeysAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{box.WorkspaceWrite, box.ReadOnly, "limited", "writable home"} {
 		for _, k := range lateKeys {
@@ -67,7 +67,7 @@ func TestKeysThatAppearAreHidden(t *testing.T) {
 }
 
 // A plugin's process, which lives for as long as gantry, does not read such a key either.
-func TestKeysThatAppearAreHiddenFromPlugins(t *testing.T) {
+func TestLateKeysAreHiddenFromPlugins(t *testing.T) {
 	t.Parallel()
 	for _, confined := range []bool{true, false} {
 		for _, k := range lateKeys {
@@ -177,7 +177,7 @@ func coverOf(t *testing.T, path string) control.Cover {
 }
 
 // A cover lies on the file for which it was meant, however the command moves things, once, and in the box alone.
-func TestACoverIsLaidOnTheVeryFile(t *testing.T) {
+func TestCoverAppliesToTheSameFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h := &hiding{Sandbox: w.box}
@@ -223,7 +223,7 @@ umount b 2> /dev/null; rm -f b 2> /dev/null; mv b c 2> /dev/null; mv r r2 2> /de
 
 // What a command does to itself keeps nobody from laying covers: becoming a program that nobody may read, closing everything, stopping all
 // that it sees, using up what it may.
-func TestNobodyKeepsACoverFromBeingLaid(t *testing.T) {
+func TestCoverCannotBePrevented(t *testing.T) {
 	t.Parallel()
 	const waits = `n=0; until [ -c .netrc ]; do n=$((n + 1)); [ $n -lt 500 ] || break; sleep 0.01; done; cat .netrc; echo ends`
 	for name, does := range map[string]string{

@@ -43,7 +43,7 @@ func output(t testing.TB, p *launch.Process) <-chan string {
 	return lines
 }
 
-func TestTheTargetHearsItsSignals(t *testing.T) {
+func TestSignalsReachTarget(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	p, err := w.spawn(`trap 'echo got TERM' TERM; trap 'echo got INT; exit 7' INT; echo ready; while :; do sleep 0.01; done`)
@@ -74,7 +74,7 @@ func TestTheTargetHearsItsSignals(t *testing.T) {
 	}
 }
 
-func TestAnEndIsAskedForBeforeItIsForced(t *testing.T) {
+func TestTerminateBeforeKill(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	p, err := w.spawn(`trap 'echo ended > polite; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
@@ -92,7 +92,7 @@ func TestAnEndIsAskedForBeforeItIsForced(t *testing.T) {
 	}
 }
 
-func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
+func TestDescendantsEndWithCommand(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	out, exit := w.sh(`trap "" HUP TERM; setsid -f sh -c 'trap "" HUP TERM; exec >/dev/null 2>&1; while :; do sleep 0.1; echo x >> alive; done'; echo started`)
@@ -104,7 +104,7 @@ func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestSignalsAreToldFromExits(t *testing.T) {
+func TestSignalsDifferFromExits(t *testing.T) {
 	t.Parallel()
 	for do, want := range map[string]launch.Exit{
 		"exit 3":      {Code: 3},
@@ -162,7 +162,7 @@ func TestLimitsInABox(t *testing.T) {
 	}
 }
 
-func TestATerminalInABox(t *testing.T) {
+func TestTerminalInSandbox(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	spec := w.spec(`test -t 0 && test -t 1 && stty size && echo ready; read line; echo "read $line"`)
@@ -215,7 +215,7 @@ func (l leaky) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *la
 	return release, err
 }
 
-func TestLandlockHoldsWhereTheMountsDoNot(t *testing.T) {
+func TestLandlockWithoutMounts(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	l, err := launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{leaky{box.New(box.Config{Home: w.home}), w.out}}})
@@ -234,7 +234,7 @@ func TestLandlockHoldsWhereTheMountsDoNot(t *testing.T) {
 	}
 }
 
-func TestBoxesThatAreNotMade(t *testing.T) {
+func TestRejectedGrants(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
@@ -290,7 +290,7 @@ func (w *world) confined(t *testing.T, c launch.Confiner) {
 	}
 }
 
-func TestTheRepositoryOfAWorktreeIsProtected(t *testing.T) {
+func TestWorktreeRepositoryIsProtected(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	tree := filepath.Join(w.ws, "tree")
@@ -332,7 +332,7 @@ func (e exchanging) Confine(ctx context.Context, g launch.Grant, readOnly bool, 
 	return release, err
 }
 
-func TestAWritableRootThatWasExchanged(t *testing.T) {
+func TestReplacedWritableRoot(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.confined(t, exchanging{box.New(box.Config{Home: w.home}), w.ws, w.out})
@@ -345,7 +345,7 @@ func TestAWritableRootThatWasExchanged(t *testing.T) {
 	}
 }
 
-func TestAWritableRootBehindALink(t *testing.T) {
+func TestWritableRootThroughLink(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	if err := os.Symlink(w.out, filepath.Join(w.ws, "build")); err != nil {

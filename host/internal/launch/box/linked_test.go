@@ -13,7 +13,7 @@ import (
 )
 
 // What a package manager has linked from its store stays as it is in the store; everything beside it is written as ever.
-func TestManyNamesElsewhere(t *testing.T) {
+func TestManyHardLinks(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	store := filepath.Join(w.out, "store")
@@ -42,7 +42,7 @@ func TestManyNamesElsewhere(t *testing.T) {
 }
 
 // A file of what is read-only stays as it is under its other names in the workspace, too.
-func TestAnotherNameOfWhatIsHeld(t *testing.T) {
+func TestHardLinkOfProtectedFile(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/monitor\n[include]\n\tpath = ../shared.gitconfig\n", "")
 	held := []string{".githooks/pre-commit", "tools/monitor", "shared.gitconfig", ".git/hooks/update", "nested/.git/hooks/update", "nested/.git/config", "agent/.codex/config.toml", "vendor/lib", "one"}

@@ -75,7 +75,7 @@ func (w *world) await(n int) []box.Moved {
 }
 
 // Before anything runs outside of the sandbox, what commands have made until then is dealt with: also what one makes that still runs.
-func TestNothingOutsideFindsWhatASessionHasMade(t *testing.T) {
+func TestSettleQuarantinesSessionFiles(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	_, lines := w.session(`mkdir -p lib/.git lib/.codex; ` + evilSettings + `; echo made; await never`)
@@ -93,7 +93,7 @@ func TestNothingOutsideFindsWhatASessionHasMade(t *testing.T) {
 
 // What a session makes after its call has ended is dealt with when it appears. Who makes it again keeps anything from running outside, and
 // is ended in the end.
-func TestWhatASessionMakesIsMovedAtOnce(t *testing.T) {
+func TestSessionFilesAreQuarantinedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	p, lines := w.session(`echo ready; await one; mkdir -p lib/.git; ` + evilSettings + `; await two; ` + evilSettings + `; await three; while :; do ` + evilSettings + `; done`)
@@ -125,7 +125,7 @@ func TestWhatASessionMakesIsMovedAtOnce(t *testing.T) {
 }
 
 // What appears while a session runs is judged by what was there before it, by whichever command it is found.
-func TestTheOldestCounts(t *testing.T) {
+func TestOldestCommandIsBaseline(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.write("old/.git/config", "[core]\n\tfsmonitor = mine\n")
@@ -144,7 +144,7 @@ func TestTheOldestCounts(t *testing.T) {
 }
 
 // What one command was let make stays when another ends that was there before it.
-func TestWhatWasOpenedForOneStaysForAll(t *testing.T) {
+func TestOpenedFilesAreNotQuarantined(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	p, lines := w.session(`echo ready; await never`)
@@ -165,7 +165,7 @@ func TestWhatWasOpenedForOneStaysForAll(t *testing.T) {
 }
 
 // More folders than anybody looks through one by one are looked through all the same.
-func TestManyFoldersHideNothing(t *testing.T) {
+func TestManyFoldersAreSearched(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it makes 60,000 folders")
@@ -186,7 +186,7 @@ func TestManyFoldersHideNothing(t *testing.T) {
 }
 
 // What a gantry that was killed could not judge any more is judged by the next, before any command runs. What was there stays.
-func TestTheNextGantryJudges(t *testing.T) {
+func TestNextGantryQuarantines(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.write("old/.git/config", "[core]\n\tfsmonitor = mine\n")
@@ -222,7 +222,7 @@ func TestTheNextGantryJudges(t *testing.T) {
 }
 
 // What processes of a killed gantry make while they are ended is judged by the next one at once, and when the last of them is gone.
-func TestWhatIsMadeAfterTheKill(t *testing.T) {
+func TestFilesCreatedAfterKill(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	_, lines := w.session(`echo ready; await one; mkdir -p lib/.git; ` + evilSettings + `; await two; mkdir -p app/.codex; echo x > app/.codex/x; echo made; await never`)
@@ -256,7 +256,7 @@ func TestWhatIsMadeAfterTheKill(t *testing.T) {
 }
 
 // Processes that end later than the next gantry are judged by the one after it.
-func TestWhatIsMadeAfterTheNextGantry(t *testing.T) {
+func TestFilesCreatedAfterRestart(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	_, lines := w.session(`echo ready; await one; mkdir -p app/.codex; echo x > app/.codex/x; echo made; await never`)
@@ -281,7 +281,7 @@ func TestWhatIsMadeAfterTheNextGantry(t *testing.T) {
 }
 
 // What the user has made while nothing ran is the user's own.
-func TestWhatIsMadeBetweenCommandsStays(t *testing.T) {
+func TestUserFilesBetweenCommandsStay(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.sh("true")

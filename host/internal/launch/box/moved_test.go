@@ -32,7 +32,7 @@ func (w *world) cloneStays() {
 }
 
 // A folder that the user has renamed while a session works in it is judged under its new name. What lies in its place is the user's.
-func TestARootThatTheUserExchanges(t *testing.T) {
+func TestUserReplacesRootDuringCommand(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"by the next command": false, "before the exchange, beside it": true, "before the exchange, there": true, "after the exchange, there": true} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestARootThatTheUserExchanges(t *testing.T) {
 }
 
 // The same is done at once for what a session makes there.
-func TestASessionInARootThatWasExchanged(t *testing.T) {
+func TestSessionInReplacedRoot(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	p, lines := w.session(`echo ready; while [ ! -e one ]; do sleep 0.01; done; mkdir -p lib/.git; ` + evilSettings + `; while [ ! -e two ]; do sleep 0.01; done; mkdir .codex; echo x > .codex/x; await never`)
@@ -109,7 +109,7 @@ func TestASessionInARootThatWasExchanged(t *testing.T) {
 }
 
 // Of a folder that is removed nothing is left, and another one in its place is the user's.
-func TestARootThatTheUserReplaces(t *testing.T) {
+func TestUserReplacesRoot(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	p, lines := w.session(`echo ready; await never`)

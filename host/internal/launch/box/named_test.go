@@ -80,7 +80,7 @@ var named = map[string]struct {
 	"one that is missing":         {"", "", []string{"$WS/scripts"}, nil, []string{"scripts"}},
 }
 
-func TestWhatSettingsNameStays(t *testing.T) {
+func TestReferencedFilesAreReadOnly(t *testing.T) {
 	t.Parallel()
 	for name, tc := range named {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestWhatSettingsNameStays(t *testing.T) {
 	}
 }
 
-func TestLinksAmongHooksLeadToWhatStays(t *testing.T) {
+func TestTargetsOfLinkedHooksAreReadOnly(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "")
 	w.write("scripts/pre-commit", "as it was")
@@ -152,7 +152,7 @@ func TestLinksAmongHooksLeadToWhatStays(t *testing.T) {
 }
 
 // What settings name by way of a link is at another place when the link is exchanged, however old what lies there is.
-func TestALinkOnTheWayToWhatSettingsName(t *testing.T) {
+func TestLinkToReferencedFile(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]string{"a folder": "[core]\n\thooksPath = tools/hooks\n", "a program": "[core]\n\tfsmonitor = tools/hooks/pre-commit\n", "the link itself": "[core]\n\thooksPath = tools\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestALinkOnTheWayToWhatSettingsName(t *testing.T) {
 }
 
 // A repository that a command begins names nothing: its settings are judged themselves.
-func TestSettingsOfACommandNameNothing(t *testing.T) {
+func TestNewSettingsReferenceNothing(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "")
 	w.sh(`mkdir -p r/.git; echo ref: refs/heads/x > r/.git/HEAD; mkdir r/.git/objects r/.git/refs; echo work > r/work.sh; printf '[core]\n\tfsmonitor = ./work.sh\n\thooksPath = .\n' > r/.git/config`)
@@ -225,7 +225,7 @@ func TestOrdinaryFilesAreWritten(t *testing.T) {
 }
 
 // A folder of PATH does not become a virtual environment by what a command puts beside it.
-func TestNoFolderOfPATHIsMadeOrdinary(t *testing.T) {
+func TestFoldersOfPATHAreReadOnly(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "", "$WS/tools/bin")
 	w.write("tools/bin/tool", "as it was")
@@ -236,7 +236,7 @@ func TestNoFolderOfPATHIsMadeOrdinary(t *testing.T) {
 }
 
 // Settings that somebody makes outside while a command runs make nothing new of what is older.
-func TestSettingsThatComeLater(t *testing.T) {
+func TestLaterSettings(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "")
 	w.write(".githooks/pre-commit", "as it was")
@@ -268,7 +268,7 @@ func TestTooManySettings(t *testing.T) {
 }
 
 // What git itself starts is what is held: each of these runs the file when git is asked for something ordinary.
-func TestGitExecutesWhatIsHeld(t *testing.T) {
+func TestGitExecutesReadOnlyFiles(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is missing")
@@ -310,7 +310,7 @@ func TestGitExecutesWhatIsHeld(t *testing.T) {
 }
 
 // However many repositories lie in a folder, that is no reason to work there no more.
-func TestManyRepositoriesAreWorkedIn(t *testing.T) {
+func TestManyRepositories(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	w.sh(`for i in $(seq 300); do echo m/r$i/.git/objects m/r$i/.git/refs; done | xargs mkdir -p; for i in $(seq 300); do echo ref: refs/heads/x > m/r$i/.git/HEAD; done`)

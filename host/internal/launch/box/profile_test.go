@@ -269,7 +269,7 @@ func TestProfileOfAPlugin(t *testing.T) {
 }
 
 // What a grant does not let be read or written elsewhere it does not here.
-func TestAProfileDeniesWhatAGrantDenies(t *testing.T) {
+func TestProfileMatchesReach(t *testing.T) {
 	t.Parallel()
 	m := newMac(t, "ws/a/b/c", "ws/a/.git/config", "ws/a/.git/hooks/h", "ws/.git/config", "ws/a/x.env", "ws/b/A.ENV", "ws/a/keys/k", "ro/a/b", "ws/b/.codex/c", "ws/é/x")
 	dirs := []string{"ws", "ws/a", "ws/a/b", "ws/b", "ro", "ro/a", "ws/a/keys", "ws/.git", "ws/é"}

@@ -74,7 +74,7 @@ var nestedAttacks = []struct {
 	{"names that are odd", "mkdir -p \"$(printf 'a\\nb\\377')/.codex\"", "", []string{"a\nb\xff/.codex"}, nil},
 }
 
-func TestNothingIsLeftThatIsExecutedLater(t *testing.T) {
+func TestExecutedFilesAreQuarantined(t *testing.T) {
 	t.Parallel()
 	for _, a := range nestedAttacks {
 		t.Run(a.name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestNothingIsLeftThatIsExecutedLater(t *testing.T) {
 }
 
 // A program that runs with the rights of its owner, whoever starts it, is the user's own to make.
-func TestProgramsGiveNobodyTheirOwnersRights(t *testing.T) {
+func TestSetuidBitIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.write("old", "#!/bin/sh\n")
@@ -196,7 +196,7 @@ mv .bashrc b; rm -f .zshrc; ln -s b .zshenv`)
 }
 
 // Every name by which something is started from the home is held where it is there, and not there afterwards where it was missing.
-func TestEverythingThatStartsFromTheHomeStays(t *testing.T) {
+func TestStartupFilesAreReadOnly(t *testing.T) {
 	t.Parallel()
 	names := []string{
 		".ssh/config", ".ssh/authorized_keys", ".ssh/rc", ".docker/config.json", ".docker/cli-plugins/x", ".kube/config", ".npmrc", ".cargo/env", ".cargo/bin/x", ".cargo/config.toml",
@@ -232,7 +232,7 @@ func TestEverythingThatStartsFromTheHomeStays(t *testing.T) {
 	}
 }
 
-func TestSettingsOfARepositoryKeepWhatIsHarmless(t *testing.T) {
+func TestHarmlessSettingsStay(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.sh(`mkdir -p n/.git; printf '[core]\n\tbare = false\n\tworktree = '$OUT'\n\tworktree = ../../..\n\tworktree = ..\n\tfsmonitor = evil\n[alias]\n\tst = !evil\n[user]\n\tname = A B\n' > n/.git/config`)
@@ -264,7 +264,7 @@ git clone -q one two; cd two; git checkout -qb mine; git worktree add -q ../thre
 }
 
 // What was there before is nobody's doing, wherever it is moved.
-func TestWhatWasThereStays(t *testing.T) {
+func TestExistingRepositoriesStay(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
 	w.write("lib/.git/HEAD", "ref: refs/heads/main\n")
@@ -310,7 +310,7 @@ func (w *world) hear(owner launch.Owner, moved []box.Moved, err error) {
 }
 
 // What somebody allowed by name is made, and nothing beside it.
-func TestWhatIsOpenedIsMade(t *testing.T) {
+func TestOpenedFilesCanBeCreated(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ opened, root, beside string }{
 		{".agents/x", ".", ""},

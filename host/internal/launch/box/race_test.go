@@ -16,7 +16,7 @@ import (
 )
 
 // A command that runs moves folders about while the box of another is made, which is to find out nothing by that.
-func TestMovedFoldersHideNothing(t *testing.T) {
+func TestMovingFoldersHidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.make("ws/sub/deep/b.env", "ws/sub/deep/key", "ws/plain", "userhome/.ssh/")
@@ -52,7 +52,7 @@ func (m meddler) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *
 	return release, err
 }
 
-func TestCoversLieWhereTheyHaveTo(t *testing.T) {
+func TestCoversAreInPlace(t *testing.T) {
 	t.Parallel()
 	const readIt = `cat sub/deep/b.env sub/other/b.env sub2/deep/b.env keys/k; true`
 	const writeIt = `for f in sub/deep/b.env sub/other/b.env sub2/deep/b.env; do [ -e $f ] && echo evil >> $f; done; true`

@@ -48,7 +48,7 @@ func clone(flags string) string {
 const processes = `cat /proc/[0-9]*/comm | grep -c 'sleep\|python' || true`
 
 // What a command leaves is not there for the next one, whether that gets the same box or another.
-func TestWhatACommandLeavesInItsBox(t *testing.T) {
+func TestLeftoversInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	const (
 		same  = true  // nothing is left of it, and the box serves the next
@@ -116,7 +116,7 @@ func TestWhatACommandLeavesInItsBox(t *testing.T) {
 }
 
 // Its keeper confines a command, and is not confined itself.
-func TestWhatIsDoneToTheKeeper(t *testing.T) {
+func TestAttacksOnKeeper(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]string{
 		"read its environment":      `cat /proc/1/environ`,
@@ -148,7 +148,7 @@ func TestWhatIsDoneToTheKeeper(t *testing.T) {
 }
 
 // No signal of a command ends or stops the keeper, with or without Landlock: it is the first process of its box.
-func TestWhatSignalsDoToTheKeeper(t *testing.T) {
+func TestSignalsToKeeper(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
 	for _, sig := range []string{"TERM", "HUP", "INT", "QUIT", "SEGV", "ABRT", "PIPE", "USR1", "STOP", "TSTP", "KILL", "URG", "CHLD", "PROF", "RTMIN"} {
@@ -165,7 +165,7 @@ func TestWhatSignalsDoToTheKeeper(t *testing.T) {
 }
 
 // A box serves its thread and its plugin, under the grant that it was used under.
-func TestABoxIsMadeForAThread(t *testing.T) {
+func TestPreparedSandboxBelongsToAThread(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*world, *launch.Spec){
 		"another thread":   func(_ *world, s *launch.Spec) { s.Owner.Thread = "other" },
@@ -204,7 +204,7 @@ func TestABoxIsMadeForAThread(t *testing.T) {
 }
 
 // What a command has made that may be executed later is moved aside before the box serves another.
-func TestWhatACommandMakesIsJudgedInAKeptBox(t *testing.T) {
+func TestQuarantineInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
 	w.run("true")
@@ -216,7 +216,7 @@ func TestWhatACommandMakesIsJudgedInAKeptBox(t *testing.T) {
 }
 
 // A process that still runs has its box for itself.
-func TestABoxServesOneCommandAtATime(t *testing.T) {
+func TestSandboxServesOneCommandAtATime(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
 	w.run("true")
@@ -240,7 +240,7 @@ func TestABoxServesOneCommandAtATime(t *testing.T) {
 }
 
 // A command that was killed takes its box with it, and one that ends when it is asked does so within its grace.
-func TestAnEndInAKeptBox(t *testing.T) {
+func TestEndInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ do, says string }{
 		"polite":   {`trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done`, "bye"},
@@ -303,7 +303,7 @@ func TestExitsInAKeptBox(t *testing.T) {
 }
 
 // A program that can't be started ends its box, and says why.
-func TestAStartThatFailsInAKeptBox(t *testing.T) {
+func TestFailedStartInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
 	for name, change := range map[string]func(*launch.Spec){
@@ -327,7 +327,7 @@ func TestAStartThatFailsInAKeptBox(t *testing.T) {
 }
 
 // When its launcher, its bubblewrap or its keeper is killed nothing of a box goes on.
-func TestAKeptBoxEndsWithItsMakers(t *testing.T) {
+func TestReusedSandboxEndsWithItsParents(t *testing.T) {
 	t.Parallel()
 	for depth, name := range []string{"keeper", "bubblewrap", "launcher"} {
 		t.Run(name, func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestAKeptBoxEndsWithItsMakers(t *testing.T) {
 }
 
 // A box whose keeper was killed while it waited is not taken.
-func TestAKeeperIsKilledWhileItWaits(t *testing.T) {
+func TestKeeperKilledWhileIdle(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
 	p, err := w.spawn("true")
@@ -393,7 +393,7 @@ func TestAKeeperIsKilledWhileItWaits(t *testing.T) {
 }
 
 // Landlock keeps commands from looking into the keeper; so does the kernel where that is missing.
-func TestAKeeperIsNotLookedInto(t *testing.T) {
+func TestKeeperCannotBeInspected(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
 		t.Skip("what the kernel reserves for root has the same owner then")

@@ -29,7 +29,7 @@ var exchanged = map[string]struct {
 }
 
 // A command can't keep later ones from running by a link in the place of a folder that they write.
-func TestALinkInThePlaceOfARoot(t *testing.T) {
+func TestLinkReplacesRoot(t *testing.T) {
 	t.Parallel()
 	for name, tc := range exchanged {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestALinkInThePlaceOfARoot(t *testing.T) {
 }
 
 // A link of the user's is refused, with what to do.
-func TestALinkOfTheUsersInThePlaceOfARoot(t *testing.T) {
+func TestUserLinkReplacesRoot(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	w.make("ws/b/")

@@ -36,7 +36,7 @@ func (w *world) names() []string {
 }
 
 // What somebody else sees of the workspace while a command runs is what is in it.
-func TestNothingAppearsInTheWorkspace(t *testing.T) {
+func TestNoPlaceholdersInWorkspace(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	w.change = func(g *launch.Grant) {
@@ -57,7 +57,7 @@ func TestNothingAppearsInTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestRepositoriesAreMadeAtTheTop(t *testing.T) {
+func TestRepositoryCreatedAtRoot(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is missing")
@@ -91,7 +91,7 @@ func TestRepositoriesAreMadeAtTheTop(t *testing.T) {
 	}
 }
 
-func TestARepositoryAtTheTopKeepsNothingThatIsExecuted(t *testing.T) {
+func TestRepositoryAtRootIsQuarantined(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	w.sh(`mkdir -p .git/hooks .git/objects/x/refs .git/objects/x/objects .git/objects/x/hooks .git/refs .git/modules/m/hooks
@@ -109,7 +109,7 @@ printf '[core]\n\tbare = false\n\tfsmonitor = evil\n' > .git/config`)
 }
 
 // The kernel takes a mount away when what it lies on is removed outside. What a command then makes under a protected name is new.
-func TestAProtectedNameThatIsRemovedOutside(t *testing.T) {
+func TestProtectedNameRemovedOutside(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ there, remove, do, gone string }{
 		"settings":           {".codex/", ".codex", `mkdir -p .codex && echo evil > .codex/config.toml`, ".codex"},
@@ -133,7 +133,7 @@ func TestAProtectedNameThatIsRemovedOutside(t *testing.T) {
 }
 
 // What deny_read and deny_write name and is missing may be made by nobody in a sandbox: it is moved aside, and what was is denied as well.
-func TestWhatIsDeniedAndMissingIsMovedAside(t *testing.T) {
+func TestMissingDeniedFilesAreQuarantined(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ do, gone string }{
 		"a file":             {`mkdir conf; echo made > conf/production`, "conf/production"},
@@ -171,7 +171,7 @@ func TestWhatIsDeniedAndMissingIsMovedAside(t *testing.T) {
 }
 
 // Who has denied something may make it at any time.
-func TestWhatOlderVersionsLeftIsRemoved(t *testing.T) {
+func TestPlaceholdersOfOlderVersionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
 	for name, mode := range map[string]os.FileMode{".git": 0o555 | os.ModeSticky, ".codex": 0o555 | os.ModeSticky, ".agents": 0o755 | os.ModeSticky, ".aws": 0o555, ".gantry": 0o555 | os.ModeSticky} {

@@ -92,7 +92,7 @@ func (w *world) old() {
 
 // What was there before a command, or is denied, is never changed by what is done about the command's work: what the command has added is
 // moved aside.
-func TestWhatWasThereBeforeStays(t *testing.T) {
+func TestExistingFilesAreNotQuarantined(t *testing.T) {
 	t.Parallel()
 	for name, tc := range untouched {
 		for _, killed := range []bool{false, true} {

@@ -64,7 +64,7 @@ func (w *world) fill() {
 	}
 }
 
-func TestWhatProgramsNeedWorks(t *testing.T) {
+func TestOrdinaryProgramsWork(t *testing.T) {
 	t.Parallel()
 	for _, a := range works {
 		t.Run(a.name, func(t *testing.T) {

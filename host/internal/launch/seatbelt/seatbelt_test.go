@@ -39,7 +39,7 @@ var hostile = []string{
 }
 
 // A path is what it is: the rules are the same whatever it is called, and it is found nowhere in them.
-func TestNoPathBecomesARule(t *testing.T) {
+func TestPathsAreNotRules(t *testing.T) {
 	t.Parallel()
 	build := func(p string) seatbelt.Profile {
 		_, out := profile(t, seatbelt.Policy{Network: seatbelt.NetworkNone, Sockets: []string{p}, Files: []seatbelt.Rule{
@@ -67,7 +67,7 @@ func TestNoPathBecomesARule(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeWorded(t *testing.T) {
+func TestInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	none := seatbelt.NetworkNone
 	for name, p := range map[string]seatbelt.Policy{
@@ -89,7 +89,7 @@ func TestWhatCanNotBeWorded(t *testing.T) {
 }
 
 // The last rule counts, deeper or not; names are kept whatever comes later.
-func TestTheLastRuleCounts(t *testing.T) {
+func TestLastRuleApplies(t *testing.T) {
 	t.Parallel()
 	j, _ := profile(t, seatbelt.Policy{Network: seatbelt.NetworkNone, Files: []seatbelt.Rule{
 		{Access: seatbelt.AccessRead, Path: "/"},
@@ -128,7 +128,7 @@ func TestTheLastRuleCounts(t *testing.T) {
 }
 
 // Nothing is done by way of others.
-func TestWhatNobodyGets(t *testing.T) {
+func TestAlwaysDenied(t *testing.T) {
 	t.Parallel()
 	none, _ := profile(t, seatbelt.Policy{Network: seatbelt.NetworkNone, Files: []seatbelt.Rule{{Access: seatbelt.AccessWrite, Path: "/w"}}})
 	full, _ := profile(t, seatbelt.Policy{Network: seatbelt.NetworkFull, Files: []seatbelt.Rule{{Access: seatbelt.AccessRead, Path: "/"}}})
@@ -268,7 +268,7 @@ func TestRegexps(t *testing.T) {
 var names = []string{"a", "A", "b", "ab", "a.env", "A.ENV", ".env", "x", "keys", "Keys", "é", "e\u0301", "k", "\u212a", "s", "ſ", "[", "a]", "a b", "日本", "i", "İ", "^", "-", `\`, ".git"}
 
 // An expression takes in all that the pattern stands for.
-func TestAnExpressionIsNoNarrowerThanItsPattern(t *testing.T) {
+func TestExpressionCoversItsPattern(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { narrower(t) })
 }
@@ -355,7 +355,7 @@ func ExamplePolicy_Profile() {
 	// [{P0 /Users/a/(keys)}]
 }
 
-func TestTheJudge(t *testing.T) {
+func TestJudge(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"(", ")", "(a", `("a`, "()", `(a "b\n")`, "(a))"} {
 		if _, err := seatbelttest.Parse(bad); err == nil {

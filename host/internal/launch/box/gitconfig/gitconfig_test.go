@@ -116,7 +116,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // Generated files, with includes, are read as git reads them.
-func TestAsGitReadsIt(t *testing.T) {
+func TestMatchesGit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is missing")
@@ -160,7 +160,7 @@ func TestAsGitReadsIt(t *testing.T) {
 }
 
 // What is read is bounded, and nothing makes it wait.
-func TestWhatIsReadIsBounded(t *testing.T) {
+func TestLimits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A path may be longer than the kernel takes at once.
-func TestALongPathIsMovedAside(t *testing.T) {
+func TestLongPathIsMovedAside(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	at, err := os.OpenRoot(top)

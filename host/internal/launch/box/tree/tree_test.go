@@ -166,7 +166,7 @@ func mess(r *rand.Rand, root string, walk bool) {
 }
 
 // Whatever is done to folders, what is known of them is what another look at all of them finds.
-func TestWhatIsKnownIsWhatIsThere(t *testing.T) {
+func TestTreeMatchesFileSystem(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
 		for _, walk := range []bool{false, true} {
@@ -196,7 +196,7 @@ func TestWhatIsKnownIsWhatIsThere(t *testing.T) {
 }
 
 // Links are counted of each name alone: that another was made is known when its folder changes.
-func TestLinksOfFilesElsewhere(t *testing.T) {
+func TestHardLinks(t *testing.T) {
 	t.Parallel()
 	root, out := t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(out, "f"), nil, 0o644))
@@ -223,7 +223,7 @@ func TestLinksOfFilesElsewhere(t *testing.T) {
 }
 
 // While folders are moved about nothing is made out of it that stays wrong.
-func TestFoldersThatAreMovedMeanwhile(t *testing.T) {
+func TestConcurrentlyMovedFolders(t *testing.T) {
 	t.Parallel()
 	for run, walk := range []bool{true, false, false, false, false} { // what goes wrong with notifications does so now and then
 		t.Run(fmt.Sprintf("%d/walk=%v", run, walk), func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestDeepFolders(t *testing.T) {
 }
 
 // A folder of which a part is on a file system where others may change folders unheard is compared.
-func TestTheFolderItself(t *testing.T) {
+func TestRootFolder(t *testing.T) {
 	t.Parallel()
 	for _, walk := range []bool{false, true} {
 		for name, do := range map[string]func(root string) error{
@@ -343,7 +343,7 @@ func TestTheFolderItself(t *testing.T) {
 }
 
 // What was written by one process is good for the next, as far as nothing has changed.
-func TestATreeOutlivesItsProcess(t *testing.T) {
+func TestTreeFile(t *testing.T) {
 	t.Parallel()
 	root, cache := t.TempDir(), filepath.Join(t.TempDir(), "sub", "cache")
 	for i := range 600 {
@@ -395,7 +395,7 @@ func TestATreeOutlivesItsProcess(t *testing.T) {
 }
 
 // Folders that are loaded from the file are watched while others change them and while commands look; nothing is missed.
-func TestChangesWhileFoldersAreAdopted(t *testing.T) {
+func TestChangesDuringAdoption(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -436,7 +436,7 @@ func TestChangesWhileFoldersAreAdopted(t *testing.T) {
 
 // Where the file system takes several spellings for one name, each of them is what the name is. Two names of one file stand for
 // such a file system.
-func TestSpellingsThatAreOneName(t *testing.T) {
+func TestEquivalentSpellings(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for _, name := range []string{"a/.git", "b/.CODEX", "c/.GIT"} {

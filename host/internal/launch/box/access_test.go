@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// What a path is to a profile: codex's vectors, with ours beside where we are stricter.
+// TestReach checks the access to paths against codex's vectors, with gantry's own where it is stricter.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	const none, read, write = box.AccessNone, box.AccessRead, box.AccessWrite

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// preparedAhead is a world with something to attack, in which a box waits.
+// preparedAhead returns a world with something to attack and a prepared sandbox.
 func preparedAhead(t *testing.T) *world {
 	t.Helper()
 	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
@@ -22,7 +22,7 @@ func preparedAhead(t *testing.T) *world {
 	return w
 }
 
-// makeAhead has a box made for the next command.
+// makeAhead has a sandbox prepared for the next command.
 func (w *world) makeAhead() {
 	w.t.Helper()
 	if out, exit := w.sh("echo first"); out != "first" || exit.Code != 0 {
@@ -33,7 +33,7 @@ func (w *world) makeAhead() {
 	}
 }
 
-// next runs a script, and reports whether its box had waited for it.
+// next runs a script, and reports whether a prepared sandbox was used.
 func (w *world) next(script string) (out string, exit launch.Exit, ahead bool) {
 	w.t.Helper()
 	p, err := w.spawn(script)
@@ -56,7 +56,7 @@ func TestOrdinaryProgramsWorkInPreparedSandbox(t *testing.T) {
 	}
 }
 
-// A box that waits must not be one for the machine as it was.
+// A prepared sandbox must not be used once the files that it was made for have changed.
 func TestChangedFilesNeedANewSandbox(t *testing.T) {
 	t.Parallel()
 	do := func(err error) {
@@ -140,7 +140,7 @@ func TestChangedFilesNeedANewSandbox(t *testing.T) {
 	}
 }
 
-// Another grant is another box.
+// Another grant needs another sandbox.
 func TestPreparedSandboxBelongsToAGrant(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*world, *launch.Grant){
@@ -161,7 +161,7 @@ func TestPreparedSandboxBelongsToAGrant(t *testing.T) {
 	}
 }
 
-// A box that waits, and one that is given up, leave the workspace as it is.
+// A prepared sandbox leaves the workspace as it is, whether it is used or discarded.
 func TestPreparedSandboxLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(*world){
@@ -209,7 +209,7 @@ func TestPreparedSandboxExpires(t *testing.T) {
 	}
 }
 
-// A box is made as soon as a command is expected; one that comes at once waits for it.
+// A sandbox is prepared as soon as a command is expected; a command that comes at once waits for it.
 func TestFirstCommandIsExpected(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]bool{"later": true, "at once": false} {
@@ -228,7 +228,7 @@ func TestFirstCommandIsExpected(t *testing.T) {
 	}
 }
 
-// A box is made while the model thinks; one that names a command at once does not wait for the thinking to be over.
+// A sandbox is prepared while the model thinks; a command that is named at once does not wait for the end of the thinking.
 func TestFirstCommandIsPrepared(t *testing.T) {
 	t.Parallel()
 	for name, expect := range map[string]bool{"thought": false, "at once": true} {
@@ -251,7 +251,7 @@ func TestFirstCommandIsPrepared(t *testing.T) {
 	}
 }
 
-// A turn that has ended before its model had thought for long makes none.
+// A turn that ends before its model has thought for long prepares no sandbox.
 func TestShortTurnPreparesNoSandbox(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
@@ -266,13 +266,13 @@ func TestShortTurnPreparesNoSandbox(t *testing.T) {
 	}
 }
 
-// expect says that a command is about to come.
+// expect announces a command.
 func (w *world) expect() {
 	grant := w.spec("").Grant
 	w.launcher.Expect("thread", func() (launch.Grant, error) { return grant, nil })
 }
 
-// What was expected and does not come, or is another thing, leaves nothing behind.
+// A sandbox that was prepared for a command that does not come, or differs, leaves nothing behind.
 func TestExpectedCommandNeverStarts(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(*world){
@@ -312,7 +312,7 @@ func TestExpectedCommandNeverStarts(t *testing.T) {
 	}
 }
 
-// clean looks for protected names that the workspace does not have by itself.
+// clean checks that the workspace has no protected names that it did not have before.
 func (w *world) clean() {
 	w.t.Helper()
 	for _, name := range []string{".agents", ".codex", ".gantry", ".aws"} {
@@ -322,7 +322,7 @@ func (w *world) clean() {
 	}
 }
 
-// What a turn has left running ends when it likes: no box is made for that between turns.
+// Processes that a turn has left may end at any time; no sandbox is prepared for them between turns.
 func TestIdleThreadPreparesNoSandbox(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, launch.Config{Ahead: time.Hour})

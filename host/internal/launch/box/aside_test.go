@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a command puts around what it has made is no obstacle.
+// Obstacles around a file do not keep it from being moved aside.
 func TestObstaclesAgainstQuarantine(t *testing.T) {
 	t.Parallel()
 	const repository = `mkdir -p r/.git/hooks r/.git/objects r/.git/refs; echo ref: refs/heads/x > r/.git/HEAD; echo evil > r/.git/hooks/post-checkout; chmod +x r/.git/hooks/post-checkout; printf '[core]\n\tfsmonitor = evil\n' > r/.git/config; `
@@ -57,7 +57,7 @@ func TestObstaclesAgainstQuarantine(t *testing.T) {
 	}
 }
 
-// Folders have the rights afterwards that the command has given them.
+// Folders end up with the rights that the command has given them.
 func TestRightsAreRestored(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
@@ -71,7 +71,7 @@ func TestRightsAreRestored(t *testing.T) {
 	}
 }
 
-// append lets nothing in a folder be renamed or removed; only root can have that.
+// appendOnly makes a folder append-only, so that nothing in it can be renamed or removed. Only root can do that.
 func appendOnly(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -96,7 +96,7 @@ func loose(path string) {
 	}
 }
 
-// What can't be renamed is emptied; what can't be made harmless either keeps the next command from running until it is gone.
+// A file that can't be renamed is emptied. If that is impossible, no command runs until it is gone.
 func TestFilesThatCannotBeMoved(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// removable has the workspace removed afterwards, whatever rights its folders were left with, and however deep it is.
+// removable removes the workspace after the test, whatever its folders' rights and however deep it is.
 func (w *world) removable() {
 	w.t.Cleanup(func() {
 		_ = filepath.WalkDir(w.ws, func(p string, e fs.DirEntry, err error) error {
@@ -25,7 +25,7 @@ func (w *world) removable() {
 	})
 }
 
-// between runs a script with something done before it by somebody else while it runs.
+// between runs a script, and act as somebody else while it is running.
 func (w *world) between(act func() error, script string) {
 	w.t.Helper()
 	spec := w.spec("echo ready; read line; " + script + "; echo done")

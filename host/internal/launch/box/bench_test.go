@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// BenchmarkTrue is the way of `true` from Spawn to the end of its tree: with full access, in a box that was made while nothing was
-// to do, in one that was begun just before, since a command was expected, and in one that was not, as for one beside another.
+// BenchmarkTrue measures `true` from Spawn to the end of its process tree: with full access, in a sandbox prepared while idle, in
+// one that was begun just before because a command was expected, and in an unprepared one, as for a concurrent command.
 func BenchmarkTrue(b *testing.B) {
 	for _, bc := range []struct {
 		name, mode       string
@@ -71,5 +71,5 @@ func BenchmarkTrue(b *testing.B) {
 	}
 }
 
-// nothing lets nothing out.
+// nothing is a proxy that allows no connection.
 func nothing(ctx context.Context, _ *launch.Process, _ net.Listener) { <-ctx.Done() }

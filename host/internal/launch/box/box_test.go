@@ -20,10 +20,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// launcherPath is gantry-launch.
+// launcherPath is the path of gantry-launch.
 var launcherPath string
 
-// programsEnv names the folder with it and with this test, where they are there already.
+// programsEnv names the folder with gantry-launch and this test, if they are built already.
 const programsEnv = "GANTRY_TEST_PROGRAMS"
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ func copyProgram(from, to string) error {
 	return os.WriteFile(to, b, 0o755)
 }
 
-// world is a workspace with a maker of boxes.
+// world is a workspace with a sandbox and a launcher.
 type world struct {
 	t                  testing.TB
 	home, ws, out, tmp string
@@ -89,7 +89,7 @@ func newWorld(t testing.TB) *world {
 	return newWorldWith(t, launch.Config{})
 }
 
-// newWorldWith is one whose launcher has a configuration, beside what it needs.
+// newWorldWith returns a world whose launcher has further configuration.
 func newWorldWith(t testing.TB, cfg launch.Config) *world {
 	t.Helper()
 	top, err := os.MkdirTemp("/var/tmp", "gantry-box-test")
@@ -108,7 +108,7 @@ func newWorldWith(t testing.TB, cfg launch.Config) *world {
 	return w
 }
 
-// newWorldIn is another host on the folders of a world.
+// newWorldIn returns a second host on the folders of a world.
 func newWorldIn(t testing.TB, of *world) *world {
 	t.Helper()
 	w := &world{t: t, mode: of.mode, home: of.home, ws: of.ws, out: of.out, tmp: of.tmp, heard: make(chan struct{}, 1)}
@@ -135,7 +135,7 @@ func (w *world) open(cfg launch.Config) {
 	})
 }
 
-// spawn starts a script in a box.
+// spawn starts a script in the sandbox.
 func (w *world) spawn(script string) (*launch.Process, error) {
 	return w.launcher.Spawn(w.t.Context(), w.spec(script))
 }
@@ -153,7 +153,7 @@ func (w *world) spec(script string) launch.Spec {
 	return s
 }
 
-// sh runs a script in a box and returns its output and how it ended.
+// sh runs a script in the sandbox and returns its output and how it ended.
 func (w *world) sh(script string) (string, launch.Exit) {
 	w.t.Helper()
 	p, err := w.spawn(script)
@@ -181,7 +181,7 @@ func (w *world) result(p *launch.Process) (string, launch.Exit) {
 	return strings.TrimSpace(out.String()), exit
 }
 
-// Root and an ordinary user are different to the kernel in much of this, so what root's run has shown is shown again.
+// The kernel treats root and other users differently in much of this, so root's tests are run again as another user.
 func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("this is one already")

@@ -22,14 +22,14 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin/proc"
 )
 
-// caged runs a script as a plugin's process and returns what it says.
+// caged runs a script as a plugin's process and returns its output.
 func (w *world) caged(cfg pluginbox.Config, namespaces bool, script string) string {
 	w.t.Helper()
 	out, _ := w.kept(cfg, namespaces, script, nil)
 	return out
 }
 
-// kept does the same with what keeps others out of the process, and tells whether they are.
+// kept does the same with protection against inspection by other processes, and reports whether that works.
 func (w *world) kept(cfg pluginbox.Config, namespaces bool, script string, keep func() (*proc.Keep, error)) (string, bool) {
 	w.t.Helper()
 	s := proc.NewStarter(hclog.NewNullLogger(), namespaces)
@@ -67,7 +67,7 @@ func (w *world) kept(cfg pluginbox.Config, namespaces bool, script string, keep 
 	return strings.TrimSpace(string(out)), !open
 }
 
-// pluginAttempts are what a tool plugin may try by itself, and a provider, and what must come of it.
+// pluginAttempts are attempts of a plugin's process, with the expected output for a tool and for a provider.
 var pluginAttempts = []struct{ name, do, tool, provider string }{
 	{"gantry's keys", `cat $GANTRY/secrets/key`, "No such file", "No such file"},
 	{"gantry's threads", `cat $GANTRY/threads.db`, "No such file", "No such file"},
@@ -108,10 +108,10 @@ var pluginAttempts = []struct{ name, do, tool, provider string }{
 	{"to get rights by another program", `grep NoNewPrivs /proc/self/status`, "NoNewPrivs:\t1", "NoNewPrivs:\t1"},
 }
 
-// madeAnew are those that need what only namespaces give.
+// madeAnew are the attempts that only namespaces stop.
 var madeAnew = []string{"to write into a temporary folder", "shared memory", "devices", "other processes", "the keys of others"}
 
-// denied is what root must be denied, whom others are like anyway.
+// denied returns the expected output for root; other users are denied access by file modes anyway.
 func denied(says string) string {
 	if os.Getuid() != 0 {
 		return "ermission denied"
@@ -119,7 +119,7 @@ func denied(says string) string {
 	return says
 }
 
-// connect is a script that connects to the socket that a variable names.
+// connect returns a script that connects to the socket that a variable names.
 func connect(kind, variable string) string {
 	return `python3 -c '
 import os, socket
@@ -161,8 +161,7 @@ func TestPluginAccess(t *testing.T) {
 	}
 }
 
-// What is denied is not seen by a plugin's own process, wherever it lies: in nothing, in what was granted, in what is hidden and shown
-// again.
+// A plugin's process does not see what is denied: wherever it is, in what was granted, or in what is hidden and shown again.
 func TestFilesDeniedToPlugins(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, do, says string }{
@@ -208,7 +207,7 @@ func TestFilesDeniedToPlugins(t *testing.T) {
 	}
 }
 
-// Where Landlock is demanded nothing runs in a box without it.
+// If Landlock is required, nothing runs without it.
 func TestRequireLandlock(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -236,7 +235,7 @@ func TestRequireLandlock(t *testing.T) {
 	}
 }
 
-// closed copies a program so that it can be executed, not read.
+// closed copies a program so that it can be executed but not read.
 func closed(t testing.TB, path, dir string) proc.Unreadable {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(path)
@@ -261,7 +260,7 @@ func closed(t testing.TB, path, dir string) proc.Unreadable {
 	}}
 }
 
-// keep makes what keeps others out of a shell's process.
+// keep returns what protects a shell's process against inspection.
 func (w *world) keep(own string) func() (*proc.Keep, error) {
 	return func() (*proc.Keep, error) {
 		shell, err := elf.Open("/bin/sh")
@@ -287,7 +286,7 @@ func (w *world) keep(own string) func() (*proc.Keep, error) {
 	}
 }
 
-// Nobody else can look into a process that is kept, and what it sees and may do is what it would be otherwise.
+// Other processes can't inspect a protected process, and its access to files is unchanged.
 func TestUninspectableProcess(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {
@@ -317,7 +316,8 @@ func TestUninspectableProcess(t *testing.T) {
 	}
 }
 
-// What its user makes readable while a process starts ends the start: whoever can look into it by then could stay in it.
+// If the user makes the files readable while a process starts, the start fails: whoever could inspect the process by then could
+// stay in it.
 func TestUninspectableProcessThatIsInspected(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {

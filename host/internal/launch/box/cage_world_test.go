@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/pluginbox"
 )
 
-// services are sockets beside a cage: the path of one that takes connections, which with @ before it is an abstract one's name, and with
-// .d behind it that of one that takes datagrams.
+// services starts sockets outside of the sandbox and returns the path of a stream socket. With @ before it, it is the name of an
+// abstract one; with .d after it, the path of a datagram socket.
 func (w *world) services() string {
 	w.t.Helper()
 	path := filepath.Join(filepath.Dir(w.ws), "services", "stream")
@@ -39,7 +39,7 @@ func (w *world) services() string {
 	return path
 }
 
-// shared is a folder in the machine's /tmp, with one in it that a cage sees.
+// shared returns a folder in the machine's /tmp, with one in it that the plugin's sandbox shows.
 func (w *world) shared() string {
 	w.t.Helper()
 	dir := filepath.Join("/tmp", filepath.Base(filepath.Dir(w.ws)))
@@ -55,7 +55,7 @@ func (w *world) shared() string {
 	return dir
 }
 
-// Where there are no namespaces nothing is hidden or made anew, and what is refused is refused all the same.
+// Without namespaces nothing is hidden or private; what is denied stays denied.
 func TestPluginSandboxWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]string{
@@ -99,7 +99,7 @@ func TestPluginSandboxWithoutNamespaces(t *testing.T) {
 	})
 }
 
-// With a network it is machines that a plugin reaches, by a socket that it has set up itself. Sockets of this machine stay out of reach.
+// With a network a plugin reaches other machines by sockets that it has created. Sockets of this machine stay out of reach.
 func TestPluginSandboxWithNetwork(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -135,7 +135,7 @@ func TestPluginSandboxWithNetwork(t *testing.T) {
 	}
 }
 
-// changing has one thread write the address of a service over that of a machine while others connect, with sockets of either kind.
+// changing is a program with one thread that writes a service's address over a machine's while others connect.
 const changing = `
 import ctypes, os, socket, struct, threading
 libc = ctypes.CDLL(None, use_errno=True)

@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// make makes files below the world's folder; what ends with a slash is a folder.
+// make creates files below the world's folder; a path that ends with a slash is a folder.
 func (w *world) make(paths ...string) {
 	w.t.Helper()
 	for _, p := range paths {
@@ -44,7 +44,7 @@ func (w *world) link(from, to string) {
 	}
 }
 
-// guarded is a world in which something is denied. The attempts share it: each is a command of one thread.
+// guarded returns a world in which files are denied. The attempts share it, each as a command of one thread.
 func guarded(t *testing.T) *world {
 	w := newWorld(t)
 	w.make("ws/a.env", "ws/sub/deep/b.ENV", "ws/conf/prod/key", "ws/plain", "ws/keys/one", "ws/keys/open/file", "out/secret", "out/known", "ws/vendor/lib.go", "ws/go.lock", "ws/.git/")
@@ -119,7 +119,7 @@ func TestDeniedFilesAreUnreadable(t *testing.T) {
 	}
 }
 
-// A command may remove a link that a pattern stands for, move the folder that it leads to, or write by another name.
+// A command may remove a link that a pattern matches, move the folder that it leads to, or write under another name.
 func TestTargetsOfRemovedLinksStayDenied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,7 +152,7 @@ func TestTargetsOfRemovedLinksStayDenied(t *testing.T) {
 	}
 }
 
-// list is what lies in the workspace, with modes.
+// list returns the content of the workspace, with modes.
 func (w *world) list() string {
 	var b strings.Builder
 	if err := filepath.Walk(w.ws, func(p string, info os.FileInfo, err error) error {
@@ -166,7 +166,7 @@ func (w *world) list() string {
 	return b.String()
 }
 
-// An approval to run without the sandbox, or none at all, leaves what is denied unread.
+// An approval to run without the sandbox, or full access, leaves denied files unreadable.
 func TestDeniedReadsSurviveFullAccess(t *testing.T) {
 	t.Parallel()
 	w := guarded(t)
@@ -227,7 +227,7 @@ func TestOnlyReadableRootsAreRead(t *testing.T) {
 	}
 }
 
-// Whatever can't be enforced is not run.
+// A command does not run if a denial can't be enforced.
 func TestDenialsThatCantBeEnforced(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -271,7 +271,7 @@ func TestDenialsThatCantBeEnforced(t *testing.T) {
 	}
 }
 
-// Who approves a change of one file in what is kept opens that one: what lies beside it stays as it is.
+// Approving a change of one file in a read-only folder makes only that file writable.
 func TestApprovalOpensOneFile(t *testing.T) {
 	t.Parallel()
 	files := []string{
@@ -334,7 +334,7 @@ func TestApprovalOpensOneFile(t *testing.T) {
 	}
 }
 
-// What can't be opened by itself is not opened.
+// A file that can't be opened by itself is not opened.
 func TestFilesThatCannotBeOpenedAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -370,7 +370,7 @@ func TestFilesThatCannotBeOpenedAlone(t *testing.T) {
 	}
 }
 
-// A folder that must keep its name for the sake of what is denied in it is not written for that if it was not before.
+// A folder that is pinned because of a denied file in it does not become writable.
 func TestPinnedFolderStaysReadOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -387,7 +387,7 @@ func TestPinnedFolderStaysReadOnly(t *testing.T) {
 	}
 }
 
-// contents are those of the workspace's files, by path.
+// contents returns the contents of the workspace's files by path.
 func (w *world) contents() map[string]string {
 	out := map[string]string{}
 	if err := filepath.WalkDir(w.ws, func(p string, e os.DirEntry, err error) error {

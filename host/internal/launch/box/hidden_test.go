@@ -9,7 +9,7 @@ import (
 
 const makesRepository = `repo() { mkdir -p $1/objects $1/refs $1/hooks; echo ref: refs/heads/x > $1/HEAD; echo evil > $1/hooks/post-checkout; chmod +x $1/hooks/post-checkout; }; `
 
-// hidden are attempts to have something overlooked: the commands of one thread, and a test that succeeds where it is there afterwards.
+// hidden are attempts to have a file overlooked: commands of one thread, and a shell test for the file afterwards.
 var hidden = []struct {
 	name  string
 	do    []string
@@ -65,7 +65,7 @@ func TestHiddenFilesAreQuarantined(t *testing.T) {
 	}
 }
 
-// A second workspace of Jujutsu's leads to the folder of the first.
+// The second workspace of a Jujutsu repository leads to the folder of the first.
 func TestJujutsuWorkspacesStay(t *testing.T) {
 	t.Parallel()
 	w := bare(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// lateKeys are ways in which a key appears while a process runs. make makes it in the home; hidden is a test that succeeds in the box once it
-// can't be read, and path what is read then.
+// lateKeys are ways in which a key appears while a process is running. make creates it in the home folder; hidden is a shell test
+// that succeeds once it can't be read, and path is what is read then.
 var lateKeys = []struct {
 	name         string
 	before, make string
@@ -45,7 +45,7 @@ var lateKeys = []struct {
 	{"what deny_read names", ``, `echo SECRET > denied`, `[ -c denied ]`, `denied`},
 }
 
-// A process that runs does not go on reading a key that is made or replaced after its start.
+// A running process can't go on reading a key that is created or replaced after its start.
 func TestLateKeysAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{box.WorkspaceWrite, box.ReadOnly, "limited", "writable home"} {
@@ -66,7 +66,7 @@ func TestLateKeysAreHidden(t *testing.T) {
 	}
 }
 
-// A plugin's process, which lives for as long as gantry, does not read such a key either.
+// A plugin's process, which lives as long as gantry, can't read such a key either.
 func TestLateKeysAreHiddenFromPlugins(t *testing.T) {
 	t.Parallel()
 	for _, confined := range []bool{true, false} {
@@ -96,7 +96,7 @@ func TestLateKeysAreHiddenFromPlugins(t *testing.T) {
 	}
 }
 
-// lateWorld is one whose boxes may be limited, so that they are made for one process.
+// lateWorld returns a world whose commands have limits, so that sandboxes are made for one process each.
 func lateWorld(t *testing.T, mode string) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -122,7 +122,7 @@ func lateWorld(t *testing.T, mode string) *world {
 
 func (w *world) user() string { return filepath.Join(filepath.Dir(w.ws), "userhome") }
 
-// atHome runs a script in the user's home, outside of any box.
+// atHome runs a script in the user's home folder, unconfined.
 func (w *world) atHome(script string) {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), "/bin/sh", "-c", script)
@@ -132,7 +132,7 @@ func (w *world) atHome(script string) {
 	}
 }
 
-// while starts a script in the user's home and in a box, does something once it runs, and expects that the script has not read a secret.
+// while starts a sandboxed script in the user's home folder, calls do once it is running, and checks that it has not read a secret.
 func (w *world) while(script string, do func()) {
 	w.t.Helper()
 	p, err := w.spawn("cd " + w.user() + "; echo runs; n=0; " + script)
@@ -155,7 +155,7 @@ func (w *world) while(script string, do func()) {
 	<-p.Gone()
 }
 
-// hiding is a maker of boxes that lets covers be laid in them.
+// hiding is a sandbox in which covers can be applied.
 type hiding struct {
 	*box.Sandbox
 	hide func([]control.Cover) error
@@ -166,7 +166,7 @@ func (h *hiding) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *
 	return h.Sandbox.Confine(ctx, g, readOnly, c)
 }
 
-// coverOf is the cover of a file as it is now.
+// coverOf returns a cover for a file as it is now.
 func coverOf(t *testing.T, path string) control.Cover {
 	t.Helper()
 	var in, of syscall.Stat_t
@@ -176,7 +176,7 @@ func coverOf(t *testing.T, path string) control.Cover {
 	return control.Cover{Path: path, Dev: uint64(in.Dev), Ino: in.Ino, WasDev: uint64(of.Dev), WasInode: of.Ino, Folder: of.Mode&syscall.S_IFMT == syscall.S_IFDIR}
 }
 
-// A cover lies on the file for which it was meant, however the command moves things, once, and in the box alone.
+// A cover applies to the file that it was made for, wherever a command moves it, once, and only inside the sandbox.
 func TestCoverAppliesToTheSameFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -221,8 +221,8 @@ umount b 2> /dev/null; rm -f b 2> /dev/null; mv b c 2> /dev/null; mv r r2 2> /de
 	}
 }
 
-// What a command does to itself keeps nobody from laying covers: becoming a program that nobody may read, closing everything, stopping all
-// that it sees, using up what it may.
+// Nothing that a command does to itself prevents covers: becoming an unreadable program, closing all descriptors, stopping all
+// processes, using up its limits.
 func TestCoverCannotBePrevented(t *testing.T) {
 	t.Parallel()
 	const waits = `n=0; until [ -c .netrc ]; do n=$((n + 1)); [ $n -lt 500 ] || break; sleep 0.01; done; cat .netrc; echo ends`

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// output is what a process says, line by line.
+// output returns a process's output line by line.
 func output(t testing.TB, p *launch.Process) <-chan string {
 	lines := make(chan string, 100)
 	done := make(chan struct{})
@@ -117,7 +117,7 @@ func TestSignalsDifferFromExits(t *testing.T) {
 	}
 }
 
-// What a command has used is known of a box as well, of all that ran in it: the command itself is not our child there.
+// The resource usage of a sandboxed command includes all that ran in the sandbox, although the command is not our child.
 func TestProcessorTimeInABox(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -135,7 +135,7 @@ func TestProcessorTimeInABox(t *testing.T) {
 	}
 }
 
-// A limit holds in a box: of what it counts the box itself is no part.
+// Limits apply in a sandbox; its own processes do not count.
 func TestLimitsInABox(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -201,7 +201,7 @@ func TestTerminalInSandbox(t *testing.T) {
 	}
 }
 
-// leaky is a maker of boxes whose mounts are wrong: it lets a folder be written that no root is.
+// leaky is a sandbox with a wrong mount: a folder outside of the roots is writable.
 type leaky struct {
 	*box.Sandbox
 	leak string
@@ -276,7 +276,7 @@ func TestRejectedGrants(t *testing.T) {
 	}
 }
 
-// confined gives the world another maker of boxes.
+// confined replaces the world's sandbox.
 func (w *world) confined(t *testing.T, c launch.Confiner) {
 	t.Helper()
 	l, err := launch.New(launch.Config{LauncherPath: launcherPath, Confiners: []launch.Confiner{c}})
@@ -318,7 +318,7 @@ func TestWorktreeRepositoryIsProtected(t *testing.T) {
 	}
 }
 
-// exchanging is a maker of boxes beside which somebody puts a link into the place of the workspace, once it was judged.
+// exchanging is a sandbox whose workspace is replaced by a link after it was examined.
 type exchanging struct {
 	*box.Sandbox
 	ws, to string

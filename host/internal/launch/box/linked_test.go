@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// What a package manager has linked from its store stays as it is in the store; everything beside it is written as ever.
+// What a package manager has linked from its store is unchanged in the store; other files are writable as usual.
 func TestManyHardLinks(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -41,7 +41,7 @@ func TestManyHardLinks(t *testing.T) {
 	}
 }
 
-// A file of what is read-only stays as it is under its other names in the workspace, too.
+// A read-only file is also read-only under its other names in the workspace.
 func TestHardLinkOfProtectedFile(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "[core]\n\thooksPath = .githooks\n\tfsmonitor = tools/monitor\n[include]\n\tpath = ../shared.gitconfig\n", "")

@@ -13,16 +13,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// settings are those of a repository that would have a program executed.
+// evilSettings would make git execute a program.
 const evilSettings = `printf '[core]\n\tfsmonitor = ./evil\n' > lib/.git/config`
 
-// step lets a script that waits for a file go on, and waits until it has.
+// step lets a script that waits for a file continue, and waits until it has.
 func (w *world) step(name string) {
 	w.t.Helper()
 	w.write(name, "")
 }
 
-// session is a script that outlives its call when it is asked to.
+// session starts a script that outlives its call if it is asked to.
 func (w *world) session(script string) (*launch.Process, <-chan string) {
 	w.t.Helper()
 	spec := w.spec(`await() { while [ ! -e $1 ]; do sleep 0.01; done; }; ` + script)
@@ -55,7 +55,7 @@ func (w *world) outside(script string) (string, error) {
 	return out, nil
 }
 
-// until takes what is said until it is one thing.
+// until reads lines up to the wanted one.
 func until(t *testing.T, lines <-chan string, want string) {
 	t.Helper()
 	for got := range lines {
@@ -66,7 +66,7 @@ func until(t *testing.T, lines <-chan string, want string) {
 	t.Fatalf("it never said %q", want)
 }
 
-// await waits until so many parts were moved aside.
+// await waits until n files were moved aside.
 func (w *world) await(n int) []box.Moved {
 	for len(w.moved()) < n {
 		<-w.heard
@@ -74,7 +74,7 @@ func (w *world) await(n int) []box.Moved {
 	return w.moved()
 }
 
-// Before anything runs outside of the sandbox, what commands have made until then is dealt with: also what one makes that still runs.
+// Before anything runs outside of the sandbox, the creations of commands are moved aside, even of those that are still running.
 func TestSettleQuarantinesSessionFiles(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -91,8 +91,8 @@ func TestSettleQuarantinesSessionFiles(t *testing.T) {
 	}
 }
 
-// What a session makes after its call has ended is dealt with when it appears. Who makes it again keeps anything from running outside, and
-// is ended in the end.
+// What a session creates after its call has ended is moved aside as it appears. A session that creates it again keeps anything from
+// running outside, and is ended in the end.
 func TestSessionFilesAreQuarantinedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -124,7 +124,7 @@ func TestSessionFilesAreQuarantinedAtOnce(t *testing.T) {
 	}
 }
 
-// What appears while a session runs is judged by what was there before it, by whichever command it is found.
+// What appears while a session is running is compared with what was there before it, whichever command's end reveals it.
 func TestOldestCommandIsBaseline(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -143,7 +143,7 @@ func TestOldestCommandIsBaseline(t *testing.T) {
 	}
 }
 
-// What one command was let make stays when another ends that was there before it.
+// What one command was allowed to create stays when an older command ends.
 func TestOpenedFilesAreNotQuarantined(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -164,7 +164,7 @@ func TestOpenedFilesAreNotQuarantined(t *testing.T) {
 	}
 }
 
-// More folders than anybody looks through one by one are looked through all the same.
+// Even more folders than can be read one by one are searched.
 func TestManyFoldersAreSearched(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -185,7 +185,7 @@ func TestManyFoldersAreSearched(t *testing.T) {
 	}
 }
 
-// What a gantry that was killed could not judge any more is judged by the next, before any command runs. What was there stays.
+// What a killed gantry could not judge is judged by the next one before any command runs. What existed before stays.
 func TestNextGantryQuarantines(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -221,7 +221,8 @@ func TestNextGantryQuarantines(t *testing.T) {
 	}
 }
 
-// What processes of a killed gantry make while they are ended is judged by the next one at once, and when the last of them is gone.
+// What processes of a killed gantry create while they are being ended is judged by the next one, at once and after the last has
+// ended.
 func TestFilesCreatedAfterKill(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -255,7 +256,7 @@ func TestFilesCreatedAfterKill(t *testing.T) {
 	}
 }
 
-// Processes that end later than the next gantry are judged by the one after it.
+// Processes that outlive the next gantry as well are judged by the one after it.
 func TestFilesCreatedAfterRestart(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -280,7 +281,7 @@ func TestFilesCreatedAfterRestart(t *testing.T) {
 	}
 }
 
-// What the user has made while nothing ran is the user's own.
+// What the user has created while no command was running stays.
 func TestUserFilesBetweenCommandsStay(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)

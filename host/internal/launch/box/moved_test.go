@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// exchange renames the workspace and puts another one of the user's in its place, as a fresh clone is.
+// exchange renames the workspace and puts another one in its place, like a fresh clone.
 func (w *world) exchange() (was string) {
 	w.t.Helper()
 	was = w.ws + ".old"
@@ -31,7 +31,7 @@ func (w *world) cloneStays() {
 	}
 }
 
-// A folder that the user has renamed while a session works in it is judged under its new name. What lies in its place is the user's.
+// If the user renames a folder in which a session works, it is judged under its new name. What is in its place belongs to the user.
 func TestUserReplacesRootDuringCommand(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"by the next command": false, "before the exchange, beside it": true, "before the exchange, there": true, "after the exchange, there": true} {
@@ -80,7 +80,7 @@ func TestUserReplacesRootDuringCommand(t *testing.T) {
 	}
 }
 
-// The same is done at once for what a session makes there.
+// The same happens at once for what a session creates there.
 func TestSessionInReplacedRoot(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
@@ -108,7 +108,7 @@ func TestSessionInReplacedRoot(t *testing.T) {
 	w.cloneStays()
 }
 
-// Of a folder that is removed nothing is left, and another one in its place is the user's.
+// A removed folder has nothing left, and another one in its place belongs to the user.
 func TestUserReplacesRoot(t *testing.T) {
 	t.Parallel()
 	w := bare(t)

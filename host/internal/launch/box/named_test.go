@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// configured is a world with a repository, its settings, those of the user, and the user's PATH.
+// configured returns a world with a repository, its settings, the user's settings, and the user's PATH.
 func configured(t *testing.T, settings, users string, path ...string) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -30,7 +30,7 @@ func configured(t *testing.T, settings, users string, path ...string) *world {
 	return w
 }
 
-// named are settings by which something in the working tree is executed, and what it is.
+// named are settings that make git execute something in the working tree, with its path.
 var named = map[string]struct {
 	settings, users string
 	path            []string
@@ -151,7 +151,7 @@ func TestTargetsOfLinkedHooksAreReadOnly(t *testing.T) {
 	}
 }
 
-// What settings name by way of a link is at another place when the link is exchanged, however old what lies there is.
+// What settings name through a link is elsewhere when the link is replaced, however old the new target is.
 func TestLinkToReferencedFile(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]string{"a folder": "[core]\n\thooksPath = tools/hooks\n", "a program": "[core]\n\tfsmonitor = tools/hooks/pre-commit\n", "the link itself": "[core]\n\thooksPath = tools\n"} {
@@ -179,7 +179,7 @@ func TestLinkToReferencedFile(t *testing.T) {
 	}
 }
 
-// A repository that a command begins names nothing: its settings are judged themselves.
+// A repository that a command creates references nothing: its settings are judged themselves.
 func TestNewSettingsReferenceNothing(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "")
@@ -189,7 +189,7 @@ func TestNewSettingsReferenceNothing(t *testing.T) {
 	}
 }
 
-// Below the top of a repository its settings hold as well.
+// Settings of a repository apply below the top of its working tree as well.
 func TestSettingsOfTheRepositoryAround(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "[core]\n\thooksPath = sub/hooks\n[filter \"x\"]\n\tclean = sub/f.sh\n", "")
@@ -202,7 +202,7 @@ func TestSettingsOfTheRepositoryAround(t *testing.T) {
 	}
 }
 
-// What is no program, and what a package manager fills, is work of every day.
+// Changing files that are not programs, and files that a package manager installs, is everyday work.
 func TestOrdinaryFilesAreWritten(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "[alias]\n\tx = !git add package.json src && make && npm test && python3 -m src && go run ./src\n\tst = status\n[remote \"o\"]\n\turl = ./file\n[user]\n\tname = file\n[core]\n\tpager = less -F\n[blame]\n\tignoreRevsFile = file\n[branch \"m\"]\n\tmerge = src/a.go\n",
@@ -224,7 +224,7 @@ func TestOrdinaryFilesAreWritten(t *testing.T) {
 	}
 }
 
-// A folder of PATH does not become a virtual environment by what a command puts beside it.
+// A folder of PATH does not count as a virtual environment because of files that a command creates next to it.
 func TestFoldersOfPATHAreReadOnly(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "", "$WS/tools/bin")
@@ -235,7 +235,7 @@ func TestFoldersOfPATHAreReadOnly(t *testing.T) {
 	}
 }
 
-// Settings that somebody makes outside while a command runs make nothing new of what is older.
+// Settings that are written outside while a command is running do not make older files suspicious.
 func TestLaterSettings(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "")
@@ -267,7 +267,7 @@ func TestTooManySettings(t *testing.T) {
 	}
 }
 
-// What git itself starts is what is held: each of these runs the file when git is asked for something ordinary.
+// The read-only files are those that git starts: each of these settings runs its file when git does something ordinary.
 func TestGitExecutesReadOnlyFiles(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -309,7 +309,7 @@ func TestGitExecutesReadOnlyFiles(t *testing.T) {
 	}
 }
 
-// However many repositories lie in a folder, that is no reason to work there no more.
+// Any number of repositories in a folder is accepted.
 func TestManyRepositories(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
@@ -317,7 +317,7 @@ func TestManyRepositories(t *testing.T) {
 	w.runsOn()
 }
 
-// A relative path in the user's settings stands for one in each repository, however many there are.
+// A relative path in the user's settings names one file in each repository, however many there are.
 func TestRelativeHooksOfManyRepositories(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "", "[core]\n\thooksPath = tools/hooks\n")
@@ -340,7 +340,7 @@ func TestRelativeHooksOfManyRepositories(t *testing.T) {
 	}
 }
 
-// What names more than can be held is refused, with what to do.
+// References to more files than can be protected are refused with a next step.
 func TestTooManyPrograms(t *testing.T) {
 	t.Parallel()
 	var settings strings.Builder

@@ -17,7 +17,7 @@ import (
 	rules "github.com/gantry-agent/gantry/host/internal/network"
 )
 
-// A box whose network is the proxy reaches what the rules allow, and nothing in another way.
+// With the proxy as its network a sandbox reaches what the rules allow, and nothing by another way.
 func TestProxiedNetwork(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"curl", "python3"} {
@@ -86,7 +86,7 @@ except OSError as e:
 	}
 }
 
-// Without a proxy there is no way out, and so no process.
+// Without a proxy there is no way out, so no process starts.
 func TestProxiedWithoutAProxy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// write puts a file into the workspace, as the user.
+// write writes a file in the workspace as the user.
 func (w *world) write(path, text string) {
 	w.t.Helper()
 	p := filepath.Join(w.ws, path)
@@ -26,8 +26,8 @@ func (w *world) write(path, text string) {
 	}
 }
 
-// nestedAttacks are what may be tried to have something executed later by whoever works below the workspace's first level.
-// gone must not be there afterwards, kept must be as it was.
+// nestedAttacks are attempts to have something executed later by whoever works below the first level of the workspace. gone must
+// not exist afterwards, kept must be unchanged.
 var nestedAttacks = []struct {
 	name, do   string
 	says       string // of the output; empty: it may even seem to work
@@ -125,7 +125,7 @@ func TestExecutedFilesAreQuarantined(t *testing.T) {
 	}
 }
 
-// A program that runs with the rights of its owner, whoever starts it, is the user's own to make.
+// Only the user may create setuid programs.
 func TestSetuidBitIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -158,7 +158,7 @@ func TestSetuidBitIsRemoved(t *testing.T) {
 	}
 }
 
-// Whoever lets the whole home be written has not meant what runs with the next shell.
+// A person who makes the whole home folder writable has not meant the startup files in it.
 func TestStartupFilesStay(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -195,7 +195,7 @@ mv .bashrc b; rm -f .zshrc; ln -s b .zshenv`)
 	}
 }
 
-// Every name by which something is started from the home is held where it is there, and not there afterwards where it was missing.
+// Every startup file is read-only if it exists, and does not exist afterwards if it did not.
 func TestStartupFilesAreReadOnly(t *testing.T) {
 	t.Parallel()
 	names := []string{
@@ -245,7 +245,7 @@ func TestHarmlessSettingsStay(t *testing.T) {
 	}
 }
 
-// What git makes itself when somebody clones, begins or splits a repository stays as it is.
+// What git itself creates when a repository is cloned, initialised or split stays.
 func TestOrdinaryRepositoriesStay(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -263,7 +263,7 @@ git clone -q one two; cd two; git checkout -qb mine; git worktree add -q ../thre
 	}
 }
 
-// What was there before is nobody's doing, wherever it is moved.
+// Existing repositories stay, wherever they are moved.
 func TestExistingRepositoriesStay(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
@@ -284,7 +284,7 @@ func TestExistingRepositoriesStay(t *testing.T) {
 	}
 }
 
-// moved is what was moved aside in the world so far.
+// moved returns what was moved aside so far.
 func (w *world) moved() []box.Moved {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -309,7 +309,7 @@ func (w *world) hear(owner launch.Owner, moved []box.Moved, err error) {
 	}
 }
 
-// What somebody allowed by name is made, and nothing beside it.
+// What a person allowed by name can be created, and nothing else.
 func TestOpenedFilesCanBeCreated(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ opened, root, beside string }{

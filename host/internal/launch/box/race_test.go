@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// A command that runs moves folders about while the box of another is made, which is to find out nothing by that.
+// A command that moves folders while another one's sandbox is planned can't hide anything.
 func TestMovingFoldersHidesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -40,7 +40,7 @@ func TestMovingFoldersHidesNothing(t *testing.T) {
 	}
 }
 
-// meddler does something between what a box is made of being found out and the box being made.
+// meddler acts between the planning of a sandbox and its creation.
 type meddler struct {
 	*box.Sandbox
 	do func()

@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 )
 
-// A report names what settings hold, and the folders that are not watched.
+// A report names what is read-only because of settings, and the folders that are not watched.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	w := configured(t, "[core]\n\thooksPath = .githooks\n", "", "$WS/scripts")

@@ -15,7 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// newKeeping is a world whose boxes serve one command after another.
+// newKeeping returns a world whose sandboxes serve one command after another.
 func newKeeping(t testing.TB) *world {
 	t.Helper()
 	w := newWorldWith(t, launch.Config{Ahead: time.Hour, Proxy: nothing})
@@ -23,7 +23,7 @@ func newKeeping(t testing.TB) *world {
 	return w
 }
 
-// run runs a script, and reports whether another command was in its box before.
+// run runs a script, and reports whether its sandbox had served another command before.
 func (w *world) run(script string) (out string, exit launch.Exit, reused bool) {
 	w.t.Helper()
 	p, err := w.spawn(script)
@@ -34,20 +34,20 @@ func (w *world) run(script string) (out string, exit launch.Exit, reused bool) {
 	return out, exit, p.Reused()
 }
 
-// python is a script that runs a program in Python, with the C library as c.
+// python returns a script that runs a Python program with the C library as c.
 func python(text string) string {
 	return "python3 - <<'EOF'\nimport ctypes, os, socket, time\nc = ctypes.CDLL(None, use_errno=True)\n" + text + "\nEOF"
 }
 
-// clone starts a child that sleeps, whose parent is the caller's or which says nothing when it ends.
+// clone returns code that starts a sleeping child, with other flags of clone.
 func clone(flags string) string {
 	return python("nr = 56 if os.uname().machine == 'x86_64' else 220\nif c.syscall(nr, " + flags + ", 0, 0, 0, 0) == 0:\n  os.close(1)\n  os.close(2)\n  time.sleep(1000)")
 }
 
-// processes counts those that commands here leave.
+// processes counts the processes that commands leave here.
 const processes = `cat /proc/[0-9]*/comm | grep -c 'sleep\|python' || true`
 
-// What a command leaves is not there for the next one, whether that gets the same box or another.
+// What a command leaves is gone for the next one, whether it gets the same sandbox or another.
 func TestLeftoversInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	const (
@@ -115,7 +115,7 @@ func TestLeftoversInReusedSandbox(t *testing.T) {
 	}
 }
 
-// Its keeper confines a command, and is not confined itself.
+// The keeper of a sandbox confines a command and is not confined itself.
 func TestAttacksOnKeeper(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]string{
@@ -147,7 +147,7 @@ func TestAttacksOnKeeper(t *testing.T) {
 	}
 }
 
-// No signal of a command ends or stops the keeper, with or without Landlock: it is the first process of its box.
+// No signal of a command ends or stops the keeper, with or without Landlock: it is the first process of its namespace.
 func TestSignalsToKeeper(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
@@ -164,7 +164,7 @@ func TestSignalsToKeeper(t *testing.T) {
 	}
 }
 
-// A box serves its thread and its plugin, under the grant that it was used under.
+// A sandbox is only used for the thread, the plugin and the grant that it was first used for.
 func TestPreparedSandboxBelongsToAThread(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*world, *launch.Spec){
@@ -203,7 +203,7 @@ func TestPreparedSandboxBelongsToAThread(t *testing.T) {
 	}
 }
 
-// What a command has made that may be executed later is moved aside before the box serves another.
+// What a command has created and may be executed later is moved aside before its sandbox serves another.
 func TestQuarantineInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
@@ -215,7 +215,7 @@ func TestQuarantineInReusedSandbox(t *testing.T) {
 	}
 }
 
-// A process that still runs has its box for itself.
+// A sandbox with a running process serves no other command.
 func TestSandboxServesOneCommandAtATime(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
@@ -239,7 +239,7 @@ func TestSandboxServesOneCommandAtATime(t *testing.T) {
 	}
 }
 
-// A command that was killed takes its box with it, and one that ends when it is asked does so within its grace.
+// Killing a command ends its sandbox; one that ends on request does so within its grace period.
 func TestEndInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ do, says string }{
@@ -278,7 +278,7 @@ func TestEndInReusedSandbox(t *testing.T) {
 	}
 }
 
-// How a command ended is said of that command alone.
+// An exit status is reported for its own command only.
 func TestExitsInAKeptBox(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
@@ -302,7 +302,7 @@ func TestExitsInAKeptBox(t *testing.T) {
 	}
 }
 
-// A program that can't be started ends its box, and says why.
+// A program that can't be started ends its sandbox, with the reason.
 func TestFailedStartInReusedSandbox(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
@@ -326,7 +326,7 @@ func TestFailedStartInReusedSandbox(t *testing.T) {
 	}
 }
 
-// When its launcher, its bubblewrap or its keeper is killed nothing of a box goes on.
+// If its launcher, its bubblewrap or its keeper is killed, a sandbox ends.
 func TestReusedSandboxEndsWithItsParents(t *testing.T) {
 	t.Parallel()
 	for depth, name := range []string{"keeper", "bubblewrap", "launcher"} {
@@ -359,7 +359,7 @@ func TestReusedSandboxEndsWithItsParents(t *testing.T) {
 	}
 }
 
-// A box whose keeper was killed while it waited is not taken.
+// A sandbox whose keeper was killed while idle is not used.
 func TestKeeperKilledWhileIdle(t *testing.T) {
 	t.Parallel()
 	w := newKeeping(t)
@@ -392,7 +392,7 @@ func TestKeeperKilledWhileIdle(t *testing.T) {
 	}
 }
 
-// Landlock keeps commands from looking into the keeper; so does the kernel where that is missing.
+// Landlock keeps commands from inspecting the keeper; without it the kernel does.
 func TestKeeperCannotBeInspected(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// exchanged are commands that put a link in the place of a writable folder in another one, or on the way to it.
+// exchanged are commands that put a link in the place of a writable folder inside another one, or on the way to it.
 var exchanged = map[string]struct {
 	there []string
 	roots []string
@@ -28,7 +28,7 @@ var exchanged = map[string]struct {
 	"while a session still is": {[]string{"ws/x/a/"}, []string{"x/a"}, `mv x y && ln -s y x; echo made; await never`, "x"},
 }
 
-// A command can't keep later ones from running by a link in the place of a folder that they write.
+// A command can't stop later ones by putting a link in the place of their writable folder.
 func TestLinkReplacesRoot(t *testing.T) {
 	t.Parallel()
 	for name, tc := range exchanged {
@@ -66,7 +66,7 @@ func TestLinkReplacesRoot(t *testing.T) {
 	}
 }
 
-// A link of the user's is refused, with what to do.
+// A link of the user is refused with a next step.
 func TestUserLinkReplacesRoot(t *testing.T) {
 	t.Parallel()
 	w := bare(t)

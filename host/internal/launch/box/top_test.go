@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// bare is a world whose workspace is an empty folder.
+// bare returns a world with an empty workspace.
 func bare(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -21,7 +21,7 @@ func bare(t *testing.T) *world {
 	return w
 }
 
-// names are what is in the workspace.
+// names returns what is in the workspace.
 func (w *world) names() []string {
 	w.t.Helper()
 	entries, err := os.ReadDir(w.ws)
@@ -35,7 +35,7 @@ func (w *world) names() []string {
 	return out
 }
 
-// What somebody else sees of the workspace while a command runs is what is in it.
+// While a command is running, others see in the workspace only what is in it.
 func TestNoPlaceholdersInWorkspace(t *testing.T) {
 	t.Parallel()
 	w := bare(t)
@@ -108,7 +108,7 @@ printf '[core]\n\tbare = false\n\tfsmonitor = evil\n' > .git/config`)
 	}
 }
 
-// The kernel takes a mount away when what it lies on is removed outside. What a command then makes under a protected name is new.
+// The kernel removes a mount if the file under it is removed outside. What a command then creates under a protected name is new.
 func TestProtectedNameRemovedOutside(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ there, remove, do, gone string }{
@@ -132,7 +132,8 @@ func TestProtectedNameRemovedOutside(t *testing.T) {
 	}
 }
 
-// What deny_read and deny_write name and is missing may be made by nobody in a sandbox: it is moved aside, and what was is denied as well.
+// What deny_read and deny_write name and does not exist can't be created in a sandbox: it is moved aside, and denied under its new
+// name.
 func TestMissingDeniedFilesAreQuarantined(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ do, gone string }{
@@ -170,7 +171,7 @@ func TestMissingDeniedFilesAreQuarantined(t *testing.T) {
 	}
 }
 
-// Who has denied something may make it at any time.
+// Placeholders that older versions have left are removed; what the user has created stays.
 func TestPlaceholdersOfOlderVersionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := bare(t)

@@ -15,7 +15,7 @@ import (
 
 const evilConfig = "[core]\n\tfsmonitor = mine\n"
 
-// untouched are commands by which files that were there before become something that git or another program executes.
+// untouched are commands by which existing files become something that git or another program executes.
 var untouched = map[string]struct {
 	there     []string // the user's files; those called config have settings that name a program
 	links     map[string]string
@@ -82,7 +82,7 @@ var untouched = map[string]struct {
 	},
 }
 
-// old waits until everything in the workspace is older than the clock of files is coarse.
+// old waits until everything in the workspace is older than the granularity of the file clock.
 func (w *world) old() {
 	w.t.Helper()
 	for made := time.Now(); time.Since(made) < 100*time.Millisecond; {
@@ -90,8 +90,8 @@ func (w *world) old() {
 	}
 }
 
-// What was there before a command, or is denied, is never changed by what is done about the command's work: what the command has added is
-// moved aside.
+// Files that existed before, or are denied, are never changed because of a command's work: what the command has added is moved
+// aside.
 func TestExistingFilesAreNotQuarantined(t *testing.T) {
 	t.Parallel()
 	for name, tc := range untouched {

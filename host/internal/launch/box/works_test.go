@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// attempt is something that must work in a box. What must not is the list in e2e/attacks.
+// attempt is something that must work in a sandbox. What must fail is listed in e2e/attacks.
 type attempt struct {
 	name string
 	// do is a script. It runs in the workspace; $OUT lies outside of it, and $WS/link points there.
@@ -36,7 +36,7 @@ var works = []attempt{
 	{"to know that it is in a box", `echo $GANTRY_SANDBOX $GANTRY_SANDBOX_NETWORK_DISABLED`, "workspace-write 1"},
 }
 
-// prepared is a world with something to attack.
+// prepared returns a world with something to attack.
 func prepared(t *testing.T) *world {
 	w := newWorld(t)
 	w.fill()
@@ -76,7 +76,7 @@ func TestOrdinaryProgramsWork(t *testing.T) {
 	}
 }
 
-// Keys that somebody was let read are seen, and no others: not by way of a folder above them either.
+// Keys that a person allowed to be read are visible, and no others, not even below an allowed folder.
 func TestShownKeys(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, shown, do, says string }{

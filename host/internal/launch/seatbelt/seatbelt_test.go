@@ -32,13 +32,13 @@ func pattern(t testing.TB, text string) glob.Pattern {
 	return p
 }
 
-// hostile are names that would be rules, or the end of one, if they stood in a profile's text.
+// hostile are names that would be rules, or end one, if they were in the text of a profile.
 var hostile = []string{
 	`/w/"`, `/w/")(allow default)(deny x (literal "`, "/w/a\nb", "/w/a)b(c", `/w/a\`, `/w/#"x"`, "/w/;comment", "/w/äöü", "/w/日本", "/w/(param \"P0\")",
 	"/w/a b", "/w/$HOME", "/w/=", "/w/[a-z]*", "/w/^$.|?*+{}", "/w/\x01\x7f", "/w/\u200c.git", "/w/'", "/w/%s",
 }
 
-// A path is what it is: the rules are the same whatever it is called, and it is found nowhere in them.
+// The rules are the same whatever a path is called, and contain no part of it.
 func TestPathsAreNotRules(t *testing.T) {
 	t.Parallel()
 	build := func(p string) seatbelt.Profile {
@@ -88,7 +88,7 @@ func TestInvalidPolicies(t *testing.T) {
 	}
 }
 
-// The last rule counts, deeper or not; names are kept whatever comes later.
+// The last rule applies, whatever the depth of its path; names stay fixed whatever comes later.
 func TestLastRuleApplies(t *testing.T) {
 	t.Parallel()
 	j, _ := profile(t, seatbelt.Policy{Network: seatbelt.NetworkNone, Files: []seatbelt.Rule{
@@ -127,7 +127,7 @@ func TestLastRuleApplies(t *testing.T) {
 	}
 }
 
-// Nothing is done by way of others.
+// Nothing can be done by way of other processes or services.
 func TestAlwaysDenied(t *testing.T) {
 	t.Parallel()
 	none, _ := profile(t, seatbelt.Policy{Network: seatbelt.NetworkNone, Files: []seatbelt.Rule{{Access: seatbelt.AccessWrite, Path: "/w"}}})
@@ -184,7 +184,7 @@ func TestAlwaysDenied(t *testing.T) {
 	}
 }
 
-// What is open denies what it is told to, and nothing else.
+// An open policy denies what its rules deny, and nothing else.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	j, out := profile(t, seatbelt.Policy{Open: true, Files: []seatbelt.Rule{{Access: seatbelt.AccessNone, Path: "/keys"}, {Access: seatbelt.AccessRead, Path: "/keys/pub"}}})
@@ -193,7 +193,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Every spelling that some file system takes for a protected name is one.
+// Every spelling that some file system treats as a protected name is covered.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -264,10 +264,10 @@ func TestRegexps(t *testing.T) {
 	}
 }
 
-// names are parts of paths among which patterns and paths meet often.
+// names are parts of paths, chosen so that patterns and paths match often.
 var names = []string{"a", "A", "b", "ab", "a.env", "A.ENV", ".env", "x", "keys", "Keys", "é", "e\u0301", "k", "\u212a", "s", "ſ", "[", "a]", "a b", "日本", "i", "İ", "^", "-", `\`, ".git"}
 
-// An expression takes in all that the pattern stands for.
+// An expression matches everything that its pattern matches.
 func TestExpressionCoversItsPattern(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { narrower(t) })
@@ -303,7 +303,7 @@ func narrower(t *rapid.T) {
 	}
 }
 
-// Whatever paths are called, the profile can be read, has the same rules, and names no path.
+// Whatever paths are called, the profile can be parsed, has the same rules, and contains no path.
 func FuzzPaths(f *testing.F) {
 	for _, p := range hostile {
 		f.Add(p, "x")

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 )
 
-// A path may be longer than the kernel takes at once.
+// A path may be longer than the kernel accepts in one call.
 func TestLongPathIsMovedAside(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()

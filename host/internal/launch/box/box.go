@@ -210,6 +210,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 			b.guard.Withdraw(begun.command)
 		}
 	}()
+	// Symbolic links in the place of a root are moved aside first, so that the roots are what the user has named.
 	var roots []string
 	var known map[string]fspath.Identity
 	if g.Mode == WorkspaceWrite && !readOnly {
@@ -248,6 +249,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 		}
 	}
 	d.view = v
+	// On macOS the profile is written with the process, see confineMacOS.
 	if b.seatbelt {
 		return d, nil
 	}
@@ -259,6 +261,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 		d.box.Kernel = root()
 		d.box.Handled, d.box.Scoped, d.box.Rules = kernel.LandlockRules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
 	}
+	// gantry-launch compares the mounted roots with these identities: others may have replaced a root since it was examined.
 	for i, r := range d.box.Rules {
 		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].Dev, known[r.Path].Ino
 	}

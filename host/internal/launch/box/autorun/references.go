@@ -143,6 +143,8 @@ func (n *References) programs(line, top, why string, byHand bool) (out []Referen
 		out = append(out, Reference{Path: path, Folder: folder, Kind: KindReferenced, Why: why, text: w.Text + " in " + line})
 	}
 	for _, w := range words {
+		// make, npm and the like run what files in a folder say: in the folders that the line names, or, for a line that git starts by
+		// itself, at the top if it names none.
 		in := bases // folders in which a build may take place
 		if len(bases) > 1 || byHand {
 			in = bases[1:]

@@ -77,6 +77,7 @@ func (f *Finder) Find(patterns, roots []string) (list []Entry, missing []string,
 	return list, missing, err
 }
 
+// look is one attempt of Find.
 func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string, err error) {
 	out := make(map[string]Entry)
 	if f.trees == nil {
@@ -92,6 +93,7 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 		if err != nil {
 			return nil, nil, err
 		}
+		// A pattern without wildcards is one path. It may be missing, and then appear while a command runs.
 		if path, ok := p.Path(); ok {
 			if gap == "" {
 				if err := Add(fspath.Resolve(path), true, roots, out); err != nil {
@@ -101,6 +103,7 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 				path = at + strings.TrimPrefix(filepath.Clean(path), gap)
 				missing = append(missing, path)
 			}
+			// A command's file at that path was moved aside. It may be a copy of what is denied, so it is denied as well.
 			for _, p := range fspath.Quarantined(path) {
 				if err := Add(p, true, roots, out); err != nil {
 					return nil, nil, err
@@ -117,6 +120,7 @@ func (f *Finder) look(patterns, roots []string) (list []Entry, missing []string,
 		if err := t.walk(p, &seen, func(path string) error { return f.matched(p, path, roots, out) }, roots); err != nil {
 			return nil, nil, err
 		}
+		// Targets stay denied after a command has removed the link that led to them.
 		for to := range f.targets[text] {
 			if err := Add(to, true, roots, out); errors.Is(err, ErrMoved) {
 				delete(f.targets[text], to)

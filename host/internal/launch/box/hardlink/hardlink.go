@@ -206,6 +206,8 @@ func narrow(roots []string, names map[string]int) (folders, single []string, err
 		}
 		at.names = names[p]
 	}
+	// Go down from the top, breadth first, as long as the mounts suffice: replacing a folder by its subfolders and names costs
+	// more mounts and leaves more writable.
 	for queue, count := []*branch{top}, 1; len(queue) > 0; queue = queue[1:] {
 		b := queue[0]
 		must := slices.Contains(roots, b.path) || slices.ContainsFunc(roots, func(r string) bool { return b.path == "/" || fspath.Below(r, b.path) })

@@ -45,9 +45,12 @@ func (w baseline) culprit(p autorun.File, roots []string, done map[string]bool) 
 	}
 	denied, untouched := w.denied.covers(path), w.before(id.Changed)
 	p.Older = w.predates(path, id)
+	// The command has created p itself.
 	if !denied && !untouched && !p.Older {
 		return &p
 	}
+	// p is older or could not be written. What may have made it matter: new marks of a repository, files and links that lead to p,
+	// and new names of the folders above it.
 	var candidates []string
 	for _, dir := range p.Origin.Repositories {
 		if id, _, ok := fspath.Lstat(dir); ok && !w.known[fspath.Persistent(dir, id)] && w.predates(dir, id) {
@@ -66,6 +69,7 @@ func (w baseline) culprit(p autorun.File, roots []string, done map[string]bool) 
 			return nil
 		}
 		id, _, ok := fspath.Lstat(c)
+		// A candidate that is unchanged is not the cause, and nothing that is denied is moved.
 		if !ok || w.before(id.Changed) || c == path || w.denied.covers(c) || w.denied.below(c) {
 			continue
 		}

@@ -189,6 +189,7 @@ func (h *Guard) Enter(g *Command) (*autorun.Found, error) {
 	return found, err
 }
 
+// admit is Enter with h.mu held.
 func (h *Guard) admit(g *Command) (found *autorun.Found, words []notice, err error) {
 	if h.closed {
 		return nil, nil, autorun.ErrClosed
@@ -211,6 +212,7 @@ func (h *Guard) admit(g *Command) (found *autorun.Found, words []notice, err err
 		}
 		h.state(root).forget()
 	}
+	// Files that the user has created since the last command ended are known from here on.
 	if found, err = h.remember(g.Roots, g.Sealed); err != nil {
 		h.release(outer)
 		return nil, words, err
@@ -417,6 +419,7 @@ func (h *Guard) judge(owner launch.Owner, outer []string) (words []notice, unsur
 	return words, unsure, err
 }
 
+// judgeIn judges once. Its baseline is the union of what was known in all roots, since the moment that the oldest command started.
 func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []notice, unsure, err error) {
 	var roots, opened, missing, asked []string
 	var whole map[string]fspath.Identity
@@ -436,6 +439,7 @@ func (h *Guard) judgeIn(owner launch.Owner, outer []string) (words []notice, uns
 		return nil, nil, nil
 	}
 	var all []*Command
+	// A path counts as sealed only if all commands have it mounted read-only: otherwise one of them may have written below it.
 	for _, g := range h.commands {
 		if !slices.ContainsFunc(fspath.Outermost(g.Roots), func(r string) bool { return slices.Contains(outer, r) }) {
 			continue

@@ -111,6 +111,7 @@ func (t *Tree) adoptSome(above []int32) (left, queue []int32, err error) {
 	if g.in != nil {
 		g.in.read()
 	}
+	// Only what happens during this step matters below, so earlier events are put back at the end.
 	earlier := g.pending
 	g.pending = map[int32][]string{}
 	size := 0

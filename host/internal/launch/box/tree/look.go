@@ -247,6 +247,7 @@ func (g *graph) apply(n int32, c *content) (fresh []int32) {
 	marks := x.marks
 	x.marks = c.marks
 	g.note(n, marks, c.extra)
+	// Compare the known subfolders with the listed ones. Few names are compared one by one, many through a map.
 	var have map[string]int32
 	for p := &x.first; *p != none; {
 		child := *p
@@ -264,6 +265,7 @@ func (g *graph) apply(n int32, c *content) (fresh []int32) {
 				i = int(j)
 			}
 		}
+		// A subfolder that is gone, or has another inode number, may have been moved: it is detached until the operation ends.
 		if i < 0 || g.nodes[child].entry != c.folder[i].entry {
 			*p = g.nodes[child].next
 			g.nodes[child].next, g.nodes[child].adrift = none, true
@@ -277,6 +279,7 @@ func (g *graph) apply(n int32, c *content) (fresh []int32) {
 		}
 		p = &g.nodes[child].next
 	}
+	// What has not been matched is new.
 	for _, l := range c.folder {
 		if l.name != "" {
 			fresh = append(fresh, g.add(n, l.name, l.entry))

@@ -207,11 +207,13 @@ func (t *Tree) settle() (moved bool, err error) {
 		return false, err
 	}
 	for range rounds {
+		// Events that are queued by now belong to changes that Settle has to know.
 		g.mu.Lock()
 		watching := g.watching
 		if g.in != nil {
 			g.in.read()
 		}
+		// Without complete notifications every folder is compared.
 		all := g.in == nil || g.why != "" || g.overflow
 		if all {
 			watching, g.overflow = false, false
@@ -259,6 +261,8 @@ func (t *Tree) settle() (moved bool, err error) {
 		}
 		g.endWatching()
 		moved = n+found > 0
+		// Comparing is complete after one round, unless folders were being moved. Watched folders are done when a round finds
+		// nothing to read.
 		if !watching && !moved {
 			break
 		}

@@ -58,7 +58,7 @@ func TestBlockIsRenderedAsAHostDoes(t *testing.T) {
 	}
 }
 
-func TestMistakesAreEachInOnePlace(t *testing.T) {
+func TestBadBlocksHaveOneErrorEach(t *testing.T) {
 	k := testKit(`{"region":"n"}`)
 	good := k.block()
 	for kind, bad := range map[string][]badBlock{"type": k.wrongTypes(), "missing": k.missing(), "unknown": k.unknown()} {
@@ -104,7 +104,7 @@ func TestCheckPath(t *testing.T) {
 	}
 }
 
-func TestPaddedHasTheSizeAskedFor(t *testing.T) {
+func TestPaddedHasTheRequestedSize(t *testing.T) {
 	for _, size := range []int{100, 127, 128, 129, 130, 131, 132, 133, 200, 16383, 16384, 16385, 16386, 16387, 16388, 16389, 4<<20 - 1, 4<<20 + 1, 16 << 20, 16<<20 + 1} {
 		// A length takes one byte more at some sizes, which can't be hit exactly then.
 		if got := proto.Size(padded(size)); got != size && got != size-1 {

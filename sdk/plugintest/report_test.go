@@ -67,7 +67,7 @@ func TestReportAsJSON(t *testing.T) {
 	}
 }
 
-func TestRunSaysWhatIsWrongWithItsOwnConfig(t *testing.T) {
+func TestRunReportsInvalidConfig(t *testing.T) {
 	tests := map[string]struct {
 		cfg  Config
 		want string

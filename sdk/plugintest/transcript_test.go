@@ -11,7 +11,7 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-func TestDisorder(t *testing.T) {
+func TestCheckOrder(t *testing.T) {
 	started, out, result := startedEvent(), outputEvent(0, []byte("x")), resultEvent("done", false)
 	unknown := &gantryv1.CallResponse{}
 	tests := []struct {

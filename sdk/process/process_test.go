@@ -71,7 +71,7 @@ func TestExitError(t *testing.T) {
 	})
 }
 
-func TestStderrIsKeptAtBothEnds(t *testing.T) {
+func TestStderrBeginningAndEnd(t *testing.T) {
 	t.Parallel()
 	h := processtest.Start(t, processtest.Options{})
 	_, err := h.Broker("").Command(t.Context(), "sh", "-c",
@@ -190,7 +190,7 @@ func TestStartAfterTheEndOfTheContext(t *testing.T) {
 }
 
 // A shell that left something running in the background has ended; its caller must not wait for the rest.
-func TestGrandchildHoldsTheOutput(t *testing.T) {
+func TestGrandchildKeepsTheOutputOpen(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h *processtest.Host) {
 		var out bytes.Buffer
@@ -509,7 +509,7 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
-func TestKeepIsForSessions(t *testing.T) {
+func TestKeepRequiresSession(t *testing.T) {
 	t.Parallel()
 	c := process.New(nil, "", "").Command(t.Context(), "true")
 	c.Keep = &process.Keep{}

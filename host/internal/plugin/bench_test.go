@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// lean builds the smallest plugin, as a user's build would.
+// lean builds a minimal plugin in the same way as a user.
 func lean(b *testing.B) plugin.Spec {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "lean")
@@ -22,11 +22,11 @@ func lean(b *testing.B) plugin.Spec {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	<-time.After(3 * time.Second) // only the digest of a file that is not brand new is remembered
+	<-time.After(3 * time.Second) // the digest of a file that has just been written is not recorded
 	return plugin.Spec{Label: "lean", Path: path}
 }
 
-// BenchmarkStart measures from nothing to the answer of the first call.
+// BenchmarkStart measures the time from the start to the response to the first call.
 func BenchmarkStart(b *testing.B) {
 	s := lean(b)
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkStartFive starts five plugins side by side.
+// BenchmarkStartFive starts five plugins concurrently.
 func BenchmarkStartFive(b *testing.B) {
 	s := lean(b)
 	h := build(b, func(c *plugin.Config) { c.Logger = nil })
@@ -108,7 +108,7 @@ func BenchmarkStartFive(b *testing.B) {
 	}
 }
 
-// BenchmarkCall measures a unary round trip through a supervised plugin, with taking and giving back the lease.
+// BenchmarkCall measures a unary call, including acquiring and releasing the lease.
 func BenchmarkCall(b *testing.B) {
 	s := lean(b)
 	for name, input := range map[string]string{"16B": "0123456789abcdef", "1KiB": strings.Repeat("x", 1024), "64KiB": strings.Repeat("x", 64<<10)} {
@@ -130,7 +130,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkLease measures what supervision alone adds to a call.
+// BenchmarkLease measures the overhead of supervision.
 func BenchmarkLease(b *testing.B) {
 	p := build(b).add(spec(b, "serve"))
 	acquire(b, p).Release()

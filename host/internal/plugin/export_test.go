@@ -2,10 +2,10 @@ package plugin
 
 import "time"
 
-// Timing is every duration of a plugin's life.
+// Timing contains the durations that tests change.
 type Timing = timing
 
-// SetTiming changes the durations of a supervisor that is yet to be made.
+// SetTiming changes the durations of the supervisor that New creates from c.
 func SetTiming(c *Config, change func(*Timing)) {
 	t := defaultTiming()
 	if c.timing != nil {
@@ -15,8 +15,8 @@ func SetTiming(c *Config, change func(*Timing)) {
 	c.timing = &t
 }
 
-// Durations of the ladder and of health, for tests in other files of the package's tests.
-func (t *timing) SetLadder(drain, last, shutdown, terminate time.Duration) {
+// SetStop sets the timeouts of the steps of a stop.
+func (t *timing) SetStop(drain, last, shutdown, terminate time.Duration) {
 	t.drainExit, t.drainSwap, t.lastResults, t.shutdown, t.terminate = drain, drain, last, shutdown, terminate
 }
 
@@ -33,7 +33,7 @@ func (t *timing) SetBackoff(ds ...time.Duration) { t.backoff = ds }
 // SetEnv replaces the host's environment.
 func SetEnv(c *Config, lookup func(string) (string, bool)) { c.lookupEnv = lookup }
 
-// Crashes feeds crashes at these times to a crash policy and tells after each whether it is broken.
+// Crashes records crashes at these times in a crash policy, and returns after each whether the plugin is broken.
 func Crashes(at ...time.Duration) (broken []bool) {
 	var c crashPolicy
 	start := time.Unix(1, 0)
@@ -44,7 +44,7 @@ func Crashes(at ...time.Duration) (broken []bool) {
 	return broken
 }
 
-// Delays feeds crashes and returns the delay after each. readyFor says how long each process had worked before.
+// Delays records crashes in a crash policy, and returns the delay after each. readyFor is how long each process was ready.
 func Delays(readyFor ...time.Duration) (delays []time.Duration) {
 	var c crashPolicy
 	now := time.Unix(1, 0)

@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// realCertificate is field 5 of a handshake that AutoMTLS would send. go-plugin's client crashes on one when it has no
+// realCertificate is the certificate field of a handshake line with AutoMTLS. go-plugin's client crashes on one if it has no
 // TLS configuration.
 func realCertificate(t *testing.T) string {
 	t.Helper()
@@ -113,7 +113,7 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-func TestAStartThatFailsTellsTheLastLinesOfStderr(t *testing.T) {
+func TestFailedStartReportsStderr(t *testing.T) {
 	h := build(t)
 	_, err := h.add(spec(t, "print", "PRINT_ERR=loading\ncannot open display\n", "STATUS=3")).Acquire(t.Context())
 	e, _ := asError(err)
@@ -150,7 +150,7 @@ func TestAStartHasATimeLimit(t *testing.T) {
 	})
 }
 
-func TestWhatCantBeExecuted(t *testing.T) {
+func TestFilesThatCantBeExecuted(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
@@ -187,7 +187,7 @@ func TestWhatCantBeExecuted(t *testing.T) {
 	}
 }
 
-// foreignELF is the header of a program for a processor that nobody runs these tests on.
+// foreignELF is the header of a program for another processor.
 func foreignELF() string {
 	b := make([]byte, 64)
 	copy(b, "\x7fELF\x02\x01\x01")
@@ -236,9 +236,8 @@ func TestTheVerifiedFileIsTheOneThatRuns(t *testing.T) {
 	}
 }
 
-// The plugin chooses among the versions that the host names; the host names one. What another choice leads to is among
-// the handshakes.
-func TestTheHostNamesOneProtocolVersion(t *testing.T) {
+// The plugin chooses one of the versions that the host offers. TestHandshakes covers the choice of another one.
+func TestTheHostOffersOneProtocolVersion(t *testing.T) {
 	h := build(t)
 	l := acquire(t, h.add(spec(t, "serve")))
 	defer l.Release()

@@ -30,16 +30,16 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
-// The test binary is also every plugin of these tests: TestMain comes here when this variable is set.
+// modeVariable makes the test binary a plugin; its value is the mode of behave.
 const modeVariable = "PLUGIN_UNDER_TEST"
 
-// behave is the whole life of a plugin under test; it returns the exit status.
+// behave is the main function of a plugin under test. It returns the exit status.
 func behave(mode string) int {
 	hangFor("start")
 	switch mode {
 	case "serve": // a good plugin
 		return wire.Serve(context.Background(), serveConfig())
-	case "bare": // only the contract, no health and no controller; ends on SIGTERM
+	case "bare": // serves only the contract, without health and controller; exits on SIGTERM
 		return bare(false)
 	case "stubborn": // the same, and ignores SIGTERM and the lifeline
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
@@ -61,7 +61,7 @@ func behave(mode string) int {
 		select {}
 	case "panic":
 		panic("no way to start")
-	case "stopself": // stops itself before the handshake
+	case "stopself": // stops itself with SIGSTOP before the handshake
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		select {}
 	case "noise": // LINES lines of noise, then a good plugin
@@ -84,7 +84,7 @@ func behave(mode string) int {
 				return 1
 			}
 		}
-	case "sleep": // a grandchild: holds whatever it inherited
+	case "sleep": // a grandchild; keeps inherited descriptors open
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 		select {}
 	case "stderr": // prints the file STDERR_FILE to stderr, then serves
@@ -99,7 +99,7 @@ func behave(mode string) int {
 	return 99
 }
 
-// hangFor waits to be killed in a phase of the start that HANGS names, as often as it has folders left to make.
+// hangFor hangs in the phase of the start that HANGS names, until it is killed; in total as many times as HANGS says.
 func hangFor(phase string) {
 	in, times, _ := strings.Cut(os.Getenv("HANGS"), "=")
 	if in != phase {
@@ -114,7 +114,7 @@ func hangFor(phase string) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// printLine prints a line in which {dir} is the folder for sockets.
+// printLine prints a line, with {dir} replaced by the folder for sockets.
 func printLine(s string) {
 	fmt.Println(strings.ReplaceAll(s, "{dir}", os.Getenv(wire.SocketDirEnv)))
 }
@@ -174,7 +174,7 @@ var hostileBroker = grpc.ServiceDesc{
 	}},
 }
 
-// bare serves the contract and nothing else, as a plugin in another language might.
+// bare serves only the contract, as a plugin in another language might.
 func bare(stubborn bool) int {
 	life := os.NewFile(3, "lifeline")
 	hello, err := wire.ReadHello(bufio.NewReader(life))
@@ -196,7 +196,7 @@ func bare(stubborn bool) int {
 	return 0
 }
 
-// underTest is the PluginService of all of them. Its Command is how tests make it misbehave.
+// underTest is the PluginService of all plugins. Tests make it misbehave with Command.
 type underTest struct {
 	gantryv1.UnimplementedPluginServiceServer
 	configured *gantryv1.ConfigureRequest
@@ -278,7 +278,7 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
-	case "panic": // in a goroutine of its own, where nobody recovers
+	case "panic": // in another goroutine, so that it is not recovered
 		go panic("boom")
 		select {}
 	case "stop":
@@ -287,7 +287,7 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 	case "wait": // until the call is cancelled
 		<-ctx.Done()
 		return nil, status.FromContextError(ctx.Err()).Err()
-	case "gate": // until somebody writes to the fifo INPUT
+	case "gate": // until the test writes to the FIFO INPUT
 		if _, err := os.ReadFile(string(r.InputJson)); err != nil {
 			return nil, err
 		}
@@ -325,7 +325,7 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 			}
 		}()
 		return answer(true)
-	case "later": // INPUT bytes in its data folder after the call, once something is written to the pipe that it names
+	case "later": // writes INPUT bytes to its data folder after the call, once the test writes to the pipe in INPUT
 		pipe := filepath.Join(u.configured.DataDir, "go")
 		if err := unix.Mkfifo(pipe, 0o600); err != nil {
 			return nil, err
@@ -364,7 +364,7 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 	return &gantryv1.CommandResponse{Error: "unknown command " + r.Name}, nil
 }
 
-// kept holds memory for as long as the process lives.
+// kept keeps allocated memory reachable.
 var kept []byte
 
 func touch(n int) []byte {
@@ -375,7 +375,7 @@ func touch(n int) []byte {
 	return kept
 }
 
-// startGrandchild starts a process that holds our descriptors and never ends by itself.
+// startGrandchild starts a process that inherits our descriptors and never exits.
 func startGrandchild(newSession bool) int {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), modeVariable+"=sleep")
@@ -387,7 +387,7 @@ func startGrandchild(newSession bool) int {
 	return cmd.Process.Pid
 }
 
-// openDescriptors lists the numbers of our open descriptors that are neither sockets nor of the Go runtime.
+// openDescriptors lists our open descriptors, except for sockets and those of the Go runtime.
 func openDescriptors() []string {
 	var found []string
 	d, err := os.Open("/proc/self/fd")

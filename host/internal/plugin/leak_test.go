@@ -17,7 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// holdings is what a process can leak.
+// holdings counts the resources that a process can leak.
 type holdings struct {
 	descriptors []string
 	children    int
@@ -45,14 +45,14 @@ func holds(t *testing.T) (h holdings) {
 	return h
 }
 
-// Not parallel: it counts what the whole process holds.
+// Not parallel, because it counts the resources of the whole process.
 func TestNothingLeaks(t *testing.T) {
 	round := func(scan bool) {
 		h := build(t, func(c *plugin.Config) {
 			c.NoNamespaces = scan
 			plugin.SetTiming(c, func(tm *plugin.Timing) {
-				tm.SetLadder(20*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
-				tm.SetHealth(20*time.Millisecond, 20*time.Millisecond, 5*time.Second) // nothing hangs here, and a loaded machine is slow
+				tm.SetStop(20*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
+				tm.SetHealth(20*time.Millisecond, 20*time.Millisecond, 5*time.Second) // no plugin hangs, but the machine may be slow
 				tm.SetAbort(20 * time.Millisecond)
 				tm.SetProbation(time.Millisecond)
 			})
@@ -99,7 +99,7 @@ func TestNothingLeaks(t *testing.T) {
 			t.Errorf("folders are left: %v", left)
 		}
 	}
-	round(false) // what the runtime and libraries make once
+	round(false) // the runtime and libraries allocate some resources once
 	round(true)
 	before := holds(t)
 	for range 2 {

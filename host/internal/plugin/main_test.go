@@ -32,22 +32,22 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for an event before it calls it missing.
+// patience is how long a test waits for an event before it fails.
 const patience = 20 * time.Second
 
-// house is a supervisor with folders of its own, its log and its states.
-type house struct {
+// testHost is a supervisor with its own folders, its log and its states.
+type testHost struct {
 	*plugin.Supervisor
 	t   testing.TB
 	log *logBuffer
-	dir string // of the sockets
+	dir string // for sockets
 
 	mu     sync.Mutex
 	states []plugin.State
 	woken  chan struct{}
 }
 
-// logBuffer collects the log.
+// logBuffer is a buffer for the log.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -65,7 +65,7 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// isolations runs a test under both ways of keeping a tree together.
+// isolations runs a test with both kinds of isolation.
 func isolations(t *testing.T, f func(t *testing.T, configure func(*plugin.Config))) {
 	for name, scan := range map[string]bool{"namespace": false, "scan": true} {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func isolations(t *testing.T, f func(t *testing.T, configure func(*plugin.Config
 	}
 }
 
-// build makes a supervisor that is closed with the test.
-func build(t testing.TB, configure ...func(*plugin.Config)) *house {
+// build returns a supervisor that is closed when the test ends.
+func build(t testing.TB, configure ...func(*plugin.Config)) *testHost {
 	t.Helper()
 	short, err := os.MkdirTemp("/tmp", "g")
 	if err != nil {
@@ -83,7 +83,7 @@ func build(t testing.TB, configure ...func(*plugin.Config)) *house {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	long := t.TempDir()
-	h := &house{t: t, log: &logBuffer{}, dir: short, woken: make(chan struct{}, 1)}
+	h := &testHost{t: t, log: &logBuffer{}, dir: short, woken: make(chan struct{}, 1)}
 	cfg := plugin.Config{
 		RuntimeDir: short, DataDir: filepath.Join(long, "data"), CacheDir: filepath.Join(long, "cache"),
 		CachePath: filepath.Join(long, "manifests"), HostVersion: "0.0.1-test",
@@ -107,7 +107,7 @@ func build(t testing.TB, configure ...func(*plugin.Config)) *house {
 	return h
 }
 
-func (h *house) onState(s plugin.State) {
+func (h *testHost) onState(s plugin.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.states = append(h.states, s)
@@ -117,8 +117,8 @@ func (h *house) onState(s plugin.State) {
 	}
 }
 
-// await waits for a state that was not awaited before.
-func (h *house) await(mode plugin.Mode) plugin.State {
+// await waits for a state after the one that the previous await returned.
+func (h *testHost) await(mode plugin.Mode) plugin.State {
 	h.t.Helper()
 	deadline := time.After(patience)
 	for {
@@ -140,7 +140,7 @@ func (h *house) await(mode plugin.Mode) plugin.State {
 	}
 }
 
-// spec is a plugin that behaves like this; env adds variables as K=V.
+// spec returns the specification of a plugin with this mode. env adds variables as K=V.
 func spec(t testing.TB, mode string, env ...string) plugin.Spec {
 	t.Helper()
 	self, err := os.Executable()
@@ -149,7 +149,7 @@ func spec(t testing.TB, mode string, env ...string) plugin.Spec {
 	}
 	s := plugin.Spec{
 		Label: "w", Source: "./bin/w", Path: self, Where: "gantry.hcl:14",
-		// A race detector in the plugin waits a second before it lets the process end.
+		// Otherwise the race detector makes the plugin wait for a second before it exits.
 		Env: map[string]string{modeVariable: mode, "GORACE": "atexit_sleep_ms=0"},
 	}
 	for _, kv := range env {
@@ -159,8 +159,8 @@ func spec(t testing.TB, mode string, env ...string) plugin.Spec {
 	return s
 }
 
-// add makes a slot.
-func (h *house) add(s plugin.Spec) *plugin.Slot {
+// add adds a slot.
+func (h *testHost) add(s plugin.Spec) *plugin.Slot {
 	h.t.Helper()
 	p, err := h.Add(s)
 	if err != nil {
@@ -169,7 +169,7 @@ func (h *house) add(s plugin.Spec) *plugin.Slot {
 	return p
 }
 
-// acquire gets a lease or fails the test.
+// acquire returns a lease or fails the test.
 func acquire(t testing.TB, p *plugin.Slot) *plugin.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -181,7 +181,7 @@ func acquire(t testing.TB, p *plugin.Slot) *plugin.Lease {
 	return l
 }
 
-// explain puts what an error keeps beside its text into one string.
+// explain formats an error with its details.
 func explain(err error) string {
 	s := err.Error()
 	if e, ok := asError(err); ok {
@@ -200,7 +200,7 @@ func command(ctx context.Context, l *plugin.Lease, name, input string) (string, 
 	return string(r.OutputJson), nil
 }
 
-// must is command for calls that can't fail.
+// must is command for calls that must succeed.
 func must(t testing.TB, l *plugin.Lease, name, input string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -212,7 +212,7 @@ func must(t testing.TB, l *plugin.Lease, name, input string) string {
 	return out
 }
 
-// gone waits until the process has ended. It may be a stranger's child.
+// gone waits until a process, which need not be our child, has ended.
 func gone(t testing.TB, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -241,7 +241,7 @@ func alive(pid int) bool {
 	return i < 0 || len(b) < i+3 || b[i+2] != 'Z'
 }
 
-// marked lists the processes that were started with this variable in their environment.
+// marked lists the processes with this variable in their environment.
 func marked(t testing.TB, variable string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

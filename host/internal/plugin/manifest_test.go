@@ -38,7 +38,7 @@ func TestAManifestComesFromTheCacheWithoutAProcess(t *testing.T) {
 		t.Errorf("mode = %v, %v", info.Mode(), err)
 	}
 
-	again := build(t, remember).add(spec(t, "hang")) // the same binary, which would not start this time
+	again := build(t, remember).add(spec(t, "hang")) // the same binary, which can't start in this mode
 	if m, err = again.Manifest(t.Context()); err != nil || m.Name != "under-test" {
 		t.Fatalf("manifest = %v, %v", m, err)
 	}
@@ -55,8 +55,8 @@ func TestAManifestComesFromTheCacheWithoutAProcess(t *testing.T) {
 	}
 }
 
-// Blocks that share an interpreter are different programs by their arguments, by the content of the script that these
-// name, and by the variables that load other code; other variables are configuration.
+// Plugins with the same interpreter are told apart by their arguments, by the content of the script among these, and by the
+// variables that change which code is loaded. Other variables don't matter.
 func TestTheCacheTellsProgramsOfOneInterpreterApart(t *testing.T) {
 	var cache string
 	remember := func(c *plugin.Config) {
@@ -76,7 +76,7 @@ func TestTheCacheTellsProgramsOfOneInterpreterApart(t *testing.T) {
 	for i, c := range []struct {
 		name   string
 		change func(*plugin.Spec)
-		starts int // whether its manifest had to be asked for
+		starts int // whether the plugin was started to get its manifest
 	}{
 		{"no arguments", func(*plugin.Spec) {}, 1},
 		{"a script", func(s *plugin.Spec) { s.Args = []string{"-u", script} }, 1},
@@ -139,7 +139,7 @@ func TestTheLockedManifest(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 
-	fresh := build(t).add(s) // without a cache only the digests are known
+	fresh := build(t).add(s) // without a cache, only the digests are known
 	if _, err := fresh.Acquire(t.Context()); err == nil || !strings.Contains(err.Error(), s.ManifestDigest) {
 		t.Errorf("err = %v", err)
 	}
@@ -159,7 +159,7 @@ func TestARebuiltBinaryIsAnotherOne(t *testing.T) {
 	p := h.add(s)
 	acquire(t, p).Release()
 	first := p.Status().SHA256
-	// A new file under the same name, as an installer makes it; trailing bytes don't change a program.
+	// Like an installer, replace the file. The appended bytes have no effect on the program.
 	if err := os.WriteFile(s.Path+".new", append(self, time.Now().String()...), 0o700); err != nil {
 		t.Fatal(err)
 	}

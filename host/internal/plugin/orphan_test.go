@@ -19,7 +19,7 @@ import (
 // hostVariable makes the test binary a host that waits to be killed. Its value is the folder for sockets.
 const hostVariable = "HOST_UNDER_TEST"
 
-// helperHost starts some plugins, one of them with children, says so and waits for the end.
+// helperHost starts some plugins, one of them with children, reports that, and waits to be killed.
 func helperHost(dir string) int {
 	self, err := os.Executable()
 	if err != nil {
@@ -97,7 +97,7 @@ func TestNothingOutlivesAHostThatIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		allGone(t, tag) // the kernel sees to it within milliseconds; the test waits without a bound of its own
+		allGone(t, tag) // the kernel kills them within milliseconds
 
 		left, _ := filepath.Glob(filepath.Join(dir, "h*"))
 		if len(left) != 1 {
@@ -114,7 +114,7 @@ func TestNothingOutlivesAHostThatIsKilled(t *testing.T) {
 	})
 }
 
-func TestTheSweepEndsStraysOfADeadHost(t *testing.T) {
+func TestSweepKillsPluginsOfADeadHost(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "g")
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestTheSweepEndsStraysOfADeadHost(t *testing.T) {
 	}
 }
 
-func TestASecondHostLeavesTheFirstAlone(t *testing.T) {
+func TestSweepIgnoresLivingHosts(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "g")
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func TestAPluginIsStartedCalledAndStopped(t *testing.T) {
 	})
 }
 
-func TestWhatAPluginSees(t *testing.T) {
+func TestWhatAPluginCanAccess(t *testing.T) {
 	h := build(t, func(c *plugin.Config) {
 		plugin.SetEnv(c, func(k string) (string, bool) {
 			v, ok := map[string]string{"FOO": "fromhost", "SECRET_KEY": "s3", "PATH": "/bin", "LANG": "C", "HOME": "/root"}[k]

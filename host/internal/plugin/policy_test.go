@@ -19,7 +19,7 @@ func TestCrashPolicy(t *testing.T) {
 	}{
 		{[]time.Duration{0, m, 2 * m}, []bool{false, false, true}},
 		{[]time.Duration{0, m, 6 * m}, []bool{false, false, false}},
-		{[]time.Duration{0, m, 5 * m}, []bool{false, false, true}}, // the window's end belongs to it
+		{[]time.Duration{0, m, 5 * m}, []bool{false, false, true}}, // the window includes its end
 		{[]time.Duration{0, m, 6 * m, 6*m + 1}, []bool{false, false, false, false}},
 		{[]time.Duration{0, 4 * m, 8 * m, 8*m + 1}, []bool{false, false, false, true}},
 	} {
@@ -35,7 +35,7 @@ func TestDelaysBeforeARestart(t *testing.T) {
 		readyFor, want []time.Duration
 	}{
 		{[]time.Duration{ms, ms, ms, ms, ms}, []time.Duration{0, 250 * ms, time.Second, 4 * time.Second, 4 * time.Second}},
-		{[]time.Duration{ms, ms, time.Minute, ms}, []time.Duration{0, 250 * ms, 0, 250 * ms}}, // a healthy minute resets
+		{[]time.Duration{ms, ms, time.Minute, ms}, []time.Duration{0, 250 * ms, 0, 250 * ms}}, // a minute without a crash resets the delay
 		{[]time.Duration{ms, time.Minute - 1, ms}, []time.Duration{0, 250 * ms, time.Second}},
 		{[]time.Duration{0, 0}, []time.Duration{0, 250 * ms}}, // never ready: a failed start
 	} {

@@ -19,13 +19,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// tagged is a spec whose processes can be found from outside.
+// tagged is a spec whose processes can be found by the tag in their environment.
 func tagged(t *testing.T, mode string, env ...string) (plugin.Spec, string) {
 	tag := fmt.Sprintf("TAG=%s-%d", t.Name(), rand.Uint64())
 	return spec(t, mode, append(env, tag)...), tag
 }
 
-// within fails the test when f takes longer: these are bounds that the ladder promises, with room for a loaded machine.
+// within fails the test if f takes longer than d. The limits include slack for a loaded machine.
 func within(t *testing.T, most time.Duration, f func()) {
 	t.Helper()
 	began := time.Now()
@@ -35,7 +35,7 @@ func within(t *testing.T, most time.Duration, f func()) {
 	}
 }
 
-// allGone fails when a process with the tag is left.
+// allGone fails the test if a process with the tag is running.
 func allGone(t *testing.T, tag string) {
 	t.Helper()
 	for _, pid := range marked(t, tag) {
@@ -43,8 +43,8 @@ func allGone(t *testing.T, tag string) {
 	}
 }
 
-func TestTheStopLadder(t *testing.T) {
-	const slack = 1500 * time.Millisecond // for a machine that does other things too
+func TestStopEscalates(t *testing.T) {
+	const slack = 1500 * time.Millisecond // for a loaded machine
 	for name, c := range map[string]struct {
 		mode string
 		env  []string
@@ -74,7 +74,7 @@ func TestTheStopLadder(t *testing.T) {
 				for _, call := range c.then {
 					name, input, _ := strings.Cut(call, " ")
 					if name == "stop" {
-						// From outside: the init of a namespace can't stop itself.
+						// The first process of a PID namespace can't stop itself.
 						_ = syscall.Kill(p.Status().PID, syscall.SIGSTOP)
 						stopped(t, p.Status().PID)
 						continue
@@ -110,7 +110,7 @@ func countChildren(calls []string) (n int) {
 	return n
 }
 
-// stopped waits until the process, a child of ours, is stopped by a signal.
+// stopped waits until a child process has been stopped by a signal.
 func stopped(t *testing.T, pid int) {
 	t.Helper()
 	for {
@@ -125,7 +125,7 @@ func stopped(t *testing.T, pid int) {
 	}
 }
 
-// fifo makes a pipe with a name, on which this process and a plugin meet.
+// fifo creates a named pipe, with which the test and a plugin synchronize.
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -135,7 +135,7 @@ func fifo(t *testing.T) string {
 	return path
 }
 
-// meet opens a fifo for writing, which returns when the plugin has it open for reading, and closes it.
+// meet opens a FIFO for writing, which blocks until the plugin has opened it for reading, and closes it.
 func meet(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -145,7 +145,7 @@ func meet(t *testing.T, path string) {
 	_ = f.Close()
 }
 
-func TestKilledFromOutsideWhileAGrandchildHoldsThePipes(t *testing.T) {
+func TestKillWhileAGrandchildKeepsThePipesOpen(t *testing.T) {
 	isolations(t, func(t *testing.T, configure func(*plugin.Config)) {
 		t.Parallel()
 		h := build(t, configure)
@@ -172,7 +172,7 @@ func TestKilledFromOutsideWhileAGrandchildHoldsThePipes(t *testing.T) {
 	})
 }
 
-func TestACrashInACallFailsThatCallAndTheNextOneWorks(t *testing.T) {
+func TestCrashFailsOnlyThatCall(t *testing.T) {
 	isolations(t, func(t *testing.T, configure func(*plugin.Config)) {
 		for name, c := range map[string]struct {
 			command, input, says, stderr string
@@ -246,7 +246,7 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 		t.Parallel()
 		h := build(t, func(c *plugin.Config) {
 			plugin.SetTiming(c, func(tm *plugin.Timing) {
-				tm.SetLadder(50*time.Millisecond, 50*time.Millisecond, time.Second, time.Second)
+				tm.SetStop(50*time.Millisecond, 50*time.Millisecond, time.Second, time.Second)
 			})
 		})
 		p := h.add(spec(t, "serve"))
@@ -258,7 +258,7 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 		}()
 		stopped := make(chan error, 1)
 		go func() { stopped <- p.Stop(context.Background()) }() // owned by the test: received below
-		<-l.Stopping()                                          // the deadline is over, the process still lives
+		<-l.Stopping()                                          // the deadline has passed, but the process is running
 		select {
 		case <-l.Exited():
 			t.Error("the process was ended before its calls were asked to")
@@ -278,7 +278,7 @@ func TestStoppingWaitsForCallsThenAsksThemToEnd(t *testing.T) {
 	})
 }
 
-func TestStdoutIsReadForEver(t *testing.T) {
+func TestStdoutIsAlwaysRead(t *testing.T) {
 	h := build(t)
 	p := h.add(spec(t, "serve"))
 	l := acquire(t, p)
@@ -316,19 +316,19 @@ func TestAPluginThatHangsIsEnded(t *testing.T) {
 	})
 }
 
-func TestAHangingGoProgramTellsWhere(t *testing.T) {
+func TestHangingGoProgramPrintsItsStacks(t *testing.T) {
 	h := build(t)
 	l := acquire(t, h.add(spec(t, "serve")))
 	defer l.Release()
 	call := make(chan error, 1)
 	go func() { _, err := command(t.Context(), l, "wait", ""); call <- err }() // owned by the test: received below
-	l.Overran()                                                                // marks the call
+	l.Overran()                                                                // the first one
 	select {
 	case <-l.Exited():
 		t.Fatal("one overrun ended the process")
 	default:
 	}
-	l.Overran() // marks the process
+	l.Overran() // the second one in a row: the process is ended
 	<-l.Exited()
 	e, ok := asError(<-call)
 	if !ok || !e.Crash || !strings.Contains(e.Error(), "two calls in a row") {
@@ -392,7 +392,7 @@ func TestLimitsOfTheTree(t *testing.T) {
 				t.Errorf("err = %v", l.ExitError())
 			}
 		})
-		// What is written when nobody calls is found, too, and between two measurements: the disk says that there may be more.
+		// Files written between calls are found too, because the usage of the disk triggers a measurement.
 		t.Run("storage between calls", func(t *testing.T) {
 			t.Parallel()
 			h := build(t, configure, func(c *plugin.Config) {

@@ -152,7 +152,7 @@ func TestReloadingRevivesABrokenPlugin(t *testing.T) {
 	must(t, l, "echo", "1")
 }
 
-func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
+func TestCloseDuringOtherOperations(t *testing.T) {
 	t.Run("a start", func(t *testing.T) {
 		t.Parallel()
 		h := build(t)
@@ -180,7 +180,7 @@ func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
 		hang.Env = map[string]string{modeVariable: "hang", "X": tag, "FIFO": there}
 		got := make(chan error, 1)
 		go func() { got <- p.Replace(context.Background(), hang) }() // owned by the test: received below
-		meet(t, there)                                               // the second process runs
+		meet(t, there)                                               // the second process is running
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -200,7 +200,7 @@ func TestClosingWhileAnythingIsUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // no time to be polite
+		cancel() // kill at once
 		if err := h.Close(ctx); err != nil {
 			t.Error(err)
 		}

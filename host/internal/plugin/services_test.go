@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// hostServices is what these tests' host offers.
+// hostServices is the host service of these tests.
 type hostServices struct {
 	gantryv1.UnimplementedHostServiceServer
 	id      plugin.Identity
@@ -68,14 +68,14 @@ func TestAPluginCallsTheHost(t *testing.T) {
 	})
 }
 
-func TestNobodyElseCanUseThePluginsSocket(t *testing.T) {
+func TestPluginSocketRefusesOtherClients(t *testing.T) {
 	isolations(t, func(t *testing.T, configure func(*plugin.Config)) {
 		t.Parallel()
 		h := build(t, configure, withServices(make(chan plugin.Identity, 1)))
 		l := acquire(t, h.add(spec(t, "serve")))
 		defer l.Release()
 		f := factsOf(t, l)
-		// This process runs under the same user and knows the token, but is not the plugin.
+		// This process has the same user and the token, but is not the plugin.
 		conn, err := wire.DialHost(t.Context(), f.Socket, f.Token)
 		if err != nil {
 			t.Fatal(err)
@@ -88,14 +88,14 @@ func TestNobodyElseCanUseThePluginsSocket(t *testing.T) {
 	})
 }
 
-func TestAForeignProcessBehindTheHandshakeIsRefused(t *testing.T) {
+func TestForeignListenerIsRefused(t *testing.T) {
 	isolations(t, func(t *testing.T, configure func(*plugin.Config)) {
 		t.Parallel()
 		h := build(t, configure)
-		// The plugin names a socket that somebody else put into its folder: here this process does.
+		// The plugin's handshake line names a socket that this process has created in its folder.
 		dirs := make(chan string, 1)
 		s := spec(t, "line", "LINE=1|1|unix|{dir}/foreign|grpc")
-		go func() { // owned by the test: ends when the folder is there, which the test waits for
+		go func() { // owned by the test, which waits for it
 			for {
 				found, _ := filepath.Glob(filepath.Join(h.dir, "h*", "plugin-dir*"))
 				if len(found) == 1 {
@@ -167,7 +167,7 @@ func TestDescriptorsAreHandedToThePluginOnly(t *testing.T) {
 	})
 }
 
-// panicking breaks the host's invariant in a handler.
+// panicking is a host service that panics.
 type panicking struct {
 	gantryv1.UnimplementedHostServiceServer
 }
@@ -176,7 +176,7 @@ func (panicking) Emit(context.Context, *gantryv1.EmitRequest) (*gantryv1.EmitRes
 	panic("our own mistake")
 }
 
-func TestAPanicOfAHostServiceCostsThatCallOnly(t *testing.T) {
+func TestHostServicePanicFailsOnlyThatCall(t *testing.T) {
 	h := build(t, func(c *plugin.Config) {
 		c.Services = func(plugin.Identity) gantryv1.HostServiceServer { return panicking{} }
 	})

@@ -29,7 +29,7 @@ func TestCallersShareOneStart(t *testing.T) {
 					t.Errorf("generation = %d", l.Generation)
 				}
 				l.Release()
-				l.Release() // harmless
+				l.Release() // has no effect
 			})
 		}
 		wg.Wait()

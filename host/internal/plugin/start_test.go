@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// kills ends the processes of a slot that hang in their start, one after the other, until the test ends.
+// kills kills the processes of a slot that hang in their start, one after the other, until the test ends.
 func kills(t *testing.T, dir, tag string, times int) (done <-chan struct{}) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -25,7 +25,7 @@ func kills(t *testing.T, dir, tag string, times int) (done <-chan struct{}) {
 				_, err := os.Stat(filepath.Join(dir, fmt.Sprint(i)))
 				if pids := marked(t, tag); err == nil && len(pids) > 0 {
 					for _, pid := range pids {
-						_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone
+						_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 					}
 					for _, pid := range pids {
 						gone(t, pid)
@@ -41,9 +41,9 @@ func kills(t *testing.T, dir, tag string, times int) (done <-chan struct{}) {
 	return ended
 }
 
-// A process that is killed while it starts costs nobody anything: it is started once more. Twice in a row is a failure,
-// which is told in words that need no knowledge of handshakes.
-func TestACrashedStartIsTriedOnceMore(t *testing.T) {
+// A process that is killed while it starts is restarted once. If it is killed again, the error is understandable without
+// knowledge of handshakes.
+func TestCrashedStartIsRetriedOnce(t *testing.T) {
 	for _, phase := range []string{"start", "describe", "configure"} {
 		for _, times := range []int{1, 2} {
 			t.Run(fmt.Sprintf("killed %d times in %s", times, phase), func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestACrashedStartIsTriedOnceMore(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsACrashedStart(t *testing.T) {
+func TestCrashedStarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode   string
 		env    []string
@@ -121,8 +121,8 @@ func TestWhatCountsAsACrashedStart(t *testing.T) {
 	})
 }
 
-// A replacement that is killed while it starts is tried once more as well; the process that runs notices nothing.
-func TestACrashedReplacementIsTriedOnceMore(t *testing.T) {
+// A replacement that is killed while it starts is restarted once as well, without an effect on the running process.
+func TestCrashedReplacementIsRetriedOnce(t *testing.T) {
 	h, dir := build(t), t.TempDir()
 	p := h.add(spec(t, "serve"))
 	acquire(t, p).Release()

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 )
 
-// entry is one line of the host's log.
+// entry is one entry of the host's log.
 type entry struct {
 	Level   string `json:"@level"`
 	Message string `json:"@message"`
@@ -32,7 +32,7 @@ func entries(t *testing.T, log string) (es []entry) {
 	return es
 }
 
-func TestNothingOnStderrHarmsTheHost(t *testing.T) {
+func TestStderrCantHarmTheHost(t *testing.T) {
 	hostile := strings.Join([]string{
 		"plain",
 		`{"@message": 5}`,

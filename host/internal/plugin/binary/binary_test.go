@@ -121,7 +121,7 @@ func TestAChangedFileIsHashedAgain(t *testing.T) {
 	}
 }
 
-func TestAFreshFileIsNotRemembered(t *testing.T) {
+func TestRecentlyChangedFileIsNotRecorded(t *testing.T) {
 	path := program(t, "content")
 	r := Records{Dir: t.TempDir()}
 	open(t, path, r)
@@ -139,7 +139,7 @@ func TestAFreshFileIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestAnOldFileIsRemembered(t *testing.T) {
+func TestOldFileIsRecorded(t *testing.T) {
 	id := identity{Mtime: time.Now().Add(-time.Hour).UnixNano(), Ctime: time.Now().Add(-time.Hour).UnixNano()}
 	if !id.older(time.Now().Add(-settled)) {
 		t.Error("an hour is not enough")

@@ -62,7 +62,7 @@ func TestACopyIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestACopyThatWasTouchedIsMadeAgain(t *testing.T) {
+func TestChangedCopyIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, touch := range map[string]func(program, made string) error{
 		"made readable": func(_, made string) error { return os.Chmod(made, 0o755) },

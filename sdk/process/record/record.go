@@ -16,17 +16,17 @@ import (
 )
 
 // ErrForeign is returned by Open for memory that contains no record, or one with a different layout.
-var ErrForeign = errors.New("record: the memory holds no record that this program understands")
+var ErrForeign = errors.New("record: the memory contains no record of this format")
 
 const (
-	// landing is the most that one read takes.
+	// landing is the maximum size of a read.
 	landing = 32 << 10
-	// firstRead is the size of the first one: most programs write little, and memory that nobody touches costs nothing.
+	// firstRead is the size of the first read. Most programs write little, and memory that is not touched costs nothing.
 	firstRead = 4 << 10
-	// unread is what the landing place is filled with before a read. A read that was not noted is found by what differs, so
-	// only a piece that ends in this byte would be taken for shorter; no text does, since UTF-8 has no such byte.
+	// unread is the byte with which the landing area is filled before a read. After a crash, the bytes that differ show what a
+	// read has written. A piece that ends with this byte would be truncated, but it doesn't occur in UTF-8.
 	unread = 0xFF
-	// maxName bounds the name under which output is taken.
+	// maxName is the maximum length of the name under which output is taken.
 	maxName = 256
 )
 
@@ -44,17 +44,18 @@ type Record struct {
 	mu     sync.Mutex
 	mem    *memory // nil after Close
 	st     state
-	chunk  int    // the next read
-	filled int    // so much of the landing place was filled with unread
-	used   int    // and so much of that the last read has overwritten
-	closed []byte // where reads go after Close
+	chunk  int    // size of the next read
+	filled int    // how much of the landing area has been filled with unread
+	used   int    // how much of that the last read has overwritten
+	closed []byte // the buffer for reads after Close
 }
 
 // Size returns the size of the memory for a record with the given capacity.
 func Size(capacity int) int { return newLayout(capacity).size }
 
-// New creates a record that keeps the first and the last half of capacity bytes. mem must have at least [Size] zero bytes;
-// nil: memory that ends with this process. It must stay mapped until [Record.Close].
+// New creates a record that stores up to capacity bytes, the first half from the beginning and the second from the end of the
+// output. mem must have at least [Size] bytes, all zero, and must stay mapped until [Record.Close]. If it is nil, the record
+// does not outlive this process.
 func New(mem []byte, capacity int) (*Record, error) {
 	l := newLayout(capacity)
 	if mem == nil {
@@ -81,24 +82,24 @@ func Open(mem []byte, answered func(name string) bool) (*Record, error) {
 	if r.st.pending != none && !answered(r.st.name) {
 		r.untake()
 	}
-	if n := r.st.reading; n > 0 { // a read was under way
+	if n := r.st.reading; n > 0 { // a read was in progress
 		r.commit(len(bytes.TrimRight(m.landing()[:n], "\xFF")))
 	}
 	return r, nil
 }
 
-// untake puts what was taken in front of what came since.
+// untake puts the output that was taken back in front of newer output.
 func (r *Record) untake() {
 	next := r.st
 	next.bank = r.st.free()
-	next.held = held{}
-	for _, from := range []part{{r.st.pending, r.st.taken}, {r.st.bank, r.st.held}} {
+	next.extent = extent{}
+	for _, from := range []part{{r.st.pending, r.st.taken}, {r.st.bank, r.st.extent}} {
 		o := r.mem.output(from)
 		r.mem.write(&next, o.Head)
-		next.held.omitted += o.Omitted
+		next.extent.omitted += o.Omitted
 		r.mem.writeTail(&next, o.Tail)
 	}
-	next.pending, next.taken, next.name = none, held{}, ""
+	next.pending, next.taken, next.name = none, extent{}, ""
 	r.st = next
 	r.mem.store(&r.st)
 }
@@ -117,7 +118,7 @@ func (r *Record) ReadPiece(src io.Reader) ([]byte, error) {
 	return space[:n], err
 }
 
-// space returns where the next read goes. After Close that is nowhere that lasts.
+// space returns the buffer for the next read. After Close, it is not part of the record.
 func (r *Record) space() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,12 +142,12 @@ func fill(b []byte) {
 		return
 	}
 	b[0] = unread
-	for n := 1; n < len(b); n *= 2 { // copying is many times faster than storing bytes
+	for n := 1; n < len(b); n *= 2 { // copying is much faster than storing single bytes
 		copy(b[n:], b[:n])
 	}
 }
 
-// commit notes what a read has brought.
+// commit adds the n bytes of a read to the output.
 func (r *Record) commit(n int) {
 	next := r.st
 	r.mem.write(&next, r.mem.landing()[:n])
@@ -170,10 +171,10 @@ func (r *Record) Take(name string, leave func(end []byte) int) Output {
 	if r.mem == nil {
 		return Output{}
 	}
-	o := r.mem.output(part{r.st.bank, r.st.held})
+	o := r.mem.output(part{r.st.bank, r.st.extent})
 	next := r.st
-	next.pending, next.taken, next.name = r.st.bank, r.st.held, name
-	next.bank, next.held = r.st.free(), held{}
+	next.pending, next.taken, next.name = r.st.bank, r.st.extent, name
+	next.bank, next.extent = r.st.free(), extent{}
 	end := &o.Head
 	if len(o.Tail) > 0 {
 		end = &o.Tail
@@ -203,7 +204,7 @@ func (r *Record) Peek() Output {
 	if r.mem == nil {
 		return Output{}
 	}
-	return r.mem.output(part{r.st.bank, r.st.held})
+	return r.mem.output(part{r.st.bank, r.st.extent})
 }
 
 // Total returns the number of bytes that the program has written so far, including those read by earlier processes.

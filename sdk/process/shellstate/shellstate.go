@@ -5,7 +5,7 @@
 // state consists of, how a process is started.
 //
 // A host that receives a command line of this form sees the actual command. The state itself comes from the caller that
-// starts the process: it could do no more than a profile could.
+// starts the process, and can do no more than a profile could.
 //
 // Start with [Script] and [Command].
 package shellstate
@@ -20,7 +20,7 @@ import (
 // variable.
 const Variable = "GANTRY_SHELL_STATE_"
 
-// maxPieces bounds a state: more than an environment could hold.
+// maxPieces bounds the size of a state. An environment can't contain more.
 const maxPieces = 64
 
 // Names returns the names of n variables.
@@ -32,7 +32,7 @@ func Names(n int) []string {
 	return names
 }
 
-// prelude forgets the variables and runs what they held.
+// prelude unsets the variables and evaluates their former values.
 func prelude(n int) string {
 	names := Names(n)
 	return `eval "unset ` + strings.Join(names, " ") + "\n$" + strings.Join(names, "$") + `"`

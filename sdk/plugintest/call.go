@@ -271,17 +271,25 @@ func (k *kit) assess(ctx context.Context, p *process, c Call, start *gantryv1.Ca
 	return resp, err
 }
 
+// assessedStart returns the first message of a call that has been assessed, and the early result of the assessment, if any.
+func (k *kit) assessedStart(ctx context.Context, p *process, c Call) (*gantryv1.CallStart, *gantryv1.CallResult) {
+	start := k.startOf(c)
+	a, err := k.assess(ctx, p, c, start)
+	if err != nil {
+		return start, nil
+	}
+	start.AssessDigest = a.GetDigest()
+	return start, a.GetEarly()
+}
+
 // perform runs an example, from its assessment to its result. change may modify the first message.
 func (k *kit) perform(ctx context.Context, p *process, c Call, change func(*gantryv1.CallStart)) (*transcript, error) {
-	start := k.startOf(c)
-	if a, err := k.assess(ctx, p, c, start); err == nil && a.GetEarly() != nil {
-		t := &transcript{what: name(c), result: a.GetEarly(), events: []*gantryv1.CallResponse{
+	start, early := k.assessedStart(ctx, p, c)
+	if early != nil {
+		return &transcript{what: name(c), result: early, events: []*gantryv1.CallResponse{
 			{Event: &gantryv1.CallResponse_Started{Started: &gantryv1.CallStarted{}}},
-			{Event: &gantryv1.CallResponse_Result{Result: a.GetEarly()}},
-		}}
-		return t, nil
-	} else if err == nil {
-		start.AssessDigest = a.GetDigest()
+			{Event: &gantryv1.CallResponse_Result{Result: early}},
+		}}, nil
 	}
 	if change != nil {
 		change(start)

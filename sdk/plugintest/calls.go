@@ -259,10 +259,7 @@ func (k *kit) wait(ctx context.Context, p *process, change func(*gantryv1.CallSt
 		return nil, nil
 	}
 	c := k.cfg.Calls[i]
-	start := k.startOf(c)
-	if a, err := k.assess(ctx, p, c, start); err == nil {
-		start.AssessDigest = a.GetDigest()
-	}
+	start, _ := k.assessedStart(ctx, p, c)
 	if change != nil {
 		change(start)
 	}

@@ -47,14 +47,11 @@ func (k *kit) shutdown(ctx context.Context, p *process) error {
 
 func checkShutdown(ctx context.Context, k *kit) verdict {
 	const next = "serve plugin.GRPCController/Shutdown: respond first, then exit with status 0"
-	k.drop()
-	p, err := k.start(ctx, wire.TransportPeer)
-	if p != nil {
-		defer p.kill()
-	}
+	p, err := k.launch(ctx)
 	if err != nil {
 		return broken(err)
 	}
+	defer p.kill()
 	if !k.failed["configure.accepts"] {
 		if err := k.configure(ctx, p, k.configuration()); err != nil {
 			return broken(err)
@@ -96,11 +93,7 @@ func checkShutdownChildren(_ context.Context, k *kit) verdict {
 // startForEnd starts a process that is to be ended abruptly, with a running call if there is an example that waits.
 func (k *kit) startForEnd(ctx context.Context) (p *process, how string, err error) {
 	if k.failed["configure.accepts"] {
-		k.drop()
-		p, err = k.start(ctx, wire.TransportPeer)
-		if err != nil && p != nil {
-			p.kill()
-		}
+		p, err = k.launch(ctx)
 		return p, "idle", err
 	}
 	if p, err = k.fresh(ctx); err != nil {
@@ -156,7 +149,6 @@ func checkRestarts(ctx context.Context, k *kit) verdict {
 	if want <= 0 {
 		want = defaultRestarts
 	}
-	k.drop()
 	began, base := time.Now(), 0
 	for n := 1; n <= want; n++ {
 		if n > minRestarts && k.cfg.Restarts <= 0 && time.Since(began) > restartTime {
@@ -178,15 +170,15 @@ func checkRestarts(ctx context.Context, k *kit) verdict {
 }
 
 func (k *kit) restart(ctx context.Context) error {
-	p, err := k.start(ctx, wire.TransportPeer)
-	if p != nil {
-		defer p.kill()
-	}
-	if err == nil && !k.failed["configure.accepts"] {
-		err = k.configure(ctx, p, k.configuration())
-	}
+	p, err := k.launch(ctx)
 	if err != nil {
 		return err
+	}
+	defer p.kill()
+	if !k.failed["configure.accepts"] {
+		if err := k.configure(ctx, p, k.configuration()); err != nil {
+			return err
+		}
 	}
 	return k.shutdown(ctx, p)
 }

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
-	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // checkHandover kills a process that has a session, and expects the next process to resume it.
@@ -39,16 +38,14 @@ func checkHandover(ctx context.Context, k *kit) verdict {
 	first.kill()
 	k.host.NextGeneration()
 
-	second, err := k.start(ctx, wire.TransportPeer)
-	if second != nil {
-		defer second.kill()
-	}
-	if err == nil {
-		req := k.configuration()
-		req.Generation = 2
-		err = k.configure(ctx, second, req)
-	}
+	second, err := k.launch(ctx)
 	if err != nil {
+		return broken(err)
+	}
+	defer second.kill()
+	req := k.configuration()
+	req.Generation = 2
+	if err := k.configure(ctx, second, req); err != nil {
 		return broken(err)
 	}
 	w, err := follow(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[gantryv1.ThreadResponse], error) {

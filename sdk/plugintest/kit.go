@@ -237,16 +237,21 @@ func (k *kit) running(ctx context.Context) (*process, error) {
 	if k.shared != nil && !k.shared.dead() {
 		return k.shared, nil
 	}
-	k.drop()
-	p, err := k.start(ctx, wire.TransportPeer)
-	if err != nil {
-		if p != nil {
-			p.kill()
-		}
-		return nil, err
-	}
+	p, err := k.launch(ctx)
 	k.shared = p
-	return p, nil
+	return p, err
+}
+
+// launch ends the shared process and starts another one, so that there is only one at a time, whose resources can be measured.
+// The caller must kill it.
+func (k *kit) launch(ctx context.Context, changes ...func(*spawn)) (*process, error) {
+	k.drop()
+	p, err := k.start(ctx, wire.TransportPeer, changes...)
+	if err != nil && p != nil {
+		p.kill()
+		p = nil
+	}
+	return p, err
 }
 
 // ready returns the shared process, and configures it if necessary.
@@ -260,16 +265,15 @@ func (k *kit) ready(ctx context.Context) (*process, error) {
 
 // fresh returns a new configured process. The caller must kill it.
 func (k *kit) fresh(ctx context.Context, changes ...func(*spawn)) (*process, error) {
-	k.drop() // one process at a time, because of the measurements
-	p, err := k.start(ctx, wire.TransportPeer, changes...)
-	if err == nil {
-		err = k.configure(ctx, p, k.configuration())
+	p, err := k.launch(ctx, changes...)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil && p != nil {
+	if err := k.configure(ctx, p, k.configuration()); err != nil {
 		p.kill()
-		p = nil
+		return nil, err
 	}
-	return p, err
+	return p, nil
 }
 
 // configure returns an error if the plugin rejects the configuration.

@@ -132,10 +132,7 @@ func checkUnknownFields(ctx context.Context, k *kit, p *process) verdict {
 
 // newerCall makes a call with unknown fields, traits and controls, and checks that the result is of the same kind as without.
 func (k *kit) newerCall(ctx context.Context, p *process, c Call) error {
-	start := k.startOf(c)
-	if a, err := k.assess(ctx, p, c, start); err == nil {
-		start.AssessDigest = a.GetDigest()
-	}
+	start, _ := k.assessedStart(ctx, p, c)
 	start.ModelTraits = append(start.ModelTraits, "telepathy")
 	running, err := p.begin(ctx, name(c), withUnknown(start))
 	if err != nil {
@@ -159,14 +156,11 @@ func (k *kit) sameKind(c Call, t *transcript) error {
 
 func checkOldHost(ctx context.Context, k *kit) verdict {
 	const next = "handle missing fields as the contract says; most zero values mean a default"
-	k.drop()
-	p, err := k.start(ctx, wire.TransportPeer)
-	if p != nil {
-		defer p.kill()
-	}
+	p, err := k.launch(ctx)
 	if err != nil {
 		return broken(err)
 	}
+	defer p.kill()
 	if _, err := call(ctx, k, p, p.plugin().Describe, &gantryv1.DescribeRequest{}); err != nil {
 		return failed(next, "Describe: %v", err)
 	}

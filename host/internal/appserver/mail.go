@@ -31,7 +31,7 @@ type MailResult struct {
 
 func (s *session) mail(ctx context.Context, p MailParams) (MailResult, error) {
 	posted, err := s.thread.Post(ctx, event.Mail{
-		Author: p.Author, Recipient: cmp.Or(p.Recipient, "/root"), Type: cmp.Or(p.Type, event.MailWord), Text: p.Text,
+		Author: p.Author, Recipient: cmp.Or(p.Recipient, "/root"), Type: cmp.Or(p.Type, event.MailMessage), Text: p.Text,
 		TriggerTurn: p.TriggerTurn, AuthorTurn: p.ParentTurn,
 	})
 	return MailResult{Item: posted.Item, Turn: posted.Turn, Began: posted.Began}, err

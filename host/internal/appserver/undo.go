@@ -35,11 +35,11 @@ func (p UndoParams) Take(ctx context.Context, s checkpoint.Store, j undo.Journal
 	choice, err := p.Choose(list)
 	if err != nil {
 		if !p.DryRun {
-			undo.Tidy(list)
+			undo.RemoveLeftovers(list)
 		}
 		return undo.Report{}, err
 	}
-	return undo.Take(ctx, s, j, choice, p.Options)
+	return undo.Execute(ctx, s, j, choice, p.Options)
 }
 
 func (s *session) undo(ctx context.Context, p UndoParams) (undo.Report, error) {

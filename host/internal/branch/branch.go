@@ -23,8 +23,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// listed is how to see which turns there are.
-func listed(id event.ThreadID) string { return fmt.Sprintf("`gantry threads turns %s` lists them", id) }
+// listTurns is how to see which turns there are.
+func listTurns(id event.ThreadID) string {
+	return fmt.Sprintf("`gantry threads turns %s` lists them", id)
+}
 
 // Resume rebuilds a thread from what of its log counts.
 func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
@@ -60,7 +62,7 @@ func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread
 	}
 	var first *store.TurnInfo
 	for i := len(turns) - 1; i >= 0 && n > 0; i-- {
-		if turns[i].Reverted == 0 && turns[i].Said {
+		if turns[i].Reverted == 0 && turns[i].HasInput {
 			first = &turns[i]
 			n--
 		}
@@ -84,7 +86,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		return c, fmt.Errorf("revert turn %s: %w", first.ID, err)
 	}
 	if len(c.State.Messages) == 0 {
-		told, err := toldIn(ctx, s, id, first)
+		told, err := contextUpdateIn(ctx, s, id, first)
 		if err != nil {
 			return c, err
 		}
@@ -99,9 +101,9 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 	return c, nil
 }
 
-// toldIn is the event by which a turn told the model of its surroundings before anything was said; 0: it did not. Where nothing
+// contextUpdateIn is the event by which a turn told the model of its surroundings before anything was said; 0: it did not. Where nothing
 // else is left of a conversation, that stays: it is still true, and providers have it in their caches.
-func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.TurnInfo) (told uint64, err error) {
+func contextUpdateIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.TurnInfo) (told uint64, err error) {
 	for e, err := range s.Events(ctx, id, t.FirstSeq-1) {
 		if err != nil {
 			if _, unreadable := errors.AsType[*store.DecodeError](err); unreadable {
@@ -132,7 +134,7 @@ func toldIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.Turn
 func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnInfo, error) {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
-		return store.TurnInfo{}, hint.New("no turn specified", listed(id))
+		return store.TurnInfo{}, hint.New("no turn specified", listTurns(id))
 	}
 	// An id may begin with digits, too: a short number is the turn's place.
 	if n, err := strconv.Atoi(query); err == nil && len(query) < 6 {
@@ -143,14 +145,14 @@ func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnIn
 				}
 			}
 		}
-		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: thread %s has no turn number %s", id, query), listed(id))
+		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: thread %s has no turn number %s", id, query), listTurns(id))
 	}
 	found := slices.DeleteFunc(slices.Clone(turns), func(t store.TurnInfo) bool { return !strings.HasPrefix(string(t.ID), query) })
 	switch {
 	case len(found) == 0:
-		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: %s", query), listed(id))
+		return store.TurnInfo{}, hint.With(fmt.Errorf("turn not found: %s", query), listTurns(id))
 	case len(found) > 1 && found[0].ID != event.TurnID(query):
-		return store.TurnInfo{}, hint.With(fmt.Errorf("%q matches several turns of thread %s", query, id), "use more of the id, or its number; "+listed(id))
+		return store.TurnInfo{}, hint.With(fmt.Errorf("%q matches several turns of thread %s", query, id), "use more of the id, or its number; "+listTurns(id))
 	}
 	return found[0], nil
 }
@@ -168,7 +170,7 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if !info.Archived.IsZero() {
 		return "", &ArchivedError{Thread: from}
 	}
-	through, err := at.in(ctx, s, info)
+	through, err := at.seq(ctx, s, info)
 	if err != nil {
 		return "", err
 	}
@@ -206,8 +208,8 @@ func ofTurn(b event.Body) bool {
 	return true
 }
 
-// in is the number of the last event before the point.
-func (p Point) in(ctx context.Context, s *store.Store, info store.ThreadInfo) (uint64, error) {
+// seq is the number of the last event before the point.
+func (p Point) seq(ctx context.Context, s *store.Store, info store.ThreadInfo) (uint64, error) {
 	if p.Before == "" && p.Through == "" {
 		return info.Seq, nil
 	}

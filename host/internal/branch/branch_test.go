@@ -357,7 +357,7 @@ func TestFork(t *testing.T) {
 			if err := w.run(story); err != nil {
 				t.Fatal(err)
 			}
-			if err := branch.Note(t.Context(), w.s, w.id, event.ThreadNamed{Name: "n"}); err != nil {
+			if err := branch.AppendEvent(t.Context(), w.s, w.id, event.ThreadNamed{Name: "n"}); err != nil {
 				t.Fatal(err)
 			}
 			id, err := branch.Fork(t.Context(), w.s, w.id, test.at, "")
@@ -444,7 +444,7 @@ func TestForkIsRefused(t *testing.T) {
 	if _, err := branch.Fork(t.Context(), w.s, "nope", branch.Point{}, ""); !errors.As(err, new(*store.NotFoundError)) {
 		t.Errorf("a thread that is not there: %v", err)
 	}
-	if err := branch.Note(t.Context(), w.s, w.id, event.ThreadArchived{Archived: true}); err != nil {
+	if err := branch.AppendEvent(t.Context(), w.s, w.id, event.ThreadArchived{Archived: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := branch.Fork(t.Context(), w.s, w.id, branch.Point{}, ""); !errors.As(err, new(*branch.ArchivedError)) {

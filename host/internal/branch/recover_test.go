@@ -43,7 +43,7 @@ func TestRecover(t *testing.T) {
 			if _, _, err := branch.Recover(t.Context(), s, w.id); err == nil || !strings.Contains(err.Error(), "is not damaged; next: ") {
 				t.Errorf("a whole thread is recovered: %v", err)
 			}
-			storetest.Lose(t, cfg, w.id, lost)
+			storetest.DeleteEvent(t, cfg, w.id, lost)
 
 			if _, err := branch.Resume(t.Context(), s, w.id); !errors.As(err, new(*store.DamageError)) {
 				t.Fatalf("the thread is resumed: %v", err)

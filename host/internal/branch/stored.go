@@ -16,7 +16,7 @@ import (
 
 // Revert takes turns of a thread back that nobody runs. plan is one of [Before] and [Last].
 func Revert(ctx context.Context, s *store.Store, id event.ThreadID, plan func(context.Context) (thread.Cut, error)) (done event.ThreadReverted, err error) {
-	err = amend(ctx, s, id, func() (event.Body, error) {
+	err = appendOne(ctx, s, id, func() (event.Body, error) {
 		state, err := Resume(ctx, s, id)
 		if err != nil {
 			return nil, err
@@ -31,13 +31,13 @@ func Revert(ctx context.Context, s *store.Store, id event.ThreadID, plan func(co
 	return done, err
 }
 
-// Note writes an event into the log of a thread that nobody runs.
-func Note(ctx context.Context, s *store.Store, id event.ThreadID, body event.Body) error {
-	return amend(ctx, s, id, func() (event.Body, error) { return body, nil })
+// AppendEvent writes an event into the log of a thread that nobody runs.
+func AppendEvent(ctx context.Context, s *store.Store, id event.ThreadID, body event.Body) error {
+	return appendOne(ctx, s, id, func() (event.Body, error) { return body, nil })
 }
 
-// amend writes one event behind the log of a thread, which is locked meanwhile. A thread that runs is a [*store.LockedError].
-func amend(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
+// appendOne writes one event behind the log of a thread, which is locked meanwhile. A thread that runs is a [*store.LockedError].
+func appendOne(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
 	return Write(ctx, s, id, func(l *Log) error {
 		body, err := next()
 		if err != nil {

@@ -166,7 +166,7 @@ func say(dir string, net []checkpoint.File) string {
 		if f.From != "" {
 			s += " from " + checkpoint.Shown(dir, f.From)
 		}
-		if f.Outside {
+		if f.ChangedOutside {
 			s += " outside"
 		}
 		if f.Open {
@@ -402,10 +402,10 @@ func TestOddPlaces(t *testing.T) {
 	if changed := s.patch(func() {}, "dir", "file/below", "", "dir/../file"); len(changed.Changes) > 0 {
 		t.Errorf("changed = %+v", changed)
 	}
-	if got := checkpoint.Look(s.path("dir")); got.Kind != event.FileOther {
+	if got := checkpoint.Inspect(s.path("dir")); got.Kind != event.FileOther {
 		t.Errorf("a folder is %+v", got.FileState)
 	}
-	if got := checkpoint.Look(s.path("file/below")); got.Kind != event.FileAbsent {
+	if got := checkpoint.Inspect(s.path("file/below")); got.Kind != event.FileAbsent {
 		t.Errorf("below a file is %+v", got.FileState)
 	}
 }
@@ -455,7 +455,7 @@ func TestCutOff(t *testing.T) {
 			}
 			if tc.wanted != "" {
 				s.write("a", tc.wanted)
-				if f := s.read()[0].Changes.Net()[0]; !checkpoint.Fits(f.After, checkpoint.Look(s.path("a")).FileState) {
+				if f := s.read()[0].Changes.Net()[0]; !checkpoint.Matches(f.After, checkpoint.Inspect(s.path("a")).FileState) {
 					t.Errorf("what has come does not fit what was to come: %+v", f.After)
 				}
 			}
@@ -467,7 +467,7 @@ func TestUndoneAndRedone(t *testing.T) {
 	t.Parallel()
 	x, y := event.FileState{Kind: event.FileRegular, SHA256: "x"}, event.FileState{Kind: event.FileRegular, SHA256: "y"}
 	change := func(before, after event.FileState, undoes ...event.TurnID) event.Body {
-		return event.FilesChanged{Undoes: undoes, Changes: []event.FileMade{{Path: "/a", Before: before, After: after}}}
+		return event.FilesChanged{Undoes: undoes, Changes: []event.ChangedFile{{Path: "/a", Before: before, After: after}}}
 	}
 	log := []event.Event{
 		{Turn: "t1", Body: event.TurnStarted{}},
@@ -510,7 +510,7 @@ func TestReverted(t *testing.T) {
 	t.Parallel()
 	log := []event.Event{
 		{Seq: 1, Turn: "t1", Body: event.TurnStarted{}}, {Seq: 2, Turn: "t2", Body: event.TurnStarted{}},
-		{Seq: 3, Turn: "t2", Body: event.FilesChanged{Changes: []event.FileMade{{Path: "/a", After: event.FileState{Kind: event.FileRegular}}}}},
+		{Seq: 3, Turn: "t2", Body: event.FilesChanged{Changes: []event.ChangedFile{{Path: "/a", After: event.FileState{Kind: event.FileRegular}}}}},
 		{Seq: 4, Body: event.ThreadReverted{Before: "t2", From: 2, Through: 1}},
 		{Seq: 5, Turn: "t3", Body: event.TurnStarted{}},
 	}

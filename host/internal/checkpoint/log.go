@@ -26,7 +26,7 @@ type Record struct {
 	// Ended: of an undo, that it was not cut off.
 	Ended    bool
 	Commands int // calls that ran commands: what only they changed is not among the changes
-	Left     int // paths that were too many to be looked at
+	Skipped  int // paths that were too many to be looked at
 
 	seq      uint64 // of its first event
 	reverted bool
@@ -63,11 +63,11 @@ func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
 		case event.FilesKept:
 			r := record(e)
 			r.Undoes = b.Undoes
-			r.Left += b.Left
-			r.Changes.Kept(b)
+			r.Skipped += b.Skipped
+			r.Changes.AddBefore(b)
 		case event.FilesChanged:
 			r := record(e)
-			r.Changes.Made(b)
+			r.Changes.AddAfter(b)
 			if len(b.Undoes) > 0 {
 				r.Undoes, r.Ended = b.Undoes, true
 				undone(byID, r, true)

@@ -19,31 +19,31 @@ import (
 // changes are seen, and can't be taken back.
 const MaxFileBytes = 16 << 20
 
-// Seen is what stands at a path, with what was read of it.
-type Seen struct {
+// Snapshot is what stands at a path, with what was read of it.
+type Snapshot struct {
 	event.FileState
 	Data []byte      // of a regular file; nil where SHA256 is empty
 	Info fs.FileInfo // nil: nothing stands there
 }
 
-// Look looks at a path. It follows no link at its end, and opens nothing but regular files: a pipe could block for ever.
-func Look(path string) Seen {
+// Inspect looks at a path. It follows no link at its end, and opens nothing but regular files: a pipe could block for ever.
+func Inspect(path string) Snapshot {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return Seen{FileState: event.FileState{Kind: event.FileAbsent}}
+		return Snapshot{FileState: event.FileState{Kind: event.FileAbsent}}
 	case err != nil:
-		return Seen{FileState: event.FileState{Kind: event.FileUnread, Why: reason(err)}}
+		return Snapshot{FileState: event.FileState{Kind: event.FileUnreadable, Why: reason(err)}}
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := os.Readlink(path)
 		if err != nil {
-			return Seen{FileState: event.FileState{Kind: event.FileUnread, Why: reason(err)}, Info: info}
+			return Snapshot{FileState: event.FileState{Kind: event.FileUnreadable, Why: reason(err)}, Info: info}
 		}
-		return Seen{FileState: event.FileState{Kind: event.FileLink, Target: target}, Info: info}
+		return Snapshot{FileState: event.FileState{Kind: event.FileLink, Target: target}, Info: info}
 	case !info.Mode().IsRegular():
-		return Seen{FileState: event.FileState{Kind: event.FileOther}, Info: info}
+		return Snapshot{FileState: event.FileState{Kind: event.FileOther}, Info: info}
 	}
-	s := Seen{FileState: event.FileState{Kind: event.FileRegular, Mode: bits(info.Mode()), Size: info.Size()}, Info: info}
+	s := Snapshot{FileState: event.FileState{Kind: event.FileRegular, Mode: bits(info.Mode()), Size: info.Size()}, Info: info}
 	if info.Size() > MaxFileBytes {
 		return s.unread(fmt.Sprintf("it exceeds %d MiB", MaxFileBytes>>20))
 	}
@@ -56,7 +56,7 @@ func Look(path string) Seen {
 	return s
 }
 
-func (s Seen) unread(why string) Seen {
+func (s Snapshot) unread(why string) Snapshot {
 	s.Why, s.Modified = why, s.Info.ModTime().UnixNano()
 	return s
 }
@@ -141,9 +141,9 @@ func Resolve(path string) (resolved, newFolder string) {
 // maxLinks is how many links a path may lead over, as on Linux.
 const maxLinks = 40
 
-// leadsTo returns a resolved path and, where a link stands there, the paths that it leads to: what writes to the one changes
+// resolveLinks returns a resolved path and, where a link stands there, the paths that it leads to: what writes to the one changes
 // the last.
-func leadsTo(path string) []place {
+func resolveLinks(path string) []place {
 	var out []place
 	for range maxLinks {
 		resolved, newFolder := Resolve(path)

@@ -19,8 +19,8 @@ type File struct {
 	From          string // absolute; where its content was before, if it was moved
 	Before, After event.FileState
 	NewFolder     string // first folder above it that was not there before
-	// Outside: something else changed it in between, a person for example. That is part of Before to After.
-	Outside bool
+	// ChangedOutside: something else changed it in between, a person for example. That is part of Before to After.
+	ChangedOutside bool
 	// Open: the end of the call that was to change it was not recorded. After is what the call was to make of it, or unread.
 	Open bool
 
@@ -31,8 +31,8 @@ type File struct {
 	wanted *event.FileState
 }
 
-// Fits tells whether a state is the wanted one. Where no mode was said, any will do; a digest says the size.
-func Fits(wanted, is event.FileState) bool {
+// Matches tells whether a state is the wanted one. Where no mode was said, any will do; a digest says the size.
+func Matches(wanted, is event.FileState) bool {
 	if wanted.Mode == 0 {
 		wanted.Mode = is.Mode
 	}
@@ -42,26 +42,26 @@ func Fits(wanted, is event.FileState) bool {
 	return wanted.Same(is)
 }
 
-// Kept notes what stood at paths before a call or an undo.
-func (c *Changes) Kept(k event.FilesKept) {
+// AddBefore notes what stood at paths before a call or an undo.
+func (c *Changes) AddBefore(k event.FilesKept) {
 	for _, kept := range k.Files {
 		f := c.file(kept.Path, kept.Before, kept.NewFolder)
 		switch {
 		case f.Open: // of the call before, this is the first that is known
-			f.Outside = f.Outside || f.wanted != nil && !Fits(*f.wanted, kept.Before) && !f.sure.Same(kept.Before)
+			f.ChangedOutside = f.ChangedOutside || f.wanted != nil && !Matches(*f.wanted, kept.Before) && !f.sure.Same(kept.Before)
 		case !f.After.Same(kept.Before):
-			f.Outside = true
+			f.ChangedOutside = true
 		}
 		f.Open, f.call, f.sure, f.wanted = true, k.Call, kept.Before, kept.Wanted
-		f.After = event.FileState{Kind: event.FileUnread, Why: "the end of the call was not recorded"}
+		f.After = event.FileState{Kind: event.FileUnreadable, Why: "the end of the call was not recorded"}
 		if kept.Wanted != nil {
 			f.After = *kept.Wanted
 		}
 	}
 }
 
-// Made notes what became of them.
-func (c *Changes) Made(m event.FilesChanged) {
+// AddAfter notes what became of them.
+func (c *Changes) AddAfter(m event.FilesChanged) {
 	for _, f := range c.files {
 		if f.Open && f.call == m.Call {
 			f.Open, f.After = false, f.sure
@@ -69,7 +69,7 @@ func (c *Changes) Made(m event.FilesChanged) {
 	}
 	for _, ch := range m.Changes {
 		f := c.file(ch.Path, ch.Before, ch.NewFolder)
-		f.Outside = f.Outside || !f.After.Same(ch.Before)
+		f.ChangedOutside = f.ChangedOutside || !f.After.Same(ch.Before)
 		f.After = ch.After
 		if ch.MovedFrom != "" {
 			f.From = ch.MovedFrom
@@ -89,12 +89,12 @@ func (c *Changes) file(path string, before event.FileState, newFolder string) *F
 	return f
 }
 
-// Then adds what came after c.
-func (c *Changes) Then(later *Changes) {
+// Append adds what came after c.
+func (c *Changes) Append(later *Changes) {
 	for _, path := range slices.Sorted(maps.Keys(later.files)) {
 		l := later.files[path]
 		f := c.file(path, l.Before, l.NewFolder)
-		f.Outside = f.Outside || l.Outside || !f.After.Same(l.Before)
+		f.ChangedOutside = f.ChangedOutside || l.ChangedOutside || !f.After.Same(l.Before)
 		f.After, f.Open, f.call, f.sure, f.wanted = l.After, l.Open, l.call, l.sure, l.wanted
 		if l.From != "" {
 			f.From = l.From

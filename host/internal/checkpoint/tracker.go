@@ -47,9 +47,9 @@ type Tracker struct {
 		sync.Mutex
 		changes Changes
 		open    map[event.CallID][]event.FileKept
-		follow  map[string]glance // files that calls have changed
-		kept    map[string]bool   // digests that are in the store
-		told    bool              // that there is a diff
+		follow  map[string]observation // files that calls have changed
+		kept    map[string]bool        // digests that are in the store
+		told    bool                   // that there is a diff
 	}
 	render struct {
 		sync.Mutex
@@ -57,9 +57,9 @@ type Tracker struct {
 	}
 }
 
-// glance is how a file looked when it was last read.
-type glance struct {
-	Seen
+// observation is how a file looked when it was last read.
+type observation struct {
+	Snapshot
 	at time.Time
 }
 
@@ -68,7 +68,7 @@ func NewTracker(store Store, cwd string) *Tracker {
 	t := &Tracker{store: store}
 	t.render.Root = Root(cwd)
 	t.mu.open = map[event.CallID][]event.FileKept{}
-	t.mu.follow = map[string]glance{}
+	t.mu.follow = map[string]observation{}
 	t.mu.kept = map[string]bool{}
 	return t
 }
@@ -77,21 +77,21 @@ func NewTracker(store Store, cwd string) *Tracker {
 // nil: there is nothing to keep. With an error content could not be stored, and the call must not start.
 func (t *Tracker) Before(ctx context.Context, call event.CallID, effects []contract.Effect, item contract.Item) (*event.FilesKept, error) {
 	kept := event.FilesKept{Call: call}
-	places, left := written(effects)
-	kept.Left = left
-	wanted := wantedOf(item)
+	places, left := writtenPlaces(effects)
+	kept.Skipped = left
+	wanted := announcedStates(item)
 	room := int64(maxCallBytes)
-	looked := map[string]glance{}
+	looked := map[string]observation{}
 	before := t.keptBefore(call)
 	for _, p := range places {
 		if _, twice := looked[p.path]; twice || before[p.path] {
 			continue
 		}
-		s := Look(p.path)
+		s := Inspect(p.path)
 		if err := t.keep(ctx, p.path, &s, &room); err != nil {
 			return nil, err
 		}
-		looked[p.path] = glance{s, time.Now()}
+		looked[p.path] = observation{s, time.Now()}
 		kept.Files = append(kept.Files, event.FileKept{
 			Path: p.path, Before: s.FileState, Wanted: wanted.of(p.path, s.FileState), NewFolder: p.newFolder,
 		})
@@ -101,10 +101,10 @@ func (t *Tracker) Before(ctx context.Context, call event.CallID, effects []contr
 		if err := t.keep(ctx, path, &s, &room); err != nil {
 			return nil, err
 		}
-		looked[path] = glance{s, time.Now()}
+		looked[path] = observation{s, time.Now()}
 		kept.Files = append(kept.Files, event.FileKept{Path: path, Before: s.FileState})
 	}
-	if len(kept.Files) == 0 && kept.Left == 0 {
+	if len(kept.Files) == 0 && kept.Skipped == 0 {
 		return nil, nil
 	}
 	t.mu.Lock()
@@ -115,7 +115,7 @@ func (t *Tracker) Before(ctx context.Context, call event.CallID, effects []contr
 		}
 	}
 	t.mu.open[call] = append(t.mu.open[call], kept.Files...)
-	t.mu.changes.Kept(kept)
+	t.mu.changes.AddBefore(kept)
 	return &kept, nil
 }
 
@@ -138,23 +138,23 @@ func (t *Tracker) After(ctx context.Context, call event.CallID, item *event.Item
 	delete(t.mu.open, call)
 	t.mu.Unlock()
 	made := event.FilesChanged{Call: call}
-	moved := movedOf(item.Changes)
+	moved := movesByPath(item.Changes)
 	room := int64(maxCallBytes)
 	seen := map[string]bool{}
-	note := func(path, newFolder string, before event.FileState, now Seen) {
+	note := func(path, newFolder string, before event.FileState, now Snapshot) {
 		if err := t.keep(ctx, path, &now, &room); err != nil {
 			now.Kept, now.Why = false, err.Error()
 		}
 		t.mu.Lock()
-		t.mu.follow[path] = glance{now, time.Now()}
+		t.mu.follow[path] = observation{now, time.Now()}
 		t.mu.Unlock()
-		made.Changes = append(made.Changes, event.FileMade{
+		made.Changes = append(made.Changes, event.ChangedFile{
 			Path: path, Before: before, After: now.FileState, NewFolder: newFolder, MovedFrom: moved[path],
 		})
 	}
 	for _, k := range open {
 		seen[k.Path] = true
-		now := Look(k.Path)
+		now := Inspect(k.Path)
 		if !now.Same(k.Before) {
 			note(k.Path, k.NewFolder, k.Before, now)
 		}
@@ -169,44 +169,44 @@ func (t *Tracker) After(ctx context.Context, call event.CallID, item *event.Item
 		return nil
 	}
 	item.Changes = slices.Clone(item.Changes) // an earlier event may hold them
-	tell(item.Changes, made.Changes)
+	setDigests(item.Changes, made.Changes)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.changes.Made(made)
+	t.mu.changes.AddAfter(made)
 	return &made
 }
 
 // changed are the files that earlier calls have changed and that are others by now, but for those to skip.
-func (t *Tracker) changed(skip func(path string) bool) map[string]Seen {
+func (t *Tracker) changed(skip func(path string) bool) map[string]Snapshot {
 	t.mu.Lock()
 	followed := maps.Clone(t.mu.follow)
 	t.mu.Unlock()
-	var out map[string]Seen
+	var out map[string]Snapshot
 	for i, path := range slices.Sorted(maps.Keys(followed)) {
 		if i >= maxFollowed {
 			break
 		}
 		g := followed[path]
-		if skip(path) || g.still(path) {
+		if skip(path) || g.unchanged(path) {
 			continue
 		}
-		now := Look(path)
+		now := Inspect(path)
 		if now.Same(g.FileState) {
 			t.mu.Lock()
-			t.mu.follow[path] = glance{now, time.Now()}
+			t.mu.follow[path] = observation{now, time.Now()}
 			t.mu.Unlock()
 			continue
 		}
 		if out == nil {
-			out = map[string]Seen{}
+			out = map[string]Snapshot{}
 		}
 		out[path] = now
 	}
 	return out
 }
 
-// still tells at a glance that a file is what it was. A false answer says nothing.
-func (g glance) still(path string) bool {
+// unchanged tells at a glance that a file is what it was. A false answer says nothing.
+func (g observation) unchanged(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || g.Info == nil {
 		return err != nil && g.Kind == event.FileAbsent
@@ -217,7 +217,7 @@ func (g glance) still(path string) bool {
 }
 
 // keep puts content into the store, within room.
-func (t *Tracker) keep(ctx context.Context, path string, s *Seen, room *int64) error {
+func (t *Tracker) keep(ctx context.Context, path string, s *Snapshot, room *int64) error {
 	if s.SHA256 == "" {
 		return nil
 	}
@@ -243,8 +243,8 @@ func (t *Tracker) keep(ctx context.Context, path string, s *Seen, room *int64) e
 	return nil
 }
 
-// written are the places that effects say are written, with those that links there lead to, and how many are left out.
-func written(effects []contract.Effect) (out []place, left int) {
+// writtenPlaces are the places that effects say are written, with those that links there lead to, and how many are left out.
+func writtenPlaces(effects []contract.Effect) (out []place, left int) {
 	for _, e := range effects {
 		w, ok := e.(contract.WriteEffect)
 		if !ok {
@@ -255,7 +255,7 @@ func written(effects []contract.Effect) (out []place, left int) {
 			case len(out) >= maxPaths:
 				left++
 			case filepath.IsAbs(path):
-				out = append(out, leadsTo(path)...)
+				out = append(out, resolveLinks(path)...)
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func written(effects []contract.Effect) (out []place, left int) {
 // announced is what a plugin says that a call will make of files, by their resolved path.
 type announced map[string]event.FileState
 
-func wantedOf(item contract.Item) announced {
+func announcedStates(item contract.Item) announced {
 	it, ok := item.(*contract.FileChangeItem)
 	if !ok {
 		return nil
@@ -276,7 +276,7 @@ func wantedOf(item contract.Item) announced {
 			from, _ := Resolve(c.MovedFrom)
 			out[from] = event.FileState{Kind: event.FileAbsent}
 		}
-		places := leadsTo(c.Path)
+		places := resolveLinks(c.Path)
 		switch {
 		case c.Kind == contract.ChangeDelete: // a link goes, what it leads to stays
 			out[places[0].path] = event.FileState{Kind: event.FileAbsent}
@@ -299,8 +299,8 @@ func (a announced) of(path string, before event.FileState) *event.FileState {
 	return &w
 }
 
-// movedOf says where content was moved from, by its path now.
-func movedOf(changes []event.FileChange) map[string]string {
+// movesByPath says where content was moved from, by its path now.
+func movesByPath(changes []event.FileChange) map[string]string {
 	out := map[string]string{}
 	for _, c := range changes {
 		if c.MovedFrom != "" {
@@ -311,12 +311,12 @@ func movedOf(changes []event.FileChange) map[string]string {
 	return out
 }
 
-// tell notes in an item's changes under which digests content is stored.
-func tell(changes []event.FileChange, made []event.FileMade) {
+// setDigests notes in an item's changes under which digests content is stored.
+func setDigests(changes []event.FileChange, made []event.ChangedFile) {
 	if len(changes) == 0 {
 		return
 	}
-	by := map[string]event.FileMade{}
+	by := map[string]event.ChangedFile{}
 	for _, m := range made {
 		by[m.Path] = m
 	}
@@ -326,8 +326,8 @@ func tell(changes []event.FileChange, made []event.FileMade) {
 		}
 		return s.SHA256
 	}
-	at := func(path string) event.FileMade {
-		places := leadsTo(path)
+	at := func(path string) event.ChangedFile {
+		places := resolveLinks(path)
 		if m, ok := by[places[0].path]; ok {
 			return m
 		}

@@ -24,7 +24,7 @@ func output(id string) llm.Message {
 }
 
 func mail(text string) llm.Message {
-	return history.MailMessage(event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailWord, Text: text})
+	return history.MailMessage(event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailMessage, Text: text})
 }
 
 var initial = []llm.Message{

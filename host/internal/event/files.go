@@ -5,11 +5,11 @@ type FileKind string
 
 // The kinds. Other is what is neither a file nor a link: a folder, a pipe. Unread could not be looked at.
 const (
-	FileAbsent  FileKind = "absent"
-	FileRegular FileKind = "file"
-	FileLink    FileKind = "link"
-	FileOther   FileKind = "other"
-	FileUnread  FileKind = "unread"
+	FileAbsent     FileKind = "absent"
+	FileRegular    FileKind = "file"
+	FileLink       FileKind = "link"
+	FileOther      FileKind = "other"
+	FileUnreadable FileKind = "unread"
 )
 
 // FileState is what stood at a path at one time.
@@ -39,8 +39,8 @@ type FilesKept struct {
 	Call   CallID     `json:"call,omitempty"`   // empty: of an undo
 	Undoes []TurnID   `json:"undoes,omitempty"` // of an undo: the turns, or other undos, that it takes back
 	Files  []FileKept `json:"files"`
-	// Left counts paths that were too many to be looked at.
-	Left int `json:"left,omitempty"`
+	// Skipped counts paths that were too many to be looked at.
+	Skipped int `json:"left,omitempty"`
 }
 
 // FileKept is one path of [FilesKept].
@@ -55,13 +55,13 @@ type FileKept struct {
 
 // FilesChanged is what became of files by a call or an undo, as the host saw it afterwards; without changes, that nothing did.
 type FilesChanged struct {
-	Call    CallID     `json:"call,omitempty"`
-	Undoes  []TurnID   `json:"undoes,omitempty"`
-	Changes []FileMade `json:"changes,omitempty"`
+	Call    CallID        `json:"call,omitempty"`
+	Undoes  []TurnID      `json:"undoes,omitempty"`
+	Changes []ChangedFile `json:"changes,omitempty"`
 }
 
-// FileMade is one change.
-type FileMade struct {
+// ChangedFile is one change.
+type ChangedFile struct {
 	Path      string    `json:"path"`
 	MovedFrom string    `json:"movedFrom,omitempty"` // absolute
 	Before    FileState `json:"before"`

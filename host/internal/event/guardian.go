@@ -12,14 +12,14 @@ type ReviewStarted struct {
 // ReviewStatus is what came of such a look.
 type ReviewStatus string
 
-// What comes of it. Left: the reviewer could not be asked, and the question goes to a person.
+// What comes of it. Skipped: the reviewer could not be asked, and the question goes to a person.
 const (
-	ReviewApproved ReviewStatus = "approved"
-	ReviewDenied   ReviewStatus = "denied"
-	ReviewTimedOut ReviewStatus = "timed_out"
-	ReviewAborted  ReviewStatus = "aborted"
-	ReviewFailed   ReviewStatus = "failed" // which is a no
-	ReviewLeft     ReviewStatus = "left"
+	ReviewApproved    ReviewStatus = "approved"
+	ReviewDenied      ReviewStatus = "denied"
+	ReviewTimedOut    ReviewStatus = "timed_out"
+	ReviewAborted     ReviewStatus = "aborted"
+	ReviewFailed      ReviewStatus = "failed" // which is a no
+	ReviewUnavailable ReviewStatus = "left"
 )
 
 // ReviewEnded ends it. Risk: "low", "medium", "high" or "critical"; Authorization, of the user as far as the reviewer sees:

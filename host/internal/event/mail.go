@@ -14,9 +14,9 @@ type MailType string
 
 // The types of mail.
 const (
-	MailTask   MailType = "new_task"     // what the agent is to do
-	MailWord   MailType = "message"      // anything else
-	MailAnswer MailType = "final_answer" // what came of a task
+	MailTask    MailType = "new_task"     // what the agent is to do
+	MailMessage MailType = "message"      // anything else
+	MailAnswer  MailType = "final_answer" // what came of a task
 )
 
 // Mail is what one agent says to another. It waits in the mailbox of the other one's thread until a turn reads it.
@@ -47,8 +47,8 @@ func (m Mail) Check() error {
 		}
 	}
 	switch {
-	case !slices.Contains([]MailType{MailTask, MailWord, MailAnswer}, m.Type):
-		return hint.With(fmt.Errorf("invalid type %.80q", m.Type), fmt.Sprintf("one of %q, %q and %q", MailTask, MailWord, MailAnswer))
+	case !slices.Contains([]MailType{MailTask, MailMessage, MailAnswer}, m.Type):
+		return hint.With(fmt.Errorf("invalid type %.80q", m.Type), fmt.Sprintf("one of %q, %q and %q", MailTask, MailMessage, MailAnswer))
 	case strings.TrimSpace(m.Text) == "" && m.Type != MailAnswer:
 		return errors.New("mail must not be empty")
 	case len(m.Text) > maxMailText:

@@ -6,7 +6,7 @@ import (
 )
 
 func TestMailIsChecked(t *testing.T) {
-	good := Mail{Author: "/root/helper_2", Recipient: "/root", Type: MailWord, Text: "hi"}
+	good := Mail{Author: "/root/helper_2", Recipient: "/root", Type: MailMessage, Text: "hi"}
 	with := func(change func(*Mail)) Mail {
 		m := good
 		change(&m)

@@ -160,7 +160,7 @@ func TestWaitAndContinue(t *testing.T) {
 		if n := len(o.asked); n != 1 {
 			t.Fatalf("%d requests while the call waits, want 1", n)
 		}
-		_, err = th.Post(t.Context(), event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailWord, Text: "news"})
+		_, err = th.Post(t.Context(), event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailMessage, Text: "news"})
 		do("post", err)
 		if got := after("go 1"); len(got) != 3 || got[1] != "mail has arrived" || !strings.Contains(got[2], "news") {
 			t.Errorf("after mail: %q", got)

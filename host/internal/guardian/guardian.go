@@ -138,7 +138,7 @@ func (t *Turn) Review(ctx context.Context, r orchestrate.ReviewRequest) (orchest
 		ended.Status, ended.Rationale = event.ReviewTimedOut, err.Error()
 		ruling.Message = timedOutText
 	case unreachable(err):
-		ended.Status, ended.Rationale, ok = event.ReviewLeft, err.Error(), false
+		ended.Status, ended.Rationale, ok = event.ReviewUnavailable, err.Error(), false
 		ruling.Message = "The reviewer could not be asked: " + err.Error()
 	case err != nil:
 		ended.Status, ended.Rationale = event.ReviewFailed, err.Error()

@@ -202,8 +202,8 @@ func TestReview(t *testing.T) {
 		{"breaks for good", []any{failure(llm.ErrTransport)}, approval.Deny, false, event.ReviewFailed, 3, "transport"},
 		{"refuses the request", []any{failure(llm.ErrInvalidRequest)}, approval.Deny, false, event.ReviewFailed, 1, "invalid-request"},
 		{"can't begin", []any{errors.New("disk full")}, approval.Deny, false, event.ReviewFailed, 1, "disk full"},
-		{"has no key", []any{failure(llm.ErrAuthentication)}, approval.Deny, true, event.ReviewLeft, 1, "could not be asked"},
-		{"is no model", []any{fmt.Errorf("%w: x", child.ErrNoModel)}, approval.Deny, true, event.ReviewLeft, 1, "could not be asked"},
+		{"has no key", []any{failure(llm.ErrAuthentication)}, approval.Deny, true, event.ReviewUnavailable, 1, "could not be asked"},
+		{"is no model", []any{fmt.Errorf("%w: x", child.ErrNoModel)}, approval.Deny, true, event.ReviewUnavailable, 1, "could not be asked"},
 		{"is silent", []any{nil}, approval.Deny, false, event.ReviewTimedOut, 1, "not mean that the call is unsafe"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 const mailMarker = "agent_message"
 
 // mailTypes are how a type of mail is written to the model; codex-compatible.
-var mailTypes = map[event.MailType]string{event.MailTask: "NEW_TASK", event.MailWord: "MESSAGE", event.MailAnswer: "FINAL_ANSWER"}
+var mailTypes = map[event.MailType]string{event.MailTask: "NEW_TASK", event.MailMessage: "MESSAGE", event.MailAnswer: "FINAL_ANSWER"}
 
 // MailMessage is mail as the model reads it: four lines that say what it is, and the text. It is plain text in a user's message, which
 // every vendor's models can read; the element tells it from what a person says.

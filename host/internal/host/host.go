@@ -133,7 +133,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 
 	opts.Redactor.Add(h.environ.Secrets()...)
 	if !opts.Config.Redaction.Patterns {
-		opts.Redactor.OnlyValues()
+		opts.Redactor.DisablePatterns()
 	}
 	if h.folders, err = chooseFolders(opts.Home, opts.Ephemeral); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func noticed(text string) func(event.Event) bool {
 // The user reads of it once, and once that it is over; then everything is stored that was shown.
 func TestDiskIsFullDuringATurn(t *testing.T) {
 	var d disk
-	opts := host.TuningStore(playing(t, fill), func(c *store.Config) { c.Around = d.around })
+	opts := host.TuningStore(playing(t, fill), func(c *store.Config) { c.WrapCommit = d.around })
 	h, err := host.New(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

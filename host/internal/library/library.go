@@ -169,7 +169,7 @@ func (l *Library) UndoFiles(ctx context.Context, id event.ThreadID, p appserver.
 // Threads implements [appserver.Library].
 func (l *Library) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
 	infos, err := l.Store.Threads(ctx, f)
-	l.Store.Settle(ctx, infos)
+	l.Store.MarkStopped(ctx, infos)
 	return infos, err
 }
 

@@ -31,7 +31,7 @@ func (f files) Before(_ context.Context, call event.CallID, effects []contract.E
 func (f files) After(_ context.Context, call event.CallID, item *event.Item) *event.FilesChanged {
 	f.step("look again %s", call)
 	item.Path = "told"
-	return &event.FilesChanged{Call: call, Changes: []event.FileMade{{Path: "/a"}}}
+	return &event.FilesChanged{Call: call, Changes: []event.ChangedFile{{Path: "/a"}}}
 }
 
 func (f files) Diff(context.Context) *event.TurnDiff { return &event.TurnDiff{Diff: "d"} }

@@ -57,7 +57,7 @@ func (s *patternStream) write(out, piece []byte) []byte {
 			}
 			out, done = append(out, buf[done:i]...), i
 			if i < len(buf) {
-				s.begin(buf[i])
+				s.beginRun(buf[i])
 			}
 		case running:
 			i = s.run(buf, i)
@@ -65,7 +65,7 @@ func (s *patternStream) write(out, piece []byte) []byte {
 			case i == len(buf) && !s.decided(i-done):
 			case i-done > maxRun || s.secret(i-done) && (i == len(buf) || !s.stopped(buf[i])):
 				s.mode = swallowing
-				out, done = append(out, Mark...), i
+				out, done = append(out, Placeholder...), i
 			default:
 				s.mode, s.state = scanning, 0
 				if s.rule.kind != withKeyword {
@@ -105,7 +105,7 @@ func (s *patternStream) scan(buf []byte, i int) int {
 		state = next[state*width+int32(class[buf[i]])]
 		i++
 		r := f.rule[state]
-		if r == nil || !s.stands(r, buf, i-int(f.depth[state]), i) {
+		if r == nil || !s.isKeyword(r, buf, i-int(f.depth[state]), i) {
 			continue
 		}
 		s.rule, s.mode, s.skip = r, gap, 0
@@ -122,9 +122,9 @@ func (s *patternStream) scan(buf []byte, i int) int {
 	return i
 }
 
-// stands reports whether a keyword that was found in buf[from:to] is one.
-func (s *patternStream) stands(r *rule, buf []byte, from, to int) bool {
-	if !r.alone {
+// isKeyword reports whether a keyword that was found in buf[from:to] is one.
+func (s *patternStream) isKeyword(r *rule, buf []byte, from, to int) bool {
+	if !r.wholeWord {
 		return true
 	}
 	before := s.prev
@@ -157,8 +157,8 @@ func (s *patternStream) inGap(c byte) bool {
 	return false
 }
 
-// begin is the end of the gap: c is the first byte of what may be a secret, or of something else.
-func (s *patternStream) begin(c byte) {
+// beginRun is the end of the gap: c is the first byte of what may be a secret, or of something else.
+func (s *patternStream) beginRun(c byte) {
 	s.mode, s.state = scanning, 0
 	if s.rule.chars[c] && s.spaces <= maxGap && (s.signed || s.rule.kind == afterSpace && s.spaces > 0) {
 		s.mode = running
@@ -177,7 +177,7 @@ func (s *patternStream) run(buf []byte, i int) int {
 
 // secret reports whether a run of n bytes, with its keyword, is a secret if nothing follows that speaks against it.
 func (s *patternStream) secret(n int) bool {
-	return n-s.skip >= s.rule.least && (!s.rule.digits || s.digits && s.letters)
+	return n-s.skip >= s.rule.minLength && (!s.rule.digits || s.digits && s.letters)
 }
 
 // decided reports whether a run is a secret whatever follows.
@@ -191,7 +191,7 @@ func (s *patternStream) stopped(c byte) bool { return strings.IndexByte(s.rule.s
 func (s *patternStream) end(out []byte) []byte {
 	if s.mode == running {
 		if s.secret(len(s.held)) {
-			out, s.held = append(out, Mark...), s.held[:0]
+			out, s.held = append(out, Placeholder...), s.held[:0]
 		} else if s.rule.kind != withKeyword { // as where a run ends, and what is looked at anew is shorter
 			again := patternStream{assigned: s.assigned, prev: s.prev}
 			out = again.end(again.write(out, s.held))

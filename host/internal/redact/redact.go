@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 )
 
-// Mark stands where a secret was. Matches codex 0.169.
-const Mark = "[REDACTED_SECRET]"
+// Placeholder stands where a secret was. Matches codex 0.169.
+const Placeholder = "[REDACTED_SECRET]"
 
 const (
 	// minValue is how many bytes a value must have to be looked for: shorter ones are in words.
@@ -40,8 +40,8 @@ type Redactor struct {
 	off   atomic.Bool // patterns
 }
 
-// OnlyValues switches patterns off but for logs.
-func (r *Redactor) OnlyValues() { r.off.Store(true) }
+// DisablePatterns switches patterns off but for logs.
+func (r *Redactor) DisablePatterns() { r.off.Store(true) }
 
 // Add makes values known. What is too short for a secret is left out. Text that is being read piece by piece is looked through
 // for them from the next piece on.

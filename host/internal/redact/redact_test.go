@@ -62,7 +62,7 @@ func TestPatterns(t *testing.T) {
 		{"the bearer of this", same, same},
 		{"", same, same},
 	} {
-		read, logged := strings.ReplaceAll(tc.read, "§", redact.Mark), strings.ReplaceAll(tc.logged, "§", redact.Mark)
+		read, logged := strings.ReplaceAll(tc.read, "§", redact.Placeholder), strings.ReplaceAll(tc.logged, "§", redact.Placeholder)
 		if tc.read == same {
 			read = tc.text
 		}
@@ -97,13 +97,13 @@ func TestValues(t *testing.T) {
 		{[]string{long}, "<" + long + ">", "<§>"},
 		{[]string{"geheimnisträger"}, "ein geheimnisträger", "ein §"},
 	} {
-		if got, want := known(tc.values...).Text(tc.text), strings.ReplaceAll(tc.want, "§", redact.Mark); got != want {
+		if got, want := known(tc.values...).Text(tc.text), strings.ReplaceAll(tc.want, "§", redact.Placeholder); got != want {
 			t.Errorf("%q in %q: %q, want %q", tc.values, tc.text, got, want)
 		}
 	}
 	r := known("one secret value")
-	r.OnlyValues()
-	if got := r.Text("sk-abcdefghij0123456789 one secret value"); got != "sk-abcdefghij0123456789 "+redact.Mark {
+	r.DisablePatterns()
+	if got := r.Text("sk-abcdefghij0123456789 one secret value"); got != "sk-abcdefghij0123456789 "+redact.Placeholder {
 		t.Errorf("%q: patterns were switched off", got)
 	}
 	var none *redact.Redactor
@@ -121,7 +121,7 @@ func TestValueLearntWhileReading(t *testing.T) {
 	out := s.Write("the first sec")
 	r.Add("a later secret")
 	out += s.Write("ret, a later se") + s.Write("cret") + s.End()
-	if want := redact.Mark + ", " + redact.Mark; out != want {
+	if want := redact.Placeholder + ", " + redact.Placeholder; out != want {
 		t.Errorf("%q, want %q", out, want)
 	}
 }
@@ -169,7 +169,7 @@ func check(t interface{ Errorf(string, ...any) }, text string, cuts []int) {
 			t.Errorf("%q shows %q", whole, v)
 		}
 	}
-	if again := r.Text(whole); again != whole && !strings.Contains(whole, redact.Mark) {
+	if again := r.Text(whole); again != whole && !strings.Contains(whole, redact.Placeholder) {
 		t.Errorf("%q becomes %q when it is read again", whole, again)
 	}
 }

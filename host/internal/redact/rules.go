@@ -13,29 +13,29 @@ const (
 
 // rule is a way in which secrets are recognised: a keyword, and the characters that follow it.
 type rule struct {
-	keywords []string // lower case
-	exact    string   // the keyword as it has to be written; empty: upper and lower case are the same
-	kind     kind
-	chars    *[256]bool // of the secret
-	least    int        // how many of them it has to have
-	digits   bool       // one of them has to be a digit, and one a letter
-	alone    bool       // no letter, digit or underscore stands before the keyword
-	stops    string     // what can't follow it: what is called or looked into is no secret but code
+	keywords  []string // lower case
+	exact     string   // the keyword as it has to be written; empty: upper and lower case are the same
+	kind      kind
+	chars     *[256]bool // of the secret
+	minLength int        // how many of them it has to have
+	digits    bool       // one of them has to be a digit, and one a letter
+	wholeWord bool       // no letter, digit or underscore stands before the keyword
+	stops     string     // what can't follow it: what is called or looked into is no secret but code
 }
 
 // Rules. The numbers match codex 0.169, which knows the first, the second and the fourth.
 var rules = []*rule{
-	{keywords: []string{"bearer"}, kind: afterSpace, chars: chars("A-Z a-z 0-9 . _ ~ + / = -"), least: 16, alone: true},
-	{keywords: []string{"sk-"}, exact: "sk-", chars: chars("A-Z a-z 0-9 _ -"), least: 20, digits: true, alone: true},
-	{keywords: []string{"akia"}, exact: "AKIA", chars: chars("A-Z 0-9"), least: 16, alone: true},
-	{keywords: []string{"asia"}, exact: "ASIA", chars: chars("A-Z 0-9"), least: 16, digits: true, alone: true},
-	{keywords: []string{"ghp_"}, exact: "ghp_", chars: chars("A-Z a-z 0-9"), least: 30, alone: true},
-	{keywords: []string{"gho_"}, exact: "gho_", chars: chars("A-Z a-z 0-9"), least: 30, alone: true},
-	{keywords: []string{"ghs_"}, exact: "ghs_", chars: chars("A-Z a-z 0-9"), least: 30, alone: true},
-	{keywords: []string{"github_pat_"}, exact: "github_pat_", chars: chars("A-Z a-z 0-9 _"), least: 30, alone: true},
-	{keywords: []string{"glpat-"}, exact: "glpat-", chars: chars("A-Z a-z 0-9 _ -"), least: 20, alone: true},
-	{keywords: []string{"xoxb-"}, exact: "xoxb-", chars: chars("A-Z a-z 0-9 -"), least: 20, digits: true, alone: true},
-	{keywords: []string{"xoxp-"}, exact: "xoxp-", chars: chars("A-Z a-z 0-9 -"), least: 20, digits: true, alone: true},
+	{keywords: []string{"bearer"}, kind: afterSpace, chars: chars("A-Z a-z 0-9 . _ ~ + / = -"), minLength: 16, wholeWord: true},
+	{keywords: []string{"sk-"}, exact: "sk-", chars: chars("A-Z a-z 0-9 _ -"), minLength: 20, digits: true, wholeWord: true},
+	{keywords: []string{"akia"}, exact: "AKIA", chars: chars("A-Z 0-9"), minLength: 16, wholeWord: true},
+	{keywords: []string{"asia"}, exact: "ASIA", chars: chars("A-Z 0-9"), minLength: 16, digits: true, wholeWord: true},
+	{keywords: []string{"ghp_"}, exact: "ghp_", chars: chars("A-Z a-z 0-9"), minLength: 30, wholeWord: true},
+	{keywords: []string{"gho_"}, exact: "gho_", chars: chars("A-Z a-z 0-9"), minLength: 30, wholeWord: true},
+	{keywords: []string{"ghs_"}, exact: "ghs_", chars: chars("A-Z a-z 0-9"), minLength: 30, wholeWord: true},
+	{keywords: []string{"github_pat_"}, exact: "github_pat_", chars: chars("A-Z a-z 0-9 _"), minLength: 30, wholeWord: true},
+	{keywords: []string{"glpat-"}, exact: "glpat-", chars: chars("A-Z a-z 0-9 _ -"), minLength: 20, wholeWord: true},
+	{keywords: []string{"xoxb-"}, exact: "xoxb-", chars: chars("A-Z a-z 0-9 -"), minLength: 20, digits: true, wholeWord: true},
+	{keywords: []string{"xoxp-"}, exact: "xoxp-", chars: chars("A-Z a-z 0-9 -"), minLength: 20, digits: true, wholeWord: true},
 }
 
 // names are what a secret is assigned to.
@@ -44,8 +44,8 @@ var names = []string{"apikey", "api_key", "api-key", "token", "secret", "passwor
 // What is assigned to such a name. In a log any value is taken for a secret. In what a model reads it is not: there it is
 // mostly a program's text, where `token = parse(...)` is no secret, and a mark in it makes the model change the file wrongly.
 var (
-	anything   = &rule{keywords: names, kind: afterSign, chars: everythingBut(" \t\r\n\v\f\"'"), least: 8}
-	credential = &rule{keywords: names, kind: afterSign, chars: chars("A-Z a-z 0-9 + / _ ~ -"), least: 8, digits: true, stops: ".([<"}
+	anything   = &rule{keywords: names, kind: afterSign, chars: everythingBut(" \t\r\n\v\f\"'"), minLength: 8}
+	credential = &rule{keywords: names, kind: afterSign, chars: chars("A-Z a-z 0-9 + / _ ~ -"), minLength: 8, digits: true, stops: ".([<"}
 )
 
 // chars makes a set of ranges and single characters.
@@ -98,7 +98,7 @@ func newKeywords() *keywordFinder {
 	}
 	// Only the beginning of a keyword is held back that belongs to its secret, or before which there is something to be looked at.
 	for _, k := range all {
-		if !of[k].alone {
+		if !of[k].wholeWord {
 			continue
 		}
 		for _, prefix := range append(all, "") {

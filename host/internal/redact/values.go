@@ -67,12 +67,12 @@ func newAutomaton(texts []string) *automaton {
 
 // valueStream replaces texts of an automaton in a stream.
 type valueStream struct {
-	m     *automaton
-	state int32
-	held  []byte // may be the beginning of a text, or of a secret whose end is not clear
-	from  int    // held[from:to] is of a secret; the same: nothing is
-	to    int
-	told  bool // the mark for it was written
+	m      *automaton
+	state  int32
+	held   []byte // may be the beginning of a text, or of a secret whose end is not clear
+	from   int    // held[from:to] is of a secret; the same: nothing is
+	to     int
+	marked bool // the mark for it was written
 }
 
 func (s *valueStream) write(out []byte, m *automaton, piece []byte) []byte {
@@ -111,7 +111,7 @@ func (s *valueStream) found(out, buf []byte, done, from, to int) ([]byte, int) {
 		s.from = s.to
 	}
 	if s.from == s.to {
-		s.from, s.told = from, false
+		s.from, s.marked = from, false
 	}
 	s.from, s.to = min(s.from, from), to
 	return out, done
@@ -120,8 +120,8 @@ func (s *valueStream) found(out, buf []byte, done, from, to int) ([]byte, int) {
 // mark shows what stands before the secret, and the mark for it.
 func (s *valueStream) mark(out, buf []byte, done int) ([]byte, int) {
 	out = append(out, buf[done:max(done, s.from)]...)
-	if !s.told {
-		out, s.told = append(out, Mark...), true
+	if !s.marked {
+		out, s.marked = append(out, Placeholder...), true
 	}
 	return out, s.to
 }

@@ -38,7 +38,7 @@ func exists(path string) bool {
 
 type system struct{ account string }
 
-var errSlow = errors.New("the keyring does not respond")
+var errNoResponse = errors.New("the keyring does not respond")
 
 func (s system) Get() (string, error) {
 	value, err := bounded(func() (string, error) { return keyring.Get(keyringService, s.account) })
@@ -76,6 +76,6 @@ func bounded(f func() (string, error)) (string, error) {
 	case a := <-done:
 		return a.value, a.err
 	case <-late.C:
-		return "", errSlow
+		return "", errNoResponse
 	}
 }

@@ -2,6 +2,6 @@
 
 package secret
 
-// alone runs f. Here two processes that store the first secrets at the same moment may take different keys; what the one
+// withLock runs f. Here two processes that store the first secrets at the same moment may take different keys; what the one
 // stored has to be stored again.
-func alone(_ string, f func() error) error { return f() }
+func withLock(_ string, f func() error) error { return f() }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// alone runs f while no other process runs one for the same folder. Who holds it waits for a keyring at most, which has its
+// withLock runs f while no other process runs one for the same folder. Who holds it waits for a keyring at most, which has its
 // bound.
-func alone(dir string, f func() error) error {
+func withLock(dir string, f func() error) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

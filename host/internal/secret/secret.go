@@ -81,17 +81,17 @@ func (s *Store) Get(name string) (string, error) {
 		return "", err
 	}
 	if len(sealed) < aead.NonceSize() {
-		return "", s.spoiled(name)
+		return "", s.undecryptable(name)
 	}
 	nonce, rest := sealed[:aead.NonceSize()], sealed[aead.NonceSize():]
 	value, err := aead.Open(nil, nonce, rest, []byte(name))
 	if err != nil {
-		return "", s.spoiled(name)
+		return "", s.undecryptable(name)
 	}
 	return string(value), nil
 }
 
-func (s *Store) spoiled(name string) error {
+func (s *Store) undecryptable(name string) error {
 	return fmt.Errorf("secret %q can't be decrypted with the key in %s: store it again", name, s.Where())
 }
 
@@ -148,16 +148,16 @@ func (s *Store) Names() ([]string, error) {
 	return out, nil
 }
 
-// Lies says in words where the key lies, or would when the first secret comes; found tells whether there is one. Nothing is
+// KeyLocation says in words where the key lies, or would when the first secret comes; found tells whether there is one. Nothing is
 // made. An error means that what is stored can't be read.
-func (s *Store) Lies() (where string, found bool, err error) {
+func (s *Store) KeyLocation() (where string, found bool, err error) {
 	key, where, err := s.find()
 	if err != nil || key != nil {
 		return where, key != nil, err
 	}
 	names, err := s.Names()
 	if err == nil && len(names) > 0 {
-		err = s.lost()
+		err = s.keyMissing()
 	}
 	return where, false, err
 }
@@ -211,12 +211,12 @@ func (s *Store) load(make bool) (key []byte, where string, err error) {
 		return key, where, err
 	}
 	if !make {
-		return nil, "", s.lost()
+		return nil, "", s.keyMissing()
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, "", err
 	}
-	err = alone(s.dir, func() error {
+	err = withLock(s.dir, func() error {
 		if key, where, err = s.find(); err != nil || key != nil {
 			return err
 		}
@@ -266,8 +266,8 @@ func (s *Store) find() (key []byte, where string, err error) {
 
 func (s *Store) file() string { return filepath.Join(s.dir, "key") }
 
-// lost is the error of secrets without a key.
-func (s *Store) lost() error {
+// keyMissing is the error of secrets without a key.
+func (s *Store) keyMissing() error {
 	return fmt.Errorf("the encryption key of the stored secrets is neither in %s nor in %s: unlock the keyring, or store the secrets again", inKeyring, s.file())
 }
 

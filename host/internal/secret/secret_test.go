@@ -136,7 +136,7 @@ func TestLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "secrets")
 			words := map[string]string{"file": filepath.Join(dir, "key"), "keyring": inKeyring}
-			if where, found, err := Open(dir, tt.keyring).Lies(); where != words[tt.where] || found || err != nil {
+			if where, found, err := Open(dir, tt.keyring).KeyLocation(); where != words[tt.where] || found || err != nil {
 				t.Errorf("before: %q, %v, %v", where, found, err)
 			}
 			if _, err := os.Stat(dir); err == nil {
@@ -149,7 +149,7 @@ func TestLies(t *testing.T) {
 			if tt.then != nil {
 				later = tt.then()
 			}
-			where, found, err := Open(dir, later).Lies()
+			where, found, err := Open(dir, later).KeyLocation()
 			if tt.lost {
 				if _, get := Open(dir, later).Get("a"); err == nil || get == nil || get.Error() != err.Error() {
 					t.Errorf("lost: %q, %v, %v; reading says %v", where, found, err, get)

@@ -494,7 +494,7 @@ func TestArtifactsSecretsAndEvents(t *testing.T) {
 	if r, err := mine.Secret(t.Context(), &gantryv1.SecretRequest{Handle: "h1"}); err != nil || r.GetValue() != "the value" {
 		t.Errorf("secret: %v, %v", r, err)
 	}
-	if got := w.known.Text("prints the value"); got != "prints "+redact.Mark {
+	if got := w.known.Text("prints the value"); got != "prints "+redact.Placeholder {
 		t.Errorf("what a plugin got is not known as a secret: %q", got)
 	}
 	if r, err := other.Secret(t.Context(), &gantryv1.SecretRequest{Handle: "h1"}); code(err) != codes.PermissionDenied || r.GetValue() != "" {

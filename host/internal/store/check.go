@@ -10,8 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 )
 
-// Condition is what was found of a thread.
-type Condition struct {
+// Integrity is what was found of a thread.
+type Integrity struct {
 	Thread event.ThreadID
 	Events int          // that are whole
 	Newer  int          // events among them that only a later version can read
@@ -20,12 +20,12 @@ type Condition struct {
 	Artifacts []error
 }
 
-// Whole tells whether everything is there as it was written.
-func (c Condition) Whole() bool { return c.Damage == nil && len(c.Artifacts) == 0 }
+// Intact tells whether everything is there as it was written.
+func (c Integrity) Intact() bool { return c.Damage == nil && len(c.Artifacts) == 0 }
 
 // Check reads all of a thread and the artifacts that it mentions.
-func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Condition, error) {
-	c := Condition{Thread: thread}
+func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Integrity, error) {
+	c := Integrity{Thread: thread}
 	for _, err := range s.Events(ctx, thread, 0) {
 		if _, newer := errors.AsType[*DecodeError](err); newer {
 			c.Newer++
@@ -62,9 +62,9 @@ func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Condition, er
 	return c, nil
 }
 
-// Lengths finds threads of whose log rows are missing, which takes no look into an event: those whose number of events, or whose
+// IncompleteThreads finds threads of whose log rows are missing, which takes no look into an event: those whose number of events, or whose
 // last one, is not what their row says.
-func (s *Store) Lengths(ctx context.Context) ([]event.ThreadID, error) {
+func (s *Store) IncompleteThreads(ctx context.Context) ([]event.ThreadID, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err

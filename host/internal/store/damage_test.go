@@ -91,15 +91,15 @@ func TestDamagedThread(t *testing.T) {
 			if got, err := prefix(s.Events(t.Context(), "b", 0)); err != nil || !reflect.DeepEqual(got, b) {
 				t.Errorf("another thread: %d events, %v", len(got), err)
 			}
-			gaps, err := s.Lengths(t.Context())
+			gaps, err := s.IncompleteThreads(t.Context())
 			if want := test.gap; err != nil || slices.Contains(gaps, "a") != want || slices.Contains(gaps, "b") {
 				t.Errorf("counting finds %q, %v", gaps, err)
 			}
 			c, err := s.Check(t.Context(), "a")
-			if err != nil || c.Events != test.good || c.Whole() || !strings.Contains(c.Damage.Error(), "; next: ") {
+			if err != nil || c.Events != test.good || c.Intact() || !strings.Contains(c.Damage.Error(), "; next: ") {
 				t.Errorf("check: %+v, %v", c, err)
 			}
-			if c, err := s.Check(t.Context(), "b"); err != nil || c.Events != 31 || !c.Whole() {
+			if c, err := s.Check(t.Context(), "b"); err != nil || c.Events != 31 || !c.Intact() {
 				t.Errorf("check of another thread: %+v, %v", c, err)
 			}
 
@@ -123,14 +123,14 @@ func TestDamagedThread(t *testing.T) {
 						t.Errorf("event %d was recovered as %+v", i+1, e)
 					}
 				}
-				if c, err := s.Check(t.Context(), "c"); err != nil || !c.Whole() {
+				if c, err := s.Check(t.Context(), "c"); err != nil || !c.Intact() {
 					t.Errorf("what was recovered: %+v, %v", c, err)
 				}
 			}
 			if _, err := s.Delete(t.Context(), "a"); err != nil {
 				t.Errorf("the damaged thread can't be removed: %v", err)
 			}
-			if gaps, err := s.Lengths(t.Context()); err != nil || len(gaps) > 0 {
+			if gaps, err := s.IncompleteThreads(t.Context()); err != nil || len(gaps) > 0 {
 				t.Errorf("afterwards counting finds %q, %v", gaps, err)
 			}
 		})
@@ -303,7 +303,7 @@ func TestPuttingHealsADamagedArtifact(t *testing.T) {
 		t.Errorf("check: %+v, %v", c, err)
 	}
 	put()
-	if c, err := s.Check(t.Context(), "t"); err != nil || !c.Whole() {
+	if c, err := s.Check(t.Context(), "t"); err != nil || !c.Intact() {
 		t.Errorf("check: %+v, %v", c, err)
 	}
 	if err := os.Remove(s.ArtifactPath(digest)); err != nil {

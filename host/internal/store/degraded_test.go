@@ -205,7 +205,7 @@ func TestAppendWaitsWhileTheQueueIsFull(t *testing.T) {
 	writing, proceed := make(chan struct{}), make(chan struct{})
 	s := storetest.Open(t, func(c *store.Config) {
 		c.QueueRows, c.BatchRows = 4, 2
-		c.Around = func(commit func() error) error {
+		c.WrapCommit = func(commit func() error) error {
 			writing <- struct{}{}
 			<-proceed
 			return commit()
@@ -250,7 +250,7 @@ func TestADegradedStoreSaysWhenItsMemoryIsFull(t *testing.T) {
 	open := make(chan struct{})
 	s := storetest.Open(t, watch(h), func(c *store.Config) {
 		c.KeepRows = 8
-		c.Around = func(commit func() error) error {
+		c.WrapCommit = func(commit func() error) error {
 			select {
 			case <-open:
 				return commit()
@@ -290,7 +290,7 @@ func TestADegradedStoreSaysWhenItsMemoryIsFull(t *testing.T) {
 type faultOnDemand struct{ left atomic.Int64 }
 
 func (f *faultOnDemand) config(c *store.Config) {
-	c.Around = func(commit func() error) error {
+	c.WrapCommit = func(commit func() error) error {
 		switch left := f.left.Load(); {
 		case left < 0:
 			return storetest.ErrFault

@@ -85,8 +85,8 @@ func TestDerivedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []store.TurnInfo{
-		{ID: "t-turn-1", FirstSeq: 2, LastSeq: 11, Status: "completed", Started: at(2), Ended: at(11), Said: true, Preview: "Please fix bug 1."},
-		{ID: "t-turn-2", FirstSeq: 12, LastSeq: 21, Status: "completed", Started: at(12), Ended: at(21), Said: true, Preview: "Please fix bug 2."},
+		{ID: "t-turn-1", FirstSeq: 2, LastSeq: 11, Status: "completed", Started: at(2), Ended: at(11), HasInput: true, Preview: "Please fix bug 1."},
+		{ID: "t-turn-2", FirstSeq: 12, LastSeq: 21, Status: "completed", Started: at(12), Ended: at(21), HasInput: true, Preview: "Please fix bug 2."},
 		{ID: "t-turn-3", FirstSeq: 23, LastSeq: 24, Status: "interrupted", Started: at(21).Add(2 * time.Second),
 			Ended: at(21).Add(3 * time.Second)},
 	}; !reflect.DeepEqual(turns, want) {

@@ -25,9 +25,9 @@ var (
 	ErrReadsRefused = errors.New("this store refuses reads")
 )
 
-// Unwritable tells whether a store could not be opened because nothing can be written where it is: its files can't be, or the
+// IsUnwritable tells whether a store could not be opened because nothing can be written where it is: its files can't be, or the
 // disk is full. One that is there can be opened with [Config.ReadOnly].
-func Unwritable(err error) bool {
+func IsUnwritable(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) || database.IsDenied(err) || database.IsFull(err)
 }
 

@@ -93,5 +93,5 @@ func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
 			return err
 		}
 	}
-	return recount(tx, id)
+	return updateTurnColumns(tx, id)
 }

@@ -59,7 +59,7 @@ func TestAServerGoesAway(t *testing.T) {
 		end()
 		add(7)
 		err := s.Barrier(t.Context(), thread, all[len(all)-1].Seq)
-		if !errors.As(err, new(*store.DegradedError)) || !database.IsLost(err) || !strings.Contains(err.Error(), "next: ") {
+		if !errors.As(err, new(*store.DegradedError)) || !database.IsUnreachable(err) || !strings.Contains(err.Error(), "next: ") {
 			t.Errorf("%s: barrier = %v", name, err)
 		}
 		h.degraded(t)
@@ -67,7 +67,7 @@ func TestAServerGoesAway(t *testing.T) {
 		if err := s.Agents().PutEdge(t.Context(), agents.Edge{Parent: "p", Child: "c"}); !errors.As(err, new(*store.DegradedError)) {
 			t.Errorf("%s: PutSetting = %v", name, err)
 		}
-		if _, err := s.Threads(t.Context(), store.Filter{}); !database.IsLost(err) {
+		if _, err := s.Threads(t.Context(), store.Filter{}); !database.IsUnreachable(err) {
 			t.Errorf("%s: Threads = %v", name, err)
 		}
 		server.Restart()

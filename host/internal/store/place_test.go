@@ -68,7 +68,7 @@ func dump(tb testing.TB, db *sql.DB, query string, args ...any) []string {
 // hold keeps everybody else from writing until release.
 func hold(t *testing.T, cfg store.Config) (release func()) {
 	t.Helper()
-	cfg.Around, cfg.OnDegraded = nil, nil
+	cfg.WrapCommit, cfg.OnDegraded = nil, nil
 	other := openAt(t, cfg)
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() { // owned by this test: release waits for it

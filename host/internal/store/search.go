@@ -51,9 +51,9 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 	if err != nil {
 		return nil, err
 	}
-	said, named := saying(g, words), g
+	said, named := matchingPassages(g, words), g
 	for _, w := range words {
-		named = named.Where(`LOWER(threads.name) LIKE ? ESCAPE '\'`, containing(w))
+		named = named.Where(`LOWER(threads.name) LIKE ? ESCAPE '\'`, containsPattern(w))
 	}
 	q := f.where(g.Model(&threadRow{})).Where(g.Where("threads.id IN (?)", said.Session(&gorm.Session{}).Select("passages.thread_id")).Or(named)).
 		Order("updated_at DESC, id DESC")
@@ -104,8 +104,8 @@ func passagesOf(g *gorm.DB, infos []ThreadInfo, said *gorm.DB, words []string) (
 	return hits, nil
 }
 
-// saying selects the passages of turns that count in which all words stand.
-func saying(g *gorm.DB, words []string) *gorm.DB {
+// matchingPassages selects the passages of turns that count in which all words stand.
+func matchingPassages(g *gorm.DB, words []string) *gorm.DB {
 	q := g.Model(&passageRow{}).Where(revertOfPassage + " = 0")
 	var indexed []string
 	for _, w := range words {
@@ -113,7 +113,7 @@ func saying(g *gorm.DB, words []string) *gorm.DB {
 			indexed = append(indexed, `"`+strings.ReplaceAll(w, `"`, `""`)+`"`)
 			continue
 		}
-		q = q.Where(`LOWER(passages.text) LIKE ? ESCAPE '\'`, containing(w))
+		q = q.Where(`LOWER(passages.text) LIKE ? ESCAPE '\'`, containsPattern(w))
 	}
 	if len(indexed) > 0 {
 		q = q.Where("passages.id IN (SELECT rowid FROM passages_index WHERE passages_index MATCH ?)", strings.Join(indexed, " AND "))
@@ -121,8 +121,8 @@ func saying(g *gorm.DB, words []string) *gorm.DB {
 	return q
 }
 
-// containing is the pattern of texts in lower case that contain a text.
-func containing(text string) string {
+// containsPattern is the pattern of texts in lower case that contain a text.
+func containsPattern(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(text)) + "%"
 }
 

@@ -92,7 +92,7 @@ func TestSearchInAnOldHome(t *testing.T) {
 		t.Errorf("%+v, %v", hits, err)
 	}
 	turns, err := s.Turns(t.Context(), "t")
-	if err != nil || len(turns) != 2 || !turns[1].Said || turns[1].Preview != "Please fix bug 2." {
+	if err != nil || len(turns) != 2 || !turns[1].HasInput || turns[1].Preview != "Please fix bug 2." {
 		t.Errorf("%+v, %v", turns, err)
 	}
 }

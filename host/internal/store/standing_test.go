@@ -190,7 +190,7 @@ func TestARevertChangesTheListing(t *testing.T) {
 	}
 	var got []string
 	for _, turn := range turns {
-		got = append(got, fmt.Sprint(turn.ID, " ", turn.Reverted, " ", turn.Said, " ", turn.Preview))
+		got = append(got, fmt.Sprint(turn.ID, " ", turn.Reverted, " ", turn.HasInput, " ", turn.Preview))
 	}
 	if want := fmt.Sprintf("1 0 true one, 2 %d true two, 3 %[1]d true three", r); strings.Join(got, ", ") != want {
 		t.Errorf("turns: %s, want %s", strings.Join(got, ", "), want)
@@ -202,7 +202,7 @@ func TestARevertChangesTheListing(t *testing.T) {
 	w.say("5", "five")
 	check(1, "completed", "five", "m-5", 10)
 	w.compact("6", event.StatusCompleted)
-	if turns, err = s.Turns(t.Context(), "t"); err != nil || turns[len(turns)-1].Said || !turns[len(turns)-2].Said {
+	if turns, err = s.Turns(t.Context(), "t"); err != nil || turns[len(turns)-1].HasInput || !turns[len(turns)-2].HasInput {
 		t.Errorf("a compaction counts as said: %+v, %v", turns, err)
 	}
 }

@@ -93,8 +93,8 @@ type Config struct {
 	// something does without.
 	RefuseReads bool
 
-	// Around stands around every commit. It is for tests; see storetest.Faults.
-	Around func(commit func() error) error
+	// WrapCommit stands around every commit. It is for tests; see storetest.Faults.
+	WrapCommit func(commit func() error) error
 }
 
 func (c Config) withDefaults() Config {
@@ -113,8 +113,8 @@ func (c Config) withDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	c.Logger = c.Logger.Named("store")
-	if c.Around == nil {
-		c.Around = func(commit func() error) error { return commit() }
+	if c.WrapCommit == nil {
+		c.WrapCommit = func(commit func() error) error { return commit() }
 	}
 	return c
 }
@@ -159,13 +159,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, locks: db.Locks(cfg.LockDir), files: artifacts.Folder{Dir: cfg.ArtifactDir, MaxBytes: cfg.MaxArtifactBytes}}
-	s.writer = &writer{db: db, locks: s.locks, files: s.files, around: cfg.Around, run: runRow{
+	s.writer = &writer{db: db, locks: s.locks, files: s.files, wrapCommit: cfg.WrapCommit, run: runRow{
 		ID: uuid.Must(uuid.NewV7()).String(), PID: os.Getpid(), HostVersion: cfg.HostVersion, StartedAt: time.Now().UnixNano(),
 	}}
 	s.db = access{DB: db, refuseReads: cfg.RefuseReads, sink: sink.Start(sink.Config{
 		BatchRows: cfg.BatchRows, BatchDelay: cfg.BatchDelay, QueueRows: cfg.QueueRows, QueueBytes: cfg.QueueBytes,
 		KeepRows: cfg.KeepRows, KeepBytes: cfg.KeepBytes, Where: db.Where(),
-		Write: s.writer.write, Tend: db.Tend, OnDegraded: cfg.OnDegraded, Log: s.cfg.Logger,
+		Write: s.writer.write, Maintain: db.Maintain, OnDegraded: cfg.OnDegraded, Log: s.cfg.Logger,
 	})}
 	return s, nil
 }
@@ -196,14 +196,14 @@ func (s *Store) Append(ctx context.Context, evs ...event.Event) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	passing(crashpoint.AppendBefore, entries)
+	crashPoints(crashpoint.AppendBefore, entries)
 	err := s.db.sink.Deliver(ctx, entries...)
-	passing(crashpoint.AppendAfter, entries)
+	crashPoints(crashpoint.AppendAfter, entries)
 	return err
 }
 
-// passing passes a point with each event.
-func passing(p crashpoint.Point, entries []sink.Entry) {
+// crashPoints passes a point with each event.
+func crashPoints(p crashpoint.Point, entries []sink.Entry) {
 	if !crashpoint.Enabled {
 		return
 	}

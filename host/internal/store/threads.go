@@ -18,7 +18,7 @@ import (
 const (
 	StatusNew     = "new"     // it has had no turn
 	StatusRunning = "running" // its last turn has not ended; with no process holding the thread it never will
-	StatusStopped = "stopped" // such a thread; see [Store.Settle]
+	StatusStopped = "stopped" // such a thread; see [Store.MarkStopped]
 )
 
 // ThreadInfo is what a listing shows of a thread.
@@ -90,12 +90,12 @@ func ParseCursor(s string) (Cursor, error) {
 
 // Filter says which threads are listed.
 type Filter struct {
-	Cwd      string // only those whose last turn ran here; empty: all
-	Archived bool   // the archived ones instead of the others
-	Workers  bool   // those that work for other threads, too
-	Name     string // only those with this in their name or, where they have none, their preview, whatever its case
-	Limit    int    // most threads; 0: all
-	Before   Cursor // go on behind this place
+	Cwd            string // only those whose last turn ran here; empty: all
+	Archived       bool   // the archived ones instead of the others
+	IncludeWorkers bool   // those that work for other threads, too
+	Name           string // only those with this in their name or, where they have none, their preview, whatever its case
+	Limit          int    // most threads; 0: all
+	Before         Cursor // go on behind this place
 }
 
 // Threads lists threads, the ones that were updated last first.
@@ -131,20 +131,20 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 	} else {
 		q = q.Where("threads.archived_at = 0")
 	}
-	if !f.Workers {
+	if !f.IncludeWorkers {
 		q = q.Where("threads.source <> ?", event.SourceReviewer)
 	}
 	if f.Cwd != "" {
 		q = q.Where("threads.cwd = ?", f.Cwd)
 	}
 	if f.Name != "" {
-		q = q.Where(`LOWER(CASE WHEN threads.name <> '' THEN threads.name ELSE threads.preview END) LIKE ? ESCAPE '\'`, containing(f.Name))
+		q = q.Where(`LOWER(CASE WHEN threads.name <> '' THEN threads.name ELSE threads.preview END) LIKE ? ESCAPE '\'`, containsPattern(f.Name))
 	}
 	return q
 }
 
-// Settle tells threads that run from those whose log says so because their host was killed: the lock knows better.
-func (s *Store) Settle(ctx context.Context, infos []ThreadInfo) {
+// MarkStopped tells threads that run from those whose log says so because their host was killed: the lock knows better.
+func (s *Store) MarkStopped(ctx context.Context, infos []ThreadInfo) {
 	for i := range infos {
 		if infos[i].Status != StatusRunning {
 			continue

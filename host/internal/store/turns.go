@@ -19,7 +19,7 @@ type TurnInfo struct {
 	Started  time.Time
 	Ended    time.Time // zero: it has not
 	Reverted uint64    // number of the event that took it back; 0: it counts
-	Said     bool      // a user said something in it, or another agent; else it did something to the thread, as a compaction does
+	HasInput bool      // a user said something in it, or another agent; else it did something to the thread, as a compaction does
 	Preview  string    // beginning of what the user said first, in one line; empty: nothing, or not in words
 }
 
@@ -73,14 +73,14 @@ func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, e
 	for i, r := range rows {
 		turns[i] = TurnInfo{
 			ID: event.TurnID(r.ID), FirstSeq: r.FirstSeq, LastSeq: r.LastSeq, Status: r.Status, Started: database.Time(r.StartedAt),
-			Ended: database.Time(r.EndedAt), Reverted: r.Reverted, Said: said[r.ID], Preview: previews[r.ID],
+			Ended: database.Time(r.EndedAt), Reverted: r.Reverted, HasInput: said[r.ID], Preview: previews[r.ID],
 		}
 	}
 	return turns, nil
 }
 
-// recount sets what the row of a thread says of its turns to those that count.
-func recount(tx *gorm.DB, thread string) error {
+// updateTurnColumns sets what the row of a thread says of its turns to those that count.
+func updateTurnColumns(tx *gorm.DB, thread string) error {
 	standing := " FROM turns WHERE thread_id = ? AND " + revertOfTurn + " = 0"
 	var turns int64
 	if err := tx.Raw("SELECT COUNT(*)"+standing, thread).Scan(&turns).Error; err != nil {

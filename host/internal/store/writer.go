@@ -23,22 +23,22 @@ type writer struct {
 	files  artifacts.Folder
 	run    runRow
 	inRuns bool // the run's row is committed
-	// around stands around every commit; tests put faults there.
-	around func(commit func() error) error
+	// wrapCommit stands around every commit; tests put faults there.
+	wrapCommit func(commit func() error) error
 }
 
 // write commits one batch. An operation answers its own error; every other error is the store's.
 func (w *writer) write(ctx context.Context, b sink.Batch) sink.Outcome {
 	if op := b.Operation(); op != nil {
 		op.Run(ctx, func(ctx context.Context, fn func(tx *gorm.DB) error) error {
-			return w.around(func() error { return w.db.Write(ctx, database.Full, fn) })
+			return w.wrapCommit(func() error { return w.db.Write(ctx, database.Full, fn) })
 		})
 		return sink.Outcome{}
 	}
 	var conflicts map[event.ThreadID]error
 	for {
 		var found map[event.ThreadID]error
-		err := w.around(func() error {
+		err := w.wrapCommit(func() error {
 			if err := w.syncArtifacts(b); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (e *refusedError) Error() string { return e.conflict.Error() }
 
 // fill is the transaction of a batch.
 func (w *writer) fill(tx *gorm.DB, b sink.Batch, conflicts *map[event.ThreadID]error) error {
-	if err := w.noteRun(tx, b); err != nil {
+	if err := w.recordRun(tx, b); err != nil {
 		return err
 	}
 	crashpoint.At(crashpoint.RowsWritten, "run")
@@ -125,9 +125,9 @@ func (w *writer) fill(tx *gorm.DB, b sink.Batch, conflicts *map[event.ThreadID]e
 	return nil
 }
 
-// noteRun keeps the row of this host process. A batch without entries, which is there to sync or to find out whether
+// recordRun keeps the row of this host process. A batch without entries, which is there to sync or to find out whether
 // writing works, writes this row: without a changed page a commit does nothing.
-func (w *writer) noteRun(tx *gorm.DB, b sink.Batch) error {
+func (w *writer) recordRun(tx *gorm.DB, b sink.Batch) error {
 	if !w.inRuns {
 		// It may be there: a commit whose outcome was not known may have happened.
 		return database.Exec(tx, `INSERT INTO runs (id, pid, host_version, started_at, synced_at, ended_at) VALUES (?, ?, ?, ?, 0, 0)
@@ -485,7 +485,7 @@ func (g *group) putReverts(tx *gorm.DB) error {
 	if !reverted {
 		return nil
 	}
-	return recount(tx, g.thread)
+	return updateTurnColumns(tx, g.thread)
 }
 
 func (g *group) putRefs(tx *gorm.DB) error {

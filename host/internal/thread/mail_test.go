@@ -17,7 +17,7 @@ import (
 )
 
 func mail(text string, trigger bool) event.Mail {
-	return event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailWord, Text: text, TriggerTurn: trigger, AuthorTurn: "turn of a"}
+	return event.Mail{Author: "/root/a", Recipient: "/root", Type: event.MailMessage, Text: text, TriggerTurn: trigger, AuthorTurn: "turn of a"}
 }
 
 // asked writes a request: the words, one after the other; of mail its text.
@@ -101,7 +101,7 @@ func TestMailForAnIdleThread(t *testing.T) {
 		if len(s) != 3 || !s[0].ByMail || s[0].Parent != "turn of a" || s[1].ByMail || s[1].Parent != "" || !s[2].ByMail {
 			t.Errorf("turns %+v", s)
 		}
-		for _, m := range []event.Mail{{}, {Author: "a", Recipient: "b", Type: event.MailWord}} {
+		for _, m := range []event.Mail{{}, {Author: "a", Recipient: "b", Type: event.MailMessage}} {
 			if _, err := th.Post(t.Context(), m); err == nil {
 				t.Errorf("%+v is taken", m)
 			}

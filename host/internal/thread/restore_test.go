@@ -15,7 +15,7 @@ import (
 
 // undone is what an undo of the file leaves in the log.
 func undone(path string) event.Body {
-	return event.FilesChanged{Undoes: []event.TurnID{"t"}, Changes: []event.FileMade{{Path: path}}}
+	return event.FilesChanged{Undoes: []event.TurnID{"t"}, Changes: []event.ChangedFile{{Path: path}}}
 }
 
 // told are the messages that tell the model of files that were put back.
@@ -91,7 +91,7 @@ func TestRestoredMeanwhile(t *testing.T) {
 	evs := []event.Event{
 		{Seq: 1, Body: event.ThreadStarted{}},
 		{Seq: 2, Turn: "u", Body: undone("/a")},
-		{Seq: 3, Turn: "t2", Body: event.FilesChanged{Changes: []event.FileMade{{Path: "/by-a-call"}}}},
+		{Seq: 3, Turn: "t2", Body: event.FilesChanged{Changes: []event.ChangedFile{{Path: "/by-a-call"}}}},
 	}
 	s, err := Rebuild(seq(evs))
 	if err != nil {

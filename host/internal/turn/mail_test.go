@@ -18,7 +18,7 @@ import (
 )
 
 func letter(text string, trigger bool) event.Mail {
-	return event.Mail{Item: event.ItemID("i-" + text), Author: "/root/a", Recipient: "/root", Type: event.MailWord, Text: text, TriggerTurn: trigger}
+	return event.Mail{Item: event.ItemID("i-" + text), Author: "/root/a", Recipient: "/root", Type: event.MailMessage, Text: text, TriggerTurn: trigger}
 }
 
 // told writes a request in few letters: the user's words, the model's, mail as "mail:" and its text.

@@ -154,7 +154,7 @@ func (o *op) write(name string, s event.FileState, data []byte, note *string) er
 	*note = name
 	_, err = f.Write(data)
 	if err == nil && o.now.Info != nil {
-		own(f, o.now.Info)
+		copyOwner(f, o.now.Info)
 	}
 	if err == nil { // behind the owner: a change of it takes bits away
 		err = f.Chmod(mode(s.Mode))
@@ -178,8 +178,8 @@ func mode(bits uint32) fs.FileMode {
 
 // swap puts what was prepared in its place, if the file is still the one that was looked at.
 func (o *op) swap() error {
-	if !o.still() {
-		if checkpoint.Fits(o.Want, checkpoint.Look(o.Path).FileState) {
+	if !o.unchanged() {
+		if checkpoint.Matches(o.Want, checkpoint.Inspect(o.Path).FileState) {
 			return nil // by another of its names
 		}
 		return errors.New("it is being changed right now")
@@ -192,7 +192,7 @@ func (o *op) swap() error {
 		o.tidy()
 		return nil
 	}
-	if names(o.now.Info) > 1 && o.Want.Kind == event.FileRegular {
+	if linkCount(o.now.Info) > 1 && o.Want.Kind == event.FileRegular {
 		return o.overwrite(o.Want, o.data)
 	}
 	if err := o.root.Rename(o.fresh, o.rel); err != nil {
@@ -203,7 +203,7 @@ func (o *op) swap() error {
 	return nil
 }
 
-func (o *op) still() bool {
+func (o *op) unchanged() bool {
 	info, err := o.root.Lstat(o.rel)
 	if o.now.Info == nil {
 		return errors.Is(err, fs.ErrNotExist)
@@ -217,7 +217,7 @@ func (o *op) unswap() error {
 	switch {
 	case o.back == "":
 		return ignoreMissing(o.root.Remove(o.rel))
-	case names(o.now.Info) > 1 && o.Want.Kind == event.FileRegular:
+	case linkCount(o.now.Info) > 1 && o.Want.Kind == event.FileRegular:
 		return o.overwrite(o.Now, o.now.Data)
 	}
 	if err := o.root.MkdirAll(filepath.Dir(o.rel), 0o777); err != nil { // tidied away
@@ -295,8 +295,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// sweep removes what undos that were cut off have left beside files.
-func sweep(cut []checkpoint.Record) {
+// removeTemporary removes what undos that were cut off have left beside files.
+func removeTemporary(cut []checkpoint.Record) {
 	for _, r := range cut {
 		for _, f := range r.Changes.All() {
 			dirs := []string{filepath.Dir(f.Path)}

@@ -14,17 +14,17 @@ type Choice struct {
 	Undoes   []event.TurnID // turns, or other undos, in the order of the log
 	Changes  checkpoint.Changes
 	Commands int // calls of them that ran commands: what only they changed stays
-	Left     int // paths of them that were too many to be looked at
+	Skipped  int // paths of them that were too many to be looked at
 
-	sweep []checkpoint.Record // undos that were cut off
+	interrupted []checkpoint.Record // undos that were cut off
 }
 
 // Errors of a choice: there is nothing to undo.
 var (
 	ErrNothing = hint.New("no turn of the thread has file changes that can be undone", "`gantry threads turns` lists its turns")
-	// ErrHalf: bringing changes back was cut off, and nothing else is there to undo.
-	ErrHalf   = hint.New("there is nothing to undo, but a redo was interrupted", "`gantry undo --redo` completes it")
-	ErrNoUndo = errors.New("nothing in the thread has been undone, so there is nothing to redo")
+	// ErrRedoInterrupted: bringing changes back was cut off, and nothing else is there to undo.
+	ErrRedoInterrupted = hint.New("there is nothing to undo, but a redo was interrupted", "`gantry undo --redo` completes it")
+	ErrNoUndo          = errors.New("nothing in the thread has been undone, so there is nothing to redo")
 )
 
 // Last chooses the last turn that has changed files and was not undone. An undo is no turn.
@@ -35,9 +35,9 @@ func Last(list []checkpoint.Record) (Choice, error) {
 			return choose(list, i), nil
 		}
 	}
-	for _, u := range cutOff(list) {
+	for _, u := range interrupted(list) {
 		if c, err := Redo(list); err == nil && u.Undoes[0] == c.Undoes[0] {
-			return Choice{}, ErrHalf
+			return Choice{}, ErrRedoInterrupted
 		}
 	}
 	return Choice{}, ErrNothing
@@ -78,9 +78,9 @@ func From(list []checkpoint.Record, first event.TurnID) (Choice, error) {
 		c := choose(list, i)
 		for j := i + 1; j < len(list); j++ {
 			later := &list[j]
-			c.Changes.Then(&later.Changes)
+			c.Changes.Append(&later.Changes)
 			c.Commands += later.Commands
-			c.Left += later.Left
+			c.Skipped += later.Skipped
 			if later.Turn && !later.Undone {
 				c.Undoes = append(c.Undoes, later.ID)
 			}
@@ -92,14 +92,14 @@ func From(list []checkpoint.Record, first event.TurnID) (Choice, error) {
 
 func choose(list []checkpoint.Record, i int) Choice {
 	r := &list[i]
-	c := Choice{Undoes: []event.TurnID{r.ID}, Commands: r.Commands, Left: r.Left}
-	c.Changes.Then(&r.Changes)
-	c.sweep = cutOff(list)
+	c := Choice{Undoes: []event.TurnID{r.ID}, Commands: r.Commands, Skipped: r.Skipped}
+	c.Changes.Append(&r.Changes)
+	c.interrupted = interrupted(list)
 	return c
 }
 
-// cutOff are the undos that did not come to their end.
-func cutOff(list []checkpoint.Record) (out []checkpoint.Record) {
+// interrupted are the undos that did not come to their end.
+func interrupted(list []checkpoint.Record) (out []checkpoint.Record) {
 	for _, u := range list {
 		if len(u.Undoes) > 0 && !u.Ended {
 			out = append(out, u)

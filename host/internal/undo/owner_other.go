@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// own does nothing: a new file belongs to whom its folder's rules say.
-func own(*os.File, fs.FileInfo) {}
+// copyOwner does nothing: a new file belongs to whom its folder's rules say.
+func copyOwner(*os.File, fs.FileInfo) {}
 
-// names does not know of further names here.
-func names(fs.FileInfo) int { return 1 }
+// linkCount does not know of further names here.
+func linkCount(fs.FileInfo) int { return 1 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// own gives a file the owner of the one whose place it takes, where that is allowed.
-func own(f *os.File, as fs.FileInfo) {
+// copyOwner gives a file the owner of the one whose place it takes, where that is allowed.
+func copyOwner(f *os.File, as fs.FileInfo) {
 	st, ok := as.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid() {
 		return
@@ -17,8 +17,8 @@ func own(f *os.File, as fs.FileInfo) {
 	_ = f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// names is how many names a file has.
-func names(info fs.FileInfo) int {
+// linkCount is how many names a file has.
+func linkCount(info fs.FileInfo) int {
 	if info == nil {
 		return 0
 	}

@@ -23,34 +23,34 @@ type Obstacle string
 
 // The obstacles. Force overrules the first three; the others it leaves alone, and puts back the rest.
 const (
-	None    Obstacle = ""
-	Changed Obstacle = "changed since" // it is not what the turn left
-	Mixed   Obstacle = "mixed"         // something else changed it during the turn
-	Unsure  Obstacle = "unsure"        // the end of the call that changed it was not recorded, and it is not what was to come
-	Lost    Obstacle = "not kept"      // its earlier content is not in the store
-	Blocked Obstacle = "in the way"    // a folder or the like stands there, or its own folder is another one
+	None      Obstacle = ""
+	Changed   Obstacle = "changed since" // it is not what the turn left
+	Mixed     Obstacle = "mixed"         // something else changed it during the turn
+	Uncertain Obstacle = "unsure"        // the end of the call that changed it was not recorded, and it is not what was to come
+	NotStored Obstacle = "not kept"      // its earlier content is not in the store
+	Blocked   Obstacle = "in the way"    // a folder or the like stands there, or its own folder is another one
 )
 
-// Forcible tells whether force overrules it.
-func (o Obstacle) Forcible() bool { return o == Changed || o == Mixed || o == Unsure }
+// CanForce tells whether force overrules it.
+func (o Obstacle) CanForce() bool { return o == Changed || o == Mixed || o == Uncertain }
 
 // Step is what is to be done to one file.
 type Step struct {
-	Path     string
-	Now      event.FileState // what stands there
-	Left     event.FileState // what the turn left there
-	Want     event.FileState // what stood there before the turn
-	Obstacle Obstacle
-	Reason   string // for people: what is in the way
+	Path      string
+	Now       event.FileState // what stands there
+	AfterTurn event.FileState // what the turn left there
+	Want      event.FileState // what stood there before the turn
+	Obstacle  Obstacle
+	Reason    string // for people: what is in the way
 
 	newFolder string // first folder above it that the turn made
 	from      string // where its content is now, if the turn had moved it
-	now       checkpoint.Seen
+	now       checkpoint.Snapshot
 	data      []byte // that Want stands for
 }
 
 // Done tells that the file is as wanted already.
-func (s Step) Done() bool { return checkpoint.Fits(s.Want, s.Now) }
+func (s Step) Done() bool { return checkpoint.Matches(s.Want, s.Now) }
 
 // Plan is what an undo would do.
 type Plan struct {
@@ -86,8 +86,8 @@ func Make(ctx context.Context, store checkpoint.Store, net []checkpoint.File) (*
 }
 
 func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
-	now := checkpoint.Look(f.Path)
-	s := Step{Path: f.Path, Now: now.FileState, Left: f.After, Want: f.Before, now: now, newFolder: f.NewFolder}
+	now := checkpoint.Inspect(f.Path)
+	s := Step{Path: f.Path, Now: now.FileState, AfterTurn: f.After, Want: f.Before, now: now, newFolder: f.NewFolder}
 	if s.Done() {
 		return s
 	}
@@ -101,42 +101,42 @@ func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
 	switch {
 	case s.Now.Kind == event.FileOther:
 		return block(Blocked, "the path is now a folder, or another thing that is not a file")
-	case s.Now.Kind == event.FileUnread:
+	case s.Now.Kind == event.FileUnreadable:
 		return block(Blocked, "it can't be read: %s", s.Now.Why)
 	case s.Now.Kind == event.FileRegular && s.Now.SHA256 == "":
 		return block(Blocked, "its current content could not be restored later: %s", s.Now.Why)
-	case s.Want.Kind == event.FileOther || s.Want.Kind == event.FileUnread:
-		return block(Lost, "it was not a file, or could not be read")
+	case s.Want.Kind == event.FileOther || s.Want.Kind == event.FileUnreadable:
+		return block(NotStored, "it was not a file, or could not be read")
 	case s.Want.Kind == event.FileRegular:
 		if !s.Want.Kept {
-			return block(Lost, "its previous content was not stored: %s", s.Want.Why)
+			return block(NotStored, "its previous content was not stored: %s", s.Want.Why)
 		}
 		data, err := checkpoint.Stored(ctx, p.store, s.Want)
 		if err != nil {
-			return block(Lost, "its previous content is no longer in the store: %v", err)
+			return block(NotStored, "its previous content is no longer in the store: %v", err)
 		}
 		if s.data = []byte(data); digest(s.data) != s.Want.SHA256 {
-			return block(Lost, "its previous content in the store is damaged")
+			return block(NotStored, "its previous content in the store is damaged")
 		}
 	}
 	switch {
-	case f.Open && !checkpoint.Fits(f.After, s.Now):
-		return block(Unsure, "gantry was ended while it was being changed, and it is not in the state that the change would have produced")
-	case !checkpoint.Fits(f.After, s.Now):
+	case f.Open && !checkpoint.Matches(f.After, s.Now):
+		return block(Uncertain, "gantry was ended while it was being changed, and it is not in the state that the change would have produced")
+	case !checkpoint.Matches(f.After, s.Now):
 		return block(Changed, "it has been changed since")
-	case f.Outside:
+	case f.ChangedOutside:
 		return block(Mixed, "something else changed it during the turn as well")
 	}
 	return s
 }
 
-// goOn takes over what undos that were cut off have done.
-func (p *Plan) goOn(cut []checkpoint.Record) {
+// resume takes over what undos that were cut off have done.
+func (p *Plan) resume(cut []checkpoint.Record) {
 	p.begun = map[string]event.FileState{}
 	for _, r := range cut {
 		for _, f := range r.Changes.All() {
 			for _, s := range p.Steps {
-				if s.Path == f.Path && s.Done() && f.Open && f.Before.Same(s.Left) && checkpoint.Fits(f.After, s.Now) {
+				if s.Path == f.Path && s.Done() && f.Open && f.Before.Same(s.AfterTurn) && checkpoint.Matches(f.After, s.Now) {
 					p.begun[f.Path] = f.Before
 				}
 			}
@@ -164,11 +164,11 @@ func (p *Plan) Obstacles() []Step {
 	return out
 }
 
-// Do are the steps that Run will take; with force those, too, whose obstacle can be overruled.
-func (p *Plan) Do(force bool) []Step {
+// Selected are the steps that Run will take; with force those, too, whose obstacle can be overruled.
+func (p *Plan) Selected(force bool) []Step {
 	var out []Step
 	for _, s := range p.Steps {
-		if !s.Done() && (s.Obstacle == None || force && s.Obstacle.Forcible()) {
+		if !s.Done() && (s.Obstacle == None || force && s.Obstacle.CanForce()) {
 			out = append(out, s)
 		}
 	}
@@ -178,7 +178,7 @@ func (p *Plan) Do(force bool) []Step {
 // Net is what Run will do, as the net change that it is: for a preview.
 func (p *Plan) Net(force bool) []checkpoint.File {
 	var out []checkpoint.File
-	for _, s := range p.Do(force) {
+	for _, s := range p.Selected(force) {
 		out = append(out, checkpoint.File{Path: s.Path, From: s.from, Before: s.Now, After: s.Want})
 	}
 	return out

@@ -41,7 +41,7 @@ func (e *RefusedError) Error() string {
 
 // NextStep says what --force would do.
 func (e *RefusedError) NextStep() string {
-	if slices.ContainsFunc(e.Steps, func(s Step) bool { return s.Obstacle.Forcible() }) {
+	if slices.ContainsFunc(e.Steps, func(s Step) bool { return s.Obstacle.CanForce() }) {
 		return "review these files, then use --force to restore them anyway, except those that can't be restored"
 	}
 	return "use --force to restore the other files, if any"
@@ -53,7 +53,7 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 	if stand := p.Obstacles(); len(stand) > 0 && !r.Force {
 		return nil, &RefusedError{Steps: stand}
 	}
-	steps := p.Do(r.Force)
+	steps := p.Selected(r.Force)
 	if stand := p.Obstacles(); len(steps) == 0 && len(stand) > 0 {
 		return nil, &RefusedError{Steps: stand}
 	}
@@ -85,12 +85,12 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		made.Undoes = nil // it took nothing back
 	}
 	for i, s := range steps {
-		now := checkpoint.Look(s.Path)
+		now := checkpoint.Inspect(s.Path)
 		if now.Same(s.Now) {
 			continue
 		}
 		now.Kept = now.Same(s.Want) && s.Want.Kept
-		made.Changes = append(made.Changes, event.FileMade{
+		made.Changes = append(made.Changes, event.ChangedFile{
 			Path: s.Path, MovedFrom: s.from, Before: s.Now, After: now.FileState, NewFolder: kept.Files[i].NewFolder,
 		})
 	}
@@ -98,7 +98,7 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 		if before, ok := p.begun[s.Path]; ok && failed == nil {
 			after := s.Now
 			after.Kept = s.Want.Kept
-			made.Changes = append(made.Changes, event.FileMade{Path: s.Path, MovedFrom: s.from, Before: before, After: after})
+			made.Changes = append(made.Changes, event.ChangedFile{Path: s.Path, MovedFrom: s.from, Before: before, After: after})
 			steps = append(steps, s)
 		}
 	}

@@ -17,7 +17,7 @@ type Report struct {
 	Refused bool `json:"refused,omitempty"`
 	// Commands counts calls that ran commands. What they changed of files that nothing else did is not undone.
 	Commands int `json:"commands,omitempty"`
-	Left     int `json:"left,omitempty"` // files that were too many to be kept
+	Skipped  int `json:"left,omitempty"` // files that were too many to be kept
 }
 
 // FileReport is one file.
@@ -35,18 +35,18 @@ type Options struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// Tidy removes what undos that were cut off have left beside files. [Take] does it, too; this is for where nothing can be chosen.
-func Tidy(list []checkpoint.Record) { sweep(cutOff(list)) }
+// RemoveLeftovers removes what undos that were cut off have left beside files. [Execute] does it, too; this is for where nothing can be chosen.
+func RemoveLeftovers(list []checkpoint.Record) { removeTemporary(interrupted(list)) }
 
-// Take undoes what was chosen. When something is in the way the report says what, and the error is a [*RefusedError].
-func Take(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Options) (Report, error) {
-	r := Report{Undoes: c.Undoes, Files: []FileReport{}, Commands: c.Commands, Left: c.Left}
+// Execute undoes what was chosen. When something is in the way the report says what, and the error is a [*RefusedError].
+func Execute(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Options) (Report, error) {
+	r := Report{Undoes: c.Undoes, Files: []FileReport{}, Commands: c.Commands, Skipped: c.Skipped}
 	p, err := Make(ctx, store, c.Changes.Net())
 	if err != nil {
 		return r, err
 	}
 	does := map[string]bool{}
-	for _, s := range p.Do(o.Force) {
+	for _, s := range p.Selected(o.Force) {
 		does[s.Path] = true
 	}
 	for _, s := range p.Steps {
@@ -60,8 +60,8 @@ func Take(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Op
 	if o.DryRun {
 		return r, nil
 	}
-	p.goOn(c.sweep)
-	sweep(c.sweep)
+	p.resume(c.interrupted)
+	removeTemporary(c.interrupted)
 	id := event.NewTurnID()
 	done, err := p.Run(ctx, j, Request{ID: id, Undoes: c.Undoes, Force: o.Force})
 	if refused, ok := errors.AsType[*RefusedError](err); ok {

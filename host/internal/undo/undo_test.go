@@ -170,7 +170,7 @@ func (s *story) undo(id event.TurnID, force bool) (event.TurnID, error) {
 	s.t.Helper()
 	choice, err := undo.Named(s.read(), string(id))
 	s.must(err)
-	r, err := undo.Take(s.t.Context(), s.store, s.store, choice, undo.Options{Force: force})
+	r, err := undo.Execute(s.t.Context(), s.store, s.store, choice, undo.Options{Force: force})
 	return r.Undo, err
 }
 
@@ -318,12 +318,12 @@ func TestObstacles(t *testing.T) {
 	}{
 		{"a later change", func(s *story) { s.write("d/a", "3") }, undo.Changed, "changed since", true},
 		{"a later mode", func(s *story) { s.must(os.Chmod(s.path("d/a"), 0o600)) }, undo.Changed, "changed since", true},
-		{"the content is gone from the store", func(s *story) { s.store.content = nil }, undo.Lost, "no longer in the store", false},
+		{"the content is gone from the store", func(s *story) { s.store.content = nil }, undo.NotStored, "no longer in the store", false},
 		{"the content in the store is damaged", func(s *story) {
 			for id := range s.store.content {
 				s.store.content[id] = []byte("rot")
 			}
-		}, undo.Lost, "damaged", false},
+		}, undo.NotStored, "damaged", false},
 		{"a folder in its place", func(s *story) {
 			s.must(os.Remove(s.path("d/a")))
 			s.must(os.Mkdir(s.path("d/a"), 0o755))
@@ -574,7 +574,7 @@ func TestChoices(t *testing.T) {
 	// All from a turn on, with what was undone and redone in between.
 	all, err := undo.From(s.read(), first)
 	is("from the first on", all, err, first, second, third)
-	if _, err := undo.Take(t.Context(), s.store, s.store, all, undo.Options{}); err != nil {
+	if _, err := undo.Execute(t.Context(), s.store, s.store, all, undo.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.is("")

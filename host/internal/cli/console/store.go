@@ -76,7 +76,7 @@ func (a *Env) LookIntoStore(ctx context.Context) (*store.Store, error) {
 		return nil, err
 	}
 	s, err := store.Open(ctx, cfg)
-	if store.Unwritable(err) {
+	if store.IsUnwritable(err) {
 		cfg.ReadOnly = true
 		return store.Open(ctx, cfg)
 	}

@@ -129,7 +129,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		Dir: cwd, Ephemeral: f.ephemeral, Keyless: f.replay, Folders: f.access.folders, TrustHooks: f.access.hooks, Override: f.codex.override(),
 	})
 	if err != nil {
-		if home, homeErr := a.Home(); homeErr == nil && store.Unwritable(err) && !host.Writable(home) {
+		if home, homeErr := a.Home(); homeErr == nil && store.IsUnwritable(err) && !host.Writable(home) {
 			err = fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // appended to the next step
 		}
 		return err

@@ -227,7 +227,7 @@ func (d *doctor) database(ctx context.Context) {
 		d.say(ill, "database", "", "%w", err)
 		return
 	}
-	infos, err := s.Threads(ctx, store.Filter{Workers: true})
+	infos, err := s.Threads(ctx, store.Filter{IncludeWorkers: true})
 	about, aboutErr := s.About(ctx)
 	if err = errors.Join(err, aboutErr); err == nil {
 		err = d.damage(ctx, s)
@@ -251,7 +251,7 @@ func (d *doctor) damage(ctx context.Context, s *store.Store) error {
 	if len(wrong) > 0 {
 		d.say(ill, "database", next, "it is damaged: %s", wrong[0])
 	}
-	short, countErr := s.Lengths(ctx)
+	short, countErr := s.IncompleteThreads(ctx)
 	if len(short) > 0 {
 		d.say(ill, "threads", next, "missing events in %s, the newest is %s", render.Plural(len(short), "thread"), short[0])
 	}

@@ -147,7 +147,7 @@ func (a *app) deleteSecret(name string) error {
 // secrets reports where the key of stored secrets is kept.
 func (d *doctor) secrets() {
 	v := d.app.Vault(d.home)
-	where, found, err := v.Lies()
+	where, found, err := v.KeyLocation()
 	if err != nil {
 		d.say(ill, "secrets", "", "%w", err)
 		return

@@ -108,7 +108,7 @@ func check(ctx context.Context, s *store.Store, names []string) (checked, error)
 			out.Database = append(out.Database, problem{render.Clean(w), damagedNext(wrong)})
 		}
 		for _, archived := range []bool{false, true} {
-			infos, err := s.Threads(ctx, store.Filter{Workers: true, Archived: archived})
+			infos, err := s.Threads(ctx, store.Filter{IncludeWorkers: true, Archived: archived})
 			if ctx.Err() != nil {
 				return out, err
 			}

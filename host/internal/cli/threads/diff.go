@@ -131,7 +131,7 @@ func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *
 	}
 	net := r.Changes.Net()
 	out := turnDiff{
-		Thread: id, Turn: r.ID, Number: r.Number, Undoes: r.Undoes, Undone: r.Undone, Commands: r.Commands, Left: r.Left,
+		Thread: id, Turn: r.ID, Number: r.Number, Undoes: r.Undoes, Undone: r.Undone, Commands: r.Commands, Left: r.Skipped,
 		Files: []event.DiffedFile{},
 	}
 	root := checkpoint.Root(info.Cwd)
@@ -140,8 +140,8 @@ func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *
 		if !f.Open {
 			continue
 		}
-		now := checkpoint.Look(f.Path)
-		if f.After.Kind == event.FileUnread || !checkpoint.Fits(f.After, now.FileState) {
+		now := checkpoint.Inspect(f.Path)
+		if f.After.Kind == event.FileUnreadable || !checkpoint.Matches(f.After, now.FileState) {
 			out.Unsure = append(out.Unsure, checkpoint.Shown(root, f.Path))
 		}
 		f.After = now.FileState
@@ -149,7 +149,7 @@ func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *
 	write := checkpoint.Renderer{Root: root, Content: func(path string, st event.FileState) (string, error) {
 		content, err := checkpoint.Stored(ctx, s, st)
 		if err != nil {
-			if now := checkpoint.Look(path); now.SHA256 != "" && now.SHA256 == st.SHA256 {
+			if now := checkpoint.Inspect(path); now.SHA256 != "" && now.SHA256 == st.SHA256 {
 				return string(now.Data), nil
 			}
 		}

@@ -114,7 +114,7 @@ func (a *app) archive(ctx context.Context, s *store.Store, which string, archive
 		if is = &info; err != nil || info.Archived.IsZero() != archive {
 			return err
 		}
-		return branch.Note(ctx, s, id, event.ThreadArchived{Archived: archive})
+		return branch.AppendEvent(ctx, s, id, event.ThreadArchived{Archived: archive})
 	}, func(c *appserver.Client) error { return c.Archive(ctx, archive) })
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (a *app) threadsName() *cobra.Command {
 			}
 			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
 				return a.OnThread(ctx, s, args[0], func(id event.ThreadID) error {
-					return branch.Note(ctx, s, id, event.ThreadNamed{Name: name})
+					return branch.AppendEvent(ctx, s, id, event.ThreadNamed{Name: name})
 				}, func(c *appserver.Client) error { return c.Name(ctx, name) })
 			})
 		},

@@ -67,7 +67,7 @@ func (a *app) filter(f threadFilter) (store.Filter, error) {
 	if f.limit < 0 {
 		return store.Filter{}, console.UsageError{Text: fmt.Sprintf("invalid --limit %d", f.limit), Next: "specify a number, 0 or greater; 0 means all"}
 	}
-	out := store.Filter{Archived: f.archived, Workers: f.workers, Limit: f.limit}
+	out := store.Filter{Archived: f.archived, IncludeWorkers: f.workers, Limit: f.limit}
 	var err error
 	switch {
 	case f.all:
@@ -96,7 +96,7 @@ func (a *app) threadsList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				s.Settle(ctx, infos)
+				s.MarkStopped(ctx, infos)
 				if asJSON {
 					rows := make([]appserver.ThreadInfo, 0, len(infos))
 					for _, t := range infos {

@@ -117,7 +117,7 @@ func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID
 	if err != nil {
 		return err
 	}
-	r, err := undo.Take(ctx, s, nil, choice, p.Options)
+	r, err := undo.Execute(ctx, s, nil, choice, p.Options)
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (a *app) undoNotes(r undo.Report) {
 	if r.Commands > 0 {
 		fmt.Fprintf(a.Stderr, "%s ran in this turn; their changes to other files are kept\n", render.Plural(r.Commands, "command"))
 	}
-	if r.Left > 0 {
-		fmt.Fprintf(a.Stderr, "%s exceeded the limit and are not restored\n", render.Plural(r.Left, "file"))
+	if r.Skipped > 0 {
+		fmt.Fprintf(a.Stderr, "%s exceeded the limit and are not restored\n", render.Plural(r.Skipped, "file"))
 	}
 }
 

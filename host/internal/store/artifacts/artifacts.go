@@ -76,7 +76,7 @@ func (a Folder) Put(ctx context.Context, r io.Reader) (digest string, size int64
 	}
 	crashpoint.At(crashpoint.ArtifactWritten, "")
 	digest = hex.EncodeToString(h.Sum(nil))
-	err = flock.While(ctx, a.lock(), false, func() error {
+	err = flock.With(ctx, a.lock(), false, func() error {
 		path := a.Path(digest)
 		if a.has(ctx, digest, size) {
 			now := time.Now()
@@ -216,7 +216,7 @@ type Unused struct {
 // Remove runs find, which deletes the rows of artifacts, and removes their files. Until it returns, [Folder.Put] waits in every
 // process, so that it can't find a file that is about to be removed.
 func (a Folder) Remove(ctx context.Context, find func(context.Context) ([]Unused, error)) (n int, bytes int64, err error) {
-	err = flock.While(ctx, a.lock(), true, func() error {
+	err = flock.With(ctx, a.lock(), true, func() error {
 		list, err := find(ctx)
 		if err != nil {
 			return err

@@ -49,8 +49,8 @@ type Driver interface {
 type Conn interface {
 	// Where says which database it is: a file's absolute path, or a server's address. Nothing in it is secret.
 	Where() string
-	// Elsewhere is what a user does who wants another database than this: "set GANTRY_HOME to another folder".
-	Elsewhere() string
+	// Alternative is what a user does who wants another database than this: "set GANTRY_HOME to another folder".
+	Alternative() string
 	// About says what it is and in which version, for people.
 	About(ctx context.Context) (string, error)
 
@@ -79,8 +79,8 @@ type Conn interface {
 	Locks() Locks
 	// Fault tells what an error of this kind of database means; false: the error is somebody else's.
 	Fault(err error) (Fault, bool)
-	// Tend does what has to be done from time to time, beside writes.
-	Tend(ctx context.Context) error
+	// Maintain does what has to be done from time to time, beside writes.
+	Maintain(ctx context.Context) error
 	// Shrink gives space that deleted rows took back to the system.
 	Shrink(tx *gorm.DB) error
 	// Verify says what is wrong with what is stored, in the database's own words; full compares indexes with what they are of.
@@ -158,9 +158,9 @@ func (d *DB) Read(ctx context.Context) (*gorm.DB, error) {
 	return g.WithContext(ctx), nil
 }
 
-// Tend does what the database needs from time to time: it is meant to be called after some MiB were written, beside
+// Maintain does what the database needs from time to time: it is meant to be called after some MiB were written, beside
 // writes. If that does not work now it does the next time.
-func (d *DB) Tend(ctx context.Context) error { return d.conn.Tend(ctx) }
+func (d *DB) Maintain(ctx context.Context) error { return d.conn.Maintain(ctx) }
 
 // Shrink gives space that deleted rows took back to the system. It is a write.
 func (d *DB) Shrink(tx *gorm.DB) error { return d.conn.Shrink(tx) }

@@ -144,12 +144,12 @@ func testAnOlderProgramStops(t *testing.T, newPlace func() place) {
 	_ = newest.Close()
 	_, err := database.Open(t.Context(), p.config(migrations(2), "0.2"))
 	newer, ok := errors.AsType[*database.NewerError](err)
-	if !ok || newer.Have != 3 || newer.Know != 2 || newer.WrittenBy != "0.3" {
+	if !ok || newer.Version != 3 || newer.Supported != 2 || newer.WrittenBy != "0.3" {
 		t.Fatalf("%v", err)
 	}
 	want := "open database " + where + ": it has schema version 3, written by gantry 0.3, and this gantry (0.2) supports " +
-		"versions up to 2; next: update gantry, or " + newer.Elsewhere
-	if err.Error() != want || newer.Elsewhere == "" {
+		"versions up to 2; next: update gantry, or " + newer.Alternative
+	if err.Error() != want || newer.Alternative == "" {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	d := open(t, p, 3)
@@ -183,7 +183,7 @@ func testAMigrationThatFailsChangesNothing(t *testing.T, newPlace func() place) 
 
 func testAnEngineMayHaveItsOwnWay(t *testing.T, newPlace func() place) {
 	p := newPlace()
-	own := append(migrations(1), database.Migration{Name: "own", SQL: []string{"NONSENSE"}, Instead: map[string][]string{
+	own := append(migrations(1), database.Migration{Name: "own", SQL: []string{"NONSENSE"}, PerDriver: map[string][]string{
 		p.driver.Name(): {"INSERT INTO numbers VALUES (7)"}, "another": {"NONSENSE"},
 	}})
 	d, err := database.Open(t.Context(), p.config(own, ""))

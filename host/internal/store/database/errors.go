@@ -12,20 +12,20 @@ type Kind int
 
 // The kinds.
 const (
-	Unknown    Kind = iota
-	Busy            // another process is in the way; the transaction did not happen and may be tried again
-	Constraint      // rows contradict each other
-	NoSpace         // there is no space left
-	Lost            // the server, or the way to it, is gone
-	Denied          // it, or the place where it lies, can't be written
-	Damaged         // it is not as it was written
+	Unknown     Kind = iota
+	Busy             // another process is in the way; the transaction did not happen and may be tried again
+	Constraint       // rows contradict each other
+	NoSpace          // there is no space left
+	Unreachable      // the server, or the way to it, is gone
+	Denied           // it, or the place where it lies, can't be written
+	Damaged          // it is not as it was written
 )
 
 // Fault is what a driver says of an error.
 type Fault struct {
-	Kind Kind
-	Next string // what helps; may be empty
-	Why  error  // what the system says, where the database keeps it to itself; may be nil
+	Kind  Kind
+	Next  string // what helps; may be empty
+	Cause error  // what the system says, where the database keeps it to itself; may be nil
 }
 
 // Error says what could not be done with a database, and what helps.
@@ -39,8 +39,8 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s database %s: %v", e.Op, e.Where, e.Err)
-	if e.Why != nil {
-		s = fmt.Sprintf("%s database %s: %v (%v)", e.Op, e.Where, e.Why, e.Err)
+	if e.Cause != nil {
+		s = fmt.Sprintf("%s database %s: %v (%v)", e.Op, e.Where, e.Cause, e.Err)
 	}
 	return hint.Line(s, e.Next)
 }
@@ -50,10 +50,10 @@ func (e *Error) NextStep() string { return e.Next }
 
 // Unwrap returns the driver's error, and the system's.
 func (e *Error) Unwrap() []error {
-	if e.Why == nil {
+	if e.Cause == nil {
 		return []error{e.Err}
 	}
-	return []error{e.Err, e.Why}
+	return []error{e.Err, e.Cause}
 }
 
 // Explain makes an [*Error] of an error that a driver has something to say about. Others pass.
@@ -93,8 +93,8 @@ func IsConstraint(err error) bool { return is(err, Constraint) }
 // IsFull tells whether the disk was full.
 func IsFull(err error) bool { return is(err, NoSpace) }
 
-// IsLost tells whether the server, or the way to it, is gone.
-func IsLost(err error) bool { return is(err, Lost) }
+// IsUnreachable tells whether the server, or the way to it, is gone.
+func IsUnreachable(err error) bool { return is(err, Unreachable) }
 
 // IsDenied tells whether a database, or the place where it lies, can't be written.
 func IsDenied(err error) bool { return is(err, Denied) }

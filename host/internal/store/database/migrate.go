@@ -16,20 +16,20 @@ import (
 type Migration struct {
 	Name string
 	// SQL is in SQLite's words; a driver puts its own types in their place. What an engine does in a way of its own stands
-	// in Instead, by the driver's name.
-	SQL     []string
-	Instead map[string][]string
+	// in PerDriver, by the driver's name.
+	SQL       []string
+	PerDriver map[string][]string
 }
 
 // NewerError refuses a database that a later program has migrated: what an older one would write might mean something
 // else by now.
 type NewerError struct {
-	Where     string // see [DB.Where]
-	Have      int    // the version of the database
-	Know      int    // the version of this program's newest migration
-	WrittenBy string // version of the program that migrated it; may be empty
-	Host      string // version of this program; may be empty
-	Elsewhere string // what a user does who wants another database
+	Where       string // see [DB.Where]
+	Version     int    // the version of the database
+	Supported   int    // the version of this program's newest migration
+	WrittenBy   string // version of the program that migrated it; may be empty
+	Host        string // version of this program; may be empty
+	Alternative string // what a user does who wants another database
 }
 
 // Error implements error.
@@ -42,11 +42,11 @@ func (e *NewerError) Error() string {
 	if e.Host != "" {
 		this += " (" + e.Host + ")"
 	}
-	return hint.Line(fmt.Sprintf("open database %s: it has schema version %d%s, and %s supports versions up to %d", e.Where, e.Have, by, this, e.Know), e.NextStep())
+	return hint.Line(fmt.Sprintf("open database %s: it has schema version %d%s, and %s supports versions up to %d", e.Where, e.Version, by, this, e.Supported), e.NextStep())
 }
 
 // NextStep implements [hint.Stepper].
-func (e *NewerError) NextStep() string { return "update gantry, or " + e.Elsewhere }
+func (e *NewerError) NextStep() string { return "update gantry, or " + e.Alternative }
 
 // migrationRow records when a version was reached and by whom.
 type migrationRow struct {
@@ -126,7 +126,7 @@ func (d *DB) upgrade(tx *gorm.DB) error {
 
 func (d *DB) apply(tx *gorm.DB, version int) error {
 	m := d.cfg.Migrations[version-1]
-	statements, own := m.Instead[d.cfg.Driver.Name()]
+	statements, own := m.PerDriver[d.cfg.Driver.Name()]
 	if !own {
 		statements = m.SQL
 	}
@@ -145,7 +145,7 @@ func (d *DB) apply(tx *gorm.DB, version int) error {
 
 func (d *DB) newer(g *gorm.DB, have int) error {
 	e := &NewerError{
-		Where: d.Where(), Have: have, Know: len(d.cfg.Migrations), Host: d.cfg.HostVersion, Elsewhere: d.conn.Elsewhere(),
+		Where: d.Where(), Version: have, Supported: len(d.cfg.Migrations), Host: d.cfg.HostVersion, Alternative: d.conn.Alternative(),
 	}
 	var row migrationRow
 	// Only for the message: a later program may record its migrations otherwise.

@@ -168,9 +168,9 @@ func Held(path string) (Owner, bool, error) {
 	return readOwner(f), true, nil
 }
 
-// While runs fn while this process holds the file at path, for reading beside other readers or exclusively. It waits until
+// With runs fn while this process holds the file at path, for reading beside other readers or exclusively. It waits until
 // ctx ends. The file stays.
-func While(ctx context.Context, path string, exclusive bool, fn func() error) error {
+func With(ctx context.Context, path string, exclusive bool, fn func() error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)

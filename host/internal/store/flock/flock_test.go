@@ -145,7 +145,7 @@ func TestWhile(t *testing.T) {
 	gate := make(chan struct{})
 	for n := range 8 {
 		wg.Go(func() {
-			err := While(t.Context(), path, n%4 == 0, func() error {
+			err := With(t.Context(), path, n%4 == 0, func() error {
 				if n%4 == 0 {
 					if writers.Add(1) != 1 || readers.Load() != 0 {
 						t.Error("a writer is not alone")
@@ -176,15 +176,15 @@ func TestWhile(t *testing.T) {
 	}
 
 	no := errors.New("no")
-	err := While(t.Context(), path, true, func() error {
+	err := With(t.Context(), path, true, func() error {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(no)
-		return While(ctx, path, false, func() error { t.Error("it is held"); return nil })
+		return With(ctx, path, false, func() error { t.Error("it is held"); return nil })
 	})
 	if !errors.Is(err, no) {
 		t.Errorf("%v, want the cause of the end of its context", err)
 	}
-	if err := While(t.Context(), path, true, func() error { return no }); !errors.Is(err, no) {
+	if err := With(t.Context(), path, true, func() error { return no }); !errors.Is(err, no) {
 		t.Errorf("%v, want what fn returned", err)
 	}
 }

@@ -90,7 +90,7 @@ func (s *Store) Acquire(ctx context.Context, plugin, name, holder string, wait t
 	if name == "" || len(name) > MaxKeyBytes {
 		return nil, fmt.Errorf("acquire lease of plugin %q: a name has 1 to %d bytes, this one has %d", plugin, MaxKeyBytes, len(name))
 	}
-	if err := s.showAlive(ctx); err != nil {
+	if err := s.announce(ctx); err != nil {
 		return nil, fmt.Errorf("acquire lease %q of plugin %q: %w", name, plugin, err)
 	}
 	key := leaseKey{plugin, name}
@@ -122,8 +122,8 @@ func (s *Store) Acquire(ctx context.Context, plugin, name, holder string, wait t
 	}
 }
 
-// showAlive holds a lock that tells other processes that this Store's leases are valid.
-func (s *Store) showAlive(ctx context.Context) error {
+// announce holds a lock that tells other processes that this Store's leases are valid.
+func (s *Store) announce(ctx context.Context) error {
 	s.mu.Lock()
 	closed, alive := s.mu.closed, s.mu.alive != nil
 	s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Store) tryAcquire(ctx context.Context, key leaseKey, holder string) (*L
 		return nil, err
 	}
 	if dead != "" && dead != s.host {
-		s.tidy(ctx, dead)
+		s.removeDeadHost(ctx, dead)
 	}
 	return lease, nil
 }
@@ -214,8 +214,8 @@ func (s *Store) holds(ctx context.Context, key leaseKey, row leaseRow) (owner da
 	return s.hosts.Holder(ctx, row.Host)
 }
 
-// tidy removes what is left of a host process that has ended.
-func (s *Store) tidy(ctx context.Context, host string) {
+// removeDeadHost removes what is left of a host process that has ended.
+func (s *Store) removeDeadHost(ctx context.Context, host string) {
 	if lock, err := s.hosts.Take(ctx, host, "tidy"); err == nil {
 		_ = lock.Release() // what stays is looked at again by the next one
 	}

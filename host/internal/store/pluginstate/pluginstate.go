@@ -148,7 +148,7 @@ func (s *Store) Put(ctx context.Context, scope Scope, key string, data []byte, i
 		if version, stored, err = matches(tx, scope, key, ifVersion); err != nil || !stored {
 			return err
 		}
-		if err := makeRoom(tx, scope, key, len(key)+len(data)); err != nil {
+		if err := reserve(tx, scope, key, len(key)+len(data)); err != nil {
 			return err
 		}
 		err := tx.Raw("UPDATE counters SET value = value + 1 WHERE name = 'version' RETURNING value").Scan(&version).Error
@@ -174,7 +174,7 @@ func (s *Store) Delete(ctx context.Context, scope Scope, key string, ifVersion *
 			return err
 		}
 		version = 0
-		if err := makeRoom(tx, scope, key, 0); err != nil {
+		if err := reserve(tx, scope, key, 0); err != nil {
 			return err
 		}
 		return database.Exec(tx, "DELETE FROM keys WHERE plugin = ? AND thread_id = ? AND key = ?", scope.Plugin, string(scope.Thread), key)
@@ -185,8 +185,8 @@ func (s *Store) Delete(ctx context.Context, scope Scope, key string, ifVersion *
 	return version, deleted, nil
 }
 
-// makeRoom counts what a plugin keeps, with size bytes for one key, and refuses to count more than its quota.
-func makeRoom(tx *gorm.DB, scope Scope, key string, size int) error {
+// reserve counts what a plugin keeps, with size bytes for one key, and refuses to count more than its quota.
+func reserve(tx *gorm.DB, scope Scope, key string, size int) error {
 	name := "bytes " + scope.Plugin
 	var now struct {
 		Counted *int64 // nil: it has to be counted

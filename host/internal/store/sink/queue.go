@@ -198,33 +198,33 @@ func (q *queue) await(w *waiter, seq uint64) {
 	w.pos = q.accepted()
 	if w.thread != "" {
 		if err := q.broken[w.thread]; err != nil {
-			q.tell(w.reply, err)
+			q.reply(w.reply, err)
 			return
 		}
 		// Of a thread that nothing is remembered of, everything accepted counts.
 		if h, known := q.heads[w.thread]; known {
 			if seq > h.seq {
-				q.tell(w.reply, &OrderError{Thread: w.thread, Seq: seq, Want: h.seq + 1})
+				q.reply(w.reply, &OrderError{Thread: w.thread, Seq: seq, Want: h.seq + 1})
 				return
 			}
 			w.pos = h.pos
 		}
 	}
 	if q.reached(w) {
-		q.tell(w.reply, nil)
+		q.reply(w.reply, nil)
 		return
 	}
 	switch {
 	case q.failed != nil:
-		q.tell(w.reply, q.failed)
+		q.reply(w.reply, q.failed)
 	case q.closing:
-		q.tell(w.reply, database.ErrClosed)
+		q.reply(w.reply, database.ErrClosed)
 	default:
 		q.waiters = append(q.waiters, w)
 	}
 }
 
-func (q *queue) tell(reply chan error, err error) {
+func (q *queue) reply(reply chan error, err error) {
 	q.answers = append(q.answers, answer{reply, err})
 }
 
@@ -336,7 +336,7 @@ func (q *queue) answer() {
 	keep := q.waiters[:0]
 	for _, w := range q.waiters {
 		if q.reached(w) {
-			q.tell(w.reply, nil)
+			q.reply(w.reply, nil)
 		} else {
 			keep = append(keep, w)
 		}
@@ -358,7 +358,7 @@ func (q *queue) breakThread(thread event.ThreadID, err error) {
 	keep := q.waiters[:0]
 	for _, w := range q.waiters {
 		if w.thread == thread {
-			q.tell(w.reply, err)
+			q.reply(w.reply, err)
 		} else {
 			keep = append(keep, w)
 		}
@@ -376,13 +376,13 @@ func (q *queue) fail(err error, now time.Time) (changed bool) {
 	changed = q.failed == nil
 	for i, e := range q.entries {
 		if e.op != nil {
-			q.tell(e.op.reply, err)
+			q.reply(e.op.reply, err)
 			q.entries[i] = Entry{}
 		}
 	}
 	q.failed = &DegradedError{Where: q.where, Since: since, Waiting: q.events(), Err: err}
 	for _, w := range q.waiters {
-		q.tell(w.reply, q.failed)
+		q.reply(w.reply, q.failed)
 	}
 	clear(q.waiters)
 	q.waiters = q.waiters[:0]

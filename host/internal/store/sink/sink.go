@@ -33,8 +33,8 @@ type Config struct {
 
 	// Write writes a batch. It is called by one goroutine, with one batch at a time.
 	Write func(context.Context, Batch) Outcome
-	// Tend maintains the database after every MiB that was written, concurrently with Write.
-	Tend func(context.Context) error
+	// Maintain maintains the database after every MiB that was written, concurrently with Write.
+	Maintain func(context.Context) error
 	// OnDegraded is called with a [*DegradedError] when writing stops working, and with nil when it works again. It may be
 	// nil. It has a goroutine of its own.
 	OnDegraded func(error)
@@ -105,8 +105,8 @@ func (o *Operation) Run(ctx context.Context, write func(ctx context.Context, fn 
 	o.reply <- write(waiting, o.fn)
 }
 
-// tendEvery is how much is written between two looks at what the database needs.
-const tendEvery = 1 << 20
+// maintainEvery is how much is written between two looks at what the database needs.
+const maintainEvery = 1 << 20
 
 // Start starts a sink, which runs until Close.
 func Start(cfg Config) *Sink {
@@ -147,13 +147,13 @@ func (s *Sink) run(ctx context.Context, q *queue) {
 	})
 	children.Go(func() {
 		for range look {
-			if err := s.cfg.Tend(ctx); err != nil && ctx.Err() == nil {
+			if err := s.cfg.Maintain(ctx); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("tend to the database", "err", err)
 			}
 		}
 	})
 
-	s.own(q, work, outcomes, health, look)
+	s.loop(q, work, outcomes, health, look)
 	close(s.gone)
 
 	left := q.events()
@@ -179,8 +179,8 @@ func (s *Sink) run(ctx context.Context, q *queue) {
 	children.Wait()
 }
 
-// own is the loop of the goroutine that owns the queue. It returns when the sink closes and nothing more can be written.
-func (s *Sink) own(q *queue, work chan<- Batch, outcomes <-chan Outcome, health chan<- error, look chan<- struct{}) {
+// loop is the loop of the goroutine that owns the queue. It returns when the sink closes and nothing more can be written.
+func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health chan<- error, look chan<- struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	closing := s.closing
@@ -229,7 +229,7 @@ func (s *Sink) own(q *queue, work chan<- Batch, outcomes <-chan Outcome, health 
 			s.degraded.Store(q.failed) // before anybody hears of it
 			q.send()
 			flight = Batch{}
-			if written >= tendEvery {
+			if written >= maintainEvery {
 				written = 0
 				select {
 				case look <- struct{}{}:

@@ -23,8 +23,8 @@ func SQL(tb testing.TB, cfg store.Config) *sql.DB {
 	return db
 }
 
-// Lose deletes one event of a thread directly in the database, as a damaged disk could.
-func Lose(tb testing.TB, cfg store.Config, thread event.ThreadID, seq uint64) {
+// DeleteEvent deletes one event of a thread directly in the database, as a damaged disk could.
+func DeleteEvent(tb testing.TB, cfg store.Config, thread event.ThreadID, seq uint64) {
 	tb.Helper()
 	query := "DELETE FROM events WHERE thread_id = ? AND seq = ?"
 	if cfg.Database.Driver != nil {

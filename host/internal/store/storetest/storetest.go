@@ -78,7 +78,7 @@ func Faulty(tb testing.TB, faults string) func(*store.Config) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return func(c *store.Config) { c.Around = around }
+	return func(c *store.Config) { c.WrapCommit = around }
 }
 
 // ErrFault is what a write fails with.
@@ -186,8 +186,8 @@ var begin = time.Date(2026, 7, 1, 9, 0, 0, 0, time.UTC)
 
 // Story makes the events of a thread with so many turns, each of which runs one command. All turns have ended.
 func Story(thread event.ThreadID, turns int) []event.Event {
-	w := &teller{thread: thread}
-	w.tell(event.ThreadStarted{
+	w := &storyWriter{thread: thread}
+	w.add(event.ThreadStarted{
 		Cwd: "/home/ada/project", Model: "default", Provider: "scripted", ModelName: "play", HostVersion: "test", Source: "exec",
 		Instructions: "Be brief.",
 	})
@@ -197,50 +197,50 @@ func Story(thread event.ThreadID, turns int) []event.Event {
 	return w.events
 }
 
-type teller struct {
+type storyWriter struct {
 	thread event.ThreadID
 	turn   event.TurnID
 	events []event.Event
 	total  event.Tokens
 }
 
-func (w *teller) tell(b event.Body) {
+func (w *storyWriter) add(b event.Body) {
 	seq := uint64(len(w.events) + 1)
 	w.events = append(w.events, event.Event{
 		Seq: seq, Thread: w.thread, Turn: w.turn, Time: begin.Add(time.Duration(seq) * time.Millisecond), Body: b,
 	})
 }
 
-func (w *teller) turnOf(n int) {
+func (w *storyWriter) turnOf(n int) {
 	w.turn = event.TurnID(fmt.Sprintf("%s-turn-%d", w.thread, n+1))
 	item := func(what string) event.ItemID { return event.ItemID(fmt.Sprintf("%s-%s", w.turn, what)) }
 	call := event.CallID(fmt.Sprintf("call-%d", n+1))
 	ask := fmt.Sprintf("Please fix\nbug %d.", n+1)
 
-	w.tell(event.TurnStarted{Cwd: "/home/ada/project", Model: "default", Provider: "scripted", ModelName: "play"})
+	w.add(event.TurnStarted{Cwd: "/home/ada/project", Model: "default", Provider: "scripted", ModelName: "play"})
 	user := event.Item{ID: item("user"), Type: event.ItemUserMessage, Status: event.StatusCompleted, Text: ask}
-	w.tell(event.ItemCompleted{Item: user})
-	w.tell(event.HistoryAdded{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: ask}}}}})
+	w.add(event.ItemCompleted{Item: user})
+	w.add(event.HistoryAdded{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: ask}}}}})
 
 	command := event.Item{
 		ID: item("command"), Type: event.ItemCommand, Status: event.StatusInProgress, Call: call, Plugin: "shell",
 		Tool: "exec_command", Command: "go test ./...", Cwd: "/home/ada/project",
 	}
-	w.tell(event.ItemStarted{Item: command})
-	w.tell(event.CallStarted{
+	w.add(event.ItemStarted{Item: command})
+	w.add(event.CallStarted{
 		Call: call, Item: command.ID, Plugin: "shell", Tool: "exec_command", Arguments: []byte(`{"cmd":"go test ./..."}`), Attempt: 1,
 	})
 	code := int32(0)
 	command.Status, command.ExitCode, command.Output = event.StatusCompleted, &code, "ok  \tproject\t0.01s\n"
-	w.tell(event.CallEnded{Call: call, Outcome: event.OutcomeOK, DurationMS: 12})
-	w.tell(event.ItemCompleted{Item: command})
+	w.add(event.CallEnded{Call: call, Outcome: event.OutcomeOK, DurationMS: 12})
+	w.add(event.ItemCompleted{Item: command})
 
 	w.total.Input += 1000
 	w.total.Output += 100
 	w.total.Total += 1100
-	w.tell(event.UsageReported{Total: w.total})
+	w.add(event.UsageReported{Total: w.total})
 	answer := event.Item{ID: item("answer"), Type: event.ItemAgentMessage, Status: event.StatusCompleted, Text: "Done."}
-	w.tell(event.ItemCompleted{Item: answer})
-	w.tell(event.TurnEnded{Status: event.TurnCompleted, LastMessage: "Done.", Usage: w.total, DurationMS: 40})
+	w.add(event.ItemCompleted{Item: answer})
+	w.add(event.TurnEnded{Status: event.TurnCompleted, LastMessage: "Done.", Usage: w.total, DurationMS: 40})
 	w.turn = ""
 }

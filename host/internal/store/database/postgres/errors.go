@@ -22,7 +22,7 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 		return c.fault(e), true
 	}
 	if lost(err) {
-		return database.Fault{Kind: database.Lost, Next: "check that the server is running and reachable"}, true
+		return database.Fault{Kind: database.Unreachable, Next: "check that the server is running and reachable"}, true
 	}
 	return database.Fault{}, false
 }
@@ -45,9 +45,9 @@ func (c *conn) fault(e *pgconn.PgError) database.Fault {
 	case "53100":
 		return database.Fault{Kind: database.NoSpace, Next: "free some space on the server's disk"}
 	case "53300":
-		return database.Fault{Kind: database.Lost, Next: "increase the server's max_connections, or close connections"}
+		return database.Fault{Kind: database.Unreachable, Next: "increase the server's max_connections, or close connections"}
 	case "57P01", "57P02", "57P03", "57P05":
-		return database.Fault{Kind: database.Lost, Next: "wait until the server is running again"}
+		return database.Fault{Kind: database.Unreachable, Next: "wait until the server is running again"}
 	case "25006":
 		return database.Fault{Kind: database.Denied, Next: "name the primary server in the dsn, or all of them with target_session_attrs=read-write"}
 	case "28000", "28P01":
@@ -59,7 +59,7 @@ func (c *conn) fault(e *pgconn.PgError) database.Fault {
 	}
 	switch e.Code[:min(2, len(e.Code))] {
 	case "08":
-		return database.Fault{Kind: database.Lost, Next: "check that the server is running and reachable"}
+		return database.Fault{Kind: database.Unreachable, Next: "check that the server is running and reachable"}
 	case "23":
 		return database.Fault{Kind: database.Constraint}
 	case "53", "58", "XX":

@@ -62,8 +62,8 @@ func (l *locks) find(g *gorm.DB, name string) (row lockRow, found bool, err erro
 	return row, err == nil, err
 }
 
-// counts tells whether a row's holder holds the name. Of this process the memory knows.
-func (l *locks) counts(row lockRow, name string) bool {
+// isHeld tells whether a row's holder holds the name. Of this process the memory knows.
+func (l *locks) isHeld(row lockRow, name string) bool {
 	if row.Holder != l.holder {
 		return row.Present
 	}
@@ -110,7 +110,7 @@ func (l *locks) Holder(ctx context.Context, name string) (database.Owner, bool, 
 	}
 	for start := time.Now(); ; {
 		row, found, err := l.find(g.WithContext(ctx), name)
-		if err != nil || !found || !l.counts(row, name) {
+		if err != nil || !found || !l.isHeld(row, name) {
 			return database.Owner{}, false, database.Explain(l.c, "read", err)
 		}
 		if owner := l.owner(row); !unnoticed(ctx, owner, start) {
@@ -142,7 +142,7 @@ func (l *locks) take(ctx context.Context, name, purpose string) (database.Lock, 
 		if err != nil {
 			return err
 		}
-		if found && l.counts(row, name) {
+		if found && l.isHeld(row, name) {
 			return &database.HeldError{Name: name, Owner: l.owner(row)}
 		}
 		// Before the commit: once the row says that this process holds the name, it must know it too.

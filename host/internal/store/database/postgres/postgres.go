@@ -191,8 +191,8 @@ func openGorm(p gorm.ConnPool) (*gorm.DB, error) {
 // Where implements [database.Conn].
 func (c *conn) Where() string { return c.where }
 
-// Elsewhere implements [database.Conn].
-func (c *conn) Elsewhere() string { return "name another database in `store { dsn = ... }`" }
+// Alternative implements [database.Conn].
+func (c *conn) Alternative() string { return "name another database in `store { dsn = ... }`" }
 
 // About implements [database.Conn].
 func (c *conn) About(ctx context.Context) (string, error) {
@@ -221,8 +221,8 @@ func (c *conn) Read() (*gorm.DB, error) {
 // Locks implements [database.Conn].
 func (c *conn) Locks() database.Locks { return c.locks }
 
-// Tend implements [database.Conn]: the server does it.
-func (c *conn) Tend(context.Context) error { return nil }
+// Maintain implements [database.Conn]: the server does it.
+func (c *conn) Maintain(context.Context) error { return nil }
 
 // Shrink implements [database.Conn]: the server's autovacuum does it.
 func (c *conn) Shrink(*gorm.DB) error { return nil }

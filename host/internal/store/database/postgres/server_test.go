@@ -111,7 +111,7 @@ func testABrokenConnection(t *testing.T, address string) {
 		cut(t, tx, address)
 		return insert(3)(tx)
 	})
-	if !database.IsLost(database.Explain(c, "write", err)) || numbers(t, c) != "[2]" {
+	if !database.IsUnreachable(database.Explain(c, "write", err)) || numbers(t, c) != "[2]" {
 		t.Errorf("%v, %s", err, numbers(t, c))
 	}
 }
@@ -127,7 +127,7 @@ func testAnUnknownCommit(t *testing.T, address string) {
 		cut(t, tx, address) // the next thing that goes over it is the commit
 		return nil
 	})
-	if runs != 1 || err == nil || !strings.Contains(err.Error(), "not known whether") || !database.IsLost(database.Explain(c, "write", err)) {
+	if runs != 1 || err == nil || !strings.Contains(err.Error(), "not known whether") || !database.IsUnreachable(database.Explain(c, "write", err)) {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 }

@@ -24,10 +24,10 @@ var errStalled = fmt.Errorf("the server has not answered for %v", statementTimeo
 // broken is made anew once, unless the commit was on its way: then nobody knows what has become of it.
 func (c *conn) Try(ctx context.Context, how database.TxOptions, fn func(tx *gorm.DB) error) error {
 	committing, err := c.transaction(ctx, how, fn)
-	if f, ok := c.Fault(err); err != nil && ok && f.Kind == database.Lost && !committing && ctx.Err() == nil {
+	if f, ok := c.Fault(err); err != nil && ok && f.Kind == database.Unreachable && !committing && ctx.Err() == nil {
 		committing, err = c.transaction(ctx, how, fn)
 	}
-	if f, ok := c.Fault(err); err != nil && committing && ok && f.Kind == database.Lost {
+	if f, ok := c.Fault(err); err != nil && committing && ok && f.Kind == database.Unreachable {
 		return fmt.Errorf("it is not known whether the change was made: %w", err)
 	}
 	return err

@@ -21,8 +21,8 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 	if code := e.Code() & 0xff; code != sqlite3.SQLITE_IOERR && f.Kind != database.Denied {
 		return f, true
 	}
-	if f.Why = refused(filepath.Dir(c.path)); isFull(f.Why) {
-		f = database.Fault{Kind: database.NoSpace, Next: fault(sqlite3.SQLITE_FULL).Next, Why: f.Why}
+	if f.Cause = refused(filepath.Dir(c.path)); isFull(f.Cause) {
+		f = database.Fault{Kind: database.NoSpace, Next: fault(sqlite3.SQLITE_FULL).Next, Cause: f.Cause}
 	}
 	return f, true
 }

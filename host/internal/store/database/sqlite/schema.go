@@ -37,7 +37,7 @@ func (c *conn) Prepare(tx *gorm.DB) error {
 		return err
 	}
 	if n > 0 {
-		return hint.With(fmt.Errorf("open database %s: it contains tables that are not gantry's", c.path), fmt.Sprintf("move it away, or %s", c.Elsewhere()))
+		return hint.With(fmt.Errorf("open database %s: it contains tables that are not gantry's", c.path), fmt.Sprintf("move it away, or %s", c.Alternative()))
 	}
 	return nil
 }

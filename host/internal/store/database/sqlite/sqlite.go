@@ -33,11 +33,11 @@ const (
 	// minSQLite is the first SQLite without the WAL-reset corruption that versions up to 3.51.2 have.
 	minSQLite = "3.51.3"
 
-	// checkpointBytes is the size of the write-ahead log from which [conn.Tend] works: 4 MiB is what SQLite itself would
+	// checkpointBytes is the size of the write-ahead log from which [conn.Maintain] works: 4 MiB is what SQLite itself would
 	// take, there inside of somebody's commit.
 	checkpointBytes = 4 << 20
 
-	// hardCheckpointPages makes SQLite checkpoint inside a commit after all, should Tend never get through: 64 MiB in pages
+	// hardCheckpointPages makes SQLite checkpoint inside a commit after all, should Maintain never get through: 64 MiB in pages
 	// of 4 KiB.
 	hardCheckpointPages = 16384
 
@@ -206,8 +206,8 @@ func openGorm(pool gorm.ConnPool) (*gorm.DB, error) {
 // Where implements [database.Conn].
 func (c *conn) Where() string { return c.path }
 
-// Elsewhere implements [database.Conn].
-func (c *conn) Elsewhere() string { return "set GANTRY_HOME to another folder" }
+// Alternative implements [database.Conn].
+func (c *conn) Alternative() string { return "set GANTRY_HOME to another folder" }
 
 // About implements [database.Conn].
 func (c *conn) About(context.Context) (string, error) {

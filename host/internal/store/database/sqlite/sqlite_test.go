@@ -208,7 +208,7 @@ func TestTendingLetsTheLogBeginAnew(t *testing.T) {
 		}
 	})
 	for range 40 { // 40 MiB
-		if err := errors.Join(d.Write(t.Context(), database.Normal, blob), d.Tend(t.Context())); err != nil {
+		if err := errors.Join(d.Write(t.Context(), database.Normal, blob), d.Maintain(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestTendingLetsTheLogBeginAnew(t *testing.T) {
 				return err
 			}
 		}
-		return d.Tend(t.Context())
+		return d.Maintain(t.Context())
 	})
 	if err != nil {
 		t.Error(err)

@@ -12,10 +12,10 @@ import (
 	"gorm.io/gorm"
 )
 
-// Tend implements [database.Conn]: it moves the write-ahead log into the database if the log has grown large. Most of it
+// Maintain implements [database.Conn]: it moves the write-ahead log into the database if the log has grown large. Most of it
 // holds up nobody. Then the log has to begin anew, and while one process or another always writes, that moment never comes
 // by itself; so the rest is moved while writes wait, which takes as long as a few of them.
-func (c *conn) Tend(ctx context.Context) error {
+func (c *conn) Maintain(ctx context.Context) error {
 	info, err := os.Stat(c.path + "-wal")
 	if err != nil || info.Size() < checkpointBytes {
 		return nil // no log, nothing to move

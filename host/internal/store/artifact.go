@@ -28,8 +28,8 @@ const (
 // CorruptError says that an artifact is damaged; see package artifacts.
 type CorruptError = artifacts.CorruptError
 
-// PutArtifact stores content under its SHA-256 and returns its reference. Equal content is stored once. It is kept while a
-// stored thread mentions it, and for a day after it was put.
+// PutArtifact stores content under its SHA-256 and returns its reference. Equal content is stored once. It is kept for a day, and
+// as long as a stored thread refers to it.
 func (s *Store) PutArtifact(ctx context.Context, mediaType, name string, r io.Reader) (contract.ArtifactRef, error) {
 	if mediaType == "" {
 		mediaType = "application/octet-stream"
@@ -44,7 +44,7 @@ func (s *Store) PutArtifact(ctx context.Context, mediaType, name string, r io.Re
 		SHA256: digest, Size: size, MediaType: mediaType, Name: ref.Name, CreatedAt: time.Now().UnixNano(),
 		UsedAt: used.UnixNano(),
 	}
-	// Behind it, in the same order, come the events that mention it.
+	// The queue keeps the order: events that refer to the artifact are written after its row.
 	if err := s.db.sink.Deliver(ctx, sink.Entry{Value: row}); err != nil {
 		return contract.ArtifactRef{}, fmt.Errorf("store artifact %q: %w", ref.Name, err)
 	}
@@ -52,8 +52,8 @@ func (s *Store) PutArtifact(ctx context.Context, mediaType, name string, r io.Re
 	return ref, nil
 }
 
-// Artifact opens stored content. What it reads was checked against the digest: up to 8 MiB before Artifact returns, beyond
-// that by the time that the reader would return io.EOF. A [*NotFoundError] or a [*CorruptError] says what is wrong.
+// Artifact opens stored content, which is verified against the digest: up to 8 MiB before Artifact returns, larger content by the
+// time that the reader would return io.EOF. Errors include [*NotFoundError] and [*CorruptError].
 func (s *Store) Artifact(_ context.Context, digest string) (io.ReadCloser, error) {
 	r, err := s.files.Open(digest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func (s *Store) Artifact(_ context.Context, digest string) (io.ReadCloser, error
 	return r, err
 }
 
-// ThreadArtifacts lists the artifacts that a thread mentions.
+// ThreadArtifacts lists the artifacts that a thread refers to.
 func (s *Store) ThreadArtifacts(ctx context.Context, thread event.ThreadID) ([]contract.ArtifactRef, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) ThreadArtifacts(ctx context.Context, thread event.ThreadID) ([]c
 	return refs, nil
 }
 
-// cleanName keeps what can be shown of the last part of a path.
+// cleanName returns the printable characters of the last element of a path, up to maxNameBytes.
 func cleanName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {

@@ -13,17 +13,17 @@ import (
 // Integrity is what was found of a thread.
 type Integrity struct {
 	Thread event.ThreadID
-	Events int          // that are whole
-	Newer  int          // events among them that only a later version can read
-	Damage *DamageError // nil: the log is whole
-	// Artifacts are [*CorruptError] and [*NotFoundError] for the artifacts that the thread mentions.
+	Events int          // number of intact events
+	Newer  int          // number of events among them that only a newer version can decode
+	Damage *DamageError // nil: the log is intact
+	// Artifacts has a [*CorruptError] or [*NotFoundError] for each damaged artifact that the thread refers to.
 	Artifacts []error
 }
 
 // Intact tells whether everything is there as it was written.
 func (c Integrity) Intact() bool { return c.Damage == nil && len(c.Artifacts) == 0 }
 
-// Check reads all of a thread and the artifacts that it mentions.
+// Check reads all events of a thread and the artifacts that it refers to.
 func (s *Store) Check(ctx context.Context, thread event.ThreadID) (Integrity, error) {
 	c := Integrity{Thread: thread}
 	for _, err := range s.Events(ctx, thread, 0) {
@@ -78,8 +78,8 @@ func (s *Store) IncompleteThreads(ctx context.Context) ([]event.ThreadID, error)
 	return ids, nil
 }
 
-// Verify says what is wrong with the database as a whole, as far as it knows itself; of a server its operators take care. With
-// full its indexes are compared with what they are of, which takes as long as reading all of it several times.
+// Verify returns the problems that the database finds in itself; a server finds none, since its operators verify it. With full it
+// compares indexes with their tables, which takes as long as reading the whole database several times.
 func (s *Store) Verify(ctx context.Context, full bool) ([]string, error) {
 	if s.db.refuseReads {
 		return nil, ErrReadsRefused
@@ -87,5 +87,5 @@ func (s *Store) Verify(ctx context.Context, full bool) ([]string, error) {
 	return s.db.Verify(ctx, full)
 }
 
-// Reindex makes the indexes of the database anew from what they are of.
+// Reindex rebuilds the indexes of the database from their tables.
 func (s *Store) Reindex(ctx context.Context) error { return s.db.Change(ctx, s.db.Reindex) }

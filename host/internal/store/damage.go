@@ -84,13 +84,13 @@ func (r *eventRow) verify(seq uint64) error {
 	return nil
 }
 
-// noSum stands in the place of the checksum of events that were stored before there were checksums.
+// noSum is the checksum of events that were stored before events had checksums.
 const noSum = -1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is what Sum is of a row that says what was written. Which thread it is of is not in it: a fork has the same rows.
-// It finds bytes that a disk has changed, and nobody's intent.
+// checksum returns the value of Sum for an undamaged row. It does not include the thread, because a fork copies rows. It detects
+// damage by hardware, not manipulation.
 func (r *eventRow) checksum() int64 {
 	head := binary.AppendUvarint(make([]byte, 0, 64), r.Seq)
 	head = binary.AppendVarint(head, r.Time)

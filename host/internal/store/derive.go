@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// maxBodyBytes bounds one event. Large content is an artifact; what is still larger than this is a mistake that would
-	// make every resume of the thread slow.
+	// maxBodyBytes limits one event. Large content belongs in an artifact; a larger event is a mistake and would slow down every
+	// resume of the thread.
 	maxBodyBytes = 64 << 20
 
-	// maxPassageBytes is how much of one message can be searched for: pages of it. What somebody pastes may be longer.
+	// maxPassageBytes is how much of a message is searchable: several pages. Pasted text may be longer.
 	maxPassageBytes = 32 << 10
 
-	// maxPreviewRunes is what a line of a listing has room for, twice over.
+	// maxPreviewRunes limits a preview to about twice the width of a terminal.
 	maxPreviewRunes = 200
 )
 
-// record is one durable event on its way to the database: its row, and what it changes in the derived rows. Making it
-// needs no database.
+// record is a durable event to be written: its row, and the changes of derived rows. It is constructed without the database.
 type record struct {
 	eventRow
 	set     map[string]any // columns of the thread
@@ -36,7 +35,7 @@ type record struct {
 	item    *itemRow
 	passage *passageRow
 	revert  *revertRow
-	refs    []string // digests of artifacts, perhaps
+	refs    []string // possible digests of artifacts
 }
 
 func newRecord(e event.Event) (record, error) {
@@ -55,7 +54,7 @@ func newRecord(e event.Event) (record, error) {
 			"put large content into an artifact")
 	}
 	if !utf8.Valid(body) {
-		body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // which is what a reader makes of it, too
+		body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // as a JSON decoder would
 	}
 	r := record{eventRow: eventRow{
 		ThreadID: string(e.Thread), Seq: e.Seq, TurnID: string(e.Turn), Time: database.Nanos(e.Time), Kind: e.Body.Kind(),
@@ -78,11 +77,11 @@ func newRecords(evs []event.Event) ([]*record, error) {
 	return recs, nil
 }
 
-// size is what the record costs while it waits.
+// size returns the approximate memory that the record needs.
 func (r *record) size() int { return len(r.Body) + 256 }
 
-// derive says what the event changes. updated_at moves with turns and not with every event: each move rewrites pages of two
-// indexes, which would cost every barrier.
+// derive determines which derived rows the event changes. updated_at changes with turns and not with every event, because each
+// change rewrites pages of two indexes, which would slow down every barrier.
 func (r *record) derive(e event.Event) {
 	r.refs = digests(r.Body)
 	switch b := e.Body.(type) {
@@ -137,7 +136,7 @@ func (r *record) derive(e event.Event) {
 	}
 }
 
-// checkpointColumns are those that follow when turns are taken back, or were never copied.
+// checkpointColumns returns the columns that a checkpoint resets when turns are reverted or not copied.
 func checkpointColumns(c event.Checkpoint) map[string]any {
 	return map[string]any{
 		"model": c.Model.Model, "provider": c.Model.Provider, "model_name": c.Model.ModelName, "tokens": tokensJSON(c.Usage),
@@ -170,7 +169,7 @@ func (r *record) derivePassage(i event.Item) {
 		return
 	}
 	text := i.Text
-	if i.Status == event.StatusSuperseded { // it was said again
+	if i.Status == event.StatusSuperseded { // a later item repeats it
 		text = ""
 	}
 	if len(text) > maxPassageBytes {
@@ -189,7 +188,7 @@ func tokensJSON(t event.Tokens) string {
 	return string(b)
 }
 
-// preview makes one line of a text: printable, spaces folded, cut with an ellipsis.
+// preview returns a text as one line: only printable characters, with white space collapsed, truncated with an ellipsis.
 func preview(text string) string {
 	var b strings.Builder
 	runes, space := 0, false
@@ -216,9 +215,9 @@ func preview(text string) string {
 	return b.String()
 }
 
-// digests finds what could be the digest of an artifact anywhere in a body: a run of exactly 64 lower-case hex digits. An
-// event may mention an artifact in a field of its own, in a plugin's payload or in text for the model; a run that is not
-// an artifact costs one look-up. A run of 64 can't hide between two bytes that are 64 apart, so only every 64th is looked at.
+// digests returns everything in a body that may be the digest of an artifact: each run of exactly 64 lower-case hex digits. An event
+// can refer to an artifact in a field, in a plugin's payload or in text for the model; a run that is no artifact costs one
+// look-up. A run of 64 bytes contains every 64th byte, so it is sufficient to test those.
 func digests(body string) []string {
 	var found []string
 	for i := 0; i < len(body); i += artifacts.DigestLen {
@@ -235,7 +234,7 @@ func digests(body string) []string {
 		if to-from == artifacts.DigestLen {
 			found = append(found, body[from:to])
 		}
-		i = to // no digit: the next run of 64 covers i+64 or begins behind it
+		i = to // not a digit: the next run of 64 contains byte i+64 or begins after it
 	}
 	return found
 }

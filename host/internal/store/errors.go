@@ -17,11 +17,11 @@ var (
 	// ErrClosed is returned by every method of a closed store.
 	ErrClosed = database.ErrClosed
 
-	// ErrTakenOver is in the [*ConflictError] of a thread that another process has locked while this one could not reach the
-	// database for so long that it counted as dead.
+	// ErrTakenOver is the cause of a [*ConflictError] if another process has locked the thread while this one could not reach
+	// the database for so long that it was considered dead.
 	ErrTakenOver = errors.New("another process has taken over the thread")
 
-	// ErrReadsRefused comes from every method that reads the log of a store with Config.RefuseReads.
+	// ErrReadsRefused is returned by every method that reads the log of a store with Config.RefuseReads.
 	ErrReadsRefused = errors.New("this store refuses reads")
 )
 
@@ -38,16 +38,16 @@ type (
 	OrderError    = sink.OrderError
 )
 
-// ConflictError says that the stored thread is not the one that is being written: another process wrote to it, or it was
-// loaded incompletely. From here on nothing of the thread is written by this store, other threads are not touched.
+// ConflictError says that the stored thread differs from the one that is being written: another process has written to it, or it
+// was loaded incompletely. This store writes no further events of the thread; other threads are not affected.
 type ConflictError struct {
 	Thread event.ThreadID
-	Seq    uint64 // of the first event that does not fit
+	Seq    uint64 // number of the first conflicting event
 	Stored uint64 // number of the last stored event
-	Err    error  // what the database says, where it was the one to object
+	Err    error  // the database's error, or ErrTakenOver; may be nil
 }
 
-// Unwrap returns what the database says.
+// Unwrap returns the database's error.
 func (e *ConflictError) Unwrap() error { return e.Err }
 
 // Error implements error.
@@ -72,9 +72,9 @@ func (e *ConflictError) NextStep() string {
 	return "resume the thread"
 }
 
-// NotFoundError says that there is no such thread, artifact or setting.
+// NotFoundError says that a thread or an artifact does not exist.
 type NotFoundError struct {
-	What string // "thread", "artifact" or "setting"
+	What string // "thread" or "artifact"
 	ID   string
 }
 
@@ -91,7 +91,7 @@ func (e *NotFoundError) NextStep() string {
 	return ""
 }
 
-// AmbiguousError says that several threads fit.
+// AmbiguousError says that several threads match a query.
 type AmbiguousError struct {
 	Query   string
 	Threads []ThreadInfo // the most recent ones
@@ -120,7 +120,7 @@ func (e *AmbiguousError) Error() string {
 // NextStep implements [hint.Stepper].
 func (e *AmbiguousError) NextStep() string { return "use more of the id" }
 
-// ExistsError refuses to import a thread that is there.
+// ExistsError says that a new thread has the ID of a stored one.
 type ExistsError struct{ Thread event.ThreadID }
 
 // Error implements error.
@@ -133,7 +133,7 @@ func (e *ExistsError) NextStep() string {
 	return fmt.Sprintf("delete it first with `gantry threads delete %s`", e.Thread)
 }
 
-// LockedError says that another process, or another part of this one, runs the thread.
+// LockedError says that the thread is already locked, by another process or in this one.
 type LockedError struct {
 	Thread event.ThreadID
 	Owner  Owner
@@ -159,7 +159,7 @@ func (e *LockedError) NextStep() string {
 	return "attach to it, or end that process"
 }
 
-// DecodeError says that a stored event can't be read by this version. The event comes as an [event.Unknown].
+// DecodeError says that this version can't decode a stored event. The event is an [event.Unknown].
 type DecodeError struct {
 	Thread event.ThreadID
 	Seq    uint64

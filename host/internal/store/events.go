@@ -47,13 +47,13 @@ func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint
 	}
 }
 
-// Export writes the events of a thread as JSON, one a line. Artifacts are not among them.
+// Export writes the events of a thread as JSON, one per line. It does not export artifacts.
 func (s *Store) Export(ctx context.Context, thread event.ThreadID, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	n := 0
 	for e, err := range s.Events(ctx, thread, 0) {
 		if _, unreadable := errors.AsType[*DecodeError](err); err != nil && !unreadable {
-			return err // what this version can't read is passed on as it is
+			return err // an event that can't be decoded is exported as it is stored
 		}
 		line, err := json.Marshal(e)
 		if err != nil {
@@ -73,20 +73,20 @@ func (s *Store) Export(ctx context.Context, thread event.ThreadID, w io.Writer) 
 	return nil
 }
 
-// maxLineBytes bounds a line of an import: the largest event, escaped, with its envelope.
+// maxLineBytes limits a line of an import: the largest event, with escapes and envelope.
 const maxLineBytes = maxBodyBytes + 1<<20
 
-// Import stores a thread that Export has written, all of it or nothing. A thread that is there already is an
+// Import stores a thread that Export has written, either all of it or nothing. If the thread exists, the error is an
 // [*ExistsError].
 func (s *Store) Import(ctx context.Context, r io.Reader) (ThreadInfo, error) {
-	// The source may be slow or broken, and the transaction should be neither: read and check it first.
+	// Read and check everything before the transaction begins, since the source may be slow or invalid.
 	spool, thread, err := s.spool(ctx, r)
 	if err != nil {
 		return ThreadInfo{}, fmt.Errorf("import thread: %w", err)
 	}
 	defer func() {
 		_ = spool.Close()
-		_ = os.Remove(spool.Name()) // else the next Collect does
+		_ = os.Remove(spool.Name()) // otherwise the next Collect removes it
 	}()
 	err = s.db.ChangeThread(ctx, thread, func(tx *gorm.DB) error {
 		if err := mustNotExist(tx, thread); err != nil {
@@ -121,7 +121,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (ThreadInfo, error) {
 	return s.Thread(ctx, string(thread))
 }
 
-// spool copies an import into a file, and checks that it is one whole thread.
+// spool copies an import to a temporary file, and checks that it is one complete thread.
 func (s *Store) spool(ctx context.Context, r io.Reader) (_ *os.File, thread event.ThreadID, err error) {
 	f, err := s.files.Temp("import-")
 	if err != nil {
@@ -172,7 +172,7 @@ func spooled(r io.Reader) iter.Seq2[*record, error] {
 			var e event.Event
 			err := json.Unmarshal(lines.Bytes(), &e)
 			if err == nil && !e.Durable() {
-				continue // of a recorded live stream
+				continue // the source may be a recorded live stream
 			}
 			var rec record
 			if err == nil {

@@ -11,9 +11,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Fork stores a thread that begins with copies of another one's events: those up to a number, with what is derived from them.
-// tail is what it has beyond them; its first event is an [event.ThreadForked] that says what is copied. All of it is stored, or
-// nothing.
+// Fork stores a new thread that begins with copies of another thread's events and of the rows derived from them. tail is the rest
+// of its events; the first one is an [event.ThreadForked] that says what to copy. Either all of it is stored or nothing.
 func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 	if len(tail) == 0 {
 		return errors.New("fork: nothing says what of")
@@ -37,7 +36,7 @@ func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 		return err
 	}
 	err = s.db.ChangeThread(ctx, id, func(tx *gorm.DB) error {
-		g.recs = recs // of an earlier try
+		g.recs = recs // an earlier try may have consumed them
 		if err := copyThread(tx, forked, string(id), s.writer.run.ID); err != nil {
 			return err
 		}
@@ -50,7 +49,8 @@ func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 	return nil
 }
 
-// copyThread copies the events up to the last one, and their rows as they were then: what had not ended by it runs.
+// copyThread copies the events up to f.Through, and the derived rows as they were then: turns and items that ended later are
+// copied as running.
 func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
 	var found []threadRow
 	if err := tx.Select("id", "seq").Where("id IN ?", []string{id, string(f.From)}).Find(&found).Error; err != nil {
@@ -86,7 +86,7 @@ func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
 			SELECT ?, seq, turn_id, role, text FROM passages WHERE thread_id = ? AND seq <= ? ORDER BY seq`, []any{id, from, upto}},
 		{`INSERT INTO reverts (thread_id, seq, from_seq, through_seq)
 			SELECT ?, seq, from_seq, through_seq FROM reverts WHERE thread_id = ? AND seq <= ?`, []any{id, from, upto}},
-		// Of an artifact it is not known which event mentions it: rather one too many is kept.
+		// Which event refers to an artifact is not recorded, so the fork may keep artifacts that it doesn't need.
 		{"INSERT INTO artifact_refs (sha256, thread_id) SELECT sha256, ? FROM artifact_refs WHERE thread_id = ?", []any{id, from}},
 	} {
 		if err := database.Exec(tx, q.sql, q.args...); err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
-// Owner is the process that holds something.
+// Owner is the process that holds a lock.
 type Owner = database.Owner
 
-// ThreadLock is the right to write to a thread.
+// ThreadLock is the exclusive right to write to a thread.
 type ThreadLock struct{ lock database.Lock }
 
-// Release gives the right back. Calling it again does nothing. The end of the process does it too, however it ends.
+// Release releases the lock. Further calls do nothing. The end of the process releases it as well, however it ends.
 func (l *ThreadLock) Release() error { return l.lock.Release() }
 
-// LockThread takes the right to write to a thread, which one process has at a time, in one place. If it is taken the error
-// is a [*LockedError] that names the process. LockThread does not wait.
+// LockThread acquires the exclusive right to write to a thread. It does not wait: if the thread is locked, in this process or in
+// another one, the error is a [*LockedError] that names the process.
 func (s *Store) LockThread(ctx context.Context, thread event.ThreadID) (*ThreadLock, error) {
 	if err := thread.Check(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Store) LockThread(ctx context.Context, thread event.ThreadID) (*ThreadL
 	return &ThreadLock{lock: lock}, nil
 }
 
-// Holder tells which process has the right to write to a thread, if any has.
+// Holder returns the process that has locked a thread, if any.
 func (s *Store) Holder(ctx context.Context, thread event.ThreadID) (owner Owner, held bool, err error) {
 	if err := thread.Check(); err != nil {
 		return Owner{}, false, err

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// artifactGrace is how long an artifact that no thread mentions is kept after it was put: the call that put it may
-	// still be running, with its result to come.
+	// artifactGrace is how long an artifact is kept without a reference: the call that stored it may still be running, and its
+	// result may refer to it.
 	artifactGrace = 24 * time.Hour
 
-	// collectRows bounds one transaction of a collection, so that other processes get their turn.
+	// collectRows limits one transaction of a collection, so that other processes can write in between.
 	collectRows = 500
 )
 
-// Report says what was removed, or with Policy.DryRun what would be.
+// Report lists what was removed, or would be removed with Policy.DryRun.
 type Report struct {
 	Threads   []event.ThreadID
-	Skipped   []event.ThreadID // they are open in some process
+	Skipped   []event.ThreadID // open in some process
 	Artifacts int
 	Bytes     int64 // of artifacts
 }
@@ -35,8 +35,8 @@ func (r *Report) add(o Report) {
 	r.Bytes += o.Bytes
 }
 
-// Delete removes a thread with all that belongs to it, and the artifacts that no other thread mentions. A thread that is
-// open somewhere is a [*LockedError].
+// Delete removes a thread with all of its rows, and the artifacts that no other thread refers to. If a process has the thread
+// open, the error is a [*LockedError].
 func (s *Store) Delete(ctx context.Context, thread event.ThreadID) (Report, error) {
 	lock, err := s.LockThread(ctx, thread)
 	if err != nil {
@@ -71,7 +71,7 @@ func deleteThread(tx *gorm.DB, thread string) (dead []artifacts.Unused, err erro
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 { // of a damaged thread there may be events without it
+	if n == 0 { // a damaged thread may have events without a row in threads
 		var events []eventRow
 		if err := tx.Select("id").Where("thread_id = ?", thread).Limit(1).Find(&events).Error; err != nil {
 			return nil, err
@@ -121,8 +121,8 @@ func (s *Store) removeArtifacts(ctx context.Context, find func(context.Context) 
 	return r, err
 }
 
-// Collect removes artifacts that no thread mentions, a day after they were put at the earliest, and what crashes have left
-// in the artifact folder.
+// Collect removes artifacts that no thread refers to, a day after they were stored at the earliest, and files that crashes have
+// left in the artifact folder.
 func (s *Store) Collect(ctx context.Context) (Report, error) {
 	var report Report
 	cutoff := time.Now().Add(-artifactGrace)
@@ -169,7 +169,7 @@ func (s *Store) takeUnmentioned(ctx context.Context, cutoff time.Time) ([]artifa
 	return dead, err
 }
 
-// strays are old files without a row: their process ended between the file and its row.
+// strays returns old files without a row: their process ended after writing the file and before committing the row.
 func (s *Store) strays(ctx context.Context, cutoff time.Time) ([]artifacts.Unused, error) {
 	files, err := s.files.Old(cutoff)
 	if err != nil || len(files) == 0 {
@@ -192,16 +192,16 @@ func (s *Store) strays(ctx context.Context, cutoff time.Time) ([]artifacts.Unuse
 	return strays, err
 }
 
-// Policy says which threads to keep. A thread goes when one of the rules says so. The zero Policy keeps all.
+// Policy determines which threads to keep. A thread is removed if any of the rules applies. The zero Policy keeps all threads.
 type Policy struct {
-	MaxAge     time.Duration // since the last event; 0: any
-	MaxThreads int           // the newest so many; 0: any number
+	MaxAge     time.Duration // since the thread was updated; 0: unlimited
+	MaxThreads int           // number of most recent threads to keep; 0: all
 	KeepNamed  bool          // never remove a thread that has a name
 	DryRun     bool          // only report
 }
 
-// Retain removes threads by policy, and then the artifacts that nothing mentions any more. Threads that are open
-// somewhere stay.
+// Retain removes threads according to the policy, and then the artifacts that no thread refers to any more. Threads that are open
+// in some process are skipped.
 func (s *Store) Retain(ctx context.Context, p Policy) (Report, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
@@ -258,14 +258,14 @@ func (s *Store) retire(ctx context.Context, thread event.ThreadID, dry bool, rep
 		return nil
 	}
 	if _, gone := errors.AsType[*NotFoundError](err); gone {
-		return nil // another process was faster
+		return nil // another process has deleted it
 	}
 	report.add(part)
 	report.Threads = append(report.Threads, part.Threads...)
 	return err
 }
 
-// keepRuns is how long a run is listed that no thread was last written by.
+// keepRuns is how long the row of a run is kept after no thread names it as its last writer.
 const keepRuns = 30 * 24 * time.Hour
 
 func deleteOldRuns(tx *gorm.DB) error {

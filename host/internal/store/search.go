@@ -12,33 +12,33 @@ import (
 	"gorm.io/gorm"
 )
 
-// Passage is a place in a thread where something was said.
+// Passage is a message that matches a search.
 type Passage struct {
 	Turn    event.TurnID
 	Seq     uint64 // number of its event
 	Role    string // [RoleUser] or [RoleAgent]
-	Snippet string // the text around what was found, in one line
+	Snippet string // the text around the match, in one line
 }
 
-// Hit is a thread in which something was found: in its name, or in the passages.
+// Hit is a thread whose name or messages match a search.
 type Hit struct {
 	Thread   ThreadInfo
 	Passages []Passage // the first ones
-	More     int       // further ones
+	More     int       // number of further ones
 }
 
 const (
-	// shownPassages is how many of a thread's passages a search gives.
+	// shownPassages is the maximum number of passages per thread in the result of a search.
 	shownPassages = 3
-	// maxWords bounds a search: nobody looks for more at once.
+	// maxWords limits the words of a query.
 	maxWords = 16
-	// indexedRunes is what a word needs to be found by the index, which knows groups of three.
+	// indexedRunes is the minimum length of a word that the index can find: it is an index of trigrams.
 	indexedRunes = 3
 )
 
-// Search finds threads in whose name or in one of whose messages each word of the query stands, as a part of a word and in any
-// case. Messages are those of users and agents, of turns that count; of a long one the beginning is searched. The threads that
-// were updated last come first. f.Before is not looked at.
+// Search finds threads whose name, or one of whose messages, contains all words of the query, ignoring case; a word may be part of
+// a longer word. It searches the beginning of the messages of users and agents in turns that were not reverted. The threads
+// updated last come first. f.Before is ignored.
 func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, error) {
 	words := strings.Fields(query)
 	switch {
@@ -71,7 +71,7 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 	return hits, nil
 }
 
-// passagesOf finds what was said in threads. Texts are read of what is shown alone.
+// passagesOf finds the matching passages of threads. It reads the texts only of those that are shown.
 func passagesOf(g *gorm.DB, infos []ThreadInfo, said *gorm.DB, words []string) ([]Hit, error) {
 	hits, places, ids := make([]Hit, len(infos)), map[string]*Hit{}, make([]string, len(infos))
 	for i, t := range infos {
@@ -126,10 +126,10 @@ func containsPattern(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(text)) + "%"
 }
 
-// snippetRunes is how much is shown on each side of what was found.
+// snippetRunes is the length of the text shown before a match; after its beginning, twice as much is shown.
 const snippetRunes = 60
 
-// snippet is the text around the first of the words that stands in it.
+// snippet returns the text around the first match of any of the words.
 func snippet(text string, words []string) string {
 	runes := []rune(text)
 	lower := make([]rune, len(runes))

@@ -1,13 +1,13 @@
-// Package store writes down what happens in threads, keeps the artifacts that they mention, and finds both again.
+// Package store stores the events of threads and the artifacts that they refer to, and finds them again.
 //
-// It owns: threads.db with the event log and the rows derived from it, the artifact folder, the writer locks of threads,
-// and state.db with the keys and leases of plugins. It must not know: who runs a thread, what an event means to anybody
-// else, how a thread is resumed.
+// It owns: threads.db with the event log and the tables derived from it, the artifact folder, and the writer locks of
+// threads. It must not know: which process runs a thread, what other packages derive from an event, how a thread is resumed.
 //
-// The log is a sink. [Store.Append] hands events to one writing goroutine, which commits them in batches; [Store.Barrier]
-// waits for the commit where something depends on it. Reading has connections of its own and serves listing and resume.
+// [Store.Append] queues events for one writing goroutine, which commits them in batches. [Store.Barrier] waits for the commit
+// of events that must be durable before the caller continues. Reads use connections of their own; only listing and resuming
+// need them.
 //
-// Start with [Open] and [Store.Append]; sink.go shows how the parts stand to each other, writer.go what a commit does.
+// Start with [Open] and [Store.Append]. Package sink contains the queue, writer.go what a commit writes.
 package store
 
 import (
@@ -31,25 +31,26 @@ import (
 )
 
 const (
-	// DefaultBatchRows: a transaction's fixed costs are spread thin by then.
+	// DefaultBatchRows is the number of events at which a batch is committed at once. The fixed cost of a transaction is small
+	// per event by then.
 	DefaultBatchRows = 64
-	// DefaultBatchDelay is how long an event waits for company. Whoever can't wait uses a barrier. It is longer than the way from a
-	// call's result to the next call's start where the model answers at once: then a call costs one commit and not two, of which the
-	// second would wait for the first.
+	// DefaultBatchDelay is how long an event waits for others to share its commit; a barrier commits at once. The delay is longer
+	// than the time between the result of a call and the start of the next one if the model answers immediately. A call then
+	// takes one commit instead of two, of which the second would wait for the first.
 	DefaultBatchDelay = 10 * time.Millisecond
-	// DefaultQueueRows and DefaultQueueBytes bound what waits to be written; beyond them Append waits.
+	// DefaultQueueRows and DefaultQueueBytes limit the queue; beyond them Append waits.
 	DefaultQueueRows  = 1024
 	DefaultQueueBytes = 16 << 20
-	// DefaultKeepRows and DefaultKeepBytes bound what a degraded store keeps in memory: hours of one thread's events.
-	// Beyond them Append fails with a [*FullError].
+	// DefaultKeepRows and DefaultKeepBytes limit what a degraded store keeps in memory: hours of one thread's events. Beyond
+	// them Append fails with a [*FullError].
 	DefaultKeepRows  = 16384
 	DefaultKeepBytes = 32 << 20
 )
 
-// Driver connects to databases of one kind. The store brings SQLite's along.
+// Driver connects to databases of one kind. The driver for SQLite is built in.
 type Driver = database.Driver
 
-// Database says where the tables of a store are. The zero Database is a file of SQLite.
+// Database is the location of a store's tables. The zero Database is an SQLite file.
 type Database struct {
 	Driver Driver
 	Source string // the address of the server
@@ -63,13 +64,13 @@ func (d Database) Config(path string) database.Config {
 	return database.Config{Driver: d.Driver, Source: d.Source}
 }
 
-// Config says where a store is and how it behaves. Zero fields mean the documented defaults.
+// Config configures a store. Zero fields mean the documented defaults.
 type Config struct {
-	Path        string       // threads.db; its folder is made if missing, and what is in files lies there in any case
-	Database    Database     // default: Path
-	ArtifactDir string       // default: artifacts beside Path
-	LockDir     string       // writer locks of threads; default: locks beside Path
-	HostVersion string       // recorded with this run, and named in messages about schema versions
+	Path        string       // threads.db; its folder is created if missing, and contains artifacts and locks by default
+	Database    Database     // default: the file at Path
+	ArtifactDir string       // default: "artifacts" in the folder of Path
+	LockDir     string       // writer locks of threads; default: "locks" in the folder of Path
+	HostVersion string       // recorded with this run, and used in messages about schema versions
 	Logger      hclog.Logger // default: none
 
 	BatchRows        int
@@ -81,19 +82,19 @@ type Config struct {
 	BusyWait         time.Duration // default [database.DefaultBusyWait]
 	MaxArtifactBytes int64         // default [DefaultMaxArtifactBytes]
 
-	// OnDegraded is told once when writing stops working (with a [*DegradedError]) and once when it works again (with
-	// nil). It runs on a goroutine of its own and may use the store.
+	// OnDegraded is called once with a [*DegradedError] when writing stops working, and once with nil when it works again. It
+	// has a goroutine of its own and may use the store.
 	OnDegraded func(error)
 
-	// ReadOnly opens a store that is there for reading alone, and makes and changes no file. A store whose schema is older is
-	// refused, since it can't be brought up to date.
+	// ReadOnly opens an existing store without creating or changing a file. A store with an older schema is refused, since its
+	// schema can't be upgraded.
 	ReadOnly bool
 
-	// RefuseReads makes every method that reads the log fail with [ErrReadsRefused]. It is for tests that prove that
-	// something does without.
+	// RefuseReads makes every method that reads the log fail with [ErrReadsRefused], for tests which prove that an operation
+	// doesn't read it.
 	RefuseReads bool
 
-	// WrapCommit stands around every commit. It is for tests; see storetest.Faults.
+	// WrapCommit is called for every commit. Tests use it to inject faults; see storetest.Faults.
 	WrapCommit func(commit func() error) error
 }
 
@@ -126,7 +127,7 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
-// Store is an open store. Its methods may be called from several goroutines.
+// Store is an open store. Its methods may be called concurrently.
 type Store struct {
 	cfg    Config
 	db     access
@@ -135,9 +136,8 @@ type Store struct {
 	writer *writer
 }
 
-// Open opens or creates the store and starts its writer. Close ends it. Several processes may have the same store open.
-//
-// A store that a later gantry has migrated is a [*database.NewerError].
+// Open opens or creates the store and starts its writer, which Close ends. Several processes may have the same store open. If a
+// newer gantry has upgraded the schema, the error is a [*database.NewerError].
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" {
 		return nil, errors.New("open store: no path")
@@ -170,14 +170,15 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Append hands durable events over to be written; transient ones are passed over. They are taken all or none, and committed
-// together: after a crash all of them are there, or none. It returns before they are committed. While the queue is full it waits, until ctx ends.
+// Append queues durable events for writing, and ignores transient ones. Either all of them are accepted or none, and they are
+// committed together: after a crash either all of them are stored or none. Append returns before they are committed. While the
+// queue is full it waits, until ctx ends.
 //
-// The events of a thread must come in order without gaps ([*OrderError]). A degraded store keeps events in memory; once
-// that is full Append fails with a [*FullError], and the same events may be appended again later. A [*ConflictError] says
-// that somebody else has written to the thread.
+// The events of a thread must come in order without gaps; otherwise the error is an [*OrderError]. A degraded store keeps events
+// in memory; once that is full Append fails with a [*FullError], and the same events may be appended again later. A
+// [*ConflictError] says that another process has written to the thread.
 //
-// Append keeps nothing of the events: the caller may change what they point to.
+// Append retains nothing that the events point to.
 func (s *Store) Append(ctx context.Context, evs ...event.Event) error {
 	entries := make([]sink.Entry, 0, len(evs))
 	for _, e := range evs {
@@ -212,9 +213,8 @@ func crashPoints(p crashpoint.Point, entries []sink.Entry) {
 	}
 }
 
-// Barrier returns when every event of the thread up to seq is on the disk: it survives the end of this process and of the
-// machine. It fails with a [*DegradedError] while nothing can be written; then what the barrier stands before must not
-// happen.
+// Barrier returns when all events of the thread up to seq are durable: they survive a crash of this process and of the machine.
+// While nothing can be written it fails with a [*DegradedError]; the caller must not do then what depends on the events.
 func (s *Store) Barrier(ctx context.Context, thread event.ThreadID, seq uint64) error {
 	crashpoint.At(crashpoint.BarrierBefore, "")
 	err := s.db.sink.Await(ctx, thread, seq, true)
@@ -228,14 +228,14 @@ func (s *Store) Agents() agents.Agents { return agents.Agents{DB: s.db} }
 // Degraded returns nil while writing works, else the [*DegradedError].
 func (s *Store) Degraded() error { return s.db.sink.Degraded() }
 
-// About says what the store's database is and in which version, for people.
+// About describes the database and its version, for people.
 func (s *Store) About(ctx context.Context) (string, error) { return s.db.About(ctx) }
 
-// Close writes what was appended and ends the store. When ctx ends first, or writing does not work, what is left is given
-// up and the error says how much. Calling it again does nothing.
+// Close writes the appended events and closes the store. If ctx ends first, or nothing can be written, the remaining events are
+// lost, and the error says how many. Further calls do nothing.
 func (s *Store) Close(ctx context.Context) error {
 	if s.Degraded() == nil && !s.cfg.ReadOnly {
-		// Behind everything else. Without it the run counts as one that was killed, which is the worst of it.
+		// Last of all. If this fails, the run is merely listed as one that was killed.
 		if err := s.db.Change(ctx, s.writer.endRun); err != nil && !errors.Is(err, ErrClosed) {
 			s.cfg.Logger.Warn("note the end of the run", "err", err)
 		}

@@ -14,14 +14,14 @@ import (
 	"gorm.io/gorm"
 )
 
-// The statuses of a thread, beside the statuses that a turn ends with, which are [event.TurnStatus].
+// Statuses of a thread, in addition to the [event.TurnStatus] of its last turn.
 const (
 	StatusNew     = "new"     // it has had no turn
-	StatusRunning = "running" // its last turn has not ended; with no process holding the thread it never will
+	StatusRunning = "running" // its last turn has not ended; if no process has the thread locked, it never will
 	StatusStopped = "stopped" // such a thread; see [Store.MarkStopped]
 )
 
-// ThreadInfo is what a listing shows of a thread.
+// ThreadInfo describes a thread in a listing.
 type ThreadInfo struct {
 	ID         event.ThreadID
 	Cwd        string
@@ -33,8 +33,8 @@ type ThreadInfo struct {
 	Preview    string // beginning of the first message of the user, in one line
 	Status     string
 	Created    time.Time
-	Updated    time.Time // when its last turn began or ended, or it was named
-	Archived   time.Time // zero: it is not
+	Updated    time.Time // when its last turn started or ended, or when it was named
+	Archived   time.Time // zero: it is not archived
 	Turns      int
 	Seq        uint64 // number of the last event
 	Tokens     event.Tokens
@@ -52,22 +52,22 @@ func (r threadRow) info() ThreadInfo {
 		t.Status = StatusNew
 	}
 	if r.Tokens != "" {
-		// The column is written by this package only; a total that can't be read is shown as zero.
+		// Only this package writes the column; a total that can't be decoded is shown as zero.
 		_ = json.Unmarshal([]byte(r.Tokens), &t.Tokens)
 	}
 	return t
 }
 
-// Cursor is a place in the listing of threads. The zero Cursor is its beginning.
+// Cursor is a position in the listing of threads. The zero Cursor is its beginning.
 type Cursor struct {
 	Updated time.Time
 	ID      event.ThreadID
 }
 
-// Cursor returns the place right behind t.
+// Cursor returns the position right after t.
 func (t ThreadInfo) Cursor() Cursor { return Cursor{Updated: t.Updated, ID: t.ID} }
 
-// String returns a form that [ParseCursor] reads.
+// String returns a text that [ParseCursor] parses.
 func (c Cursor) String() string {
 	if c == (Cursor{}) {
 		return ""
@@ -75,7 +75,7 @@ func (c Cursor) String() string {
 	return strconv.FormatInt(database.Nanos(c.Updated), 10) + "_" + string(c.ID)
 }
 
-// ParseCursor reads what [Cursor.String] has written.
+// ParseCursor parses the result of [Cursor.String].
 func ParseCursor(s string) (Cursor, error) {
 	if s == "" {
 		return Cursor{}, nil
@@ -88,17 +88,17 @@ func ParseCursor(s string) (Cursor, error) {
 	return Cursor{Updated: database.Time(n), ID: event.ThreadID(id)}, nil
 }
 
-// Filter says which threads are listed.
+// Filter selects threads for a listing.
 type Filter struct {
-	Cwd            string // only those whose last turn ran here; empty: all
-	Archived       bool   // the archived ones instead of the others
-	IncludeWorkers bool   // those that work for other threads, too
-	Name           string // only those with this in their name or, where they have none, their preview, whatever its case
-	Limit          int    // most threads; 0: all
-	Before         Cursor // go on behind this place
+	Cwd            string // only threads whose last turn ran here; empty: all
+	Archived       bool   // archived threads instead of the others
+	IncludeWorkers bool   // also threads that work for other threads
+	Name           string // only threads with this text in their name or, without a name, in their preview; ignores case
+	Limit          int    // maximum number of threads; 0: all
+	Before         Cursor // continue after this position
 }
 
-// Threads lists threads, the ones that were updated last first.
+// Threads lists threads; those updated last come first.
 func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 	return infos, nil
 }
 
-// where narrows q to what is asked for, its place and number aside.
+// where adds the conditions of the filter to q, except Limit and Before.
 func (f Filter) where(q *gorm.DB) *gorm.DB {
 	if f.Archived {
 		q = q.Where("threads.archived_at <> 0")
@@ -155,10 +155,10 @@ func (s *Store) MarkStopped(ctx context.Context, infos []ThreadInfo) {
 	}
 }
 
-// maxExpected bounds what a listing makes room for before it has seen a thread.
+// maxExpected limits the memory that a listing allocates in advance.
 const maxExpected = 1 << 16
 
-// threadInfos scans by hand and makes room at once: gorm's reflection and a growing slice took half the time of a long
+// threadInfos scans the rows itself and allocates in advance: gorm's reflection and a growing slice took half the time of a long
 // listing.
 func threadInfos(q *gorm.DB, expected int) (infos []ThreadInfo, err error) {
 	rows, err := q.Model(&threadRow{}).Select(threadInfoColumns).Rows()
@@ -182,11 +182,11 @@ func threadInfos(q *gorm.DB, expected int) (infos []ThreadInfo, err error) {
 const threadInfoColumns = "id, seq, run_id, created_at, updated_at, archived_at, cwd, model, provider, model_name, source, " +
 	"forked_from, name, preview, status, turns, tokens"
 
-// ambiguousShown is how many threads an [*AmbiguousError] names.
+// ambiguousShown is the number of threads that an [*AmbiguousError] names.
 const ambiguousShown = 5
 
-// Thread finds a thread by its id, by the beginning of its id if no other thread's id begins so, or by its name. A query
-// that matches several threads is an [*AmbiguousError], one that fits none a [*NotFoundError].
+// Thread finds a thread by its ID, by a unique prefix of its ID, or by its name. If the query matches several threads, the error is
+// an [*AmbiguousError]; if it matches none, a [*NotFoundError].
 func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Store) Thread(ctx context.Context, query string) (ThreadInfo, error) {
 	lower := strings.ToLower(query)
 	found, err := threadInfos(g.Where("id IN (?, ?)", query, lower), 1)
 	if err == nil && len(found) == 0 {
-		// Two look-ups and not one with OR, which would walk all threads. "~" is behind everything that ids are made of.
+		// A UNION of two look-ups, because OR would scan all threads. "~" sorts after all characters of IDs.
 		found, err = threadInfos(g.Where(`id IN (SELECT id FROM threads WHERE id >= ? AND id < ?
 			UNION SELECT id FROM threads WHERE name <> '' AND name = ?)`, lower, lower+"~", query).
 			Order("updated_at DESC, id DESC").Limit(ambiguousShown+1), 1)

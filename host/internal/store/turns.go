@@ -17,14 +17,14 @@ type TurnInfo struct {
 	LastSeq  uint64 // number of its last event; 0: it has not ended
 	Status   string // [StatusRunning] or an [event.TurnStatus]
 	Started  time.Time
-	Ended    time.Time // zero: it has not
-	Reverted uint64    // number of the event that took it back; 0: it counts
+	Ended    time.Time // zero: it has not ended
+	Reverted uint64    // number of the event that reverted it; 0: it was not reverted
 	HasInput bool      // a user said something in it, or another agent; else it did something to the thread, as a compaction does
 	Preview  string    // beginning of what the user said first, in one line; empty: nothing, or not in words
 }
 
-// revertOf is the number of the event that took back what began at a number, of a row of another table; 0: none did. What was
-// taken back is not taken back again, so there is at most one, or one inside another: the first is it.
+// revertOf is an SQL expression for the number of the event that reverted a row of table %[1]s, which begins with the event in
+// column %[2]s, or 0. Reverted events can't be reverted again, except as part of a larger revert; the first one is returned.
 const revertOf = `COALESCE((SELECT MIN(reverts.seq) FROM reverts WHERE reverts.thread_id = %[1]s.thread_id
 	AND reverts.from_seq <= %[1]s.%[2]s AND reverts.seq > %[1]s.%[2]s), 0)`
 
@@ -33,7 +33,7 @@ var (
 	revertOfPassage = fmt.Sprintf(revertOf, "passages", "seq")
 )
 
-// Turns lists the turns of a thread in their order, those that were taken back, too.
+// Turns lists the turns of a thread in order, including reverted ones.
 func (s *Store) Turns(ctx context.Context, thread event.ThreadID) ([]TurnInfo, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {

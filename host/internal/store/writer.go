@@ -16,14 +16,14 @@ import (
 	"gorm.io/gorm"
 )
 
-// writer puts batches into the database. It belongs to the sink's writing goroutine.
+// writer writes batches to the database. Only the sink's writing goroutine uses it.
 type writer struct {
 	db     *database.DB
 	locks  database.Locks // of threads
 	files  artifacts.Folder
 	run    runRow
 	inRuns bool // the run's row is committed
-	// wrapCommit stands around every commit; tests put faults there.
+	// wrapCommit is called for every commit; tests use it to inject faults.
 	wrapCommit func(commit func() error) error
 }
 
@@ -73,7 +73,7 @@ func (w *writer) syncArtifacts(b sink.Batch) error {
 	return w.files.Sync(digests...)
 }
 
-// refusedError says that a constraint of the database stands against a thread's rows.
+// refusedError says that the rows of a thread violate a constraint of the database.
 type refusedError struct{ conflict *ConflictError }
 
 func (e *refusedError) Error() string { return e.conflict.Error() }
@@ -129,7 +129,7 @@ func (w *writer) fill(tx *gorm.DB, b sink.Batch, conflicts *map[event.ThreadID]e
 // writing works, writes this row: without a changed page a commit does nothing.
 func (w *writer) recordRun(tx *gorm.DB, b sink.Batch) error {
 	if !w.inRuns {
-		// It may be there: a commit whose outcome was not known may have happened.
+		// The row may exist: a commit that reported an error may have happened.
 		return database.Exec(tx, `INSERT INTO runs (id, pid, host_version, started_at, synced_at, ended_at) VALUES (?, ?, ?, ?, 0, 0)
 			ON CONFLICT (id) DO NOTHING`, w.run.ID, w.run.PID, w.run.HostVersion, w.run.StartedAt)
 	}
@@ -139,7 +139,7 @@ func (w *writer) recordRun(tx *gorm.DB, b sink.Batch) error {
 	return database.Exec(tx, "UPDATE runs SET synced_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
 }
 
-// endRun is the last operation of a store.
+// endRun records the end of the run. It is the last operation of a store.
 func (w *writer) endRun(tx *gorm.DB) error {
 	if !w.inRuns {
 		return nil
@@ -147,15 +147,15 @@ func (w *writer) endRun(tx *gorm.DB) error {
 	return database.Exec(tx, "UPDATE runs SET ended_at = ? WHERE id = ?", time.Now().UnixNano(), w.run.ID)
 }
 
-// group is a run of events of one thread, with what they change.
+// group is a sequence of events of one thread, to be written in one transaction.
 type group struct {
 	thread string
 	run    string
-	locks  database.Locks // nil: whose thread it is does not matter
+	locks  database.Locks // nil: the thread need not be locked by this process
 	recs   []*record
 }
 
-// store writes the events and what is derived from them. A [*ConflictError] comes before anything was written.
+// store writes the events and the rows derived from them. If it returns a [*ConflictError], it has written nothing.
 func (g *group) store(tx *gorm.DB) error {
 	if err := g.claim(tx); err != nil || len(g.recs) == 0 {
 		return err
@@ -188,8 +188,8 @@ func (g *group) store(tx *gorm.DB) error {
 	return nil
 }
 
-// claim moves the thread's row forward from the event before the group to its last one. That the row was at the event
-// before is checked in the same statement: nobody else has written to the thread.
+// claim advances the thread's row from the event before the group to the group's last one. The same statement checks that the row
+// was at that event, which proves that no other process has written to the thread.
 func (g *group) claim(tx *gorm.DB) error {
 	moved, err := g.moveThread(tx)
 	if err != nil || moved {
@@ -211,7 +211,7 @@ func (g *group) claim(tx *gorm.DB) error {
 		}
 		return g.insertThread(tx)
 	}
-	// A commit whose outcome was not known may have happened. Then the same events are there, and are not written again.
+	// A commit that reported an error may have happened. In that case the same events are stored, and must not be written again.
 	stored := rows[0].Seq
 	if err := g.skipStored(tx, stored); err != nil || len(g.recs) == 0 {
 		return err
@@ -226,7 +226,7 @@ func (g *group) claim(tx *gorm.DB) error {
 	return err
 }
 
-// skipStored drops the records up to the stored one, all of which must be there as they are.
+// skipStored drops the records up to number stored. Their stored rows must be identical.
 func (g *group) skipStored(tx *gorm.DB, stored uint64) error {
 	n := 0
 	for n < len(g.recs) && g.recs[n].Seq <= stored {
@@ -256,7 +256,7 @@ func (g *group) skipStored(tx *gorm.DB, stored uint64) error {
 	return nil
 }
 
-// columns are those of the thread's row that a group may set. The last value wins.
+// columns returns the columns of the thread's row that the group sets, each with its last value, and the preview.
 func (g *group) columns() (set map[string]any, preview string) {
 	set = map[string]any{}
 	for _, r := range g.recs {
@@ -296,7 +296,8 @@ func (g *group) moveThread(tx *gorm.DB) (moved bool, err error) {
 	return n > 0, err
 }
 
-// fence is a condition that holds while the thread is this process's; empty: it can't be lost, or is not locked.
+// fence returns an SQL condition that is true while this process holds the thread's lock. It is empty if the lock can't be lost, or
+// if the thread is not locked.
 func (g *group) fence() (condition string, args []any) {
 	if g.locks == nil {
 		return "", nil
@@ -304,7 +305,7 @@ func (g *group) fence() (condition string, args []any) {
 	return g.locks.Fence(g.thread)
 }
 
-// takenOver tells whether another process has taken the thread while this one was out of reach.
+// takenOver reports whether another process has locked the thread while this one could not reach the database.
 func (g *group) takenOver(tx *gorm.DB) (bool, error) {
 	condition, args := g.fence()
 	if condition == "" {
@@ -315,7 +316,7 @@ func (g *group) takenOver(tx *gorm.DB) (bool, error) {
 	return err == nil && !mine, err
 }
 
-// threadColumns are the derived columns in a fixed order, so that equal groups make equal statements.
+// threadColumns are the derived columns in a fixed order, so that equal groups produce equal statements.
 var threadColumns = [...]string{
 	"created_at", "updated_at", "archived_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "name", "status", "tokens",
 }
@@ -334,7 +335,8 @@ func (g *group) insertThread(tx *gorm.DB) error {
 	return err
 }
 
-// rowsPerInsert: the driver looks up each parameter by walking them all, so that large statements cost more than they save.
+// rowsPerInsert limits the size of a statement: the driver finds each parameter by a linear search, so larger statements cost more
+// than they save.
 const rowsPerInsert = 16
 
 func (g *group) insertEvents(tx *gorm.DB) error {
@@ -356,7 +358,7 @@ func (g *group) insertEvents(tx *gorm.DB) error {
 }
 
 func (g *group) putTurns(tx *gorm.DB) error {
-	started := map[string]*turnRow{} // with what followed, so that a short turn is one row
+	started := map[string]*turnRow{} // includes later changes, so that a short turn is written once
 	var order []*turnRow
 	for _, r := range g.recs {
 		t := r.turn
@@ -366,10 +368,10 @@ func (g *group) putTurns(tx *gorm.DB) error {
 		begun := started[t.ID]
 		switch {
 		case t.FirstSeq > 0 && begun == nil:
-			row := *t // records are not changed: the transaction may be tried again
+			row := *t // a copy, since the transaction may be tried again
 			started[t.ID] = &row
 			order = append(order, &row)
-		case t.FirstSeq > 0: // resumed: it keeps its beginning
+		case t.FirstSeq > 0: // the turn was resumed and keeps its beginning
 			begun.Status, begun.LastSeq, begun.EndedAt = t.Status, 0, 0
 		case begun != nil:
 			begun.Status, begun.LastSeq, begun.EndedAt = t.Status, t.LastSeq, t.EndedAt
@@ -405,7 +407,7 @@ func (g *group) putTurns(tx *gorm.DB) error {
 	return nil
 }
 
-// countTurns adds those that are not there yet. Counting all of a long thread's turns each time would take longer and longer.
+// countTurns adds the number of new turns to the thread's row. Counting all turns would take longer as the thread grows.
 func (g *group) countTurns(tx *gorm.DB, started []*turnRow) error {
 	ids := make([]string, len(started))
 	for i, t := range started {
@@ -468,7 +470,7 @@ func (g *group) putPassages(tx *gorm.DB) error {
 	return nil
 }
 
-// putReverts comes last: what a listing shows of the thread is what is left of it.
+// putReverts comes last, because it derives columns of the thread's row from the turns that are not reverted.
 func (g *group) putReverts(tx *gorm.DB) error {
 	reverted := false
 	for _, r := range g.recs {
@@ -502,7 +504,7 @@ func (g *group) putRefs(tx *gorm.DB) error {
 				return err
 			}
 			if n == 0 {
-				continue // not an artifact, or known already
+				continue // not an artifact, or already recorded
 			}
 			err = database.Exec(tx, "UPDATE artifacts SET holds = holds - 1 WHERE sha256 = ? AND holds > 0", digest)
 			if err != nil {

@@ -35,7 +35,7 @@ type Edge struct {
 	Updated       time.Time       // set by PutEdge
 }
 
-// PutEdge adds an edge, or changes the status and payload of the child's one.
+// PutEdge adds an edge, or replaces the child's edge.
 func (a Agents) PutEdge(ctx context.Context, e Edge) error {
 	if e.Parent == "" || e.Child == "" {
 		return fmt.Errorf("store agent edge: it needs a parent and a child")
@@ -54,7 +54,7 @@ func (a Agents) Edges(ctx context.Context, parent event.ThreadID) ([]Edge, error
 	return a.edges(ctx, "parent = ?", parent)
 }
 
-// Parent returns the edge to a thread's parent; false when it works for none.
+// Parent returns the edge to a thread's parent, and false if there is none.
 func (a Agents) Parent(ctx context.Context, child event.ThreadID) (Edge, bool, error) {
 	edges, err := a.edges(ctx, "child = ?", child)
 	if err != nil || len(edges) == 0 {
@@ -82,23 +82,23 @@ func (a Agents) edges(ctx context.Context, where string, thread event.ThreadID) 
 	return edges, nil
 }
 
-// Message is something that one thread tells another.
+// Message is a message from one thread to another.
 type Message struct {
-	ID        int64 // grows; set by AddMessage
+	ID        int64 // increasing; set by AddMessage
 	From, To  event.ThreadID
 	Payload   json.RawMessage
 	Created   time.Time // set by AddMessage
-	Delivered time.Time // zero: not yet
+	Delivered time.Time // zero: not delivered yet
 }
 
-// AddMessage stores a message and returns its id once it is on the disk.
+// AddMessage stores a message and returns its ID once it is durable.
 func (a Agents) AddMessage(ctx context.Context, from, to event.ThreadID, message json.RawMessage) (int64, error) {
 	if to == "" {
 		return 0, fmt.Errorf("store agent message: it has no recipient")
 	}
 	row := messageRow{Sender: string(from), Recipient: string(to), CreatedAt: time.Now().UnixNano(), Payload: string(message)}
 	err := a.DB.Change(ctx, func(tx *gorm.DB) error {
-		row.ID = 0 // of an earlier try
+		row.ID = 0 // an earlier try may have set it
 		return tx.Create(&row).Error
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func (a Agents) AddMessage(ctx context.Context, from, to event.ThreadID, message
 	return row.ID, nil
 }
 
-// Messages lists the messages to a thread that were not delivered yet, or all, in the order in which they were added.
+// Messages lists the undelivered messages to a thread, or all of them, in the order in which they were added.
 func (a Agents) Messages(ctx context.Context, to event.ThreadID, all bool) ([]Message, error) {
 	g, err := a.DB.Read(ctx)
 	if err != nil {

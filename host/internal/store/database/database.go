@@ -1,9 +1,9 @@
-// Package database opens a database the way every store of gantry needs it: at a schema version that both sides know, with
-// one write after the other, and reads apart from them.
+// Package database opens the databases of gantry's stores: it upgrades the schema, serializes writes, and keeps reads separate from
+// them.
 //
-// It owns: migrations, one write transaction at a time, waiting for another process's write, what an error means and what
-// helps. It must not know: which tables exist, what a transaction is for, how a kind of database works: that is its
-// [Driver]'s.
+// It owns: migrations, one write transaction at a time, waiting for the writes of other processes, the classes of errors and
+// their next steps. It must not know: which tables exist, what a transaction is for, how a kind of database works, which its
+// [Driver] knows.
 //
 // Start with [Open].
 package database
@@ -18,93 +18,90 @@ import (
 	"gorm.io/gorm"
 )
 
-// DefaultBusyWait is how long a write waits for other processes. Writes take less than a millisecond, so 5 s means that
-// somebody hangs inside one; beyond it the write fails as busy.
+// DefaultBusyWait is how long a write waits for other processes before it fails as busy. Writes take less than a millisecond, so
+// after 5 s another process must be blocked inside one.
 const DefaultBusyWait = 5 * time.Second
 
-// Config says what to open.
+// Config describes the database to open.
 type Config struct {
 	Driver      Driver
-	Source      string        // what the driver opens: a file's path, or the address of a server
-	Schema      string        // tells these tables from those of another store in the same database: "threads", "state"
+	Source      string        // the path of a file, or the address of a server
+	Schema      string        // distinguishes the tables of several stores in one database: "threads", "state"
 	Migrations  []Migration   // the whole history of the schema, oldest first
-	HostVersion string        // of this program, for messages
+	HostVersion string        // version of this program, for messages
 	BusyWait    time.Duration // default [DefaultBusyWait]
-	// ReadOnly opens a database that is there, and makes and changes nothing, no file either. One with an older schema is
-	// refused.
+	// ReadOnly opens an existing database without creating or changing a file. A database with an older schema is refused.
 	ReadOnly bool
 }
 
 // Driver connects to databases of one kind.
 type Driver interface {
-	// Name is what the configuration calls the kind: "sqlite", "postgres".
+	// Name returns the name of the kind in the configuration: "sqlite", "postgres".
 	Name() string
-	// Connect opens the database that cfg.Source names. It does not touch the schema. Errors are an [*Error] where the
-	// database had something to say.
+	// Connect opens the database at cfg.Source. It does not change the schema. Errors of the database itself are an [*Error].
 	Connect(ctx context.Context, cfg Config) (Conn, error)
 }
 
-// Conn is an open database as its driver knows it. Try is called by one goroutine at a time; the other methods may be called
-// beside it.
+// Conn is a driver's open database. Try is called by one goroutine at a time; the other methods may be called concurrently.
 type Conn interface {
-	// Where says which database it is: a file's absolute path, or a server's address. Nothing in it is secret.
+	// Where identifies the database: the absolute path of a file, or the address of a server. It contains no secret.
 	Where() string
 	// Alternative is what a user does who wants another database than this: "set GANTRY_HOME to another folder".
 	Alternative() string
-	// About says what it is and in which version, for people.
+	// About describes the database and its version, for people.
 	About(ctx context.Context) (string, error)
 
-	// Try makes one try at a transaction, which fn fills. It waits for other processes until ctx ends; what has begun then
-	// is finished.
+	// Try tries once to run fn in a transaction. It waits for other processes until ctx ends; a transaction that has begun is
+	// completed.
 	Try(ctx context.Context, how TxOptions, fn func(tx *gorm.DB) error) error
-	// Main is what SchemaVersion reads before there is a transaction. It is used while nothing else is.
+	// Main returns the connection for reading the schema version while the database is opened.
 	Main() *gorm.DB
 	// Read returns a connection for reading only. After Close it fails with [ErrClosed].
 	Read() (*gorm.DB, error)
-	// Durable tells that every commit survives the end of the machine, whatever TxOptions asks for.
+	// Durable reports whether every commit survives a crash of the machine, regardless of TxOptions.
 	Durable() bool
 
-	// Statement is a statement of a migration, which is written in SQLite's words, in the words of this database.
+	// Statement translates a statement of a migration from SQLite's dialect.
 	Statement(sql string) string
-	// MigrationTable is the name of the table that records migrations.
+	// MigrationTable returns the name of the table that records migrations.
 	MigrationTable() string
-	// SchemaVersion is how many migrations the database has seen; 0: none.
+	// SchemaVersion returns the number of applied migrations.
 	SchemaVersion(g *gorm.DB) (int, error)
-	// SetSchemaVersion notes it, where the rows of MigrationTable don't say it.
+	// SetSchemaVersion stores that number if the rows of MigrationTable don't determine it.
 	SetSchemaVersion(tx *gorm.DB, version int) error
-	// Prepare is called before the first migration. It refuses a database with tables of somebody else.
+	// Prepare is called before the first migration. It refuses a database that contains tables of another program.
 	Prepare(tx *gorm.DB) error
 
-	// Locks are those of the database; nil: it has none, since one machine alone uses it.
+	// Locks returns the locks of the database, or nil if only one machine can use it.
 	Locks() Locks
-	// Fault tells what an error of this kind of database means; false: the error is somebody else's.
+	// Fault explains an error of this kind of database. It returns false for other errors.
 	Fault(err error) (Fault, bool)
-	// Maintain does what has to be done from time to time, beside writes.
+	// Maintain does periodic maintenance, concurrently with writes.
 	Maintain(ctx context.Context) error
-	// Shrink gives space that deleted rows took back to the system.
+	// Shrink returns the space of deleted rows to the system.
 	Shrink(tx *gorm.DB) error
-	// Verify says what is wrong with what is stored, in the database's own words; full compares indexes with what they are of.
+	// Verify returns the problems that the database finds in itself; with full it compares indexes with their tables.
 	Verify(ctx context.Context, full bool) ([]string, error)
-	// Reindex makes the indexes anew.
+	// Reindex rebuilds the indexes.
 	Reindex(tx *gorm.DB) error
 	// Close ends all connections. It is called once, when no Try runs.
 	Close() error
 }
 
-// TxOptions says what a transaction needs.
+// TxOptions are the requirements of a transaction.
 type TxOptions struct {
 	Full       bool // see [Durability]
-	Concurrent bool // it may run while other processes' transactions of this kind do
+	Concurrent bool // see [DB.WriteConcurrent]
 }
 
-// DB is one open database. Its methods may be called from several goroutines; writes happen one after the other.
+// DB is one open database. Its methods may be called concurrently; writes happen one after the other.
 type DB struct {
 	cfg   Config
 	conn  Conn
-	write chan struct{} // holds one token: whoever has it writes
+	write chan struct{} // contains one token, which a writer takes
 }
 
-// Open opens the database, makes it if that can be, and brings its schema up to date.
+// Open opens the database, creates it if necessary, and upgrades its schema.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.BusyWait <= 0 {
 		cfg.BusyWait = DefaultBusyWait
@@ -115,8 +112,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		if err == nil {
 			return d, nil
 		}
-		// Of several processes that make the same file all but one are turned away at once, whatever the busy timeout is:
-		// each holds what another waits for.
+		// If several processes create the same file, SQLite refuses all but one immediately regardless of the busy timeout,
+		// because each has a lock for which another one waits.
 		if waited := time.Since(start); !IsBusy(err) || waited > cfg.BusyWait || !pause(ctx, waited) {
 			return nil, err
 		}
@@ -140,16 +137,16 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	return d, nil
 }
 
-// Where says which database it is: a file's absolute path, or a server's address. Nothing in it is secret.
+// Where identifies the database: the absolute path of a file, or the address of a server. It contains no secret.
 func (d *DB) Where() string { return d.conn.Where() }
 
-// About says what it is and in which version, for people.
+// About describes the database and its version, for people.
 func (d *DB) About(ctx context.Context) (string, error) { return d.conn.About(ctx) }
 
-// Durable tells that every commit survives the end of the machine, whatever its [Durability].
+// Durable reports whether every commit survives a crash of the machine, regardless of its [Durability].
 func (d *DB) Durable() bool { return d.conn.Durable() }
 
-// Read returns a connection for reading only, apart from the one that writes. What it returns is not for keeping.
+// Read returns a connection for reading, separate from the one that writes. Callers must not keep it.
 func (d *DB) Read(ctx context.Context) (*gorm.DB, error) {
 	g, err := d.conn.Read()
 	if err != nil {
@@ -158,24 +155,24 @@ func (d *DB) Read(ctx context.Context) (*gorm.DB, error) {
 	return g.WithContext(ctx), nil
 }
 
-// Maintain does what the database needs from time to time: it is meant to be called after some MiB were written, beside
-// writes. If that does not work now it does the next time.
+// Maintain does the maintenance that the database needs after some MiB of writes. It may run concurrently with writes. Work that
+// is not possible now is left to the next call.
 func (d *DB) Maintain(ctx context.Context) error { return d.conn.Maintain(ctx) }
 
-// Shrink gives space that deleted rows took back to the system. It is a write.
+// Shrink returns the space of deleted rows to the system. It is a write.
 func (d *DB) Shrink(tx *gorm.DB) error { return d.conn.Shrink(tx) }
 
-// Verify says what is wrong with what is stored, in the database's own words; with full its indexes are compared with what they
-// are of. A server looks after itself.
+// Verify returns the problems that the database finds in itself; with full it compares indexes with their tables. A server returns
+// none.
 func (d *DB) Verify(ctx context.Context, full bool) ([]string, error) {
 	found, err := d.conn.Verify(ctx, full)
 	return found, d.explain("read", err)
 }
 
-// Reindex makes the indexes anew. It is a write.
+// Reindex rebuilds the indexes. It is a write.
 func (d *DB) Reindex(tx *gorm.DB) error { return d.conn.Reindex(tx) }
 
-// Close closes all connections. It waits for the write under way. Calling it again does nothing.
+// Close waits for the current write and closes all connections. Further calls do nothing.
 func (d *DB) Close() error {
 	if _, open := <-d.write; !open {
 		return nil

@@ -7,28 +7,28 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// Kind is what an error means, as far as somebody acts on it.
+// Kind classifies an error, as far as callers act on it.
 type Kind int
 
-// The kinds.
+// Kinds of errors.
 const (
 	Unknown     Kind = iota
-	Busy             // another process is in the way; the transaction did not happen and may be tried again
-	Constraint       // rows contradict each other
+	Busy             // another process blocks the transaction, which did not happen and may be tried again
+	Constraint       // rows violate a constraint
 	NoSpace          // there is no space left
 	Unreachable      // the server, or the way to it, is gone
 	Denied           // it, or the place where it lies, can't be written
 	Damaged          // it is not as it was written
 )
 
-// Fault is what a driver says of an error.
+// Fault is a driver's explanation of an error.
 type Fault struct {
 	Kind  Kind
 	Next  string // what helps; may be empty
 	Cause error  // what the system says, where the database keeps it to itself; may be nil
 }
 
-// Error says what could not be done with a database, and what helps.
+// Error is an error of a database, with the next step.
 type Error struct {
 	Where string // see [DB.Where]
 	Op    string // "open", "read", "write" or "migrate"
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 // NextStep implements [hint.Stepper].
 func (e *Error) NextStep() string { return e.Next }
 
-// Unwrap returns the driver's error, and the system's.
+// Unwrap returns the driver's error and the system's error.
 func (e *Error) Unwrap() []error {
 	if e.Cause == nil {
 		return []error{e.Err}
@@ -56,7 +56,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Err, e.Cause}
 }
 
-// Explain makes an [*Error] of an error that a driver has something to say about. Others pass.
+// Explain returns an [*Error] if the driver can explain err, and err itself otherwise.
 func Explain(c Conn, op string, err error) error {
 	if err == nil {
 		return nil
@@ -73,10 +73,10 @@ func Explain(c Conn, op string, err error) error {
 
 func (d *DB) explain(op string, err error) error { return Explain(d.conn, op, err) }
 
-// Explain does for an error of a read what [DB.Write] does for its own.
+// Explain explains an error of a read; [DB.Write] explains its own errors.
 func (d *DB) Explain(err error) error { return d.explain("read", err) }
 
-// IsConstraint tells of an error inside a transaction whether rows contradict each other.
+// IsConstraint reports whether an error inside a transaction says that rows violate a constraint.
 func (d *DB) IsConstraint(err error) bool { return IsConstraint(d.explain("write", err)) }
 
 func is(err error, k Kind) bool {
@@ -84,13 +84,13 @@ func is(err error, k Kind) bool {
 	return ok && e.Kind == k
 }
 
-// IsBusy tells whether another process was in the way for too long.
+// IsBusy reports whether another process blocked the transaction for too long.
 func IsBusy(err error) bool { return is(err, Busy) }
 
-// IsConstraint tells whether rows contradict each other.
+// IsConstraint reports whether rows violate a constraint.
 func IsConstraint(err error) bool { return is(err, Constraint) }
 
-// IsFull tells whether the disk was full.
+// IsFull reports whether the disk was full.
 func IsFull(err error) bool { return is(err, NoSpace) }
 
 // IsUnreachable tells whether the server, or the way to it, is gone.
@@ -99,11 +99,11 @@ func IsUnreachable(err error) bool { return is(err, Unreachable) }
 // IsDenied tells whether a database, or the place where it lies, can't be written.
 func IsDenied(err error) bool { return is(err, Denied) }
 
-// IsDamaged tells whether the database is not as it was written.
+// IsDamaged reports whether the database is damaged.
 func IsDamaged(err error) bool { return is(err, Damaged) }
 
 // ErrClosed is returned by every method of a closed database.
 var ErrClosed = errors.New("the store is closed")
 
-// ErrReadOnly comes from every write to a database that was opened with Config.ReadOnly.
+// ErrReadOnly is returned by every write to a database that was opened with Config.ReadOnly.
 var ErrReadOnly = errors.New("the database is open read-only")

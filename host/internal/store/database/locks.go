@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Locks are names of which each has one holder at a time, among all processes that use the database. The end of its process
-// gives a name back, however it ends.
+// Locks are named exclusive locks among all processes that use the database. The end of a process releases its locks, however it
+// ends.
 type Locks interface {
-	// Take takes a name. It does not wait: one that is held is a [*HeldError].
+	// Take acquires a lock. It does not wait: if the lock is held, the error is a [*HeldError].
 	Take(ctx context.Context, name, purpose string) (Lock, error)
-	// Holder tells who holds a name, if anybody does.
+	// Holder returns the process that holds a lock, if any.
 	Holder(ctx context.Context, name string) (Owner, bool, error)
-	// Fence is a condition for a statement, with its arguments, which is true while this process holds a name that it has
-	// taken. It is empty where a name can't be lost, or was not taken.
+	// Fence returns an SQL condition and its arguments. The condition is true while this process holds a lock that it has
+	// acquired. It is empty if the lock can't be lost, or was not acquired.
 	Fence(name string) (condition string, args []any)
 }
 
-// Lock is a name that this process holds.
+// Lock is a lock that this process holds.
 type Lock interface {
-	// Release gives the name back. Calling it again does nothing.
+	// Release releases the lock. Further calls do nothing.
 	Release() error
 }
 
-// Owner is who holds a name.
+// Owner is the process that holds a lock.
 type Owner struct {
-	PID     int    // 0 when unknown
-	Machine string // the name of its machine; empty: it is this one
+	PID     int    // 0: unknown
+	Machine string // name of its machine; empty: this machine
 	Since   time.Time
 }
 
-// String is for messages: "process 12", or "process 12 on build-3".
+// String returns a text for messages: "process 12", or "process 12 on build-3".
 func (o Owner) String() string {
 	s := "another process"
 	if o.PID != 0 {
@@ -43,7 +43,7 @@ func (o Owner) String() string {
 	return s
 }
 
-// HeldError says that somebody else holds a name.
+// HeldError says that a lock is already held.
 type HeldError struct {
 	Name  string
 	Owner Owner

@@ -11,18 +11,18 @@ import (
 	"gorm.io/gorm"
 )
 
-// Migration is one step of a schema. Its place in the list, from 1, is the version that it leads to. A migration that was
-// released is never changed.
+// Migration is one step of a schema. Its place in the list, from 1, is the schema version after it. A released migration is never
+// changed.
 type Migration struct {
 	Name string
-	// SQL is in SQLite's words; a driver puts its own types in their place. What an engine does in a way of its own stands
-	// in PerDriver, by the driver's name.
+	// SQL uses SQLite's types, which other drivers translate. PerDriver has the statements of drivers that need different ones, by
+	// name of the driver.
 	SQL       []string
 	PerDriver map[string][]string
 }
 
-// NewerError refuses a database that a later program has migrated: what an older one would write might mean something
-// else by now.
+// NewerError says that a newer program has upgraded the schema. An older program must not write to the database, since the meaning
+// of its rows may have changed.
 type NewerError struct {
 	Where       string // see [DB.Where]
 	Version     int    // the version of the database
@@ -48,7 +48,7 @@ func (e *NewerError) Error() string {
 // NextStep implements [hint.Stepper].
 func (e *NewerError) NextStep() string { return "update gantry, or " + e.Alternative }
 
-// migrationRow records when a version was reached and by whom.
+// migrationRow records when a migration was applied, and by which version of the host.
 type migrationRow struct {
 	Version     int `gorm:"primaryKey"`
 	Name        string
@@ -56,7 +56,7 @@ type migrationRow struct {
 	AppliedAt   int64
 }
 
-// migrate reads one number where nothing is to be done, which is nearly always.
+// migrate upgrades the schema if necessary. Usually it is not, and reading one number is enough.
 func (d *DB) migrate(ctx context.Context) error {
 	g := d.conn.Main().WithContext(ctx)
 	have, err := d.conn.SchemaVersion(g)
@@ -73,7 +73,7 @@ func (d *DB) migrate(ctx context.Context) error {
 	return d.Write(ctx, Full, d.upgrade)
 }
 
-// sameVersion is migrate for a database that is only read.
+// sameVersion checks the schema version of a read-only database.
 func (d *DB) sameVersion(ctx context.Context) error {
 	g, err := d.Read(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *DB) sameVersion(ctx context.Context) error {
 	return nil
 }
 
-// upgrade applies what is missing, in one transaction. Another process may have been here since migrate looked.
+// upgrade applies the missing migrations in one transaction. Another process may have applied them since migrate read the version.
 func (d *DB) upgrade(tx *gorm.DB) error {
 	have, err := d.conn.SchemaVersion(tx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *DB) newer(g *gorm.DB, have int) error {
 		Where: d.Where(), Version: have, Supported: len(d.cfg.Migrations), Host: d.cfg.HostVersion, Alternative: d.conn.Alternative(),
 	}
 	var row migrationRow
-	// Only for the message: a later program may record its migrations otherwise.
+	// Errors are ignored, since this is only for the message, and a newer program may record its migrations differently.
 	if err := g.Table(d.conn.MigrationTable()).Order("version DESC").Limit(1).Find(&row).Error; err == nil {
 		e.WrittenBy = row.HostVersion
 	}

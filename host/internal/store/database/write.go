@@ -9,34 +9,34 @@ import (
 	"gorm.io/gorm"
 )
 
-// Durability says what a commit waits for.
+// Durability is what a commit must survive.
 type Durability bool
 
-// Normal survives the end of the process, also by kill -9. Full survives the end of the machine too, and makes all
-// earlier commits of the database do so.
+// A Normal commit survives the end of the process, also by kill -9. A Full commit, and all earlier commits of the database, also
+// survive a crash of the machine.
 const (
 	Normal Durability = false
 	Full   Durability = true
 )
 
-// Waiting for another process's write: no event tells that it is over, so ask again after a pause that varies and grows with
-// the time waited. SQLite's own busy handler soon waits 100 ms between two tries and so lets one process starve another: of
-// two processes that write without a pause one waited up to 1.5 s with it, and up to 0.1 s like this. Asking costs 10 µs.
+// While another process writes, a write is tried again after a random pause that grows with the time waited; no event signals the
+// end of the other write. SQLite's own busy handler soon waits 100 ms between two tries, so that one process can starve another:
+// of two processes that write continuously, one waited up to 1.5 s with it, and up to 0.1 s with these pauses. A try costs 10 µs.
 const (
 	shortestPause = 50 * time.Microsecond
 	longestPause  = 5 * time.Millisecond
 	pauseShare    = 32 // of the time waited so far
 )
 
-// Write runs fn in a transaction beside which no other process writes, and commits. While another process writes it waits,
-// at most Config.BusyWait or until ctx ends; fn is run again if it met the other process only later. ctx bounds waiting,
-// not the transaction: what has begun is finished.
+// Write runs fn in a transaction that excludes all other writers, and commits. While another process writes it waits, at most
+// Config.BusyWait or until ctx ends; fn may run more than once. ctx cancels only the waiting: a transaction that has begun is
+// completed.
 func (d *DB) Write(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
 	return d.try(ctx, TxOptions{Full: bool(durability)}, fn)
 }
 
-// WriteConcurrent is [DB.Write] for a transaction that keeps to rows which nobody else writes, or that changes others by single
-// statements: where the database can, it runs beside transactions of other processes that do so, too.
+// WriteConcurrent is [DB.Write] for a transaction that changes shared rows only by single statements, and otherwise only rows that
+// no other process writes. If the database supports it, such transactions of several processes run concurrently.
 func (d *DB) WriteConcurrent(ctx context.Context, durability Durability, fn func(tx *gorm.DB) error) error {
 	return d.try(ctx, TxOptions{Full: bool(durability), Concurrent: true}, fn)
 }
@@ -67,7 +67,7 @@ func (d *DB) try(ctx context.Context, how TxOptions, fn func(tx *gorm.DB) error)
 	}
 }
 
-// pause waits before another try; false when ctx has ended.
+// pause waits before another try. It returns false if ctx ends.
 func pause(ctx context.Context, waited time.Duration) bool {
 	d := min(max(waited/pauseShare, shortestPause), longestPause)
 	t := time.NewTimer(d/2 + rand.N(d))

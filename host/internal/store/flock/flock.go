@@ -1,7 +1,7 @@
-// Package flock holds files exclusively between processes: who holds one writes down who it is, and the kernel lets go of
-// it when that process ends, however it ends.
+// Package flock locks files against other processes. The holder writes a note about itself into the file, and the kernel releases
+// the lock when the holder's process ends, however it ends.
 //
-// It owns: taking, probing and leaving locked files, and the note in them. It must not know: what is protected.
+// It owns: locking, probing and releasing files, and the note in them. It must not know: what a lock protects.
 //
 // Start with [Take].
 package flock
@@ -27,10 +27,10 @@ type Owner struct {
 	Purpose string    `json:"purpose,omitempty"`
 }
 
-// HeldError says that somebody else holds the file.
+// HeldError says that the file is already locked.
 type HeldError struct {
 	Path  string
-	Owner Owner // zero when the note could not be read
+	Owner Owner // zero if the note could not be read
 }
 
 // Error implements error.
@@ -41,21 +41,21 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by process %d", e.Path, e.Owner.PID)
 }
 
-// Lock is a file that this process holds.
+// Lock is a file that this process has locked.
 type Lock struct {
 	path string
 	mu   struct {
 		sync.Mutex
-		f *os.File // nil once released
+		f *os.File // nil after Release
 	}
 }
 
-// takeTries bounds how often Take starts over because of a holder who may be [Held], which holds a file for an instant while
-// it looks. A file that vanishes between opening and locking it is no try: its holder has left, so somebody gets on.
+// takeTries limits how often Take starts over because the holder may be [Held], which locks the file for a moment to probe it. If
+// the file is removed between opening and locking it, that does not count: its holder has released it, so there is progress.
 const takeTries = 10
 
-// Take holds the file at path, which is made if missing, and notes the owner in it. It does not wait: a file that is held
-// is a [*HeldError].
+// Take creates the file at path if necessary, locks it, and writes the owner into it. It does not wait: if the file is locked, the
+// error is a [*HeldError].
 func Take(path, purpose string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -79,7 +79,7 @@ func Take(path, purpose string) (*Lock, error) {
 	}
 }
 
-// errGone: the file that was locked is not the one at the path any more.
+// errGone says that the locked file is no longer the one at its path.
 var errGone = errors.New("the lock file was removed meanwhile")
 
 func take(path, purpose string) (*Lock, error) {
@@ -126,12 +126,12 @@ func readOwner(f *os.File) Owner {
 	var o Owner
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 4096))
 	if err != nil || json.Unmarshal(b, &o) != nil {
-		return Owner{} // the holder is just about to write it
+		return Owner{} // the holder has not written it yet
 	}
 	return o
 }
 
-// Release lets go and removes the file. Calling it again does nothing.
+// Release removes the file and releases the lock. Further calls do nothing.
 func (l *Lock) Release() error {
 	l.mu.Lock()
 	f := l.mu.f
@@ -140,7 +140,7 @@ func (l *Lock) Release() error {
 	if f == nil {
 		return nil
 	}
-	// Removed while held: who opened it before and locks it after sees that it is gone and starts over.
+	// The file is removed while it is locked: a process that has opened it before notices that after locking it, and starts over.
 	err := os.Remove(l.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -148,7 +148,7 @@ func (l *Lock) Release() error {
 	return errors.Join(err, f.Close())
 }
 
-// Held tells who holds the file at path, if anybody does.
+// Held returns the owner of the lock on the file at path, if it is locked.
 func Held(path string) (Owner, bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,20 +163,20 @@ func Held(path string) (Owner, bool, error) {
 		return Owner{}, false, fmt.Errorf("look at lock %s: %w", path, err)
 	}
 	if free {
-		return Owner{}, false, nil // closing f lets go of it
+		return Owner{}, false, nil // closing f releases it
 	}
 	return readOwner(f), true, nil
 }
 
-// With runs fn while this process holds the file at path, for reading beside other readers or exclusively. It waits until
-// ctx ends. The file stays.
+// With runs fn while this process has the file at path locked, either shared or exclusively. It waits for the lock until ctx ends.
+// The file is not removed.
 func With(ctx context.Context, path string, exclusive bool, fn func() error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)
 	}
 	defer f.Close()
-	// A blocking flock could not be given up when ctx ends; no event tells that another process is done.
+	// Polling, because a blocking flock can't be cancelled when ctx ends.
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		ok, err := tryLock(f, exclusive)
 		if err != nil {

@@ -13,5 +13,5 @@ var errUnsupported = hint.New("locking files between processes is not supported 
 
 func tryLock(*os.File, bool) (bool, error) { return false, errUnsupported }
 
-// Alive is not known here.
+// Alive always returns false: it is not implemented for this system.
 func Alive(int) bool { return false }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the file without waiting. The lock belongs to f and ends with it.
+// tryLock locks the file without waiting. Closing f releases the lock.
 func tryLock(f *os.File, exclusive bool) (bool, error) {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -29,7 +29,7 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// Alive tells whether a process of this id is there.
+// Alive reports whether a process with this ID exists.
 func Alive(pid int) bool {
 	if pid <= 0 {
 		return false

@@ -12,8 +12,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Waiting for a lease that another process holds: nothing tells that it was given back, so ask again. 250 ms is less than a
-// person notices and costs a waiting process one small transaction each.
+// Acquire polls for a lease that another process holds, because no event signals its release. A delay of 250 ms is hardly
+// noticeable, and each poll costs one small transaction.
 const (
 	firstLeasePoll = 10 * time.Millisecond
 	lastLeasePoll  = 250 * time.Millisecond
@@ -33,10 +33,10 @@ type leaseRow struct {
 
 func (leaseRow) TableName() string { return "leases" }
 
-// BusyError says who holds a lease.
+// BusyError says that another holder has the lease.
 type BusyError struct {
 	Plugin, Name string
-	Holder       string         // what the holder was called
+	Holder       string         // name of the holder
 	Owner        database.Owner // its host process
 }
 
@@ -49,14 +49,14 @@ func (e *BusyError) Error() string {
 	return s
 }
 
-// ErrLeaseLost says that somebody else holds the lease, or has held it since.
+// ErrLeaseLost says that another holder has the lease, or has had it since.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// Lease is the right to something that one holder has at a time, in all processes together. It ends by Release, with its
-// [Store], or with the host process.
+// Lease is an exclusive right among all processes that use the database. It ends with Release, when its [Store] is closed, or
+// with the host process.
 type Lease struct {
 	Plugin, Name, Holder string
-	Token                uint64 // grows with every grant of this name, also over restarts
+	Token                uint64 // increases with every grant of this name, also across restarts
 
 	state *Store
 	once  sync.Once
@@ -64,10 +64,10 @@ type Lease struct {
 	err   error // written before lost is closed
 }
 
-// Lost is closed when the lease has ended, by whatever; Err then says by what.
+// Lost is closed when the lease has ended; Err returns the cause.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Err is nil while the lease is held, and after Release. It is not for use before Lost is closed.
+// Err returns nil while the lease is held and after Release, and otherwise the cause of its end.
 func (l *Lease) Err() error {
 	select {
 	case <-l.lost:
@@ -84,8 +84,8 @@ func (l *Lease) end(err error) {
 	})
 }
 
-// Acquire takes a lease. While somebody else holds it Acquire waits up to wait, or until ctx ends; then the error is a
-// [*BusyError]. A holder whose host process has ended holds it no more.
+// Acquire acquires a lease. If another holder has it, Acquire waits for the duration wait or until ctx ends; then the error is a
+// [*BusyError]. The leases of a host process end with the process.
 func (s *Store) Acquire(ctx context.Context, plugin, name, holder string, wait time.Duration) (*Lease, error) {
 	if name == "" || len(name) > MaxKeyBytes {
 		return nil, fmt.Errorf("acquire lease of plugin %q: a name has 1 to %d bytes, this one has %d", plugin, MaxKeyBytes, len(name))
@@ -135,7 +135,7 @@ func (s *Store) announce(ctx context.Context) error {
 	}
 	lock, err := s.hosts.Take(ctx, s.host, "leases")
 	if _, here := errors.AsType[*database.HeldError](err); here {
-		return nil // another goroutine was faster
+		return nil // another goroutine has done it
 	}
 	if err != nil {
 		return err
@@ -203,13 +203,13 @@ func (s *Store) register(key leaseKey, l *Lease) error {
 	return nil
 }
 
-// holds tells whether the holder that the database names is still there.
+// holds reports whether the holder in a row still has the lease.
 func (s *Store) holds(ctx context.Context, key leaseKey, row leaseRow) (owner database.Owner, live bool, err error) {
 	if row.Host == s.host {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l := s.mu.leases[key]
-		return database.Owner{}, l != nil && l.Token == row.Token, nil // else its end could not be written
+		return database.Owner{}, l != nil && l.Token == row.Token, nil // the row is stale if its update has failed
 	}
 	return s.hosts.Holder(ctx, row.Host)
 }
@@ -217,11 +217,11 @@ func (s *Store) holds(ctx context.Context, key leaseKey, row leaseRow) (owner da
 // removeDeadHost removes what is left of a host process that has ended.
 func (s *Store) removeDeadHost(ctx context.Context, host string) {
 	if lock, err := s.hosts.Take(ctx, host, "tidy"); err == nil {
-		_ = lock.Release() // what stays is looked at again by the next one
+		_ = lock.Release() // removes the lock file; if that fails, the next call tries again
 	}
 }
 
-// Check asks the database whether the lease is still held. One that is not ends with [ErrLeaseLost].
+// Check checks in the database whether the lease is still held. If it is not, the lease ends with [ErrLeaseLost].
 func (l *Lease) Check(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return err
@@ -241,8 +241,8 @@ func (l *Lease) Check(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lease back. Calling it again, or after the lease was lost, does nothing. When it fails the lease is
-// free for this process at once, and for others when this process ends.
+// Release releases the lease. It does nothing if the lease has ended. If it fails, the lease is free for this process immediately,
+// and for other processes when this one ends.
 func (l *Lease) Release(ctx context.Context) error {
 	if !l.state.drop(l, nil) {
 		return nil
@@ -257,7 +257,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// drop forgets a lease that ends; false when it had ended before.
+// drop removes a lease that ends, and reports whether it was held.
 func (s *Store) drop(l *Lease, err error) bool {
 	key := leaseKey{l.Plugin, l.Name}
 	s.mu.Lock()

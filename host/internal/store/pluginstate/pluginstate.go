@@ -20,7 +20,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// Bounds of one key, as the contract announces them.
+// Limits of one key, as documented in the contract.
 const (
 	MaxKeyBytes   = 256
 	MaxValueBytes = 1 << 20
@@ -96,25 +96,25 @@ func Open(ctx context.Context, where database.Config, lockDir string) (*Store, e
 	return s, nil
 }
 
-// Scope is whose key it is: a plugin's own, or a plugin's for one thread.
+// Scope is a set of keys: those of a plugin, or those of a plugin for one thread.
 type Scope struct {
 	Plugin string
-	Thread event.ThreadID // empty: the plugin's own
-	// Quota is how many bytes of keys and values the plugin may have in all of its scopes. 0: any number.
+	Thread event.ThreadID // empty: keys that belong to no thread
+	// Quota limits the total size of the plugin's keys and values in all of its scopes, in bytes. 0: unlimited.
 	Quota int64
 }
 
-// ErrQuota is returned by [Store.Put] when there is no room for a value.
+// ErrQuota is returned by [Store.Put] if a value would exceed the plugin's quota.
 var ErrQuota = errors.New("the plugin has reached its storage limit")
 
-// Value is what a key holds. Its version is a number that no other value of any key ever has.
+// Value is the value of a key. Its version is unique among all values of all keys.
 type Value struct {
 	Data    []byte
 	Version uint64
 	Updated time.Time
 }
 
-// Get returns what a key holds; false when there is no such key.
+// Get returns the value of a key, and false if there is no such key.
 func (s *Store) Get(ctx context.Context, scope Scope, key string) (Value, bool, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
@@ -131,8 +131,8 @@ func (s *Store) Get(ctx context.Context, scope Scope, key string) (Value, bool, 
 	return Value{Data: rows[0].Value, Version: rows[0].Version, Updated: database.Time(rows[0].UpdatedAt)}, true, nil
 }
 
-// Put stores a value and returns its version. With ifVersion it does so only if the key's version is this one, 0 meaning
-// that there is no such key; else stored is false and version is the key's own.
+// Put stores a value and returns its version. If ifVersion is set, it does so only if that is the key's version, where 0 means that
+// the key must not exist; otherwise stored is false and version is the key's version.
 func (s *Store) Put(ctx context.Context, scope Scope, key string, data []byte, ifVersion *uint64) (version uint64, stored bool, err error) {
 	switch {
 	case key == "" || len(key) > MaxKeyBytes:
@@ -166,8 +166,8 @@ func (s *Store) Put(ctx context.Context, scope Scope, key string, data []byte, i
 	return version, stored, nil
 }
 
-// Delete removes a key; removing one that is not there is no error. With ifVersion it does so only if the key's version is
-// this one; else deleted is false and version is the key's own.
+// Delete removes a key; it is no error if there is no such key. If ifVersion is set, it does so only if that is the key's version;
+// otherwise deleted is false and version is the key's version.
 func (s *Store) Delete(ctx context.Context, scope Scope, key string, ifVersion *uint64) (version uint64, deleted bool, err error) {
 	err = s.write(ctx, func(tx *gorm.DB) error {
 		if version, deleted, err = matches(tx, scope, key, ifVersion); err != nil || !deleted {
@@ -189,7 +189,7 @@ func (s *Store) Delete(ctx context.Context, scope Scope, key string, ifVersion *
 func reserve(tx *gorm.DB, scope Scope, key string, size int) error {
 	name := "bytes " + scope.Plugin
 	var now struct {
-		Counted *int64 // nil: it has to be counted
+		Counted *int64 // nil: not known, has to be computed
 		Was     int64
 	}
 	if err := tx.Raw("SELECT (SELECT value FROM counters WHERE name = ?) AS counted, COALESCE("+
@@ -210,7 +210,7 @@ func reserve(tx *gorm.DB, scope Scope, key string, size int) error {
 	return database.Exec(tx, "INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, after)
 }
 
-// matches compares a key's version, 0 when there is none.
+// matches reports whether the key's version is want; the version is 0 if there is no such key.
 func matches(tx *gorm.DB, scope Scope, key string, want *uint64) (have uint64, ok bool, err error) {
 	if want == nil {
 		return 0, true, nil
@@ -220,7 +220,7 @@ func matches(tx *gorm.DB, scope Scope, key string, want *uint64) (have uint64, o
 	return have, err == nil && have == *want, err
 }
 
-// List returns the keys of a scope that begin with prefix, sorted.
+// List returns the keys of a scope that have a prefix, sorted.
 func (s *Store) List(ctx context.Context, scope Scope, prefix string) ([]string, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
@@ -235,13 +235,13 @@ func (s *Store) List(ctx context.Context, scope Scope, prefix string) ([]string,
 	return keys, nil
 }
 
-// DeleteThread removes what all plugins keep for a thread.
+// DeleteThread removes the keys of all plugins for a thread.
 func (s *Store) DeleteThread(ctx context.Context, thread event.ThreadID) error {
 	if thread == "" {
-		return nil // those keys are the plugins' own
+		return nil // these keys belong to no thread
 	}
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		// What is left is counted when it is needed.
+		// The sizes are computed again when they are needed.
 		if err := database.Exec(tx, "DELETE FROM counters WHERE name IN (SELECT 'bytes ' || plugin FROM keys WHERE thread_id = ?)", string(thread)); err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.db.Write(ctx, database.Full, fn)
 }
 
-// Close gives up all leases and closes the store.
+// Close releases all leases and closes the store.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	alive, leases := s.mu.alive, s.mu.leases

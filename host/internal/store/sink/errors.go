@@ -7,12 +7,12 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// DegradedError says that the store can't write at the moment. Barriers fail with it; events stay in memory up to a bound
-// and are written once writing works again.
+// DegradedError says that writing currently fails. Barriers return it; events are kept in memory up to a limit, and written when
+// writing works again.
 type DegradedError struct {
 	Where   string // the database
 	Since   time.Time
-	Waiting int // events in memory
+	Waiting int // number of events in memory
 	Err     error
 }
 
@@ -24,11 +24,11 @@ func (e *DegradedError) Error() string {
 // Unwrap returns the error of the write.
 func (e *DegradedError) Unwrap() error { return e.Err }
 
-// FullError refuses events of a degraded store whose memory is full. None of the Append's events was taken; the same ones
-// may be appended again later.
+// FullError says that a degraded sink has reached its memory limit. None of the delivered events was accepted; they may be
+// delivered again later.
 type FullError struct {
 	Waiting int
-	Err     error // why nothing is written
+	Err     error // the [*DegradedError]
 }
 
 // Error implements error.
@@ -39,11 +39,11 @@ func (e *FullError) Error() string {
 // Unwrap returns the [*DegradedError].
 func (e *FullError) Unwrap() error { return e.Err }
 
-// OrderError refuses an event that does not follow the last one of its thread.
+// OrderError says that an event does not follow the last event of its thread.
 type OrderError struct {
 	Thread event.ThreadID
 	Seq    uint64 // of the event
-	Want   uint64 // the number that would follow
+	Want   uint64 // the number of the next event
 }
 
 // Error implements error.

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound how often a degraded store tries to write again.
+	// firstRetry and lastRetry are the shortest and the longest pause between two tries to write in the degraded state.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
 
-	// maxHeads bounds what is remembered of threads that are not being written to at the moment. Beyond it they are
-	// forgotten; the database knows them.
+	// maxHeads limits the number of threads whose last event is remembered. Beyond it, threads without unwritten events are
+	// forgotten; the writer then checks the order against the database.
 	maxHeads = 4096
 
-	// maxBatchBytes keeps a transaction from holding the write lock for long because of a few huge events.
+	// maxBatchBytes limits a batch, so that a few huge events don't hold the write lock for long.
 	maxBatchBytes = 4 << 20
 )
 
@@ -66,7 +66,7 @@ type Outcome struct {
 	Conflicts map[event.ThreadID]error // threads whose events were not written
 }
 
-// waiter waits until everything up to a position is committed, or committed and synced.
+// waiter waits until all entries up to a position are committed, or committed and synced.
 type waiter struct {
 	thread event.ThreadID // of a barrier
 	pos    uint64
@@ -74,20 +74,20 @@ type waiter struct {
 	reply  chan error // of capacity 1
 }
 
-// answer is what somebody is to be told.
+// answer is a reply that the owner still has to send.
 type answer struct {
 	reply chan error
 	err   error
 }
 
-// head is the last accepted event of a thread, and its place among all that was accepted.
+// head is the last accepted event of a thread: its number, and its position among all entries.
 type head struct{ seq, pos uint64 }
 
-// queue is the state of the sink: what was accepted and is not committed, who waits for what, whether writing works. It is
-// plain data of the sink's goroutine: decisions only, no clock, no database; what it has to say it leaves in answers.
+// queue is the state of the sink: the accepted entries that are not committed, the waiters, and whether writing works. It belongs
+// to the sink's owner goroutine and only makes decisions: it uses neither a clock nor the database, and leaves replies in answers.
 //
-// Places: the entries ever accepted are numbered from 1. Those up to committed are in the database, those up to synced
-// survive the end of the machine: synced ≤ committed ≤ accepted() = committed + len(entries).
+// Positions: all entries ever accepted are numbered from 1. Those up to committed are in the database, those up to synced survive
+// a crash of the machine: synced ≤ committed ≤ accepted() = committed + len(entries).
 type queue struct {
 	batchRows           int
 	batchDelay          time.Duration
@@ -96,18 +96,18 @@ type queue struct {
 	where               string // the database, for messages
 	entries             []Entry
 	bytes               int
-	oldest              time.Time // when the first of entries came in, roughly
+	oldest              time.Time // approximate time at which the first of entries was accepted
 	committed, synced   uint64
 	heads               map[event.ThreadID]head
 	broken              map[event.ThreadID]error
 	waiters             []*waiter
-	flight              int  // entries of the batch under way
-	flying              bool // a batch is under way
+	flight              int  // number of entries in the batch that is being written
+	flying              bool // a batch is being written
 	closing             bool
 	failed              *DegradedError // nil: writing works
 	retryAt             time.Time
 	retryPause          time.Duration
-	answers             []answer // decided, for the owner to send
+	answers             []answer
 }
 
 func newQueue(cfg Config) *queue {
@@ -120,7 +120,7 @@ func newQueue(cfg Config) *queue {
 
 func (q *queue) accepted() uint64 { return q.committed + uint64(len(q.entries)) }
 
-// events counts the events among the entries.
+// events returns the number of events among the entries.
 func (q *queue) events() int {
 	n := 0
 	for _, e := range q.entries {
@@ -131,12 +131,12 @@ func (q *queue) events() int {
 	return n
 }
 
-// full tells that publishers must wait. A degraded queue takes more, and says no when it can't.
+// full reports whether publishers must wait. A degraded queue never makes them wait: it refuses entries beyond its limit.
 func (q *queue) full() bool {
 	return q.failed == nil && (len(q.entries) >= q.maxRows || q.bytes >= q.maxBytes)
 }
 
-// accept takes all of the entries or none. It may go past a bound by the size of one delivery.
+// accept accepts all of the entries or none. It may exceed a limit by the size of one delivery.
 func (q *queue) accept(entries []Entry, now time.Time) error {
 	if q.closing {
 		return database.ErrClosed
@@ -193,7 +193,7 @@ func (q *queue) forgetIdle() {
 	}
 }
 
-// await registers a waiter, or answers it at once.
+// await registers a waiter, or replies at once.
 func (q *queue) await(w *waiter, seq uint64) {
 	w.pos = q.accepted()
 	if w.thread != "" {
@@ -201,7 +201,7 @@ func (q *queue) await(w *waiter, seq uint64) {
 			q.reply(w.reply, err)
 			return
 		}
-		// Of a thread that nothing is remembered of, everything accepted counts.
+		// For a thread without a head, wait for everything that was accepted.
 		if h, known := q.heads[w.thread]; known {
 			if seq > h.seq {
 				q.reply(w.reply, &OrderError{Thread: w.thread, Seq: seq, Want: h.seq + 1})
@@ -235,7 +235,7 @@ func (q *queue) reached(w *waiter) bool {
 	return q.committed >= w.pos
 }
 
-// next returns the batch to write now, if one is due, and marks it as under way.
+// next returns the batch to write now, if one is due, and marks it as being written.
 func (q *queue) next(now time.Time) (Batch, bool) {
 	if !q.due(now) {
 		return Batch{}, false
@@ -251,7 +251,7 @@ func (q *queue) next(now time.Time) (Batch, bool) {
 		bytes += q.entries[n].size()
 		n++
 	}
-	// The batch is a copy: entries may become void while it is under way.
+	// The batch is a copy, because entries may be cleared while it is being written.
 	b := Batch{Entries: append([]Entry(nil), q.entries[:n]...)}
 	reach := q.committed + uint64(n)
 	b.Sync = q.closing && n == len(q.entries) || n == 1 && b.Entries[0].op != nil
@@ -279,13 +279,13 @@ func (q *queue) due(now time.Time) bool {
 	}
 	for _, e := range q.entries[:min(len(q.entries), q.batchRows)] {
 		if e.op != nil {
-			return true // somebody waits for it
+			return true // a caller waits for it
 		}
 	}
 	return now.Sub(q.oldest) >= q.batchDelay
 }
 
-// wake returns when next should be asked again although nothing happened.
+// wake returns the time at which next must be called again if nothing else happens.
 func (q *queue) wake() (time.Time, bool) {
 	switch {
 	case q.flying:
@@ -297,7 +297,7 @@ func (q *queue) wake() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// finish takes in how the batch under way has ended. It reports whether the store's health has changed.
+// finish processes the outcome of the batch that was being written. It reports whether the sink became degraded or recovered.
 func (q *queue) finish(b Batch, o Outcome, now time.Time) (changed bool) {
 	n := q.flight
 	q.flight, q.flying = 0, false
@@ -315,7 +315,7 @@ func (q *queue) finish(b Batch, o Outcome, now time.Time) (changed bool) {
 	clear(q.entries[rest:])
 	q.entries = q.entries[:rest]
 	if rest == 0 && cap(q.entries) > 4*q.maxRows {
-		q.entries = nil // what a bad time has left behind
+		q.entries = nil // releases the memory of a degraded period
 	}
 	q.oldest = now
 	q.committed += uint64(n)
@@ -331,7 +331,7 @@ func (q *queue) finish(b Batch, o Outcome, now time.Time) (changed bool) {
 	return changed
 }
 
-// answer tells the waiters who have what they wait for.
+// answer replies to the waiters whose position is reached.
 func (q *queue) answer() {
 	keep := q.waiters[:0]
 	for _, w := range q.waiters {
@@ -345,14 +345,14 @@ func (q *queue) answer() {
 	q.waiters = keep
 }
 
-// breakThread drops what waits of a thread that can't be stored: after a gap nothing may follow.
+// breakThread drops the queued events of a thread that has a conflict: no event may be stored after a gap.
 func (q *queue) breakThread(thread event.ThreadID, err error) {
 	q.broken[thread] = err
 	delete(q.heads, thread)
 	for i, e := range q.entries {
 		if e.Thread == thread {
 			q.bytes += entrySize - e.size()
-			q.entries[i] = Entry{more: e.more} // keeps its place: positions are counted
+			q.entries[i] = Entry{more: e.more} // an empty entry keeps the positions of the others
 		}
 	}
 	keep := q.waiters[:0]
@@ -367,7 +367,7 @@ func (q *queue) breakThread(thread event.ThreadID, err error) {
 	q.waiters = keep
 }
 
-// fail makes the queue degraded: events stay, everybody who waits is told, operations are over.
+// fail makes the queue degraded: it keeps events, and ends all waits and operations with an error.
 func (q *queue) fail(err error, now time.Time) (changed bool) {
 	since := now
 	if q.failed != nil {

@@ -172,7 +172,7 @@ func (s *Sink) run(ctx context.Context, q *queue) {
 			e.op.reply <- database.ErrClosed
 		}
 	}
-	s.cancel(database.ErrClosed) // tending under way
+	s.cancel(database.ErrClosed) // also ends running maintenance
 	close(work)
 	close(health)
 	close(look)
@@ -186,7 +186,7 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 	closing := s.closing
 	var (
 		flight  Batch
-		reports []error // changes of health that the reporter has not taken yet
+		reports []error // state changes to be passed to OnDegraded
 		written int
 	)
 	for {
@@ -198,7 +198,7 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 		}
 		in := s.in
 		if q.full() {
-			in = nil // publishers wait, nothing is dropped
+			in = nil // publishers wait; nothing is dropped
 		}
 		var wake <-chan time.Time
 		if at, ok := q.wake(); ok {
@@ -226,18 +226,18 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 			for thread, err := range o.Conflicts {
 				s.cfg.Log.Error("thread is not stored any more", "thread", thread, "err", err)
 			}
-			s.degraded.Store(q.failed) // before anybody hears of it
+			s.degraded.Store(q.failed) // before any reply is sent
 			q.send()
 			flight = Batch{}
 			if written >= maintainEvery {
 				written = 0
 				select {
 				case look <- struct{}{}:
-				default: // one is under way
+				default: // it is running
 				}
 			}
 			if q.closing && q.failed != nil {
-				return // the last try
+				return // this was the last try
 			}
 		case reporter <- report:
 			reports = reports[1:]
@@ -249,7 +249,7 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 	}
 }
 
-// send performs what the queue has decided. Replies have room for their one answer.
+// send sends the replies that the queue has decided. It does not block: each channel has room for its only reply.
 func (q *queue) send() {
 	for _, a := range q.answers {
 		a.reply <- a.err
@@ -258,15 +258,14 @@ func (q *queue) send() {
 	q.answers = q.answers[:0]
 }
 
-// changed notes a change of health for the reporter. Changes alternate, so a third that meets two untold ones cancels
-// the second.
+// changed adds a state change to the reports. Changes alternate, so a third change cancels the second if both are unreported.
 func (s *Sink) changed(q *queue, reports []error) []error {
 	var err error
 	if q.failed != nil {
 		err = q.failed
 		level := hclog.Warn
 		if s.cfg.OnDegraded != nil {
-			level = hclog.Debug // who listens tells the user
+			level = hclog.Debug // OnDegraded notifies the user
 		}
 		s.cfg.Log.Log(level, "store is degraded", "err", err, "waiting", q.failed.Waiting)
 	} else {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON of e, the same bytes as [json.Marshal] gives. Deltas come by the ten thousand and are written by
-// hand, in a tenth of the time.
+// AppendJSON appends the JSON of e, byte for byte as [json.Marshal] returns it. It encodes deltas without reflection, in a tenth of
+// the time, because there are tens of thousands of them.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, '{')
 	if e.Seq != 0 {

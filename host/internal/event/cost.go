@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Cost is what answers cost. What is not known is not 0: it is counted.
+// Cost is the cost of answers. Answers of unknown cost are counted instead of being treated as free.
 type Cost struct {
 	USD     float64 `json:"usd"`               // of the answers whose cost is known
 	Unknown int64   `json:"unknown,omitempty"` // answers whose cost is not known
 }
 
-// CostOf is the cost of one answer; nil: nobody knows it.
+// CostOf returns the cost of one answer. It is unknown if usd is nil or not a valid amount.
 func CostOf(usd *float64) Cost {
 	if usd == nil || math.IsNaN(*usd) || math.IsInf(*usd, 0) || *usd < 0 {
 		return Cost{Unknown: 1}
@@ -19,20 +19,20 @@ func CostOf(usd *float64) Cost {
 	return Cost{USD: rounded(*usd)}
 }
 
-// rounded rounds to a billionth of a dollar, so that a sum does not depend on the order of its parts and prints as it is.
+// rounded rounds to a billionth of a dollar, so that sums don't depend on the order of addition and print exactly.
 func rounded(usd float64) float64 { return math.Round(usd*1e9) / 1e9 }
 
-// Add sums two costs.
+// Add returns the sum of two costs.
 func (c Cost) Add(d Cost) Cost {
 	return Cost{USD: rounded(c.USD + d.USD), Unknown: c.Unknown + d.Unknown}
 }
 
-// Max is the larger of two sums, each part by itself.
+// Max returns the maximum of each field.
 func (c Cost) Max(d Cost) Cost {
 	return Cost{USD: max(c.USD, d.USD), Unknown: max(c.Unknown, d.Unknown)}
 }
 
-// String is the cost for people; empty where nothing is known of it.
+// String returns the cost for people, or an empty string if no known cost was added.
 func (c Cost) String() string {
 	if c.USD == 0 {
 		return ""

@@ -1,10 +1,10 @@
-// Package event is the one event model of gantry: everything that happens is one typed event in one per-thread order.
+// Package event is gantry's event model: everything that happens in a thread is a typed event, in one order.
 //
-// It owns: the event types, their JSON form, identities and which events are durable. It must not know: who produces,
-// stores or shows an event.
+// It owns: the event types, their JSON form, identities, and which events are durable. It must not know: which packages
+// produce, store or display an event.
 //
-// Durable events carry a sequence number (1, 2, 3 … per thread, no gaps) and are stored; transient ones (deltas) carry 0
-// and are only delivered. Start with [Event] and [Body].
+// Durable events have a sequence number (1, 2, 3 … per thread, without gaps) and are stored. Transient events, such as deltas,
+// have the number 0 and are only delivered. Start with [Event] and [Body].
 package event
 
 import (
@@ -24,14 +24,14 @@ type (
 	ItemID   string
 )
 
-// NewThreadID, NewTurnID and NewItemID make identities that sort by time.
+// NewThreadID, NewTurnID and NewItemID return new identities, which sort by time.
 func NewThreadID() ThreadID { return ThreadID(newID()) }
 func NewTurnID() TurnID     { return TurnID(newID()) }
 func NewItemID() ItemID     { return ItemID(newID()) }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// ParseThreadID accepts a UUID in its usual form.
+// ParseThreadID parses a UUID in its usual form.
 func ParseThreadID(s string) (ThreadID, error) {
 	u, err := uuid.Parse(s)
 	if err != nil {
@@ -65,13 +65,13 @@ type Event struct {
 	Body   Body
 }
 
-// Body is what happened; the types of this package that have a Kind.
+// Body is the content of an event. All types of this package that have a Kind implement it.
 type Body interface {
 	Kind() string
 	durable() bool
 }
 
-// Durable tells whether e is stored.
+// Durable reports whether e is stored.
 func (e Event) Durable() bool { return e.Body.durable() }
 
 type eventJSON struct {
@@ -86,7 +86,7 @@ type eventJSON struct {
 // MarshalJSON implements [json.Marshaler].
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// UnmarshalJSON implements [json.Unmarshaler]. Kinds that this version does not know become [Unknown].
+// UnmarshalJSON implements [json.Unmarshaler]. Events of unknown kinds become [Unknown].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
 	if err := json.Unmarshal(b, &j); err != nil {
@@ -100,7 +100,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeBody turns a kind and its JSON into a body. A kind of a later version becomes [Unknown].
+// DecodeBody decodes the body of an event of a kind. An unknown kind becomes [Unknown].
 func DecodeBody(kind string, data []byte) (Body, error) {
 	newBody, ok := bodies[kind]
 	if !ok {
@@ -119,7 +119,7 @@ func decode[B Body](data []byte) (Body, error) {
 	return b, err
 }
 
-// bodies lists every kind; a test holds it complete.
+// bodies has a decoder for every kind; a test checks that it is complete.
 var bodies = map[string]func([]byte) (Body, error){
 	ThreadStarted{}.Kind():    decode[ThreadStarted],
 	ThreadNamed{}.Kind():      decode[ThreadNamed],
@@ -163,13 +163,13 @@ var bodies = map[string]func([]byte) (Body, error){
 	SourceChanged{}.Kind():    decode[SourceChanged],
 }
 
-// Unknown is an event of a later version, kept as it was.
+// Unknown is the unchanged body of an event of a newer version.
 type Unknown struct {
 	Name string
 	Data json.RawMessage
 }
 
-// MarshalJSON returns the body as it came, so that passing an event on does not wrap it.
+// MarshalJSON returns the body unchanged, so that forwarding an event does not wrap it.
 func (u Unknown) MarshalJSON() ([]byte, error) {
 	if len(u.Data) == 0 {
 		return []byte("null"), nil
@@ -177,7 +177,7 @@ func (u Unknown) MarshalJSON() ([]byte, error) {
 	return u.Data, nil
 }
 
-// SourceReviewer is the source of a thread in which a reviewer works for another one.
+// SourceReviewer is the source of a thread in which a reviewer works for another thread.
 const SourceReviewer = "reviewer"
 
 // ThreadStarted is the first event of a thread.
@@ -190,7 +190,7 @@ type ThreadStarted struct {
 	Source      string   `json:"source,omitempty"` // "exec", "tui", ...
 	ForkedFrom  ThreadID `json:"forkedFrom,omitempty"`
 	Parent      ThreadID `json:"parent,omitempty"` // the thread that it works for; empty: for its user
-	// Instructions are the base instructions, fixed for the thread's life.
+	// Instructions are the base instructions, which never change for the thread.
 	Instructions string `json:"instructions,omitempty"`
 }
 
@@ -209,8 +209,8 @@ type TurnStarted struct {
 	Approval      string `json:"approval,omitempty"`
 	Sandbox       string `json:"sandbox,omitempty"`
 	Resumed       bool   `json:"resumed,omitempty"`
-	// ByMail: mail of another agent began it, and nobody else did. Parent is the turn in which all such mail was written; empty: it
-	// was not one turn, or nobody says.
+	// ByMail: the turn was started only by mail of other agents. Parent is the turn in which all of that mail was written; it is
+	// empty if there were several turns, or if the mail does not name one.
 	ByMail bool   `json:"byMail,omitempty"`
 	Parent TurnID `json:"parent,omitempty"`
 }
@@ -222,23 +222,23 @@ type Selection struct {
 	ModelName string `json:"modelName"` // the provider's name for it
 }
 
-// ModelChanged: from this turn on another model answers, because the user chose it or the configuration says so now.
+// ModelChanged says that another model is used from this turn on, because the user chose it or the configuration changed.
 type ModelChanged struct {
 	From Selection `json:"from"`
 	To   Selection `json:"to"`
 }
 
-// TurnStatus is how a turn ended.
+// TurnStatus is the result of a turn.
 type TurnStatus string
 
-// The ways a turn ends.
+// Results of a turn.
 const (
 	TurnCompleted   TurnStatus = "completed"
 	TurnFailed      TurnStatus = "failed"
 	TurnInterrupted TurnStatus = "interrupted"
 )
 
-// TurnEnded ends a turn; everything that the turn started has ended before it.
+// TurnEnded ends a turn. Everything that the turn has started ended before it.
 type TurnEnded struct {
 	Status      TurnStatus `json:"status"`
 	Error       *Problem   `json:"error,omitempty"`
@@ -256,7 +256,7 @@ type Problem struct {
 	Next    string `json:"next,omitempty"`
 }
 
-// Tokens counts tokens, and what they cost; sums of what was known.
+// Tokens are counts of tokens, and their cost. Unreported counts are not included.
 type Tokens struct {
 	Input      int64 `json:"input"`
 	CacheRead  int64 `json:"cacheRead"`
@@ -267,7 +267,7 @@ type Tokens struct {
 	Cost       Cost  `json:"cost,omitzero"`
 }
 
-// Add sums two counts.
+// Add returns the sum of two counts.
 func (t Tokens) Add(u Tokens) Tokens {
 	return Tokens{
 		Input: t.Input + u.Input, CacheRead: t.CacheRead + u.CacheRead, CacheWrite: t.CacheWrite + u.CacheWrite,
@@ -275,7 +275,7 @@ func (t Tokens) Add(u Tokens) Tokens {
 	}
 }
 
-// Max is the larger of two sums, each count by itself.
+// Max returns the maximum of each count.
 func (t Tokens) Max(u Tokens) Tokens {
 	return Tokens{
 		Input: max(t.Input, u.Input), CacheRead: max(t.CacheRead, u.CacheRead), CacheWrite: max(t.CacheWrite, u.CacheWrite),
@@ -283,12 +283,12 @@ func (t Tokens) Max(u Tokens) Tokens {
 	}
 }
 
-// HistoryAdded appends messages to what the model sees.
+// HistoryAdded appends messages to the history that the model sees.
 type HistoryAdded struct {
 	Messages []llm.Message `json:"messages"`
 }
 
-// ItemStarted shows an item; ItemCompleted replaces it for good.
+// ItemStarted shows an item. [ItemCompleted] has its final state.
 type ItemStarted struct {
 	Item Item `json:"item"`
 }
@@ -298,7 +298,7 @@ type ItemCompleted struct {
 	Item Item `json:"item"`
 }
 
-// DeltaKind is what an [ItemDelta] continues.
+// DeltaKind is the part of an item that an [ItemDelta] continues.
 type DeltaKind string
 
 // The kinds of deltas.
@@ -310,7 +310,7 @@ const (
 	DeltaNote      DeltaKind = "note"
 )
 
-// ItemDelta continues an item at a byte offset. Transient.
+// ItemDelta continues an item at a byte offset. It is transient.
 type ItemDelta struct {
 	Item   ItemID    `json:"item"`
 	Delta  DeltaKind `json:"delta"`
@@ -318,7 +318,7 @@ type ItemDelta struct {
 	Text   string    `json:"text"`
 }
 
-// CallStarted is the journal's entry: it is committed before the call can have a side effect.
+// CallStarted is the journal entry of a call. It is committed before the call can have a side effect.
 type CallStarted struct {
 	Call        CallID          `json:"call"`
 	Item        ItemID          `json:"item,omitempty"`
@@ -334,30 +334,30 @@ type CallStarted struct {
 	Parents     []CallID        `json:"parents,omitempty"`
 }
 
-// CallDecided tells why a call may run, or not: before its start, for effects that only show up while it runs, and before it is
-// tried again outside of its sandbox.
+// CallDecided says why a call may run or not. It is published before the call starts, for effects that are only discovered while it
+// runs, and before it is retried outside its sandbox.
 type CallDecided struct {
 	Call    CallID `json:"call"`
 	Allowed bool   `json:"allowed"`
-	// Verdict is what the policy said: "run", "ask" or "forbid".
+	// Verdict is the policy's result: "run", "ask" or "forbid".
 	Verdict string `json:"verdict"`
-	// By is who decided in the end: "policy", "user", "hook", "reviewer", "remembered" for an answer that still holds, "nobody" where there
-	// was no one to ask, "cancelled".
+	// By is the source of the final decision: "policy", "user", "hook", "reviewer", "remembered" for an earlier answer that still
+	// applies, "nobody" if no client could answer, or "cancelled".
 	By string `json:"by"`
-	// Answer is what was answered to a question: "approve_session" for example.
+	// Answer is the answer to the question, such as "approve_session".
 	Answer string `json:"answer,omitempty"`
-	// Reason is the policy's.
+	// Reason is the policy's reason.
 	Reason string `json:"reason,omitempty"`
-	// Rules are the places of the rules that led to it: "PATH:LINE".
+	// Rules are the positions of the rules that determined the decision: "PATH:LINE".
 	Rules []string `json:"rules,omitempty"`
-	// Unsandboxed says that it runs outside of its sandbox.
+	// Unsandboxed says that the call runs outside its sandbox.
 	Unsandboxed bool `json:"unsandboxed,omitempty"`
 }
 
-// Outcome is how a call ended.
+// Outcome is the result of a call.
 type Outcome string
 
-// The outcomes of a call. Unknown: the host died while it ran.
+// Outcomes of a call. OutcomeUnknown means that the host ended while the call was running.
 const (
 	OutcomeOK      Outcome = "ok"
 	OutcomeError   Outcome = "error"
@@ -366,61 +366,61 @@ const (
 	OutcomeUnknown Outcome = "unknown"
 )
 
-// CallEnded closes the journal's entry.
+// CallEnded closes the journal entry of a call.
 type CallEnded struct {
 	Call       CallID  `json:"call"`
 	Outcome    Outcome `json:"outcome"`
 	DurationMS int64   `json:"durationMs"`
 	Session    string  `json:"session,omitempty"`
 	Message    string  `json:"message,omitempty"`
-	// Result is what the history gets, which may be much later: the answer may still stream, and calls before this one may
-	// still run. A host that dies meanwhile loses nothing. nil for nested calls.
+	// Result is the result for the history, which may get it much later: the answer may still be streaming, and earlier calls may
+	// still be running. It is stored here so that a crash in between loses nothing. It is nil for nested calls.
 	Result *llm.ToolResult `json:"result,omitempty"`
 }
 
 // UsageReported follows each answer of the model.
 type UsageReported struct {
 	ResponseID string `json:"responseId,omitempty"`
-	// Call is the call in which a plugin asked the model; empty: the turn did.
+	// Call is the call in which a plugin queried the model; it is empty if the turn did.
 	Call CallID `json:"call,omitempty"`
-	// Provider and ModelName say who answered.
+	// Provider and ModelName identify the model that answered.
 	Provider  string    `json:"provider,omitempty"`
 	ModelName string    `json:"modelName,omitempty"`
 	Usage     llm.Usage `json:"usage"`
-	// CostUSD is what this answer cost; nil: nobody knows.
+	// CostUSD is the cost of this answer; nil: unknown.
 	CostUSD       *float64 `json:"costUsd,omitempty"`
 	Turn          Tokens   `json:"turn"`
 	Total         Tokens   `json:"total"`
-	ContextWindow int64    `json:"contextWindow,omitempty"` // what can be used of the model's window
-	// Active is what the turn's next request will hold at least, of ContextWindow; 0: this answer does not say.
+	ContextWindow int64    `json:"contextWindow,omitempty"` // usable part of the model's window
+	// Active is the minimum number of tokens in the turn's next request; 0: unknown.
 	Active int64 `json:"active,omitempty"`
 }
 
-// StreamRetried tells that the model is asked again.
+// StreamRetried says that the model is queried again.
 type StreamRetried struct {
 	Attempt int    `json:"attempt"` // of Max, from 1
 	Max     int    `json:"max"`
 	DelayMS int64  `json:"delayMs"`
 	Cause   string `json:"cause"`
-	Begun   bool   `json:"begun,omitempty"` // the answer had begun; what was whole of it is kept
-	// Offline: no connection came about. It is waited for, and does not count: Attempt and Max are 0.
+	Begun   bool   `json:"begun,omitempty"` // the answer had begun; its complete items are kept
+	// Offline: the provider can't be reached. Waiting for it does not count as an attempt: Attempt and Max are 0.
 	Offline bool `json:"offline,omitempty"`
 }
 
-// QuestionKind is what a question is about.
+// QuestionKind is the subject of a question.
 type QuestionKind string
 
-// The kinds of questions.
+// Kinds of questions.
 const (
 	QuestionApproval QuestionKind = "approval"
 	QuestionChoice   QuestionKind = "choice"
 	QuestionForm     QuestionKind = "form"
 	QuestionURL      QuestionKind = "url"
-	// QuestionPermissions is about permissions for later calls. Data of its answer may name fewer of them, as the request names them.
+	// QuestionPermissions requests permissions for later calls. The answer's Data may grant a subset, in the form of the request.
 	QuestionPermissions QuestionKind = "permissions"
 )
 
-// QuestionAsked waits for a person. Whoever subscribes may answer; the first answer wins.
+// QuestionAsked is a question to a person. Every subscriber may answer; the first answer wins.
 type QuestionAsked struct {
 	ID      string          `json:"id"`
 	About   QuestionKind    `json:"about"`
@@ -429,20 +429,21 @@ type QuestionAsked struct {
 	Message string          `json:"message,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
 	Effects []Effect        `json:"effects,omitempty"`
-	Wanted  []Effect        `json:"wanted,omitempty"` // what is asked for beyond the sandbox
+	Wanted  []Effect        `json:"wanted,omitempty"` // effects beyond what the sandbox allows
 	Options []string        `json:"options,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	URL     string          `json:"url,omitempty"`
-	// Rule is what the answer "approve_always" writes, and "deny_always" where it has a line for that; nil: these are no answers.
+	// Rule is the rule that the answer "approve_always" writes, and "deny_always" if it has a line for that. If it is nil, these
+	// answers are not offered.
 	Rule *RuleOffer `json:"rule,omitempty"`
 }
 
-// RuleOffer is a rule that would answer a question for good.
+// RuleOffer is a rule that would answer such questions permanently.
 type RuleOffer struct {
 	Prefix []string `json:"prefix,omitempty"` // commands that begin with these words
 	Host   string   `json:"host,omitempty"`   // or: a host that may be reached
-	Line   string   `json:"line"`             // as it is written
-	Deny   string   `json:"deny,omitempty"`   // the line that would deny it; empty: none is offered
+	Line   string   `json:"line"`             // the line for the rules file
+	Deny   string   `json:"deny,omitempty"`   // the line that denies it; empty: not offered
 	File   string   `json:"file"`
 }
 
@@ -454,7 +455,7 @@ type QuestionResolved struct {
 	By     string          `json:"by"`
 }
 
-// SessionOpened: something outlives its call.
+// SessionOpened says that a process continues to run after its call.
 type SessionOpened struct {
 	Session string `json:"session"`
 	Call    CallID `json:"call"`
@@ -462,7 +463,7 @@ type SessionOpened struct {
 	Title   string `json:"title,omitempty"`
 }
 
-// SessionOutput is a session's output between calls. Transient.
+// SessionOutput is a session's output between calls. It is transient.
 type SessionOutput struct {
 	Session string `json:"session"`
 	Offset  int64  `json:"offset"`
@@ -474,29 +475,29 @@ type SessionExited struct {
 	Session  string `json:"session"`
 	How      string `json:"how"`
 	ExitCode int32  `json:"exitCode"`
-	// Denied: what its sandbox did not let it do; with How "denied".
+	// Denied is what the sandbox denied, if How is "denied".
 	Denied *Denial `json:"sandboxDenied,omitempty"`
 }
 
-// Notice tells people something. Level: "info", "warning" or "error".
+// Notice is a message for people. Level is "info", "warning" or "error".
 type Notice struct {
 	Level string `json:"level"`
 	Text  string `json:"text"`
 	Next  string `json:"next,omitempty"`
-	// Executable are files that others execute, of which the text names only some.
+	// Executable lists files that other programs execute; the text names only some of them.
 	Executable []ExecutableFile `json:"executable,omitempty"`
-	More       int              `json:"more,omitempty"` // of these, beyond those that are listed
+	More       int              `json:"more,omitempty"` // number of further files
 }
 
-// ExecutableFile is one that commands have changed or made and that others execute, or take for their settings.
+// ExecutableFile is a file that commands have created or changed, and that other programs execute or read as configuration.
 type ExecutableFile struct {
 	Path     string `json:"path"`
-	MovedTo  string `json:"movedTo,omitempty"`  // empty: it is where it was
-	Disarmed bool   `json:"disarmed,omitempty"` // it is there and has lost rights, or its content
+	MovedTo  string `json:"movedTo,omitempty"`  // empty: it was not moved
+	Disarmed bool   `json:"disarmed,omitempty"` // permissions or content were removed from it
 	Why      string `json:"why"`
 }
 
-// PluginEvent is an event of a plugin's own.
+// PluginEvent is an event that a plugin defines.
 type PluginEvent struct {
 	Plugin    string          `json:"plugin"`
 	Name      string          `json:"name"`
@@ -504,7 +505,7 @@ type PluginEvent struct {
 	Transient bool            `json:"transient,omitempty"`
 }
 
-// PluginState tells how a plugin is. Host-wide: its thread is empty. Transient.
+// PluginState is the state of a plugin. It is host-wide, with an empty thread, and transient.
 type PluginState struct {
 	Plugin     string `json:"plugin"`
 	State      string `json:"state"`
@@ -512,8 +513,8 @@ type PluginState struct {
 	Message    string `json:"message,omitempty"`
 }
 
-// SourceChanged tells the state of a source of tools, an MCP server for example. Host-wide: it appears in every thread that runs,
-// outside of turns. Transient.
+// SourceChanged is the state of a source of tools, such as an MCP server. It is host-wide: every running thread gets it, outside of
+// turns. It is transient.
 type SourceChanged struct {
 	Plugin   string `json:"plugin"`
 	Source   string `json:"source"`

@@ -1,9 +1,10 @@
 package event
 
-// FileKind is what stands at a path.
+// FileKind is the kind of a file at a path.
 type FileKind string
 
-// The kinds. Other is what is neither a file nor a link: a folder, a pipe. Unread could not be looked at.
+// Kinds of files. FileOther is neither a regular file nor a symbolic link, but a folder or a pipe, for example. FileUnreadable could
+// not be inspected.
 const (
 	FileAbsent     FileKind = "absent"
 	FileRegular    FileKind = "file"
@@ -12,7 +13,7 @@ const (
 	FileUnreadable FileKind = "unread"
 )
 
-// FileState is what stood at a path at one time.
+// FileState is the state of a path at one time.
 type FileState struct {
 	Kind FileKind `json:"kind"`
 	// Mode has the permission bits of a file, as chmod takes them.
@@ -20,24 +21,24 @@ type FileState struct {
 	Size int64  `json:"size,omitempty"`
 	// SHA256 is the digest of the content; empty: it was not read.
 	SHA256 string `json:"sha256,omitempty"`
-	// Modified stands for the digest of content that was not read: when it was written, in ns since 1970.
+	// Modified is the modification time, in nanoseconds since 1970. It replaces the digest of content that was not read.
 	Modified int64  `json:"modified,omitempty"`
 	Target   string `json:"target,omitempty"` // of a link
 	Kept     bool   `json:"kept,omitempty"`   // the content is in the store
-	Why      string `json:"why,omitempty"`    // it is not
+	Why      string `json:"why,omitempty"`    // why the content is not in the store
 }
 
-// Same tells whether two states are the same, as far as they are known.
+// Same reports whether two states are equal, as far as they are known.
 func (s FileState) Same(o FileState) bool {
 	s.Kept, s.Why, o.Kept, o.Why = false, "", false, ""
 	return s == o
 }
 
-// FilesKept is what stood at paths before they could be changed. It is committed with the start of the call, so that also a
-// host that dies meanwhile leaves behind what is needed to go back. [FilesChanged] closes it.
+// FilesKept records the state of files before they can be changed. It is committed with the start of the call, so that the changes
+// can be undone even if the host crashes. [FilesChanged] closes it.
 type FilesKept struct {
-	Call   CallID     `json:"call,omitempty"`   // empty: of an undo
-	Undoes []TurnID   `json:"undoes,omitempty"` // of an undo: the turns, or other undos, that it takes back
+	Call   CallID     `json:"call,omitempty"`   // empty for an undo
+	Undoes []TurnID   `json:"undoes,omitempty"` // for an undo: the turns, or other undos, that it undoes
 	Files  []FileKept `json:"files"`
 	// Skipped counts paths that were too many to be looked at.
 	Skipped int `json:"left,omitempty"`
@@ -45,15 +46,15 @@ type FilesKept struct {
 
 // FileKept is one path of [FilesKept].
 type FileKept struct {
-	Path   string    `json:"path"` // absolute; its folders are no links
+	Path   string    `json:"path"` // absolute; none of its folders is a symbolic link
 	Before FileState `json:"before"`
-	// Wanted is what is to become of it, where that was said before; its mode may be missing.
+	// Wanted is the announced state after the call, if there is one; its mode may be missing.
 	Wanted *FileState `json:"wanted,omitempty"`
-	// NewFolder is the first folder above it that was not there; empty: all were.
+	// NewFolder is the topmost folder of the path that did not exist; empty: all existed.
 	NewFolder string `json:"newFolder,omitempty"`
 }
 
-// FilesChanged is what became of files by a call or an undo, as the host saw it afterwards; without changes, that nothing did.
+// FilesChanged records the changes of files after a call or an undo. The list is empty if nothing has changed.
 type FilesChanged struct {
 	Call    CallID        `json:"call,omitempty"`
 	Undoes  []TurnID      `json:"undoes,omitempty"`
@@ -69,13 +70,13 @@ type ChangedFile struct {
 	NewFolder string    `json:"newFolder,omitempty"` // as in [FileKept]
 }
 
-// TurnDiff is the net diff of a turn's file changes so far, as git writes it. Paths are relative to the work tree of the
-// thread's folder, or to the folder itself. It comes after each change and once more before the turn's end. Transient: the log
-// has what it is made of.
+// TurnDiff is the net diff of a turn's file changes so far, in git's format. Paths are relative to the git work tree of the thread's
+// folder, or to the folder itself. It is published after each change, and once more before the turn ends. It is transient, because it
+// can be derived from the log.
 type TurnDiff struct {
 	Diff  string       `json:"diff"`
 	Files []DiffedFile `json:"files,omitempty"`
-	// Omitted counts files whose part is not in Diff, since it would be too long.
+	// Omitted is the number of files that Diff leaves out because it would be too long.
 	Omitted int `json:"omitted,omitempty"`
 }
 

@@ -2,14 +2,14 @@ package event
 
 import "encoding/json"
 
-// ReviewStarted: a model looks at a call in a person's place.
+// ReviewStarted says that a model reviews a call in place of a person.
 type ReviewStarted struct {
 	ID     string          `json:"id"`
 	Call   CallID          `json:"call"`
-	Action json.RawMessage `json:"action"` // what it is asked to judge
+	Action json.RawMessage `json:"action"` // the action under review
 }
 
-// ReviewStatus is what came of such a look.
+// ReviewStatus is the result of a review.
 type ReviewStatus string
 
 // What comes of it. Skipped: the reviewer could not be asked, and the question goes to a person.
@@ -18,12 +18,12 @@ const (
 	ReviewDenied      ReviewStatus = "denied"
 	ReviewTimedOut    ReviewStatus = "timed_out"
 	ReviewAborted     ReviewStatus = "aborted"
-	ReviewFailed      ReviewStatus = "failed" // which is a no
+	ReviewFailed      ReviewStatus = "failed" // counts as a denial
 	ReviewUnavailable ReviewStatus = "left"
 )
 
-// ReviewEnded ends it. Risk: "low", "medium", "high" or "critical"; Authorization, of the user as far as the reviewer sees:
-// "unknown", "low", "medium" or "high"; both empty where there is no answer.
+// ReviewEnded ends a review. Risk is "low", "medium", "high" or "critical". Authorization, by the user as far as the reviewer can
+// tell, is "unknown", "low", "medium" or "high". Both are empty if there is no answer.
 type ReviewEnded struct {
 	ID            string       `json:"id"`
 	Call          CallID       `json:"call"`
@@ -32,7 +32,7 @@ type ReviewEnded struct {
 	Authorization string       `json:"authorization,omitempty"`
 	Rationale     string       `json:"rationale,omitempty"`
 	Attempts      int          `json:"attempts"`
-	Threads       []ThreadID   `json:"threads,omitempty"` // in which it was done
+	Threads       []ThreadID   `json:"threads,omitempty"` // threads of the reviewer
 	DurationMS    int64        `json:"durationMs"`
 }
 

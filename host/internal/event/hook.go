@@ -1,27 +1,27 @@
 package event
 
-// HookRun names one run of a hook.
+// HookRun identifies one run of a hook.
 type HookRun struct {
-	ID      string `json:"id"`             // event, place in the order and source; in a thread it may come again
+	ID      string `json:"id"`             // event, position and source; not unique in a thread
 	Event   string `json:"event"`          // "PreToolUse", "Stop", ...
 	Type    string `json:"type,omitempty"` // "command", "prompt" or "agent"
-	Hook    string `json:"hook"`           // names the hook among all
+	Hook    string `json:"hook"`           // unique name of the hook
 	Source  string `json:"source,omitempty"`
-	Scope   string `json:"scope"`          // whose it is: "managed", "user" or "project"
-	Call    string `json:"call,omitempty"` // that it judges; "CALL:retry" before a second attempt
+	Scope   string `json:"scope"`          // owner of the hook: "managed", "user" or "project"
+	Call    string `json:"call,omitempty"` // the call under decision; "CALL:retry" before a second attempt
 	Async   bool   `json:"async,omitempty"`
 	Message string `json:"message,omitempty"` // for people, while it runs
 }
 
-// HookStarted: a hook runs.
+// HookStarted says that a hook has started.
 type HookStarted struct {
 	Run HookRun `json:"run"`
 }
 
-// HookStatus is what came of a hook's run.
+// HookStatus is the result of a hook's run.
 type HookStatus string
 
-// What comes of a hook's run.
+// Results of a hook's run.
 const (
 	HookDone    HookStatus = "completed"
 	HookFailed  HookStatus = "failed"
@@ -34,11 +34,11 @@ type HookCompleted struct {
 	Run        HookRun     `json:"run"`
 	Status     HookStatus  `json:"status"`
 	Entries    []HookEntry `json:"entries,omitempty"`
-	Thread     ThreadID    `json:"thread,omitempty"` // in which a model was asked
+	Thread     ThreadID    `json:"thread,omitempty"` // thread in which the hook queried a model
 	DurationMS int64       `json:"durationMs"`
 }
 
-// HookEntry is something that a hook said. Kind: "warning", "context", "decision", "feedback", "stop" or "error".
+// HookEntry is a part of a hook's output. Kind is "warning", "context", "decision", "feedback", "stop" or "error".
 type HookEntry struct {
 	Kind string `json:"kind"`
 	Text string `json:"text"`

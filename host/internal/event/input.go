@@ -2,11 +2,11 @@ package event
 
 import "github.com/gantry-agent/gantry/sdk/llm"
 
-// InputAccepted: somebody was told that the thread takes what he said. It is not in the history yet; the item of the same
-// number says when it is. A host that dies in between loses nothing: it is in the history before the thread goes on.
+// InputAccepted says that the thread has accepted input and acknowledged it to the client. The input is not in the history yet; the
+// item with the same ID is published when it is. If the host crashes in between, the input is added when the thread is resumed.
 type InputAccepted struct {
-	Turn    TurnID      `json:"turn"` // that takes it
-	Item    ItemID      `json:"item"` // that it becomes
+	Turn    TurnID      `json:"turn"` // the turn that gets the input
+	Item    ItemID      `json:"item"` // ID of the future item
 	Message llm.Message `json:"message"`
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// ItemType is what an item is.
+// ItemType is the type of an item.
 type ItemType string
 
-// The types of items.
+// Types of items.
 const (
 	ItemUserMessage  ItemType = "user_message"
 	ItemAgentMessage ItemType = "agent_message"
@@ -23,26 +23,27 @@ const (
 	ItemTool         ItemType = "tool"
 	ItemCompaction   ItemType = "compaction" // of the conversation
 	ItemMail         ItemType = "agent_mail" // of another agent
-	// A review begins, and has ended: what stands between them is the reviewer's.
+	// These two items enclose the items of a reviewer.
 	ItemEnteredReview ItemType = "entered_review_mode"
 	ItemExitedReview  ItemType = "exited_review_mode"
 )
 
-// ItemStatus is how far an item is.
+// ItemStatus is the status of an item.
 type ItemStatus string
 
-// The statuses of items.
+// Statuses of items.
 const (
 	StatusInProgress ItemStatus = "in_progress"
 	StatusCompleted  ItemStatus = "completed"
 	StatusFailed     ItemStatus = "failed"
 	StatusDeclined   ItemStatus = "declined"
 	StatusAborted    ItemStatus = "aborted"
-	// StatusSuperseded: the answer broke behind it and the model was asked again; it is no part of the conversation.
+	// StatusSuperseded: the answer's stream broke after the item and the model was queried again, so that the item is not part of
+	// the conversation.
 	StatusSuperseded ItemStatus = "superseded"
 )
 
-// Item is one visible thing of a turn.
+// Item is a visible part of a turn, such as a message or a command.
 type Item struct {
 	ID     ItemID     `json:"id"`
 	Type   ItemType   `json:"type"`
@@ -54,10 +55,10 @@ type Item struct {
 	Text      string          `json:"text,omitempty"` // of a message, of reasoning, or a title
 	Command   string          `json:"command,omitempty"`
 	Cwd       string          `json:"cwd,omitempty"`
-	Output    string          `json:"output,omitempty"` // what people saw, bounded
+	Output    string          `json:"output,omitempty"` // output as displayed, limited in size
 	ExitCode  *int32          `json:"exitCode,omitempty"`
 	Session   string          `json:"session,omitempty"`
-	Denied    *Denial         `json:"sandboxDenied,omitempty"` // what its sandbox did not let it do
+	Denied    *Denial         `json:"sandboxDenied,omitempty"` // what the sandbox denied
 	Changes   []FileChange    `json:"changes,omitempty"`
 	Server    string          `json:"server,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -65,8 +66,8 @@ type Item struct {
 	Path      string          `json:"path,omitempty"`
 	URL       string          `json:"url,omitempty"`
 	Images    []string        `json:"images,omitempty"`    // artifacts or paths of a user message
-	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call made, or that an image is
-	Review    *Review         `json:"review,omitempty"`    // of a review that has ended with a result
+	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call created, or the content of an image
+	Review    *Review         `json:"review,omitempty"`    // result of a review
 	Author    string          `json:"author,omitempty"`    // of mail: the agent that wrote it
 }
 
@@ -94,7 +95,7 @@ type Effect struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// EffectsOf translates effects for the log.
+// EffectsOf converts effects for the log.
 func EffectsOf(effects []contract.Effect) []Effect {
 	out := make([]Effect, 0, len(effects))
 	for _, e := range effects {
@@ -124,11 +125,11 @@ func EffectsOf(effects []contract.Effect) []Effect {
 	return out
 }
 
-// Denial is what a sandbox did not let a command do, as far as that can be told.
+// Denial is what a sandbox denied to a command, as far as it is known.
 type Denial struct {
 	Reason  string `json:"reason"` // "read_only_file_system", "operation_not_permitted", "permission_denied", "failed_to_write_file", "unknown"
 	Sandbox string `json:"sandbox"`
-	Path    string `json:"path,omitempty"`   // absolute; empty: it is not known
-	Access  string `json:"access,omitempty"` // to it: "read" or "write"
-	Why     string `json:"why,omitempty"`    // it is read-only in a folder that may be written; empty: it lies elsewhere
+	Path    string `json:"path,omitempty"`   // absolute; empty: unknown
+	Access  string `json:"access,omitempty"` // denied access to the path: "read" or "write"
+	Why     string `json:"why,omitempty"`    // why it is read-only in a writable folder; empty: it is not in one
 }

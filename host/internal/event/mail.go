@@ -9,36 +9,36 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// MailType says what some mail is for.
+// MailType is the purpose of a mail.
 type MailType string
 
-// The types of mail.
+// Types of mail.
 const (
 	MailTask    MailType = "new_task"     // what the agent is to do
 	MailMessage MailType = "message"      // anything else
 	MailAnswer  MailType = "final_answer" // what came of a task
 )
 
-// Mail is what one agent says to another. It waits in the mailbox of the other one's thread until a turn reads it.
+// Mail is a message from one agent to another. It stays in the mailbox of the recipient's thread until a turn reads it.
 type Mail struct {
-	Item      ItemID   `json:"item"` // that it becomes
+	Item      ItemID   `json:"item"` // ID of the future item
 	Author    string   `json:"author"`
 	Recipient string   `json:"recipient"`
 	Type      MailType `json:"type"`
 	Text      string   `json:"text"`
-	// TriggerTurn: it begins a turn where none runs. Else it waits for the next one.
+	// TriggerTurn starts a turn if none is running. Otherwise the mail waits for the next turn.
 	TriggerTurn bool `json:"triggerTurn,omitempty"`
-	// AuthorTurn is the turn in which it was written; empty: nobody says.
+	// AuthorTurn is the turn in which it was written; empty: unknown.
 	AuthorTurn TurnID `json:"authorTurn,omitempty"`
 }
 
-// Bounds of mail. Names stand in a line of their own before the text; a text is read whole.
+// Limits of a mail. The model sees the names on a line of their own before the text, and the whole text.
 const (
 	maxMailName = 256
 	maxMailText = 64 << 10
 )
 
-// Check says what is wrong with some mail; nil: nothing.
+// Check returns an error if the mail is invalid.
 func (m Mail) Check() error {
 	for _, n := range []struct{ what, name string }{{"author", m.Author}, {"recipient", m.Recipient}} {
 		if !agentName(n.name) {
@@ -57,7 +57,7 @@ func (m Mail) Check() error {
 	return nil
 }
 
-// agentName tells that a name is a path of an agent, or an id.
+// agentName reports whether s is the path or the ID of an agent.
 func agentName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if len(s) > maxMailName {
@@ -71,8 +71,8 @@ func agentName(s string) bool {
 	return true
 }
 
-// MailPosted: mail is in the thread's mailbox, and its author was told so. It is not in the history yet; the item of the same
-// number says when it is. A host that dies in between loses nothing.
+// MailPosted says that a mail is in the thread's mailbox, which its author has been told. It is not in the history yet; the item with
+// the same ID is published when it is. A crash in between loses nothing.
 type MailPosted struct {
 	Mail Mail `json:"mail"`
 }

@@ -1,6 +1,6 @@
 package event
 
-// NetworkDecision says whether a call's processes may reach a host. Equal ones of one process are told once.
+// NetworkDecision says whether a call's processes may reach a host. Equal decisions for one process are published once.
 type NetworkDecision struct {
 	Call     CallID `json:"call,omitempty"`
 	Plugin   string `json:"plugin,omitempty"`
@@ -12,15 +12,15 @@ type NetworkDecision struct {
 	// Reason: "allowed", "approved", "denied", "not_allowed", "not_allowed_local", "method_not_allowed", "body_not_allowed",
 	// "upgrade_not_allowed", "mitm_required", "name_mismatch" or "invalid_host".
 	Reason string `json:"reason"`
-	// Named is the host that the client in a tunnel named instead, with "name_mismatch"; empty: none that could be read.
+	// Named is the different host that the client named inside a tunnel, with Reason "name_mismatch"; empty: it was unreadable.
 	Named string `json:"named,omitempty"`
-	// Source: "baseline_policy" (the rules), "mode_guard" (the methods, and what is said in a tunnel) or "decider" (who was asked).
+	// Source: "baseline_policy" (the rules), "mode_guard" (the methods, and the traffic in a tunnel) or "decider" (an answer).
 	Source string `json:"source"`
-	Rule   string `json:"rule,omitempty"` // the place of the rule that decided, "FILE:LINE"
+	Rule   string `json:"rule,omitempty"` // position of the deciding rule, "FILE:LINE"
 }
 
 // Kind is the event's name.
 func (NetworkDecision) Kind() string { return "network.decision" }
 
-// A refusal explains why a command failed; it is kept with the thread.
+// Only refusals are durable: they explain why a command failed.
 func (d NetworkDecision) durable() bool { return !d.Allowed }

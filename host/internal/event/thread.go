@@ -1,28 +1,28 @@
 package event
 
-// ThreadReverted takes turns back: the conversation goes on from where it was before them. Their events stay in the log for
-// people. What the turns did to files stays done, and what they left running goes on.
+// ThreadReverted reverts turns: the conversation continues from the point before them. Their events stay in the log for people.
+// Changes of files are not undone, and processes that the turns left running are not ended.
 type ThreadReverted struct {
-	Before TurnID `json:"before"` // the first turn that is taken back; all behind it are, too
+	Before TurnID `json:"before"` // the first reverted turn; all later turns are reverted as well
 	From   uint64 `json:"from"`   // the first event of that turn
-	// Through is the last event that still counts: the one before From. Where that leaves nothing of the conversation, it is the
-	// last one by which the turn told the model of its surroundings: that need not be said again.
+	// Through is the last event that remains effective, usually the one before From. If no conversation would be left, it is the
+	// last event with which the first turn described the context to the model, so that this need not be repeated.
 	Through uint64 `json:"through"`
-	Turns   int    `json:"turns"` // taken back by this
-	// Thread is what the log says of the thread from here on: model, usage and settings as they were then, but who is asked what
-	// and all else as it is now.
+	Turns   int    `json:"turns"` // number of reverted turns
+	// Thread is the state of the thread after the revert: model, usage and settings as they were at Through, everything else as
+	// it is now.
 	Thread Checkpoint `json:"thread"`
 }
 
-// ThreadForked ends what a thread has from the one that it was forked from: its events up to here are copies.
+// ThreadForked follows the events of a forked thread that are copies of another thread's events.
 type ThreadForked struct {
 	From    ThreadID `json:"from"`
 	Through uint64   `json:"through"` // the last event of From that was copied
-	// Thread is what the copied events say of the thread.
+	// Thread is the state of the thread that results from the copied events.
 	Thread Checkpoint `json:"thread"`
 }
 
-// ThreadArchived takes a thread out of the listing, or puts it back. An archived one can't be gone on with.
+// ThreadArchived removes a thread from the listing, or restores it. An archived thread can't be continued.
 type ThreadArchived struct {
 	Archived bool `json:"archived"`
 }

@@ -1,7 +1,7 @@
-// Package branch takes turns of stored threads back, and makes threads that begin as others do.
+// Package branch reverts turns of stored threads, forks threads, and recovers damaged ones.
 //
-// It owns: which turn a cut is meant at, where in the log it is, and what taking back and forking write. It must not know: how
-// the log is kept, who asks, what a turn does.
+// It owns: finding the turn that a user names and its position in the log, and the events that reverts and forks write. It must not
+// know: how the log is stored, which front end asks, what a turn does.
 //
 // Start with [Before] and [Fork].
 package branch
@@ -23,18 +23,18 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// listTurns is how to see which turns there are.
+// listTurns returns the next step of listing the turns of a thread.
 func listTurns(id event.ThreadID) string {
 	return fmt.Sprintf("`gantry threads turns %s` lists them", id)
 }
 
-// Resume rebuilds a thread from what of its log counts.
+// Resume rebuilds the state of a thread from the effective events of its log.
 func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
 	return thread.Rebuild(s.EffectiveEvents(ctx, id, 0), features.All()...)
 }
 
-// Before plans to take back a turn and all behind it. turn is an id, the beginning of one, or the number of the turn among
-// those that count, from 1.
+// Before plans the revert of a turn and all later ones. turn is an ID, a prefix of an ID, or the number of the turn among those that
+// are not reverted, from 1.
 func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string) (thread.Cut, error) {
 	turns, err := s.Turns(ctx, id)
 	if err != nil {
@@ -50,8 +50,8 @@ func Before(ctx context.Context, s *store.Store, id event.ThreadID, turn string)
 	return cut(ctx, s, id, turns, t)
 }
 
-// Last plans to take back the last n turns in which a user said something, with what else happened since the first of them. Of
-// fewer than n it takes back all.
+// Last plans the revert of the last n turns with input of a user, and of everything after the first of them. If there are fewer than
+// n, it reverts all.
 func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread.Cut, error) {
 	if n < 1 {
 		return thread.Cut{}, hint.With(fmt.Errorf("invalid number of turns: %d", n), "use a number of at least 1")
@@ -73,7 +73,7 @@ func Last(ctx context.Context, s *store.Store, id event.ThreadID, n int) (thread
 	return cut(ctx, s, id, turns, *first)
 }
 
-// cut plans to take back first and all behind it.
+// cut plans the revert of first and everything after it.
 func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.TurnInfo, first store.TurnInfo) (thread.Cut, error) {
 	c := thread.Cut{Event: event.ThreadReverted{Before: first.ID, From: first.FirstSeq, Through: first.FirstSeq - 1}}
 	for _, t := range turns {
@@ -101,8 +101,9 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 	return c, nil
 }
 
-// contextUpdateIn is the event by which a turn told the model of its surroundings before anything was said; 0: it did not. Where nothing
-// else is left of a conversation, that stays: it is still true, and providers have it in their caches.
+// contextUpdateIn returns the number of the event with which a turn described the context to the model before the first message, or 0. If a
+// revert leaves nothing else of a conversation, that event remains effective: it is still correct, and providers have it in their
+// caches.
 func contextUpdateIn(ctx context.Context, s *store.Store, id event.ThreadID, t store.TurnInfo) (told uint64, err error) {
 	for e, err := range s.Events(ctx, id, t.FirstSeq-1) {
 		if err != nil {
@@ -130,13 +131,13 @@ func contextUpdateIn(ctx context.Context, s *store.Store, id event.ThreadID, t s
 	return told, nil
 }
 
-// find resolves what a user calls a turn.
+// find returns the turn that a user names.
 func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnInfo, error) {
 	query = strings.ToLower(strings.TrimSpace(query))
 	if query == "" {
 		return store.TurnInfo{}, hint.New("no turn specified", listTurns(id))
 	}
-	// An id may begin with digits, too: a short number is the turn's place.
+	// IDs may begin with digits as well; a short number is the number of a turn.
 	if n, err := strconv.Atoi(query); err == nil && len(query) < 6 {
 		for _, t := range turns {
 			if t.Reverted == 0 {
@@ -157,11 +158,11 @@ func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnIn
 	return found[0], nil
 }
 
-// Point is where a thread is cut: before a turn, behind one that has ended, or, with neither, at its end.
+// Point is a position in a thread: before a turn, after a turn that has ended, or the end of the thread if both are empty.
 type Point struct{ Before, Through string }
 
-// Fork stores a thread that begins as another one and ends at a point of it, also in the middle of a turn. Turns that were taken
-// back count as points, too: a fork goes on from them. The thread may run; it does not notice.
+// Fork stores a new thread that begins as a copy of another thread up to a point, which may be in the middle of a turn or in a reverted
+// one. The other thread may be running; it is not affected.
 func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, name string) (event.ThreadID, error) {
 	info, err := s.Thread(ctx, string(from))
 	if err != nil {
@@ -178,7 +179,7 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if err != nil {
 		return "", fmt.Errorf("fork thread %s: %w", from, err)
 	}
-	state.Seq = through // behind the last event that counts there may be one that does not
+	state.Seq = through // events after the last effective one are copied as well
 	id := event.NewThreadID()
 	bodies := state.Fork(from)
 	if name != "" {
@@ -187,7 +188,7 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	return id, s.Fork(ctx, tailOf(id, through, state.OpenTurn, bodies))
 }
 
-// tailOf are the events of a copy behind those that were copied. turn is the one that was cut off.
+// tailOf returns the events of a new thread after the copied ones. turn is the turn that the copy interrupts.
 func tailOf(id event.ThreadID, through uint64, turn event.TurnID, bodies []event.Body) []event.Event {
 	tail := make([]event.Event, len(bodies))
 	for i, b := range bodies {
@@ -199,7 +200,7 @@ func tailOf(id event.ThreadID, through uint64, turn event.TurnID, bodies []event
 	return tail
 }
 
-// ofTurn tells what belongs to the turn that a fork cuts off.
+// ofTurn reports whether an event belongs to the turn that a fork interrupts.
 func ofTurn(b event.Body) bool {
 	switch b.(type) {
 	case event.ThreadForked, event.ThreadNamed:
@@ -208,7 +209,7 @@ func ofTurn(b event.Body) bool {
 	return true
 }
 
-// seq is the number of the last event before the point.
+// seq returns the number of the last event before the point.
 func (p Point) seq(ctx context.Context, s *store.Store, info store.ThreadInfo) (uint64, error) {
 	if p.Before == "" && p.Through == "" {
 		return info.Seq, nil
@@ -231,7 +232,7 @@ func (p Point) seq(ctx context.Context, s *store.Store, info store.ThreadInfo) (
 	return t.LastSeq, err
 }
 
-// ArchivedError says that nobody goes on with a thread.
+// ArchivedError says that a thread can't be continued because it is archived.
 type ArchivedError struct{ Thread event.ThreadID }
 
 // Error implements error.

@@ -13,8 +13,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// Recover stores a thread that has what is whole of a damaged one, which stays as it is, and tells what was found. In it the
-// model is told that something is missing.
+// Recover stores a new thread with the intact events of a damaged one, and returns the damage. The new thread tells the model that
+// events are missing. The damaged thread is not changed.
 func Recover(ctx context.Context, s *store.Store, from event.ThreadID) (event.ThreadID, *store.DamageError, error) {
 	damage, err := damageOf(ctx, s, from)
 	if err != nil {
@@ -29,13 +29,13 @@ func Recover(ctx context.Context, s *store.Store, from event.ThreadID) (event.Th
 		if err != nil {
 			return nil, err
 		}
-		state.Seq = damage.Good // behind the last event that counts there may be one that does not
+		state.Seq = damage.Good // events after the last effective one are copied as well
 		return tailOf(id, damage.Good, state.OpenTurn, state.Recovered(from)), nil
 	})
 	return id, damage, err
 }
 
-// damageOf looks for the damage of a thread: in its log, and in what says which of it counts.
+// damageOf returns the damage of a thread: in its log, or in the tables that determine which events are effective.
 func damageOf(ctx context.Context, s *store.Store, id event.ThreadID) (*store.DamageError, error) {
 	found, err := s.Check(ctx, id)
 	if err != nil {
@@ -46,7 +46,7 @@ func damageOf(ctx context.Context, s *store.Store, id event.ThreadID) (*store.Da
 	}
 	_, err = Resume(ctx, s, id)
 	if damage, ok := errors.AsType[*store.DamageError](err); ok {
-		damage.Good = uint64(found.Events) // the log itself is whole, and what is derived from it is made anew
+		damage.Good = uint64(found.Events) // the log itself is intact, and the tables are derived from it again
 		return damage, nil
 	}
 	if err != nil {

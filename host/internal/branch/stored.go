@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// Revert takes turns of a thread back that nobody runs. plan is one of [Before] and [Last].
+// Revert reverts turns of a thread that is not running. plan is [Before] or [Last].
 func Revert(ctx context.Context, s *store.Store, id event.ThreadID, plan func(context.Context) (thread.Cut, error)) (done event.ThreadReverted, err error) {
 	err = appendOne(ctx, s, id, func() (event.Body, error) {
 		state, err := Resume(ctx, s, id)
@@ -31,12 +31,13 @@ func Revert(ctx context.Context, s *store.Store, id event.ThreadID, plan func(co
 	return done, err
 }
 
-// AppendEvent writes an event into the log of a thread that nobody runs.
+// AppendEvent appends an event to the log of a thread that is not running.
 func AppendEvent(ctx context.Context, s *store.Store, id event.ThreadID, body event.Body) error {
 	return appendOne(ctx, s, id, func() (event.Body, error) { return body, nil })
 }
 
-// appendOne writes one event behind the log of a thread, which is locked meanwhile. A thread that runs is a [*store.LockedError].
+// appendOne appends one event to the log of a thread while it has the thread locked. If the thread is running, the error is a
+// [*store.LockedError].
 func appendOne(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
 	return Write(ctx, s, id, func(l *Log) error {
 		body, err := next()
@@ -51,29 +52,29 @@ func appendOne(ctx context.Context, s *store.Store, id event.ThreadID, next func
 	})
 }
 
-// Write lets f write behind the log of a thread that nobody runs, and that nobody else can write to meanwhile. A thread that runs
-// is a [*store.LockedError].
+// Write locks a thread that is not running and calls f, which may append to its log. If the thread is running, the error is a
+// [*store.LockedError].
 func Write(ctx context.Context, s *store.Store, id event.ThreadID, f func(*Log) error) (err error) {
 	lock, err := s.LockThread(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	info, err := s.Thread(ctx, string(id)) // under the lock its last number stays
+	info, err := s.Thread(ctx, string(id)) // its last event can't change while the thread is locked
 	if err != nil {
 		return err
 	}
 	return f(&Log{s: s, id: id, seq: info.Seq})
 }
 
-// Log is the log of a thread that nobody runs. It belongs to the function that [Write] gives it to.
+// Log is the log of a locked thread. It is valid until the function that [Write] has called returns.
 type Log struct {
 	s   *store.Store
 	id  event.ThreadID
 	seq uint64
 }
 
-// Publish writes durable events, all or none, and returns the number of the last one.
+// Publish appends durable events, either all or none, and returns the number of the last one.
 func (l *Log) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error) {
 	evs := make([]event.Event, len(bodies))
 	for i, b := range bodies {
@@ -89,10 +90,10 @@ func (l *Log) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 // Barrier returns when everything up to seq is durable.
 func (l *Log) Barrier(ctx context.Context, seq uint64) error { return l.s.Barrier(ctx, l.id, seq) }
 
-// maxNameRunes is what a listing can show.
+// maxNameRunes is the maximum length that a listing can display.
 const maxNameRunes = 200
 
-// Name is a thread's name as it is stored: without spaces around it, in one line.
+// Name returns a thread's name without surrounding white space, or an error if it is not a single printable line.
 func Name(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch {

@@ -11,28 +11,27 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Record is what a log says of the files of one turn, or of one undo.
+// Record is the record of one turn or one undo in a log, with its changes of files.
 type Record struct {
 	ID event.TurnID
-	// Number is the place of a turn among those that count, from 1; 0: it is an undo, or the conversation does not know of it any
-	// more.
+	// Number is the position of a turn among those that are not reverted, from 1. It is 0 for undos and reverted turns.
 	Number  int
 	Turn    bool // it is a turn
 	Time    time.Time
 	Changes Changes
-	// Undoes are the turns and undos that this undo took back; empty: it is a turn.
+	// Undoes are the turns and undos that this undo has undone; it is empty for a turn.
 	Undoes []event.TurnID
-	Undone bool // it was taken back, and that was not
-	// Ended: of an undo, that it was not cut off.
+	Undone bool // it was undone, and that was not undone in turn
+	// Ended: the undo was not interrupted.
 	Ended    bool
-	Commands int // calls that ran commands: what only they changed is not among the changes
+	Commands int // number of calls that ran commands, whose changes may be missing
 	Skipped  int // paths that were too many to be looked at
 
 	seq      uint64 // of its first event
 	reverted bool
 }
 
-// Read finds the turns and undos of a thread in its log, in their order. It looks at turns without changes, too: they count.
+// Read returns the turns and undos in a thread's log, in order. Turns without changes are included, since they are numbered.
 func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
 	var out []*Record
 	byID := map[event.TurnID]*Record{}
@@ -52,7 +51,7 @@ func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
 		switch b := e.Body.(type) {
 		case event.TurnStarted:
 			record(e).Turn = true
-		case event.ThreadReverted: // the conversation, not the files
+		case event.ThreadReverted: // reverts the conversation, but not the files
 			for _, r := range out {
 				r.reverted = r.reverted || r.seq >= b.From
 			}
@@ -86,7 +85,7 @@ func Read(events iter.Seq2[event.Event, error]) ([]Record, error) {
 	return list, nil
 }
 
-// undone marks what an undo took back. What took back an undo brought back what that had taken.
+// undone marks the turns and undos that an undo has undone. Undoing an undo restores what that had undone.
 func undone(byID map[event.TurnID]*Record, undo *Record, is bool) {
 	for _, id := range undo.Undoes {
 		if r := byID[id]; r != nil && r.Undone != is {
@@ -107,7 +106,7 @@ func runs(c event.CallStarted) bool {
 	return false
 }
 
-// Find returns the place of a turn or an undo by what a person calls it: the number of a turn, the beginning of an id.
+// Find returns the index of the turn or undo that a user names: by the number of a turn, or by a prefix of an ID.
 func Find(list []Record, which string) (int, error) {
 	if n, err := strconv.Atoi(which); err == nil && len(which) < 8 {
 		for i, r := range list {

@@ -15,18 +15,18 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// MaxFileBytes is the largest file whose content is read and kept. Of a larger one only its size and its time are known: its
-// changes are seen, and can't be taken back.
+// MaxFileBytes is the maximum size of a file whose content is read and stored. For a larger file, size and modification time are
+// recorded: its changes are detected, but can't be undone.
 const MaxFileBytes = 16 << 20
 
-// Snapshot is what stands at a path, with what was read of it.
+// Snapshot is the state of a path, with its content.
 type Snapshot struct {
 	event.FileState
-	Data []byte      // of a regular file; nil where SHA256 is empty
-	Info fs.FileInfo // nil: nothing stands there
+	Data []byte      // of a regular file; nil if SHA256 is empty
+	Info fs.FileInfo // nil: the path does not exist
 }
 
-// Inspect looks at a path. It follows no link at its end, and opens nothing but regular files: a pipe could block for ever.
+// Inspect inspects a path. It does not follow a symbolic link at its end, and opens only regular files: opening a pipe could block forever.
 func Inspect(path string) Snapshot {
 	info, err := os.Lstat(path)
 	switch {
@@ -74,7 +74,7 @@ func read(path string, info fs.FileInfo) ([]byte, error) {
 	if !os.SameFile(info, opened) || !opened.Mode().IsRegular() {
 		return nil, errors.New("it was replaced while it was being read")
 	}
-	data := make([]byte, 0, info.Size()+1) // one more shows the end without growing
+	data := make([]byte, 0, info.Size()+1) // the additional byte detects the end of the file without another allocation
 	for {
 		n, err := f.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
@@ -91,7 +91,7 @@ func read(path string, info fs.FileInfo) ([]byte, error) {
 	}
 }
 
-// reason is an error without the name of the file, which stands beside it.
+// reason returns the text of an error without the file's name, which messages contain already.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
@@ -99,7 +99,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// bits are a mode as chmod takes it.
+// bits returns the permission bits of a mode in the form of chmod.
 func bits(m fs.FileMode) uint32 {
 	out := uint32(m.Perm())
 	for bit, special := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
@@ -110,8 +110,8 @@ func bits(m fs.FileMode) uint32 {
 	return out
 }
 
-// Resolve follows the links in the folders of an absolute path, so that one file has one name, and returns the first of its
-// folders that is not there; "" when all are.
+// Resolve resolves the symbolic links in the folders of an absolute path, so that each file has one name. It also returns the topmost
+// folder of the path that does not exist, or "".
 func Resolve(path string) (resolved, newFolder string) {
 	path = filepath.Clean(path)
 	dir, base := filepath.Split(path)
@@ -138,11 +138,10 @@ func Resolve(path string) (resolved, newFolder string) {
 	}
 }
 
-// maxLinks is how many links a path may lead over, as on Linux.
+// maxLinks is the maximum number of symbolic links in the resolution of a path, as on Linux.
 const maxLinks = 40
 
-// resolveLinks returns a resolved path and, where a link stands there, the paths that it leads to: what writes to the one changes
-// the last.
+// resolveLinks returns the resolved path and, if it is a symbolic link, the chain of its targets. A write to the path changes the last one.
 func resolveLinks(path string) []place {
 	var out []place
 	for range maxLinks {
@@ -150,7 +149,7 @@ func resolveLinks(path string) []place {
 		out = append(out, place{resolved, newFolder})
 		target, err := os.Readlink(resolved)
 		if err != nil {
-			return out // the usual case: no link
+			return out // usually it is not a link
 		}
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(resolved), target)
@@ -162,7 +161,8 @@ func resolveLinks(path string) []place {
 
 type place struct{ path, newFolder string }
 
-// Root is where the paths of a diff start: the work tree of git that dir is in, else dir itself. Without links.
+// Root returns the folder to which the paths of a diff are relative: the git work tree that contains dir, or dir itself, with
+// symbolic links resolved.
 func Root(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -177,7 +177,7 @@ func Root(dir string) string {
 	}
 }
 
-// Shown is a path as a diff has it: relative to root, with slashes; what is elsewhere keeps its whole path.
+// Shown returns the form of a path in a diff: relative to root, with slashes. A path outside root stays absolute.
 func Shown(root, path string) string {
 	rel, err := filepath.Rel(root, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {

@@ -7,31 +7,30 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Changes adds up what became of files: many edits of one are one, and what was added and deleted again is nothing. The zero
-// Changes is ready. It belongs to one goroutine.
+// Changes computes the net change of files: several edits of a file become one change, and a file that was added and deleted again
+// is unchanged. The zero Changes is ready to use. It is not safe for concurrent use.
 type Changes struct {
 	files map[string]*File
 }
 
-// File is what became of one file over some calls.
+// File is the net change of one file over several calls.
 type File struct {
 	Path          string
-	From          string // absolute; where its content was before, if it was moved
+	From          string // absolute path of its content before, if it was moved
 	Before, After event.FileState
-	NewFolder     string // first folder above it that was not there before
+	NewFolder     string // topmost folder of the path that did not exist before
 	// ChangedOutside: something else changed it in between, a person for example. That is part of Before to After.
 	ChangedOutside bool
-	// Open: the end of the call that was to change it was not recorded. After is what the call was to make of it, or unread.
+	// Open: the end of the call that may have changed it was not recorded. After is the announced state, or unreadable.
 	Open bool
 
-	// While it is open: the call that is to close it, the last state that was seen, and what was to become of it; nil: that was
-	// not said.
+	// If the file is open: the call that has to close it, the last known state, and the announced state, which may be nil.
 	call   event.CallID
 	sure   event.FileState
 	wanted *event.FileState
 }
 
-// Matches tells whether a state is the wanted one. Where no mode was said, any will do; a digest says the size.
+// Matches reports whether a state is the wanted one. If the wanted mode is missing, any mode matches; a digest implies the size.
 func Matches(wanted, is event.FileState) bool {
 	if wanted.Mode == 0 {
 		wanted.Mode = is.Mode
@@ -42,12 +41,12 @@ func Matches(wanted, is event.FileState) bool {
 	return wanted.Same(is)
 }
 
-// AddBefore notes what stood at paths before a call or an undo.
+// AddBefore adds the states of files before a call or an undo.
 func (c *Changes) AddBefore(k event.FilesKept) {
 	for _, kept := range k.Files {
 		f := c.file(kept.Path, kept.Before, kept.NewFolder)
 		switch {
-		case f.Open: // of the call before, this is the first that is known
+		case f.Open: // this is the first known state after the previous call
 			f.ChangedOutside = f.ChangedOutside || f.wanted != nil && !Matches(*f.wanted, kept.Before) && !f.sure.Same(kept.Before)
 		case !f.After.Same(kept.Before):
 			f.ChangedOutside = true
@@ -60,7 +59,7 @@ func (c *Changes) AddBefore(k event.FilesKept) {
 	}
 }
 
-// AddAfter notes what became of them.
+// AddAfter adds the changes after a call or an undo.
 func (c *Changes) AddAfter(m event.FilesChanged) {
 	for _, f := range c.files {
 		if f.Open && f.call == m.Call {
@@ -89,7 +88,7 @@ func (c *Changes) file(path string, before event.FileState, newFolder string) *F
 	return f
 }
 
-// Append adds what came after c.
+// Append adds later changes to c.
 func (c *Changes) Append(later *Changes) {
 	for _, path := range slices.Sorted(maps.Keys(later.files)) {
 		l := later.files[path]
@@ -102,7 +101,7 @@ func (c *Changes) Append(later *Changes) {
 	}
 }
 
-// Net returns the files that are others than before, or may be, sorted by path.
+// Net returns the files that have changed or may have changed, sorted by path.
 func (c *Changes) Net() []File {
 	var out []File
 	taken := map[string]bool{}
@@ -117,7 +116,7 @@ func (c *Changes) Net() []File {
 	return out
 }
 
-// All returns all files that were looked at, sorted by path.
+// All returns all inspected files, sorted by path.
 func (c *Changes) All() []File {
 	var out []File
 	for _, path := range slices.Sorted(maps.Keys(c.files)) {
@@ -126,8 +125,8 @@ func (c *Changes) All() []File {
 	return out
 }
 
-// origin follows a chain of moves to where the content was at first. A move that took the place of another file is no move
-// here: the one went, the other changed. Neither is one of a file that is back, or was not there at first.
+// origin follows a chain of moves to the original path of the content. It returns "" if the net change is not a move: if the file
+// replaced another one, if the original file exists again, or if it did not exist at first.
 func (c *Changes) origin(f *File, taken map[string]bool) string {
 	if f.From == "" || f.Before.Kind != event.FileAbsent || f.After.Kind == event.FileAbsent {
 		return ""

@@ -11,35 +11,35 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// maxDiffBytes bounds the diff of a turn's event, which is repeated with each change and shown by every door. Files whose part
-// has no room are counted; [Renderer] writes them all.
+// maxDiffBytes limits the diff in a turn's event, which is published after each change and displayed by every front end. Files whose
+// part does not fit are counted; [Renderer] renders them all.
 const maxDiffBytes = 1 << 20
 
-// Part is what a diff says of one file.
+// Part is the part of a diff for one file.
 type Part struct {
 	event.DiffedFile
 	Diff    string
-	Unknown bool // the content was not at hand: this part can't be applied
+	Unknown bool // the content is not available, so this part can't be applied
 }
 
-// Renderer writes what became of files as parts of a diff. It remembers what it wrote, so that a turn's diff costs no more than
-// its last change. It belongs to one goroutine.
+// Renderer renders changes of files as parts of a diff. It caches the parts, so that updating a turn's diff costs no more than its
+// last change. It is not safe for concurrent use.
 type Renderer struct {
-	Root string // shown paths are relative to it
-	// Content reads what a state says. What it can't read is only said to differ.
+	Root string // paths are displayed relative to it
+	// Content reads the content of a state. If it fails, the diff only says that the file differs.
 	Content func(path string, s event.FileState) (string, error)
 
 	parts map[string]part // by path
 }
 
-// part is what was written of a file, and for what.
+// part is a rendered part, with the change that it shows.
 type part struct {
 	from          string
 	before, after event.FileState
 	Part
 }
 
-// Render writes the parts in the order of the paths that they show.
+// Render returns the parts of a diff, sorted by displayed path.
 func (r *Renderer) Render(net []File) []Part {
 	moved, before := map[string]bool{}, map[string]event.FileState{}
 	for _, f := range net {
@@ -49,7 +49,7 @@ func (r *Renderer) Render(net []File) []Part {
 	var out []Part
 	for _, f := range net {
 		if moved[f.Path] && f.After.Kind == event.FileAbsent {
-			continue // what it became tells of it
+			continue // the part of the new path shows the move
 		}
 		p := part{from: f.From, before: f.Before, after: f.After}
 		if f.From != "" {
@@ -64,7 +64,7 @@ func (r *Renderer) Render(net []File) []Part {
 			}
 			r.parts[f.Path] = p
 		}
-		if p.Diff != "" { // git does not see all permissions
+		if p.Diff != "" { // it is empty if only permissions changed that git ignores
 			out = append(out, p.Part)
 		}
 	}
@@ -134,7 +134,7 @@ func Stored(ctx context.Context, store Store, s event.FileState) (string, error)
 	return b.String(), err
 }
 
-// Diff is the net diff of the turn so far. nil: there is none, and none was told.
+// Diff returns the net diff of the turn so far, or nil if there is none and none was published before.
 func (t *Tracker) Diff(ctx context.Context) *event.TurnDiff {
 	t.mu.Lock()
 	net := t.mu.changes.Net()

@@ -1,7 +1,7 @@
-// Package checkpoint knows what stood in files before calls changed them, and what became of them.
+// Package checkpoint records the state of files before and after calls change them.
 //
-// It owns: looking at paths, keeping content in the store before it can change, the net change of a turn, and finding all of
-// that again in a thread's log. It must not know: tools, grants, how the store keeps content, how files are put back.
+// It owns: inspecting paths, storing content before it can change, the net change of a turn, and reading all of that from a
+// thread's log. It must not know: tools, grants, how the store keeps content, how files are restored.
 //
 // Start with [Tracker], which the pipeline asks around each call, and [Read], which reads a log.
 package checkpoint
@@ -23,24 +23,26 @@ import (
 )
 
 const (
-	// maxPaths is how many paths of one call are looked at. Beyond it they are counted, and can't be taken back.
+	// maxPaths is the maximum number of paths of one call that are inspected. Further paths are only counted, and their changes
+	// can't be undone.
 	maxPaths = 1000
-	// maxCallBytes is how much content is kept before one call. Beyond it only digests are.
+	// maxCallBytes is the maximum size of the content that is stored before one call. For the rest, only digests are recorded.
 	maxCallBytes = 64 << 20
-	// maxFollowed is how many files of a turn are looked at again around each of its calls. A look that finds nothing new takes
-	// about 2 µs.
+	// maxFollowed is the maximum number of a turn's files that are inspected again around each call. It takes about 2 µs to find
+	// that a file has not changed.
 	maxFollowed = 256
-	// settled is how old a time of change must be to stand for the content: clocks of file systems are coarse.
+	// settled is the minimum age of a change time that proves unchanged content. Clocks of file systems are coarse, so a file with
+	// a more recent change time may have changed again.
 	settled = 100 * time.Millisecond
 )
 
-// Store keeps content by its digest.
+// Store stores content by its digest.
 type Store interface {
 	PutArtifact(ctx context.Context, mediaType, name string, r io.Reader) (contract.ArtifactRef, error)
 	Artifact(ctx context.Context, digest string) (io.ReadCloser, error)
 }
 
-// Tracker follows the files that the calls of one turn change. Calls may run side by side.
+// Tracker tracks the files that the calls of one turn change. Calls may run concurrently.
 type Tracker struct {
 	store Store
 	mu    struct {
@@ -49,7 +51,7 @@ type Tracker struct {
 		open    map[event.CallID][]event.FileKept
 		follow  map[string]observation // files that calls have changed
 		kept    map[string]bool        // digests that are in the store
-		told    bool                   // that there is a diff
+		told    bool                   // a diff has been published
 	}
 	render struct {
 		sync.Mutex
@@ -57,13 +59,13 @@ type Tracker struct {
 	}
 }
 
-// observation is how a file looked when it was last read.
+// observation is the state of a file when it was last inspected.
 type observation struct {
 	Snapshot
 	at time.Time
 }
 
-// NewTracker follows a turn whose paths are shown as seen from cwd.
+// NewTracker returns a tracker for a turn in the folder cwd, which determines how diffs name paths.
 func NewTracker(store Store, cwd string) *Tracker {
 	t := &Tracker{store: store}
 	t.render.Root = Root(cwd)
@@ -73,8 +75,9 @@ func NewTracker(store Store, cwd string) *Tracker {
 	return t
 }
 
-// Before looks at what a call may write and keeps it; what it returns is to be committed before the call can change anything.
-// nil: there is nothing to keep. With an error content could not be stored, and the call must not start.
+// Before inspects the files that a call may write and stores their content. The caller must commit the returned event before the
+// call can change anything; nil means that there is nothing to record. If Before fails, content could not be stored, and the call
+// must not start.
 func (t *Tracker) Before(ctx context.Context, call event.CallID, effects []contract.Effect, item contract.Item) (*event.FilesKept, error) {
 	kept := event.FilesKept{Call: call}
 	places, left := writtenPlaces(effects)
@@ -96,7 +99,7 @@ func (t *Tracker) Before(ctx context.Context, call event.CallID, effects []contr
 			Path: p.path, Before: s.FileState, Wanted: wanted.of(p.path, s.FileState), NewFolder: p.newFolder,
 		})
 	}
-	// What others did to the turn's files since its last call is not this call's doing.
+	// Record changes to the turn's files since its last call, so that they are not attributed to this one.
 	for path, s := range t.changed(func(path string) bool { _, ok := looked[path]; return ok || before[path] }) {
 		if err := t.keep(ctx, path, &s, &room); err != nil {
 			return nil, err
@@ -119,7 +122,8 @@ func (t *Tracker) Before(ctx context.Context, call event.CallID, effects []contr
 	return &kept, nil
 }
 
-// keptBefore are the paths that were kept for the same call: what it was found to do later counts from there.
+// keptBefore returns the paths that are already recorded for the same call. If the call announces further effects while it runs,
+// the first record remains valid.
 func (t *Tracker) keptBefore(call event.CallID) map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +134,9 @@ func (t *Tracker) keptBefore(call event.CallID) map[string]bool {
 	return out
 }
 
-// After looks again when the call has ended, and says what it has changed; nil: nothing was kept, and nothing changed. The
-// content now is stored, too; what can't be is noted and left: the change was made all the same. The item is told the digests.
+// After inspects the files again after the call, stores their new content, and returns the changes; nil means that nothing was
+// recorded and nothing has changed. A failure to store content is only recorded, since the change has already happened. After sets
+// the digests in the item's changes.
 func (t *Tracker) After(ctx context.Context, call event.CallID, item *event.Item) *event.FilesChanged {
 	t.mu.Lock()
 	open, closes := t.mu.open[call]
@@ -168,7 +173,7 @@ func (t *Tracker) After(ctx context.Context, call event.CallID, item *event.Item
 	if !closes && len(made.Changes) == 0 {
 		return nil
 	}
-	item.Changes = slices.Clone(item.Changes) // an earlier event may hold them
+	item.Changes = slices.Clone(item.Changes) // an earlier event may refer to the slice
 	setDigests(item.Changes, made.Changes)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +181,7 @@ func (t *Tracker) After(ctx context.Context, call event.CallID, item *event.Item
 	return &made
 }
 
-// changed are the files that earlier calls have changed and that are others by now, but for those to skip.
+// changed returns the files that earlier calls have changed and that have changed again since, except those to skip.
 func (t *Tracker) changed(skip func(path string) bool) map[string]Snapshot {
 	t.mu.Lock()
 	followed := maps.Clone(t.mu.follow)
@@ -205,7 +210,7 @@ func (t *Tracker) changed(skip func(path string) bool) map[string]Snapshot {
 	return out
 }
 
-// unchanged tells at a glance that a file is what it was. A false answer says nothing.
+// unchanged reports whether a file is certainly unchanged, without reading it. If it returns false, the file may still be unchanged.
 func (g observation) unchanged(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || g.Info == nil {
@@ -216,7 +221,7 @@ func (g observation) unchanged(path string) bool {
 		changed.Equal(changedAt(g.Info)) && g.at.Sub(changed) > settled
 }
 
-// keep puts content into the store, within room.
+// keep stores content if it does not exceed room.
 func (t *Tracker) keep(ctx context.Context, path string, s *Snapshot, room *int64) error {
 	if s.SHA256 == "" {
 		return nil
@@ -243,7 +248,7 @@ func (t *Tracker) keep(ctx context.Context, path string, s *Snapshot, room *int6
 	return nil
 }
 
-// writtenPlaces are the places that effects say are written, with those that links there lead to, and how many are left out.
+// writtenPlaces returns the paths that effects declare to write, including the targets of symbolic links, and the number of omitted paths.
 func writtenPlaces(effects []contract.Effect) (out []place, left int) {
 	for _, e := range effects {
 		w, ok := e.(contract.WriteEffect)
@@ -262,7 +267,7 @@ func writtenPlaces(effects []contract.Effect) (out []place, left int) {
 	return out, left
 }
 
-// announced is what a plugin says that a call will make of files, by their resolved path.
+// announced has the state of files after a call as its plugin has announced it, by resolved path.
 type announced map[string]event.FileState
 
 func announcedStates(item contract.Item) announced {
@@ -278,16 +283,16 @@ func announcedStates(item contract.Item) announced {
 		}
 		places := resolveLinks(c.Path)
 		switch {
-		case c.Kind == contract.ChangeDelete: // a link goes, what it leads to stays
+		case c.Kind == contract.ChangeDelete: // a link is deleted, and not its target
 			out[places[0].path] = event.FileState{Kind: event.FileAbsent}
-		case c.AfterSHA256 != "": // what is written goes where a link leads
+		case c.AfterSHA256 != "": // content is written to the target of a link
 			out[places[len(places)-1].path] = event.FileState{Kind: event.FileRegular, SHA256: c.AfterSHA256}
 		}
 	}
 	return out
 }
 
-// of is what is wanted at a path; a file that is there keeps its mode.
+// of returns the announced state of a path, or nil. An existing file keeps its mode.
 func (a announced) of(path string, before event.FileState) *event.FileState {
 	w, ok := a[path]
 	if !ok {
@@ -299,7 +304,7 @@ func (a announced) of(path string, before event.FileState) *event.FileState {
 	return &w
 }
 
-// movesByPath says where content was moved from, by its path now.
+// movesByPath returns the previous paths of moved files, by new path.
 func movesByPath(changes []event.FileChange) map[string]string {
 	out := map[string]string{}
 	for _, c := range changes {
@@ -311,7 +316,7 @@ func movesByPath(changes []event.FileChange) map[string]string {
 	return out
 }
 
-// setDigests notes in an item's changes under which digests content is stored.
+// setDigests sets the digests of stored content in the changes of an item.
 func setDigests(changes []event.FileChange, made []event.ChangedFile) {
 	if len(changes) == 0 {
 		return

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// binaryPatch writes content that is no text, both ways: what to make of the old file, and of the new one.
+// binaryPatch returns a binary patch for both directions: the content of the new file and of the old file.
 func binaryPatch(before, after string) string {
 	var b strings.Builder
 	b.WriteString("GIT binary patch\n")
@@ -15,7 +15,7 @@ func binaryPatch(before, after string) string {
 	return b.String()
 }
 
-// literal writes content as git does: compressed, 52 bytes a line, each line with its length before it.
+// literal writes content in git's format: compressed, with 52 bytes per line, each line preceded by its length.
 func literal(b *strings.Builder, data string) {
 	fmt.Fprintf(b, "literal %d\n", len(data))
 	var packed strings.Builder
@@ -41,10 +41,10 @@ func literal(b *strings.Builder, data string) {
 	b.WriteByte('\n')
 }
 
-// digits85 are git's, which differ from those of other base 85 encodings.
+// digits85 are the digits of git's base 85 encoding, which differ from those of other encodings.
 const digits85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
-// base85 writes five digits for each four bytes; the last ones are filled up with zeros.
+// base85 writes five digits for every four bytes; the last group is padded with zeros.
 func base85(b *strings.Builder, data string) {
 	for len(data) > 0 {
 		var word uint32

@@ -1,10 +1,10 @@
-// Package diff writes what became of files as one unified diff that git can apply, and take back again.
+// Package diff renders changes of files as a unified diff that git can apply and reverse.
 //
-// It owns: the form of the diff, which lines it shows, how long comparing may take. It must not know: where the files are,
-// who changed them, how their content is kept.
+// It owns: the format of the diff, which lines it shows, how much it compares. It must not know: where the files are, what changed
+// them, how their content is stored.
 //
-// Start with [File] and [Write]. The form is git's: `git apply` and `git apply -R` accept it, binary content, modes, links,
-// renames and files without a last newline included.
+// Start with [File] and [Write]. `git apply` and `git apply -R` accept the result, including binary content, modes, symbolic links,
+// renames and files without a final newline.
 package diff
 
 import (
@@ -16,10 +16,10 @@ import (
 	"unicode/utf8"
 )
 
-// Mode is what stands at a path, in git's terms.
+// Mode is the mode of a file, as in git.
 type Mode uint32
 
-// The modes. Absent: nothing stands there.
+// Modes. Absent means that the file does not exist.
 const (
 	Absent     Mode = 0
 	Regular    Mode = 0o100644
@@ -29,15 +29,15 @@ const (
 
 func (m Mode) kind() Mode { return m &^ 0o7777 }
 
-// Version is a file at one time.
+// Version is the state of a file at one time.
 type Version struct {
 	Mode Mode
-	Data string // of a link its target
-	// Unknown: the content is not at hand. The diff then only says that it differs, and can't be applied.
+	Data string // the content, or the target of a symbolic link
+	// Unknown: the content is not available. The diff only says that the file differs, and can't be applied.
 	Unknown bool
 }
 
-// Blob is the id that git gives the content, 40 hex digits; of an absent file all zeros.
+// Blob returns git's object ID of the content, 40 hex digits; for an absent file, all are zeros.
 func (v Version) Blob() string {
 	if v.Mode == Absent {
 		return strings.Repeat("0", 40)
@@ -52,22 +52,22 @@ func (v Version) same(o Version) bool {
 	return v.Mode == o.Mode && v.Unknown == o.Unknown && (v.Mode == Absent || !v.Unknown && v.Data == o.Data)
 }
 
-// File is what became of one file. Names are relative, with slashes.
+// File is the change of one file. Names are relative, with slashes.
 type File struct {
 	Name          string
-	From          string // where it was before, if it was moved; empty: it was not
+	From          string // previous name, if the file was moved
 	Before, After Version
 }
 
-// Text is the part of a diff that is about one file.
+// Text is the part of a diff for one file.
 type Text struct {
 	Diff           string
 	Added, Removed int  // lines; 0 for binary content
 	Binary         bool // the content is not text
-	Unknown        bool // the content was not at hand: this part can't be applied
+	Unknown        bool // the content is not available, so this part can't be applied
 }
 
-// Write writes one diff of all files, sorted by name. Of files that did not change it says nothing.
+// Write returns one diff of all files, sorted by name. It omits unchanged files.
 func Write(files []File) string {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
@@ -78,7 +78,7 @@ func Write(files []File) string {
 	return b.String()
 }
 
-// Of writes the diff of one file; the zero Text when it did not change.
+// Of returns the diff of one file, or the zero Text if it did not change.
 func Of(f File) Text {
 	old := f.From
 	if old == "" {
@@ -87,7 +87,7 @@ func Of(f File) Text {
 	if f.Before.same(f.After) && old == f.Name {
 		return Text{}
 	}
-	// A file does not become a link by lines: it goes, and the link comes.
+	// A file that is replaced by a symbolic link, or vice versa, is shown as a deletion and an addition.
 	if f.Before.Mode != Absent && f.After.Mode != Absent && f.Before.Mode.kind() != f.After.Mode.kind() {
 		gone := Of(File{Name: old, Before: f.Before})
 		come := Of(File{Name: f.Name, After: f.After})
@@ -145,7 +145,7 @@ func (w *writer) file(before, after Version) {
 		w.line("Binary files %s and %s differ", w.side("a/", w.old, before), w.side("b/", w.new, after))
 		return
 	case body == "" && before.Mode != Absent && after.Mode != Absent:
-		return // the mode, or the name
+		return // only the mode or the name changed
 	}
 	w.line("index %s..%s", before.Blob(), after.Blob())
 	if lines {
@@ -162,7 +162,7 @@ func (w *writer) side(prefix, path string, v Version) string {
 	return name(prefix, path)
 }
 
-// tabbed ends a name that has spaces where readers would look for a time otherwise.
+// tabbed adds a tab to a name with spaces, because readers would otherwise look for a time after a space.
 func tabbed(name string) string {
 	if strings.Contains(name, " ") && !strings.HasPrefix(name, `"`) {
 		return name + "\t"
@@ -170,11 +170,11 @@ func tabbed(name string) string {
 	return name
 }
 
-// binary tells whether content can't be shown as lines. Text that is not UTF-8 counts as binary: a diff travels as JSON,
-// which would change it.
+// binary reports whether content can't be shown as lines. Text that is not UTF-8 is considered binary, because a diff is transmitted
+// as JSON, which would change it.
 func binary(s string) bool { return strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) }
 
-// name is a path as git writes it: in quotes when it has characters that would end it.
+// name returns a path in git's notation, which has quotes if the path contains special characters.
 func name(prefix, path string) string {
 	path = prefix + path
 	plain := true

@@ -9,20 +9,20 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// context is how many unchanged lines stand around a change.
+// context is the number of unchanged lines around a change.
 const context = 3
 
-// Bounds of what is compared line by line. Beyond them the diff takes all that differs, from the first such line to the
-// last one, out and in as a whole: right, and no work. Within them comparing takes less than 100 ms (BenchmarkWorst).
+// Limits of a comparison by lines, which takes less than 100 ms within them (BenchmarkWorst). Beyond them the diff replaces everything
+// from the first to the last differing line as a whole, which is correct and cheap.
 const (
 	maxCompared      = 8 << 20 // bytes, before and after together
 	maxComparedLines = 200_000
 )
 
-// change replaces lines [start, end) of the old text by lines [from, to) of the new one.
+// change replaces the lines [start, end) of the old text with the lines [from, to) of the new text.
 type change struct{ start, end, from, to int }
 
-// hunks compares two texts. What comes back has no file headers, and is empty when they are equal.
+// hunks compares two texts. The result has no file headers, and is empty if the texts are equal.
 func hunks(before, after string) (diff string, added, removed int) {
 	old, now := lines(before), lines(after)
 	changes := compare(old, now)
@@ -64,7 +64,8 @@ func hunk(b *strings.Builder, old, now []string, changes []change) {
 	write(b, ' ', old[at:at+tail])
 }
 
-// extent writes where a hunk's lines stand. Of no lines it is the line before them; one line needs no count.
+// extent writes the position and the number of a hunk's lines. If there are none, the position is the line before them; if there is
+// one, the number is omitted.
 func extent(b *strings.Builder, start, end int) {
 	n := end - start
 	if n > 0 {
@@ -87,7 +88,7 @@ func write(b *strings.Builder, sign byte, lines []string) {
 	}
 }
 
-// lines splits a text behind each line feed; a carriage return is part of its line.
+// lines splits a text after each line feed; a carriage return is part of its line.
 func lines(s string) []string {
 	out := make([]string, 0, strings.Count(s, "\n")+1)
 	for l := range strings.Lines(s) {
@@ -96,7 +97,7 @@ func lines(s string) []string {
 	return out
 }
 
-// compare finds the lines that differ, in order.
+// compare returns the differing lines, in order.
 func compare(old, now []string) []change {
 	c := comparison{old: old, now: now}
 	whole := c.trim(change{0, len(old), 0, len(now)})
@@ -104,8 +105,8 @@ func compare(old, now []string) []change {
 	if len(o)+len(n) > maxComparedLines || size(o)+size(n) > maxCompared {
 		return []change{whole}
 	}
-	// The library gives up on what is more than about a hundred edits apart and takes all between as one. Then it only gets to
-	// see what is between two lines that stand on both sides, once each.
+	// If there are more than about a hundred edits, the library gives up and returns everything in between as one change. In that
+	// case, let it compare only the stretches between lines that occur exactly once in both texts.
 	c.gap(whole)
 	if c.edits() < exact {
 		return c.changes
@@ -120,7 +121,7 @@ func compare(old, now []string) []change {
 	return c.changes
 }
 
-// exact is how many edits the library finds for certain.
+// exact is the number of edits up to which the library's result is exact.
 const exact = 50
 
 func (c *comparison) edits() (n int) {
@@ -130,13 +131,13 @@ func (c *comparison) edits() (n int) {
 	return n
 }
 
-// comparison is two texts and what differs.
+// comparison has two texts and their differences.
 type comparison struct {
 	old, now []string
 	changes  []change
 }
 
-// trim takes off a stretch what is the same at both its ends.
+// trim removes equal lines at both ends of a stretch.
 func (c *comparison) trim(s change) change {
 	for s.start < s.end && s.from < s.to && c.old[s.start] == c.now[s.from] {
 		s.start, s.from = s.start+1, s.from+1
@@ -161,12 +162,12 @@ func (c *comparison) gap(s change) {
 	}
 }
 
-// anchor is a line that stands once in either text.
+// anchor is a line that occurs exactly once in both texts, with its positions.
 type anchor struct{ old, now int }
 
-// anchors are the most lines that stand once in either text, in the same order in both.
+// anchors returns the longest sequence of lines that occur exactly once in both texts and have the same order in both.
 func anchors(old, now []string) []anchor {
-	// Of each line of the old text: where it stands first, and where in the new text.
+	// lines has the first position of each line in the old text, place its position in the new text.
 	const unseen, again = -1, -2
 	lines := make(map[string]int, len(old))
 	place := make([]int, len(old))
@@ -197,10 +198,10 @@ func anchors(old, now []string) []anchor {
 	return rising(unique)
 }
 
-// rising is the longest part of a list, which is sorted by old, that is sorted by now as well.
+// rising returns the longest increasing subsequence, by now, of a list that is sorted by old.
 func rising(list []anchor) []anchor {
-	ends := make([]int, 0, len(list)) // of the best list of each length, the place of its last
-	before := make([]int, len(list))  // the place of the one before it in its list; -1: none
+	ends := make([]int, 0, len(list)) // for each length, the index of the last element of the best subsequence
+	before := make([]int, len(list))  // the index of the previous element in the subsequence; -1: none
 	for i, a := range list {
 		at, _ := slices.BinarySearchFunc(ends, a.now, func(end, now int) int { return cmp.Compare(list[end].now, now) })
 		before[i] = -1

@@ -2,26 +2,26 @@ package redact
 
 import "strings"
 
-// maxRun is how long a run of characters may be of which it is not clear whether it is a secret. One that is longer counts
-// as one: nothing else that has a secret's name before it, and its characters, is that long.
+// maxRun is the maximum length of a run of characters that may turn out not to be a secret. A longer run is considered a secret:
+// nothing else that follows a keyword and consists of such characters is that long.
 const maxRun = 4096
 
-// maxGap is how many spaces may stand between a name and what is assigned to it.
+// maxGap is the maximum number of spaces between a keyword and its secret.
 const maxGap = 16
 
-// mode is where in a pattern a stream is.
+// mode is the position of a stream within a pattern.
 type mode int
 
 const (
-	scanning   mode = iota // for a keyword
+	scanning   mode = iota // looking for a keyword
 	gap                    // between the keyword and the secret
-	running                // in what may be a secret
+	running                // in a run that may be a secret
 	swallowing             // in a secret
 )
 
-// patternStream replaces what looks like a secret in a stream.
+// patternStream replaces text that looks like a secret in a stream.
 type patternStream struct {
-	assigned *rule // what is taken for a secret behind a name
+	assigned *rule // the rule for values that are assigned to a name
 
 	mode    mode
 	state   int32 // of keywords, while scanning
@@ -29,10 +29,10 @@ type patternStream struct {
 	signed  bool   // the colon or equals sign was there
 	spaces  int    // in the gap
 	held    []byte // not shown yet
-	prev    byte   // what stands before held, or before what comes next
-	skip    int    // how much of a run is the keyword
-	letters bool   // of the run
-	digits  bool
+	prev    byte   // the byte before held, or before the next piece
+	skip    int    // length of the keyword at the beginning of the run
+	letters bool   // the run contains letters
+	digits  bool   // the run contains digits
 }
 
 func (s *patternStream) write(out, piece []byte) []byte {
@@ -42,7 +42,7 @@ func (s *patternStream) write(out, piece []byte) []byte {
 		s.held = append(s.held, piece...)
 		buf = s.held
 	}
-	done := 0 // what is before it was shown, or will not be
+	done := 0 // buf[:done] is processed
 	for i < len(buf) {
 		switch s.mode {
 		case scanning:
@@ -69,7 +69,7 @@ func (s *patternStream) write(out, piece []byte) []byte {
 			default:
 				s.mode, s.state = scanning, 0
 				if s.rule.kind != withKeyword {
-					i = done // what was assigned to a name may be a secret of another kind
+					i = done // the value may match another rule
 				}
 			}
 		case swallowing:
@@ -97,7 +97,7 @@ func (s *patternStream) write(out, piece []byte) []byte {
 	return out
 }
 
-// scan looks for a keyword from i on, and returns what is behind it; the mode says whether there is one.
+// scan looks for a keyword from i on and returns the position after it. If there is none, the mode is still scanning.
 func (s *patternStream) scan(buf []byte, i int) int {
 	state, f := s.state, keywords
 	next, class, width := f.next, &f.class, int32(f.width)
@@ -122,7 +122,7 @@ func (s *patternStream) scan(buf []byte, i int) int {
 	return i
 }
 
-// isKeyword reports whether a keyword that was found in buf[from:to] is one.
+// isKeyword reports whether buf[from:to] satisfies the rule's conditions for its keyword.
 func (s *patternStream) isKeyword(r *rule, buf []byte, from, to int) bool {
 	if !r.wholeWord {
 		return true
@@ -138,7 +138,7 @@ func word(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// inGap reports whether a byte belongs to what is between keyword and secret.
+// inGap reports whether a byte belongs to the gap between keyword and secret.
 func (s *patternStream) inGap(c byte) bool {
 	if c == ' ' || c == '\t' {
 		s.spaces++
@@ -157,7 +157,7 @@ func (s *patternStream) inGap(c byte) bool {
 	return false
 }
 
-// beginRun is the end of the gap: c is the first byte of what may be a secret, or of something else.
+// beginRun ends the gap. c is the first byte after it, which may begin a secret.
 func (s *patternStream) beginRun(c byte) {
 	s.mode, s.state = scanning, 0
 	if s.rule.chars[c] && s.spaces <= maxGap && (s.signed || s.rule.kind == afterSpace && s.spaces > 0) {
@@ -165,7 +165,7 @@ func (s *patternStream) beginRun(c byte) {
 	}
 }
 
-// run goes on with what may be a secret, and returns where it ends.
+// run continues a run from i on and returns the position after it.
 func (s *patternStream) run(buf []byte, i int) int {
 	for ; i < len(buf) && s.rule.chars[buf[i]]; i++ {
 		c := buf[i]
@@ -175,24 +175,24 @@ func (s *patternStream) run(buf []byte, i int) int {
 	return i
 }
 
-// secret reports whether a run of n bytes, with its keyword, is a secret if nothing follows that speaks against it.
+// secret reports whether a run of n bytes, including its keyword, is a secret unless one of the rule's stops follows.
 func (s *patternStream) secret(n int) bool {
 	return n-s.skip >= s.rule.minLength && (!s.rule.digits || s.digits && s.letters)
 }
 
-// decided reports whether a run is a secret whatever follows.
+// decided reports whether a run is a secret regardless of what follows.
 func (s *patternStream) decided(n int) bool {
 	return n > maxRun || s.rule.stops == "" && s.secret(n)
 }
 
 func (s *patternStream) stopped(c byte) bool { return strings.IndexByte(s.rule.stops, c) >= 0 }
 
-// end is the end of the text.
+// end processes the end of the text.
 func (s *patternStream) end(out []byte) []byte {
 	if s.mode == running {
 		if s.secret(len(s.held)) {
 			out, s.held = append(out, Placeholder...), s.held[:0]
-		} else if s.rule.kind != withKeyword { // as where a run ends, and what is looked at anew is shorter
+		} else if s.rule.kind != withKeyword { // as in write; the recursion ends, because the held text is shorter each time
 			again := patternStream{assigned: s.assigned, prev: s.prev}
 			out = again.end(again.write(out, s.held))
 			s.held = s.held[:0]

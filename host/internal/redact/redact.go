@@ -1,10 +1,10 @@
-// Package redact takes secrets out of text before anybody reads it: a model, a door, a log.
+// Package redact removes secrets from text before it reaches a model, a front end or a log.
 //
-// It owns: the values that are known to be secrets, the patterns by which others are recognised, and finding both in text
-// that comes in pieces. It must not know: where a value comes from, what the text is, who reads it.
+// It owns: the values that are known secrets, the patterns that recognise others, and finding both in text that arrives in pieces.
+// It must not know: where a value comes from, what the text is, which component reads it.
 //
-// It is there for accidents: a key that a program prints. Who wants to get a secret out writes it backwards. What keeps
-// secrets from programs is their environment and their sandbox.
+// It protects against accidents, such as a program that prints a key. It is no protection against programs that encode a secret on
+// purpose; environment and sandbox keep secrets from these.
 //
 // Start with [Redactor].
 package redact
@@ -18,19 +18,19 @@ import (
 	"sync/atomic"
 )
 
-// Placeholder stands where a secret was. Matches codex 0.169.
+// Placeholder replaces a secret. It matches codex 0.169.
 const Placeholder = "[REDACTED_SECRET]"
 
 const (
-	// minValue is how many bytes a value must have to be looked for: shorter ones are in words.
+	// minValue is the minimum length of a value, in bytes: shorter ones also occur as parts of words.
 	minValue = 8
-	// maxPiece is how much of a value is looked for as a whole; a longer one is looked for in pieces.
+	// maxPiece is the maximum length of a value; longer ones are split into pieces.
 	maxPiece = 256
-	// maxValues bounds the bytes of all values, and with them the memory: some 50 bytes for each.
+	// maxValues limits the total size of all values. The automaton needs about 50 bytes of memory per byte.
 	maxValues = 256 << 10
 )
 
-// Redactor knows secrets. Safe for concurrent use; the zero value knows none, and nil changes nothing.
+// Redactor removes secrets from text. It is safe for concurrent use. The zero Redactor knows no values, and nil changes nothing.
 type Redactor struct {
 	values atomic.Pointer[automaton] // nil: none
 
@@ -40,11 +40,10 @@ type Redactor struct {
 	off   atomic.Bool // patterns
 }
 
-// DisablePatterns switches patterns off but for logs.
+// DisablePatterns disables patterns, except for logs.
 func (r *Redactor) DisablePatterns() { r.off.Store(true) }
 
-// Add makes values known. What is too short for a secret is left out. Text that is being read piece by piece is looked through
-// for them from the next piece on.
+// Add adds secret values. It ignores values that are too short. Existing streams use them from their next piece on.
 func (r *Redactor) Add(values ...string) {
 	if r == nil {
 		return
@@ -55,7 +54,7 @@ func (r *Redactor) Add(values ...string) {
 	for _, v := range values {
 		for line := range strings.Lines(v) {
 			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "-----") { // the frame of a key
+			if strings.HasPrefix(line, "-----") { // the first or last line of a PEM block
 				continue
 			}
 			for piece := range slices.Chunk([]byte(line), maxPiece) {
@@ -76,7 +75,7 @@ func (r *Redactor) Add(values ...string) {
 	}
 }
 
-// Text returns a text without secrets; the text itself when there are none.
+// Text returns the text without secrets.
 func (r *Redactor) Text(s string) string { return r.text(s, credential) }
 
 func (r *Redactor) text(s string, assigned *rule) string {
@@ -92,7 +91,7 @@ func (r *Redactor) text(s string, assigned *rule) string {
 	return string(out)
 }
 
-// Stream returns a reader of text that comes in pieces.
+// Stream returns a stream for text that arrives in pieces.
 func (r *Redactor) Stream() *Stream {
 	if r == nil {
 		return nil
@@ -106,18 +105,18 @@ func (r *Redactor) stream(assigned *rule) *Stream {
 	return t
 }
 
-// Stream looks for secrets in text that comes in pieces. It holds back what may be the beginning of one, so that one that
-// comes in several pieces is found: at most the length of the longest value, or of a credential. Not safe for concurrent
-// use; nil changes nothing.
+// Stream removes secrets from text that arrives in pieces. To find a secret that is split between pieces, it holds back text that may
+// be the beginning of one: at most the length of the longest value, or of a credential. It is not safe for concurrent use; nil
+// changes nothing.
 type Stream struct {
 	r        *Redactor
 	values   valueStream
 	patterns patternStream
-	piece    []byte // read
-	between  []byte // without values
+	piece    []byte // the current piece
+	between  []byte // the text after removing values
 }
 
-// Write takes a piece and returns what may be shown by now; it may be empty.
+// Write adds a piece and returns the text that is safe to show now, which may be empty.
 func (t *Stream) Write(piece string) string {
 	if t == nil {
 		return piece
@@ -125,7 +124,7 @@ func (t *Stream) Write(piece string) string {
 	return string(t.feed(make([]byte, 0, len(piece)+16), piece))
 }
 
-// End returns what was held back. Nothing of it was a secret, or it is none that is whole.
+// End returns the text that was held back, after redaction. Incomplete secrets in it are not redacted.
 func (t *Stream) End() string {
 	if t == nil {
 		return ""
@@ -159,7 +158,7 @@ func (t *Stream) rest(out []byte) []byte {
 
 func (t *Stream) byPattern() bool { return t.patterns.assigned == anything || !t.r.off.Load() }
 
-// Writer is for logs: what is written is looked through write by write, and with the widest patterns. It writes to w.
+// Writer returns a writer for logs that writes to w. It redacts each write on its own, with the broadest patterns.
 func (r *Redactor) Writer(w io.Writer) io.Writer { return logWriter{r, w} }
 
 type logWriter struct {

@@ -2,28 +2,28 @@ package redact
 
 import "strings"
 
-// kind is where the secret begins.
+// kind is the position of a secret relative to its keyword.
 type kind int
 
 const (
-	withKeyword kind = iota // the keyword is its beginning
-	afterSpace              // behind spaces
-	afterSign               // behind a colon or an equals sign, in quotes or not
+	withKeyword kind = iota // begins with the keyword
+	afterSpace              // after spaces
+	afterSign               // after a colon or an equals sign, with or without quotes
 )
 
-// rule is a way in which secrets are recognised: a keyword, and the characters that follow it.
+// rule recognises secrets by a keyword and the characters that follow it.
 type rule struct {
 	keywords  []string // lower case
-	exact     string   // the keyword as it has to be written; empty: upper and lower case are the same
+	exact     string   // exact spelling of the keyword; empty: case does not matter
 	kind      kind
-	chars     *[256]bool // of the secret
-	minLength int        // how many of them it has to have
-	digits    bool       // one of them has to be a digit, and one a letter
-	wholeWord bool       // no letter, digit or underscore stands before the keyword
-	stops     string     // what can't follow it: what is called or looked into is no secret but code
+	chars     *[256]bool // characters of the secret
+	minLength int        // minimum number of these characters
+	digits    bool       // at least one of them must be a digit, and one a letter
+	wholeWord bool       // no letter, digit or underscore precedes the keyword
+	stops     string     // characters that can't follow: a value that is called or indexed is code and not a secret
 }
 
-// Rules. The numbers match codex 0.169, which knows the first, the second and the fourth.
+// The minimum lengths match codex 0.169, which has the first, the second and the fourth rule.
 var rules = []*rule{
 	{keywords: []string{"bearer"}, kind: afterSpace, chars: chars("A-Z a-z 0-9 . _ ~ + / = -"), minLength: 16, wholeWord: true},
 	{keywords: []string{"sk-"}, exact: "sk-", chars: chars("A-Z a-z 0-9 _ -"), minLength: 20, digits: true, wholeWord: true},
@@ -38,17 +38,17 @@ var rules = []*rule{
 	{keywords: []string{"xoxp-"}, exact: "xoxp-", chars: chars("A-Z a-z 0-9 -"), minLength: 20, digits: true, wholeWord: true},
 }
 
-// names are what a secret is assigned to.
+// names are parts of the names of variables and settings whose values are secrets.
 var names = []string{"apikey", "api_key", "api-key", "token", "secret", "password"}
 
-// What is assigned to such a name. In a log any value is taken for a secret. In what a model reads it is not: there it is
-// mostly a program's text, where `token = parse(...)` is no secret, and a mark in it makes the model change the file wrongly.
+// Rules for values that are assigned to such a name. In a log, any value is considered a secret. Text for a model is mostly source
+// code, where `token = parse(...)` is not a secret; a placeholder there would make the model edit the file incorrectly.
 var (
 	anything   = &rule{keywords: names, kind: afterSign, chars: everythingBut(" \t\r\n\v\f\"'"), minLength: 8}
 	credential = &rule{keywords: names, kind: afterSign, chars: chars("A-Z a-z 0-9 + / _ ~ -"), minLength: 8, digits: true, stops: ".([<"}
 )
 
-// chars makes a set of ranges and single characters.
+// chars returns a set of ranges and single characters.
 func chars(set string) *[256]bool {
 	var out [256]bool
 	for part := range strings.FieldsSeq(set) {
@@ -67,13 +67,13 @@ func everythingBut(not string) *[256]bool {
 	return &out
 }
 
-// keywords finds the rules' keywords, without regard to case. It is the same for all streams.
+// keywords finds the keywords of the rules, ignoring case. All streams share it.
 var keywords = newKeywords()
 
 type keywordFinder struct {
 	*automaton
-	rule []*rule // of a state: whose keyword ends there; that of [names] stands for what is assigned
-	hold []uint8 // of a state: how much of the text so far may be the beginning of a keyword that stands alone
+	rule []*rule // by state: the rule whose keyword ends here; for names it is a placeholder for the stream's rule
+	hold []uint8 // by state: number of bytes that may be the beginning of a keyword
 }
 
 func newKeywords() *keywordFinder {

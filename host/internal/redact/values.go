@@ -1,13 +1,13 @@
 package redact
 
-// automaton finds any of several texts in one pass (Aho and Corasick), which a library would do, too; what we need beside it
-// is how much of the text so far may be the beginning of one, in every state.
+// automaton finds any of several texts in one pass (Aho–Corasick). Unlike in libraries, every state has the number of bytes that may
+// be the beginning of a text, which a stream has to hold back.
 type automaton struct {
-	class  [256]uint8 // of a byte: 0 for those that no text has
-	width  int        // how many classes there are
-	next   []int32    // state × class
-	depth  []uint16   // of a state: how much of the text so far may be the beginning
-	length []uint16   // of a state: the longest text that ends there; 0: none
+	class  [256]uint8 // class of each byte; 0: it occurs in no text
+	width  int        // number of classes
+	next   []int32    // next state, by state and class
+	depth  []uint16   // by state: number of bytes that may be the beginning of a text
+	length []uint16   // by state: length of the longest text that ends here; 0: none
 }
 
 func newAutomaton(texts []string) *automaton {
@@ -39,7 +39,7 @@ func newAutomaton(texts []string) *automaton {
 		}
 		m.length[at] = uint16(len(t))
 	}
-	// Where a text does not go on, the longest other one goes on whose beginning has just been read.
+	// Where a text does not continue, the state changes to the longest beginning of another text that has just been read.
 	fail := make([]int32, len(m.depth))
 	var queue []int32
 	for c := range m.width {
@@ -65,18 +65,18 @@ func newAutomaton(texts []string) *automaton {
 	return m
 }
 
-// valueStream replaces texts of an automaton in a stream.
+// valueStream replaces the texts of an automaton in a stream.
 type valueStream struct {
 	m      *automaton
 	state  int32
-	held   []byte // may be the beginning of a text, or of a secret whose end is not clear
-	from   int    // held[from:to] is of a secret; the same: nothing is
+	held   []byte // may be the beginning of a text, or of a secret whose end is not known yet
+	from   int    // held[from:to] belongs to a secret; it is empty if from == to
 	to     int
 	marked bool // the mark for it was written
 }
 
 func (s *valueStream) write(out []byte, m *automaton, piece []byte) []byte {
-	if s.m != m { // more is known: what is held is looked at anew
+	if s.m != m { // values were added: process the held text again
 		was := *s
 		*s = valueStream{m: m}
 		if was.from != was.to {
@@ -103,7 +103,7 @@ func (s *valueStream) write(out []byte, m *automaton, piece []byte) []byte {
 	return s.show(out, buf, done, len(buf)-int(m.depth[state]))
 }
 
-// found notes that buf[from:to] is a text. What overlaps is one secret.
+// found records that buf[from:to] is a text. Overlapping texts are one secret.
 func (s *valueStream) found(out, buf []byte, done, from, to int) ([]byte, int) {
 	from = max(from, done)
 	if s.from < s.to && from >= s.to {
@@ -117,7 +117,7 @@ func (s *valueStream) found(out, buf []byte, done, from, to int) ([]byte, int) {
 	return out, done
 }
 
-// mark shows what stands before the secret, and the mark for it.
+// mark appends the text before the secret and the placeholder.
 func (s *valueStream) mark(out, buf []byte, done int) ([]byte, int) {
 	out = append(out, buf[done:max(done, s.from)]...)
 	if !s.marked {
@@ -126,13 +126,13 @@ func (s *valueStream) mark(out, buf []byte, done int) ([]byte, int) {
 	return out, s.to
 }
 
-// show lets go of buf up to a limit, and holds the rest.
+// show appends buf up to a limit and holds back the rest.
 func (s *valueStream) show(out, buf []byte, done, limit int) []byte {
 	if s.from < s.to && limit > s.from {
 		out, done = s.mark(out, buf, done)
 		if limit >= s.to {
 			s.from, s.to = 0, 0
-		} else { // it may go on
+		} else { // the secret may continue
 			done = limit
 			s.from = limit
 		}

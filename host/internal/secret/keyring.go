@@ -12,17 +12,16 @@ import (
 
 const (
 	keyringService = "gantry"
-	// keyringTimeout bounds the wait for a keyring: one that wants to be unlocked by a person who is not there never
-	// answers.
+	// keyringTimeout limits the wait for a keyring. A locked keyring asks a person to unlock it and may never respond.
 	keyringTimeout = 10 * time.Second
 )
 
-// System returns the keyring of the operating system, or nil where there is none to reach. The entry belongs to one home.
+// System returns the keyring of the operating system, or nil if none is reachable. Each home has an entry of its own.
 func System(home string, env func(string) string) Keyring {
 	if env("GANTRY_KEYRING") == "off" {
 		return nil
 	}
-	// Without a bus the library would start one, which is not ours to do.
+	// Without a session bus, the library would start one.
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && env("DBUS_SESSION_BUS_ADDRESS") == "" {
 		if dir := env("XDG_RUNTIME_DIR"); dir == "" || !exists(filepath.Join(dir, "bus")) {
 			return nil
@@ -58,7 +57,7 @@ func (s system) Delete() error {
 	return err
 }
 
-// bounded gives up on a keyring that does not answer. The library offers no way to stop it.
+// bounded gives up on a keyring that does not respond. The library offers no way to cancel the call.
 func bounded(f func() (string, error)) (string, error) {
 	type answer struct {
 		value string

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// withLock runs f while no other process runs one for the same folder. Who holds it waits for a keyring at most, which has its
-// bound.
+// withLock runs f while this process has the folder locked. It blocks without a timeout: a holder waits at most for a keyring, which has
+// one.
 func withLock(dir string, f func() error) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package secret keeps keys and tokens where nobody else reads them: encrypted in files below gantry's home, under a key
-// that lies in the keyring of the operating system, or in a file of its owner's where there is no keyring.
+// Package secret stores keys and tokens in encrypted files below gantry's home. The encryption key is in the keyring of the operating
+// system or, without a keyring, in a file that only its owner can read.
 //
-// It owns: the files, their key, the names of what is kept. It must not know: what a secret is for, who asks, what may be
-// shown to whom.
+// It owns: the files, their encryption key, and the names of secrets. It must not know: what a secret is for, which component
+// asks for it, which values may be displayed.
 //
-// Values are files and not entries of the keyring because keyrings bound their size: 2560 bytes on Windows, some 3,000 on
-// macOS, less than an OAuth token may have. Start with [Open].
+// Values are stored in files instead of the keyring because keyrings limit their size: to 2560 bytes on Windows, and to about 3,000
+// on macOS, less than the size of some OAuth tokens. Start with [Open].
 package secret
 
 import (
@@ -25,7 +25,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotFound is the error of a name under which nothing is kept. It is an [fs.ErrNotExist].
+// ErrNotFound says that there is no secret with a name. It is an [fs.ErrNotExist].
 var ErrNotFound error = notFound{}
 
 type notFound struct{}
@@ -34,21 +34,21 @@ func (notFound) Error() string        { return "no such secret is stored" }
 func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 const (
-	maxName  = 125 // bytes; hex of it and the suffix still make a file name
+	maxName  = 125 // bytes; in hex and with the suffix it still fits into a file name
 	maxValue = 1 << 20
 	keyBytes = 32
 	suffix   = ".enc"
 )
 
-// Keyring keeps the one key. Its errors mean that there is no keyring to use.
+// Keyring stores the encryption key. An error means that the keyring can't be used.
 type Keyring interface {
-	// Get returns [ErrNotFound] when the keyring works and has nothing.
+	// Get returns [ErrNotFound] if the keyring works but does not contain the key.
 	Get() (string, error)
 	Put(value string) error
 	Delete() error
 }
 
-// Store keeps secrets. Safe for concurrent use, also by several processes.
+// Store stores secrets. It is safe for concurrent use, also by several processes.
 type Store struct {
 	dir     string
 	keyring Keyring
@@ -60,7 +60,7 @@ type Store struct {
 	}
 }
 
-// Open returns the store in a folder. Nothing is read or made before it is needed. A nil keyring means that there is none.
+// Open returns the store in a folder. It neither reads nor creates anything yet. A nil keyring means that there is none.
 func Open(dir string, keyring Keyring) *Store { return &Store{dir: dir, keyring: keyring} }
 
 // Get returns a secret, or [ErrNotFound].
@@ -95,7 +95,7 @@ func (s *Store) undecryptable(name string) error {
 	return fmt.Errorf("secret %q can't be decrypted with the key in %s: store it again", name, s.Where())
 }
 
-// Put keeps a secret, in place of one of the same name.
+// Put stores a secret, and replaces one with the same name.
 func (s *Store) Put(name, value string) error {
 	path, err := s.path(name)
 	switch {
@@ -115,7 +115,7 @@ func (s *Store) Put(name, value string) error {
 	return writeFile(path, aead.Seal(nonce, nonce, []byte(value), []byte(name)))
 }
 
-// Delete forgets a secret, or returns [ErrNotFound].
+// Delete removes a secret, or returns [ErrNotFound].
 func (s *Store) Delete(name string) error {
 	path, err := s.path(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Store) Delete(name string) error {
 	return err
 }
 
-// Names lists what is kept, sorted.
+// Names returns the names of all secrets, sorted.
 func (s *Store) Names() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -148,8 +148,8 @@ func (s *Store) Names() ([]string, error) {
 	return out, nil
 }
 
-// KeyLocation says in words where the key lies, or would when the first secret comes; found tells whether there is one. Nothing is
-// made. An error means that what is stored can't be read.
+// KeyLocation describes where the encryption key is, or where it will be when the first secret is stored; found reports whether it exists.
+// It creates nothing. An error means that the stored secrets can't be decrypted.
 func (s *Store) KeyLocation() (where string, found bool, err error) {
 	key, where, err := s.find()
 	if err != nil || key != nil {
@@ -162,7 +162,7 @@ func (s *Store) KeyLocation() (where string, found bool, err error) {
 	return where, false, err
 }
 
-// Where says in words where the key lies; empty before it was needed.
+// Where describes where the encryption key is. It is empty until the key has been loaded.
 func (s *Store) Where() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (s *Store) path(name string) (string, error) {
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
 
-// key returns what encrypts. One is made only when there is something to be kept.
+// key returns the cipher. The encryption key is created only if make is set, which is when a secret is to be stored.
 func (s *Store) key(make bool) (cipher.AEAD, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +203,8 @@ func (s *Store) key(make bool) (cipher.AEAD, error) {
 
 const inKeyring = "the system's keyring"
 
-// load finds the key, or makes one. A keyring offers no way to put a value only where there is none, so that is for one
-// process at a time: the other's secrets would be lost with its key.
+// load finds the encryption key, or creates it. Keyrings can't put a value only if there is none, so only one process at a time may
+// create the key: otherwise one process would replace the key of another, whose secrets would be lost.
 func (s *Store) load(make bool) (key []byte, where string, err error) {
 	key, where, err = s.find()
 	if err != nil || key != nil {
@@ -233,8 +233,8 @@ func (s *Store) load(make bool) (key []byte, where string, err error) {
 	return key, where, err
 }
 
-// find looks for the key: in the file, which is there only where no keyring was when the first secret came, or in the
-// keyring. Without one where says where it would be kept.
+// find looks for the encryption key: in its file, which exists only if there was no keyring when the first secret was stored, or in
+// the keyring. If there is no key, where says where it would be stored.
 func (s *Store) find() (key []byte, where string, err error) {
 	file := s.file()
 	text, err := os.ReadFile(file)
@@ -256,7 +256,7 @@ func (s *Store) find() (key []byte, where string, err error) {
 	case errors.Is(err, ErrNotFound):
 		return nil, inKeyring, nil
 	case err != nil:
-		return nil, file, nil // there is none to use
+		return nil, file, nil // the keyring can't be used
 	}
 	if key, err = parseKey(in); err != nil {
 		return nil, "", fmt.Errorf("%s: %w; remove the entry and store the secrets again", inKeyring, err)
@@ -266,7 +266,7 @@ func (s *Store) find() (key []byte, where string, err error) {
 
 func (s *Store) file() string { return filepath.Join(s.dir, "key") }
 
-// keyMissing is the error of secrets without a key.
+// keyMissing returns the error for secrets without an encryption key.
 func (s *Store) keyMissing() error {
 	return fmt.Errorf("the encryption key of the stored secrets is neither in %s nor in %s: unlock the keyring, or store the secrets again", inKeyring, s.file())
 }
@@ -287,7 +287,7 @@ func parseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// makeKeyFile makes the key's file, or reads the one that another process made at the same time.
+// makeKeyFile creates the file of the key, or reads the one that another process has created at the same time.
 func makeKeyFile(path string) ([]byte, error) {
 	key := newKey()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -298,7 +298,7 @@ func makeKeyFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer os.Remove(whole)
-	// A link appears whole or not at all, and only one of several wins.
+	// Creating a link is atomic, and only one of several processes succeeds.
 	err = os.Link(whole, path)
 	if errors.Is(err, fs.ErrExist) {
 		text, err := os.ReadFile(path)
@@ -310,7 +310,7 @@ func makeKeyFile(path string) ([]byte, error) {
 	return key, err
 }
 
-// writeFile replaces a file whole or not at all.
+// writeFile replaces a file atomically.
 func writeFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -325,7 +325,7 @@ func writeFile(path string, b []byte) error {
 	return nil
 }
 
-// writeTemp writes a file that only its owner may read, and has it on disk.
+// writeTemp writes a temporary file that only its owner may read, and syncs it.
 func writeTemp(dir string, b []byte) (path string, err error) {
 	f, err := os.CreateTemp(dir, ".new-*") // 0600
 	if err != nil {

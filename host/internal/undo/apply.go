@@ -13,24 +13,24 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// tempPrefix begins the names of what stands beside a file for a moment. An undo that was killed leaves some behind; the next
+// tempPrefix is the prefix of temporary files next to the files to restore. An undo that was killed leaves some of them; the next
 // one removes them.
 const tempPrefix = ".gantry-undo-"
 
-// op is a step under way. All of it happens below root, which was opened when its path led where it should: what becomes of
-// folders meanwhile, nothing outside of it is touched.
+// op is a step that is being executed. All file operations are relative to root, which was verified after opening. So nothing outside
+// of it is changed, even if folders are replaced meanwhile.
 type op struct {
 	*Step
 	root  *os.Root
 	rel   string // of the file, below root
-	fresh string // name of what is to take its place; "": nothing is
-	back  string // name of a copy of what stands there; "": nothing does
-	made  string // first folder that was made for it, below root; "": none
-	begun bool   // the file itself is, or may be, another by now
+	fresh string // name of the temporary file with the new content; "": the file is to be deleted
+	back  string // name of the temporary copy of the current file; "": there is no current file
+	made  string // topmost folder that was created for it, relative to root; "": none
+	begun bool   // the file itself may have been changed
 }
 
-// apply does all steps or none. Everything is written beside its place first, in both directions, so that what remains is
-// renaming, forth or back: each file is whole at any moment.
+// apply executes all steps or none. It first writes temporary files with the new and the current content, so that only renames
+// remain, forward or back: each file is complete at any time.
 func apply(id string, steps []Step) (err error) {
 	ops := make([]*op, 0, len(steps))
 	defer func() {
@@ -47,7 +47,7 @@ func apply(id string, steps []Step) (err error) {
 		}
 	}
 	crashpoint.At(crashpoint.FilesStaged, "")
-	// What goes, goes first: a folder may have to make room for a file.
+	// Deletions come first: a folder may have to be replaced by a file.
 	for _, goes := range []bool{true, false} {
 		for _, o := range ops {
 			if goes != (o.Want.Kind == event.FileAbsent) {
@@ -80,13 +80,13 @@ func rollBack(ops []*op) error {
 	return errors.Join(errs...)
 }
 
-// stage writes beside the file what is to stand there, and a copy of what does.
+// stage writes the temporary files with the new content and with a copy of the current content.
 func (o *op) stage(name string) error {
 	dir := filepath.Dir(o.Path)
 	if o.newFolder != "" && o.Want.Kind == event.FileAbsent {
-		dir = filepath.Dir(o.newFolder) // its own folder is to go, too
+		dir = filepath.Dir(o.newFolder) // its own folder is to be removed as well
 	}
-	for { // what is not there is made
+	for { // find the lowest existing folder; the others are created below it
 		_, err := os.Lstat(dir)
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			break
@@ -122,7 +122,7 @@ func (o *op) stage(name string) error {
 	return nil
 }
 
-// sameFolder makes sure that root is the folder that dir names without links.
+// sameFolder checks that root is the folder dir, and that no part of dir is a symbolic link.
 func sameFolder(root *os.Root, dir string) error {
 	if at, _ := checkpoint.Resolve(filepath.Join(dir, "x")); filepath.Dir(at) != dir {
 		return fmt.Errorf("its folder is now %s", filepath.Dir(at))
@@ -141,7 +141,7 @@ func sameFolder(root *os.Root, dir string) error {
 	return nil
 }
 
-// write makes a file or a link of a state and notes its name in the op once there may be something to remove.
+// write creates a file or a symbolic link with a state. It sets note to the name as soon as there may be something to remove.
 func (o *op) write(name string, s event.FileState, data []byte, note *string) error {
 	if s.Kind == event.FileLink {
 		*note = name
@@ -156,16 +156,16 @@ func (o *op) write(name string, s event.FileState, data []byte, note *string) er
 	if err == nil && o.now.Info != nil {
 		copyOwner(f, o.now.Info)
 	}
-	if err == nil { // behind the owner: a change of it takes bits away
+	if err == nil { // after the change of owner, which clears bits
 		err = f.Chmod(mode(s.Mode))
 	}
-	if err == nil && note == &o.fresh { // the other one is for this moment alone
+	if err == nil && note == &o.fresh { // the copy in o.back need not survive a crash
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
 
-// mode is what chmod takes, as Go has it.
+// mode converts permission bits in the form of chmod to Go's form.
 func mode(bits uint32) fs.FileMode {
 	m := fs.FileMode(bits & 0o777)
 	for bit, special := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
@@ -176,11 +176,11 @@ func mode(bits uint32) fs.FileMode {
 	return m
 }
 
-// swap puts what was prepared in its place, if the file is still the one that was looked at.
+// swap replaces the file with the prepared one, if it has not changed since it was inspected.
 func (o *op) swap() error {
 	if !o.unchanged() {
 		if checkpoint.Matches(o.Want, checkpoint.Inspect(o.Path).FileState) {
-			return nil // by another of its names
+			return nil // another name of the same file was restored before
 		}
 		return errors.New("it is being changed right now")
 	}
@@ -212,7 +212,7 @@ func (o *op) unchanged() bool {
 		info.ModTime().Equal(o.now.Info.ModTime())
 }
 
-// unswap takes a swap back.
+// unswap reverses a swap.
 func (o *op) unswap() error {
 	switch {
 	case o.back == "":
@@ -220,7 +220,7 @@ func (o *op) unswap() error {
 	case linkCount(o.now.Info) > 1 && o.Want.Kind == event.FileRegular:
 		return o.overwrite(o.Now, o.now.Data)
 	}
-	if err := o.root.MkdirAll(filepath.Dir(o.rel), 0o777); err != nil { // tidied away
+	if err := o.root.MkdirAll(filepath.Dir(o.rel), 0o777); err != nil { // tidy may have removed it
 		return err
 	}
 	if err := o.root.Rename(o.back, o.rel); err != nil {
@@ -230,8 +230,8 @@ func (o *op) unswap() error {
 	return nil
 }
 
-// overwrite writes into the file itself. It has several names, which are to stay one file; this is the one case in which a file
-// is not whole for a moment, and its content is in the store then.
+// overwrite writes into the file itself, which has several hard links that must remain one file. This is the only case in which a
+// file is incomplete for a moment; its content is in the store.
 func (o *op) overwrite(s event.FileState, data []byte) error {
 	f, err := o.root.OpenFile(o.rel, os.O_WRONLY, 0)
 	if err != nil {
@@ -250,19 +250,19 @@ func (o *op) overwrite(s event.FileState, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// tidy removes the folders that the turn made for the file, as far as they are empty.
+// tidy removes the empty folders that the turn created for the file.
 func (o *op) tidy() {
 	if o.newFolder == "" {
 		return
 	}
 	for dir := filepath.Dir(o.rel); dir != "."; dir = filepath.Dir(dir) {
-		if o.root.Remove(dir) != nil { // not empty: it has become somebody's
+		if o.root.Remove(dir) != nil { // not empty: it contains other files
 			return
 		}
 	}
 }
 
-// close removes what was only there for a moment. After a failure a copy stays of what could not be put back.
+// close removes the temporary files. After a failure, the copy of a file that could not be restored is left.
 func (o *op) close(done bool, synced map[string]bool) error {
 	if o.root == nil {
 		return nil
@@ -281,7 +281,7 @@ func (o *op) close(done bool, synced map[string]bool) error {
 	if !synced[o.root.Name()] {
 		synced[o.root.Name()] = true
 		if dir, err := o.root.Open("."); err == nil {
-			_ = dir.Sync() // not every file system can
+			_ = dir.Sync() // not supported by every file system
 			_ = dir.Close()
 		}
 	}
@@ -295,7 +295,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// removeTemporary removes what undos that were cut off have left beside files.
+// removeTemporary removes the temporary files of interrupted undos.
 func removeTemporary(cut []checkpoint.Record) {
 	for _, r := range cut {
 		for _, f := range r.Changes.All() {
@@ -310,7 +310,7 @@ func removeTemporary(cut []checkpoint.Record) {
 				}
 				for _, e := range entries {
 					if strings.HasPrefix(e.Name(), tempPrefix+string(r.ID)+"-") && !e.IsDir() {
-						_ = os.Remove(filepath.Join(dir, e.Name())) // left for the next one
+						_ = os.Remove(filepath.Join(dir, e.Name())) // if it fails, the next undo tries again
 					}
 				}
 			}

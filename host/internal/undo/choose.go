@@ -9,7 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Choice is what is to be undone.
+// Choice is a set of turns or undos to undo.
 type Choice struct {
 	Undoes   []event.TurnID // turns, or other undos, in the order of the log
 	Changes  checkpoint.Changes
@@ -19,7 +19,7 @@ type Choice struct {
 	interrupted []checkpoint.Record // undos that were cut off
 }
 
-// Errors of a choice: there is nothing to undo.
+// Errors of choices if there is nothing to undo.
 var (
 	ErrNothing = hint.New("no turn of the thread has file changes that can be undone", "`gantry threads turns` lists its turns")
 	// ErrRedoInterrupted: bringing changes back was cut off, and nothing else is there to undo.
@@ -27,7 +27,7 @@ var (
 	ErrNoUndo          = errors.New("nothing in the thread has been undone, so there is nothing to redo")
 )
 
-// Last chooses the last turn that has changed files and was not undone. An undo is no turn.
+// Last chooses the last turn that has changed files and was not undone. It does not choose undos.
 func Last(list []checkpoint.Record) (Choice, error) {
 	for i := len(list) - 1; i >= 0; i-- {
 		r := list[i]
@@ -43,7 +43,7 @@ func Last(list []checkpoint.Record) (Choice, error) {
 	return Choice{}, ErrNothing
 }
 
-// Redo chooses the last undo of a turn that was not undone itself: undoing it brings back what it took.
+// Redo chooses the last undo of a turn that was not undone itself. Undoing it restores the changes of the turn.
 func Redo(list []checkpoint.Record) (Choice, error) {
 	turns := map[event.TurnID]bool{}
 	for _, r := range list {
@@ -57,7 +57,7 @@ func Redo(list []checkpoint.Record) (Choice, error) {
 	return Choice{}, ErrNoUndo
 }
 
-// Named chooses a turn or an undo by the number or the beginning of the id that a person gives.
+// Named chooses the turn or undo that a user names: by number, or by a prefix of its ID.
 func Named(list []checkpoint.Record, which string) (Choice, error) {
 	i, err := checkpoint.Find(list, which)
 	if err != nil {
@@ -69,7 +69,7 @@ func Named(list []checkpoint.Record, which string) (Choice, error) {
 	return choose(list, i), nil
 }
 
-// From chooses a turn and all that came behind it, undos included: the files get to where they were before it.
+// From chooses a turn and everything after it, including undos: the files return to their state before the turn.
 func From(list []checkpoint.Record, first event.TurnID) (Choice, error) {
 	for i, r := range list {
 		if r.ID != first {
@@ -98,7 +98,7 @@ func choose(list []checkpoint.Record, i int) Choice {
 	return c
 }
 
-// interrupted are the undos that did not come to their end.
+// interrupted returns the undos that did not complete.
 func interrupted(list []checkpoint.Record) (out []checkpoint.Record) {
 	for _, u := range list {
 		if len(u.Undoes) > 0 && !u.Ended {

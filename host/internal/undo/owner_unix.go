@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// copyOwner gives a file the owner of the one whose place it takes, where that is allowed.
+// copyOwner sets the owner of a file to that of the file that it replaces, if that is permitted.
 func copyOwner(f *os.File, as fs.FileInfo) {
 	st, ok := as.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid() {
@@ -17,7 +17,7 @@ func copyOwner(f *os.File, as fs.FileInfo) {
 	_ = f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// linkCount is how many names a file has.
+// linkCount returns the number of hard links of a file.
 func linkCount(info fs.FileInfo) int {
 	if info == nil {
 		return 0

@@ -1,9 +1,9 @@
-// Package undo puts the files of a turn back to what they were before it.
+// Package undo restores the files of a turn to their state before it.
 //
-// It owns: what is in the way of that, who may be overruled, the order of the writes, and that all files are put back or none.
-// It must not know: how a thread's log is read, which door asks, how content is kept.
+// It owns: the obstacles to that and which of them can be forced, the order of the writes, and the guarantee that either all
+// files are restored or none. It must not know: how a thread's log is read, which front end asks, how content is stored.
 //
-// Start with [Make], which changes nothing, then [Plan.Run]. An undo keeps what it replaces, so it can be undone as well.
+// Start with [Make], which changes nothing, and [Plan.Run]. An undo stores what it replaces, so it can be undone as well.
 package undo
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Obstacle is what stands between a file and its earlier state.
+// Obstacle is a reason not to restore a file.
 type Obstacle string
 
-// The obstacles. Force overrules the first three; the others it leaves alone, and puts back the rest.
+// Obstacles. Force overrides the first three; files with other obstacles are skipped.
 const (
 	None      Obstacle = ""
-	Changed   Obstacle = "changed since" // it is not what the turn left
+	Changed   Obstacle = "changed since" // its state differs from the one after the turn
 	Mixed     Obstacle = "mixed"         // something else changed it during the turn
 	Uncertain Obstacle = "unsure"        // the end of the call that changed it was not recorded, and it is not what was to come
 	NotStored Obstacle = "not kept"      // its earlier content is not in the store
@@ -34,34 +34,34 @@ const (
 // CanForce tells whether force overrules it.
 func (o Obstacle) CanForce() bool { return o == Changed || o == Mixed || o == Uncertain }
 
-// Step is what is to be done to one file.
+// Step is the restoration of one file.
 type Step struct {
 	Path      string
 	Now       event.FileState // what stands there
 	AfterTurn event.FileState // what the turn left there
 	Want      event.FileState // what stood there before the turn
 	Obstacle  Obstacle
-	Reason    string // for people: what is in the way
+	Reason    string // description of the obstacle, for people
 
-	newFolder string // first folder above it that the turn made
-	from      string // where its content is now, if the turn had moved it
+	newFolder string // topmost folder of the path that the turn created
+	from      string // current path of its content, if the turn moved it
 	now       checkpoint.Snapshot
-	data      []byte // that Want stands for
+	data      []byte // content of Want
 }
 
-// Done tells that the file is as wanted already.
+// Done reports whether the file already has the wanted state.
 func (s Step) Done() bool { return checkpoint.Matches(s.Want, s.Now) }
 
 // Plan is what an undo would do.
 type Plan struct {
 	Steps []Step // sorted by path
 	store checkpoint.Store
-	// begun are files that an undo of the same had put back before it was cut off, with what stood there: this one counts them as
-	// its own, so that undoing it brings back all.
+	// begun has the files that an interrupted undo of the same turns has already restored, with their states before it. This undo
+	// records them as its own, so that undoing it restores all files.
 	begun map[string]event.FileState
 }
 
-// Make looks at the files and finds out what it takes to put them back.
+// Make inspects the files and plans how to restore them.
 func Make(ctx context.Context, store checkpoint.Store, net []checkpoint.File) (*Plan, error) {
 	p := &Plan{store: store}
 	for _, f := range net {
@@ -76,7 +76,7 @@ func Make(ctx context.Context, store checkpoint.Store, net []checkpoint.File) (*
 			if f.From != "" && s.Path == f.From {
 				s.from = f.Path
 			}
-			// A folder that the turn made goes with the last of its files, also with those that came later.
+			// A folder that the turn created is removed with the last of its files, including files that were added later.
 			if within(s.Path, f.NewFolder) && (s.newFolder == "" || within(s.newFolder, f.NewFolder)) {
 				s.newFolder = f.NewFolder
 			}
@@ -130,7 +130,7 @@ func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
 	return s
 }
 
-// resume takes over what undos that were cut off have done.
+// resume takes over the files that interrupted undos have already restored.
 func (p *Plan) resume(cut []checkpoint.Record) {
 	p.begun = map[string]event.FileState{}
 	for _, r := range cut {
@@ -153,7 +153,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Obstacles are the steps that something stands in the way of.
+// Obstacles returns the steps that have an obstacle.
 func (p *Plan) Obstacles() []Step {
 	var out []Step
 	for _, s := range p.Steps {
@@ -164,7 +164,7 @@ func (p *Plan) Obstacles() []Step {
 	return out
 }
 
-// Selected are the steps that Run will take; with force those, too, whose obstacle can be overruled.
+// Selected returns the steps that Run executes; with force this includes the steps whose obstacle can be overridden.
 func (p *Plan) Selected(force bool) []Step {
 	var out []Step
 	for _, s := range p.Steps {
@@ -175,7 +175,7 @@ func (p *Plan) Selected(force bool) []Step {
 	return out
 }
 
-// Net is what Run will do, as the net change that it is: for a preview.
+// Net returns the changes that Run makes, for a preview.
 func (p *Plan) Net(force bool) []checkpoint.File {
 	var out []checkpoint.File
 	for _, s := range p.Selected(force) {
@@ -184,7 +184,7 @@ func (p *Plan) Net(force bool) []checkpoint.File {
 	return out
 }
 
-// Content reads what a step has at hand, for a preview: what stands there now is not in the store yet.
+// Content returns content that a step has loaded, for a preview. The current content of a file is not in the store yet.
 func (p *Plan) Content(path string, s event.FileState) (string, bool) {
 	for _, step := range p.Steps {
 		switch {

@@ -14,20 +14,20 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Journal is the stream of the thread whose files are put back. Nobody else may write to it meanwhile.
+// Journal is the event stream of the thread whose files are restored. It must have no other writer meanwhile.
 type Journal interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 	Barrier(ctx context.Context, seq uint64) error
 }
 
-// Request says what is undone, under which name, and how.
+// Request describes an undo.
 type Request struct {
 	ID     event.TurnID   // of the undo itself
 	Undoes []event.TurnID // turns, or other undos
 	Force  bool
 }
 
-// RefusedError says that files are not what they would have to be. Nothing was changed.
+// RefusedError says that files have obstacles. Nothing was changed.
 type RefusedError struct{ Steps []Step }
 
 // Error implements error.
@@ -39,7 +39,7 @@ func (e *RefusedError) Error() string {
 	return hint.Line(s, e.NextStep())
 }
 
-// NextStep says what --force would do.
+// NextStep implements [hint.Stepper]. It says what --force would do.
 func (e *RefusedError) NextStep() string {
 	if slices.ContainsFunc(e.Steps, func(s Step) bool { return s.Obstacle.CanForce() }) {
 		return "review these files, then use --force to restore them anyway, except those that can't be restored"
@@ -47,8 +47,8 @@ func (e *RefusedError) NextStep() string {
 	return "use --force to restore the other files, if any"
 }
 
-// Run does what the plan says, all of it or nothing, and tells the journal. What it replaces is kept first, and the journal has
-// it on the disk before the first file is touched: an undo that is cut off goes on when it is asked for again.
+// Run executes the plan, either completely or not at all, and records it in the journal. Before it changes the first file, the content
+// to be replaced is stored and the journal is durable. So an interrupted undo continues when it is requested again.
 func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 	if stand := p.Obstacles(); len(stand) > 0 && !r.Force {
 		return nil, &RefusedError{Steps: stand}
@@ -76,13 +76,13 @@ func (p *Plan) Run(ctx context.Context, j Journal, r Request) ([]Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record the undo in the thread: %w; no file was restored", err)
 	}
-	// From here on it is not interrupted: half of it helps nobody, and it takes milliseconds.
+	// From here on it can't be cancelled: a partial undo is of no use, and the rest takes milliseconds.
 	ctx = context.WithoutCancel(ctx)
 	failed := apply(string(r.ID), steps)
 	crashpoint.At(crashpoint.FilesRestored, "")
 	made := event.FilesChanged{Undoes: r.Undoes}
 	if failed != nil {
-		made.Undoes = nil // it took nothing back
+		made.Undoes = nil // nothing was undone
 	}
 	for i, s := range steps {
 		now := checkpoint.Inspect(s.Path)

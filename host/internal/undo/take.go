@@ -8,19 +8,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Report says what an undo did, or would do.
+// Report describes what an undo has done, or would do.
 type Report struct {
-	Undo   event.TurnID   `json:"undo,omitempty"` // its name, by which it can be undone; empty: nothing was changed
+	Undo   event.TurnID   `json:"undo,omitempty"` // its ID, with which it can be undone; empty: nothing was changed
 	Undoes []event.TurnID `json:"undoes"`         // turns, or other undos
 	Files  []FileReport   `json:"files"`          // sorted by path
-	// Refused: something is in the way, and nothing was changed.
+	// Refused: there are obstacles, and nothing was changed.
 	Refused bool `json:"refused,omitempty"`
-	// Commands counts calls that ran commands. What they changed of files that nothing else did is not undone.
+	// Commands is the number of calls that ran commands. Files that only commands changed are not restored.
 	Commands int `json:"commands,omitempty"`
 	Skipped  int `json:"left,omitempty"` // files that were too many to be kept
 }
 
-// FileReport is one file.
+// FileReport describes what an undo does to one file.
 type FileReport struct {
 	Path string `json:"path"` // absolute
 	// Action is "write" (other content or mode), "create", "remove" or "none".
@@ -29,16 +29,16 @@ type FileReport struct {
 	Reason   string   `json:"reason,omitempty"` // of the obstacle
 }
 
-// Options choose how.
+// Options are the options of an undo.
 type Options struct {
 	Force  bool `json:"force,omitempty"`
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// RemoveLeftovers removes what undos that were cut off have left beside files. [Execute] does it, too; this is for where nothing can be chosen.
+// RemoveLeftovers removes the temporary files of interrupted undos. [Execute] does so as well; this function is for logs without anything to undo.
 func RemoveLeftovers(list []checkpoint.Record) { removeTemporary(interrupted(list)) }
 
-// Execute undoes what was chosen. When something is in the way the report says what, and the error is a [*RefusedError].
+// Execute undoes a choice. If there are obstacles, they are in the report, and the error is a [*RefusedError].
 func Execute(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o Options) (Report, error) {
 	r := Report{Undoes: c.Undoes, Files: []FileReport{}, Commands: c.Commands, Skipped: c.Skipped}
 	p, err := Make(ctx, store, c.Changes.Net())
@@ -83,7 +83,7 @@ func action(s Step) string {
 	return "write"
 }
 
-// Paths are the files that an undo changed.
+// Paths returns the files that an undo has changed.
 func (r Report) Paths() []string {
 	var out []string
 	for _, f := range r.Files {

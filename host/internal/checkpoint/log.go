@@ -25,7 +25,7 @@ type Record struct {
 	// Ended: the undo was not interrupted.
 	Ended    bool
 	Commands int // number of calls that ran commands, whose changes may be missing
-	Skipped  int // paths that were too many to be looked at
+	Skipped  int // number of paths beyond the limit, which were not inspected
 
 	seq      uint64 // of its first event
 	reverted bool

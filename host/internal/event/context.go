@@ -6,16 +6,16 @@ import (
 	"encoding/json"
 )
 
-// ContextUpdated follows the messages that tell the model of its context: everything that it knows of it at that point. The next
-// update is the difference to this, also after the host was restarted.
+// ContextUpdated follows the messages that describe the context to the model, and records everything that the model knows about it
+// at that point. The next update describes only the differences, also after a restart of the host.
 type ContextUpdated struct {
 	Reference Reference `json:"reference"`
 }
 
 // Reference is the context that a model knows.
 type Reference struct {
-	// Sections are digests of what the model was told, by section id. The sections of clients' texts have the text itself, which
-	// is stored nowhere else.
+	// Sections are digests of the sections' texts, by section ID. Sections with texts of clients contain the text itself, which is
+	// stored nowhere else.
 	Sections map[string]string `json:"sections,omitempty"`
 }
 
@@ -43,7 +43,7 @@ const (
 type Permissions struct {
 	Approval      string   `json:"approval,omitempty"`
 	Sandbox       string   `json:"sandbox,omitempty"`
-	WritableRoots []string `json:"writableRoots,omitempty"` // beside the working folder
+	WritableRoots []string `json:"writableRoots,omitempty"` // in addition to the working folder
 	Network       bool     `json:"network,omitempty"`
 }
 

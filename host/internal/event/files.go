@@ -40,7 +40,7 @@ type FilesKept struct {
 	Call   CallID     `json:"call,omitempty"`   // empty for an undo
 	Undoes []TurnID   `json:"undoes,omitempty"` // for an undo: the turns, or other undos, that it undoes
 	Files  []FileKept `json:"files"`
-	// Skipped counts paths that were too many to be looked at.
+	// Skipped is the number of paths beyond the limit, which were not inspected.
 	Skipped int `json:"left,omitempty"`
 }
 

@@ -96,7 +96,7 @@ func newKeywords() *keywordFinder {
 		}
 		f.rule[at] = of[k]
 	}
-	// Only the beginning of a keyword is held back that belongs to its secret, or before which there is something to be looked at.
+	// Only the beginning of a keyword that is part of its secret, or whose preceding byte matters, is held back.
 	for _, k := range all {
 		if !of[k].wholeWord {
 			continue

@@ -14,7 +14,7 @@ type Choice struct {
 	Undoes   []event.TurnID // turns, or other undos, in the order of the log
 	Changes  checkpoint.Changes
 	Commands int // calls of them that ran commands: what only they changed stays
-	Skipped  int // paths of them that were too many to be looked at
+	Skipped  int // number of their paths that were not inspected
 
 	interrupted []checkpoint.Record // undos that were cut off
 }

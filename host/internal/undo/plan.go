@@ -37,9 +37,9 @@ func (o Obstacle) CanForce() bool { return o == Changed || o == Mixed || o == Un
 // Step is the restoration of one file.
 type Step struct {
 	Path      string
-	Now       event.FileState // what stands there
+	Now       event.FileState // the current state
 	AfterTurn event.FileState // what the turn left there
-	Want      event.FileState // what stood there before the turn
+	Want      event.FileState // the state before the turn
 	Obstacle  Obstacle
 	Reason    string // description of the obstacle, for people
 

@@ -27,7 +27,7 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 	return database.Fault{}, false
 }
 
-// lost tells whether the connection is gone, as far as this side can tell.
+// lost reports whether the connection is broken, as far as this side can tell.
 func lost(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	_, connect := errors.AsType[*connectError](err)
@@ -35,12 +35,12 @@ func lost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-// fault is what a code of the server means; the first two characters are its class.
+// fault explains an error code of the server; its first two characters are its class.
 func (c *conn) fault(e *pgconn.PgError) database.Fault {
 	switch e.Code {
 	case "40001", "40P01": // serialization failure, deadlock
 		return database.Fault{Kind: database.Busy, Next: "try again"}
-	case "55P03": // the lock was not to be had in time
+	case "55P03": // lock timeout
 		return database.Fault{Kind: database.Busy, Next: "another process holds a write transaction open; `SELECT * FROM pg_stat_activity` shows which"}
 	case "53100":
 		return database.Fault{Kind: database.NoSpace, Next: "free some space on the server's disk"}
@@ -68,8 +68,7 @@ func (c *conn) fault(e *pgconn.PgError) database.Fault {
 	return database.Fault{}
 }
 
-// plain is an error of a connection attempt in one line, without the configuration that pgx hangs on it: there is a
-// password in that.
+// plain returns the error of a connection attempt in one line, without the configuration that pgx attaches, which contains the password.
 func plain(err error) error {
 	connect, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {
@@ -78,7 +77,7 @@ func plain(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return fmt.Errorf("the server refused the connection: %w", e)
 	}
-	var tried []string // one line for each way, with TLS and without
+	var tried []string // one line for each attempt, with and without TLS
 	for line := range strings.Lines(connect.Unwrap().Error()) {
 		if line = strings.TrimSpace(line); !slices.Contains(tried, line) {
 			tried = append(tried, line)
@@ -87,7 +86,7 @@ func plain(err error) error {
 	return &connectError{strings.Join(tried, ", ")}
 }
 
-// connectError says why there is no connection.
+// connectError says why connecting has failed.
 type connectError struct{ text string }
 
 func (e *connectError) Error() string { return e.text }

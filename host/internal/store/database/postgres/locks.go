@@ -16,13 +16,13 @@ import (
 	"gorm.io/gorm"
 )
 
-// locks are rows that name their holder. A row counts while its holder is present: while it has a connection with an advisory
-// lock of its own, which the server takes back when that connection ends. So a killed process holds nothing, and one that
-// lost the server for a while has lost only what somebody else took meanwhile. That it has lost a name it learns by the
-// [locks.Fence] of its next write.
+// locks are rows that name their holder. A row is valid while its holder is present, that is, while it has a connection with an
+// advisory lock of its own, which the server releases when that connection ends. So a killed process holds no locks, and a process
+// that could not reach the server for a while has lost only the locks that others have acquired meanwhile. The [locks.Fence] of its
+// next write detects that.
 type locks struct {
 	c        *conn
-	holder   string // a name for this process that no other has
+	holder   string // unique name of this process
 	machine  string
 	presence *presence
 
@@ -34,13 +34,13 @@ type locks struct {
 
 func newLocks(c *conn, place string, to *pgx.ConnConfig) *locks {
 	l := &locks{c: c, holder: uuid.NewString()}
-	l.machine, _ = os.Hostname() // only for messages, and to tell whether a holder is near
+	l.machine, _ = os.Hostname() // only for messages, and to recognise holders on the same machine
 	l.mu.held = map[string]bool{}
 	l.presence = newPresence(to, hash(place, "presence", l.holder), l.forget)
 	return l
 }
 
-// waitForLock bounds taking and giving back where the caller's context does not: far more than both ever take.
+// waitForLock limits acquiring and releasing a lock if the caller's context does not. Both take much less.
 const waitForLock = 10 * time.Second
 
 type lockRow struct {
@@ -50,7 +50,7 @@ type lockRow struct {
 	Present         bool
 }
 
-// find returns the row of a name, if there is one.
+// find returns the row of a lock, if there is one.
 func (l *locks) find(g *gorm.DB, name string) (row lockRow, found bool, err error) {
 	err = g.Raw(`SELECT holder, machine, pid, since, EXISTS (SELECT 1 FROM pg_locks p WHERE p.locktype = 'advisory' AND p.granted
 			AND p.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND p.objsubid = 1
@@ -62,7 +62,7 @@ func (l *locks) find(g *gorm.DB, name string) (row lockRow, found bool, err erro
 	return row, err == nil, err
 }
 
-// isHeld tells whether a row's holder holds the name. Of this process the memory knows.
+// isHeld reports whether a row's holder has the lock. For this process, the memory is authoritative.
 func (l *locks) isHeld(row lockRow, name string) bool {
 	if row.Holder != l.holder {
 		return row.Present
@@ -80,14 +80,15 @@ func (l *locks) owner(row lockRow) database.Owner {
 	return o
 }
 
-// The server notices the end of a process within moments, but not at once. Where it is seen earlier, on the same machine,
-// that is waited for.
+// The server notices the end of a process with a short delay. If the process was on the same machine, its end is known earlier, and the
+// server is given time to notice it.
 const (
 	noticePause = 2 * time.Millisecond
 	noticeBound = time.Second
 )
 
-// unnoticed waits a moment if the owner's process has ended; false: it has not, or the server should know by now.
+// unnoticed waits a moment and returns true if the owner's process has ended. It returns false if the process is alive or if the server
+// must have noticed its end by now.
 func unnoticed(ctx context.Context, owner database.Owner, since time.Time) bool {
 	if owner.Machine != "" || flock.Alive(owner.PID) || time.Since(since) > noticeBound {
 		return false
@@ -145,7 +146,7 @@ func (l *locks) take(ctx context.Context, name, purpose string) (database.Lock, 
 		if found && l.isHeld(row, name) {
 			return &database.HeldError{Name: name, Owner: l.owner(row)}
 		}
-		// Before the commit: once the row says that this process holds the name, it must know it too.
+		// Before the commit: once the row names this process as the holder, it must know so.
 		taken = l.set(name, true)
 		return tx.Exec("INSERT INTO "+l.c.lockTable()+` (name, holder, presence, pid, machine, purpose, since) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, presence = excluded.presence, pid = excluded.pid,
@@ -161,7 +162,7 @@ func (l *locks) take(ctx context.Context, name, purpose string) (database.Lock, 
 	return &lock{l: l, name: name}, nil
 }
 
-// set notes whether this process holds a name; it returns whether that has changed.
+// set records whether this process holds a lock, and reports whether that has changed.
 func (l *locks) set(name string, held bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +187,7 @@ func (l *locks) Fence(name string) (condition string, args []any) {
 	return "EXISTS (SELECT 1 FROM " + l.c.lockTable() + " WHERE name = ? AND holder = ?)", []any{name, l.holder}
 }
 
-// forget removes the rows of what this process has given back while it could not reach the server.
+// forget removes the rows of locks that this process has released while it could not reach the server.
 func (l *locks) forget(ctx context.Context, c *pgx.Conn) error {
 	l.mu.Lock()
 	held := make([]string, 0, len(l.mu.held))
@@ -200,14 +201,14 @@ func (l *locks) forget(ctx context.Context, c *pgx.Conn) error {
 
 func (l *locks) close() { l.presence.end() }
 
-// lock is a name that is held.
+// lock is a lock that this process holds.
 type lock struct {
 	l    *locks
 	name string
 }
 
-// Release implements [database.Lock]. Where the server can't be reached the name is free for this process at once, and for
-// others when the server can be reached again, or this process ends.
+// Release implements [database.Lock]. If the server can't be reached, the lock is free for this process immediately, and for other
+// processes when the server can be reached again or this process ends.
 func (k *lock) Release() error {
 	if !k.l.set(k.name, false) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// querier is what database/sql's pools and connections have in common.
+// querier has the common methods of pools and connections of database/sql.
 type querier interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -16,8 +16,8 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// pool makes statements that are written for SQLite fit: it numbers their parameters, and keeps text that the server would
-// refuse from failing a whole batch.
+// pool adapts statements that are written for SQLite: it numbers their parameters, and replaces characters that the server rejects,
+// which would otherwise fail a whole batch.
 type pool struct{ querier }
 
 // ExecContext implements gorm's pool.
@@ -35,7 +35,7 @@ func (p pool) QueryRowContext(ctx context.Context, query string, args ...any) *s
 	return p.querier.QueryRowContext(ctx, numbered(query), storable(args)...)
 }
 
-// numbered turns the parameters ?, ?, ... of a statement into $1, $2, ... Our statements have no other question marks.
+// numbered replaces the parameters ?, ?, ... of a statement with $1, $2, ... The statements contain no other question marks.
 func numbered(query string) string {
 	n := strings.Count(query, "?")
 	if n == 0 {
@@ -55,8 +55,8 @@ func numbered(query string) string {
 	}
 }
 
-// storable replaces what text must not have there: zero bytes and what is not UTF-8. A path on Linux may have the latter, a
-// name that a model made up the former.
+// storable replaces what PostgreSQL doesn't allow in text: zero bytes, which a model can put into a name, and invalid UTF-8, which paths
+// on Linux can contain.
 func storable(args []any) []any {
 	copied := false
 	for i, a := range args {

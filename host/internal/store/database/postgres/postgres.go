@@ -1,8 +1,7 @@
-// Package postgres is the driver of PostgreSQL: one database on a server that hosts on several machines share.
+// Package postgres is the driver for PostgreSQL: the database is on a server, and hosts on several machines can share it.
 //
-// It owns: the connections, which may break and are made anew; transactions and what of them may run side by side; locks that
-// end with their process; what the server's errors mean. It must not know: which tables a store has, when a write is tried
-// again.
+// It owns: the connections, which are opened again when they break; transactions, and which of them run concurrently; locks that
+// end with their process; the meaning of the server's errors. It must not know: which tables a store has, when a write is tried again.
 //
 // Start with [Driver].
 package postgres
@@ -30,27 +29,27 @@ import (
 )
 
 const (
-	// minVersion is the oldest server that is still kept by its makers.
+	// minVersion is the oldest version that the PostgreSQL project supports.
 	minVersion = 140000
 
-	// connectTimeout is for an address that names none: a server that is there answers within milliseconds.
+	// connectTimeout is the default if the address has none. A reachable server responds within milliseconds.
 	connectTimeout = 5 * time.Second
 
-	// keepAlive is how soon a connection whose other side is gone is noticed, roughly; both sides look.
+	// keepAlive is the approximate time after which a dead connection is detected, on both sides.
 	keepAlive = 15 * time.Second
 
-	// writeConnections are one for the store's writes, and one for locks beside it.
+	// writeConnections are one connection for the store's writes, and one for locks.
 	writeConnections = 2
 
-	// readConnections bounds the connections for reading: a listing beside a resume, and one to spare.
+	// readConnections limits the connections for reading: one each for a listing and a resume, and one to spare.
 	readConnections = 3
 
 	// idleTime is how long a connection for reading is kept for the next listing.
 	idleTime = time.Minute
 )
 
-// Driver connects to servers; [database.Config].Source is a URL, or words like host=... dbname=... Environment variables that
-// psql knows, PGHOST for example, fill in what it leaves out.
+// Driver connects to servers; [database.Config].Source is a URL, or settings like host=... dbname=... The environment variables of
+// psql, such as PGHOST, supply missing settings.
 type Driver struct{}
 
 // Name implements [database.Driver].
@@ -59,7 +58,7 @@ func (Driver) Name() string { return "postgres" }
 // conn is a database on a server.
 type conn struct {
 	where    string
-	schema   string // what tells the tables of a store from those of another
+	schema   string // part of the names of the store's tables
 	busyWait time.Duration
 	writes   *sql.DB
 	reads    *sql.DB
@@ -74,7 +73,7 @@ type conn struct {
 func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, error) {
 	to, err := pgx.ParseConfig(cfg.Source)
 	if err != nil || ambiguous(cfg.Source) {
-		// What the parser says may have a part of a password in it.
+		// The parser's error is not shown, because it can contain part of a password.
 		return nil, hint.New("open database: its address is neither a URL nor words like host=... dbname=..., or a setting in "+"it has no meaning",
 			`write one like "postgres://gantry@db.example.com/gantry"; in a URL's password @ is %40, / is %2F, ? is %3F`)
 	}
@@ -111,8 +110,8 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 	return c, nil
 }
 
-// ambiguous tells of a URL that a part of the password may count as the name of the server or the database, which are shown:
-// where there is an "@" that nothing explains.
+// ambiguous reports whether a part of the password in a URL may be parsed as the name of the server or the database, which are shown.
+// That is the case if the URL has an unexpected "@".
 func ambiguous(address string) bool {
 	_, rest, url := strings.Cut(address, "://")
 	if !url || strings.ContainsAny(address[:len(address)-len(rest)], " =") {
@@ -123,7 +122,7 @@ func ambiguous(address string) bool {
 	return strings.Count(rest, "@") != strings.Count(authority, "@") || strings.Count(authority, "@") > 1
 }
 
-// whereOf names a database without what is secret.
+// whereOf returns a description of a database without secrets.
 func whereOf(to *pgx.ConnConfig) string {
 	host := to.Host
 	if !strings.HasPrefix(host, "/") { // a folder of sockets
@@ -136,8 +135,8 @@ func whereOf(to *pgx.ConnConfig) string {
 	return where
 }
 
-// setUp prepares a connection for writing. A commit waits for the disk, also on a server that does not make others wait: after
-// a crash of the server nothing may be missing that was taken for stored.
+// setUp prepares a connection for writing. Commits wait for the disk even if the server's default is not to: a crash of the server must
+// not lose commits.
 func setUp(ctx context.Context, c *pgx.Conn) error {
 	var commit string
 	err := c.QueryRow(ctx, "SELECT current_setting('synchronous_commit')", pgx.QueryExecModeSimpleProtocol).Scan(&commit)
@@ -147,7 +146,7 @@ func setUp(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// look returns the schema that tables are in, on a server that will do.
+// look checks the version of the server, and returns the schema for the tables.
 func look(ctx context.Context, db *sql.DB) (place string, err error) {
 	var version int
 	var schema sql.NullString
@@ -165,12 +164,12 @@ func look(ctx context.Context, db *sql.DB) (place string, err error) {
 	return schema.String, nil
 }
 
-// refusedError says why a database won't do.
+// refusedError says why a database can't be used.
 type refusedError struct{ what, next string }
 
 func (e *refusedError) Error() string { return e.what }
 
-// hash makes a number for an advisory lock. All locks of all programs that use the database share 64 bits.
+// hash returns the number of an advisory lock. All programs that use the database share the space of 64-bit numbers.
 func hash(parts ...string) int64 {
 	h := fnv.New64a()
 	for _, p := range append([]string{"gantry"}, parts...) {
@@ -221,10 +220,10 @@ func (c *conn) Read() (*gorm.DB, error) {
 // Locks implements [database.Conn].
 func (c *conn) Locks() database.Locks { return c.locks }
 
-// Maintain implements [database.Conn]: the server does it.
+// Maintain implements [database.Conn]. It does nothing, since the server maintains itself.
 func (c *conn) Maintain(context.Context) error { return nil }
 
-// Shrink implements [database.Conn]: the server's autovacuum does it.
+// Shrink implements [database.Conn]. It does nothing, since the server has autovacuum.
 func (c *conn) Shrink(*gorm.DB) error { return nil }
 
 // Close implements [database.Conn].

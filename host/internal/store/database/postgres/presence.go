@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// presence is a connection that does nothing but hold an advisory lock, by which others see that this process lives. It is
-// made anew when it breaks.
+// presence is a connection that only holds an advisory lock, which shows other processes that this one is alive. If the connection
+// breaks, it is opened again.
 type presence struct {
 	to     *pgx.ConnConfig
 	key    int64
-	resume func(context.Context, *pgx.Conn) error // after it was made anew
+	resume func(context.Context, *pgx.Conn) error // called after the connection was opened again
 
-	start  chan struct{}   // holds one token: who has it makes the first connection
-	begun  bool            // guarded by it
+	start  chan struct{}   // contains one token, which serializes begin
+	begun  bool            // guarded by the token
 	ctx    context.Context // of the goroutine
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
 
-// A broken connection is made anew after a pause that grows.
+// A broken connection is opened again after an increasing pause.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
@@ -32,7 +32,7 @@ const (
 
 func newPresence(to *pgx.ConnConfig, key int64, resume func(context.Context, *pgx.Conn) error) *presence {
 	to = to.Copy()
-	// The server looks after its side as well: what a machine without power held is free after half a minute.
+	// The server detects dead connections as well, so that the locks of a machine without power are free after half a minute.
 	to.RuntimeParams["tcp_keepalives_idle"] = fmt.Sprint(int(keepAlive.Seconds()))
 	to.RuntimeParams["tcp_keepalives_interval"] = "5"
 	to.RuntimeParams["tcp_keepalives_count"] = "3"
@@ -42,7 +42,7 @@ func newPresence(to *pgx.ConnConfig, key int64, resume func(context.Context, *pg
 	return p
 }
 
-// begin makes this process present, if it is not.
+// begin opens the connection if it is not open.
 func (p *presence) begin(ctx context.Context) error {
 	select {
 	case <-p.start:
@@ -70,7 +70,7 @@ func (p *presence) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	// Shared, so that the server's memory of a connection that broke does not stand in the way of the next one.
+	// The lock is shared, so that it can be acquired while the server still has it for the broken connection.
 	if _, err := c.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_lock_shared(%d)", p.key)); err != nil {
 		p.leave(c)
 		return nil, err
@@ -78,26 +78,26 @@ func (p *presence) connect(ctx context.Context) (*pgx.Conn, error) {
 	return c, nil
 }
 
-// run keeps the connection until end.
+// run keeps the connection open until end is called.
 func (p *presence) run(c *pgx.Conn) {
 	for c != nil {
-		// Nobody notifies: this returns when the connection breaks, or at the end.
+		// There are no notifications, so this returns when the connection breaks or ctx ends.
 		_, _ = c.WaitForNotification(p.ctx)
 		p.leave(c)
 		c = p.again()
 	}
 }
 
-// leave closes a connection, which may be broken. The lock is given back before: the server sees a connection's end a moment
-// later, and whoever comes next should not have to wait for that.
+// leave closes a connection, which may be broken. It releases the lock first: the server notices the end of a connection a moment later,
+// and the next holder should not have to wait for that.
 func (p *presence) leave(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, _ = c.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock_shared(%d)", p.key))
-	_ = c.Close(ctx) // it is over either way
+	_ = c.Close(ctx) // the connection is not used again in any case
 }
 
-// again connects until that works; nil: this is the end.
+// again tries to connect until it succeeds. It returns nil after end was called.
 func (p *presence) again() *pgx.Conn {
 	for pause := firstRetry; p.ctx.Err() == nil; pause = min(2*pause, lastRetry) {
 		c, err := p.connect(p.ctx)
@@ -105,7 +105,7 @@ func (p *presence) again() *pgx.Conn {
 			if err = p.resume(p.ctx, c); err == nil {
 				return c
 			}
-			p.leave(c) // and once more from the beginning
+			p.leave(c) // start over with a new connection
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -117,10 +117,10 @@ func (p *presence) again() *pgx.Conn {
 	return nil
 }
 
-// end takes the presence back.
+// end closes the connection for good.
 func (p *presence) end() {
 	p.cancel()
-	<-p.start // nobody is beginning any more
+	<-p.start // wait for a running begin
 	p.start <- struct{}{}
 	p.work.Wait()
 }

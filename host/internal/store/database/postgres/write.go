@@ -12,16 +12,16 @@ import (
 	"gorm.io/gorm"
 )
 
-// statementTimeout is how long the server may take for one statement of a transaction. Nearly all take less than a
-// millisecond; deleting a thread of a million events took seconds. Beyond it the server counts as lost.
+// statementTimeout is the time limit for one statement of a transaction, after which the server is considered unreachable. Nearly all
+// statements take less than a millisecond; deleting a thread with a million events took seconds.
 const statementTimeout = 30 * time.Second
 
 var errStalled = fmt.Errorf("the server has not answered for %v", statementTimeout)
 
-// Try implements [database.Conn]. It may be called by several goroutines.
+// Try implements [database.Conn]. It may be called concurrently.
 //
-// A transaction takes an advisory lock: shared, if it may run beside others, else alone. A connection that turns out to be
-// broken is made anew once, unless the commit was on its way: then nobody knows what has become of it.
+// A transaction acquires an advisory lock, which is shared for concurrent transactions and exclusive for others. If the connection
+// turns out to be broken, Try opens a new one and tries once more, unless the commit was already sent: its outcome is unknown then.
 func (c *conn) Try(ctx context.Context, how database.TxOptions, fn func(tx *gorm.DB) error) error {
 	committing, err := c.transaction(ctx, how, fn)
 	if f, ok := c.Fault(err); err != nil && ok && f.Kind == database.Unreachable && !committing && ctx.Err() == nil {
@@ -47,7 +47,7 @@ func (c *conn) transaction(ctx context.Context, how database.TxOptions, fn func(
 	}
 	_, err = command(begin, sc, fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SELECT %s(%d)",
 		max(c.busyWait.Milliseconds(), 1), lock, c.key))
-	// What has begun is finished, whatever becomes of ctx.
+	// A transaction that has begun is completed even if ctx ends.
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stall := time.AfterFunc(statementTimeout, func() { cancel(errStalled) })
@@ -55,7 +55,7 @@ func (c *conn) transaction(ctx context.Context, how database.TxOptions, fn func(
 	done := false
 	defer func() {
 		if !done { // also on a panic
-			// One that can't be rolled back is dropped by the pool, and rolled back by the server.
+			// If this fails, the pool drops the connection, and the server rolls the transaction back.
 			_, _ = command(running, sc, "ROLLBACK")
 		}
 	}()
@@ -77,7 +77,7 @@ func (c *conn) transaction(ctx context.Context, how database.TxOptions, fn func(
 	return true, stalled(running, err)
 }
 
-// interrupted is err, or why waiting was given up.
+// interrupted returns err, or the reason why waiting was cancelled.
 func (c *conn) interrupted(ctx, begin context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for the database %s: %w", c.where, context.Cause(ctx))
@@ -92,7 +92,7 @@ func stalled(running context.Context, err error) error {
 	return err
 }
 
-// command runs statements without parameters in one round trip, and returns what the server calls the last one.
+// command runs statements without parameters in one round trip, and returns the command tag of the last one.
 func command(ctx context.Context, sc *sql.Conn, statements string) (tag string, err error) {
 	err = sc.Raw(func(driver any) error {
 		t, err := driver.(*stdlib.Conn).Conn().Exec(ctx, statements)
@@ -102,7 +102,7 @@ func command(ctx context.Context, sc *sql.Conn, statements string) (tag string, 
 	return tag, err
 }
 
-// patient is a connection on which each statement has its time.
+// patient is a connection that resets the timeout for each statement.
 type patient struct {
 	*sql.Conn
 	stall *time.Timer

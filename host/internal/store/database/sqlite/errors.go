@@ -27,19 +27,19 @@ func (c *conn) Fault(err error) (database.Fault, bool) {
 	return f, true
 }
 
-// refused is what the system says to a write in a folder, nil when there is nothing against it. SQLite keeps to itself why a
-// write failed, and calls a full disk an I/O error where it met it in the index of its log.
+// refused returns the system's error for a write in a folder, or nil. SQLite doesn't say why a write has failed, and reports a full disk
+// as an I/O error if the index of its log can't grow.
 func refused(dir string) error {
 	f, err := os.CreateTemp(dir, ".room-*")
 	if err != nil {
 		return reason(err)
 	}
-	// As much as the index grows by at once.
+	// The index grows in steps of this size.
 	_, err = f.Write(make([]byte, 32<<10))
 	return reason(errors.Join(err, f.Close(), os.Remove(f.Name())))
 }
 
-// reason is the system's own error, without the name of a file that nobody knows.
+// reason returns the system's error without the name of the temporary file.
 func reason(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
@@ -51,7 +51,7 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// fault is what a result code means. Its upper bits are detail.
+// fault explains a result code. Its upper bits are details.
 func fault(code int) database.Fault {
 	switch code & 0xff {
 	case sqlite3.SQLITE_FULL:

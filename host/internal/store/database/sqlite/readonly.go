@@ -11,9 +11,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 )
 
-// connectReadOnly opens a file without making or changing one. SQLite reads a database with a write-ahead log only where the
-// log and its index are there or can be made. Where there is no log, all that was committed is in the database itself,
-// and it can be read as one that nobody changes.
+// connectReadOnly opens a file without creating or changing any file. SQLite reads a database with a write-ahead log only if the log
+// and its index exist or can be created. If there is no log, all commits are in the database itself, which can be read as immutable.
 func connectReadOnly(ctx context.Context, path string, busyWait time.Duration) (database.Conn, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -35,7 +34,7 @@ func connectReadOnly(ctx context.Context, path string, busyWait time.Duration) (
 	return c, nil
 }
 
-// looks reads something: connections are made when they are needed.
+// looks checks that the database can be read: connections are only opened when they are used.
 func (c *conn) looks(ctx context.Context) error {
 	g, err := c.Read()
 	if err != nil {

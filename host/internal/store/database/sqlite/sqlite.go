@@ -1,5 +1,5 @@
-// Package sqlite is the driver of the embedded database: a file that is private to its user, write-ahead logged, and shared
-// with other processes of the machine.
+// Package sqlite is the driver for SQLite: the database is a private file with a write-ahead log, shared by the processes of one
+// machine.
 //
 // It owns: the file and its modes, the connections and their pragmas, the check of SQLite's version, its log, what its
 // errors mean. It must not know: which tables exist, when a write is tried again.
@@ -30,25 +30,25 @@ import (
 )
 
 const (
-	// minSQLite is the first SQLite without the WAL-reset corruption that versions up to 3.51.2 have.
+	// minSQLite is the first version without the WAL-reset corruption of versions up to 3.51.2.
 	minSQLite = "3.51.3"
 
-	// checkpointBytes is the size of the write-ahead log from which [conn.Maintain] works: 4 MiB is what SQLite itself would
-	// take, there inside of somebody's commit.
+	// checkpointBytes is the size of the write-ahead log at which [conn.Maintain] starts a checkpoint. SQLite would do so at the
+	// same size, but inside a commit.
 	checkpointBytes = 4 << 20
 
-	// hardCheckpointPages makes SQLite checkpoint inside a commit after all, should Maintain never get through: 64 MiB in pages
-	// of 4 KiB.
+	// hardCheckpointPages is the size of the log at which SQLite does a checkpoint inside a commit after all, if Maintain never
+	// succeeds: 64 MiB in pages of 4 KiB.
 	hardCheckpointPages = 16384
 
-	// restartWait is how long a checkpoint looks for a moment without a writer or an old reader. It holds up nobody.
+	// restartWait is how long a checkpoint waits for a moment without a writer or an old reader. It blocks neither.
 	restartWait = 100 * time.Millisecond
 
-	// readConnections bounds the connections for reading: a listing beside a resume, and one to spare.
+	// readConnections limits the connections for reading: one each for a listing and a resume, and one to spare.
 	readConnections = 3
 )
 
-// Driver opens files; [database.Config].Source is the path, whose folder is made if missing. An existing file costs well
+// Driver opens files; [database.Config].Source is the path, whose folder is created if missing. Opening an existing file takes well
 // under a millisecond.
 type Driver struct{}
 
@@ -62,8 +62,8 @@ type conn struct {
 	pool     *sql.DB   // for writing; one connection
 	main     *sql.Conn // that connection
 	gorm     *gorm.DB
-	full     bool   // what synchronous is set to; owned by who runs Try
-	only     string // of one that is only read: what its connection strings say of that
+	full     bool   // whether synchronous is set to FULL; used only by Try
+	only     string // additional parameters of connection strings for a read-only database
 
 	reads struct {
 		sync.Mutex
@@ -93,8 +93,8 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 	return c, nil
 }
 
-// prepareFile makes sure that folder and file exist and that only their owner can look into the file. SQLite gives its
-// side files the mode of the database. A fresh file has nothing in it yet.
+// prepareFile creates the folder and the file if necessary, and makes the file private. SQLite creates its additional files with the
+// mode of the database. fresh reports whether the file is empty.
 func prepareFile(path string) (fresh bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, hint.With(fmt.Errorf("open database %s: %w", path, err), "make that folder writable, or set GANTRY_HOME to another one")
@@ -125,7 +125,7 @@ func prepareFile(path string) (fresh bool, err error) {
 	return info.Size() == 0, nil
 }
 
-// dsn is the driver's connection string. begin says which lock a transaction begins with.
+// dsn returns the driver's connection string. begin is the lock with which transactions begin.
 func dsn(path, begin string, pragmas ...string) string {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {
@@ -141,14 +141,14 @@ func dsn(path, begin string, pragmas ...string) string {
 func (c *conn) connect(ctx context.Context, fresh bool) error {
 	pragmas := []string{fmt.Sprintf("busy_timeout(%d)", c.busyWait.Milliseconds()), "synchronous(normal)"}
 	if fresh {
-		// Only before the first table, and only here: on an existing database this pragma writes and syncs each time.
+		// This pragma is only effective before the first table, and on an existing database it would write and sync each time.
 		pragmas = append(pragmas, "auto_vacuum(incremental)")
 	}
 	pragmas = append(pragmas,
 		"journal_mode(wal)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", hardCheckpointPages),
 		"journal_size_limit(16777216)",
-		"busy_timeout(0)", // from here on whoever writes waits itself
+		"busy_timeout(0)", // from here on, database.DB waits and tries again
 	)
 	var err error
 	c.pool, err = sql.Open(sqlite.DriverName, dsn(c.path, "immediate", pragmas...))
@@ -218,7 +218,7 @@ func (c *conn) About(context.Context) (string, error) {
 	return fmt.Sprintf("SQLite %s, %d KiB", sqlite3.SQLITE_VERSION, (size+1023)/1024), nil
 }
 
-// Locks implements [database.Conn]: there are locked files for that.
+// Locks implements [database.Conn]. It returns nil, because locked files are used instead.
 func (c *conn) Locks() database.Locks { return nil }
 
 // Main implements [database.Conn].

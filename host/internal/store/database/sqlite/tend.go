@@ -12,9 +12,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// Maintain implements [database.Conn]: it moves the write-ahead log into the database if the log has grown large. Most of it
-// holds up nobody. Then the log has to begin anew, and while one process or another always writes, that moment never comes
-// by itself; so the rest is moved while writes wait, which takes as long as a few of them.
+// Maintain implements [database.Conn]. If the write-ahead log has grown large, it moves its content into the database, most of it
+// without blocking other processes. Then the log must be restarted, which can't happen while some process always writes. So the rest
+// is moved while writes wait, which takes as long as a few of them.
 func (c *conn) Maintain(ctx context.Context) error {
 	info, err := os.Stat(c.path + "-wal")
 	if err != nil || info.Size() < checkpointBytes {
@@ -25,7 +25,7 @@ func (c *conn) Maintain(ctx context.Context) error {
 		return err
 	}
 	return g.WithContext(ctx).Connection(func(tx *gorm.DB) error {
-		pool := tx.Statement.ConnPool // gorm would carry an error of one statement over to the next
+		pool := tx.Statement.ConnPool // not tx, which would keep the error of one statement for the next
 		var errs []error
 		try := func(ctx context.Context, statement string) {
 			if _, err := pool.ExecContext(ctx, statement); err != nil && !isBusy(err) {
@@ -33,11 +33,11 @@ func (c *conn) Maintain(ctx context.Context) error {
 			}
 		}
 		setting := context.WithoutCancel(ctx)
-		try(setting, "PRAGMA query_only(0)") // this connection is one for reading
+		try(setting, "PRAGMA query_only(0)") // the connection is from the pool for reading
 		crashpoint.At(crashpoint.CheckpointBefore, "")
 		try(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 		crashpoint.At(crashpoint.CheckpointCopied, "")
-		try(setting, "PRAGMA busy_timeout(0)") // while SQLite waits for a reader it keeps writers out
+		try(setting, "PRAGMA busy_timeout(0)") // while SQLite waits for a reader, it blocks writers
 		errs = append(errs, restart(ctx, pool))
 		crashpoint.At(crashpoint.CheckpointAfter, "")
 		try(setting, fmt.Sprintf("PRAGMA busy_timeout(%d)", c.busyWait.Milliseconds()))
@@ -46,7 +46,7 @@ func (c *conn) Maintain(ctx context.Context) error {
 	})
 }
 
-// restart moves the rest of the log and lets the next write begin it anew, if that works within a moment.
+// restart moves the rest of the log, so that the next write restarts it. It gives up after restartWait.
 func restart(ctx context.Context, pool gorm.ConnPool) error {
 	start := time.Now()
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 3*time.Millisecond) {
@@ -68,12 +68,13 @@ func restart(ctx context.Context, pool gorm.ConnPool) error {
 	}
 }
 
-// shrinkPages is how many free pages one shrink gives back to the file system: 64 MiB, a fraction of a second.
+// shrinkPages is the maximum number of free pages that one shrink returns to the file system: 64 MiB, which takes a fraction of a
+// second.
 const shrinkPages = 16384
 
 // Shrink implements [database.Conn].
 func (c *conn) Shrink(tx *gorm.DB) error {
-	// A query and not a statement: each step of it frees one page.
+	// This must be a query: each row frees one page.
 	rows, err := tx.Raw(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages)).Rows()
 	if err != nil {
 		return err

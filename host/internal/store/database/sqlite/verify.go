@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// maxProblems is how many problems are told: one damaged page makes many.
+// maxProblems limits the number of reported problems: one damaged page causes many.
 const maxProblems = 20
 
 // Verify implements [database.Conn].

@@ -8,9 +8,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Try implements [database.Conn]. The transaction holds the file's write lock from its beginning; while another process has
-// it Try fails at once. Its statements run without the caller's cancellation, since an interrupted commit may or may not
-// have happened.
+// Try implements [database.Conn]. The transaction acquires the file's write lock at its beginning, and fails immediately if another
+// process has it. Statements ignore the caller's cancellation, since an interrupted commit may or may not have happened.
 func (c *conn) Try(ctx context.Context, how database.TxOptions, fn func(tx *gorm.DB) error) (err error) {
 	if err := c.synchronous(how.Full); err != nil {
 		return err
@@ -22,7 +21,7 @@ func (c *conn) Try(ctx context.Context, how database.TxOptions, fn func(tx *gorm
 	committed := false
 	defer func() {
 		if !committed { // also on a panic
-			// SQLite rolls back by itself on some errors; then there is nothing left to roll back.
+			// The error is ignored: after some errors SQLite has already rolled back.
 			tx.Rollback()
 		}
 	}()

@@ -220,7 +220,7 @@ func (k *lock) Release() error {
 		return tx.Exec("DELETE FROM "+c.lockTable()+" WHERE name = ? AND holder = ?", k.name, k.l.holder).Error
 	})
 	if err != nil {
-		return fmt.Errorf("give %s back: %w", k.name, database.Explain(c, "write", err))
+		return fmt.Errorf("release lock %s: %w", k.name, database.Explain(c, "write", err))
 	}
 	return nil
 }

@@ -74,8 +74,8 @@ func (Driver) Connect(ctx context.Context, cfg database.Config) (database.Conn, 
 	to, err := pgx.ParseConfig(cfg.Source)
 	if err != nil || ambiguous(cfg.Source) {
 		// The parser's error is not shown, because it can contain part of a password.
-		return nil, hint.New("open database: its address is neither a URL nor words like host=... dbname=..., or a setting in "+"it has no meaning",
-			`write one like "postgres://gantry@db.example.com/gantry"; in a URL's password @ is %40, / is %2F, ? is %3F`)
+		return nil, hint.New("open database: its address is neither a URL nor a list of settings like host=... dbname=..., or it contains an "+"invalid setting",
+			`use an address like "postgres://gantry@db.example.com/gantry"; in a URL's password @ is %40, / is %2F, ? is %3F`)
 	}
 	if to.ConnectTimeout == 0 {
 		to.ConnectTimeout = connectTimeout
@@ -159,7 +159,7 @@ func look(ctx context.Context, db *sql.DB) (place string, err error) {
 			fmt.Sprintf("its server is PostgreSQL %d", version/10000), fmt.Sprintf("use one of version %d or newer", minVersion/10000),
 		}
 	case !schema.Valid:
-		return "", &refusedError{"it has no schema of the name in search_path", "make it: CREATE SCHEMA NAME"}
+		return "", &refusedError{"the schema in search_path does not exist", "create it: CREATE SCHEMA NAME"}
 	}
 	return schema.String, nil
 }

@@ -54,7 +54,7 @@ func TestWhere(t *testing.T) {
 		"host=/nowhere dbname=x search_path=gantry":     "open database x on /nowhere (gantry): ",
 	} {
 		_, err := Driver{}.Connect(t.Context(), database.Config{Source: address})
-		if !database.IsUnreachable(err) || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "can be reached from here") {
+		if !database.IsUnreachable(err) || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "running and reachable") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -54,7 +54,7 @@ func (p *presence) begin(ctx context.Context) error {
 		return nil
 	}
 	if p.ctx.Err() != nil {
-		return sql.ErrConnDone
+		return database.ErrClosed
 	}
 	c, err := p.connect(ctx)
 	if err != nil {

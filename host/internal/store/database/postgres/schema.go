@@ -72,7 +72,7 @@ func (c *conn) Prepare(tx *gorm.DB) error {
 	}
 	if foreign {
 		return hint.With(fmt.Errorf("open database %s: it contains tables that are not gantry's", c.where),
-			fmt.Sprintf("make a schema for gantry (CREATE SCHEMA gantry) and add search_path=gantry to the dsn, or %s", c.Alternative()))
+			fmt.Sprintf("create a schema for gantry (CREATE SCHEMA gantry) and add search_path=gantry to the dsn, or %s", c.Alternative()))
 	}
 	return tx.Exec(c.Statement("CREATE TABLE " + c.lockTable() + ` (
 		name TEXT PRIMARY KEY, holder TEXT NOT NULL, presence INTEGER NOT NULL, pid INTEGER NOT NULL, machine TEXT NOT NULL,

@@ -228,11 +228,11 @@ func testRefused(t *testing.T, address string) {
 	_, schema, _ := strings.Cut(closed, "search_path=")
 	postgrestest.Exec(t, closed, "REVOKE CREATE ON SCHEMA "+schema+" FROM gantry")
 	for source, want := range map[string]string{
-		foreign: "tables that are not gantry's; next: make a schema",
-		closed:  "permission denied for schema " + schema + " (SQLSTATE 42501); next: give the user",
-		strings.Split(address, " search_path")[0] + " search_path=nowhere": "no schema of the name in search_path; next: make it",
+		foreign: "tables that are not gantry's; next: create a schema",
+		closed:  "permission denied for schema " + schema + " (SQLSTATE 42501); next: allow the user",
+		strings.Split(address, " search_path")[0] + " search_path=nowhere": "the schema in search_path does not exist; next: create it",
 		strings.Replace(address, "dbname=gantry", "dbname=nothing", 1):     `database "nothing" does not exist (SQLSTATE 3D000); next: create the database`,
-		strings.Replace(address, "user=gantry", "user=nobody-here", 1):     `role "nobody-here" does not exist (SQLSTATE 28000); next: check user`,
+		strings.Replace(address, "user=gantry", "user=nobody-here", 1):     `role "nobody-here" does not exist (SQLSTATE 28000); next: check the user`,
 	} {
 		d, err := database.Open(t.Context(), config(source))
 		if err == nil {

@@ -13,5 +13,5 @@ func (c *conn) Verify(context.Context, bool) ([]string, error) { return nil, nil
 
 // Reindex implements [database.Conn].
 func (c *conn) Reindex(*gorm.DB) error {
-	return hint.With(fmt.Errorf("the indexes of %s are its server's", c.where), "run REINDEX there")
+	return hint.With(fmt.Errorf("can't rebuild the indexes of %s from here", c.where), "run REINDEX on the server")
 }

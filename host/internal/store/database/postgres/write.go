@@ -16,7 +16,7 @@ import (
 // statements take less than a millisecond; deleting a thread with a million events took seconds.
 const statementTimeout = 30 * time.Second
 
-var errStalled = fmt.Errorf("the server has not answered for %v", statementTimeout)
+var errStalled = fmt.Errorf("the server has not responded for %v", statementTimeout)
 
 // Try implements [database.Conn]. It may be called concurrently.
 //

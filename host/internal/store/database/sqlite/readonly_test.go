@@ -64,7 +64,7 @@ func TestReadOnly(t *testing.T) {
 
 	older := only
 	older.Migrations = append(older.Migrations, database.Migration{Name: "more", SQL: []string{"CREATE TABLE more (n INTEGER)"}})
-	if _, err := database.Open(t.Context(), older); err == nil || !strings.Contains(err.Error(), "must be brought to 2") {
+	if _, err := database.Open(t.Context(), older); err == nil || !strings.Contains(err.Error(), "must be upgraded to 2") {
 		t.Errorf("with an older schema: %v", err)
 	}
 	newer := only

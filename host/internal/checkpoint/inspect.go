@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -74,21 +75,14 @@ func read(path string, info fs.FileInfo) ([]byte, error) {
 	if !os.SameFile(info, opened) || !opened.Mode().IsRegular() {
 		return nil, errors.New("it was replaced while it was being read")
 	}
-	data := make([]byte, 0, info.Size()+1) // the additional byte detects the end of the file without another allocation
-	for {
-		n, err := f.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return data, nil
-		case err != nil:
-			return nil, err
-		case len(data) > MaxFileBytes:
-			return nil, errors.New("it grew while it was being read")
-		case len(data) == cap(data):
-			data = append(data, 0)[:len(data)]
-		}
+	b := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead)) // one allocation, unless the file grows
+	if _, err := b.ReadFrom(io.LimitReader(f, MaxFileBytes+1)); err != nil {
+		return nil, err
 	}
+	if b.Len() > MaxFileBytes {
+		return nil, errors.New("it grew while it was being read")
+	}
+	return b.Bytes(), nil
 }
 
 // reason returns the text of an error without the file's name, which messages contain already.

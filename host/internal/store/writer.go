@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -340,19 +341,23 @@ func (g *group) insertThread(tx *gorm.DB) error {
 const rowsPerInsert = 16
 
 func (g *group) insertEvents(tx *gorm.DB) error {
-	const one = "(?,?,?,?,?,?,?)"
-	for recs := g.recs; len(recs) > 0; {
-		n := min(len(recs), rowsPerInsert)
-		args := make([]any, 0, 7*n)
-		for _, r := range recs[:n] {
-			args = append(args, r.ThreadID, r.Seq, r.TurnID, r.Time, r.Kind, r.Body, r.Sum)
+	return insert(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body, sum) VALUES ", 7, "", g.recs, func(args []any, r *record) []any {
+		return append(args, r.ThreadID, r.Seq, r.TurnID, r.Time, r.Kind, r.Body, r.Sum)
+	})
+}
+
+// insert inserts rows with several statements, each of which consists of head, up to rowsPerInsert groups of parameters, and tail.
+// values appends the values of a row, one for each column.
+func insert[T any](tx *gorm.DB, head string, columns int, tail string, rows []T, values func(args []any, row T) []any) error {
+	one := "(?" + strings.Repeat(",?", columns-1) + ")"
+	for chunk := range slices.Chunk(rows, rowsPerInsert) {
+		args := make([]any, 0, columns*len(chunk))
+		for _, row := range chunk {
+			args = values(args, row)
 		}
-		err := database.Exec(tx, "INSERT INTO events (thread_id, seq, turn_id, time, kind, body, sum) VALUES "+
-			one+strings.Repeat(","+one, n-1), args...)
-		if err != nil {
+		if err := database.Exec(tx, head+one+strings.Repeat(","+one, len(chunk)-1)+tail, args...); err != nil {
 			return err
 		}
-		recs = recs[n:]
 	}
 	return nil
 }
@@ -389,22 +394,11 @@ func (g *group) putTurns(tx *gorm.DB) error {
 	if err := g.countTurns(tx, order); err != nil {
 		return err
 	}
-	const one = "(?,?,?,?,?,?,?)"
-	for len(order) > 0 {
-		n := min(len(order), rowsPerInsert)
-		args := make([]any, 0, 7*n)
-		for _, t := range order[:n] {
-			args = append(args, t.ThreadID, t.ID, t.FirstSeq, t.LastSeq, t.Status, t.StartedAt, t.EndedAt)
-		}
-		err := database.Exec(tx, "INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at) VALUES "+
-			one+strings.Repeat(","+one, n-1)+` ON CONFLICT (thread_id, id) DO UPDATE SET status = excluded.status,
-			last_seq = excluded.last_seq, ended_at = excluded.ended_at`, args...)
-		if err != nil {
-			return err
-		}
-		order = order[n:]
-	}
-	return nil
+	return insert(tx, "INSERT INTO turns (thread_id, id, first_seq, last_seq, status, started_at, ended_at) VALUES ", 7,
+		` ON CONFLICT (thread_id, id) DO UPDATE SET status = excluded.status,
+			last_seq = excluded.last_seq, ended_at = excluded.ended_at`, order, func(args []any, t *turnRow) []any {
+			return append(args, t.ThreadID, t.ID, t.FirstSeq, t.LastSeq, t.Status, t.StartedAt, t.EndedAt)
+		})
 }
 
 // countTurns adds the number of new turns to the thread's row. Counting all turns would take longer as the thread grows.
@@ -437,22 +431,12 @@ func (g *group) putItems(tx *gorm.DB) error {
 		merged[row.ID] = &row
 		order = append(order, &row)
 	}
-	const one = "(?,?,?,?,?,?,?,?)"
-	for len(order) > 0 {
-		n := min(len(order), rowsPerInsert)
-		args := make([]any, 0, 8*n)
-		for _, i := range order[:n] {
-			args = append(args, i.ThreadID, i.ID, i.TurnID, i.CallID, i.Type, i.Status, i.FirstSeq, i.LastSeq)
-		}
-		err := database.Exec(tx, "INSERT INTO items (thread_id, id, turn_id, call_id, type, status, first_seq, last_seq) VALUES "+
-			one+strings.Repeat(","+one, n-1)+` ON CONFLICT (thread_id, id) DO UPDATE SET turn_id = excluded.turn_id,
-			call_id = excluded.call_id, type = excluded.type, status = excluded.status, last_seq = excluded.last_seq`, args...)
-		if err != nil {
-			return err
-		}
-		order = order[n:]
-	}
-	return nil
+	return insert(tx, "INSERT INTO items (thread_id, id, turn_id, call_id, type, status, first_seq, last_seq) VALUES ", 8,
+		` ON CONFLICT (thread_id, id) DO UPDATE SET turn_id = excluded.turn_id,
+			call_id = excluded.call_id, type = excluded.type, status = excluded.status, last_seq = excluded.last_seq`, order,
+		func(args []any, i *itemRow) []any {
+			return append(args, i.ThreadID, i.ID, i.TurnID, i.CallID, i.Type, i.Status, i.FirstSeq, i.LastSeq)
+		})
 }
 
 func (g *group) putPassages(tx *gorm.DB) error {

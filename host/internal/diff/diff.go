@@ -3,7 +3,7 @@
 // It owns: the format of the diff, which lines it shows, how much it compares. It must not know: where the files are, what changed
 // them, how their content is stored.
 //
-// Start with [File] and [Write]. `git apply` and `git apply -R` accept the result, including binary content, modes, symbolic links,
+// Start with [File] and [Of]. `git apply` and `git apply -R` accept the result, including binary content, modes, symbolic links,
 // renames and files without a final newline.
 package diff
 
@@ -11,7 +11,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -65,17 +64,6 @@ type Text struct {
 	Added, Removed int  // lines; 0 for binary content
 	Binary         bool // the content is not text
 	Unknown        bool // the content is not available, so this part can't be applied
-}
-
-// Write returns one diff of all files, sorted by name. It omits unchanged files.
-func Write(files []File) string {
-	files = slices.Clone(files)
-	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	var b strings.Builder
-	for _, f := range files {
-		b.WriteString(Of(f).Diff)
-	}
-	return b.String()
 }
 
 // Of returns the diff of one file, or the zero Text if it did not change.

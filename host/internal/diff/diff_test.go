@@ -3,6 +3,7 @@ package diff_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,9 +125,20 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// write returns one diff of all files, sorted by name.
+func write(files []diff.File) string {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b diff.File) int { return strings.Compare(a.Name, b.Name) })
+	var b strings.Builder
+	for _, f := range files {
+		b.WriteString(diff.Of(f).Diff)
+	}
+	return b.String()
+}
+
 func TestOrderAndCounts(t *testing.T) {
 	t.Parallel()
-	out := diff.Write([]diff.File{
+	out := write([]diff.File{
 		{Name: "z", After: file("1\n")}, {Name: "b/x", After: file("1\n")}, {Name: "b.txt", From: "q", Before: file("1\n"), After: file("2\n")},
 	})
 	var order []string

@@ -117,7 +117,7 @@ func applies(t testing.TB, before, after tree, moves map[string]string) {
 	}
 	defer os.RemoveAll(dir)
 	before.write(t, dir)
-	patch := diff.Write(files(before, after, moves))
+	patch := write(files(before, after, moves))
 	if patch == "" && before.String() == after.String() {
 		return
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -214,11 +213,12 @@ func TestDeleteRemovesWhatNoOtherThreadMentions(t *testing.T) {
 	for _, e := range storetest.Story("kept", 1) {
 		mustAppend(t, s, e)
 	}
-	if err := s.Agents().PutEdge(ctx, agents.Edge{Parent: "a", Child: "kept"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Agents().AddMessage(ctx, "a", "kept", []byte(`1`)); err != nil {
-		t.Fatal(err)
+	for _, statement := range []string{
+		store.Edge, "INSERT INTO agent_messages (sender, recipient, created_at, delivered_at, payload) VALUES ('a', 'kept', 1, 0, '1')",
+	} {
+		if err := s.ExecOnWriter(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	report, err := s.Delete(ctx, "a")
 	if err != nil {

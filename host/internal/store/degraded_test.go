@@ -11,7 +11,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
@@ -60,8 +59,8 @@ func TestAWriteErrorDegradesTheStoreUntilALaterWriteWorks(t *testing.T) {
 	}
 	h.degraded(t)
 	mustAppend(t, s, story[5:]...) // in memory
-	if err := s.Agents().PutEdge(t.Context(), agents.Edge{Parent: "p", Child: "c"}); !errors.As(err, new(*store.DegradedError)) {
-		t.Errorf("PutEdge = %v, want a DegradedError", err)
+	if err := s.ExecOnWriter(t.Context(), store.Edge); !errors.As(err, new(*store.DegradedError)) {
+		t.Errorf("ExecOnWriter = %v, want a DegradedError", err)
 	}
 	h.recovered(t)
 	mustBarrier(t, s, story)
@@ -381,13 +380,13 @@ func TestAChangeThatWasGivenUpDoesNotHappen(t *testing.T) {
 		mustAppend(t, s, before...)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(enough) })
-		if err := s.Agents().PutEdge(ctx, agents.Edge{Parent: "p", Child: "c"}); !errors.Is(err, enough) {
-			t.Errorf("PutEdge = %v", err)
+		if err := s.ExecOnWriter(ctx, store.Edge); !errors.Is(err, enough) {
+			t.Errorf("ExecOnWriter = %v", err)
 		}
 	}
 	release()
 	mustBarrier(t, s, story)
-	if _, found, err := s.Agents().Parent(t.Context(), "c"); found || err != nil {
-		t.Errorf("Parent = %v, %v", found, err)
+	if edges := dump(t, storetest.SQL(t, cfg), "SELECT child FROM agent_edges"); len(edges) > 0 {
+		t.Errorf("edges = %v", edges)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"gorm.io/gorm"
 )
 
+// Edge is a statement that changes the database, for [Store.ExecOnWriter].
+const Edge = "INSERT INTO agent_edges (child, parent, status, created_at, updated_at, payload) VALUES ('kept', 'a', '', 1, 1, '')"
+
 // ExecOnWriter runs a statement on the connection that writes.
 func (s *Store) ExecOnWriter(ctx context.Context, statement string) error {
 	return s.db.Change(ctx, func(tx *gorm.DB) error { return tx.Exec(statement).Error })

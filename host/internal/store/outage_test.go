@@ -11,7 +11,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/database/postgres"
 	"github.com/gantry-agent/gantry/host/internal/store/database/postgres/postgrestest"
@@ -64,7 +63,7 @@ func TestAServerGoesAway(t *testing.T) {
 		}
 		h.degraded(t)
 		add(150) // more than a batch
-		if err := s.Agents().PutEdge(t.Context(), agents.Edge{Parent: "p", Child: "c"}); !errors.As(err, new(*store.DegradedError)) {
+		if err := s.ExecOnWriter(t.Context(), store.Edge); !errors.As(err, new(*store.DegradedError)) {
 			t.Errorf("%s: PutSetting = %v", name, err)
 		}
 		if _, err := s.Threads(t.Context(), store.Filter{}); !database.IsUnreachable(err) {

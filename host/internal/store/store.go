@@ -21,7 +21,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/privatedir"
-	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/artifacts"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"github.com/gantry-agent/gantry/host/internal/store/database/sqlite"
@@ -221,9 +220,6 @@ func (s *Store) Barrier(ctx context.Context, thread event.ThreadID, seq uint64) 
 	crashpoint.At(crashpoint.BarrierAfter, "")
 	return err
 }
-
-// Agents returns the part of the store with the edges and messages between threads.
-func (s *Store) Agents() agents.Agents { return agents.Agents{DB: s.db} }
 
 // Degraded returns nil while writing works, else the [*DegradedError].
 func (s *Store) Degraded() error { return s.db.sink.Degraded() }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/store/agents"
 	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
@@ -232,17 +231,14 @@ func TestRefuseReads(t *testing.T) {
 	}
 	ctx := t.Context()
 	for name, read := range map[string]func() error{
-		"Threads":       func() error { _, err := s.Threads(ctx, store.Filter{}); return err },
-		"Thread":        func() error { _, err := s.Thread(ctx, string(thread)); return err },
-		"Turns":         func() error { _, err := s.Turns(ctx, thread); return err },
-		"Items":         func() error { _, err := s.Items(ctx, thread, ""); return err },
-		"Export":        func() error { return s.Export(ctx, thread, new(strings.Builder)) },
-		"Runs":          func() error { _, err := s.Runs(ctx, 0); return err },
-		"AgentEdges":    func() error { _, err := s.Agents().Edges(ctx, thread); return err },
-		"AgentParent":   func() error { _, _, err := s.Agents().Parent(ctx, thread); return err },
-		"AgentMessages": func() error { _, err := s.Agents().Messages(ctx, thread, true); return err },
-		"ArtifactInfo":  func() error { _, err := s.ArtifactInfo(ctx, ref.SHA256); return err },
-		"Retain":        func() error { _, err := s.Retain(ctx, store.Policy{}); return err },
+		"Threads":      func() error { _, err := s.Threads(ctx, store.Filter{}); return err },
+		"Thread":       func() error { _, err := s.Thread(ctx, string(thread)); return err },
+		"Turns":        func() error { _, err := s.Turns(ctx, thread); return err },
+		"Items":        func() error { _, err := s.Items(ctx, thread, ""); return err },
+		"Export":       func() error { return s.Export(ctx, thread, new(strings.Builder)) },
+		"Runs":         func() error { _, err := s.Runs(ctx, 0); return err },
+		"ArtifactInfo": func() error { _, err := s.ArtifactInfo(ctx, ref.SHA256); return err },
+		"Retain":       func() error { _, err := s.Retain(ctx, store.Policy{}); return err },
 		"Events": func() error {
 			for _, err := range s.Events(ctx, thread, 0) {
 				return err
@@ -267,10 +263,10 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 		t.Errorf("closing again: %v", err)
 	}
 	for name, err := range map[string]error{
-		"Append":  s.Append(t.Context(), story...),
-		"Barrier": s.Barrier(t.Context(), story[0].Thread, 1),
-		"PutEdge": s.Agents().PutEdge(t.Context(), agents.Edge{Parent: "p", Child: "c"}),
-		"Threads": func() error { _, err := s.Threads(t.Context(), store.Filter{}); return err }(),
+		"Append":       s.Append(t.Context(), story...),
+		"Barrier":      s.Barrier(t.Context(), story[0].Thread, 1),
+		"ExecOnWriter": s.ExecOnWriter(t.Context(), store.Edge),
+		"Threads":      func() error { _, err := s.Threads(t.Context(), store.Filter{}); return err }(),
 	} {
 		if !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%s: %v, want %v", name, err, store.ErrClosed)

@@ -23,7 +23,7 @@ func plainly(t rapid.TB, e Event) string {
 	return string(b)
 }
 
-func TestAppendJSONIsWhatMarshalGives(t *testing.T) {
+func TestAppendJSONEqualsMarshal(t *testing.T) {
 	at := time.Date(2026, 7, 1, 12, 30, 0, 120_000_000, time.FixedZone("", 5400))
 	for _, empty := range everyBody() {
 		v := reflect.New(reflect.TypeOf(empty))

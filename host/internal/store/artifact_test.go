@@ -118,7 +118,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-func TestADamagedArtifactIsNotHandedOut(t *testing.T) {
+func TestDamagedArtifact(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	small, big := "hello", strings.Repeat("x", 9<<20)
@@ -145,7 +145,7 @@ func TestADamagedArtifactIsNotHandedOut(t *testing.T) {
 	}
 }
 
-func TestAPutThatFailsLeavesNothing(t *testing.T) {
+func TestFailedPut(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, func(c *store.Config) { c.MaxArtifactBytes = 10 })
 	gone := errors.New("source is gone")
@@ -180,7 +180,7 @@ func TestAPutThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestPutsOfTheSameContentAtTheSameTime(t *testing.T) {
+func TestConcurrentPutsOfEqualContent(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	stores := []*store.Store{openAt(t, cfg), openAt(t, cfg)}
@@ -200,7 +200,7 @@ func TestPutsOfTheSameContentAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestDeleteRemovesWhatNoOtherThreadMentions(t *testing.T) {
+func TestDelete(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	s := openAt(t, cfg)
@@ -257,7 +257,7 @@ func TestDeleteRemovesWhatNoOtherThreadMentions(t *testing.T) {
 	mustBarrier(t, s, []event.Event{{Thread: "a", Seq: 1}})
 }
 
-func TestDeleteRefusesAThreadThatIsOpen(t *testing.T) {
+func TestDeleteOfOpenThread(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	mention(t, s, "a", 1)
@@ -390,7 +390,7 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-func TestRetainGivesSpaceBack(t *testing.T) {
+func TestRetainShrinks(t *testing.T) {
 	filesOnly(t)
 	t.Parallel()
 	cfg := storetest.Config(t)

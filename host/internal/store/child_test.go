@@ -20,20 +20,20 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
-// childEnv makes the test binary another host process: it holds a childConfig as JSON.
+// childEnv makes the test binary act as another host process. It contains a childConfig as JSON.
 const childEnv = "GANTRY_STORE_TEST_CHILD"
 
 type childConfig struct {
 	Path   string
 	Source string // address of a server; empty: the database is a file
-	// Mode says what the child does: "journal" appends batches with barriers and prints the number that each barrier has
-	// reached; "busy" does so for ever and prints one line; "lock" takes the thread's lock and prints it; "lease" takes a
-	// lease and prints its token. It does it until it is killed or its standard input ends.
+	// Mode is what the child does until it is killed or its standard input ends: "journal" appends batches with barriers and
+	// prints the number of the last event after each barrier; "busy" does the same but prints only one line; "lock" locks the
+	// thread; "lease" acquires a lease and prints its token.
 	Mode   string
 	Thread event.ThreadID
 }
 
-// childOf is a child that uses the same database.
+// childOf returns the configuration of a child that uses the same database.
 func childOf(cfg store.Config, c childConfig) childConfig {
 	c.Path, c.Source = cfg.Path, cfg.Database.Source
 	return c
@@ -172,7 +172,7 @@ func (c *child) kill(tb testing.TB) []string {
 	for {
 		s, err := c.out.ReadString('\n')
 		if err != nil {
-			break // a line that was cut short says nothing
+			break // an incomplete line is ignored
 		}
 		rest = append(rest, strings.TrimSpace(s))
 	}
@@ -180,7 +180,7 @@ func (c *child) kill(tb testing.TB) []string {
 	return rest
 }
 
-// storyTurns returns the n-th event of a story without end.
+// storyTurns returns a function for the n-th event of an endless story.
 func storyTurns(thread event.ThreadID) func(n int) event.Event {
 	story := storetest.Story(thread, 1)
 	turn := story[1:]

@@ -138,7 +138,7 @@ func TestDamagedThread(t *testing.T) {
 }
 
 // Damage of what does not count any more keeps nobody from going on.
-func TestDamageOfWhatDoesNotCount(t *testing.T) {
+func TestDamageOfIneffectiveEvents(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	s := openAt(t, cfg)
@@ -205,7 +205,7 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// Bytes of the file change, anywhere: what is read is what was written, up to an error. Nothing hangs, and nothing panics.
+// If bytes of the file change anywhere, reads return what was written up to an error. Nothing hangs or panics.
 func TestFlippedBytesOfTheFile(t *testing.T) {
 	t.Parallel()
 	filesOnly(t)
@@ -283,8 +283,8 @@ func TestFlippedBytesOfTheFile(t *testing.T) {
 	})
 }
 
-// What is put again replaces a file that is damaged.
-func TestPuttingHealsADamagedArtifact(t *testing.T) {
+// Putting content again replaces a damaged file.
+func TestPutReplacesDamagedArtifact(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	put := func() string {

@@ -38,7 +38,7 @@ func (h health) recovered(t *testing.T) {
 	}
 }
 
-func TestAWriteErrorDegradesTheStoreUntilALaterWriteWorks(t *testing.T) {
+func TestDegradedUntilAWriteSucceeds(t *testing.T) {
 	t.Parallel()
 	h := make(health, 10)
 	var fault faultOnDemand
@@ -75,7 +75,7 @@ func TestAWriteErrorDegradesTheStoreUntilALaterWriteWorks(t *testing.T) {
 	}
 }
 
-func TestACommitThatWorkedAndSaidItDidNotIsNotRepeated(t *testing.T) {
+func TestCommitThatReportsAnError(t *testing.T) {
 	t.Parallel()
 	h := make(health, 10)
 	s := storetest.Open(t, storetest.Faulty(t, "write commits and fails at 1; write commits and fails from 3 to 4"), watch(h))
@@ -243,7 +243,7 @@ func TestAppendWaitsWhileTheQueueIsFull(t *testing.T) {
 	close(writing)
 }
 
-func TestADegradedStoreSaysWhenItsMemoryIsFull(t *testing.T) {
+func TestDegradedStoreIsFull(t *testing.T) {
 	t.Parallel()
 	h := make(health, 10)
 	open := make(chan struct{})
@@ -334,7 +334,7 @@ func TestOnDegradedMayUseTheStore(t *testing.T) {
 	}
 }
 
-func TestCloseSaysWhatItCouldNotWrite(t *testing.T) {
+func TestCloseReportsUnwrittenEvents(t *testing.T) {
 	t.Parallel()
 	var fault faultOnDemand
 	s := storetest.Open(t, fault.config)
@@ -366,7 +366,7 @@ func TestCloseGivesUpWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-func TestAChangeThatWasGivenUpDoesNotHappen(t *testing.T) {
+func TestCancelledChange(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	cfg.BusyWait = time.Hour

@@ -207,7 +207,7 @@ func TestReadOnlyDisk(t *testing.T) {
 
 // A process that takes the database for itself alone, as some tools do: who opens it then is told, and who has it open writes
 // later what it has kept.
-func TestDatabaseThatAnotherProcessKeepsToItself(t *testing.T) {
+func TestDatabaseLockedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "threads.db")
 	s := openAt(t, store.Config{Path: path})

@@ -14,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
 )
 
-func TestEventsMayBeLeftEarly(t *testing.T) {
+func TestEventsStopEarly(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	story := storetest.Story("t", 60)

@@ -20,36 +20,36 @@ func (s *Store) ExecOnWriter(ctx context.Context, statement string) error {
 	return s.db.Change(ctx, func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 }
 
-// AgeArtifact makes an artifact look as if it had been put long ago.
+// AgeArtifact makes an artifact older.
 func (s *Store) AgeArtifact(ctx context.Context, digest string, by time.Duration) error {
 	return s.db.Change(ctx, func(tx *gorm.DB) error {
 		return database.Exec(tx, "UPDATE artifacts SET used_at = used_at - ? WHERE sha256 = ?", int64(by), digest)
 	})
 }
 
-// ArtifactPath returns where an artifact's file is.
+// ArtifactPath returns the path of an artifact's file.
 func (s *Store) ArtifactPath(digest string) string { return s.files.Path(digest) }
 
-// Digests and Preview are what is derived from text.
+// Digests and Preview export the functions of the same names.
 var (
 	Digests = digests
 	Preview = preview
 )
 
-// ExecPastTheQueue runs a statement on the connection that writes, also while the store is degraded.
+// ExecPastTheQueue executes a statement on the connection for writing, even while the store is degraded.
 func (s *Store) ExecPastTheQueue(statement string) error {
 	return s.db.Write(context.Background(), database.Normal, func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 }
 
-// Hold runs f while nobody else writes.
+// Hold runs f while it blocks all other writers.
 func (s *Store) Hold(ctx context.Context, f func()) error {
 	return s.db.Write(ctx, database.Normal, func(*gorm.DB) error { f(); return nil })
 }
 
-// Committed waits for a commit that survives the end of the process, and not the end of the machine as Barrier does.
+// Committed waits until everything is committed, but unlike Barrier not until it survives a crash of the machine.
 func (s *Store) Committed(ctx context.Context) error { return s.db.sink.Await(ctx, "", 0, false) }
 
-// WriteFirstSchema writes a thread as the first version of the schema kept it.
+// WriteFirstSchema writes a thread with the first version of the schema.
 func WriteFirstSchema(ctx context.Context, path string, events []event.Event) error {
 	what := Database{}.Config(path)
 	what.Migrations = threadMigrations()[:1]

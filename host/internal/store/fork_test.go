@@ -39,7 +39,7 @@ func rows(t *testing.T, s *store.Store, thread event.ThreadID) map[string]any {
 	return map[string]any{"info": info, "turns": turns, "items": items, "found": found[thread], "standing": w.spans(0), "events": stored(t, s, thread, 0)}
 }
 
-// A fork has the rows that it would have if its events had been written one by one, wherever it is cut.
+// A fork at any event has the same rows as a thread whose events were written one by one.
 func TestFork(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)

@@ -80,7 +80,7 @@ func verify(t *testing.T, where store.Config, thread event.ThreadID, least uint6
 	return last
 }
 
-func TestSIGKILLLosesNothingBehindABarrier(t *testing.T) {
+func TestSIGKILLAfterBarrier(t *testing.T) {
 	t.Parallel()
 	kills := 30
 	if testing.Short() {
@@ -210,7 +210,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
+func TestProcessExitReleasesThreads(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	thread := event.NewThreadID()
@@ -237,7 +237,7 @@ func TestTheEndOfTheProcessFreesItsThreads(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheProcessFreesItsLeases(t *testing.T) {
+func TestProcessExitReleasesLeases(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	state, err := pluginstate.Open(t.Context(), cfg.Database.Config(cfg.Path), filepath.Dir(cfg.Path))

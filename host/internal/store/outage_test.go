@@ -31,7 +31,7 @@ func ownServer(t *testing.T) (*postgrestest.Server, store.Config) {
 
 // A server that goes away costs barriers and nothing else: what is appended meanwhile is there once it is back, and nothing is
 // there twice.
-func TestAServerGoesAway(t *testing.T) {
+func TestServerOutage(t *testing.T) {
 	t.Parallel()
 	server, cfg := ownServer(t)
 	h := make(health, 10)
@@ -136,7 +136,7 @@ func TestSIGKILLOfTheServer(t *testing.T) {
 
 // A host that was cut off while another one took its thread writes nothing to it any more, and says why. Its other threads go
 // on.
-func TestAThreadThatWasTakenOver(t *testing.T) {
+func TestThreadTakenOver(t *testing.T) {
 	t.Parallel()
 	_, cfg := ownServer(t)
 	postgrestest.Exec(t, cfg.Database.Source, "SELECT 1")

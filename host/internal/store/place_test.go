@@ -16,13 +16,13 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// onServer tells whether the tests run on PostgreSQL.
+// onServer reports whether the tests run on PostgreSQL.
 func onServer() bool { return os.Getenv(postgrestest.AddressVar) != "" }
 
 // TestOnPostgreSQL runs all other tests of this package on a server.
 func TestOnPostgreSQL(t *testing.T) { postgrestest.Rerun(t) }
 
-// filesOnly skips a test about what is in SQLite's files.
+// filesOnly skips a test of SQLite's files when the tests run on PostgreSQL.
 func filesOnly(t *testing.T) {
 	t.Helper()
 	if onServer() {

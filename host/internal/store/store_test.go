@@ -65,7 +65,7 @@ func openAt(t testing.TB, cfg store.Config) *store.Store {
 	return s
 }
 
-func TestWhatWasAppendedIsThereAfterReopening(t *testing.T) {
+func TestReopen(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	s := openAt(t, cfg)
@@ -91,7 +91,7 @@ func TestWhatWasAppendedIsThereAfterReopening(t *testing.T) {
 	mustBarrier(t, s, []event.Event{{Seq: 32, Thread: a[0].Thread}})
 }
 
-func TestReadsSeeWhatWasAppendedBefore(t *testing.T) {
+func TestReadsSeeAppendedEvents(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, func(c *store.Config) { c.BatchDelay = time.Hour })
 	story := storetest.Story(event.NewThreadID(), 1)
@@ -101,7 +101,7 @@ func TestReadsSeeWhatWasAppendedBefore(t *testing.T) {
 	}
 }
 
-func TestAppendPassesOverTransientEvents(t *testing.T) {
+func TestAppendIgnoresTransientEvents(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	story := storetest.Story(event.NewThreadID(), 1)
@@ -113,7 +113,7 @@ func TestAppendPassesOverTransientEvents(t *testing.T) {
 	}
 }
 
-func TestAppendRefusesWhatIsNotAnEventOfAThread(t *testing.T) {
+func TestAppendRejectsInvalidEvents(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	named := event.ThreadNamed{Name: "n"}
@@ -136,7 +136,7 @@ func TestAppendRefusesWhatIsNotAnEventOfAThread(t *testing.T) {
 	}
 }
 
-func TestAppendKeepsNothingOfItsArguments(t *testing.T) {
+func TestAppendRetainsNothing(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, func(c *store.Config) { c.BatchDelay = time.Hour })
 	code := int32(1)
@@ -252,7 +252,7 @@ func TestRefuseReads(t *testing.T) {
 	}
 }
 
-func TestAClosedStoreSaysSo(t *testing.T) {
+func TestClosedStore(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	story := storetest.Story(event.NewThreadID(), 1)
@@ -312,7 +312,7 @@ func TestTwoStoresInOneProcessShareADatabase(t *testing.T) {
 	}
 }
 
-func TestAThreadThatSomebodyElseWroteToIsAConflict(t *testing.T) {
+func TestConflictWithAnotherWriter(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	a, b := openAt(t, cfg), openAt(t, cfg)
@@ -340,7 +340,7 @@ func TestAThreadThatSomebodyElseWroteToIsAConflict(t *testing.T) {
 	}
 }
 
-func TestADamagedThreadDoesNotKeepOthersFromBeingStored(t *testing.T) {
+func TestDamagedThreadDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	s := openAt(t, cfg)
@@ -381,7 +381,7 @@ func TestADamagedThreadDoesNotKeepOthersFromBeingStored(t *testing.T) {
 	mustBarrier(t, s, []event.Event{next})
 }
 
-func TestAResumedThreadMustGoOnWhereItEnded(t *testing.T) {
+func TestResumedThreadMustContinueAtItsEnd(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	s := openAt(t, cfg)

@@ -212,7 +212,7 @@ func (s *story) is(want string) {
 }
 
 // What a turn did is taken back, to the last bit and folder; and that is taken back.
-func TestThereAndBack(t *testing.T) {
+func TestUndoAndRedo(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
@@ -418,7 +418,7 @@ func TestJournalFirst(t *testing.T) {
 }
 
 // An undo that was killed: what it had done stays, the next one does the rest and removes what it left beside.
-func TestCutOffUndoGoesOn(t *testing.T) {
+func TestInterruptedUndoContinues(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	s.write("a", "1")

@@ -140,7 +140,7 @@ func TestStateVersions(t *testing.T) {
 	}
 }
 
-func TestStateCountersDoNotLoseAddition(t *testing.T) {
+func TestConcurrentIncrements(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	scope := pluginstate.Scope{Plugin: "p"}
@@ -264,7 +264,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func TestALeaseThatAnotherTookIsLost(t *testing.T) {
+func TestLostLease(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
 	s := open(t, cfg)
@@ -372,7 +372,7 @@ func TestLeasesExcludeEachOther(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAClosedStateSaysSo(t *testing.T) {
+func TestClosedStore(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.Config(t))
 	if err := errors.Join(s.Close(), s.Close()); err != nil {

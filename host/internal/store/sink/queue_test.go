@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a queue with a writer whose results the test chooses, and a clock of its own. No goroutine runs.
+// world is a queue with a simulated writer and a simulated clock. It uses no goroutines.
 type world struct {
 	q       *queue
 	now     time.Time
@@ -42,14 +42,14 @@ func (w *world) append(thread event.ThreadID, seqs ...uint64) error {
 	return w.q.accept(entries, w.now)
 }
 
-// each hands events over one by one.
+// each delivers events one by one.
 func (w *world) each(thread event.ThreadID, seqs ...uint64) {
 	for _, seq := range seqs {
 		_ = w.append(thread, seq)
 	}
 }
 
-// barrier asks for one and returns what it was told; nil while it waits.
+// barrier requests a barrier and returns a function for its reply, which reports false while it waits.
 func (w *world) barrier(thread event.ThreadID, seq uint64) func() (error, bool) {
 	reply := make(chan error, 1)
 	w.q.await(&waiter{thread: thread, sync: true, reply: reply}, seq)
@@ -103,7 +103,7 @@ func (w *world) end(err error, conflicts map[event.ThreadID]error) (changed bool
 	return w.q.finish(w.flight, Outcome{Err: err, Conflicts: conflicts}, w.now)
 }
 
-func TestABatchGoesOutByCountOrByAge(t *testing.T) {
+func TestBatchByCountOrAge(t *testing.T) {
 	w := newWorld()
 	if w.begin() {
 		t.Fatal("an empty queue has something to write")
@@ -133,7 +133,7 @@ func TestABatchGoesOutByCountOrByAge(t *testing.T) {
 }
 
 // A crash between two transactions must not tear what somebody handed over as one.
-func TestWhatIsHandedOverTogetherIsCommittedTogether(t *testing.T) {
+func TestDeliveryIsCommittedTogether(t *testing.T) {
 	w := newWorld()
 	_ = w.append("t", 1, 2, 3)
 	_ = w.append("t", 4, 5, 6)
@@ -147,7 +147,7 @@ func TestWhatIsHandedOverTogetherIsCommittedTogether(t *testing.T) {
 	}
 }
 
-func TestABarrierGoesOutAtOnceAndSynced(t *testing.T) {
+func TestBarrierCommitsImmediatelyAndSyncs(t *testing.T) {
 	w := newWorld()
 	_ = w.append("t", 1, 2)
 	told := w.barrier("t", 2)
@@ -170,7 +170,7 @@ func TestABarrierGoesOutAtOnceAndSynced(t *testing.T) {
 	}
 }
 
-func TestABarrierBehindAPlainCommitStillSyncs(t *testing.T) {
+func TestBarrierAfterUnsyncedCommit(t *testing.T) {
 	w := newWorld()
 	_ = w.append("t", 1, 2, 3, 4)
 	w.begin()
@@ -202,7 +202,7 @@ func TestBarriersShareACommit(t *testing.T) {
 	}
 }
 
-func TestABarrierBehindTheLastEventIsAnError(t *testing.T) {
+func TestBarrierBeyondLastEvent(t *testing.T) {
 	w := newWorld()
 	_ = w.append("t", 1)
 	if err, done := w.barrier("t", 2)(); !done || !errors.As(err, new(*OrderError)) {
@@ -239,7 +239,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestAFullQueueStopsTaking(t *testing.T) {
+func TestFullQueue(t *testing.T) {
 	w := newWorld()
 	for seq := range uint64(10) {
 		if w.q.full() {
@@ -349,7 +349,7 @@ func TestDegradedKeepsEventsAndFailsBarriers(t *testing.T) {
 	}
 }
 
-func TestAnIdleDegradedQueueFindsOutThatWritingWorks(t *testing.T) {
+func TestIdleDegradedQueueRecovers(t *testing.T) {
 	w := newWorld()
 	_ = w.append("t", 1, 2, 3, 4)
 	w.begin()
@@ -366,7 +366,7 @@ func TestAnIdleDegradedQueueFindsOutThatWritingWorks(t *testing.T) {
 	}
 }
 
-func TestAConflictStopsItsThreadOnly(t *testing.T) {
+func TestConflictAffectsOnlyItsThread(t *testing.T) {
 	w := newWorld()
 	_ = w.append("good", 1)
 	w.each("bad", 1, 2, 3, 4, 5)
@@ -398,7 +398,7 @@ func TestAConflictStopsItsThreadOnly(t *testing.T) {
 	}
 }
 
-func TestAnOperationIsAlone(t *testing.T) {
+func TestOperationHasItsOwnBatch(t *testing.T) {
 	w := newWorld()
 	op := &Operation{reply: make(chan error, 1), forget: "t"}
 	_ = w.append("t", 1)
@@ -449,8 +449,8 @@ func TestIdleThreadsAreForgotten(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: what is written of a thread is a beginning of what was accepted, a barrier that was
-// told nil is behind a sync, everybody is told something once, and nothing is left behind.
+// Regardless of the order of operations: the written events of a thread are a prefix of the accepted ones, a barrier only succeeds
+// after a sync, every waiter gets exactly one reply, and in the end nothing is left in the queue.
 func TestQueueProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()

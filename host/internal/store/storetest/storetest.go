@@ -1,8 +1,7 @@
-// Package storetest gives tests of other packages a real store in a temporary folder, faults for it, and threads to put
-// into it.
+// Package storetest provides tests of other packages with a real store in a temporary folder, with faults, and with sample threads.
 //
-// It owns: opening and closing a store with a test, the little language of faults, made-up threads. It must not know: how
-// the store works inside. Production code never imports it.
+// It owns: opening and closing a store with a test, the language of faults, and sample threads. It must not know: how the store
+// works inside. Production code never imports it.
 //
 // Start with [Open].
 package storetest
@@ -27,7 +26,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Open opens a store in a folder of its own and closes it when the test ends. Each change may set fields of its Config.
+// Open opens a store in a temporary folder and closes it when the test ends. Each of changes may set fields of its Config.
 func Open(tb testing.TB, changes ...func(*store.Config)) *store.Store {
 	tb.Helper()
 	cfg := Config(tb)
@@ -48,7 +47,7 @@ func Open(tb testing.TB, changes ...func(*store.Config)) *store.Store {
 	return s
 }
 
-// Config is the configuration that Open starts from.
+// Config returns the configuration that Open starts with.
 func Config(tb testing.TB) store.Config {
 	return store.Config{
 		Path:        filepath.Join(tb.TempDir(), "threads.db"),
@@ -58,7 +57,7 @@ func Config(tb testing.TB) store.Config {
 	}
 }
 
-// Database is an empty place on the server that [postgrestest.AddressVar] names; without one the zero Database.
+// Database returns an empty database on the server that [postgrestest.AddressVar] names, or the zero Database if it is not set.
 func Database(tb testing.TB) store.Database {
 	tb.Helper()
 	server := os.Getenv(postgrestest.AddressVar)
@@ -68,10 +67,10 @@ func Database(tb testing.TB) store.Database {
 	return store.Database{Driver: postgres.Driver{}, Source: postgrestest.Place(tb, server)}
 }
 
-// RefuseReads makes the store refuse reads of the log.
+// RefuseReads makes the store refuse to read the log.
 func RefuseReads(c *store.Config) { c.RefuseReads = true }
 
-// Faulty puts faults at the store's writer; see [Faults].
+// Faulty injects faults into the store's commits; see [Faults].
 func Faulty(tb testing.TB, faults string) func(*store.Config) {
 	tb.Helper()
 	around, err := Faults(faults)
@@ -81,12 +80,12 @@ func Faulty(tb testing.TB, faults string) func(*store.Config) {
 	return func(c *store.Config) { c.WrapCommit = around }
 }
 
-// ErrFault is what a write fails with.
+// ErrFault is the error of a write that fails because of a fault.
 var ErrFault = errors.New("a fault of the test")
 
 type fault struct {
-	from, to int  // writes, from 1; to 0: for ever
-	commits  bool // the write happens, and then fails
+	from, to int  // numbers of the affected writes, from 1; to is 0 if there is no last one
+	commits  bool // the write is committed, and then reports an error
 }
 
 // Faults reads faults, one a line or separated by semicolons, for store.Config.Around. Writes, which are batches and not
@@ -181,10 +180,10 @@ func parseFault(words []string) (fault, error) {
 	return f, err
 }
 
-// begin is when made-up threads begin.
+// begin is the time at which sample threads begin.
 var begin = time.Date(2026, 7, 1, 9, 0, 0, 0, time.UTC)
 
-// Story makes the events of a thread with so many turns, each of which runs one command. All turns have ended.
+// Story returns the events of a thread with a number of completed turns, each of which runs one command.
 func Story(thread event.ThreadID, turns int) []event.Event {
 	w := &storyWriter{thread: thread}
 	w.add(event.ThreadStarted{

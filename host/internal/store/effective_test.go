@@ -116,7 +116,7 @@ func (w *writer) spans(through uint64) string {
 
 // Going on takes what counts, from the newest compaction that was done and that counts; one that failed or is still at work
 // left the history as it was.
-func TestStanding(t *testing.T) {
+func TestEffectiveEvents(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t)
 	w := newWriter(t, s, "t")

@@ -363,7 +363,7 @@ do = [{ text = "done" }]
 		if r.Read("ran") != "" {
 			t.Error("the agent switched its guard off")
 		}
-		if out := r.Last().Outputs()["c2"]; !strings.Contains(out, "not what you agreed to any more") {
+		if out := r.Last().Outputs()["c2"]; !strings.Contains(out, "has changed since you trusted it") {
 			t.Errorf("the model reads %q", out)
 		}
 	})

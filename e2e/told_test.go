@@ -93,7 +93,7 @@ do = [{ text = "done" }]
 	if err := syscall.Mkfifo(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if res := next("a pipe", []string{"assistant: done", "user: on"}, "", "resume", "--last", "on"); !strings.Contains(res.Stderr, "AGENTS.md are not used: it is no regular file") {
+	if res := next("a pipe", []string{"assistant: done", "user: on"}, "", "resume", "--last", "on"); !strings.Contains(res.Stderr, "AGENTS.md are not used: it is not a regular file") {
 		t.Errorf("nobody is warned:\n%s", res.Stderr)
 	}
 	remove()

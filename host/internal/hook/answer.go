@@ -77,7 +77,7 @@ func read(ev Event, p Printed) answer {
 		return failed("%s", p.Err)
 	case p.Code == refusing && ev.refusable():
 		if strings.TrimSpace(p.Stderr) == "" {
-			return failed("it ended with exit status 2 and said nothing on stderr")
+			return failed("it ended with exit status 2 and printed nothing to stderr")
 		}
 		return blocked(p.Stderr)
 	case p.Code != 0:
@@ -94,13 +94,13 @@ func read(ev Event, p Printed) answer {
 		case UserPromptSubmit, SessionStart:
 			return answer{status: event.HookDone, context: []string{text}}
 		case Stop:
-			return failed("it printed something else than JSON")
+			return failed("its output is not JSON")
 		}
 		return answer{status: event.HookDone}
 	}
 	var j answerJSON
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		return failed("it printed JSON that makes no sense: %s", err)
+		return failed("it printed invalid JSON: %s", err)
 	}
 	a := j.read(ev)
 	a.warning = j.SystemMessage
@@ -134,7 +134,7 @@ func (j answerJSON) read(ev Event) answer {
 		s = *j.Specific
 	}
 	if s.Event != "" && s.Event != ev {
-		return failed("it answered as a hook of %s", s.Event)
+		return failed("it answered for the event %s", s.Event)
 	}
 	var a answer
 	switch ev {
@@ -210,13 +210,13 @@ func (j answerJSON) permission(s specificJSON) answer {
 		return blocked(either(d.Message, j.Reason))
 	}
 	if j.stops() {
-		return failed("continue: false is not supported where a call is approved; deny it")
+		return failed("continue: false is not supported in a PermissionRequest hook; deny it")
 	}
 	switch {
 	case d == nil:
 		return answer{status: event.HookDone}
 	case given(d.UpdatedInput):
-		return failed("updatedInput is not supported where a call is approved; a PreToolUse hook may change it")
+		return failed("updatedInput is not supported in a PermissionRequest hook; a PreToolUse hook may change it")
 	case given(d.UpdatedPermissions):
 		return failed("updatedPermissions is not supported")
 	case d.Interrupt != nil && *d.Interrupt:

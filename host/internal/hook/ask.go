@@ -80,7 +80,7 @@ func (d *Definition) text(input []byte) string {
 // ask has a model judge.
 func (t *Turn) ask(ctx context.Context, d *Definition, input []byte) (a answer, where event.ThreadID) {
 	if len(input) > maxAsked {
-		return failed("what it is to judge has %d KiB, too much to be read", len(input)>>10), ""
+		return failed("the event is too large for a model: %d KiB", len(input)>>10), ""
 	}
 	if t.engine.cfg.Ask == nil {
 		return failed("no model can be asked here"), ""
@@ -110,7 +110,7 @@ func judgement(text string) answer {
 		Reason   string  `json:"reason"`
 	}
 	if err := json.Unmarshal([]byte(text[from:to+1]), &j); err != nil {
-		return failed("the model answered with JSON that makes no sense: %s", err)
+		return failed("the model answered with invalid JSON: %s", err)
 	}
 	fine := j.OK
 	if fine == nil && j.Decision != nil && slices.Contains([]string{"approve", "block"}, *j.Decision) {

@@ -41,7 +41,7 @@ func lookAt(path string) (regular, executable bool) {
 	return true, st.Mode()&0o111 != 0
 }
 
-var errLarge = errors.New("it is larger than 64 MiB, which is no script")
+var errLarge = errors.New("it is larger than 64 MiB, too large for a script")
 
 func contentOf(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to

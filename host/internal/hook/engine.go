@@ -39,7 +39,7 @@ type Engine struct {
 	}
 }
 
-// New makes an engine. A definition whose matcher is no regular expression is an error: who leaves it out says so.
+// New makes an engine. A definition whose matcher is not a valid regular expression is an error: who leaves it out says so.
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg}
 	e.mu.ran = map[string]bool{}
@@ -277,14 +277,14 @@ func (t *Turn) admit(r *ran) bool {
 	}
 	switch {
 	case st == Exposed && (r.blocks() || r.Event.guards()):
-		r.answer = failed("the hook %s can't run: a command that was started before you agreed to it still runs and could change it; end that command, or start a new thread", r.Key)
+		r.answer = failed("the hook %s can't run: a command that was started before you agreed to it is still running and could change it; end that command, or start a new thread", r.Key)
 		r.block = true
 	case st == Modified && (r.blocks() || e.mu.ran[r.Key] && r.Event.guards()):
 		// Who can change a guard while it is on duty must not get past it by that.
-		r.answer = failed("the hook %s is not what you agreed to any more; look at it, then run `gantry hooks trust`", r.Key)
+		r.answer = failed("the hook %s has changed since you trusted it; check it, then run `gantry hooks trust`", r.Key)
 		r.block = true
 	case st == Untrusted && r.blocks() && r.Scope == User:
-		r.answer = failed("the hook %s is not trusted yet; look at it, then run `gantry hooks trust`", r.Key)
+		r.answer = failed("the hook %s is not trusted yet; check it, then run `gantry hooks trust`", r.Key)
 		r.block = true
 	}
 	return false
@@ -341,7 +341,7 @@ func (t *Turn) later(r ran, run event.HookRun, input []byte) {
 	case t.slots <- struct{}{}:
 	default:
 		t.publish(t.life, event.HookStarted{Run: run}, event.HookCompleted{Run: run, Status: event.HookFailed, Entries: []event.HookEntry{
-			{Kind: "error", Text: fmt.Sprintf("%d hooks that nobody waits for are running, which is the limit; it did not run", maxAsync)},
+			{Kind: "error", Text: fmt.Sprintf("the limit of %d asynchronous hooks is reached; it did not run", maxAsync)},
 		}})
 		return
 	}

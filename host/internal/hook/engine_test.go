@@ -248,7 +248,7 @@ func TestHooksThatMayNotRun(t *testing.T) {
 		{"untrusted", User, nil, map[string]string{}, ""},
 		{"modified", User, nil, map[string]string{"a": "x"}, ""},
 		{"untrusted, block", User, &yes, map[string]string{}, "not trusted yet"},
-		{"modified, block", User, &yes, map[string]string{"a": "x"}, "not what you agreed to"},
+		{"modified, block", User, &yes, map[string]string{"a": "x"}, "has changed since you trusted it"},
 		{"a project's, untrusted, block", Project, &yes, map[string]string{}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

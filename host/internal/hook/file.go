@@ -63,14 +63,14 @@ func ParseFile(text []byte, source string, scope Scope) ([]Definition, []Problem
 		return []Problem{{Source: source, Text: said, Next: `write {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "..."}]}]}}`}}
 	}
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, whole("it can't be read: " + err.Error())
+		return nil, whole("it can't be parsed: " + err.Error())
 	}
 	if f.DisableAll || len(f.Hooks) == 0 || string(f.Hooks) == "null" {
 		return nil, nil
 	}
 	var events map[Event]json.RawMessage
 	if err := json.Unmarshal(f.Hooks, &events); err != nil {
-		return nil, whole(`"hooks" is no object: ` + err.Error())
+		return nil, whole(`"hooks" is not an object: ` + err.Error())
 	}
 	p := parser{source: source, scope: scope}
 	for _, ev := range Events {
@@ -80,7 +80,7 @@ func ParseFile(text []byte, source string, scope Scope) ([]Definition, []Problem
 		}
 	}
 	for ev := range events {
-		b := Problem{Source: source, Where: string(ev), Text: "there is no such event here", Next: "use one of " + join(Events), Foreign: slices.Contains(elsewhere, ev)}
+		b := Problem{Source: source, Where: string(ev), Text: "unknown event", Next: "use one of " + join(Events), Foreign: slices.Contains(elsewhere, ev)}
 		p.problems = append(p.problems, b)
 	}
 	slices.SortFunc(p.problems, func(a, b Problem) int { return strings.Compare(a.Where, b.Where) })
@@ -109,14 +109,14 @@ func (p *parser) problem(where, text, next string) {
 func (p *parser) groups(ev Event, raw json.RawMessage) {
 	var groups []json.RawMessage
 	if err := json.Unmarshal(raw, &groups); err != nil {
-		p.problem(string(ev), "it is no list of groups", `write [{"hooks": [...]}]`)
+		p.problem(string(ev), "it is not a list of groups", `write [{"hooks": [...]}]`)
 		return
 	}
 	for g, raw := range groups {
 		where := fmt.Sprintf("%s[%d]", ev, g)
 		var group groupJSON
 		if err := json.Unmarshal(raw, &group); err != nil {
-			p.problem(where, "it is no group of hooks: "+err.Error(), `write {"matcher": "...", "hooks": [...]}`)
+			p.problem(where, "it is not a group of hooks: "+err.Error(), `write {"matcher": "...", "hooks": [...]}`)
 			continue
 		}
 		match := ""
@@ -124,7 +124,7 @@ func (p *parser) groups(ev Event, raw json.RawMessage) {
 			match = *group.Matcher
 		}
 		if _, err := newMatcher(match); err != nil {
-			p.problem(where, fmt.Sprintf("the matcher %q is no regular expression", match), `write names, "Bash|Write" for example, or a regular expression`)
+			p.problem(where, fmt.Sprintf("the matcher %q is not a valid regular expression", match), `write names, "Bash|Write" for example, or a regular expression`)
 			continue
 		}
 		for i, raw := range group.Hooks {
@@ -136,7 +136,7 @@ func (p *parser) groups(ev Event, raw json.RawMessage) {
 func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage) {
 	var h handlerJSON
 	if err := json.Unmarshal(raw, &h); err != nil {
-		p.problem(where, "it is no hook: "+err.Error(), `write {"type": "command", "command": "..."}`)
+		p.problem(where, "it is not a hook: "+err.Error(), `write {"type": "command", "command": "..."}`)
 		return
 	}
 	d := Definition{
@@ -149,14 +149,14 @@ func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage
 	}
 	switch {
 	case asks && !ev.Judgeable():
-		p.problem(where, fmt.Sprintf("a model does not judge %s", ev), "use the type \"command\", or one of the events "+join(judged))
+		p.problem(where, fmt.Sprintf("a model can't judge %s", ev), "use the type \"command\", or one of the events "+join(judged))
 		return
 	case asks && strings.TrimSpace(h.Prompt) == "":
 		p.problem(where, "it has no prompt", `write "prompt": "..."`)
 		return
 	case asks:
 	case h.Type != "" && h.Type != "command":
-		p.problem(where, fmt.Sprintf("hooks of type %q do not run here", h.Type), `use the type "command", "prompt" or "agent"`)
+		p.problem(where, fmt.Sprintf("hooks of type %q are not supported", h.Type), `use the type "command", "prompt" or "agent"`)
 		return
 	case strings.TrimSpace(h.Command) == "":
 		p.problem(where, "it has no command", `write "command": "..."`)
@@ -176,7 +176,7 @@ func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage
 	}
 	if h.Timeout != nil {
 		if !(*h.Timeout >= 0 && *h.Timeout < math.MaxInt32) {
-			p.problem(where, "the timeout is no number of seconds", "write a number from 1 on")
+			p.problem(where, "the timeout is not a valid number of seconds", "write a number from 1 on")
 			return
 		}
 		d.Timeout = max(time.Duration(*h.Timeout*float64(time.Second)), minTimeout)

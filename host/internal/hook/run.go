@@ -50,7 +50,7 @@ const (
 type timeoutError struct{ after time.Duration }
 
 func (e *timeoutError) Error() string {
-	return fmt.Sprintf("it took longer than %v and was stopped", e.after)
+	return fmt.Sprintf("it timed out after %v", e.after)
 }
 
 // Run runs a command to its end, its timeout, or the end of ctx. Nothing of its process tree is left when it returns.

@@ -25,7 +25,7 @@ func refusal(rs []ran) (*ran, string) {
 		r := &rs[i]
 		switch {
 		case r.block:
-			return r, fmt.Sprintf("a hook failed, and without its answer this does not happen: %s", r.reason)
+			return r, fmt.Sprintf("a required hook failed: %s", r.reason)
 		case r.status == event.HookBlocked, r.status == event.HookStopped:
 			return r, r.reason
 		}
@@ -65,7 +65,7 @@ func (t *Turn) PreToolUse(ctx context.Context, c Call) (Verdict, error) {
 		}
 		v.Allow = v.Allow || r.allow
 		if r.ask && !v.Ask {
-			v.Ask, v.Message = true, cmp.Or(r.reason, "a hook wants you to look at it")
+			v.Ask, v.Message = true, cmp.Or(r.reason, "a hook asks for your decision")
 		}
 	}
 	v.Allow = v.Allow && !v.Ask
@@ -133,7 +133,7 @@ func (t *Turn) PostToolUse(ctx context.Context, c Call, result *contract.Result)
 	for _, r := range rs {
 		switch {
 		case r.block:
-			feedback = append(feedback, "The output is withheld: a hook that was to look at it failed: "+r.reason)
+			feedback = append(feedback, "The output is withheld: a required hook failed: "+r.reason)
 		case r.status == event.HookBlocked, r.status == event.HookStopped:
 			feedback = append(feedback, r.reason)
 		}

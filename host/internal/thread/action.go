@@ -144,7 +144,7 @@ func (a tellTurn) perform(_ context.Context, t *Thread) {
 func (a keep) perform(ctx context.Context, t *Thread) {
 	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
 		if err := t.record(ctx, a.said...); err != nil {
-			t.cfg.Logger.Error("what was done beside a turn is not recorded", "thread", t.cfg.ID, "err", err)
+			t.cfg.Logger.Error("results of a concurrent task not recorded", "thread", t.cfg.ID, "err", err)
 		}
 		return nil
 	})

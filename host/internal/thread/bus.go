@@ -52,8 +52,8 @@ var ErrStalled error = stalledError{}
 type stalledError struct{}
 
 func (stalledError) Error() string {
-	return fmt.Sprintf("the reader of the thread's events took none for %v while the thread waited for it, and was disconnected; "+
-		"the thread goes on, and its log has every event", stallBound)
+	return fmt.Sprintf("the reader of the thread's events read none for %v while the thread was waiting for it, and was disconnected; "+
+		"the thread continues, and its log has every event", stallBound)
 }
 
 func (stalledError) Is(target error) bool { return target == ErrLagged }
@@ -133,7 +133,7 @@ func (b *bus) publishLocked(ctx context.Context, turn event.TurnID, bodies []eve
 	stalled, err := b.publish(ctx, turn, bodies)
 	for ; stalled > 0; stalled-- { // one notice each; telling of one may meet the next
 		more, err := b.publish(ctx, turn, []event.Body{event.Notice{
-			Level: "warning", Text: fmt.Sprintf("a reader of this thread took no event for %v and was disconnected; the thread goes on", stallBound),
+			Level: "warning", Text: fmt.Sprintf("a reader of this thread read no event for %v and was disconnected; the thread continues", stallBound),
 		}})
 		if err != nil {
 			break // the log says why by other means

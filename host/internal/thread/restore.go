@@ -30,7 +30,7 @@ func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []s
 			told = t.bus.Barrier(ctx, seq)
 		}
 		if told != nil { // the files are what counts; a thread that is resumed says it again
-			t.cfg.Logger.Error("that files were put back is not stored", "thread", t.cfg.ID, "err", told)
+			t.cfg.Logger.Error("restored files not stored", "thread", t.cfg.ID, "err", told)
 		}
 		return err
 	})
@@ -43,7 +43,7 @@ func (t *Thread) flush(ctx context.Context) error {
 		err = t.bus.Barrier(ctx, seq)
 	}
 	if err != nil {
-		return fmt.Errorf("the log does not have all of the thread: %w", err)
+		return fmt.Errorf("the log of the thread is incomplete: %w", err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, er
 			cut.Then()
 		}
 		if err := t.bus.Barrier(ctx, seq); err != nil { // as with the end of a turn
-			t.cfg.Logger.Error("that turns were taken back is not stored", "thread", t.cfg.ID, "err", err)
+			t.cfg.Logger.Error("revert not stored", "thread", t.cfg.ID, "err", err)
 		}
 		return nil
 	})

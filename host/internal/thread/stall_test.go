@@ -70,7 +70,7 @@ func TestTurnGoesOnWithoutAStalledSubscriber(t *testing.T) {
 		if end := got[len(got)-1].Body.(event.TurnEnded); end.Status != event.TurnCompleted {
 			t.Errorf("end = %+v", end)
 		}
-		if ns := notices(got); len(ns) != 1 || !strings.Contains(ns[0], "warning: a reader of this thread took no event for 1m0s and was disconnected") {
+		if ns := notices(got); len(ns) != 1 || !strings.Contains(ns[0], "warning: a reader of this thread read no event for 1m0s and was disconnected") {
 			t.Errorf("the others read %q", ns)
 		}
 		if ns := notices(sink.all()); len(ns) != 1 {

@@ -40,7 +40,7 @@ func (*besideMsg) work(ctx context.Context, task Task, w Worker) {
 	defer func() {
 		if p := recover(); p != nil {
 			cfg := w.Thread.cfg
-			cfg.Logger.Error("work beside a turn panicked", "thread", cfg.ID, "turn", w.Turn, "task", task.Name, "err", p, "stack", string(debug.Stack()))
+			cfg.Logger.Error("concurrent task panicked", "thread", cfg.ID, "turn", w.Turn, "task", task.Name, "err", p, "stack", string(debug.Stack()))
 		}
 	}()
 	task.Work(ctx, w)

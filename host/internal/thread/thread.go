@@ -326,7 +326,7 @@ const patience = 3 * time.Second
 // end waits for the running turn, releases what others hold for the thread, and closes the bus.
 func (t *Thread) end(ctx context.Context) {
 	slow := time.AfterFunc(patience, func() {
-		t.cfg.Logger.Warn("the thread ends without subscribers that do not read their events", "thread", t.cfg.ID, "waited", patience)
+		t.cfg.Logger.Warn("disconnecting subscribers that do not read their events", "thread", t.cfg.ID, "waited", patience)
 		t.bus.giveUp()
 	})
 	defer slow.Stop()
@@ -357,7 +357,7 @@ func (t *Thread) end(ctx context.Context) {
 	}
 	if len(t.st.left) > 0 {
 		if err := t.record(context.WithoutCancel(ctx), t.st.left...); err != nil {
-			t.cfg.Logger.Error("what was done beside a turn is not recorded", "thread", t.cfg.ID, "err", err)
+			t.cfg.Logger.Error("results of a concurrent task not recorded", "thread", t.cfg.ID, "err", err)
 		}
 	}
 	t.cfg.Engine.End(context.WithoutCancel(ctx), t.cfg.ID)

@@ -32,7 +32,7 @@ func TestBudget(t *testing.T) {
 	}{
 		{"none", used, usage.Budget{}, 3, "", ""},
 		{"far away", used, usage.Budget{Tokens: 10_000, USD: 10, TurnTokens: 10_000, TurnUSD: 10}, 3, "", ""},
-		{"tokens of the turn", used, usage.Budget{TurnTokens: 220}, 2, "the turn has used 220 tokens, and budget.turn_tokens is 220", "say how to go on"},
+		{"tokens of the turn", used, usage.Budget{TurnTokens: 220}, 2, "the turn has used 220 tokens, and budget.turn_tokens is 220", "say how to continue"},
 		{"tokens of the thread", used, usage.Budget{Tokens: 1101}, 1, "the thread has used 1110 tokens, and budget.tokens is 1101", "-c budget.tokens=2211"},
 		{"money of the turn", used, usage.Budget{TurnUSD: 0.2}, 2, "the turn has used $0.2600, and budget.turn_usd is 0.2", "-c budget.turn_usd=0.46"},
 		{"money of the thread", used, usage.Budget{USD: 1.1}, 1, "the thread has used $1.13, and budget.usd is 1.1", "begin a new thread"},

@@ -34,7 +34,7 @@ var (
 func Compact(ctx context.Context, cfg Config, h *history.History) Result {
 	return run(ctx, cfg, h, nil, func(r *runner, ctx context.Context) Result {
 		if !h.Grown() {
-			r.notice(ctx, event.Notice{Level: "info", Text: "there is nothing to compact: no model has answered since the last time"})
+			r.notice(ctx, event.Notice{Level: "info", Text: "there is nothing to compact: no model has answered since the last compaction"})
 		} else if _, err := r.compact(ctx, byUser); err != nil {
 			return r.ended(ctx, err)
 		}
@@ -145,7 +145,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 		item.Status = event.StatusFailed
 		item.Text = fmt.Sprintf("not compacted: about %d tokens would have become %d", was, is)
 		err := r.write(ctx, event.ItemCompleted{Item: item}, event.Notice{
-			Level: "warning", Text: "the conversation was " + item.Text, Next: "Go on; it is tried again when there is more of it.",
+			Level: "warning", Text: "the conversation was " + item.Text, Next: "Continue; it is tried again when the conversation has grown.",
 		})
 		return false, err
 	}
@@ -159,7 +159,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	if why.After >= w.Limit && !w.Body {
 		bodies = append(bodies, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("about %d tokens are left after compaction, and the limit is %d: it will be reached again at once", why.After, w.Limit),
-			Next: "Raise history.compact_at_tokens, use a model with a larger window, or say less at once.",
+			Next: "Raise history.compact_at_tokens, use a model with a larger window, or give it less at once.",
 		})
 	}
 	if err := r.write(ctx, bodies...); err != nil {

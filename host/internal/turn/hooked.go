@@ -75,12 +75,12 @@ func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []stri
 	}
 	item := UserItem(in)
 	item.Status = event.StatusDeclined
-	text := "a hook held back what you said"
+	text := "a hook blocked your input"
 	if said.Reason != "" {
 		text += ": " + said.Reason
 	}
 	err = r.write(ctx, event.ItemCompleted{Item: item}, event.Notice{
-		Level: "warning", Text: text, Next: "Say it in another way; the model has not read it.",
+		Level: "warning", Text: text, Next: "Rephrase it; the model has not read it.",
 	})
 	if err != nil {
 		return true, nil, err

@@ -48,6 +48,6 @@ func (e *timeError) Is(target error) bool { return target == orchestrate.ErrTime
 func (e *timeError) problem() *event.Problem {
 	return &event.Problem{
 		Code: "turn-time", Message: e.Error(),
-		Next: "say how to go on, or raise limits.turn_time",
+		Next: "say how to continue, or raise limits.turn_time",
 	}
 }

@@ -17,7 +17,7 @@ import (
 const maxMail = 512
 
 // ErrMailboxFull says that mail was not taken.
-var ErrMailboxFull = hint.New("the mailbox is full: 512 mails wait for the thread's next turn", "wait until it has read them")
+var ErrMailboxFull = hint.New("the mailbox is full: 512 messages are waiting for the thread's next turn", "try again after it has read them")
 
 // Mailbox is what other agents said to a thread's agent and it has not read yet. It is the thread's; its turns read it. Safe for
 // concurrent use.

@@ -43,7 +43,7 @@ func (r *repeats) note(c *llm.ToolCall, a orchestrate.Answer) (hint []string, lo
 	if r.n >= mostRepeats {
 		return nil, &event.Problem{
 			Code: "loop", Message: fmt.Sprintf("the model called %s %d times in a row, with the same arguments and the same result", c.Name, r.n),
-			Next: "say how to go on",
+			Next: "say how to continue",
 		}
 	}
 	if r.n < r.hint {

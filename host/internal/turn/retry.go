@@ -108,7 +108,7 @@ func exhausted(e *llm.Error, posts int) error {
 // tooLong gives up because the vendor asks for more patience than there is.
 func tooLong(e *llm.Error, now time.Time) error {
 	last := *e
-	last.Message = fmt.Sprintf("%s (asks to wait %v, until %s; more than %v is not waited for)", e.Error(), e.RetryAfter.Round(time.Second),
+	last.Message = fmt.Sprintf("%s (the server asks to wait %v, until %s; the limit is %v)", e.Error(), e.RetryAfter.Round(time.Second),
 		now.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05 MST"), maxDelay)
 	last.Next = "ask again then, or use another model or key"
 	return &last

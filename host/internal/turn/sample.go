@@ -280,7 +280,7 @@ func (a *answer) finish(ctx context.Context, ev llm.StepFinish) error {
 	case llm.FinishLength:
 		a.notice(ctx, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("the answer was cut off at the limit of its length%s", why),
-			Next: "Say \"go on\", or raise max_output_tokens in the model's block.",
+			Next: "Ask the model to continue, or raise max_output_tokens in the model's block.",
 		})
 	}
 	return nil

@@ -28,7 +28,7 @@ func (r *runner) tellOfForm(ctx context.Context, last string) {
 func follows(text string, schema json.RawMessage) error {
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return fmt.Errorf("it is no JSON: %w", err)
+		return fmt.Errorf("it is not valid JSON: %w", err)
 	}
 	s, err := contract.ParseSchema(schema)
 	if err != nil {

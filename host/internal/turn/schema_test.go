@@ -15,10 +15,10 @@ func TestAnswersOfACertainForm(t *testing.T) {
 		{number, `{"n": 1}`, ""},
 		{number, `{"n": "1"}`, "n"},
 		{number, `{}`, "n"},
-		{number, "one", "it is no JSON"},
-		{number, "", "it is no JSON"},
+		{number, "one", "it is not valid JSON"},
+		{number, "", "it is not valid JSON"},
 		{"", "one", ""},
-		{`{"type": 5}`, "one", "it is no JSON"},
+		{`{"type": 5}`, "one", "it is not valid JSON"},
 		{`{"type": 5}`, "1", ""},
 		{`{"$ref": "https://example.com/schema"}`, "1", ""},
 	} {

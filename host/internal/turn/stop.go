@@ -36,17 +36,17 @@ func (r *runner) heldBy(ctx context.Context, s hook.Stops, last string) (bool, e
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case err != nil:
-		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook failed: " + err.Error(), Next: "The turn ends; look at the hook."})
+		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook failed: " + err.Error(), Next: "The turn ends; check the hook."})
 		return false, nil
 	case !v.Block:
 		return false, nil
 	case strings.TrimSpace(v.Reason) == "":
-		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook wants the turn to go on and does not say why; it ends", Next: "Let the hook give a reason."})
+		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook blocked the end of the turn without a reason; the turn ends", Next: "Make the hook return a reason."})
 		return false, nil
 	case r.stops.held >= mostHeld:
 		r.notice(ctx, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("a Stop hook has kept the turn from ending %d times in a row; it ends now", r.stops.held),
-			Next: "Let the hook look at how often it has done so already, or say how to go on.",
+			Next: "Make the hook limit how often it blocks, or say how to continue.",
 		})
 		return false, nil
 	}

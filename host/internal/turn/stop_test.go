@@ -95,7 +95,7 @@ func TestStopHooksThatDoNotCount(t *testing.T) {
 		"broken": {func(hook.Ending) (hook.StopVerdict, error) {
 			return hook.StopVerdict{Block: true, Reason: "x"}, errors.New("exit 1")
 		}, "exit 1"},
-		"without a reason": {func(hook.Ending) (hook.StopVerdict, error) { return hook.StopVerdict{Block: true, Reason: " "}, nil }, "does not say why"},
+		"without a reason": {func(hook.Ending) (hook.StopVerdict, error) { return hook.StopVerdict{Block: true, Reason: " "}, nil }, "without a reason"},
 	} {
 		b := turntest.New(turntest.Say(turntest.Text("done")))
 		b.Stops = tc.hook

@@ -174,7 +174,7 @@ var errCrashed = errors.New("the turn ended by an internal error")
 func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
 	log.Error("turn panicked", "turn", id, "err", p, "stack", string(debug.Stack()))
 	return Result{Status: event.TurnFailed, Problem: &event.Problem{
-		Code: "internal", Message: fmt.Sprintf("internal error: %v", p), Next: "please report this; the thread goes on",
+		Code: "internal", Message: fmt.Sprintf("internal error: %v", p), Next: "please report this; the thread keeps running",
 	}}
 }
 
@@ -269,8 +269,8 @@ func (r *runner) run(ctx context.Context) Result {
 		drain, owed, r.unspoken = true, true, false
 		if r.Limits.Samplings > 0 && n > r.Limits.Samplings {
 			return r.problem(&event.Problem{
-				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of requests to the model, which is %d", r.Limits.Samplings),
-				Next: "say how to go on, or raise limits.samplings",
+				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of %d requests to the model", r.Limits.Samplings),
+				Next: "say how to continue, or raise limits.samplings",
 			})
 		}
 		s, err := r.answered(ctx, r.sample)

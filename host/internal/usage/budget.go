@@ -34,7 +34,7 @@ func (e *BudgetError) Error() string {
 func (e *BudgetError) NextStep() string {
 	raise := fmt.Sprintf("raise it, for one run with -c %s=%s", e.setting, e.more)
 	if e.what == "the turn" {
-		return "say how to go on, since each turn has a budget of its own; or " + raise
+		return "say how to continue, since each turn has its own budget; or " + raise
 	}
 	return raise + ", or begin a new thread"
 }

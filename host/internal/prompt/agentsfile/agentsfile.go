@@ -156,7 +156,7 @@ func (g *reading) folder(dir string, fallbacks []string) {
 			g.warn("Make it readable, or take it away.", "the instructions in %s are not used: %v", path, cause(err))
 			continue
 		case !info.Mode().IsRegular():
-			g.warn("Put a file there, or take it away.", "the instructions in %s are not used: it is no regular file", path)
+			g.warn("Put a file there, or take it away.", "the instructions in %s are not used: it is not a regular file", path)
 			continue
 		}
 		real, err := filepath.EvalSymlinks(path)
@@ -248,10 +248,10 @@ func (g *reading) take(path, real string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file any more")
+		return errors.New("it is no longer a regular file")
 	}
 	if now, err := os.Lstat(real); err != nil || !os.SameFile(info, now) {
-		return errors.New("another file has come into its place")
+		return errors.New("it was replaced by another file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, g.left+1))
 	if err != nil {

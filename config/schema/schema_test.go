@@ -70,7 +70,7 @@ func TestReferenceNamesEverything(t *testing.T) {
 	walk(Root())
 }
 
-func TestRootIsFresh(t *testing.T) {
+func TestRootReturnsCopies(t *testing.T) {
 	Root().Blocks[0].Name = "changed"
 	if Root().Blocks[0].Name != BlockProvider {
 		t.Error("two tables share their blocks")

@@ -74,7 +74,7 @@ func TestCanonicalReadsBack(t *testing.T) {
 	}
 }
 
-func TestCanonicalIgnoresHowEmptyIsWritten(t *testing.T) {
+func TestCanonicalFormOfEmptyLists(t *testing.T) {
 	a := &Manifest{Name: "n", Tools: []Descriptor{{Name: "t", Effects: []Effect{WriteEffect{}}}}}
 	b := &Manifest{
 		Name: "n", Capabilities: []string{}, Config: ConfigBlock{Attributes: []ConfigAttribute{}, Blocks: []ConfigNestedBlock{}},
@@ -108,7 +108,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestParseManifestOfTheFuture(t *testing.T) {
+func TestParseNewerManifest(t *testing.T) {
 	m, err := ParseManifest([]byte(`{"name":"n","kind":"storage","hologram":true,
 		"tools":[{"name":"t","exposure":"shouted","effects":[{"type":"teleport","to":"x"}],"hologram":1}]}`))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A plugin's schema is held against what a model writes: one that never ends would end the host.
+// Arguments from a model are validated against a plugin's schema. A validation that never ends would block the host.
 func TestHostileSchemas(t *testing.T) {
 	doubling := `{"$defs":{"a0":{"type":"string"}`
 	for i := 1; i <= 30; i++ {

@@ -111,7 +111,7 @@ func TestInvalidManifests(t *testing.T) {
 	}
 }
 
-func TestValidateSaysEverything(t *testing.T) {
+func TestValidateReturnsAllErrors(t *testing.T) {
 	err := (&Manifest{Tools: []Descriptor{{}}}).Validate()
 	for _, want := range []string{"name", "version", "kind", "contract versions", "tool"} {
 		if !strings.Contains(err.Error(), want) {

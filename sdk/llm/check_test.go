@@ -157,7 +157,7 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-func TestCheckerRefusesWhatHasNoName(t *testing.T) {
+func TestCheckerRequiresNames(t *testing.T) {
 	for _, e := range []Event{
 		BlockStart{ID: "a"}, BlockStart{Kind: BlockToolInput, ID: "c"}, BlockStart{Kind: BlockToolInput, Name: "look"},
 		ToolCallDone{Call: ToolCall{Name: "look"}}, ToolCallDone{Call: ToolCall{ID: "c"}}, nil,

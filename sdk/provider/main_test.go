@@ -142,7 +142,7 @@ func TestMainServes(t *testing.T) {
 	}
 }
 
-func TestMainTellsItsAuthor(t *testing.T) {
+func TestMainReportsErrors(t *testing.T) {
 	var stderr bytes.Buffer
 	code := run(t.Context(), Plugin{Name: "broken"}, wire.ServeConfig{Stderr: &stderr, Args: []string{}})
 	if code != 1 || !strings.Contains(stderr.String(), "has no New") {

@@ -35,7 +35,7 @@ type config struct {
 	APIKey configblock.Secret `json:"api_key" sensitive:"true"`
 }
 
-// echo is a provider that says what it was told, unless stream is set.
+// echo is a provider that repeats the user's message, unless stream is set.
 type echo struct {
 	env    Env
 	stream func(ctx context.Context, r *StreamRequest, emit func(llm.Event) error) error

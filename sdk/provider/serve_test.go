@@ -238,7 +238,7 @@ func TestStreamRequestIsComplete(t *testing.T) {
 	}
 }
 
-func TestLoneEventIsNotHeldBack(t *testing.T) {
+func TestSingleEventIsSentAtOnce(t *testing.T) {
 	next := make(chan struct{})
 	c, closed := configured(t, testPlugin(&echo{stream: func(_ context.Context, _ *StreamRequest, emit func(llm.Event) error) error {
 		if err := emit(llm.StepStart{}); err != nil {
@@ -369,7 +369,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-func TestOutboxBatchesWhatGathers(t *testing.T) {
+func TestOutboxBatchesEvents(t *testing.T) {
 	var sent [][]llm.Event
 	entered, release := make(chan struct{}), make(chan struct{})
 	o := newOutbox(t.Context(), func(m *gantryv1.StreamResponse) error {
@@ -406,7 +406,7 @@ func TestOutboxBatchesWhatGathers(t *testing.T) {
 	}
 }
 
-func TestOutboxTellsWhenSendingBroke(t *testing.T) {
+func TestOutboxReportsSendErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("the pipe broke")
 		o := newOutbox(t.Context(), func(*gantryv1.StreamResponse) error { return broken })

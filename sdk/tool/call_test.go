@@ -74,7 +74,7 @@ func TestEventsOfACall(t *testing.T) {
 	}
 }
 
-func TestOutputIsGathered(t *testing.T) {
+func TestOutputIsCollected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, tool.Plugin{Tools: one("try", func(_ context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
 			for range 3 { // within the time that output waits for more
@@ -119,7 +119,7 @@ func TestLargeOutputDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestACallIsAnnouncedBeforeItHasAnythingToSay(t *testing.T) {
+func TestCallIsAnnouncedWithoutEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		p := configured(t, tool.Plugin{Tools: one("try", func(_ context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
@@ -349,7 +349,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func TestDeadlineStandsStillDuringAPause(t *testing.T) {
+func TestPauseStopsTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, tool.Plugin{Tools: one("try", func(ctx context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
 			timer := c.Clock().NewTimer(30 * time.Second)

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
-// What a plugin says in a thread before the host has opened it waits for the token; after the end nobody is told anything.
+// Emit waits until the host has opened the thread and sent its token. After the end of the thread, it sends nothing.
 func TestEmitInAThread(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
@@ -21,7 +21,7 @@ func TestEmitInAThread(t *testing.T) {
 		threads <- c.Thread()
 		return tool.Text("ok"), nil
 	})}, h.Facts(), "{}")
-	p.run(t, &gantryv1.CallStart{Tool: "try"}) // beside the opening of the thread, and here before it
+	p.run(t, &gantryv1.CallStart{Tool: "try"}) // the call and the opening of the thread are concurrent; here the call is first
 	th := <-threads
 	ctx, cancel := context.WithCancelCause(t.Context())
 	tired := errors.New("tired of waiting")

@@ -314,7 +314,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-func TestWhatACallAsksTheHost(t *testing.T) {
+func TestRequestsToTheHost(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
 	got := h.within(t, func(ctx context.Context, c *tool.Call) error {
@@ -483,7 +483,7 @@ func TestWithoutHostServices(t *testing.T) {
 	}
 }
 
-func TestHostSocketThatIsNotThere(t *testing.T) {
+func TestMissingHostSocket(t *testing.T) {
 	t.Parallel()
 	p := serve(t, tool.Plugin{})
 	_, err := p.Configure(t.Context(), &gantryv1.ConfigureRequest{Host: &gantryv1.HostFacts{ServicesSocket: "/nowhere/host.sock"}})

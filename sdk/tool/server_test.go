@@ -146,7 +146,7 @@ func TestConfiguredPanics(t *testing.T) {
 }
 
 // The config struct is written while nothing reads it: Configure waits for calls, and calls wait for Configure.
-func TestConfigureHasThePluginAlone(t *testing.T) {
+func TestConfigureIsExclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := &settings{}
 		release := make(chan struct{})
@@ -158,7 +158,7 @@ func TestConfigureHasThePluginAlone(t *testing.T) {
 		first := p.start(t, &gantryv1.CallStart{Tool: "units"})
 		synctest.Wait()
 
-		// It gives up with its caller, and the plugin goes on as before.
+		// It ends with its caller, and the plugin keeps its configuration.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if _, err := p.Configure(ctx, &gantryv1.ConfigureRequest{ConfigJson: []byte(`{"units":"imperial"}`)}); err == nil {
 			t.Error("configured although a call runs")
@@ -277,7 +277,7 @@ func TestMaxParallelCalls(t *testing.T) {
 	})
 }
 
-func TestCloseCancelsWhatRuns(t *testing.T) {
+func TestCloseCancelsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cleaned := false
 		p := configured(t, tool.Plugin{
@@ -408,7 +408,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-func TestHundredCallsAtOnce(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := configured(t, tool.Plugin{Tools: []tool.Tool{tool.New("echo", "", func(_ context.Context, c *tool.Call, in struct{ N int }) (*tool.Result, error) {
 			c.Output(fmt.Append(nil, in.N))

@@ -135,7 +135,7 @@ func TestThreadContext(t *testing.T) {
 		if d := seen["d"]; len(d) != 16383 || seen["a"] != "" {
 			t.Errorf("d has %d bytes, a is %q", len(d), seen["a"])
 		}
-		// Who listens anew is told everything that holds.
+		// A new stream receives all current context texts.
 		leave()
 		synctest.Wait()
 		th.Context("a", "two")
@@ -167,8 +167,8 @@ func TestNewStreamReplacesTheOld(t *testing.T) {
 	})
 }
 
-// What runs in a session must not come to a halt because nobody listens; the gap shows in the offsets.
-func TestSessionWithoutAListener(t *testing.T) {
+// A program in a session must not stall because there is no stream. The offsets show the gap.
+func TestSessionWithoutAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opened := make(chan *tool.Session, 1)
 		p := configured(t, sessions(opened), nil, "{}")

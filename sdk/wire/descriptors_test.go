@@ -57,7 +57,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-func TestDescriptorsTravel(t *testing.T) {
+func TestSendDescriptors(t *testing.T) {
 	r, w := pipe(t)
 	socket := serveDescriptors(t, func(token string, conn *net.UnixConn) {
 		if token != "one-time" {

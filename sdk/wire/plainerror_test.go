@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// Whoever is told of a failed call reads what the other side said, and code still finds the code.
+// The error of a failed call reads as the message from the other side, and the status code is still available.
 func TestPlainErrors(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -112,7 +112,7 @@ func TestGoPluginClient(t *testing.T) {
 	}
 }
 
-func TestTokenIsDemanded(t *testing.T) {
+func TestTokenIsRequired(t *testing.T) {
 	p := start(t, peerHello())
 	if err := echo(t.Context(), p.connect(t), "hi"); err != nil {
 		t.Errorf("with the token: %v", err)
@@ -233,7 +233,7 @@ func TestEnds(t *testing.T) {
 	ways := []struct {
 		name string
 		end  func(ctx context.Context, p *plugin, conn *grpc.ClientConn) error
-		gone bool // nobody is there to hear the last answers
+		gone bool // the host has died, so there is no receiver for results
 	}{
 		{name: "shutdown", end: shutdown},
 		{name: "shutdown twice", end: func(ctx context.Context, p *plugin, conn *grpc.ClientConn) error {
@@ -300,8 +300,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestHostThatDiesTakesItsPipesAlong: a killed host leaves nobody to read what the plugin says last.
-func TestHostThatDiesTakesItsPipesAlong(t *testing.T) {
+// When the host is killed, stdout and stderr of the plugin have no reader. Writing to them must not kill the plugin.
+func TestPipesOfADeadHost(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func output(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-func TestDescribeIsWhatDescribeAnswers(t *testing.T) {
+func TestDescribeFlagMatchesTheRPC(t *testing.T) {
 	printed, stderr, code := output(t, command(t, "--describe"))
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update-api", false, "write testdata/api.txt anew")
 
-// The API is a promise: each addition is a line that somebody reviews, and a line that goes needs a reason.
+// The API must remain compatible: each addition is a line to review, and each removed line needs a reason.
 func TestAPI(t *testing.T) {
 	root := filepath.Join("..", "..")
 	watchSources(t, root)
@@ -57,7 +57,7 @@ func watchSources(t *testing.T, root string) {
 	}
 }
 
-func TestTextNamesEachKindOfThing(t *testing.T) {
+func TestTextListsEachKind(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
 		"go.mod": "module example.com/sdk\n\ngo 1.26\n",

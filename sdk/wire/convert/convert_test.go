@@ -21,7 +21,7 @@ import (
 // pair is one type with its two functions, over the wire's bytes in between.
 type pair struct {
 	name string
-	typ  reflect.Type                      // of the Go side; an interface stands for all that implement it
+	typ  reflect.Type                      // the Go type; for an interface, all types that implement it
 	msg  proto.Message                     // of the other side
 	over func(v any) any                   // Go → proto → bytes → proto → Go
 	back func(proto.Message) proto.Message // proto → Go → proto

@@ -154,4 +154,4 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestNothingToLookAt(t *testing.T) { check(t, t.TempDir(), Request{}, "! the request is empty") }
+func TestEmptyRequest(t *testing.T) { check(t, t.TempDir(), Request{}, "! the request is empty") }

@@ -71,7 +71,7 @@ func TestUpdate(t *testing.T) {
 		{name: "additions after a context", file: "class A⏎  x⏎class B⏎  x⏎", body: "@@ class A⏎+  new",
 			want: "class A⏎  new⏎  x⏎class B⏎  x⏎"},
 		{name: "additions after the last line as context", file: "a⏎b", body: "@@ b⏎+c", want: "a⏎b⏎c⏎"},
-		{name: "additions after a context, at the end by wish", file: "a⏎b⏎", body: "@@ a⏎+c⏎*** End of File", want: "a⏎b⏎c⏎"},
+		{name: "additions after a context, at the end as requested", file: "a⏎b⏎", body: "@@ a⏎+c⏎*** End of File", want: "a⏎b⏎c⏎"},
 		{name: "additions after one context, a change after the next", file: "a⏎b⏎c⏎", body: "@@ a⏎+1⏎@@ b⏎-c⏎+C",
 			want: "a⏎1⏎b⏎C⏎"},
 		{name: "the same context twice", file: "def f⏎  a⏎def f⏎  a⏎", body: "@@ def f⏎-  a⏎+  1⏎@@ def f⏎-  a⏎+  2",

@@ -47,7 +47,7 @@ func TestFitOfSquares(t *testing.T) {
 	}
 }
 
-func TestFitHolds(t *testing.T) {
+func TestFitIsWithinTheBudget(t *testing.T) {
 	for w := 1; w < 9000; w += 97 {
 		for h := 1; h < 9000; h += 89 {
 			for _, b := range []Budget{High(), Original()} {

@@ -243,7 +243,7 @@ func TestInput(t *testing.T) {
 	})
 }
 
-func TestInputThatNobodyReads(t *testing.T) {
+func TestUnreadInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := NewStore()
 		defer end(t, st)
@@ -299,7 +299,7 @@ func TestOneInteractionAtATime(t *testing.T) {
 	})
 }
 
-// viewer writes down what it is told.
+// viewer records what it is told.
 type viewer struct {
 	mu  sync.Mutex
 	log bytes.Buffer

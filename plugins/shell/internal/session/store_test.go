@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestFullThreadLosesTheOldest(t *testing.T) {
+func TestFullThreadEvictsTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := NewStore()
 		defer end(t, st)
@@ -38,7 +38,7 @@ func TestFullThreadLosesTheOldest(t *testing.T) {
 	})
 }
 
-func TestVictim(t *testing.T) {
+func TestEvictionOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := NewStore()
 		defer end(t, st)
@@ -195,7 +195,7 @@ func TestThreadEndsWhileAProcessStarts(t *testing.T) {
 	})
 }
 
-func TestKnownNumbersAreNotUsedAgain(t *testing.T) {
+func TestKnownIDsAreNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := NewStore()
 		defer end(t, st)
@@ -217,7 +217,7 @@ func TestKnownNumbersAreNotUsedAgain(t *testing.T) {
 	})
 }
 
-func TestReservedNumbersAreUnique(t *testing.T) {
+func TestReservedIDsAreUnique(t *testing.T) {
 	st := NewStore()
 	seen := map[int]bool{}
 	for range 500 {
@@ -269,9 +269,9 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// Of sessions that have ended no more is held than what is told of them, but for the latest ones, and for those whose output others
-// still write to.
-func TestEndedSessionsHoldNothing(t *testing.T) {
+// The resources of ended sessions are released, except those of the latest ones, and of sessions whose output is still open in other
+// processes.
+func TestEndedSessionsReleaseResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := NewStore()
 		defer end(t, st)

@@ -72,7 +72,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-func TestExact(t *testing.T) {
+func TestConfigured(t *testing.T) {
 	f := finder("linux", "", "/bin/bash", "/bin/fish")
 	if got, ok := f.Configured("/bin/bash"); !ok || got != (Shell{"/bin/bash", POSIX}) {
 		t.Errorf("Exact = %+v, %v", got, ok)

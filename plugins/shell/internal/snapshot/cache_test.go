@@ -15,7 +15,7 @@ func counted(n *int, s *State, err error) func(context.Context) (*State, error) 
 	return func(context.Context) (*State, error) { *n++; return s, err }
 }
 
-func TestBook(t *testing.T) {
+func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Cache
 		var n int
@@ -48,7 +48,7 @@ func TestBook(t *testing.T) {
 	})
 }
 
-func TestThatThereIsNoneIsKnown(t *testing.T) {
+func TestFailureIsCached(t *testing.T) {
 	var b Cache
 	var n int
 	for range 3 {
@@ -67,7 +67,7 @@ func TestThatThereIsNoneIsKnown(t *testing.T) {
 	}
 }
 
-func TestManyWaitForOne(t *testing.T) {
+func TestConcurrentCallersShareASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Cache
 		begun, state := 0, &State{}
@@ -99,7 +99,7 @@ func TestManyWaitForOne(t *testing.T) {
 		if begun != 1 {
 			t.Errorf("%d began", begun)
 		}
-		cancel() // one of the others goes on
+		cancel() // another caller tries again
 		wg.Wait()
 		if begun != 2 {
 			t.Errorf("%d began, want 2", begun)

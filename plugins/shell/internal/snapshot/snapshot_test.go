@@ -189,7 +189,7 @@ func TestSecretsAreLeftOut(t *testing.T) {
 }
 
 // The snapshot itself is not among what the command, or its programs, see.
-func TestNothingIsLeftOfIt(t *testing.T) {
+func TestSnapshotLeavesNoTrace(t *testing.T) {
 	h := newHome(t, map[string]string{".bash_profile": "export A=1"})
 	s := h.take(t)
 	if len(s.Env()) == 0 {
@@ -200,7 +200,7 @@ func TestNothingIsLeftOfIt(t *testing.T) {
 	}
 }
 
-func TestProfilesThatCantBeRepeated(t *testing.T) {
+func TestUnrepeatableProfiles(t *testing.T) {
 	for name, profile := range map[string]string{
 		"ends": "exit 3", "becomes another program": "exec true", "changes the folder": "cd /", "traps": "trap 'echo bye' EXIT",
 		"limits": "ulimit -S -n 64", "starts an agent": "export SSH_AGENT_PID=5 SSH_AUTH_SOCK=/x", "too long": "A=$(head -c 700000 /dev/zero | tr '\\0' x)",

@@ -108,7 +108,7 @@ func TestZshKeepsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestZshProfilesThatCantBeRepeated(t *testing.T) {
+func TestZshUnrepeatableProfiles(t *testing.T) {
 	for name, rc := range map[string]string{
 		"ends": "exit 3", "becomes another program": "exec true", "changes the folder": "cd /", "traps": "trap 'echo bye' EXIT",
 		"limits": "ulimit -S -n 64", "starts an agent": "export SSH_AGENT_PID=5", "disables a word": "disable -r time", "odd PATH": "export PATH=$'/a\\n:/b'",

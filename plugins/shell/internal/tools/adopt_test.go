@@ -60,7 +60,7 @@ func (r *rig) shows(id int, text string) {
 	})
 }
 
-func TestNextProcessGoesOnWithSessions(t *testing.T) {
+func TestNextProcessAdoptsSessions(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	wait := func(file string) string { return "until [ -e " + file + " ]; do sleep 0.01; done; " }
 	terminal, _ := r.open(object{"cmd": "stty -echo; touch t1; while read l; do echo got $l; done", "tty": true})
@@ -104,7 +104,7 @@ func TestNextProcessGoesOnWithSessions(t *testing.T) {
 }
 
 // What was collected for a call whose result did not arrive is returned to the next one, with the end if it had that.
-func TestLostAnswersAreGivenAgain(t *testing.T) {
+func TestUndeliveredOutputIsReturnedAgain(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	id, _ := r.open(object{"cmd": "echo up; until [ -e go ]; do sleep 0.01; done; echo end; exit 4"})
 	touch(t, r.cwd, "go")
@@ -123,8 +123,8 @@ func TestLostAnswersAreGivenAgain(t *testing.T) {
 	}
 }
 
-// A command whose call got no answer is told to the model until it uses the number.
-func TestCommandsOfLostCallsAreTold(t *testing.T) {
+// A session whose call got no answer is announced to the model until the model uses its ID.
+func TestSessionsOfUnansweredCallsAreAnnounced(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	args := object{"cmd": "echo up; touch started; sleep 1000", "login": false, "yield_time_ms": 30000}
 	lost := r.start("exec_command", args, r.assess("exec_command", args), as("lost"))

@@ -209,7 +209,7 @@ func TestOutputFitsTheCaps(t *testing.T) {
 	if len(body.Text) > 30000 || body.TotalBytes != 200000 || len(a.Parts) != 2 {
 		t.Errorf("%d bytes of text, total %d, %d parts", len(body.Text), body.TotalBytes, len(a.Parts))
 	}
-	// The model may read all of it, so that it has to be told.
+	// The model may read all of it, so the omission must be reported.
 	if want := fmt.Sprintf("\n... %d bytes omitted ...\n", body.OmittedBytes); !strings.Contains(body.Text, want) {
 		t.Errorf("%q is missing", want)
 	}
@@ -363,7 +363,7 @@ func TestInterruptLeavesTheCommandRunning(t *testing.T) {
 	}
 }
 
-// A call's time may be over while its command goes on: that reads as if the wait had ended.
+// If a call reaches its deadline while its command is running, the result is the same as at the end of the wait.
 func TestDeadlineIsTheCallsNotTheCommands(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	args := plain("echo begun; until [ -e go ]; do sleep 0.01; done")
@@ -376,7 +376,7 @@ func TestDeadlineIsTheCallsNotTheCommands(t *testing.T) {
 	}
 }
 
-func TestAsksForAttachWhereDescriptorsCantTravel(t *testing.T) {
+func TestAttachWithoutDescriptors(t *testing.T) {
 	r := newRig(t, rigOptions{host: processtest.Options{Attach: true}})
 	if a := r.call("exec_command", plain("printf abc; exit 4")); a.tail() != exited(4, 1, "abc") {
 		t.Errorf("text = %q", a.text())

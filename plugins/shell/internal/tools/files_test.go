@@ -48,7 +48,7 @@ func TestEditFile(t *testing.T) {
 	}
 }
 
-func TestEditThatCantBeMadeAsksNobody(t *testing.T) {
+func TestInvalidEditIsAnsweredEarly(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	put(t, r.cwd, "f", "a\na\n")
 	for _, tt := range []struct {
@@ -83,7 +83,7 @@ func TestEditOfAFileThatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestEditThatMayNotWrite(t *testing.T) {
+func TestDeniedEdit(t *testing.T) {
 	r := newRig(t, rigOptions{host: processtest.Options{Refuse: func(req *gantryv1.SpawnRequest) *gantryv1.SpawnError {
 		if req.GetReadOnly() {
 			return nil

@@ -82,7 +82,7 @@ func testLoginIsReadOnce(t *testing.T, shell string) {
 }
 
 // Without a snapshot, too, output is for reading.
-func TestAProfileDoesNotUndoTheEnvironment(t *testing.T) {
+func TestProfileDoesNotOverrideTheEnvironment(t *testing.T) {
 	for _, tt := range []struct{ name, config, profile string }{
 		{"switched off", `{"shell":"/bin/bash","snapshot":false}`, ""},
 		{"can't be repeated", `{"shell":"/bin/bash"}`, "trap 'true' EXIT"},
@@ -119,7 +119,7 @@ func TestAChangedProfileIsReadAgain(t *testing.T) {
 	says("2")
 }
 
-func TestAMissingFolderSaysNothingOfTheProfile(t *testing.T) {
+func TestMissingFolderIsNotAProfileFailure(t *testing.T) {
 	r := loginRig(t, `{"shell":"/bin/bash"}`, "")
 	if a := r.call("exec_command", object{"cmd": "f", "workdir": "missing"}); !strings.Contains(a.text(), "No such file or directory (os error 2)") {
 		t.Errorf("text = %q", a.text())
@@ -137,7 +137,7 @@ func TestAMissingFolderSaysNothingOfTheProfile(t *testing.T) {
 
 // A host that decided on one command starts no other: what leaves the sandbox runs as it was approved, without anything
 // before it. So does what a policy lets out, of which the plugin learns when it is refused.
-func TestOutsideOfTheSandboxTheCommandIsTheOneThatWasApproved(t *testing.T) {
+func TestApprovedCommandIsNotRewritten(t *testing.T) {
 	var refuse atomic.Bool
 	var spawned sync.Map
 	r := newRig(t, rigOptions{config: `{"shell":"/bin/bash"}`, host: processtest.Options{Refuse: func(req *gantryv1.SpawnRequest) *gantryv1.SpawnError {

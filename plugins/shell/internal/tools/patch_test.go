@@ -130,7 +130,7 @@ func TestPatchRunsInHelpers(t *testing.T) {
 	}
 }
 
-func TestPatchThatDoesNotApplyAsksNobody(t *testing.T) {
+func TestInvalidPatchIsAnsweredEarly(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for text, want := range map[string]string{
 		"foo":                            "apply_patch verification failed: invalid patch: The first line of the patch must be '*** Begin Patch'",
@@ -178,7 +178,7 @@ func TestPatchOfFilesThatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestPatchFailsOnTheWay(t *testing.T) {
+func TestPatchFailsHalfway(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	put(t, r.cwd, "a/x", "1\n")
 	a := r.call("apply_patch", "*** Begin Patch\n*** Add File: b\n+x\n*** Add File: a\n+x\n*** Add File: c\n+x\n*** End Patch")
@@ -191,7 +191,7 @@ func TestPatchFailsOnTheWay(t *testing.T) {
 	}
 }
 
-func TestPatchThatMayNotRun(t *testing.T) {
+func TestDeniedPatch(t *testing.T) {
 	r := newRig(t, rigOptions{host: processtest.Options{Refuse: func(req *gantryv1.SpawnRequest) *gantryv1.SpawnError {
 		if req.GetReadOnly() {
 			return nil
@@ -300,7 +300,7 @@ func (h *heldHost) Spawn(ctx context.Context, req *gantryv1.SpawnRequest) (*gant
 
 // Two patches of one file, both checked before either was made: the later one must not write what it made of the file as it
 // was.
-func TestPatchesBesideEachOther(t *testing.T) {
+func TestConcurrentPatches(t *testing.T) {
 	h := &heldHost{held: make(chan struct{}), release: make(chan struct{})}
 	r := newRig(t, rigOptions{host: processtest.Options{Service: func(p *processtest.Host) gantryv1.HostServiceServer {
 		h.Host = p

@@ -105,7 +105,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-func TestWhatTheBlockForbidsIsNotOffered(t *testing.T) {
+func TestDisabledArgumentsAreNotOffered(t *testing.T) {
 	r := newRig(t, rigOptions{config: `{"login":false,"terminal":false}`})
 	schema := string(r.offered()["exec_command"].InputSchema)
 	if strings.Contains(schema, `"tty"`) || strings.Contains(schema, `"login"`) {

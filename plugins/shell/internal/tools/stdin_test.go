@@ -15,7 +15,7 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// open starts a command that goes on after the call.
+// open starts a command that keeps running after the call.
 func (r *rig) open(args object) (int, *answer) {
 	r.t.Helper()
 	args["yield_time_ms"] = 250
@@ -156,7 +156,7 @@ func endOf(es []contract.ThreadEvent, id int) (contract.SessionExited, bool) {
 	return contract.SessionExited{}, false
 }
 
-func TestThreadHearsOfSessions(t *testing.T) {
+func TestSessionEventsReachTheThread(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	id, _ := r.open(object{"cmd": "echo shown in the call; until [ -e go ]; do sleep 0.01; done; echo shown later; exit 3"})
 	touch(t, r.cwd, "go")

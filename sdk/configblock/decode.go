@@ -43,8 +43,7 @@ func (d *decoder) warn(p path, next, format string, args ...any) {
 func (d *decoder) block(b *block, data []byte, v reflect.Value, p path) {
 	var object map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) > 0 {
-		if err := json.Unmarshal(data, &object); err != nil {
-			d.fail(p, "", "want a block, got %s", describeJSON(data))
+		if !d.unmarshal(data, &object, "a block", p) {
 			return
 		}
 	}
@@ -97,11 +96,8 @@ func (b *block) names() []string {
 
 func (d *decoder) blocks(f *field, raw []byte, present bool, into reflect.Value, p path) {
 	var list []json.RawMessage
-	if present {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			d.fail(p, "", "want a list of blocks, got %s", describeJSON(raw))
-			return
-		}
+	if present && !d.unmarshal(raw, &list, "a list of blocks", p) {
+		return
 	}
 	if f.required && len(list) == 0 {
 		d.fail(p[:len(p)-1], "", "block %q is missing", f.name)
@@ -202,15 +198,12 @@ func (d *decoder) decode(raw []byte, v reflect.Value, p path) {
 		}
 	case reflect.Bool:
 		var x bool
-		if json.Unmarshal(raw, &x) != nil {
-			d.fail(p, "", "want true or false, got %s", describeJSON(raw))
-			return
+		if d.unmarshal(raw, &x, "true or false", p) {
+			v.SetBool(x)
 		}
-		v.SetBool(x)
 	case reflect.Slice:
 		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil {
-			d.fail(p, "", "want a list, got %s", describeJSON(raw))
+		if !d.unmarshal(raw, &list, "a list", p) {
 			return
 		}
 		out := reflect.MakeSlice(t, len(list), len(list))
@@ -234,8 +227,7 @@ func (d *decoder) decode(raw []byte, v reflect.Value, p path) {
 
 func (d *decoder) mapping(raw []byte, v reflect.Value, p path) {
 	var m map[string]json.RawMessage
-	if json.Unmarshal(raw, &m) != nil {
-		d.fail(p, "", "want a map, got %s", describeJSON(raw))
+	if !d.unmarshal(raw, &m, "a map", p) {
 		return
 	}
 	t := v.Type()
@@ -250,11 +242,17 @@ func (d *decoder) mapping(raw []byte, v reflect.Value, p path) {
 
 func (d *decoder) text(raw []byte, p path) (string, bool) {
 	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		d.fail(p, "", "want a string, got %s", describeJSON(raw))
-		return "", false
+	ok := d.unmarshal(raw, &s, "a string", p)
+	return s, ok
+}
+
+// unmarshal decodes a JSON value, or reports that it is not of the wanted kind.
+func (d *decoder) unmarshal(raw []byte, to any, want string, p path) bool {
+	if json.Unmarshal(raw, to) != nil {
+		d.fail(p, "", "want %s, got %s", want, describeJSON(raw))
+		return false
 	}
-	return s, true
+	return true
 }
 
 // number accepts numbers that the type can represent. 3.0 is an integer; 3.5 is not, and 300 is out of range for a uint8.

@@ -267,15 +267,14 @@ func checkSchema(raw json.RawMessage, object bool) error {
 	return nil
 }
 
-func isDashed(s string) bool {
-	return validName(s, func(r byte, first bool) bool {
-		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == '-')
-	})
-}
+func isDashed(s string) bool { return isLower(s, '-') }
 
-func isSnake(s string) bool {
+func isSnake(s string) bool { return isLower(s, '_') }
+
+// isLower reports whether s consists of lower-case letters, and after the first also of digits and separators.
+func isLower(s string, separator byte) bool {
 	return validName(s, func(r byte, first bool) bool {
-		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == '_')
+		return r >= 'a' && r <= 'z' || !first && (r >= '0' && r <= '9' || r == separator)
 	})
 }
 

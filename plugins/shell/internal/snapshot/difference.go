@@ -26,10 +26,8 @@ func (e unrepeatableError) Error() string { return "the profile can't be repeate
 
 // difference returns the script that changes the state before to after.
 func difference(before, after view) (string, error) {
-	for _, name := range unrepeatable {
-		if before[name] != after[name] {
-			return "", unrepeatableError("it changes the " + name)
-		}
+	if err := same(unrepeatable[:], before, after); err != nil {
+		return "", err
 	}
 	var b strings.Builder
 	// Options are first, because they affect how functions are parsed; aliases are last, because they would change other lines.
@@ -51,6 +49,16 @@ func difference(before, after view) (string, error) {
 		return "", fmt.Errorf("read aliases: %w", err)
 	}
 	return b.String(), nil
+}
+
+// same returns an error if one of the sections, which a script can't reproduce, was changed.
+func same(sections []string, before, after view) error {
+	for _, name := range sections {
+		if before[name] != after[name] {
+			return unrepeatableError("it changes the " + name)
+		}
+	}
+	return nil
 }
 
 // newLines writes the lines of after that are not in before, except those that end with one of the names.

@@ -61,10 +61,8 @@ var (
 
 // zshDifference is the equivalent of difference for zsh.
 func zshDifference(before, after view) (string, error) {
-	for _, name := range zshUnrepeatable {
-		if before[name] != after[name] {
-			return "", unrepeatableError("it changes the " + name)
-		}
+	if err := same(zshUnrepeatable, before, after); err != nil {
+		return "", err
 	}
 	section := func(name string) string {
 		var b strings.Builder

@@ -20,13 +20,12 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// baseFor is what opens every request of a thread that begins with a model.
+// baseFor returns the base instructions of a thread that starts with a model.
 func (h *Host) baseFor(m *config.Model) string {
 	return cmp.Or(m.Instructions, h.opts.Config.Instructions.Text, prompt.Base())
 }
 
-// contextSource is the [turn.ContextSource] of a turn. own is the thread's model: one that stands in for it in this turn goes by the
-// same instructions.
+// contextSource is the [turn.ContextSource] of a turn. own is the thread's model: a fallback keeps its instructions.
 type contextSource struct {
 	h     *Host
 	r     *running
@@ -41,7 +40,7 @@ func (c contextSource) Sections(last *event.Reference) []prompt.Section {
 	return c.state().Sections(last)
 }
 
-// state is what the model must know now.
+// state returns the current context of the model.
 func (c contextSource) state() prompt.State {
 	h, r, t := c.h, c.r, c.turn
 	r.plugins.SetContext("network", contract.ContextText{Key: "rules", Text: h.rules.DescribeNetwork(t.Sandbox)})
@@ -55,20 +54,20 @@ func (c contextSource) state() prompt.State {
 			Network: h.opts.Config.Sandbox.Network || permitted.Network || grants.Proxied(h.opts.Config, t.Sandbox),
 		},
 	}
-	if c.own.Label != c.start.Model && c.own.Instructions != "" { // the model that the thread began with keeps what it had then
+	if c.own.Label != c.start.Model && c.own.Instructions != "" { // the model that the thread started with keeps its instructions
 		s.Instructions = c.own.Instructions
 	}
 	return s
 }
 
-// What clients may say beside their users' words: tokens of one text (codex-compatible), and how many of them.
+// Limits of the context that clients attach: tokens of one text, compatible with codex, and number of texts.
 const (
 	maxExternalTokens = 1000
 	maxExternal       = 32
 )
 
-// hear takes what a client says beside its user's words.
-func (r *running) hear(texts map[string]string) {
+// setClientContext stores the context that a client attaches to its user's input. An empty text removes it.
+func (r *running) setClientContext(texts map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		_, known := r.external[key]
 		switch text := strings.ToValidUTF8(texts[key], "\uFFFD"); {
@@ -83,8 +82,8 @@ func (r *running) hear(texts map[string]string) {
 	}
 }
 
-// readAgents reads the files of instructions, as each turn does when it begins: in the middle of it a look must do. It tells once
-// what is wrong with them.
+// readAgents reads the files with instructions at the beginning of a turn, and returns new warnings about them. During the turn,
+// they are only checked for changes.
 func (r *running) readAgents(cwd string) (out []event.Notice) {
 	h := r.host
 	if r.agents == nil {
@@ -101,7 +100,7 @@ func (r *running) readAgents(cwd string) (out []event.Notice) {
 	return out
 }
 
-// denied tells whether deny_read names a path: what commands could make the host read is no way around it.
+// denied reports whether deny_read denies a path. Commands must not make the host read such a file for them.
 func (h *Host) denied(cwd, path string) bool {
 	g := grants.For(h.opts.Config, launch.FullAccess, cwd, "")
 	g.ReadableRoots = nil
@@ -120,7 +119,7 @@ func environment(cwd, mode string, c *config.Config) event.Environment {
 	return e
 }
 
-// zone names the time zone as people know it, where the system says it.
+// zone returns the name of the time zone, for example Europe/Berlin, or its abbreviation if the system doesn't say.
 func zone(now time.Time) string {
 	if name := now.Location().String(); name != "Local" && name != "" {
 		return name

@@ -10,10 +10,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// What clients say beside their users' words is kept by key, cut, and bounded; a resumed thread still has it.
-func TestHear(t *testing.T) {
+// Client context is stored by key, truncated and limited, and survives a resume.
+func TestClientContext(t *testing.T) {
 	r := newRunning(&Host{opts: Options{Config: &config.Config{}}}, nil, child.Role{}, &event.Reference{Sections: map[string]string{"external/file": "a.go", "external/page": "one"}})
-	r.hear(map[string]string{"file": "b.go", "page": "", "long": strings.Repeat("x", 8000), "bad": "a\xffb"})
+	r.setClientContext(map[string]string{"file": "b.go", "page": "", "long": strings.Repeat("x", 8000), "bad": "a\xffb"})
 	if len(r.external) != 3 || r.external["file"] != "b.go" || r.external["bad"] != "a\uFFFDb" {
 		t.Errorf("%.200q", r.external)
 	}
@@ -21,9 +21,9 @@ func TestHear(t *testing.T) {
 		t.Errorf("%d bytes: %.30q", len(long), long)
 	}
 	for i := range 2 * maxExternal {
-		r.hear(map[string]string{fmt.Sprint("more", i): "x"})
+		r.setClientContext(map[string]string{fmt.Sprint("more", i): "x"})
 	}
-	r.hear(map[string]string{"file": "c.go"})
+	r.setClientContext(map[string]string{"file": "c.go"})
 	if len(r.external) != maxExternal || r.external["file"] != "c.go" {
 		t.Errorf("%d texts, file %q", len(r.external), r.external["file"])
 	}

@@ -1,9 +1,9 @@
-// Package host puts the rooms together: one host with its store, its plugins and its threads.
+// Package host composes a host from its store, its plugins and its threads.
 //
-// It owns: the wiring, in one place and from the ground up, and the order in which everything ends. It must not know:
-// flags, terminals or any other door.
+// It owns: the wiring, in one function and from the bottom up, and the order in which everything is closed. It must not know:
+// flags, terminals or any front end.
 //
-// Start with [New]. Two hosts in one process work: nothing here is global.
+// Start with [New]. Two hosts can run in one process: there is no global state.
 package host
 
 import (
@@ -43,35 +43,36 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Options are what a host is made of.
+// Options configure a host.
 type Options struct {
-	Home    string // where everything of this user lives; absolute
-	BinDir  string // where the built-in plugins and the launcher are
+	Home    string // gantry's home; absolute
+	BinDir  string // contains the built-in plugins and the launcher
 	Version string
 	Config  *config.Config
-	// Verified says what the lock file demands of a plugin; it was checked before.
+	// Verified returns the digests that the lock file requires of a plugin, which were checked before.
 	Verified func(*config.PluginBlock) (sha256, manifest string)
-	// Reverified says what the lock file demands of a plugin by now, for one that is replaced; nil: nothing.
+	// Reverified returns the digests that the lock file requires now, for a plugin that is replaced; nil: those of Verified.
 	Reverified func(context.Context, *config.PluginBlock) (sha256, manifest string, err error)
-	// Maintenance runs beside the threads, once; its context ends with the host, which waits for it. nil: nothing.
+	// Maintenance runs once, concurrently with the threads. Its context ends when the host closes, and Close waits for it; nil:
+	// nothing runs.
 	Maintenance func(context.Context, *store.Store)
 	Logger      hclog.Logger
-	// Redactor is told which values are secrets, and takes them out of what calls show; nil: one of the host's own.
+	// Redactor learns secrets and removes them from the output of calls; nil: the host creates one.
 	Redactor *redact.Redactor
-	// OnPlugin is told when a plugin's state changes; nil: nobody.
+	// OnPlugin is called when a plugin's state changes; nil: not called.
 	OnPlugin func(event.PluginState)
-	Environ  []string // of the host; what a plugin or command may see of it is taken from here
-	// Vault keeps the secrets that plugins store; nil: the one in Home.
+	Environ  []string // the host's environment; plugins and commands get a part of it
+	// Vault stores the secrets of plugins; nil: a vault in Home.
 	Vault service.Vault
-	// Database is where threads and the state of plugins are stored; zero: in files of Home.
+	// Database stores threads and the state of plugins; zero: files in Home.
 	Database store.Database
-	// Ephemeral stores no thread that outlives the host.
+	// Ephemeral means that threads are not stored after the host has closed.
 	Ephemeral bool
-	// Override changes the model that a user or thread names, wherever it is named; nil: nothing.
+	// Override changes each model that a user or a thread names; nil: no changes.
 	Override func(*config.Model)
-	// TrustHooks lets hooks run that the user has not agreed to: their own, and those of a trusted project.
+	// TrustHooks runs the user's hooks, and those of a trusted project, without consent.
 	TrustHooks bool
-	// Keyless lets providers come up whose blocks lack what is around them, their keys above all.
+	// Keyless starts providers although their blocks refer to missing values, in particular keys.
 	Keyless bool
 
 	tuneStore func(*store.Config) // for tests that refuse reads or let writes fail; nil: nothing
@@ -95,9 +96,9 @@ type Host struct {
 	judges   *judges.Judges
 	guardian *guardian.Guardian // nil: a person answers
 	hooks    *hook.Engine       // nil: there are none
-	// hookNotices say which hooks can't be used; fixed after New.
+	// hookNotices are about hooks that can't be used; fixed after New.
 	hookNotices []event.Notice
-	// heldByHooks are the files that hooks run in a folder; nil: there are no hooks. Fixed after New.
+	// heldByHooks returns the files that hooks run in a folder; nil: there are no hooks. Fixed after New.
 	heldByHooks func(dir string) []string
 	environ     *grants.Environ
 	sandbox     *grants.Checker
@@ -105,21 +106,21 @@ type Host struct {
 	library     *library.Library
 	cleanup     []func(context.Context) error
 
-	life context.Context // ends with the host; the scope of what belongs to it
+	life context.Context // ends when the host closes
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // of begin
+	work sync.WaitGroup // started by begin
 
 	mu struct {
 		sync.Mutex
-		closing bool // nothing begins any more
+		closing bool // no more work is started
 		threads map[event.ThreadID]*running
 	}
 }
 
-// closeBound is how long ending everything may take: the supervisor's ladder for the slowest plugin, and some more.
+// closeBound is the time limit of Close: the time that the supervisor gives the slowest plugin, and a margin.
 const closeBound = 10 * time.Second
 
-// New wires a host. It starts no process but what the configuration makes unavoidable.
+// New composes a host. It starts only the processes that the configuration requires.
 func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	opts.Redactor = cmp.Or(opts.Redactor, &redact.Redactor{})
 	h := &Host{opts: opts, log: opts.Logger, rules: rulebook.New(opts.Config), tokens: orchestrate.NewTokens(), environ: grants.NewEnviron(opts.Config, opts.Environ)}
@@ -241,13 +242,13 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 
 func (h *Host) onClose(f func(context.Context) error) { h.cleanup = append(h.cleanup, f) }
 
-// Store is where threads are kept.
+// Store returns the store of threads.
 func (h *Host) Store() *store.Store { return h.store }
 
 // Plugins returns the plugins of the host.
 func (h *Host) Plugins() *pluginset.Set { return h.plugins }
 
-// Close ends threads, plugins and processes, in the reverse order of New, and waits for all of them. Idempotent.
+// Close ends threads, plugins and processes in the reverse order of New, and waits for all of them. It is idempotent.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.mu.closing = true
@@ -255,7 +256,7 @@ func (h *Host) Close() error {
 	h.end(orchestrate.ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
 	defer cancel()
-	h.work.Wait() // threads end by h.life; each has its own bounds
+	h.work.Wait() // threads end because h.life has ended; each has its own time limits
 	var errs []error
 	for i := len(h.cleanup) - 1; i >= 0; i-- {
 		errs = append(errs, h.cleanup[i](ctx))
@@ -264,7 +265,7 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// redactor takes secrets out of what calls show; nil: the configuration does not want it.
+// redactor returns what removes secrets from the output of calls; nil: the configuration disables it.
 func (h *Host) redactor() *redact.Redactor {
 	if !h.opts.Config.Redaction.Values {
 		return nil
@@ -272,7 +273,7 @@ func (h *Host) redactor() *redact.Redactor {
 	return h.opts.Redactor
 }
 
-// begin runs f as work of the host, which Close waits for. A host that closes begins nothing.
+// begin runs f in a goroutine that Close waits for. It returns false if the host is closing.
 func (h *Host) begin(f func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

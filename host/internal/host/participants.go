@@ -13,15 +13,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/turn"
 )
 
-// The types of this file take part in turns: [Host.Turn] lists them, and package turn says what each method is for.
+// The types in this file take part in turns. [Host.Turn] lists them; package turn documents their methods.
 
 // clientContext keeps the context that clients attach to their users' input.
 type clientContext struct{ r *running }
 
 // OnClientContext implements [turn.ClientContextListener].
-func (c clientContext) OnClientContext(texts map[string]string) { c.r.hear(texts) }
+func (c clientContext) OnClientContext(texts map[string]string) { c.r.setClientContext(texts) }
 
-// offlineWait waits for an unreachable model: as long as the user has configured, else as long as a person is there to stop it.
+// offlineWait makes a turn wait for an unreachable model: for the configured time, or without limit while a person can interrupt
+// it.
 type offlineWait struct {
 	h *Host
 	t *thread.Thread
@@ -59,13 +60,13 @@ func (c commandSandbox) OnToolAnnounced(tools *registry.Snapshot, namespace, nam
 	}
 }
 
-// OnEnd implements [turn.EndListener]. The next command comes when the user asks for it.
+// OnEnd implements [turn.EndListener]. No command runs until the user's next input.
 func (c commandSandbox) OnEnd(context.Context) []event.Body {
 	c.launcher.Rest(c.thread)
 	return nil
 }
 
-// pluginWarnings reports the warnings of plugins that came up during the turn.
+// pluginWarnings reports the warnings of plugins that started during the turn.
 type pluginWarnings struct{ r *running }
 
 // OnEnd implements [turn.EndListener].
@@ -76,7 +77,7 @@ func (w pluginWarnings) OnEnd(context.Context) (out []event.Body) {
 	return out
 }
 
-// turnDiff reports what the turn changed in files.
+// turnDiff reports the changes of the turn to files.
 type turnDiff struct{ files *checkpoint.Tracker }
 
 // OnEnd implements [turn.EndListener].

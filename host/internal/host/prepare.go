@@ -21,24 +21,23 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// PrepareParams say which request is wanted: the first one after a submission.
+// PrepareParams select a request: the first one after a submission.
 type PrepareParams struct {
-	Thread event.ThreadID // stored; "": a new one in Cwd
+	Thread event.ThreadID // a stored thread; "": a new one in Cwd
 	Cwd    string
-	// Submission to the thread. With a blank input the request is shown as it would be without it; only a stored thread
-	// has one then.
+	// Submission to the thread. If its input is blank, the request contains no new message; a new thread needs input.
 	Submission thread.Submission
 }
 
-// Prepared is a request that nobody sent.
+// Prepared is a request that was not sent.
 type Prepared struct {
 	model.Prepared
 	Model   event.Selection
-	Notices []event.Notice // what the people of the thread would have been told
+	Notices []event.Notice // that the thread would have published
 }
 
-// Prepare shows the next request of a thread. A turn runs as it always does, on a thread that only exists in memory, up to
-// the place where its model is asked. Nothing is stored and nothing is sent.
+// Prepare returns the next request of a thread. It runs a normal turn, on a thread in memory, until the model is asked. Nothing is
+// stored or sent.
 func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) {
 	asked := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -49,7 +48,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 		return nil, err
 	}
 	if o.blank {
-		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs something, and loses it again
+		p.Submission.Input.Parts = []llm.Part{&llm.Text{Text: "(nothing yet)"}} // a turn needs input; Stream removes it again
 	}
 	t := thread.New(cfg)
 	o.running = newRunning(h, t, child.Role{}, cfg.State.ContextState)
@@ -73,7 +72,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	switch {
 	case errors.Is(ended, errPrepared):
 		return o.result()
-	case asked.Err() != nil: // then the thread may have been closed before it was given its task
+	case asked.Err() != nil: // the thread may have been closed before it got its task
 		return nil, context.Cause(asked)
 	}
 	return nil, cmp.Or(err, ended)
@@ -81,7 +80,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 
 var errPrepared = errors.New("the request is prepared")
 
-// prepareThread finds the thread, or thinks of one.
+// prepareThread reads a stored thread, or describes a new one.
 func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareParams) (err error) {
 	if p.Thread == "" {
 		if p.Submission.Input.Blank() {
@@ -109,21 +108,21 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 	return nil
 }
 
-// dryRun is the world of a thread that only exists in memory: a sink that forgets, an engine that plans turns as the
-// host does, and a model that looks at the first request and says nothing.
+// dryRun is the environment of a thread in memory: a sink that drops events, an engine that plans turns like the host's, and a
+// model that keeps the first request and returns an empty answer.
 type dryRun struct {
 	host    *Host
 	running *running
 	blank   bool
 	done    func() // called when the turn has ended
 
-	mu struct { // of what the sink is told, by whoever publishes
+	mu struct { // used by all goroutines that publish
 		sync.Mutex
 		planned bool
 		notices []event.Notice
 		ended   event.TurnEnded
 	}
-	// Written by the turn, read when it has ended.
+	// Written by the turn, and read after it has ended.
 	started  event.TurnStarted
 	prepared *model.Prepared
 	err      error
@@ -153,7 +152,7 @@ func (o *dryRun) Check(ctx context.Context, t *thread.Thread, c thread.Change) e
 	return o.host.Check(ctx, t, c)
 }
 
-// End implements [thread.Engine]. No plugin was told of the thread.
+// End implements [thread.Engine]. Plugins don't know the thread.
 func (o *dryRun) End(context.Context, event.ThreadID) {}
 
 // Stream implements [turn.Model]. An empty answer ends the turn.
@@ -176,7 +175,7 @@ func (o *dryRun) Append(_ context.Context, evs ...event.Event) error {
 		case event.Notice:
 			o.mu.notices = append(o.mu.notices, b)
 		case event.TurnEnded:
-			if o.mu.planned { // else it is one that the end of its host had left open
+			if o.mu.planned { // otherwise it is the end of a turn that a killed host left open
 				o.mu.ended = b
 				o.done()
 			}
@@ -188,7 +187,7 @@ func (o *dryRun) Append(_ context.Context, evs ...event.Event) error {
 // Barrier implements [thread.Sink].
 func (o *dryRun) Barrier(context.Context, event.ThreadID, uint64) error { return nil }
 
-// result is called when everything has ended.
+// result returns the request or the error. It is called after the thread has ended.
 func (o *dryRun) result() (*Prepared, error) {
 	problem := o.mu.ended.Error
 	e, ok := errors.AsType[*llm.Error](o.err)

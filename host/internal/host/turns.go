@@ -31,7 +31,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if err != nil {
 		return plan, err
 	}
-	plan.Participants = []turn.Participant{clientContext{r}} // also where the turn can't run: its input is kept then
+	plan.Participants = []turn.Participant{clientContext{r}} // needed even if the turn can't run, because its input is kept
 	start, set := t.Started(), in.Change.With(t.Settings())
 	has := t.Model()
 	plan.Started = event.TurnStarted{
@@ -41,7 +41,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if r.role.Unattended {
 		plan.Started.Approval = string(policy.Never)
 	}
-	if in.Task != nil { // it asks no model itself
+	if in.Task != nil { // it does not ask the model
 		return plan, nil
 	}
 	if !in.Compact && r.role.Sandbox == "" { // the sandbox of a role was checked by the code that assigned it
@@ -49,7 +49,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			return plan, err
 		}
 	}
-	if hooks := r.hookTurn(id, plan.Started); hooks != nil { // also where the turn can't run: its input is kept then
+	if hooks := r.hookTurn(id, plan.Started); hooks != nil { // needed even if the turn can't run, because its input is kept
 		plan.Participants = append(plan.Participants, hooks)
 		plan.Notices = append(plan.Notices, hooks.Notices()...)
 	}
@@ -60,17 +60,17 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if err != nil {
 		return plan, err
 	}
-	// The model is told of a change only where its instructions are others.
+	// The model is told about the change only if its instructions are different.
 	if sel := modelset.Selection(own); sel != has {
 		plan.Changed = &event.ModelChanged{From: has, To: sel}
 	}
-	// The provider comes up while the tools are listed.
+	// The provider starts while the tools are loaded.
 	if slot := h.plugins.Slot(own.Provider); slot != nil {
 		slot.Warm()
 	}
 	broken := h.plugins.Load(ctx)
 	plan.Notices = append(append(plan.Notices, r.storeNotices()...), r.readAgents(set.Cwd)...)
-	if ctx.Err() == nil { // else some were not looked at
+	if ctx.Err() == nil { // otherwise some plugins were not tried
 		plan.Notices = append(plan.Notices, pluginset.Changes(r.broken, broken)...)
 		r.broken = broken
 	}
@@ -130,7 +130,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	tools := r.catalogue(plan.Started)
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
-	usual := func() (launch.Grant, error) { // what a command of this turn gets, if nothing more is asked for
+	usual := func() (launch.Grant, error) { // the grant of a command without escalation
 		all, _ := t.Approvals().Permitted(id)
 		return granter.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})
 	}
@@ -174,10 +174,10 @@ func (r *running) model(wanted string) (*config.Model, error) {
 	return m, err
 }
 
-// callCaps are what one call may send; codex-compatible where the model sees it.
+// callCaps are the limits of a call's output. MaxModelTokens is compatible with codex.
 var callCaps = contract.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000}
 
-// capsOf lowers the caps to what the configuration lets be shown.
+// capsOf lowers the caps to the configured output limit.
 func capsOf(l config.Limits) contract.CallCaps {
 	caps := callCaps
 	if l.OutputBytes > 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-// ErrGone says that the host that ran the thread has ended, or ends.
+// ErrGone means that the host that ran the thread has ended or is ending.
 var ErrGone = errors.New("the host that runs the thread is gone")
 
-// Client reaches a thread that another process runs.
+// Client is a connection to a thread that another process runs.
 type Client struct {
 	rpc *jsonrpc2.Conn
 	pid int // of the host; 0: the system does not tell
@@ -28,17 +28,17 @@ type Client struct {
 	err    error // set before ended is closed
 
 	watching sync.WaitGroup
-	heard    atomic.Bool // something arrived since the last look
-	stalled  atomic.Bool // the queue is full: what arrives is not read
+	heard    atomic.Bool // a message arrived since the last check
+	stalled  atomic.Bool // the queue is full, so no messages are read
 	pinging  atomic.Bool
 }
 
-// clientQueue is how many events wait for Next. Beyond it the connection waits, answers included: whoever subscribes
-// calls Next, from then on.
+// clientQueue is the number of events that wait for Next. If the queue is full, the connection is not read, including answers:
+// after Subscribe, a client must keep calling Next.
 const clientQueue = 256
 
-// Dial connects to a run socket. A socket that nobody listens on is [ErrGone], a process that accepts and says nothing a
-// [*SilentError]: nothing was asked of it then.
+// Dial connects to a run socket. If no process listens on the socket, the error is [ErrGone]; if the process does not answer, it
+// is a [*SilentError]. In both cases, nothing was requested.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
@@ -50,19 +50,19 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 		pid = peer.PID
 	}
 	c := newClient(ctx, conn, pid)
-	// The kernel accepts on behalf of a process that is stopped, so only an answer tells that somebody is there.
+	// The kernel accepts connections for a stopped process, so only an answer shows that the host is running.
 	err = c.rpc.Call(ctx, methodPing, nil, nil)
-	if _, older := errors.AsType[*jsonrpc2.Error](err); err == nil || older { // an older host says that it has no such method
+	if _, older := errors.AsType[*jsonrpc2.Error](err); err == nil || older { // an older host answers that there is no such method
 		return c, nil
 	}
 	err = c.asked(err)
-	_ = c.Close() // nothing was said on it
+	_ = c.Close() // nothing was sent on it
 	return nil, err
 }
 
 func newClient(ctx context.Context, conn net.Conn, pid int) *Client {
 	c := &Client{pid: pid, events: make(chan event.Event, clientQueue), ended: make(chan struct{})}
-	// Notifications are handled on the reading goroutine: their order is that of the events.
+	// The reading goroutine handles notifications, so they keep the order of the events.
 	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), jsonrpc2.NewPlainObjectStream(conn), handlerFunc(c.notified),
 		jsonrpc2.OnRecv(func(*jsonrpc2.Request, *jsonrpc2.Response) { c.heard.Store(true) }))
 	c.watching.Go(c.watch) // ends with the connection
@@ -123,7 +123,7 @@ func (c *Client) Next(ctx context.Context) (event.Event, error) {
 	}
 }
 
-// rest is what arrived before the end, then the end.
+// rest returns the events that arrived before the end, then the error.
 func (c *Client) rest() (event.Event, error) {
 	select {
 	case e := <-c.events:
@@ -133,12 +133,12 @@ func (c *Client) rest() (event.Event, error) {
 	}
 }
 
-// call asks the host.
+// call sends a request to the host.
 func (c *Client) call(ctx context.Context, method string, params, result any) error {
 	return c.asked(c.rpc.Call(ctx, method, params, result))
 }
 
-// asked is how asking the host went. What it answers with is its own words, without those of the protocol.
+// asked converts the result of a request: an error of the host loses the protocol's wrapping.
 func (c *Client) asked(err error) error {
 	if said, ok := errors.AsType[*jsonrpc2.Error](err); ok {
 		return errorOf(said)
@@ -150,42 +150,42 @@ func (c *Client) asked(err error) error {
 	return err
 }
 
-// Subscribe asks for events; [Client.Next] receives them.
+// Subscribe requests events; [Client.Next] returns them.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (r SubscribeResult, err error) {
 	err = c.call(ctx, methodSubscribe, p, &r)
 	return r, err
 }
 
-// Start hands over what a user said.
+// Start sends a user's input.
 func (c *Client) Start(ctx context.Context, p StartParams) (r StartResult, err error) {
 	err = c.call(ctx, methodStart, p, &r)
 	return r, err
 }
 
-// Steer hands over what a user said to the turn that they see. With an error nothing was taken.
+// Steer sends a user's input to the turn that they see. If it returns an error, the input was not accepted.
 func (c *Client) Steer(ctx context.Context, p SteerParams) (r StartResult, err error) {
 	err = c.call(ctx, methodSteer, p, &r)
 	return r, err
 }
 
-// Compact makes the thread's history shorter, in a turn of its own; a turn that runs is stopped for it.
+// Compact shortens the thread's history in a turn of its own. A running turn is stopped.
 func (c *Client) Compact(ctx context.Context) (r StartResult, err error) {
 	err = c.call(ctx, methodCompact, nil, &r)
 	return r, err
 }
 
-// Configure changes the thread for its turns to come, and returns when the change holds.
+// Configure changes the settings of the thread's later turns. It returns when they apply.
 func (c *Client) Configure(ctx context.Context, p Settings) error {
 	return c.call(ctx, methodSettings, p, nil)
 }
 
-// Shell runs a command of the user's.
+// Shell runs a command of the user.
 func (c *Client) Shell(ctx context.Context, p ShellParams) (r ShellResult, err error) {
 	err = c.call(ctx, methodShell, p, &r)
 	return r, err
 }
 
-// Review has changes reviewed, in a turn of its own.
+// Review starts a review of changes in a turn of its own.
 func (c *Client) Review(ctx context.Context, p ReviewParams) (r StartResult, err error) {
 	err = c.call(ctx, methodReview, p, &r)
 	return r, err
@@ -212,7 +212,7 @@ func (c *Client) Reload(ctx context.Context, p ReloadParams) error {
 	return c.call(ctx, methodReload, p, nil)
 }
 
-// Close ends the connection; the thread goes on.
+// Close closes the connection. The thread continues.
 func (c *Client) Close() error {
 	c.end(ErrGone)
 	defer c.watching.Wait()

@@ -12,7 +12,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 )
 
-// Code says what kind of error a host answers with, for programs. Empty: it has no kind of its own.
+// Code is the kind of a host's error, for programs. It is empty if the error has no kind.
 type Code string
 
 // Codes.
@@ -20,16 +20,16 @@ const (
 	NotFound Code = "not_found" // a thread, an artifact or a setting
 	Locked   Code = "locked"    // another process runs the thread
 	Archived Code = "archived"
-	Damaged  Code = "damaged" // what is stored of a thread or artifact
+	Damaged  Code = "damaged" // the stored data of a thread or artifact
 	Refused  Code = "refused" // undo would lose changes
-	Foreign  Code = "foreign" // this host started the process that asks
+	Foreign  Code = "foreign" // this host started the calling process
 )
 
-// Error is what a host answered instead of a result.
+// Error is an error that a host answered with.
 type Error struct {
 	Code    Code
 	Message string
-	Next    string // what the user can do; empty: the host does not say
+	Next    string // what the user can do; empty: unknown
 }
 
 // Error implements error.
@@ -38,13 +38,14 @@ func (e *Error) Error() string { return hint.Line(e.Message, e.Next) }
 // NextStep implements [hint.Stepper].
 func (e *Error) NextStep() string { return e.Next }
 
-// errorData is the data of a response's error. Its message has the next step as well, for clients that show nothing else.
+// errorData is the data of a response's error. The error's message contains the next step as well, for clients that display
+// nothing else.
 type errorData struct {
 	Code Code   `json:"code,omitempty"`
 	Next string `json:"next,omitempty"`
 }
 
-// wireError is the response's error for an error of the host.
+// wireError converts an error of the host to the error of a response.
 func wireError(err error) error {
 	if err == nil {
 		return nil
@@ -60,7 +61,7 @@ func wireError(err error) error {
 	return e
 }
 
-// errorOf is the error that a host answered with.
+// errorOf converts the error of a response.
 func errorOf(e *jsonrpc2.Error) error {
 	var d errorData
 	if e.Data == nil || json.Unmarshal(*e.Data, &d) != nil {

@@ -7,12 +7,11 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// errFamily refuses a client that this host has started itself, or that one of its processes has: a command may not answer the
-// question whether it runs.
+// errFamily refuses a client that this host has started, directly or through its processes: a command must not approve itself.
 var errFamily = hint.New("this process was started by the gantry that runs the thread, and may only look at it", "use a terminal of your own")
 
-// ours reports whether the client on a connection is one of the processes below the host. Orphans are: gantry-launch adopts what its
-// command leaves. A client that the kernel names with no number lives in a namespace around ours, so it is not.
+// ours reports whether the client of a connection is one of the processes below the host, including orphans, which gantry-launch
+// adopts. A client for which the kernel returns no PID is in an outer PID namespace, so it is not one of them.
 func ours(conn *net.UnixConn, pid, host int) (bool, error) {
 	if pid == 0 || pid == host {
 		return false, nil
@@ -22,7 +21,7 @@ func ours(conn *net.UnixConn, pid, host int) (bool, error) {
 		return false, err
 	}
 	defer done()
-	for range 8 { // a process on the way may end meanwhile, and its child gets another parent
+	for range 8 { // a process in between may end meanwhile, and its child gets another parent
 		below, err := under(pid, host)
 		if err == nil && check() {
 			return below, nil
@@ -31,7 +30,7 @@ func ours(conn *net.UnixConn, pid, host int) (bool, error) {
 	return false, fmt.Errorf("it is not clear who has started process %d", pid)
 }
 
-// under follows the parents of a process up to the host, or to the first of all.
+// under follows the parents of a process up to the host or to the first process.
 func under(pid, host int) (bool, error) {
 	up, born, err := parent(pid)
 	for err == nil && up != host && up > 1 {

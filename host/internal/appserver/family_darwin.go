@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alive returns a check whether the process at the other end of a connection still runs. The system has no handles of processes.
+// alive returns a function that reports whether the peer of a connection is still running. The system has no handles of processes.
 func alive(_ *net.UnixConn, pid int) (check func() bool, done func(), err error) {
 	return func() bool { return unix.Kill(pid, 0) == nil }, func() {}, nil
 }
 
-// parent is the process that a process belongs to, and when the process started.
+// parent returns the parent of a process, and the start time of the process.
 func parent(pid int) (ppid int, started uint64, err error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {

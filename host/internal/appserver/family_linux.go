@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// soPeerPidfd is the option that gives a handle of the peer, from Linux 6.5 on.
+// soPeerPidfd is the socket option that returns a pidfd of the peer, since Linux 6.5.
 const soPeerPidfd = 77
 
-// alive returns a check whether the process at the other end of a connection, whose number is pid, still runs: while it does the number
-// is not given to another.
+// alive returns a function that reports whether the peer of a connection, with this PID, is still running. While it is, its PID is
+// not reused.
 func alive(conn *net.UnixConn, pid int) (check func() bool, done func(), err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -36,7 +36,7 @@ func alive(conn *net.UnixConn, pid int) (check func() bool, done func(), err err
 	return func() bool { return unix.PidfdSendSignal(fd, 0, nil, 0) == nil }, func() { unix.Close(fd) }, nil
 }
 
-// parent is the process that a process belongs to, and when the process started.
+// parent returns the parent of a process, and the start time of the process.
 func parent(pid int) (ppid int, started uint64, err error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

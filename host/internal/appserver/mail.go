@@ -9,22 +9,23 @@ import (
 
 const methodMail = "thread/mail/post"
 
-// MailParams hand over what another agent says to the thread's agent.
+// MailParams are a message of another agent to the thread's agent.
 type MailParams struct {
 	Author    string         `json:"author"`              // a path or an id: letters, digits, dashes, underscores and slashes
-	Recipient string         `json:"recipient,omitempty"` // "/root" where it is empty
-	Type      event.MailType `json:"type,omitempty"`      // "message" where it is empty
+	Recipient string         `json:"recipient,omitempty"` // default: "/root"
+	Type      event.MailType `json:"type,omitempty"`      // default: "message"
 	Text      string         `json:"text"`                // at most 64 KiB
-	// TriggerTurn begins a turn where none runs. Else the mail waits for the next one.
+	// TriggerTurn starts a turn if none is running. Otherwise the mail waits for the next one.
 	TriggerTurn bool `json:"triggerTurn,omitempty"`
-	// ParentTurn is the turn in which it was written.
+	// ParentTurn is the turn in which the mail was written.
 	ParentTurn event.TurnID `json:"parentTurnId,omitempty"`
 }
 
-// MailResult says what became of it. It outlives the host.
+// MailResult is the result of accepting mail, which is stored.
 type MailResult struct {
-	Item event.ItemID `json:"item"` // that it becomes when the agent reads it
-	// Turn runs and reads it, if it has not said its last word by then, or was begun by it; empty: it waits for the next turn.
+	Item event.ItemID `json:"item"` // the item of the mail when the agent reads it
+	// Turn is the running turn that reads the mail unless it ends first, or the turn that the mail started; empty: it waits for
+	// the next turn.
 	Turn  event.TurnID `json:"turn,omitempty"`
 	Began bool         `json:"began,omitempty"`
 }
@@ -37,7 +38,7 @@ func (s *session) mail(ctx context.Context, p MailParams) (MailResult, error) {
 	return MailResult{Item: posted.Item, Turn: posted.Turn, Began: posted.Began}, err
 }
 
-// Mail hands over what another agent says. With an error nothing was taken.
+// Mail sends a message of another agent. If it returns an error, the message was not accepted.
 func (c *Client) Mail(ctx context.Context, p MailParams) (r MailResult, err error) {
 	err = c.call(ctx, methodMail, p, &r)
 	return r, err

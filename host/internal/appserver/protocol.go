@@ -32,47 +32,47 @@ const (
 	methodAnswer    = "question/answer"
 	methodPlugins   = "plugin/list"
 	methodReload    = "plugin/reload"
-	methodPing      = "process/ping" // answered at once: the host is there
+	methodPing      = "process/ping" // answered at once: the host is running
 	noteEvent       = "thread/event"
 	noteLagged      = "thread/lagged"
 )
 
-// SubscribeParams ask for the events of the thread: those stored after After, then new ones as they come.
+// SubscribeParams request the thread's events: the stored ones after number After, then new ones.
 type SubscribeParams struct {
 	After uint64 `json:"after"`
-	// Attend: this client answers questions as long as it is connected.
+	// Attend means that the client answers questions while it is connected.
 	Attend bool `json:"attend,omitempty"`
 }
 
-// SubscribeResult says whose events follow.
+// SubscribeResult identifies the thread.
 type SubscribeResult struct {
 	Thread event.ThreadID `json:"thread"`
 	Cwd    string         `json:"cwd"`
 }
 
-// StartParams hand over what a user said.
+// StartParams are a user's input.
 type StartParams struct {
 	Text         string          `json:"text"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	Settings                     // the thread goes on with them, from this turn on
-	// AdditionalContext tells the model what the client knows beside, an open file say. A key stands for the text until it is
-	// sent again, an empty text takes it away. The model gets at most about 1,000 tokens of each.
+	Settings                     // apply from this turn on
+	// AdditionalContext is what the client knows, for example an open file. A text stays until its key is sent again; an empty
+	// text removes it. The model gets about 1,000 tokens of each at most.
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`
 }
 
-// SteerParams hand over what a user said to the turn that they see: it joins that turn, or is refused.
+// SteerParams are a user's input for the turn that they see. It is refused if that turn is not running.
 type SteerParams struct {
 	ExpectedTurn      event.TurnID                 `json:"expectedTurnId"`
 	Text              string                       `json:"text"`
-	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"` // as with a task
+	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"` // as in StartParams
 }
 
-// Settings change a thread for its turns to come. What is empty stays.
+// Settings change a thread's later turns. Empty fields change nothing.
 type Settings struct {
 	Model  string `json:"model,omitempty"`
 	Cwd    string `json:"cwd,omitempty"`    // absolute
-	Effort string `json:"effort,omitempty"` // of the model's reasoning
-	// Approval and Sandbox hold as long as this process runs the thread.
+	Effort string `json:"effort,omitempty"` // reasoning effort of the model
+	// Approval and Sandbox apply while this process runs the thread.
 	Approval string `json:"approval,omitempty"`
 	Sandbox  string `json:"sandbox,omitempty"`
 }
@@ -81,30 +81,30 @@ func (s Settings) change() thread.Change {
 	return thread.Change{Model: s.Model, Cwd: s.Cwd, Reasoning: s.Effort, Approval: s.Approval, Sandbox: s.Sandbox}
 }
 
-// ShellParams run a command of the user's: beside the turn that runs, or in a turn of its own.
+// ShellParams run a command of the user, concurrently with the running turn or in a turn of its own.
 type ShellParams struct {
 	Command   string `json:"command"`
 	TimeoutMS int64  `json:"timeoutMs,omitempty"` // default: an hour
 }
 
-// ShellResult says which item is the command's.
+// ShellResult identifies the item of the command.
 type ShellResult struct {
 	Turn       event.TurnID `json:"turn"`
-	Concurrent bool         `json:"beside"` // the turn was there before, and does not end with the command
-	Call       event.CallID `json:"call"`   // of the command's item
+	Concurrent bool         `json:"beside"` // the command runs during a turn that was running before, and that does not end with the command
+	Call       event.CallID `json:"call"`   // the call of the command's item
 }
 
-// ReviewParams have the changes in the thread's folder reviewed. A turn that runs is stopped for it.
+// ReviewParams start a review of the changes in the thread's folder. A running turn is stopped.
 type ReviewParams struct {
 	Target review.Target `json:"target"`
 }
 
-// AdditionalContext is one text of a client's.
+// AdditionalContext is a text of a client for the model.
 type AdditionalContext struct {
 	Value string `json:"value"`
 }
 
-// StartResult says what became of it.
+// StartResult identifies the turn.
 type StartResult struct {
 	Turn    event.TurnID `json:"turn"`
 	Steered bool         `json:"steered"`
@@ -117,13 +117,13 @@ type AnswerParams struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
-// ReloadParams replace a plugin's process while it runs. Path empty: the same file again.
+// ReloadParams replace a plugin's process while it is running. An empty Path means the same file.
 type ReloadParams struct {
 	Plugin string `json:"plugin"`
 	Path   string `json:"path,omitempty"`
 }
 
-// PluginStatus is how a plugin of the running host is.
+// PluginStatus is the status of a plugin in the running host.
 type PluginStatus struct {
 	Label      string    `json:"label"`
 	Kind       string    `json:"kind"`

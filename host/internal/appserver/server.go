@@ -29,25 +29,26 @@ import (
 // Thread is a running thread and its log.
 type Thread struct {
 	*thread.Thread
-	// Events reads the stored ones after a number.
+	// Events reads the stored events after a number.
 	Events   func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
 	Library  Library
 	Shell    *usershell.Shell
 	Reviewer *review.Reviewer
 }
 
-// Plugins is what a client may do with the host's plugins.
+// Plugins is what clients can do with the host's plugins.
 type Plugins interface {
 	PluginStatus() []PluginStatus
 	ReloadPlugin(ctx context.Context, label, path string) error
 }
 
-// lastWords is how long a client has, when the host ends, to take the events that are on their way to it. One that reads
-// needs a moment; one that does not is left behind.
+// lastWords is the time that a client has to read pending events when the host closes. A client that is reading needs a moment;
+// others are disconnected.
 const lastWords = time.Second
 
-// Serve answers clients on ln until ctx ends, which should be after the thread has: then it lets subscribers have the
-// thread's last events, closes, and waits. Only processes of the same user are let in, and those that the host has started may only look.
+// Serve serves clients on ln until ctx ends, which should be after the end of the thread. It then delivers the thread's last
+// events to subscribers, closes the connections, and waits. Only processes of the same user can connect; processes that the host
+// has started can only read.
 func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log hclog.Logger) {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -83,11 +84,11 @@ func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log h
 	}
 }
 
-// session is one client.
+// session is the connection of a client.
 type session struct {
 	thread  Thread
 	plugins Plugins
-	family  bool // the client is one of the host's own processes
+	family  bool // the client is a process that the host has started
 	log     hclog.Logger
 	conn    *jsonrpc2.Conn
 	work    sync.WaitGroup
@@ -95,14 +96,14 @@ type session struct {
 
 	mu struct {
 		sync.Mutex
-		closed     bool // nothing begins any more
+		closed     bool // no more work is started
 		subscribed bool
-		sent       chan struct{} // closed when nothing more comes for the subscription; nil: there is none
+		sent       chan struct{} // closed when the subscription has ended; nil: there is none
 		leave      func()
 	}
 }
 
-// begin runs f as work of the connection, which serve waits for. A connection that closes begins nothing.
+// begin runs f in a goroutine that serve waits for. It returns false if the connection is closing.
 func (s *session) begin(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *session) begin(f func()) bool {
 	return true
 }
 
-// maxConcurrent is how many requests of one client run at once; beyond it nothing more is read from its socket.
+// maxConcurrent is the number of concurrent requests of a client. Beyond it, the socket is not read.
 const maxConcurrent = 16
 
 func (s *session) serve(ctx context.Context, conn net.Conn) {
@@ -129,7 +130,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	s.conn = jsonrpc2.NewConn(life, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
 		<-ready
 		if r.Method == methodInterrupt || r.Method == methodAnswer || r.Method == methodPing {
-			handle.Handle(ctx, c, r) // takes moments, and must not stand behind requests that wait for the turn's end
+			handle.Handle(ctx, c, r) // fast, and must not wait for requests that wait for the end of the turn
 			return
 		}
 		select {
@@ -137,7 +138,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 		case <-s.ctx.Done():
 			return
 		}
-		if !s.begin(func() { // ends with its request
+		if !s.begin(func() { // ends with the request
 			defer func() { <-slots }()
 			handle.Handle(ctx, c, r)
 		}) {
@@ -164,7 +165,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	s.work.Wait()
 }
 
-// flush waits until the subscription has given out the last event of a thread that has ended.
+// flush waits until the subscription has delivered the last event of a thread that has ended.
 func (s *session) flush() {
 	s.mu.Lock()
 	sent := s.mu.sent
@@ -186,7 +187,7 @@ type handlerFunc func(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request)
 
 func (f handlerFunc) Handle(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) { f(ctx, c, r) }
 
-// handle runs one request. An error of ours becomes the response's; a method that is not there says so.
+// handle runs one request. Its errors are converted for the response; an unknown method has an error of its own.
 func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 	switch r.Method {
 	case methodSubscribe, methodPlugins, methodTurns, methodList, methodSearch, methodPing:
@@ -248,7 +249,7 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 	return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: fmt.Sprintf("no method %q", r.Method)}
 }
 
-// call decodes the parameters of a method and runs it.
+// call decodes the parameters of a method and calls f.
 func call[P, R any](ctx context.Context, r *jsonrpc2.Request, f func(context.Context, P) (R, error)) (any, error) {
 	var p P
 	if r.Params != nil {
@@ -270,7 +271,7 @@ func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeRe
 		return SubscribeResult{}, err
 	}
 	if p.After < sub.After() {
-		// The log is written behind: what is replayed must be there first.
+		// The log is written asynchronously: wait until the events to replay are stored.
 		if err := s.thread.Barrier(ctx, sub.After()); err != nil {
 			sub.Close()
 			return SubscribeResult{}, fmt.Errorf("replay the thread's events: %w", err)
@@ -297,7 +298,7 @@ func (s *session) subscribe(ctx context.Context, p SubscribeParams) (SubscribeRe
 	return SubscribeResult{Thread: s.thread.ID(), Cwd: s.thread.Settings().Cwd}, nil
 }
 
-// send replays what is stored and goes on with what comes; the numbers make it seamless.
+// send replays the stored events and continues with new ones. Numbers ensure that there are no gaps or duplicates.
 func (s *session) send(sub *thread.Subscription, after uint64) {
 	if after < sub.After() {
 		for e, err := range s.thread.Events(s.ctx, after) {
@@ -331,9 +332,9 @@ func (s *session) send(sub *thread.Subscription, after uint64) {
 	}
 }
 
-// lagged is the last notification of a client that has to subscribe again.
+// lagged sends the last notification of a client that has to subscribe again.
 func (s *session) lagged(after uint64) {
-	_ = s.conn.Notify(s.ctx, noteLagged, map[string]uint64{"after": after}) // the client is slow or gone
+	_ = s.conn.Notify(s.ctx, noteLagged, map[string]uint64{"after": after}) // the client may be gone
 }
 
 func (s *session) start(ctx context.Context, p StartParams) (StartResult, error) {
@@ -357,7 +358,7 @@ func (s *session) steer(ctx context.Context, p SteerParams) (StartResult, error)
 	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 }
 
-// input is what a user said, with what their client says beside it.
+// input converts a user's input and the client's context.
 func input(text string, beside map[string]AdditionalContext) (turn.Input, error) {
 	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: text}}, Context: map[string]string{}}
 	for key, c := range beside {
@@ -369,7 +370,7 @@ func input(text string, beside map[string]AdditionalContext) (turn.Input, error)
 	return in, nil
 }
 
-// maxTimeoutMS is what a duration can hold.
+// maxTimeoutMS is the maximum of a time.Duration in milliseconds.
 const maxTimeoutMS = int64(math.MaxInt64 / time.Millisecond)
 
 func (s *session) shell(ctx context.Context, p ShellParams) (ShellResult, error) {
@@ -393,7 +394,7 @@ func (s *session) review(ctx context.Context, p ReviewParams) (StartResult, erro
 	return StartResult{Turn: a.Turn}, err
 }
 
-// contextKey tells whether a key can stand in the name of an element.
+// contextKey reports whether a key is valid as part of an element's name.
 func contextKey(key string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	return key != "" && len(key) <= 64 && strings.Trim(key, allowed) == ""

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/undo"
 )
 
-// Methods that change the thread of the socket, or look at what is stored beside it. Each but the listings is for this thread.
+// Methods that change the thread of the socket or read stored threads. All but the listings are about this thread.
 const (
 	methodFork      = "thread/fork"
 	methodRevert    = "thread/revert"
@@ -25,71 +25,71 @@ const (
 	methodSearch    = "thread/search"
 )
 
-// Library is what a host can do with its threads. thread is one that runs in it.
+// Library is what clients can do with threads. thread is a thread that runs in the host.
 type Library interface {
 	ForkThread(ctx context.Context, thread event.ThreadID, at branch.Point, name string) (event.ThreadID, error)
-	// RevertThread takes back the turn before and all behind it; with before empty, the last turns.
+	// RevertThread reverts the turn before and all later ones, or the last turns if before is empty.
 	RevertThread(ctx context.Context, thread event.ThreadID, before string, turns int) (event.ThreadReverted, error)
 	ArchiveThread(ctx context.Context, thread event.ThreadID, archive bool) error
 	NameThread(ctx context.Context, thread event.ThreadID, name string) error
 	// StopSession ends a session, what a tool left running. plugin may be empty where one plugin has a session of this ID.
 	StopSession(ctx context.Context, thread event.ThreadID, plugin, session string) error
-	// UndoFiles puts back the files of a turn. What is in the way is part of the report, and no error.
+	// UndoFiles restores the files of a turn. Conflicts are part of the report, not an error.
 	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)
 	Turns(ctx context.Context, thread event.ThreadID) ([]store.TurnInfo, error)
 	Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error)
 	Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error)
 }
 
-// ForkParams say where the thread is forked: behind a turn that has ended, before a turn, or, with neither, as it is now. A turn
-// is named by its id, the beginning of it, or its number among those that count.
+// ForkParams select where the thread is forked: after a completed turn, before a turn, or by default at the end. A turn is
+// identified by its ID, a prefix of it, or its number among the turns that were not reverted.
 type ForkParams struct {
 	LastTurn   string `json:"lastTurnId,omitempty"`
 	BeforeTurn string `json:"beforeTurnId,omitempty"`
-	Name       string `json:"name,omitempty"` // of the fork; empty: the thread's
+	Name       string `json:"name,omitempty"` // of the fork; empty: that of the thread
 }
 
-// ForkResult names the fork, which is stored and does not run.
+// ForkResult identifies the fork, which is stored and not running.
 type ForkResult struct {
 	Thread     event.ThreadID `json:"thread"`
 	ForkedFrom event.ThreadID `json:"forkedFrom"`
 }
 
-// RevertParams name the first turn that is taken back; all behind it are, too.
+// RevertParams identify the first turn that is reverted. All later turns are reverted as well.
 type RevertParams struct {
 	BeforeTurn string `json:"beforeTurnId"`
 }
 
-// RollbackParams say how many turns are taken back: the last ones in which a user said something.
+// RollbackParams are the number of turns with user input to revert, starting from the last.
 type RollbackParams struct {
 	Turns int `json:"numTurns"`
 }
 
-// RevertResult says what was taken back.
+// RevertResult describes the reverted turns.
 type RevertResult struct {
 	BeforeTurn event.TurnID `json:"beforeTurnId"`
 	Turns      int          `json:"numTurns"`
-	Usage      event.Tokens `json:"usage"` // of the thread from here on
+	Usage      event.Tokens `json:"usage"` // of the thread after the revert
 }
 
-// NameParams give the thread a name.
+// NameParams set the thread's name.
 type NameParams struct {
 	Name string `json:"name"`
 }
 
-// StopParams name a session that is ended.
+// StopParams identify a session to end.
 type StopParams struct {
 	Session string `json:"sessionId"`
-	Plugin  string `json:"plugin,omitempty"` // that holds it; empty: the only one with a session of this ID
+	Plugin  string `json:"plugin,omitempty"` // of the session; empty: the only one with a session of this ID
 }
 
-// ListParams choose threads; the ones that were updated last come first.
+// ListParams select threads, sorted by last update, newest first.
 type ListParams struct {
-	Archived   bool   `json:"archived,omitempty"` // the archived ones instead of the others
-	Cwd        string `json:"cwd,omitempty"`      // those of this folder; empty: of every one
+	Archived   bool   `json:"archived,omitempty"` // only archived threads
+	Cwd        string `json:"cwd,omitempty"`      // only threads of this folder; empty: of all folders
 	SearchTerm string `json:"searchTerm,omitempty"`
 	Limit      int    `json:"limit,omitempty"`  // 0: 25; at most 100
-	Cursor     string `json:"cursor,omitempty"` // NextCursor of the page before
+	Cursor     string `json:"cursor,omitempty"` // NextCursor of the previous page
 }
 
 // ListResult is a page of threads.
@@ -98,7 +98,7 @@ type ListResult struct {
 	NextCursor string       `json:"nextCursor,omitempty"` // empty: this is the last page
 }
 
-// SearchParams look for words in the names and messages of threads; see [store.Store.Search].
+// SearchParams search the names and messages of threads; see [store.Store.Search].
 type SearchParams struct {
 	SearchTerm string `json:"searchTerm"`
 	Archived   bool   `json:"archived,omitempty"`
@@ -106,19 +106,19 @@ type SearchParams struct {
 	Limit      int    `json:"limit,omitempty"` // threads; 0: 25; at most 100
 }
 
-// SearchResult is what was found, newest first.
+// SearchResult lists the matching threads, newest first.
 type SearchResult struct {
 	Data []Hit `json:"data"`
 }
 
-// Hit is a thread in which something was found, with the first places; without one, it is in its name.
+// Hit is a thread that matches, with the first matching passages. If there are none, its name matches.
 type Hit struct {
 	Thread   ThreadInfo `json:"thread"`
 	Passages []Passage  `json:"passages"`
-	More     int        `json:"more,omitempty"` // further places
+	More     int        `json:"more,omitempty"` // number of further passages
 }
 
-// Passage is a place.
+// Passage is a matching part of a message.
 type Passage struct {
 	Turn    event.TurnID `json:"turnId"`
 	Seq     uint64       `json:"seq"`  // number of its event
@@ -126,7 +126,7 @@ type Passage struct {
 	Snippet string       `json:"snippet"`
 }
 
-// ThreadInfo is a line of a listing. What is not known is left out.
+// ThreadInfo is an entry of a listing. Unknown fields are empty.
 type ThreadInfo struct {
 	ID         event.ThreadID `json:"id"`
 	Name       string         `json:"name,omitempty"`
@@ -136,11 +136,11 @@ type ThreadInfo struct {
 	Model      string         `json:"model,omitempty"`     // name of the model block
 	Provider   string         `json:"provider,omitempty"`  // label of the provider block
 	ModelName  string         `json:"modelName,omitempty"` // the provider's name for the model
-	Source     string         `json:"source,omitempty"`    // the door: "exec"
+	Source     string         `json:"source,omitempty"`    // the front end: "exec"
 	Created    time.Time      `json:"created,omitzero"`
 	Updated    time.Time      `json:"updated,omitzero"`
 	Archived   time.Time      `json:"archived,omitzero"`
-	Turns      int            `json:"turns"` // that count
+	Turns      int            `json:"turns"` // not reverted
 	Events     uint64         `json:"events"`
 	Tokens     event.Tokens   `json:"tokens"`
 	ForkedFrom event.ThreadID `json:"forkedFrom,omitempty"`
@@ -149,7 +149,7 @@ type ThreadInfo struct {
 
 // TurnInfo is a turn of a thread.
 type TurnInfo struct {
-	Number   int          `json:"number,omitempty"` // among those that count, from 1; 0: it was taken back
+	Number   int          `json:"number,omitempty"` // among the turns that were not reverted, from 1; 0: it was reverted
 	ID       event.TurnID `json:"id"`
 	Status   string       `json:"status"` // "running", "completed", "failed" or "interrupted"
 	Preview  string       `json:"preview,omitempty"`
@@ -158,12 +158,12 @@ type TurnInfo struct {
 	Reverted bool         `json:"reverted,omitempty"`
 }
 
-// TurnsResult are the turns of a thread, oldest first, those that were taken back among them.
+// TurnsResult lists the turns of a thread, oldest first, including reverted ones.
 type TurnsResult struct {
 	Data []TurnInfo `json:"data"`
 }
 
-// InfoOf is a thread as it is shown.
+// InfoOf converts the description of a thread.
 func InfoOf(t store.ThreadInfo) ThreadInfo {
 	return ThreadInfo{
 		ID: t.ID, Name: t.Name, Preview: t.Preview, Status: t.Status, Cwd: t.Cwd, Model: t.Model, Provider: t.Provider,
@@ -172,7 +172,7 @@ func InfoOf(t store.ThreadInfo) ThreadInfo {
 	}
 }
 
-// HitOf is what was found, as it is shown.
+// HitOf converts a search result.
 func HitOf(h store.Hit) Hit {
 	out := Hit{Thread: InfoOf(h.Thread), Passages: make([]Passage, len(h.Passages)), More: h.More}
 	for i, p := range h.Passages {
@@ -181,7 +181,7 @@ func HitOf(h store.Hit) Hit {
 	return out
 }
 
-// TurnsOf are turns as they are shown, those that were taken back among them.
+// TurnsOf converts the turns of a thread, including reverted ones.
 func TurnsOf(turns []store.TurnInfo) []TurnInfo {
 	out := make([]TurnInfo, len(turns))
 	n := 0
@@ -228,7 +228,7 @@ func (s *session) turns(ctx context.Context, _ struct{}) (TurnsResult, error) {
 	return TurnsResult{Data: TurnsOf(turns)}, err
 }
 
-// Pages of listings.
+// Sizes of pages.
 const (
 	defaultPage = 25
 	maxPage     = 100
@@ -271,25 +271,25 @@ func (s *session) search(ctx context.Context, p SearchParams) (SearchResult, err
 	return r, err
 }
 
-// Fork makes a stored thread that begins as this one.
+// Fork creates a stored thread with the same history.
 func (c *Client) Fork(ctx context.Context, p ForkParams) (r ForkResult, err error) {
 	err = c.call(ctx, methodFork, p, &r)
 	return r, err
 }
 
-// Revert takes a turn and all behind it back.
+// Revert reverts a turn and all later ones.
 func (c *Client) Revert(ctx context.Context, p RevertParams) (r RevertResult, err error) {
 	err = c.call(ctx, methodRevert, p, &r)
 	return r, err
 }
 
-// Rollback takes the last turns back.
+// Rollback reverts the last turns.
 func (c *Client) Rollback(ctx context.Context, p RollbackParams) (r RevertResult, err error) {
 	err = c.call(ctx, methodRollback, p, &r)
 	return r, err
 }
 
-// Archive takes the thread out of the listing, or puts it back.
+// Archive removes the thread from listings, or restores it.
 func (c *Client) Archive(ctx context.Context, archive bool) error {
 	method := methodUnarchive
 	if archive {
@@ -298,7 +298,7 @@ func (c *Client) Archive(ctx context.Context, archive bool) error {
 	return c.call(ctx, method, nil, nil)
 }
 
-// Name gives the thread a name.
+// Name sets the thread's name.
 func (c *Client) Name(ctx context.Context, name string) error {
 	return c.call(ctx, methodName, NameParams{Name: name}, nil)
 }
@@ -314,13 +314,13 @@ func (c *Client) Turns(ctx context.Context) (r TurnsResult, err error) {
 	return r, err
 }
 
-// List lists the threads of the host's home.
+// List lists the threads in the host's home.
 func (c *Client) List(ctx context.Context, p ListParams) (r ListResult, err error) {
 	err = c.call(ctx, methodList, p, &r)
 	return r, err
 }
 
-// Search looks for words in them.
+// Search searches the threads in the host's home.
 func (c *Client) Search(ctx context.Context, p SearchParams) (r SearchResult, err error) {
 	err = c.call(ctx, methodSearch, p, &r)
 	return r, err

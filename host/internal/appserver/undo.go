@@ -10,14 +10,14 @@ import (
 
 const methodUndo = "thread/files/undo"
 
-// UndoParams say which changes of files are undone: those of a turn, or of another undo.
+// UndoParams select the file changes to undo: those of a turn, or of another undo.
 type UndoParams struct {
-	Turn string `json:"turn,omitempty"` // number, id, or beginning of an id; empty: the last turn with changes that were not undone
-	Redo bool   `json:"redo,omitempty"` // in the place of a turn: undo the last undo
+	Turn string `json:"turn,omitempty"` // number, ID, or prefix of an ID; empty: the last turn with changes that were not undone
+	Redo bool   `json:"redo,omitempty"` // instead of a turn: undo the last undo
 	undo.Options
 }
 
-// Choose finds what is meant in what a log says.
+// Choose finds the selected changes in a log.
 func (p UndoParams) Choose(list []checkpoint.Record) (undo.Choice, error) {
 	switch {
 	case p.Redo && p.Turn != "":
@@ -30,7 +30,7 @@ func (p UndoParams) Choose(list []checkpoint.Record) (undo.Choice, error) {
 	return undo.Last(list)
 }
 
-// Take undoes what is meant in what a log says.
+// Take undoes the selected changes.
 func (p UndoParams) Take(ctx context.Context, s checkpoint.Store, j undo.Journal, list []checkpoint.Record) (undo.Report, error) {
 	choice, err := p.Choose(list)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *session) undo(ctx context.Context, p UndoParams) (undo.Report, error) {
 	return s.thread.Library.UndoFiles(ctx, s.thread.ID(), p)
 }
 
-// Undo puts back the files of a turn.
+// Undo restores the files of a turn.
 func (c *Client) Undo(ctx context.Context, p UndoParams) (r undo.Report, err error) {
 	err = c.call(ctx, methodUndo, p, &r)
 	return r, err

@@ -8,17 +8,17 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// A host answers a ping at once, whatever its threads do. One that is stopped, or hangs, answers nothing; after this many
-// pings without a word the client gives up. 10 s: a healthy host on a loaded machine needs a fraction of a second.
+// A host answers a ping at once, whatever its threads do. A stopped or hanging host does not answer, and the client gives up after
+// this number of unanswered pings. 10 s: a healthy host on a loaded machine needs a fraction of a second.
 const (
 	pingEvery  = 2 * time.Second
 	mostMissed = 5
 )
 
-// SilentError says that the host's process is there and does not answer: it is stopped, or hangs. What was asked of it
-// meanwhile may still be done if it goes on.
+// SilentError means that the host's process exists but does not answer, because it is stopped or hangs. It may still process
+// earlier requests later.
 type SilentError struct {
-	PID int // 0: the system does not tell
+	PID int // 0: unknown
 }
 
 // Error implements error.
@@ -30,7 +30,7 @@ func (e *SilentError) Error() string {
 	return hint.Line(fmt.Sprintf("%s has not answered for %v", who, mostMissed*pingEvery), e.NextStep())
 }
 
-// NextStep says how to find out what the process does.
+// NextStep suggests how to find out what the process is doing.
 func (e *SilentError) NextStep() string {
 	if e.PID == 0 {
 		return "see whether its process is stopped, and continue it or end it"
@@ -39,8 +39,8 @@ func (e *SilentError) NextStep() string {
 		"if it hangs, end it with `kill -KILL %[1]d`", e.PID)
 }
 
-// watch gives the connection up when the host is silent. It counts looks and not time: a client that was stopped itself
-// must not take its own absence for the host's.
+// watch closes the connection if the host does not answer. It counts checks instead of time, so that a client that was itself
+// stopped does not blame the host.
 func (c *Client) watch() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -51,21 +51,21 @@ func (c *Client) watch() {
 		case <-tick.C:
 		}
 		if c.stalled.Load() {
-			missed = 0 // nothing is read, so nothing can be heard: it is our own reader that is slow
+			missed = 0 // the client itself is not reading, so it can't receive answers
 			continue
 		}
 		if c.heard.Swap(false) {
 			missed = 0
 		} else if missed++; missed >= mostMissed {
 			c.end(&SilentError{PID: c.pid})
-			_ = c.rpc.Close() // ends what waits; a connection that is closed already is as good
+			_ = c.rpc.Close() // ends waiting requests; an error means that it is closed already
 			return
 		}
-		// Concurrent this loop: a large request that the host does not read stands before the ping.
+		// Ping in a separate goroutine: a large request that the host does not read would block the loop.
 		if c.pinging.CompareAndSwap(false, true) {
 			c.watching.Go(func() { // ends when the ping is written, or with the connection
 				defer c.pinging.Store(false)
-				_, _ = c.rpc.DispatchCall(context.Background(), methodPing, nil) // closed: the loop sees it, too
+				_, _ = c.rpc.DispatchCall(context.Background(), methodPing, nil) // if the connection is closed, the loop notices it as well
 			})
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// keepOf checks what a plugin wants kept with a session.
+// keepOf converts and checks what a plugin wants the launcher to keep with a session.
 func keepOf(r *gantryv1.SpawnRequest) (*launch.Keep, error) {
 	k := r.GetKeep()
 	switch {
@@ -30,7 +30,7 @@ func keepOf(r *gantryv1.SpawnRequest) (*launch.Keep, error) {
 
 var errHeld = errors.New("another process of the plugin has the session")
 
-// Adopt implements the rpc: the asking process becomes the holder of its predecessors' sessions.
+// Adopt implements the rpc. The calling process takes over the sessions of earlier processes of its plugin.
 func (s *server) Adopt(ctx context.Context, r *gantryv1.AdoptRequest) (*gantryv1.AdoptResponse, error) {
 	if err := s.may(capSpawn); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *server) Adopt(ctx context.Context, r *gantryv1.AdoptRequest) (*gantryv1
 	resp := &gantryv1.AdoptResponse{EarlierRuns: s.Earlier(s.id)}
 	patience := ctx
 	if len(kept) > 0 && !s.MakeRoom(ctx, s.id) {
-		// Not this process is called: who has a session keeps it. What is free is free all the same.
+		// Another process of the plugin is the current one. It keeps sessions that have a holder, but free ones can be adopted.
 		var cancel context.CancelCauseFunc
 		patience, cancel = context.WithCancelCause(ctx)
 		cancel(errHeld)
@@ -68,7 +68,7 @@ func (s *server) Adopt(ctx context.Context, r *gantryv1.AdoptRequest) (*gantryv1
 	return resp, nil
 }
 
-// Release implements the rpc. What is not there any more was released before.
+// Release implements the rpc. Processes that no longer exist were released before.
 func (s *server) Release(_ context.Context, r *gantryv1.ReleaseRequest) (*gantryv1.ReleaseResponse, error) {
 	for _, id := range r.GetProcessIds() {
 		if p, err := s.process(id); err == nil {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// attach carries a process's bytes both ways until it has ended and its output was read.
+// attach copies the input and output of a process until the process has ended and its output was read.
 func attach(stream grpc.BidiStreamingServer[gantryv1.AttachRequest, gantryv1.AttachResponse], p *launch.Process, first *gantryv1.AttachRequest) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	var work sync.WaitGroup

@@ -9,13 +9,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 )
 
-// Asker puts a question to the person who gave a command. [approval.ErrNobody] says that there is none.
+// Asker asks the person who ran a command. The error is [approval.ErrNoApprover] if there is nobody to ask.
 type Asker interface {
 	Ask(ctx context.Context, q approval.Question) (approval.Answer, error)
 }
 
-// Commands are the plugins' commands that run: each has a token by which its plugin may ask who gave it. Safe for
-// concurrent use; the zero value is ready.
+// Commands are the running commands of plugins. Each has a token with which its plugin may ask the person who ran it. The zero
+// value is ready to use; methods may be called concurrently.
 type Commands struct {
 	mu      sync.Mutex
 	running map[string]command // by token
@@ -23,11 +23,11 @@ type Commands struct {
 
 type command struct {
 	plugin string
-	ctx    context.Context // of the command: its questions end with it
+	ctx    context.Context // of the command; its questions end with it
 	asker  Asker
 }
 
-// Begin makes a token for a command of a plugin, which is dead when end is called.
+// Begin returns a token for a command of a plugin, which is valid until end is called.
 func (c *Commands) Begin(ctx context.Context, plugin string, asker Asker) (token string, end func()) {
 	b := make([]byte, 32)
 	rand.Read(b)
@@ -47,7 +47,7 @@ func (c *Commands) Begin(ctx context.Context, plugin string, asker Asker) (token
 	}
 }
 
-// lookup finds the command that a plugin's token stands for.
+// lookup finds the command for a plugin's token.
 func (c *Commands) lookup(plugin, token string) (command, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *Commands) lookup(plugin, token string) (command, bool) {
 	return cmd, ok && cmd.plugin == plugin
 }
 
-// ask ends with the rpc that asks and with the command.
+// ask asks a question. It ends with the rpc or with the command.
 func (c command) ask(ctx context.Context, q approval.Question) (approval.Answer, error) {
 	if c.asker == nil {
 		return approval.Answer{}, approval.ErrNoApprover

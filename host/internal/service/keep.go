@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// scope is the part of the keys that a request may touch: always the asking plugin's own.
+// scope returns the keys that a request may access: only those of the calling plugin.
 func (s *server) scope(sc gantryv1.StateScope, thread string) (pluginstate.Scope, error) {
 	scope := pluginstate.Scope{Plugin: s.id.Label}
 	if sc == gantryv1.StateScope_STATE_SCOPE_THREAD {
@@ -85,7 +85,7 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 	return &gantryv1.PutStateResponse{Stored: stored, Version: version}, nil
 }
 
-// isThread tells whether there is a thread, running or kept.
+// isThread reports whether there is a running or stored thread with this ID.
 func (s *server) isThread(ctx context.Context, id event.ThreadID) bool {
 	if _, ok := s.Threads(id); ok {
 		return true
@@ -114,7 +114,7 @@ func (s *server) ListState(ctx context.Context, r *gantryv1.ListStateRequest) (*
 	return &gantryv1.ListStateResponse{Keys: keys}, nil
 }
 
-// Lease implements the rpc: granted or busy, then lost. The plugin's process is the holder: its end gives the lease back.
+// Lease implements the rpc. It sends granted or busy, and later lost. The lease is held by the plugin's process and ends with it.
 func (s *server) Lease(r *gantryv1.LeaseRequest, stream grpc.ServerStreamingServer[gantryv1.LeaseResponse]) error {
 	if err := s.may(capState); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Spawn implements the rpc: the process runs under the grant of the call that asks.
+// Spawn implements the rpc. The process runs under the grant of the call.
 func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	if err := s.may(capSpawn); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if err != nil {
 		return nil, err
 	}
-	// Made before the start of the call is committed, for which joining may wait.
+	// Computed before join, which may wait until the start of the call is committed.
 	env := environment(s.Environment(), r.GetEnv(), r.GetUnset())
 	ctx, done, err := l.Join(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func orDefault(v uint32, d uint16) uint16 {
 	return uint16(v)
 }
 
-// environment applies a plugin's changes; a value wins over the grant's.
+// environment applies a plugin's changes to an environment. A value that is set and unset is set.
 func environment(base []string, set map[string]string, unset []string) []string {
 	out := make([]string, 0, len(base)+len(set))
 	for _, kv := range base {
@@ -100,7 +100,7 @@ func environment(base []string, set map[string]string, unset []string) []string 
 	return out
 }
 
-// process finds a process of the asking plugin. Another plugin's looks as if it were not there.
+// process finds a process of the calling plugin. Processes of other plugins are not found.
 func (s *server) process(id string) (*launch.Process, error) {
 	p, ok := s.Launcher.Process(id)
 	if !ok || p.Owner().Plugin != s.id.Label {
@@ -139,9 +139,9 @@ func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantry
 	return &gantryv1.SignalResponse{}, nil
 }
 
-// Wait implements the rpc. Whoever was told how a process ended does not ask about it again, so the answer is also where
-// the host lets go of it: a session belongs to no call, and its thread may last for days. What may be adopted is let go by
-// Release: whoever asked may die before it has told anybody.
+// Wait implements the rpc. A plugin asks once how a process ended, so the host forgets the process after it has answered: a
+// session belongs to no call, and its thread may last for days. Processes that can be adopted are forgotten by Release instead,
+// because the caller may crash before it has reported the end.
 func (s *server) Wait(ctx context.Context, r *gantryv1.WaitRequest) (*gantryv1.WaitResponse, error) {
 	p, err := s.process(r.GetProcessId())
 	if err != nil {
@@ -164,7 +164,7 @@ func exitToProto(e launch.Exit) *gantryv1.WaitResponse {
 	}
 }
 
-// Attach implements the rpc: the process's bytes where descriptors can't travel.
+// Attach implements the rpc. It carries the input and output of a process where descriptors can't be passed.
 func (s *server) Attach(stream grpc.BidiStreamingServer[gantryv1.AttachRequest, gantryv1.AttachResponse]) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *server) Attach(stream grpc.BidiStreamingServer[gantryv1.AttachRequest, 
 		return err
 	}
 	if first.GetCloseStdin() && len(first.GetStdin()) == 0 {
-		// Nothing but the end of stdin: the output stays where the plugin reads it.
+		// Only close stdin; the plugin reads the output through its descriptors.
 		p.CloseStdin()
 		return nil
 	}
@@ -189,7 +189,7 @@ func jsonString(s string) []byte {
 
 func validJSON(b []byte) bool { return len(b) == 0 || json.Valid(b) }
 
-// chunk is how much of a stream travels in one message.
+// chunk is the maximum number of bytes in a message of a stream.
 const chunk = 32 << 10
 
 // PutArtifact implements the rpc.

@@ -9,35 +9,36 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Quota is what a plugin may have kept, in bytes. 0: without a limit. State is for good, the others for the life of one host: what was
-// handed over belongs to threads, and goes with them. Secrets that a plugin stores are counted like these, with State as their limit.
+// Quota limits what the host stores for a plugin, in bytes; 0: no limit. State limits stored data. The other limits apply to the
+// life of a host, because artifacts and events belong to threads and are removed with them. Stored secrets count separately, with
+// the limit of State.
 type Quota struct {
 	State, Artifacts, Events int64
 }
 
-// The settings of the limits, in a block's `limits`.
+// The names of the limits in the `limits` of a block.
 const (
 	limitState     = "state"
 	limitArtifacts = "artifacts"
 	limitEvents    = "events"
 )
 
-// eventOverhead is what an event costs beyond its words, fileOverhead what a file of its own costs beyond its content.
+// Overhead of storage in bytes: of an event beyond its text, and of a file beyond its content.
 const (
 	eventOverhead = 256
 	fileOverhead  = 4 << 10
 )
 
-// spent is what plugins have handed over.
+// spent counts the bytes that plugins have stored.
 type spent struct {
 	mu    sync.Mutex
 	bytes map[string]int64 // by plugin and limit
-	told  once.Set         // limits whose excess the user was told, by the same
+	told  once.Set         // limits that were reported to the user, by the same keys
 }
 
 func newSpent() *spent { return &spent{bytes: map[string]int64{}} }
 
-// exceededError is a status with which a plugin learns that a limit is reached.
+// exceededError is the status that a plugin gets when it has reached a limit.
 type exceededError struct{ text string }
 
 func (e *exceededError) Error() string { return e.text }
@@ -52,7 +53,7 @@ func (s *server) quota() Quota {
 	return s.Quota(s.id.Label)
 }
 
-// spend counts n bytes, or says that there is no room for them.
+// spend counts n bytes, or returns an error if they exceed a limit.
 func (s *server) spend(setting string, n int) error {
 	q := s.quota()
 	limit := q.Events
@@ -78,7 +79,7 @@ func (s *server) spend(setting string, n int) error {
 	return nil
 }
 
-// exceeded is the plugin's error. The user reads of it once.
+// exceeded returns the error for the plugin. The user is notified once.
 func (s *server) exceeded(setting string, limit int64) error {
 	key := s.id.Label + "\x00" + setting
 	if s.spent.told.First(key) && s.Exceeded != nil {

@@ -18,11 +18,11 @@ import (
 const (
 	redirectPlace   = "{redirect_uri}"
 	redirectPath    = "/callback"
-	redirectTimeout = 10 * time.Minute // a person logs in meanwhile
+	redirectTimeout = 10 * time.Minute // includes the time that a person needs to log in
 )
 
-// redirected asks somebody to open a URL and waits for what their browser brings back, or for the answer that they decline.
-// The listener takes one query on loopback and is gone.
+// redirected asks a person to open a URL, and waits for the query that their browser sends to a listener on loopback, or until the
+// person declines. The listener accepts one query.
 func redirected(ctx context.Context, ask func(context.Context, approval.Question) (approval.Answer, error), q approval.Question, port int) (approval.Answer, error) {
 	if !strings.Contains(q.URL, redirectPlace) {
 		return approval.Answer{}, fmt.Errorf("the URL has no %s where the host's address belongs", redirectPlace)
@@ -45,7 +45,7 @@ func redirected(ctx context.Context, ask func(context.Context, approval.Question
 	// Owner: redirected, which closes the server and waits.
 	go func() { _ = server.Serve(ln); close(served) }()
 	defer func() {
-		// The page that says so is still on its way to the browser.
+		// Wait until the browser has received the final page.
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer done()
 		if server.Shutdown(ending) != nil {
@@ -80,7 +80,7 @@ func redirected(ctx context.Context, ask func(context.Context, approval.Question
 			if s.err != nil || s.answer.Choice == approval.Deny {
 				return s.answer, s.err
 			}
-			asked = nil // they say that they opened it; what counts is what the browser brings
+			asked = nil // the person has opened the URL; wait for the browser
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				return approval.Answer{}, fmt.Errorf("nobody came back within %v", redirectTimeout)
@@ -90,7 +90,7 @@ func redirected(ctx context.Context, ask func(context.Context, approval.Question
 	}
 }
 
-// callback takes the first query and tells whoever brought it that they are done.
+// callback accepts the first query and answers with a page that says that the login is complete.
 func callback(back chan<- url.Values) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+redirectPath, func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Vault keeps secrets by name. A name under which nothing is kept is an error that [fs.ErrNotExist] is in.
+// Vault stores secrets by name. If there is none under a name, the error wraps [fs.ErrNotExist].
 type Vault interface {
 	Get(name string) (string, error)
 	Put(name, value string) error
@@ -23,7 +23,7 @@ const (
 	maxStoredName = 40
 )
 
-// Secret implements the rpc: handles of the plugin's own block resolve, and names of what it stored itself.
+// Secret implements the rpc. It resolves handles in the plugin's own block and names of secrets that the plugin has stored.
 func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
 	if err := s.may(capSecrets); err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func (s *server) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) 
 	return &gantryv1.StoreSecretResponse{}, nil
 }
 
-// storedName is the name of a plugin's secret among those of all plugins. Labels hold no slash, so that no plugin can name
-// another's.
+// storedName returns the name of a plugin's secret in the vault. Labels contain no slash, so a plugin can't name a secret of
+// another one.
 func (s *server) storedName(name string) (string, error) {
 	if name == "" || len(name) > maxStoredName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return "", status.Errorf(codes.InvalidArgument, "%q is no name for a secret: 1 to %d lower-case letters, digits and dashes", name, maxStoredName)
@@ -93,5 +93,5 @@ func (s *server) storedName(name string) (string, error) {
 	return PluginSecret(s.id.Label, name), nil
 }
 
-// PluginSecret is the name under which a plugin's secret is kept.
+// PluginSecret returns the name of a plugin's secret in the vault.
 func PluginSecret(label, name string) string { return "plugin/" + label + "/" + name }

@@ -15,13 +15,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// Secret is what stands behind a handle: a value, or the program that prints it.
+// Secret is the value of a handle, or the program that prints the value.
 type Secret struct {
 	Value   string
-	Program *Program // nil: Value counts
+	Program *Program // nil: Value is the secret
 }
 
-// Format hides the value from every verb.
+// Format hides the value for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(secret)") }
 
 // Program prints a secret on its standard output.
@@ -29,39 +29,39 @@ type Program struct {
 	Argv    []string
 	Dir     string        // absolute
 	Timeout time.Duration // for one run
-	Refresh time.Duration // how long what it printed is good; 0: until it is refused where it is used
-	Check   func() error  // says whether it is what the user agreed to; nil: it needs no consent
+	Refresh time.Duration // how long the printed value is used; 0: until the service that it is for refuses it
+	Check   func() error  // returns an error if the program is not the one that the user agreed to; nil: it needs no consent
 }
 
 const (
-	// maxPrinted is what a secret may have; more is another program's output.
+	// maxPrinted is the maximum size of a secret. Longer output is an error.
 	maxPrinted = 64 << 10
-	maxTail    = 500             // bytes of what a program says on its standard error before it fails
-	startTime  = 5 * time.Second // until it runs
-	killTime   = 5 * time.Second // for the end of its tree; then the launcher goes on without us
-	// failTime is how long a failure counts. A provider needs the key several times for one answer: who has said no to a
-	// dialog is not asked again at once, and a program that hangs is waited for once.
+	maxTail    = 500             // bytes of standard error that an error quotes
+	startTime  = 5 * time.Second // limit for the start
+	killTime   = 5 * time.Second // limit for ending its process tree; the launcher continues in the background after that
+	// failTime is how long a failure is remembered. A provider needs the key several times for one answer: a user who has declined
+	// a dialog should not see it again at once, and a program that hangs should delay the answer once.
 	failTime = 2 * time.Second
 )
 
-// programs keeps what programs have printed, as long as it is good. Safe for concurrent use.
+// programs caches the output of programs. Methods may be called concurrently.
 type programs struct {
 	run func(context.Context, Program) (string, error)
 
 	mu  sync.Mutex
-	all map[string]*printed // by what is run
+	all map[string]*printed // by command
 }
 
-// printed is what is known of one program; guarded by programs.mu.
+// printed is the state of one program, guarded by programs.mu.
 type printed struct {
 	value  string
-	at     time.Time // zero: nothing was printed yet
+	at     time.Time // zero: the program has printed nothing yet
 	err    error
-	failed time.Time // when err came; zero: never
+	failed time.Time // when err occurred; zero: never
 	run    *programRun
 }
 
-// programRun is one run, for all that wait for it.
+// programRun is one run, shared by all waiting callers.
 type programRun struct {
 	waiting int // guarded by programs.mu
 	stop    context.CancelFunc
@@ -70,8 +70,8 @@ type programRun struct {
 	err     error
 }
 
-// value is what a program printed last, or prints now: when there is nothing, when that is too old, or when it was refused
-// (renew). Those who ask while it runs get what that run prints.
+// value returns the cached output of a program, or runs the program if there is none, if it is too old, or if it was refused
+// (renew). Concurrent callers share one run.
 func (s *programs) value(ctx context.Context, p Program, renew bool) (string, error) {
 	s.mu.Lock()
 	e := s.of(p)
@@ -110,7 +110,7 @@ func (s *programs) value(ctx context.Context, p Program, renew bool) (string, er
 	return r.value, r.err
 }
 
-// of finds what is known of a program; the lock is held.
+// of returns the state of a program. The caller holds the lock.
 func (s *programs) of(p Program) *printed {
 	key := fmt.Sprintf("%q %q %v %v", p.Argv, p.Dir, p.Timeout, p.Refresh)
 	e := s.all[key]
@@ -124,7 +124,7 @@ func (s *programs) of(p Program) *printed {
 	return e
 }
 
-// finish keeps what came of a run. One that was given up has not failed.
+// finish stores the result of a run. A run that was cancelled because no caller was waiting is not a failure.
 func (s *programs) finish(ctx context.Context, e *printed, r *programRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *programs) finish(ctx context.Context, e *printed, r *programRun) {
 	}
 }
 
-// leave ends a run that nobody waits for any more. Who comes meanwhile begins another.
+// leave cancels a run when its last caller stops waiting. A later caller starts another run.
 func (s *programs) leave(e *printed, r *programRun) {
 	s.mu.Lock()
 	r.waiting--
@@ -154,10 +154,10 @@ func (s *programs) leave(e *printed, r *programRun) {
 	}
 }
 
-// errLate is why a run ended that took too long.
+// errLate is the cause of a timeout.
 var errLate = errors.New("it took too long")
 
-// runProgram runs a program under the host's launcher. What it leaves behind ends with it.
+// runProgram runs a program under the host's launcher. Processes that it leaves behind are ended with it.
 func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, errLate)
 	defer cancel()
@@ -172,21 +172,21 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 			err = fmt.Errorf("the program %q %w", p.Argv[0], err)
 		}
 	}()
-	owner := launch.Owner{Call: "secret " + rand.Text()} // no plugin's: none may take its output
+	owner := launch.Owner{Call: "secret " + rand.Text()} // not a plugin's, so that no plugin can read its output
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 		defer done()
-		_ = cfg.Launcher.EndCall(ending, owner) // what is not dead by then the launcher goes on to kill
+		_ = cfg.Launcher.EndCall(ending, owner) // the launcher kills the remaining processes later
 	}()
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	if p.Check != nil { // commands in a sandbox can't change what it runs between this and the start
+	if p.Check != nil { // commands in a sandbox can't change the program between the check and the start
 		if err := p.Check(); err != nil {
 			return "", err
 		}
 	}
-	// A start that is given up is killed; a program that runs already is to be asked to end.
+	// A cancelled start is killed; a running program is asked to exit.
 	starting, started := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer started()
 	proc, err := cfg.Launcher.Spawn(starting, launch.Spec{

@@ -1,7 +1,7 @@
-// Package service is what the host does for plugins: the HostService of the contract, one server per plugin process.
+// Package service implements what the host does for plugins: the HostService of the contract, one server for each plugin process.
 //
-// It owns: who may ask for what (a call token of the asking plugin, its own processes, its own keys), and the translation
-// between the wire and the rooms that do the work. It must not know: any plugin by name, how a socket is served.
+// It owns: which plugin may request what (with the token of its own call, for its own processes and its own keys), and the
+// conversion between the wire and the packages that do the work. It must not know: any plugin by name, and how a socket is served.
 //
 // Start with [Services.For].
 package service
@@ -26,7 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Thread is what a plugin's call reaches of the thread it works for.
+// Thread is the part of a thread that calls of its plugins can use.
 type Thread interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 	Approvals() *approval.Broker
@@ -35,51 +35,52 @@ type Thread interface {
 // Sampler asks the model once on behalf of a call.
 type Sampler func(ctx context.Context, c orchestrate.Call, r *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error)
 
-// Config is what the services work on. All fields are required.
+// Config is what the services use. All fields are required unless they say otherwise.
 type Config struct {
 	Tokens   *orchestrate.Tokens
 	Launcher *launch.Launcher
 	Store    *store.Store
-	State    func(context.Context) (*pluginstate.Store, error) // opened when it is first needed
+	State    func(context.Context) (*pluginstate.Store, error) // opens the store on the first call
 	Threads  func(event.ThreadID) (Thread, bool)
 	Sample   Sampler
 	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store
-	Commands *Commands // that run
-	// MakeRoom stops an earlier process of the plugin, without waiting; false when the asking one is not the one that is
-	// called. Earlier tells whether there is one.
+	Commands *Commands // that are running
+	// MakeRoom stops an earlier process of the plugin without waiting. It returns false if the caller is not the plugin's current
+	// process. Earlier reports whether an earlier process is running.
 	MakeRoom func(context.Context, plugin.Identity) bool
 	Earlier  func(plugin.Identity) bool
-	// Environment is what a process starts from before the plugin's changes, UserEnvironment what one does that the
-	// configuration names: a program that prints a secret may need another one for that.
+	// Environment returns the environment of processes before the plugin's changes, UserEnvironment that of programs that the
+	// configuration names: a program that prints a secret may need another secret from its environment.
 	Environment, UserEnvironment func() []string
-	// Elicits tells whether plugins' questions are put under the policy granular; nil: they are.
+	// Elicits reports whether plugins may ask questions under the policy granular; nil: they may.
 	Elicits func() bool
-	// Granted says why a plugin's process may not use a capability of the contract; nil: it may.
+	// Granted returns an error if a plugin's process may not use a capability of the contract.
 	Granted func(id plugin.Identity, capability string) error
-	// Starts says why a plugin may not start a program; nil: it may. limited says that its user has named what it may start.
+	// Starts returns an error if a plugin may not start a program. limited reports whether the plugin's block lists the permitted
+	// programs.
 	Starts func(label string, argv []string) (limited bool, err error)
-	// Quota is what a plugin may have kept; Exceeded is told of the limit that was reached, once for each of a plugin. nil: there is none.
+	// Quota returns a plugin's limits. Exceeded is called once for each limit that a plugin reaches. nil: there are no limits.
 	Quota    func(label string) Quota
 	Exceeded func(label, setting string, limit int64)
-	// Known is told every secret that a plugin gets or stores.
+	// Known is called with every secret that a plugin gets or stores.
 	Known func(values ...string)
 }
 
-// Services serves plugins.
+// Services creates the servers of plugin processes.
 type Services struct {
 	cfg      Config
 	programs *programs
 	spent    *spent
 }
 
-// New makes services.
+// New returns services.
 func New(cfg Config) *Services {
 	run := func(ctx context.Context, p Program) (string, error) { return runProgram(ctx, &cfg, p) }
 	return &Services{cfg, &programs{run: run}, newSpent()}
 }
 
-// For makes the server for one plugin process. What it may do is bound to its label and generation.
+// For returns the server for one plugin process. Its rights are those of the process's label and generation.
 func (s *Services) For(id plugin.Identity) gantryv1.HostServiceServer {
 	return &server{Config: s.cfg, programs: s.programs, spent: s.spent, id: id}
 }
@@ -92,8 +93,8 @@ type server struct {
 	id       plugin.Identity
 }
 
-// The capabilities of the contract that services are behind. What works without one: events of the plugin's own, artifacts, and
-// Authorize, which only ever asks.
+// The capabilities that requests need. Three kinds of requests work without one: custom events, artifacts, and Authorize, which
+// only asks.
 const (
 	capSpawn     = "spawn"
 	capAsk       = "ask"
@@ -103,7 +104,7 @@ const (
 	capState     = "state"
 )
 
-// may refuses what the plugin has not asked for in its manifest, or what its user has not granted.
+// may returns an error if the plugin's manifest does not declare a capability or the user has not granted it.
 func (s *server) may(capability string) error {
 	if err := s.Granted(s.id, capability); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
@@ -111,7 +112,7 @@ func (s *server) may(capability string) error {
 	return nil
 }
 
-// live finds the call that a token stands for.
+// live finds the call for a token.
 func (s *server) live(token string) (*orchestrate.Live, error) {
 	l, ok := s.Tokens.Lookup(s.id.Label, token)
 	if !ok {
@@ -120,8 +121,8 @@ func (s *server) live(token string) (*orchestrate.Live, error) {
 	return l, nil
 }
 
-// join finds the call that a token stands for and joins the rpc's context with the call's: what is done for a call ends
-// with either, and the call does not end before.
+// join finds the call for a token and joins the contexts of the rpc and the call: the work ends with either of them, and the call
+// does not end before the work.
 func (s *server) join(ctx context.Context, token string) (*orchestrate.Live, context.Context, func(), error) {
 	l, err := s.live(token)
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *server) join(ctx context.Context, token string) (*orchestrate.Live, con
 	return l, ctx, done, nil
 }
 
-// Authorize implements the rpc: effects that only show up during a call take the way of any other.
+// Authorize implements the rpc. Effects that become known during a call are decided like those of any other call.
 func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
 	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 	return &gantryv1.AuthorizeResponse{Granted: denial == "", Denial: denial, Scope: "once"}, nil
 }
 
-// Ask implements the rpc: within a call the thread is asked, within a command who gave it.
+// Ask implements the rpc. Within a call, it asks in the thread; within a command, the person who ran it.
 func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.AskResponse, error) {
 	if err := s.may(capAsk); err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 	return s.askAbout(ctx, r, approval.Question{Turn: l.Call.Turn, Call: l.Call.ID}, thread.Approvals().Ask)
 }
 
-// askAbout fills in a question, asks it, and words the answer for the plugin.
+// askAbout completes a question, asks it, and converts the answer.
 func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approval.Question,
 	ask func(context.Context, approval.Question) (approval.Answer, error),
 ) (*gantryv1.AskResponse, error) {
@@ -214,7 +215,7 @@ func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approva
 	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED, AnswerJson: answer}, nil
 }
 
-// CallTool implements the rpc: another tool of the thread, by the whole way of any call.
+// CallTool implements the rpc. It calls another tool of the thread through the whole pipeline.
 func (s *server) CallTool(ctx context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
 	if err := s.may(capCallTools); err != nil {
 		return nil, err
@@ -275,8 +276,7 @@ func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantry
 	}, nil
 }
 
-// Emit implements the rpc. With a call's token the event is the call's turn's, with a thread's it stands between turns, or
-// beside the one that runs.
+// Emit implements the rpc. With the token of a call, the event belongs to the call's turn; with that of a thread, to no turn.
 func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
 	var turn event.TurnID
 	id, ok := s.Tokens.LookupThread(s.id.Label, r.GetToken())
@@ -309,7 +309,7 @@ func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.E
 	return &gantryv1.EmitResponse{}, nil
 }
 
-// statusOf maps our errors to codes, in one place.
+// statusOf maps errors of the host to status codes.
 func statusOf(err error) error {
 	switch {
 	case err == nil:

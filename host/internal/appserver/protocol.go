@@ -1,13 +1,14 @@
-// Package appserver lets other programs of the same user reach the threads of a running host: JSON-RPC 2.0, one message
-// a line, over a unix socket.
+// Package appserver lets other programs of the same user work with the threads of a running host: JSON-RPC 2.0 over a Unix socket,
+// one message per line.
 //
-// It owns: the methods and their shapes, one connection's subscriptions, who may connect. It must not know: how a thread
-// works, what a client shows.
+// It owns: the methods and their parameters, the subscription of a connection, and who may connect. It must not know: how a thread
+// works, and what a client displays.
 //
 // Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/shellCommand,
-// review/start, turn/start, turn/steer, turn/interrupt, thread/mail/post, question/answer, plugin/list, plugin/reload, process/ping, and those of threads.go:
-// thread/fork, thread/revert and others. After thread/subscribe events arrive as notifications thread/event; thread/lagged is the last one of a
-// client that was too slow and should subscribe again after the number it has seen.
+// review/start, turn/start, turn/steer, turn/interrupt, thread/mail/post, question/answer, plugin/list, plugin/reload,
+// process/ping, and those in threads.go: thread/fork, thread/revert and others. After thread/subscribe, events arrive as
+// notifications thread/event. The notification thread/lagged is the last one for a client that was too slow; it should subscribe
+// again after the last number that it has seen.
 package appserver
 
 import (

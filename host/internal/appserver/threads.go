@@ -32,7 +32,7 @@ type Library interface {
 	RevertThread(ctx context.Context, thread event.ThreadID, before string, turns int) (event.ThreadReverted, error)
 	ArchiveThread(ctx context.Context, thread event.ThreadID, archive bool) error
 	NameThread(ctx context.Context, thread event.ThreadID, name string) error
-	// StopSession ends a session, what a tool left running. plugin may be empty where one plugin has a session of this ID.
+	// StopSession ends a session of a tool. plugin may be empty if only one plugin has a session with this ID.
 	StopSession(ctx context.Context, thread event.ThreadID, plugin, session string) error
 	// UndoFiles restores the files of a turn. Conflicts are part of the report, not an error.
 	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)

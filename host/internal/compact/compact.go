@@ -1,10 +1,10 @@
-// Package compact makes a conversation shorter: what a summary is asked with, and what is left of a history beside it.
+// Package compact shortens a conversation: it composes the request for a summary and the history that remains.
 //
-// It owns: the texts of the question and of the summary, which of the user's words stay, the order of what is left, and what
-// goes first when even the question is too long. It must not know: when a conversation is compacted, which model is asked and
-// how, who stores the result.
+// It owns: the texts of the request and of the summary, which user messages are kept, the order of what remains, and what is
+// dropped first if even the request is too long. It must not know: when a conversation is compacted, which model is asked and how,
+// and who stores the result.
 //
-// Start with [Replace]. Everything here is a function of its arguments.
+// Start with [Replace]. All functions are pure.
 package compact
 
 import (
@@ -16,21 +16,20 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// keptTokens is how much of the user's own words stays, newest first; codex-compatible.
+// keptTokens is the limit of user messages that are kept, newest first. Compatible with codex.
 const keptTokens = 20_000
 
-// keptMail is how much of what other agents wrote stays beside it, newest first: it may be the task itself, and never takes the place
-// of what a person said.
+// keptMail is the limit of messages from other agents that are kept in addition, newest first. They may be the task itself, and
+// never displace a person's messages.
 const keptMail = 10_000
 
-// keptImages is how many of the user's images stay, newest first: a task is often about what they show.
+// keptImages is the number of the user's images that are kept, newest first, because a task is often about them.
 const keptImages = 4
 
 //go:embed prompt.md
 var prompt string
 
-// Prompt asks for the summary, in the words of the user's configuration or, where it has none, in ours. It is never part of the
-// history.
+// Prompt returns the request for the summary: the user's configured text, or the default. It is never part of the history.
 func Prompt(own string) llm.Message {
 	if strings.TrimSpace(own) == "" {
 		own = prompt
@@ -38,8 +37,7 @@ func Prompt(own string) llm.Message {
 	return text(own)
 }
 
-// intro tells the reader of a summary what it is. Summaries that are stored already keep theirs: the marker tells them, not
-// these words.
+// intro explains a summary to its reader. Stored summaries keep their own intro: they are recognized by the marker.
 const intro = "<" + history.SummaryMarker + ">\n" +
 	"The conversation up to here was longer than fits, so the model that worked on it wrote this account of it. Commands, " +
 	"files and sessions are as it left them. Go on from here: rely on what is known, check what has to be true before you act " +
@@ -47,11 +45,11 @@ const intro = "<" + history.SummaryMarker + ">\n" +
 
 const outro = "\n</" + history.SummaryMarker + ">"
 
-// Missing stands in the place of a summary that no model gave.
+// Missing replaces a summary that the model did not return.
 const Missing = "(There is no account: the model gave an empty one twice. The user's words above are complete; look at the files and " +
 	"processes to find out what has been done.)"
 
-// Summary is the message that carries a summary.
+// Summary returns the message that contains a summary.
 func Summary(account string) llm.Message {
 	return text(intro + strings.TrimSpace(account) + outro)
 }
@@ -60,9 +58,9 @@ func text(s string) llm.Message {
 	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: s}}}
 }
 
-// Replace is what takes the place of a history: the user's own words and mail of other agents, as far as there is room, what every
-// conversation begins with (initial) before the last of them, and the account at the end. Nothing else stays: no call, no output, no context that
-// has been told since, no earlier account.
+// Replace returns the history that replaces old: the user's messages and mail of other agents within the limits, the initial
+// messages of every conversation before the last of them, and the summary at the end. Everything else is dropped: calls, outputs,
+// context updates, and earlier summaries.
 func Replace(old, initial []llm.Message, account string) []llm.Message {
 	kept := words(old)
 	last := max(len(kept)-1, 0)
@@ -73,8 +71,8 @@ func Replace(old, initial []llm.Message, account string) []llm.Message {
 	return append(out, Summary(account))
 }
 
-// words are the user's own messages and the mail of other agents, newest first until there is no room; the one that does not fit
-// loses its middle.
+// words returns the user's messages and the mail of other agents, newest first, within the limits. The message that exceeds a
+// limit loses its middle.
 func words(ms []llm.Message) []llm.Message {
 	own, mail := room{tokens: keptTokens, images: keptImages}, room{tokens: keptMail}
 	var out []llm.Message
@@ -93,16 +91,16 @@ func words(ms []llm.Message) []llm.Message {
 	return out
 }
 
-// room is what is left for the user's words.
+// room is what remains of the limits.
 type room struct{ tokens, images int64 }
 
-// What stands for what the user attached and is not kept.
+// Placeholders for attachments that are not kept.
 const (
 	noImage = "[an image that the user sent here is left out]"
 	noMedia = "[a file that the user sent here is left out]"
 )
 
-// take returns what of a message stays. Its text goes before its images.
+// take returns the part of a message that is kept. Text has priority over images.
 func (r *room) take(m llm.Message) llm.Message {
 	var said int64
 	for _, p := range m.Parts {
@@ -141,12 +139,12 @@ func (r *room) media(m *llm.Media) llm.Part {
 	return m
 }
 
-// gently is how many steps take one item each, when a question is too long; every further one takes twice as many as the one
-// before, so that a vendor is not asked a thousand times.
+// gently is the number of steps that drop one item each if a request is too long. Each further step drops twice as many as the one
+// before, to limit the number of requests.
 const gently = 8
 
-// Trimmed is what is asked about after n refusals for its length: the oldest items are left out, each with its counterpart.
-// ok is false when there was nothing more to leave out.
+// Trimmed returns the request after n refusals because of its length: without the oldest items and their counterparts. ok is false
+// if nothing more can be dropped.
 func Trimmed(ms []llm.Message, n int) (rest []llm.Message, ok bool) {
 	before, drop, step := 0, 0, 1
 	for i := range n {

@@ -1,19 +1,20 @@
-// Package crashpoint names the moments at which the crash suite ends the host: around everything that a crash could tear.
+// Package crashpoint names the moments at which the crash tests kill the host: around every operation that a crash could
+// interrupt.
 //
-// It owns: the names, and dying there. It must not know: what happens at a point, who tests what.
+// It owns: the names, and killing the process. It must not know: what happens at a point, and which test uses it.
 //
-// What is shipped has no points: without the build tag crashpoints [At] is empty and [Enabled] a constant false, so that
-// nothing is left of them in the program. e2e/crash builds a gantry with the tag, and checks the shipped one.
+// Released programs have no crash points: without the build tag crashpoints, [At] is empty and [Enabled] is false, so the compiler
+// removes them. e2e/crash builds a gantry with the tag, and checks the released one.
 //
 // Start with [At].
 package crashpoint
 
-// Point is a moment. Each is passed in some run of e2e/crash.
+// Point is a moment. Each one is reached in some run of e2e/crash.
 type Point string
 
-// The points. What At is told beside them is in brackets.
+// The points. The detail that At receives is in brackets.
 const (
-	// Of the store: around handing an event over [its kind], and around waiting until it is durable.
+	// The store: around accepting an event [its kind], and around waiting until it is durable.
 	AppendBefore  Point = "append.before"
 	AppendAfter   Point = "append.after"
 	BarrierBefore Point = "barrier.before"
@@ -24,24 +25,24 @@ const (
 	CommitBefore Point = "commit.before"
 	CommitAfter  Point = "commit.after"
 
-	// A schema has reached a version that is not committed [schema and version].
+	// A schema has been migrated to a version that is not committed [schema and version].
 	Migrated Point = "migrated"
 
-	// The write-ahead log is moved: about to be, copied and not begun anew, done.
+	// The write-ahead log is checkpointed: before, copied but not reset, done.
 	CheckpointBefore Point = "checkpoint.before"
 	CheckpointCopied Point = "checkpoint.copied"
 	CheckpointAfter  Point = "checkpoint.after"
 
-	// Rows of artifacts are gone, and their files are not.
+	// The rows of artifacts are deleted, and their files are not.
 	ArtifactsForgotten Point = "artifacts.forgotten"
 
-	// An artifact: its content is written, it is in its place, its row is handed over.
+	// An artifact: its content is written, it is renamed to its final name, its row is queued.
 	ArtifactWritten Point = "artifact.written"
 	ArtifactPlaced  Point = "artifact.placed"
 	ArtifactQueued  Point = "artifact.queued"
 
-	// Of a thread: it was read for a resume, what was open is closed, input is accepted and not acknowledged, then both;
-	// its turn's end is published and not durable, then both.
+	// A thread: it was read for a resume, open calls and turns are closed, input is accepted and not acknowledged, then both; the
+	// end of its turn is published and not durable, then both.
 	ResumeRead    Point = "resume.read"
 	ResumeDone    Point = "resume.done"
 	InputAccepted Point = "input.accepted"
@@ -49,15 +50,16 @@ const (
 	TurnEnded     Point = "turn.ended"
 	TurnDurable   Point = "turn.durable"
 
-	// Of a turn: the shorter history is in the log, and the turn does not go on with it yet.
+	// A turn: the compacted history is in the log, and the turn does not use it yet.
 	Compacted Point = "compacted"
 
-	// An undo of files: everything stands beside its place, a file was put in its place, all of them are and nobody was told.
+	// An undo of files: all files are staged next to their final names, one file is in place, all are in place and nothing is
+	// reported.
 	FilesStaged   Point = "files.staged"
 	FileSwapped   Point = "file.swapped"
 	FilesRestored Point = "files.restored"
 
-	// Of a call: a person has answered; it is in the journal and not begun; it has ended, which nobody was told.
+	// A call: a person has answered; it is in the journal and has not started; it has ended, and nothing is reported.
 	QuestionAnswered Point = "question.answered"
 	CallJournaled    Point = "call.journaled"
 	CallReturned     Point = "call.returned"

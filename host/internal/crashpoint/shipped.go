@@ -2,7 +2,7 @@
 
 package crashpoint
 
-// Enabled tells whether there are points.
+// Enabled reports whether there are crash points.
 const Enabled = false
 
 // At does nothing.

@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// Enabled tells whether there are points.
+// Enabled reports whether there are crash points.
 const Enabled = true
 
-// What a test asks of a process. GANTRY_CRASH_AT is "POINT", "POINT DETAIL" or either with "#N" behind it: the N. time,
-// 1 by default. GANTRY_CRASH_TRACE is a file that gets a line for each point passed.
+// Variables that tests set. GANTRY_CRASH_AT is "POINT" or "POINT DETAIL", with an optional suffix "#N" for the Nth time, 1 by
+// default. GANTRY_CRASH_TRACE is a file to which each point that is reached is appended as a line.
 const (
 	atVariable    = "GANTRY_CRASH_AT"
 	traceVariable = "GANTRY_CRASH_TRACE"
 )
 
-// passed is one for the whole process, which is what dies.
+// passed is the recorder of the process.
 var passed = sync.OnceValue(newRecorder)
 
 type recorder struct {
@@ -49,7 +49,7 @@ func newRecorder() *recorder {
 	return r
 }
 
-// At notes that a point is passed, and ends the process as kill -9 does where the test wants it.
+// At records that a point is reached, and kills the process like kill -9 if the test asks for it.
 func At(p Point, detail string) {
 	name := strings.TrimSpace(string(p) + " " + detail)
 	r := passed()
@@ -71,5 +71,5 @@ func At(p Point, detail string) {
 	if err != nil {
 		panic(fmt.Sprintf("die at %s: %v", name, err))
 	}
-	select {} // the signal is on its way, and nothing more happens
+	select {} // the signal is pending; do nothing more
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 )
 
-// action is what the reviewer judges, as one JSON object.
+// action is the call that the reviewer judges, as a JSON object.
 type action struct {
 	Tool          string          `json:"tool"`
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
-	Text          string          `json:"text,omitempty"` // of a tool that takes raw text
+	Text          string          `json:"text,omitempty"` // the input of a freeform tool
 	Cwd           string          `json:"cwd"`
 	Sandbox       string          `json:"sandbox"`
 	Unboxed       bool            `json:"without_sandbox,omitempty"`
@@ -25,8 +25,8 @@ type action struct {
 	Justification string          `json:"agents_justification,omitempty"`
 }
 
-// actionOf renders a call. It is never shortened in what would run: one that is too long is an error, which is a no. What the agent
-// says for it is no part of what would run.
+// actionOf renders a call. It never shortens what would run: a call that is too long is an error, which denies it. The agent's
+// justification is not part of what would run.
 func actionOf(r orchestrate.ReviewRequest) (json.RawMessage, error) {
 	a := action{
 		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unsandboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects), Wanted: event.EffectsOf(r.Question.Wanted),

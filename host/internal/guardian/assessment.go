@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// assessment is what the reviewer answers.
+// assessment is the reviewer's answer.
 type assessment struct {
 	Risk          string `json:"risk_level"`
 	Authorization string `json:"user_authorization"`
@@ -16,7 +16,7 @@ type assessment struct {
 	Rationale     string `json:"rationale"`
 }
 
-// The values that an assessment takes.
+// Values of an assessment.
 const (
 	allow = "allow"
 	deny  = "deny"
@@ -27,8 +27,8 @@ var (
 	authorizations = []string{"unknown", "low", "medium", "high"}
 )
 
-// parse reads an answer: as JSON, else what stands between its first and its last brace. Only the outcome is required. What names
-// a level that there is not is no answer, and so is one whose own levels forbid what it allows.
+// parse parses an answer: as JSON, or the part between its first and its last brace. Only the outcome is required. An answer with
+// an unknown level is invalid, and so is one that allows a call although its own levels forbid it.
 func parse(text string) (assessment, error) {
 	var a assessment
 	text = strings.TrimSpace(text)

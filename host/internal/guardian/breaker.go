@@ -1,20 +1,20 @@
 package guardian
 
-// Bounds of the denials in a turn: an agent that goes on against them is stopped; codex-compatible.
+// Limits of denials in a turn. An agent that continues despite them is interrupted. Compatible with codex.
 const (
 	maxInARow = 3
 	maxInAll  = 10
-	countedOf = 50 // the last reviews
+	countedOf = 50 // number of recent reviews that are considered
 )
 
 // breaker counts the denials of a turn.
 type breaker struct {
 	inARow  int
-	last    []bool // of the last reviews: denied
+	last    []bool // whether each recent review denied its call
 	tripped bool
 }
 
-// note counts one review that came to an answer, and tells whether the turn is to be stopped: once.
+// note counts a review with a valid answer. It returns true once, when the turn should be interrupted.
 func (b *breaker) note(denied bool) (trip bool) {
 	b.last = append(b.last, denied)
 	if len(b.last) > countedOf {

@@ -1,10 +1,11 @@
-// Package guardian has a model answer in a person's place when the policy asks about a call.
+// Package guardian lets a model answer in a person's place when the policy asks about a call.
 //
-// It owns: what the reviewer is told, within bounds, how its answer is read, how often and how long it is asked, what its failures
-// mean, and when an agent that goes on against its denials is stopped. It must not know: which calls are asked about, how the
-// reviewer's thread is run, which door is open.
+// It owns: the reviewer's input and its limits, how answers are parsed, retries and timeouts, what failures mean, and when an
+// agent that ignores denials is interrupted. It must not know: which calls need an approval, how the reviewer's thread runs, and
+// which front end is connected.
 //
-// Start with [Guardian.Turn]. Whatever goes wrong is a no; only a reviewer that can't be reached at all leaves the question to a person.
+// Start with [Guardian.Turn]. Every failure denies the call, except that a reviewer that can't be reached at all leaves the
+// question to a person.
 package guardian
 
 import (
@@ -30,7 +31,7 @@ import (
 //go:embed policy.md
 var policy string
 
-// Policy is what opens the reviewer's thread in the place of the usual instructions. own is what a user says beside it; empty: nothing.
+// Policy returns the instructions of the reviewer's thread. own is text that the user adds; it may be empty.
 func Policy(own string) string {
 	if strings.TrimSpace(own) == "" {
 		return policy
@@ -38,28 +39,28 @@ func Policy(own string) string {
 	return policy + "\nThe people whom you stand in for add the following; where it is stricter than what stands above, it counts.\n\n" + strings.TrimSpace(own) + "\n"
 }
 
-// DefaultDeadline is how long one review may take, all its tries together; codex-compatible.
+// DefaultDeadline is the time limit of a review, including retries. Compatible with codex.
 const DefaultDeadline = 90 * time.Second
 
-// maxAttempts is how often the reviewer is asked when its answer makes no sense or its stream breaks; codex-compatible.
+// maxAttempts is the number of attempts if an answer is invalid or its stream breaks. Compatible with codex.
 const maxAttempts = 3
 
-// backoff is what is waited before the second attempt, and twice that before the third.
+// backoff is the delay before the second attempt; it is doubled before the third.
 const backoff = 500 * time.Millisecond
 
-// Open begins a reviewer's session, who works for a thread, with a model.
+// Open opens a session of a reviewer for a thread.
 type Open func(ctx context.Context, parent event.ThreadID, model string) (Session, error)
 
-// Config is what reviews need. All fields are required but Key and Deadline.
+// Config configures a guardian. All fields are required except Key and Deadline.
 type Config struct {
 	Open     Open
-	Key      func(parent event.ThreadID, model string) string // a session goes on as long as it is the same; nil: always
+	Key      func(parent event.ThreadID, model string) string // a session is reused while the key is the same; nil: always
 	Deadline time.Duration                                    // 0: DefaultDeadline
 	Logger   hclog.Logger
 }
 
-// Guardian reviews. It keeps a session for each thread, so that the reviewer of a later call has read the conversation already, and
-// its vendor remembers it. Safe for concurrent use.
+// Guardian reviews calls. It keeps a session for each thread, so the reviewer of a later call has already read the conversation,
+// and its vendor has it cached. Its methods may be called concurrently.
 type Guardian struct {
 	cfg Config
 	mu  struct {
@@ -68,7 +69,7 @@ type Guardian struct {
 	}
 }
 
-// New makes a guardian.
+// New returns a guardian.
 func New(cfg Config) *Guardian {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = DefaultDeadline
@@ -78,12 +79,13 @@ func New(cfg Config) *Guardian {
 	return g
 }
 
-// Log takes events.
+// Log receives events.
 type Log interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 }
 
-// Turn reviews the calls of one turn, and counts its denials. It implements [orchestrate.Reviewer]. Safe for concurrent use.
+// Turn reviews the calls of one turn and counts its denials. It implements [orchestrate.Reviewer]. Its methods may be called
+// concurrently.
 type Turn struct {
 	*Guardian
 	thread event.ThreadID
@@ -96,12 +98,12 @@ type Turn struct {
 	}
 }
 
-// Turn begins a turn of a thread. model is the reviewer's.
+// Turn returns the reviewer for a turn of a thread. model is the reviewer's model.
 func (g *Guardian) Turn(thread event.ThreadID, id event.TurnID, model string, log Log) *Turn {
 	return &Turn{Guardian: g, thread: thread, id: id, model: model, log: log}
 }
 
-// What the model reads of a call that was not approved.
+// What the model reads about a call that was not approved.
 const (
 	deniedText = "rejected by the reviewer: %s Don't try to get to the same result in another way, and don't split or disguise it. " +
 		"Go on in a way that is plainly safe, or stop, tell the user what you wanted to do and what the reviewer said, and ask."
@@ -174,7 +176,7 @@ func (t *Turn) denied(denied bool) (trip bool) {
 	return t.mu.breaker.note(denied)
 }
 
-// ask asks until there is an answer that makes sense.
+// ask asks until it gets a valid answer.
 func (t *Turn) ask(ctx context.Context, r orchestrate.ReviewRequest, doing string, ended *event.ReviewEnded) (a assessment, err error) {
 	for {
 		var text string
@@ -204,7 +206,7 @@ func (t *Turn) ask(ctx context.Context, r orchestrate.ReviewRequest, doing strin
 	}
 }
 
-// once asks one time. What went wrong ends the session: another one is asked afresh.
+// once asks one time. A failure ends the session, so the next attempt has a new one.
 func (t *Turn) once(ctx context.Context, r orchestrate.ReviewRequest, doing string, ended *event.ReviewEnded) (text string, err error) {
 	h, err := t.take(ctx, t.thread, t.model)
 	if err != nil {
@@ -226,12 +228,11 @@ func (t *Turn) once(ctx context.Context, r orchestrate.ReviewRequest, doing stri
 	return text, nil
 }
 
-// reminder stands once in a session, with its second review.
+// reminder is sent once in a session, with its second review.
 const reminder = "What you decided before is no precedent: judge each call for itself, by your instructions and by what the user has said until now. " +
 	"A call that was denied before may run when the user, told of the risk, has asked for it since.\n\n"
 
-// questionOf puts a question together. Its parts are set off by a mark that nobody could have written into them.
-// Of the conversation the first entries may have been read before, in so many reviews.
+// questionOf composes a question. Its parts are separated by a random mark, so that no part can imitate another.
 func questionOf(r orchestrate.ReviewRequest, doing string, read, reviews int) string {
 	mark := rand.Text()
 	part := func(name, text string) string {
@@ -272,7 +273,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// transient tells whether the next attempt may go better.
+// transient reports whether a retry may help.
 func transient(err error) bool {
 	switch codeOf(err) {
 	case llm.ErrOverloaded.String(), llm.ErrTransport.String(), llm.ErrProviderInternal.String(), llm.ErrIncompleteStream.String():
@@ -281,7 +282,7 @@ func transient(err error) bool {
 	return false
 }
 
-// unreachable tells that the reviewer's model is not there for this user at all: no key, no such model, no quota.
+// unreachable reports whether the reviewer's model is not available to this user at all: no key, no such model, no quota.
 func unreachable(err error) bool {
 	if errors.Is(err, child.ErrNoModel) {
 		return true

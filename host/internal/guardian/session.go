@@ -11,31 +11,31 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Session is a reviewer that remembers what it was asked: a [child.Child].
+// Session is a reviewer that remembers earlier questions: a [child.Child].
 type Session interface {
 	Ask(ctx context.Context, q child.Question) (answer string, err error)
 	ID() event.ThreadID
 	Close()
 }
 
-// Bounds of a session: beyond them the next review begins another one, before the reviewer's own history has to be shortened.
+// Limits of a session. Beyond them, the next review opens another one, before the reviewer's own history would be compacted.
 const (
 	maxReviews  = 25
-	maxQuestion = 60_000 // tokens of questions, all together
+	maxQuestion = 60_000 // tokens of all questions
 )
 
-// held is a session that goes on after a review.
+// held is a session that is reused after a review.
 type held struct {
 	Session
 	key     string
 	busy    bool
 	reviews int
 	tokens  int64
-	shown   int      // entries of the conversation that it has read
-	as      [32]byte // what these were
+	shown   int      // entries of the conversation that the reviewer has read
+	as      [32]byte // a hash of these entries
 }
 
-// seen identifies the beginning of a conversation.
+// seen returns a hash of the beginning of a conversation.
 func seen(entries []entry) [32]byte {
 	h := sha256.New()
 	for _, e := range entries {
@@ -44,7 +44,7 @@ func seen(entries []entry) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// delta is how many entries of a conversation a session has read; 0 where it has read another one.
+// delta returns the number of entries of a conversation that a session has read; 0 if it has read another conversation.
 func (h *held) delta(entries []entry) int {
 	if h.shown == 0 || h.shown > len(entries) || seen(entries[:h.shown]) != h.as {
 		return 0
@@ -52,8 +52,8 @@ func (h *held) delta(entries []entry) int {
 	return h.shown
 }
 
-// take finds the session of a thread, or begins one. One that is busy, or that was begun for another folder or model, is not used;
-// while it is busy, reviews have sessions of their own.
+// take returns the session of a thread, or opens one. A session that is busy, or that was opened for another folder or model, is
+// not used; while it is busy, each review opens a session of its own.
 func (g *Guardian) take(ctx context.Context, parent event.ThreadID, model string) (*held, error) {
 	key := ""
 	if g.cfg.Key != nil {
@@ -89,7 +89,7 @@ func (g *Guardian) take(ctx context.Context, parent event.ThreadID, model string
 	return h, nil
 }
 
-// give takes a session back: for the next review, where this one went well and nobody else's is kept.
+// give returns a session. It is kept for the next review if this one succeeded and no other session is kept.
 func (g *Guardian) give(parent event.ThreadID, h *held, well bool) {
 	g.mu.Lock()
 	kept := g.mu.sessions[parent] == h
@@ -103,14 +103,14 @@ func (g *Guardian) give(parent event.ThreadID, h *held, well bool) {
 	}
 }
 
-// End ends what is kept for a thread that is over.
+// End ends the session of a thread that has ended.
 func (g *Guardian) End(parent event.ThreadID) {
 	g.mu.Lock()
 	h := g.mu.sessions[parent]
 	delete(g.mu.sessions, parent)
 	busy := h != nil && h.busy
 	g.mu.Unlock()
-	if h != nil && !busy { // who uses it closes it
+	if h != nil && !busy { // otherwise the review that uses it closes it
 		h.Close()
 	}
 }

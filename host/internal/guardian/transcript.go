@@ -9,33 +9,33 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Bounds of what the reviewer reads, in tokens; codex-compatible.
+// Limits of what the reviewer reads, in tokens. Compatible with codex.
 const (
-	messageBudget = 10_000 // of what was said, all together
-	toolBudget    = 10_000 // of calls and their outputs
+	messageBudget = 10_000 // messages, in total
+	toolBudget    = 10_000 // calls and their outputs, in total
 	maxMessage    = 2_000
 	maxTool       = 1_000
 	maxAction     = 16_000
 	maxReason     = 512
-	maxOthers     = 40 // entries that are not the user's: the latest ones
+	maxOthers     = 40 // the most recent entries that are not the user's
 )
 
-// entry is one thing of a conversation.
+// entry is a message, a call or an output in a conversation.
 type entry struct {
-	n    int // its place, from 1
+	n    int // its position, from 1
 	who  string
 	text string
 	user bool
 	tool bool
 }
 
-// transcript is what the reviewer reads of a conversation: the user's first and last words, then others of the user's from the
-// latest on, then what else was said and done from the latest on, within its bounds. What the host itself wrote is left out, and so are
-// the first entries that were read before.
+// transcript returns the part of a conversation that the reviewer reads, within its limits: the user's first and last messages,
+// then the user's other messages from the latest on, then everything else from the latest on. Messages of the host are left out,
+// and so are the entries that the reviewer has read before.
 func transcript(entries []entry, read int) string {
 	entries = entries[read:]
 	keep := map[int]bool{}
-	left := map[bool]int64{false: messageBudget, true: toolBudget} // by tool
+	left := map[bool]int64{false: messageBudget, true: toolBudget} // for messages, and for calls and outputs
 	take := func(e entry) bool {
 		n := history.Tokens(int64(len(e.text)))
 		if keep[e.n] || n > left[e.tool] {
@@ -69,7 +69,7 @@ func transcript(entries []entry, read int) string {
 		if others++; others > maxOthers {
 			break
 		}
-		// Older entries of a kind never stand where a newer one of it does not.
+		// An older entry is left out after a newer one of its kind did not fit.
 		if !full[e.tool] && !take(e) {
 			full[e.tool] = true
 		}
@@ -98,7 +98,7 @@ func entriesOf(ms []llm.Message) []entry {
 		case m.Role == llm.RoleUser && history.FromUser(m):
 			add("user", m.Text(), maxMessage, true, false)
 		case m.Role == llm.RoleUser, m.Role == llm.RoleSystem:
-			continue // the host's
+			continue // a message of the host
 		}
 		for _, p := range m.Parts {
 			switch p := p.(type) {
@@ -116,7 +116,7 @@ func entriesOf(ms []llm.Message) []entry {
 	return out
 }
 
-// bytesPerToken is the estimate that all of gantry counts with.
+// bytesPerToken is the estimate that gantry uses everywhere.
 const bytesPerToken = 4
 
 // shorten keeps the beginning and the end of a text.

@@ -1,7 +1,7 @@
 // Package model is the typed client of a provider plugin.
 //
-// It owns: the stream of one request as canonical events, the check of their order, the rows of the models, and what a
-// broken provider process means for a request. It must not know: any vendor or wire format, what a request is for.
+// It owns: the stream of one request as canonical events, the check of their order, the rows of the models, and what a broken
+// provider process means for a request. It must not know: any vendor or wire format, and what a request is for.
 //
 // Start with [Client.Stream].
 package model
@@ -25,29 +25,29 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// fallbackContextWindow is assumed of a model that its provider does not list, so that limits never vanish;
-// codex-compatible.
+// fallbackContextWindow is assumed for a model that its provider does not list, so that limits always apply. Compatible with
+// codex.
 const fallbackContextWindow = 272_000
 
-// Client asks one provider slot. Safe for concurrent use.
+// Client sends requests to one provider. Its methods may be called concurrently.
 type Client struct {
 	slot   *plugin.Slot
 	thread event.ThreadID
 	others []string
 }
 
-// maxAnswerBytes bounds one answer on the wire: a hundred times what models write. What comes without an end is not an
-// answer, and asking again would not make it one.
+// maxAnswerBytes limits one answer on the wire: a hundred times what models write. An endless answer is an error that is not
+// retried.
 const maxAnswerBytes = 64 << 20
 
-// New makes a client for the requests of one thread; the provider is started by the first one. others are further
-// providers that the user has: where this one can't be used, errors name them.
+// New returns a client for the requests of one thread. The first request starts the provider. Errors about an unusable provider
+// suggest the others.
 func New(slot *plugin.Slot, thread event.ThreadID, others ...string) *Client {
 	return &Client{slot, thread, others}
 }
 
-// Row finds the row of a model. A model that the provider does not know gets a row that says so. What the provider wants
-// back of an answer is the same for all its models.
+// Row returns the row of a model. A model that the provider does not know gets a row that says so. EchoFields are the same for all
+// models of a provider.
 func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
 	rows, err := c.rows(ctx, name)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
 	return row, nil
 }
 
-// FallbackRow is what is assumed of a model that nobody describes.
+// FallbackRow returns the assumed row of an unknown model.
 func FallbackRow(name string) llm.ModelRow {
 	return llm.ModelRow{
 		ID: name, ContextWindow: fallbackContextWindow, ContextWindowSource: llm.WindowAssumed, InputModalities: []string{"text"}, OutputModalities: []string{"text"},
@@ -74,7 +74,7 @@ func FallbackRow(name string) llm.ModelRow {
 	}
 }
 
-// Rows lists what the provider offers.
+// Rows returns the models that the provider offers.
 func (c *Client) Rows(ctx context.Context) ([]llm.ModelRow, error) { return c.rows(ctx, "") }
 
 func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) {
@@ -85,7 +85,7 @@ func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) 
 	defer lease.Release()
 	resp, err := gantryv1.NewProviderServiceClient(lease.Conn).Models(ctx, &gantryv1.ModelsRequest{Name: name})
 	if status.Code(err) == codes.FailedPrecondition {
-		// The provider's own words, and nothing is wrong with its process.
+		// The provider answered with an error, so its process works.
 		return nil, fmt.Errorf("provider %q: %w", c.label(), hint.Parse(status.Convert(err).Message()))
 	}
 	if err != nil {
@@ -94,12 +94,11 @@ func (c *Client) rows(ctx context.Context, name string) ([]llm.ModelRow, error) 
 	return convert.ModelRowsFromProto(resp.GetModels()), nil
 }
 
-// Stream runs a request. attempts bounds the tries before anything is answered; 0: the provider's default. Errors are
-// [*llm.Error] wherever the provider or its process is to blame: a process that died is a broken stream, which may be asked
-// again.
+// Stream runs a request. attempts limits the tries before the first part of an answer; 0: the provider's default. Errors of the
+// provider or its process are [*llm.Error]. A crashed process is a broken stream, which may be retried.
 func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, attempts int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		// Ends the rpc, and with it the provider's request, when the consumer stops early.
+		// Cancels the rpc, and the provider's request, if the consumer stops early.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		lease, err := c.slot.Acquire(ctx)
@@ -138,7 +137,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, 
 			for _, pb := range batch.GetEvents() {
 				ev, ok := convert.EventFromProto(pb)
 				if !ok {
-					continue // a kind of a later version
+					continue // an event kind of a later version
 				}
 				if e, failed := ev.(*llm.Error); failed {
 					yield(nil, c.explained(e))
@@ -158,7 +157,7 @@ func (c *Client) Stream(ctx context.Context, r *llm.Request, turn event.TurnID, 
 
 func (c *Client) label() string { return c.slot.Spec().Label }
 
-// badOutput is a provider that breaks the contract. Asking again may help: the answer is sampled anew.
+// badOutput returns the error for a provider that violates the contract. A retry may help, because the answer is sampled again.
 func (c *Client) badOutput(code llm.ErrorCode, err error) *llm.Error {
 	return &llm.Error{
 		Code: code, Message: fmt.Sprintf("provider %q: stream disconnected before completion: %v", c.label(), err), Retryable: true,
@@ -170,7 +169,7 @@ func (c *Client) streamError(ctx context.Context, lease *plugin.Lease, err error
 		return cause
 	}
 	if status.Code(err) == codes.ResourceExhausted {
-		// The transport's own limit: asking again would send as much.
+		// The limit of the transport. A retry would exceed it again.
 		return &llm.Error{
 			Code: llm.ErrPayloadTooLarge, Message: fmt.Sprintf("the conversation is too large to be sent to provider %q: %s", c.label(), status.Convert(err).Message()),
 			Next: "start a new thread, or provide large content as files",

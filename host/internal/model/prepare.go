@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Prepared is a request as the provider would send it, secrets covered.
+// Prepared is a request as the provider would send it, with secrets redacted.
 type Prepared struct {
 	Method, URL string
 	Headers     []Header
@@ -23,7 +23,7 @@ type Prepared struct {
 // Header is one HTTP header.
 type Header struct{ Name, Value string }
 
-// Prepare asks the provider for what [Client.Stream] would send. Nothing is sent.
+// Prepare returns what [Client.Stream] would send, without sending it.
 func (c *Client) Prepare(ctx context.Context, r *llm.Request) (*Prepared, error) {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *Client) Prepare(ctx context.Context, r *llm.Request) (*Prepared, error)
 	case codes.Unimplemented:
 		return nil, hint.With(fmt.Errorf("provider %q can't show its requests", c.label()), "ask its author for Prepare, or record what it sends")
 	case codes.FailedPrecondition:
-		// The provider's own words, and nothing is wrong with its process.
+		// The provider answered with an error, so its process works.
 		return nil, fmt.Errorf("provider %q: %w", c.label(), hint.Parse(status.Convert(err).Message()))
 	default:
 		return nil, plugin.Classify(err, lease)

@@ -11,15 +11,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Unreachable words the error of a provider that could not be asked: where it is configured, what to do, and what to use
-// instead. It will not start by asking again.
+// Unreachable converts the error of a provider that did not start or answer. The result says where the provider is configured,
+// what to do, and which other providers are configured. It is not retried.
 func (c *Client) Unreachable(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	e := &llm.Error{Code: llm.ErrNoRoute}
 	if pe, ok := errors.AsType[*plugin.Error](err); ok {
-		e.Message, e.Next = c.placed(pe.Error()), c.instead(pe.NextStep()) // it names the provider
+		e.Message, e.Next = c.placed(pe.Error()), c.instead(pe.NextStep()) // the message names the provider
 		return e
 	}
 	if s, ok := status.FromError(err); ok {
@@ -29,7 +29,7 @@ func (c *Client) Unreachable(ctx context.Context, err error) error {
 	return e
 }
 
-// explained adds to an error of the provider what only the host knows, where the provider itself is in the way.
+// explained adds to an error of the provider what only the host knows: its place in the configuration and alternatives.
 func (c *Client) explained(e *llm.Error) *llm.Error {
 	if e.Code != llm.ErrAuthentication && e.Code != llm.ErrNoRoute {
 		return e
@@ -46,7 +46,7 @@ func (c *Client) placed(text string) string {
 	return text
 }
 
-// instead adds to a next step the providers that could be used.
+// instead adds the usable providers to a next step.
 func (c *Client) instead(next string) string {
 	if len(c.others) == 0 {
 		return next

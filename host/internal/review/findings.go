@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// answer is what the rubric asks the reviewer for; codex-compatible.
+// answer is the format that the rubric requests. Compatible with codex.
 type answer struct {
 	Findings []struct {
 		Title      string  `json:"title"`
@@ -28,8 +28,8 @@ type answer struct {
 	Confidence  float64 `json:"overall_confidence_score"`
 }
 
-// Parse reads the reviewer's last message: as JSON, else what stands between its first and its last brace. What is neither is an
-// explanation as a whole.
+// Parse parses the reviewer's last message: as JSON, or the part between its first and its last brace. If both fail, the whole
+// message is the explanation.
 func Parse(text string) event.Review {
 	text = strings.TrimSpace(text)
 	if r, ok := decode(text); ok {
@@ -61,7 +61,7 @@ func decode(text string) (event.Review, bool) {
 	return r, true
 }
 
-// Render writes a review for people and for the model.
+// Render formats a review for people and for the model.
 func Render(r event.Review) string {
 	var b strings.Builder
 	if r.Explanation != "" {

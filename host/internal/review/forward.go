@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// forwarder shows the user what the reviewer does. Its thoughts, calls, notices and costs are shown as they come. Of its
-// messages each is held back until something follows: the last one is the result, which the user reads in another form. What is
-// about the reviewer's thread itself, its turn, history and journal, stays there.
+// forwarder publishes what the reviewer does. Its reasoning, calls, notices and usage are published immediately. Each message is
+// withheld until another event follows, because the last message is the result, which the user gets in another form. Events about
+// the reviewer's own turn, history and journal are not published.
 type forwarder struct {
 	to   thread.Worker
 	log  hclog.Logger
@@ -25,7 +25,7 @@ func (f *forwarder) event(ctx context.Context, body event.Body) {
 			f.publish(ctx, b)
 		}
 	case event.ItemDelta:
-		if b.Delta != event.DeltaText { // of messages
+		if b.Delta != event.DeltaText { // of withheld messages
 			f.publish(ctx, b)
 		}
 	case event.ItemCompleted:
@@ -41,12 +41,12 @@ func (f *forwarder) event(ctx context.Context, body event.Body) {
 	}
 }
 
-// shown tells whether people see an item as it comes.
+// shown reports whether an item is published immediately.
 func shown(it event.Item) bool {
 	return it.Type != event.ItemUserMessage && it.Type != event.ItemAgentMessage
 }
 
-// release shows the message that was held back.
+// release publishes the withheld message.
 func (f *forwarder) release(ctx context.Context) {
 	if f.held == nil {
 		return
@@ -57,7 +57,7 @@ func (f *forwarder) release(ctx context.Context) {
 	f.held = nil
 }
 
-// publish is for people: the review goes on where the log takes nothing.
+// publish publishes events for people. If it fails, the review continues.
 func (f *forwarder) publish(ctx context.Context, bodies ...event.Body) {
 	if err := f.to.Publish(ctx, bodies...); err != nil {
 		f.log.Warn("event of a reviewer not shown", "thread", f.to.Thread.ID(), "turn", f.to.Turn, "err", err)

@@ -1,8 +1,8 @@
-// Package review has a model look at changes and say what is wrong with them, in a thread of its own.
+// Package review lets a model review changes in a child thread.
 //
-// It owns: what can be reviewed, how the reviewer is instructed and asked, which of its events the user sees, the form of its
-// findings and how the conversation learns of them. It must not know: how a thread is run or stored, what reviewers may do,
-// which door asked.
+// It owns: what can be reviewed, how the reviewer is instructed and asked, which of its events the user sees, the format of its
+// findings, and how the conversation gets them. It must not know: how a thread runs or is stored, what reviewers may do, and which
+// front end asked.
 //
 // Start with [Reviewer.Task].
 package review
@@ -24,37 +24,37 @@ import (
 //go:embed rubric.md
 var rubric string
 
-// Rubric is what opens the reviewer's thread in the place of the usual instructions.
+// Rubric returns the instructions of the reviewer's thread.
 func Rubric() string { return rubric }
 
-// Config is what reviews need. All fields are required.
+// Config configures a reviewer. All fields are required.
 type Config struct {
-	// Open starts a reviewer that works for parent. follow receives its events; see [child.Spec].
+	// Open opens a reviewer for parent. follow receives its events; see [child.Spec].
 	Open func(ctx context.Context, parent *thread.Thread, follow func(context.Context, event.Body)) (*child.Child, error)
-	// Git runs the user's git in a folder, for what it prints. An error says that it could not be run.
+	// Git runs the user's git in a folder. An error means that it could not be run.
 	Git Git
-	// Denied reports whether commands in a folder must not read a path; what it names is no part of the question.
+	// Denied reports whether commands in a folder must not read a path. Such files are not part of the question.
 	Denied func(dir, path string) bool
 	Logger hclog.Logger
 }
 
-// Git runs git. confined: nothing that it starts can write files or reach a network.
+// Git runs git. confined reports whether programs that git starts can neither write files nor reach a network.
 type Git func(ctx context.Context, dir string, args ...string) (out Output, confined bool, err error)
 
-// Output is what a program printed, and its exit status.
+// Output is the output of a program, and its exit status.
 type Output struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Reviewer reviews. Safe for concurrent use.
+// Reviewer reviews changes. Its methods may be called concurrently.
 type Reviewer struct{ cfg Config }
 
-// New makes a reviewer.
+// New returns a reviewer.
 func New(cfg Config) *Reviewer { return &Reviewer{cfg} }
 
-// Task is a review of what a target names in a folder, as a task of a thread. It looks at the target now: a branch that is not
-// there, or a target without changes, is an error before anything is asked of a model.
+// Task returns a review of a target in a folder as a task of a thread. It examines the target now: a missing branch or a target
+// without changes is an error before a model is asked.
 func (r *Reviewer) Task(ctx context.Context, dir string, t Target) (*thread.Task, error) {
 	s, err := r.subject(ctx, dir, t)
 	if err != nil {
@@ -70,14 +70,14 @@ type job struct {
 	subject subject
 }
 
-// work reviews, and tells the user and the conversation what came of it, whatever that is.
+// work runs the review and reports the result to the user and the conversation, even if it failed.
 func (j job) work(ctx context.Context, w thread.Worker) turn.Result {
 	entered := event.Item{ID: event.NewItemID(), Type: event.ItemEnteredReview, Status: event.StatusInProgress, Text: j.subject.hint}
 	if err := j.show(ctx, w, entered); err != nil {
 		return ended(ctx, err)
 	}
 	found, err := j.review(ctx, w)
-	// Also a review that was stopped is told of.
+	// A review that was interrupted is reported as well.
 	keep := context.WithoutCancel(ctx)
 	exited := event.Item{ID: event.NewItemID(), Type: event.ItemExitedReview, Status: event.StatusInProgress, Text: j.subject.hint, Review: found}
 	said, record := "", ""
@@ -105,7 +105,7 @@ func (j job) work(ctx context.Context, w thread.Worker) turn.Result {
 	return turn.Result{Status: event.TurnCompleted, LastMessage: said}
 }
 
-// show publishes an item that is complete at once.
+// show publishes an item that is complete.
 func (j job) show(ctx context.Context, w thread.Worker, it event.Item) error {
 	done := it
 	done.Status = event.StatusCompleted
@@ -125,7 +125,7 @@ func ended(ctx context.Context, err error) turn.Result {
 	return turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
 }
 
-// review asks the reviewer. An interrupt reaches the reviewer's turn, and its end is awaited.
+// review asks the reviewer. An interrupt is passed on to the reviewer's turn, and review waits for its end.
 func (j job) review(ctx context.Context, w thread.Worker) (*event.Review, error) {
 	f := forwarder{to: w, log: j.Logger}
 	reviewer, err := j.Open(ctx, w.Thread, f.event)

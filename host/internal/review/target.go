@@ -14,36 +14,36 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
-// Kind is what a review is about.
+// Kind is the kind of a target.
 type Kind string
 
-// The kinds of targets; their names are those of codex's app server.
+// The kinds of targets. The names are those of codex's app server.
 const (
-	Uncommitted Kind = "uncommittedChanges" // what is staged, changed and new in the working tree
-	BaseBranch  Kind = "baseBranch"         // what the working tree has beyond a branch
+	Uncommitted Kind = "uncommittedChanges" // staged, changed and new files in the working tree
+	BaseBranch  Kind = "baseBranch"         // the differences between the working tree and a branch
 	Commit      Kind = "commit"
-	Custom      Kind = "custom" // whatever the instructions say
+	Custom      Kind = "custom" // described by the instructions
 )
 
-// Target names what is reviewed.
+// Target is what is reviewed.
 type Target struct {
 	Kind         Kind   `json:"type"`
 	Branch       string `json:"branch,omitempty"`       // of BaseBranch
-	SHA          string `json:"sha,omitempty"`          // of Commit; a name for one will do
+	SHA          string `json:"sha,omitempty"`          // of Commit; or another name for a commit
 	Instructions string `json:"instructions,omitempty"` // of Custom
 }
 
-// subject is a target that was looked at.
+// subject is the question about a target.
 type subject struct {
-	hint   string // names it for people
-	prompt string // asks the reviewer
+	hint   string // a name for people
+	prompt string // the question for the reviewer
 }
 
-// shownDiff is how much of a change stands in the question itself, so that the reviewer need not ask for it. What is beyond it,
-// and everything around the change, is looked up.
+// shownDiff is the maximum size of the diff in the question, in bytes. The reviewer looks up the rest, and the files around the
+// change.
 const shownDiff = 64 << 10
 
-// subject looks at a target.
+// subject examines a target.
 func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, error) {
 	switch t.Kind {
 	case Uncommitted, BaseBranch, Commit:
@@ -71,18 +71,19 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 	return g.commit(t.SHA)
 }
 
-// git asks the user's git. Nothing that it is asked changes the repository. A repository's settings and attributes can name programs:
-// those that a flag or a setting turns off don't run, and filters run only where they are confined.
+// git runs the user's git. None of the commands change the repository. A repository's settings and attributes can name programs:
+// most are disabled by flags or settings; filters run only if they are confined.
 type git struct {
 	run    Git
 	denied func(dir, path string) bool
 	ctx    context.Context
 	dir    string
-	with   []string // settings under which filters may fail
-	off    []string // settings that turn filters off
+	with   []string // settings that let filters fail
+	off    []string // settings that disable filters
 }
 
-// settled are settings that keep git from starting programs. What else does so is turned off where it is asked: see [git.diff].
+// settled are settings that prevent git from starting programs. Other ways to start programs are disabled for each command: see
+// [git.diff].
 var settled = []string{
 	"--no-optional-locks", "--no-pager",
 	"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false", "-c", "log.showSignature=false",
@@ -99,14 +100,14 @@ func (g git) ask(args ...string) (string, error) {
 	return strings.TrimRight(out.Stdout, "\n"), nil
 }
 
-// filters looks which filters the configuration names. One that fails, for example because it can't write, is left out. Where git is not
-// confined none runs, and a file that goes through one is shown as it is in the working tree.
+// filters finds the filters in the configuration. A filter that fails, for example because it can't write, is left out. If git is
+// not confined, no filters run, and filtered files are shown as they are in the working tree.
 func (g *git) filters() error {
 	out, confined, err := g.run(g.ctx, g.dir, slices.Concat(settled, []string{"config", "-z", "--name-only", "--get-regexp", `^filter\.`})...)
 	if err != nil {
 		return fmt.Errorf("run git: %w", err)
 	}
-	for key := range strings.SplitSeq(out.Stdout, "\x00") { // of a status other than 0: there are none
+	for key := range strings.SplitSeq(out.Stdout, "\x00") { // any other status means that there are none
 		i := strings.LastIndexByte(key, '.')
 		switch {
 		case !strings.HasPrefix(key, "filter.") || i < len("filter."):
@@ -114,7 +115,7 @@ func (g *git) filters() error {
 		case !strings.Contains(key, "="):
 		case confined:
 			continue
-		default: // -c takes it for the end of the name
+		default: // the name ends there for -c
 			return hint.With(fmt.Errorf("the setting %q of the git configuration can't be turned off, and here git runs without a sandbox", key),
 				"rename it, or make the sandbox work: `gantry doctor`")
 		}
@@ -128,23 +129,23 @@ func (g *git) filters() error {
 	return nil
 }
 
-// change is a change as text, without the files that the reviewer must not read.
+// change is a diff without the files that the reviewer must not read.
 type change struct {
 	diff    string
-	leftOut []string // names below the top of the working tree
+	leftOut []string // paths relative to the top of the working tree
 }
 
-// maxLeftOut bounds the names of files that are left out, in bytes: they are arguments of git.
+// maxLeftOut limits the names of files that are left out, in bytes, because they are arguments of git.
 const maxLeftOut = 64 << 10
 
-// diff asks for a change as text.
+// diff returns a diff.
 func (g git) diff(command string, args ...string) (change, error) {
 	names, err := g.compare(append([]string{command, "--name-only", "-z", "--no-renames"}, args...))
 	if err != nil {
 		return change{}, err
 	}
 	top, err := g.ask("rev-parse", "--show-toplevel")
-	if err != nil { // there is no working tree
+	if err != nil { // not in a working tree
 		top = g.dir
 	}
 	var c change
@@ -168,7 +169,7 @@ func (g git) diff(command string, args ...string) (change, error) {
 	return c, err
 }
 
-// compare runs a command that compares. A filter can end git, too.
+// compare runs a command that compares files. It retries without filters that make git fail.
 func (g git) compare(args []string) (string, error) {
 	args = slices.Concat(args[:1], []string{"--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty"}, args[1:])
 	out, err := g.ask(args...)
@@ -179,7 +180,7 @@ func (g git) compare(args []string) (string, error) {
 	return out, err
 }
 
-// hides reports whether the reviewer must not read a file, by the name that git gives it, or by the one that the folder has here.
+// hides reports whether the reviewer must not read a file, by its name in git or in the folder.
 func (g git) hides(path string) bool {
 	if g.denied(g.dir, path) {
 		return true
@@ -192,7 +193,7 @@ func (g git) hides(path string) bool {
 	return err != nil || g.denied(g.dir, filepath.Join(g.dir, rel))
 }
 
-// added lists the files that git does not know, without those that the reviewer must not read.
+// added returns the untracked files, without those that the reviewer must not read.
 func (g git) added() (shown, leftOut []string, err error) {
 	out, err := g.ask("ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
@@ -210,7 +211,7 @@ func (g git) added() (shown, leftOut []string, err error) {
 	return shown, leftOut, nil
 }
 
-// quoted is a name in one line.
+// quoted returns a name on one line.
 func quoted(name string) string {
 	if strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.Quote(name)
@@ -218,7 +219,7 @@ func quoted(name string) string {
 	return name
 }
 
-// emptyTree is what a repository without commits differs from.
+// emptyTree is the object that the first commit of a repository is compared with.
 const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 func (g git) uncommitted() (subject, error) {
@@ -289,7 +290,7 @@ func (g git) commit(name string) (subject, error) {
 	}, nil
 }
 
-// known refuses names that git does not know, and those that it would take for an option.
+// known returns an error for names that git does not know or would parse as an option.
 func (g git) known(name, what string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -304,7 +305,7 @@ func (g git) known(name, what string) error {
 	return nil
 }
 
-// nothing is the error for a change of which there is nothing to show.
+// nothing returns the error for an empty change.
 func (c change) nothing(why string) error {
 	if len(c.leftOut) > 0 {
 		why = "only files are changed that sandbox { deny_read } names"
@@ -312,7 +313,7 @@ func (c change) nothing(why string) error {
 	return errors.New("there is nothing to review: " + why)
 }
 
-// below is what is put below a question: the change, and what of it is left out.
+// below returns the end of a question: the diff, and the files that are left out.
 func (c change) below(command string) string {
 	text := ""
 	if n := len(c.leftOut); n > 0 {
@@ -338,7 +339,7 @@ func (c change) below(command string) string {
 	return text + head + "<diff>\n" + cut + "\n</diff>"
 }
 
-// firstLine is what of a text stands in one line.
+// firstLine returns the first line of a text.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if r := []rune(line); len(r) > 100 {

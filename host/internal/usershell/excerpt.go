@@ -6,7 +6,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// keptEnd is how much is kept of an output's beginning, and of its end; more than any model reads of one.
+// keptEnd is the number of bytes kept of an output's beginning and of its end. No model reads more.
 const keptEnd = 512 << 10
 
 // excerpt is an output without its middle.
@@ -22,12 +22,12 @@ func (e *excerpt) add(data []byte) {
 		e.head, data = append(e.head, data[:n]...), data[n:]
 	}
 	e.tail = append(e.tail, data...)
-	if over := len(e.tail) - keptEnd; over > keptEnd { // moved once in a while, not with each piece
+	if over := len(e.tail) - keptEnd; over > keptEnd { // shortened occasionally, not with each write
 		e.tail = append(e.tail[:0], e.tail[over:]...)
 	}
 }
 
-// part is what the model reads of it, before the host cuts it to its measure.
+// part returns the output for the model, before the host truncates it to the model's limit.
 func (e *excerpt) part() *contract.TextPart {
 	tail := e.tail[max(len(e.tail)-keptEnd, 0):]
 	kept := int64(len(e.head) + len(tail))

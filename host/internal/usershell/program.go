@@ -9,20 +9,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of a program that the host runs for the user, to learn something: it answers soon, and with less than this.
+// Limits of a program that the host runs to get information.
 const (
 	programTimeout = time.Minute
 	programOutput  = 4 << 20
 )
 
-// Printed is what a program printed, and its exit status.
+// Printed is the output of a program, and its exit status.
 type Printed struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Ask runs a program of the user's in a folder and returns what it printed, up to some megabytes. env is all of its environment.
-// It belongs to no call: there is no item, and no model learns of it.
+// Ask runs a program of the user in a folder and returns its output, up to some megabytes. env is its complete environment. It
+// belongs to no call: there is no item, and the model does not see it.
 func (s *Shell) Ask(ctx context.Context, g launch.Grant, dir string, env []string, argv ...string) (Printed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, programTimeout, errTimeout)
 	defer cancel()
@@ -42,7 +42,7 @@ func (s *Shell) Ask(ctx context.Context, g launch.Grant, dir string, env []strin
 		to.Write(o.Data[:min(len(o.Data), programOutput-to.Len())])
 		return nil
 	})
-	if err != nil { // it may still run
+	if err != nil { // it may be running
 		keep, done := context.WithTimeout(context.WithoutCancel(ctx), programTimeout)
 		defer done()
 		if eerr := s.cfg.Processes.EndCall(keep, own); eerr != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Assess implements [orchestrate.Family]: the item shows the command.
+// Assess implements [orchestrate.ToolBackend]. The item shows the command.
 func (l line) Assess(_ context.Context, r contract.AssessRequest) (*contract.Assessment, error) {
 	run := argv(l.shell.cfg.Environ(), l.text)
 	return &contract.Assessment{
@@ -27,7 +27,7 @@ var (
 	errTimeout = errors.New("the command's time is up")
 )
 
-// Call implements [orchestrate.Family]. What it leaves of the process when it returns is ended by the pipeline.
+// Call implements [orchestrate.ToolBackend]. The pipeline ends processes that are left when it returns.
 func (l line) Call(ctx context.Context, start contract.CallStart, ctl tool.Control, sink func(contract.CallEvent)) (*contract.Result, error) {
 	env := l.shell.cfg.Environ()
 	p, err := l.shell.cfg.Spawn(ctx, launch.Spec{
@@ -63,10 +63,10 @@ func (l line) Call(ctx context.Context, start contract.CallStart, ctl tool.Contr
 	}, nil
 }
 
-// shells are those that are trusted to take a command line behind -lc.
+// shells are the shells that accept a command line after -lc.
 var shells = []string{"bash", "zsh", "sh", "dash", "ksh", "fish"}
 
-// argv runs a command line in the user's own shell, as at a login: what a person types expects the person's profile.
+// argv returns the arguments that run a command line in the user's login shell, with the user's profile.
 func argv(env []string, command string) []string {
 	shell := "/bin/sh"
 	for _, kv := range env {

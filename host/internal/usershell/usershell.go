@@ -1,11 +1,11 @@
-// Package usershell runs the commands that a user types: beside the model, under the user's own authority, and so that the model
-// learns what they did.
+// Package usershell runs the commands that a user types, with the user's own authority, and adds their results to the
+// conversation.
 //
-// It owns: which shell runs them, their bounds, and the form in which the model reads of them. It must not know: which door the
-// user typed at, how a turn runs.
+// It owns: which shell runs them, their limits, and the form in which the model reads them. It must not know: the front end in
+// which the user typed, and how a turn runs.
 //
-// Start with [Shell.Task]. A command takes the same way as a call of a tool: item, journal, output, end of its processes. What
-// differs is that nobody is asked, since it was the user who wrote it, and that no sandbox holds it.
+// Start with [Shell.Task]. A command goes through the same pipeline as a call of a tool: item, journal, output, end of its
+// processes. But it needs no approval, since the user typed it, and it runs without a sandbox.
 package usershell
 
 import (
@@ -32,38 +32,38 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// owner is who the commands belong to, where calls have a plugin. No plugin can be called so.
+// owner is used instead of the label of a plugin. No plugin can have this label.
 const owner = "(user)"
 
-// name is what a command is called in the journal.
+// name is the name of commands in the journal.
 const name = "user_shell"
 
-// DefaultTimeout ends a command that was given no bound; codex-compatible.
+// DefaultTimeout is the time limit of a command without one. Compatible with codex.
 const DefaultTimeout = time.Hour
 
-// Process is a command that runs; [launch.Process] is one.
+// Process is a running command; [launch.Process] implements it.
 type Process interface {
 	Attach(ctx context.Context, stdin <-chan launch.Input, emit func(launch.Output) error) (launch.Exit, error)
 }
 
-// Config is what commands run with. All fields but Redact are required.
+// Config configures a shell. All fields are required except Redact.
 type Config struct {
 	Spawn     func(context.Context, launch.Spec) (Process, error)
-	Processes orchestrate.Processes // ends what a command leaves
+	Processes orchestrate.Processes // ends the processes that a command leaves
 	Tokens    *orchestrate.Tokens
-	Environ   func() []string                     // that a command starts with
-	Output    func(event.ThreadID) history.Policy // how much of an output the thread's model reads
-	Redact    *redact.Redactor                    // takes secrets out of what commands print; nil: nothing does
+	Environ   func() []string                     // the environment of commands
+	Output    func(event.ThreadID) history.Policy // how outputs are truncated for the thread's model
+	Redact    *redact.Redactor                    // removes secrets from the output of commands; nil: nothing is removed
 	Logger    hclog.Logger
 }
 
-// Shell runs commands. Safe for concurrent use.
+// Shell runs commands. Its methods may be called concurrently.
 type Shell struct {
 	cfg   Config
 	tools *registry.Snapshot
 }
 
-// New makes a shell. Nothing starts.
+// New returns a shell.
 func New(cfg Config) (*Shell, error) {
 	reg := registry.New()
 	problems := reg.Set(owner, contract.ToolSet{Revision: "1", Tools: []contract.Descriptor{{
@@ -76,8 +76,8 @@ func New(cfg Config) (*Shell, error) {
 	return &Shell{cfg: cfg, tools: reg.Snapshot()}, nil
 }
 
-// Task is a command as a task of a thread: beside the turn that runs, or in a turn of its own. call tells its item from others.
-// timeout 0 is [DefaultTimeout].
+// Task returns a command as a task of a thread, which runs concurrently with the running turn or in a turn of its own. call
+// identifies its item. If timeout is 0, it is [DefaultTimeout].
 func (s *Shell) Task(command string, timeout time.Duration) (t *thread.Task, call event.CallID, err error) {
 	switch {
 	case strings.TrimSpace(command) == "":
@@ -127,10 +127,10 @@ func (l line) work(ctx context.Context, w thread.Worker) turn.Result {
 	return turn.Result{Status: event.TurnCompleted}
 }
 
-// allow lets every command run: the user wrote it.
+// allow permits every command, because the user typed it.
 func allow(policy.Request) policy.Decision { return policy.Decision{Verdict: policy.Run} }
 
-// unconfined grants what the user may do anyway.
+// unconfined grants everything that the user may do.
 type unconfined struct{}
 
 // Grant implements [orchestrate.Granter].
@@ -144,7 +144,7 @@ func (unconfined) Writable(orchestrate.GrantRequest, string) bool { return true 
 // Resolve implements [orchestrate.Granter].
 func (unconfined) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) { return p, nil }
 
-// told is what the model reads of a command; codex-compatible.
+// told returns what the model reads about a command. Compatible with codex.
 func (l line) told(a orchestrate.Answer, p history.Policy) llm.Message {
 	var output string
 	code, took := int32(-1), time.Duration(0)
@@ -155,7 +155,7 @@ func (l line) told(a orchestrate.Answer, p history.Policy) llm.Message {
 		output = "execution error: " + llm.Message{Parts: a.Result.Content}.Text()
 	default:
 		code, took = *item.ExitCode, a.Duration
-		// This is no tool's answer, which the head would have to share its room with.
+		// This is not a tool result, so the header needs no share of the limit.
 		output = history.Fit(out.Text, p, p.Scale(2), history.Loss{Total: out.TotalBytes, Omitted: out.OmittedBytes, Announce: true})
 	}
 	text := fmt.Sprintf("<user_shell_command>\n<command>\n%s\n</command>\n<result>\nExit code: %d\nDuration: %.4f seconds\nOutput:\n%s\n</result>\n</user_shell_command>",
@@ -163,7 +163,7 @@ func (l line) told(a orchestrate.Answer, p history.Policy) llm.Message {
 	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: text}}}
 }
 
-// final is what a command left: nil where it did not come to its end.
+// final returns the result of a command; nil if it was not completed.
 func final(a orchestrate.Answer) (*contract.CommandItem, *contract.TextPart) {
 	if a.Raw == nil || len(a.Raw.Parts) == 0 {
 		return nil, nil

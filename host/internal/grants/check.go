@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Checker tells whether sandbox modes can be enforced on this machine.
+// Checker finds out whether sandbox modes can be enforced on this machine.
 type Checker struct {
 	Config   *config.Config
 	Launcher *launch.Launcher

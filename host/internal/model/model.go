@@ -46,8 +46,8 @@ func New(slot *plugin.Slot, thread event.ThreadID, others ...string) *Client {
 	return &Client{slot, thread, others}
 }
 
-// Row returns the row of a model. A model that the provider does not know gets a row that says so. EchoFields are the same for all
-// models of a provider.
+// Row returns the row of a model. A model that the provider does not know gets a row that says so, with the metadata namespace
+// that all models of the provider share.
 func (c *Client) Row(ctx context.Context, name string) (llm.ModelRow, error) {
 	rows, err := c.rows(ctx, name)
 	if err != nil {

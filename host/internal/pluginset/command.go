@@ -31,8 +31,8 @@ type CommandRun struct {
 	Input json.RawMessage
 	// Asker answers the plugin's questions, and the question whether a command with side effects may run; nil: nobody can be asked.
 	Asker service.Asker
-	// Confirmed says that the user has agreed to the command's side effects already. It must come from the user: a flag,
-	// or a command line whose one purpose is this command, like `gantry login`.
+	// Confirmed means that the user has already agreed to the command's side effects, with a flag or with a command line whose one
+	// purpose is this command, like `gantry login`.
 	Confirmed bool
 }
 

@@ -107,7 +107,7 @@ func (g *git) filters() error {
 	if err != nil {
 		return fmt.Errorf("run git: %w", err)
 	}
-	for key := range strings.SplitSeq(out.Stdout, "\x00") { // any other status means that there are none
+	for key := range strings.SplitSeq(out.Stdout, "\x00") { // git prints nothing if there are no filters
 		i := strings.LastIndexByte(key, '.')
 		switch {
 		case !strings.HasPrefix(key, "filter.") || i < len("filter."):

@@ -24,7 +24,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Book holds the rules that apply under a configuration: the machine's, the user's and those of a trusted project.
+// Book is the rules that apply under a configuration: the machine's, the user's and those of a trusted project.
 type Book struct {
 	config  *config.Config
 	folders []string       // of the machine and the user

@@ -54,7 +54,7 @@ var ruled = []row{
 		ours: "rejected or asked about", tests: []string{"host/internal/policy TestForbiddenByOptions", "host/internal/policy TestForbiddenLeavesOthers"}},
 	{id: "X50", attempt: "a justification that imitates the question's lines and answers", required: "it can't be mistaken for them", codex: "", ours: "quoted once, each line after a bar, and cut after a few lines", tests: []string{"host/internal/cli/render TestQuestionsQuoteTheModel"}},
 	{id: "X51", attempt: "a program's name with letters that look like others (`gіt`)", required: "marked; no rule for it", codex: "", ours: "marked by the letters' numbers; no rule is offered",
-		tests: []string{"host/internal/policy/command TestLookalike", "host/internal/cli/render TestQuestionsShowEffects", "host/internal/policy TestOffer"}},
+		tests: []string{"host/internal/policy/command TestHomoglyphs", "host/internal/cli/render TestQuestionsShowEffects", "host/internal/policy TestOffer"}},
 	{id: "X52", attempt: "have a patch approved unseen, or have an answer change its number", required: "the diff is shown above the question; each answer has a fixed letter", codex: "", ours: "the same",
 		tests: []string{"e2e TestDiffAboveItsQuestion", "host/internal/cli/render TestAnswersHaveLetters"}},
 	{id: "X53", attempt: "`approve always` for a command of several parts, of which one gets a rule", required: "all parts, or no such answer", codex: "", ours: "a rule for each part, or none", tests: []string{"host/internal/policy TestOffer"}},

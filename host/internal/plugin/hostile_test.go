@@ -278,7 +278,7 @@ func (u *underTest) Command(ctx context.Context, r *gantryv1.CommandRequest) (*g
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
-	case "panic": // in another goroutine, so that it is not recovered
+	case "panic": // in a goroutine that the process owns, so that it is not recovered
 		go panic("boom")
 		select {}
 	case "stop":

@@ -13,27 +13,27 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// History is the messages of a thread, oldest first. It grows, until a shorter one takes its place.
+// History is the messages of a thread, oldest first. It only grows, until a compaction replaces it.
 type History struct {
 	messages     []llm.Message
 	count        Count
-	full         bool // the model refused it for its length
+	full         bool // the model refused it as too long
 	contextState *event.Reference
 }
 
-// New starts from messages, which are not copied and must not change any more.
+// New returns a history of messages, which are not copied and must not change.
 func New(messages []llm.Message) *History { return &History{messages: messages} }
 
-// Append records messages.
+// Append adds messages.
 func (h *History) Append(ms ...llm.Message) { h.messages = append(h.messages, ms...) }
 
-// Len is the number of messages.
+// Len returns the number of messages.
 func (h *History) Len() int { return len(h.messages) }
 
-// Messages returns what was recorded. The slice is shared and must not be changed.
+// Messages returns the messages. The slice is shared and must not be changed.
 func (h *History) Messages() []llm.Message { return slices.Clip(h.messages) }
 
-// Unanswered lists the calls that have no output yet, in the order asked.
+// Unanswered returns the calls without an output, in the order in which they were made.
 func (h *History) Unanswered() []*llm.ToolCall {
 	left := answers(h.messages)
 	var out []*llm.ToolCall
@@ -45,7 +45,7 @@ func (h *History) Unanswered() []*llm.ToolCall {
 	return out
 }
 
-// calls and answers are those of our own tools: what a vendor ran is between its call and its result.
+// calls returns the calls of our own tools. A vendor's own calls are between its call and its result.
 func calls(ms []llm.Message) []*llm.ToolCall {
 	var out []*llm.ToolCall
 	for _, m := range ms {
@@ -58,8 +58,8 @@ func calls(ms []llm.Message) []*llm.ToolCall {
 	return out
 }
 
-// tally counts outputs by the id of their call. Some models number the calls of each answer anew, so an id alone does not
-// say that a call has its output: the first call of an id has the first output, and so on.
+// tally counts outputs by call id. Some models number the calls of each answer from one, so the n-th call of an id has the n-th
+// output.
 type tally map[string]int
 
 func answers(ms []llm.Message) tally {
@@ -74,7 +74,7 @@ func answers(ms []llm.Message) tally {
 	return out
 }
 
-// take uses up an output of a call and reports whether there was one.
+// take removes an output of a call and reports whether there was one.
 func (t tally) take(id string) bool {
 	if t[id] == 0 {
 		return false

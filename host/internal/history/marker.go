@@ -6,17 +6,16 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// SummaryMarker is the element that the summary of a compacted conversation stands in.
+// SummaryMarker is the element around the summary of a compacted conversation.
 const SummaryMarker = "context_summary"
 
-// FilesRestored is the element in which the model is told that its changes of files were undone.
+// FilesRestored is the element around the message that the user has undone changes of files.
 const FilesRestored = "files_restored"
 
-// RecordLost is the element in which the model is told that the record of what followed was lost.
+// RecordLost is the element around the message that part of the conversation's record is lost.
 const RecordLost = "record_lost"
 
-// markers are the elements around what stands in a user's message and is not the user's; codex-compatible, as far as codex
-// has them.
+// markers are the elements around content of user messages that is not the user's; codex-compatible where codex has them.
 var markers = []string{
 	SummaryMarker, "environment_context", "permissions instructions", "model_switch", "collaboration_mode", "personality_spec",
 	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
@@ -25,8 +24,8 @@ var markers = []string{
 	"review_result", mailMarker,
 }
 
-// FromUser tells that a message is a person's own words. Context, notes of the host and summaries are written by users'
-// messages, too; what they stand in tells them apart.
+// FromUser reports whether a message is a person's own words. Context, notes of the host and summaries are user messages too;
+// their elements distinguish them.
 func FromUser(m llm.Message) bool {
 	if m.Role != llm.RoleUser {
 		return false
@@ -39,11 +38,11 @@ func FromUser(m llm.Message) bool {
 	return true
 }
 
-// marked tells that a text stands in an element of the host's, whatever its case.
+// marked reports whether a text is inside one of the host's elements, in any case.
 func marked(text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" || text[0] != '<' && text[0] != '#' {
-		return false // most of what people write
+		return false // true for most of what people write
 	}
 	const longest = 64
 	head := strings.ToLower(text[:min(len(text), longest)])

@@ -7,16 +7,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Traits are what of a model decides about what it is shown.
+// Traits are the properties of a model that decide which content it is sent.
 type Traits struct {
 	Images bool
 	Audio  bool
-	// Namespace is the key of the metadata that the model's provider wants back; empty: it takes back nothing.
+	// Namespace is the key of the metadata that the model's provider wants back; empty: none.
 	Namespace string
-	// Paused is how many messages there were when the provider paused its answer, to go on with it in the next request; 0: it
-	// did not.
+	// Paused is the number of messages at which the provider paused its answer, which the next request continues; 0: it did not.
 	Paused int
-	// PausedWith is what the provider wants back of that answer as a whole: by it, it knows that it is to go on.
+	// PausedWith is the metadata of that answer as a whole. The provider needs it to continue.
 	PausedWith llm.Metadata
 }
 
@@ -28,7 +27,7 @@ func TraitsOf(row llm.ModelRow) Traits {
 	}
 }
 
-// Texts that stand in the place of what a model can't be shown.
+// Texts that replace content that a model can't be sent.
 const (
 	abortedText      = "aborted"
 	imageOmittedText = "image content omitted because you do not support image input"
@@ -36,11 +35,11 @@ const (
 	sealedOmitText   = "encrypted content omitted because only models of another vendor can read it"
 )
 
-// ForPrompt returns the messages for a request. The stored history stays as it is; where nothing has to change, the
-// result shares its messages. A call without an output gets the output "aborted" directly behind it, an output without
-// a call is left out, and media that the model can't take become a line of text. What only another vendor can read is
-// taken out: metadata of other namespaces, and reasoning that is theirs. Calls that another vendor ran become words; of those
-// that the model's own vendor ran, a call without a result and a result without a call are left out.
+// ForPrompt returns the messages for a request. The history does not change, and the result shares messages that need no change. A
+// call without an output gets the output "aborted" right after it; an output without a call is left out; media that the model does
+// not support become a line of text. Content that only another vendor can read is removed: metadata of other namespaces and their
+// reasoning. Calls that another vendor ran become text. Calls that the model's own vendor ran are left out without their result,
+// and results without their call.
 func (h *History) ForPrompt(t Traits) []llm.Message {
 	left := answers(h.messages)
 	halves := t.halves(h.messages)
@@ -84,11 +83,11 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 	return out
 }
 
-// halves are the calls that the model's vendor ran and that have no result, and results of such that have no call: a stream
-// that broke leaves them, and the vendor refuses one without the other. Only what it paused in the middle of, it takes back
-// as it is, as long as the user has said nothing since.
+// halves returns the calls without a result, and the results without a call, of tools that the model's vendor ran. A broken stream
+// leaves them, and the vendor refuses one without the other. It accepts the calls of an answer that it has paused, as long as the
+// user has said nothing since.
 func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
-	var out map[llm.Part]bool // made where there is one: most threads have none
+	var out map[llm.Part]bool // allocated when needed: most threads have none
 	half := func(p llm.Part, is bool) {
 		if is && out == nil {
 			out = map[llm.Part]bool{}
@@ -98,7 +97,7 @@ func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
 		}
 	}
 	open := map[string][]llm.Part{}
-	said := 0 // behind the user's last word
+	said := 0 // index after the user's last message
 	for i, m := range ms {
 		if m.Role == llm.RoleUser {
 			said = i + 1
@@ -114,7 +113,7 @@ func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
 				switch calls := open[p.ID]; {
 				case !p.ProviderExecuted || !t.ours(p.Metadata):
 				case len(calls) == 0:
-					half(p, !p.Search) // what a search of the vendor's gave stands by itself
+					half(p, !p.Search) // the result of a vendor's search has no call
 				default:
 					half(calls[0], false)
 					open[p.ID] = calls[1:]
@@ -132,13 +131,13 @@ func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
 	return out
 }
 
-// orphan reports that a part is the output of a call that nobody made.
+// orphan reports whether a part is an output without a call.
 func orphan(p llm.Part, asked map[string]bool) bool {
 	r, ok := p.(*llm.ToolResult)
 	return ok && !r.ProviderExecuted && !asked[r.ID]
 }
 
-// omitted is the text that stands in the place of media that the model can't be shown; empty: it can.
+// omitted returns the text that replaces media that the model does not support; empty: it supports them.
 func (t Traits) omitted(m *llm.Media) string {
 	switch {
 	case isImage(m) && !t.Images:

@@ -6,8 +6,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// own is what of some metadata the model's provider may see: its own namespace, byte for byte. same tells that this is
-// all there is.
+// own returns the part of metadata that the model's provider may see: its own namespace, byte for byte. same reports whether that
+// is all of it.
 func (t Traits) own(md llm.Metadata) (_ llm.Metadata, same bool) {
 	if len(md) == 0 {
 		return md, true
@@ -22,13 +22,13 @@ func (t Traits) own(md llm.Metadata) (_ llm.Metadata, same bool) {
 	return llm.Metadata{t.Namespace: raw}, false
 }
 
-// ours tells that the model's provider made a part. Parts of calls that a vendor ran always say who did.
+// ours reports whether the model's provider made a part. Parts of hosted calls always have their vendor's namespace.
 func (t Traits) ours(md llm.Metadata) bool {
 	_, ok := md[t.Namespace]
 	return ok && t.Namespace != ""
 }
 
-// part is a part as the model's provider may see it: p itself where nothing has to change, nil where nothing is left.
+// part returns a part as the model's provider may see it: p itself if nothing changes, nil if nothing is left.
 func (t Traits) part(p llm.Part) llm.Part {
 	switch p := p.(type) {
 	case *llm.Text:
@@ -36,14 +36,14 @@ func (t Traits) part(p llm.Part) llm.Part {
 		if same {
 			return p
 		}
-		if p.Text == "" && md == nil { // it was there for what it carried
+		if p.Text == "" && md == nil { // only its metadata mattered
 			return nil
 		}
 		q := *p
 		q.Metadata = md
 		return &q
 	case *llm.Reasoning:
-		// Thoughts of another vendor's model mean nothing without the seal that they came with.
+		// Reasoning of another vendor's model is of no use without its encrypted form.
 		if len(p.Metadata) > 0 && !t.ours(p.Metadata) {
 			return nil
 		}
@@ -103,7 +103,7 @@ func (t Traits) part(p llm.Part) llm.Part {
 	return p
 }
 
-// parts is a list of parts as the model's provider may see them: the same list where nothing has to change.
+// parts does the same for a list; it returns the same list if nothing changes.
 func (t Traits) parts(in []llm.Part) []llm.Part {
 	for i, p := range in {
 		q := t.part(p)
@@ -128,11 +128,10 @@ func sameParts(a, b []llm.Part) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// maxHosted is how much is told of what another vendor's tool was asked, and of what it gave. What mattered of it stands
-// in the answer that followed.
+// maxHosted limits the input and output that are quoted of another vendor's tool. The answer that followed has what mattered.
 var maxHosted = Policy{Limit: 1_000}
 
-// hostedCall and hostedResult tell in words of a call that another vendor ran: no other can take it as a call.
+// hostedCall and hostedResult describe a call that another vendor ran: only that vendor accepts it as a call.
 func hostedCall(c *llm.ToolCall) string {
 	s := "(The tool " + c.Name + " was run by the vendor of the model that answered here"
 	if in := strings.TrimSpace(c.Input); in != "" && in != "{}" {

@@ -6,9 +6,9 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// TruncateParts cuts the content of a tool result against one budget, in order. Text is cut where the budget ends, and counted
-// in a line at the end behind it. Images and encrypted content cost nothing and stay; audio is charged by what it counts as, and left out where there
-// is no room for it.
+// TruncateParts truncates the content of a tool result to one limit, in order. The text at which the limit is reached is cut, and
+// the texts after it are left out and counted in a last line. Images and encrypted content are kept and cost nothing. Audio costs
+// its estimated tokens and is left out if they exceed what is left.
 func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
 	unit, perToken, rest := func(s string) int64 { return Tokens(int64(len(s))) }, int64(1), p.tokenBudget()
 	if p.Bytes {

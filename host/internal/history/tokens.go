@@ -13,20 +13,20 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Figures of the estimate; codex-compatible.
+// Constants of the estimate; codex-compatible.
 const (
-	imageBytes  = 7_373  // what an image counts as that vendors scale down
-	tilePixels  = 32     // an image in its own size counts by tiles of so many pixels a side,
-	maxTiles    = 10_000 // up to so many
-	sealedFrame = 650    // what encrypted thoughts are longer than what they hold
+	imageBytes  = 7_373  // size of an image that vendors scale down
+	tilePixels  = 32     // side of a tile, in pixels; an image in its original size counts by tiles
+	maxTiles    = 10_000 // upper limit
+	sealedFrame = 650    // how much longer encrypted reasoning is than its content
 )
 
-// audioBytesPerToken is what audio counts by. Ours: vendors count 10 to 32 tokens a second, and a second of what is usual for
-// speech takes 8 to 16 kB, so that this is rather too much than too little.
+// audioBytesPerToken is our own estimate: vendors count 10 to 32 tokens per second, and a second of speech has 8 to 16 kB, so it
+// is rather too high than too low.
 const audioBytesPerToken = 500
 
-// Estimate guesses the tokens of messages that no provider has counted yet: a quarter of the bytes of their JSON. Images
-// count by what vendors make of them, encrypted thoughts and content by what they hold.
+// Estimate estimates the tokens of messages that no provider has counted: a quarter of the bytes of their JSON. Images count as
+// vendors count them; encrypted reasoning and content count by their content.
 func Estimate(ms []llm.Message) int64 {
 	var n int64
 	for _, m := range ms {
@@ -41,13 +41,13 @@ func messageBytes(m llm.Message) int64 {
 		return extra
 	}
 	b, err := json.Marshal(llm.Message{Role: m.Role, Parts: plain})
-	if err != nil { // metadata that is no JSON; the sum is a guess anyway
+	if err != nil { // invalid metadata; the sum is an estimate anyway
 		return extra
 	}
 	return int64(len(b)) + extra
 }
 
-// plainParts takes out of parts what does not count by its length, and says what it counts as.
+// plainParts removes from parts what does not count by its length, and returns what that counts as.
 func plainParts(parts []llm.Part) (plain []llm.Part, extra int64) {
 	for _, p := range parts {
 		switch q := p.(type) {
@@ -81,7 +81,7 @@ func plainParts(parts []llm.Part) (plain []llm.Part, extra int64) {
 	return plain, extra
 }
 
-// mediaBytes is what the content of media counts as; ok is false where it counts by its length.
+// mediaBytes returns the estimated size of media; ok is false if they count by their length.
 func mediaBytes(m *llm.Media) (n int64, ok bool) {
 	switch {
 	case isImage(m):
@@ -92,7 +92,7 @@ func mediaBytes(m *llm.Media) (n int64, ok bool) {
 	return 0, false
 }
 
-// audioTokens is what audio counts as. What is only named counts as nothing: nobody here knows how long it is.
+// audioTokens returns the estimated tokens of audio. Audio given by reference counts as 0: its length is unknown.
 func audioTokens(m *llm.Media) int64 {
 	n := int64(len(m.Data))
 	if head, payload, ok := strings.Cut(m.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
@@ -110,7 +110,8 @@ func withoutData(m *llm.Media) *llm.Media {
 	return &c
 }
 
-// pictureBytes is what an image counts as. One that is sent in its own size counts by its tiles, where that is known.
+// pictureBytes returns the estimated size of an image. One that is sent in its original size counts by its tiles, if they are
+// known.
 func pictureBytes(m *llm.Media) int64 {
 	if m.Detail != "original" {
 		return imageBytes
@@ -123,7 +124,7 @@ func pictureBytes(m *llm.Media) int64 {
 	return min(tiles, maxTiles) * bytesPerToken
 }
 
-// sealedBytes is what encrypted thoughts hold.
+// sealedBytes returns the size of encrypted reasoning.
 func sealedBytes(r *llm.Reasoning) int64 {
 	var n int64
 	for _, v := range r.Metadata {
@@ -132,8 +133,8 @@ func sealedBytes(r *llm.Reasoning) int64 {
 	return n
 }
 
-// sealedBefore is the tokens of encrypted thoughts before the user's last word: vendors give them back to the model and leave
-// them out of what they count.
+// sealedBefore returns the tokens of encrypted reasoning before the user's last message. Vendors pass it to the model but do not
+// report it.
 func sealedBefore(ms []llm.Message) int64 {
 	var sum, before int64
 	for _, m := range ms {

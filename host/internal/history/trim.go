@@ -6,10 +6,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// DropOldest returns messages without the first n, and without what can't stand alone then: the outputs of their calls, which
-// are not counted. dropped is how many there were to drop.
+// DropOldest returns messages without the first n and without the outputs of their calls, which do not count. dropped is the
+// number of messages that were dropped.
 func DropOldest(ms []llm.Message, n int) (rest []llm.Message, dropped int) {
-	// Some models number the calls of each answer anew: the first call of an id has the first output.
+	// Some models number the calls of each answer from one: the n-th call of an id has the n-th output.
 	gone := map[string]int{}
 	for _, m := range ms {
 		if len(gone) > 0 {
@@ -40,7 +40,7 @@ func DropOldest(ms []llm.Message, n int) (rest []llm.Message, dropped int) {
 	return rest, dropped
 }
 
-// pairOf is the id of a call, or of the call of an output.
+// pairOf returns the id that a call and its output share.
 func pairOf(p llm.Part) (id string, ok bool) {
 	switch p := p.(type) {
 	case *llm.ToolCall:

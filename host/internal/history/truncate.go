@@ -11,16 +11,16 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// bytesPerToken is the rough size of a token in UTF-8; codex-compatible.
+// bytesPerToken is the approximate size of a token in UTF-8; codex-compatible.
 const bytesPerToken = 4
 
-// Policy is how much of a tool's output the model sees: Limit in tokens, or in bytes. The zero value allows nothing.
+// Policy limits the output of a tool that the model sees: Limit is in tokens, or in bytes. The zero value allows nothing.
 type Policy struct {
 	Bytes bool
 	Limit int64
 }
 
-// defaultPolicy is the policy of a model that says nothing; codex-compatible.
+// defaultPolicy applies to models without a limit of their own; codex-compatible.
 var defaultPolicy = Policy{Limit: 10_000}
 
 // PolicyOf returns the policy of a model row.
@@ -49,13 +49,13 @@ func (p Policy) tokenBudget() int64 {
 	return max(p.Limit, 0)
 }
 
-// Scale multiplies the limit, rounding up.
+// Scale multiplies the limit and rounds up.
 func (p Policy) Scale(f float64) Policy {
 	p.Limit = int64(math.Ceil(float64(p.Limit) * f))
 	return p
 }
 
-// Less lowers the limit by n bytes, rounding towards less.
+// Less lowers the limit by n bytes and rounds down.
 func (p Policy) Less(n int64) Policy {
 	if !p.Bytes {
 		n = Tokens(n)
@@ -83,9 +83,9 @@ func Tokens(n int64) int64 {
 	return (n + bytesPerToken - 1) / bytesPerToken
 }
 
-// Truncate cuts the middle out of s where it is longer than the policy allows, on character boundaries, and puts a
-// marker with the loss in its place. What was cut already stays as it is under the same policy; under a smaller one its marker
-// becomes part of the new one, which tells of all that is missing.
+// Truncate cuts the middle out of s if it is longer than the policy allows, at character boundaries, and puts a marker with the
+// lost amount in its place. Truncated text is not truncated again by the same policy; under a smaller one its marker becomes part
+// of the new one, which states the total loss.
 func Truncate(s string, p Policy) string {
 	budget := p.byteBudget()
 	if int64(len(s)) <= budget {
@@ -98,7 +98,7 @@ func Truncate(s string, p Policy) string {
 		}
 	}
 	prefix, suffix := split(s, budget/2, budget-budget/2)
-	var before, said int64 // lost by cuts in between, and the bytes that said so
+	var before, said int64 // lost in cuts within the removed part, and the bytes of their markers
 	for _, c := range cuts {
 		if c.end <= len(prefix) || c.start >= len(s)-len(suffix) {
 			continue
@@ -123,14 +123,14 @@ func Truncate(s string, p Policy) string {
 	return prefix + marker + suffix
 }
 
-// cut is a marker that stands in a text.
+// cut is a marker within a text.
 type cut struct {
 	start, end int
 	n          int64
 	chars      bool
 }
 
-// lost is what a cut took away, in characters or in tokens.
+// lost returns what a cut removed, in characters or in tokens.
 func (c cut) lost(chars bool) int64 {
 	switch {
 	case c.chars == chars:
@@ -151,7 +151,7 @@ func cutsIn(s string) []cut {
 	for _, m := range cutMarker.FindAllStringSubmatchIndex(s, -1) {
 		n, err := strconv.ParseInt(s[m[2]:m[3]], 10, 64)
 		if err != nil {
-			continue // the pattern bounds it
+			continue // can't happen: the pattern limits the number
 		}
 		out = append(out, cut{m[0], m[1], n, s[m[4]:m[5]] == "chars"})
 	}
@@ -172,15 +172,15 @@ func split(s string, left, right int64) (prefix, suffix string) {
 	return s[:end], s[start:]
 }
 
-// Loss is what is known of an output beside its text.
+// Loss describes what an output has lost.
 type Loss struct {
-	Total    int64 // bytes the output had before anything dropped parts of it; 0: the text's length
+	Total    int64 // bytes of the output before anything was dropped; 0: the length of the text
 	Omitted  int64 // bytes that were dropped from its middle before
-	Announce bool  // prefix what is cut with the original token count and the number of lines
+	Announce bool  // begin truncated text with the original token count and the number of lines
 }
 
-// Fit cuts s to p. Where room, the budget of the whole answer, is smaller than what p would leave together with the
-// announcement and the marker, the text gets what is left, so that the answer is never cut a second time.
+// Fit truncates s to p. If room, the limit of the whole answer, is less than what p would leave plus announcement and marker, the
+// text gets what is left of room, so that the answer is never truncated a second time.
 func Fit(s string, p, room Policy, loss Loss) string {
 	if int64(len(s)) <= min(p.byteBudget(), room.byteBudget()) {
 		return s
@@ -203,8 +203,7 @@ func Fit(s string, p, room Policy, loss Loss) string {
 	return head + cut
 }
 
-// announcement tells of an output that is cut. Two losses are told apart: what was dropped before, and what does not
-// fit the model.
+// announcement introduces truncated output. It distinguishes what was dropped before from what does not fit the model's limit.
 func announcement(s string, loss Loss) string {
 	total := loss.Total
 	if total <= 0 {

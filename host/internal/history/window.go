@@ -6,25 +6,26 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Figures of a window; codex-compatible.
+// Constants of a window; codex-compatible.
 const (
-	// unknownWindow is assumed where nobody says how much a model takes, so that limits never vanish.
+	// unknownWindow is assumed for models of unknown size, so that limits always apply.
 	unknownWindow = 272_000
-	// baseline is what every conversation holds: instructions and tools. It counts as nothing used.
+	// baseline is the part that every conversation has: instructions and tools. It counts as unused.
 	baseline        = 12_000
 	reportedPercent = 95
 	limitPercent    = 90
 )
 
-// Window is how much a model takes, and how much of it a thread fills before it is compacted.
+// Window is the size of a model's context window, and how much of it a thread fills before it is compacted.
 type Window struct {
 	Size  int64 // tokens
 	Limit int64
-	// Body: the limit is for what came after the first request since the thread began or was compacted.
+	// Body: Limit applies to what was added after the first request since the beginning or the last compaction.
 	Body bool
 }
 
-// WindowOf is the window of a model. limit is what the user wants; 0, and what is more than the model's own: the model's own.
+// WindowOf returns the window of a model. limit is the user's setting; 0, or a larger value than the model's own limit: the
+// model's own.
 func WindowOf(row llm.ModelRow, limit int64) Window {
 	w := Window{Size: row.ContextWindow}
 	if w.Size <= 0 {
@@ -38,10 +39,10 @@ func WindowOf(row llm.ModelRow, limit int64) Window {
 	return w
 }
 
-// Usable is what people are told of the window: the rest is room for the answer.
+// Usable returns the part of the window that people are shown. The rest is room for the answer.
 func (w Window) Usable() int64 { return w.Size/100*reportedPercent + w.Size%100*reportedPercent/100 }
 
-// Left is how much is left of what can be used of a window, in percent.
+// Left returns how much of a window is left, in percent.
 func Left(usable, active int64) int {
 	room := usable - baseline
 	if room <= 0 {
@@ -51,14 +52,14 @@ func Left(usable, active int64) int {
 	return int(math.Round(100 * min(max(left, 0), 1)))
 }
 
-// Reached tells that a history has filled its part of the window, with more tokens on their way to it.
+// Reached reports whether a history, together with more tokens that are about to be added, has reached its limit.
 func (w Window) Reached(h *History, more int64) bool {
 	active := h.Active() + more
 	if h.full || active >= w.Usable() {
 		return true
 	}
 	if w.Body {
-		if h.count.Prefix == 0 { // no request has been counted yet
+		if h.count.Prefix == 0 { // no provider has reported a request
 			return false
 		}
 		active -= h.count.Prefix

@@ -12,24 +12,24 @@ import (
 type Printed struct {
 	Code           int
 	Stdout, Stderr string
-	// Err says why it did not come to its end: it could not be started, or took too long.
+	// Err says why the process did not run to its end: it could not be started, or it timed out.
 	Err error
 	// Cut: it wrote more than is read.
 	Cut bool
 }
 
-// answer is what one run of a hook means.
+// answer is the meaning of one run of a hook.
 type answer struct {
 	status  event.HookStatus
-	reason  string // of a status other than completed, or of asking
+	reason  string // for every status but completed, and for ask
 	allow   bool
-	ask     bool // before a call: a person decides
+	ask     bool // before a call: ask a person
 	input   json.RawMessage
 	context []string
 	warning string // for people
 }
 
-// refusing is the exit status with which a hook says no; why stands on stderr.
+// refusing is the exit status with which a hook says no; stderr has the reason.
 const refusing = 2
 
 type answerJSON struct {
@@ -70,7 +70,7 @@ func blocked(reason string) answer {
 	return answer{status: event.HookBlocked, reason: strings.TrimSpace(reason)}
 }
 
-// read says what a run of an event's hook means.
+// read returns the meaning of a run of a hook for an event.
 func read(ev Event, p Printed) answer {
 	switch {
 	case p.Err != nil:
@@ -107,7 +107,7 @@ func read(ev Event, p Printed) answer {
 	return a
 }
 
-// refusable tells whether exit status 2 has a meaning.
+// refusable reports whether exit status 2 has a meaning for the event.
 func (e Event) refusable() bool {
 	switch e {
 	case PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop:
@@ -116,7 +116,7 @@ func (e Event) refusable() bool {
 	return false
 }
 
-// behind is the first line of what a process wrote, behind what is said of it.
+// behind returns the first line of stderr, to be appended to a message.
 func behind(stderr string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
 	if line == "" {
@@ -148,7 +148,7 @@ func (j answerJSON) read(ev Event) answer {
 		a = j.decided()
 	case SessionStart, PreCompact, PostCompact:
 		a = j.going()
-	default: // nobody listens
+	default: // the answer has no effect
 		a = answer{status: event.HookDone}
 	}
 	if a.status != event.HookFailed && s.AdditionalContext != "" && ev.tellsModel() {
@@ -157,7 +157,7 @@ func (j answerJSON) read(ev Event) answer {
 	return a
 }
 
-// tellsModel tells whether what hooks of the event say reaches the model.
+// tellsModel reports whether context from hooks of the event reaches the model.
 func (e Event) tellsModel() bool {
 	switch e {
 	case PreToolUse, PostToolUse, UserPromptSubmit, SessionStart:
@@ -169,7 +169,7 @@ func (e Event) tellsModel() bool {
 func (j answerJSON) beforeCall(s specificJSON) answer {
 	is := func(p *string, value string) bool { return p != nil && *p == value }
 	switch {
-	case is(s.Permission, "deny"): // a no counts whatever stands beside it
+	case is(s.Permission, "deny"): // a denial wins over everything else in the answer
 		return blocked(either(s.PermissionReason, j.Reason))
 	case is(j.Decision, "block"):
 		return blocked(either(j.Reason, s.PermissionReason))
@@ -194,7 +194,7 @@ func (j answerJSON) beforeCall(s specificJSON) answer {
 	return answer{status: event.HookDone}
 }
 
-// stops tells whether the hook wants nothing further to happen.
+// stops reports whether the hook wants nothing further to happen.
 func (j answerJSON) stops() bool { return j.Continue != nil && !*j.Continue }
 
 func either(a, b string) string {
@@ -252,7 +252,7 @@ func value(s *string) string {
 	return *s
 }
 
-// decided reads an answer that may block, or stop; stopping is more.
+// decided reads an answer that may block or stop. Stopping wins.
 func (j answerJSON) decided() answer {
 	switch {
 	case j.stops():

@@ -13,11 +13,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Question is what a model is asked for a hook that is no program.
+// Question is what a model is asked for a hook without a program.
 type Question struct {
-	Thread event.ThreadID // for which it is asked
+	Thread event.ThreadID // the thread that the hook runs for
 	Model  string         // label of a model; empty: the host chooses
-	Looks  bool           // it may look at files before it answers
+	Looks  bool           // the model may read files before it answers
 	Text   string
 }
 
@@ -26,25 +26,25 @@ type Question struct {
 //go:embed judge.md
 var Judge string
 
-// judged are the events of which a model may judge: those in which a no has a meaning.
+// judged are the events that a model may judge: those that can be denied.
 var judged = []Event{PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop}
 
-// Judgeable tells whether a model may be asked about an event.
+// Judgeable reports whether a model may judge the event.
 func (e Event) Judgeable() bool { return slices.Contains(judged, e) }
 
-// How long a model may take where the hook does not say; as in Claude Code.
+// Default timeouts of a model's answer; as in Claude Code.
 const (
 	askTimeout  = 30 * time.Second
 	lookTimeout = time.Minute
 )
 
-// maxAsked bounds what happened as a model is told of it. More can't be judged.
+// maxAsked limits the size of an event that a model is told about, in bytes. A larger one fails the hook.
 const maxAsked = 256 << 10
 
-// placeholder stands in a prompt for what happened.
+// placeholder is replaced by the event in a prompt.
 const placeholder = "$ARGUMENTS"
 
-// timeout is how long a run may take.
+// timeout returns how long a run may take.
 func (d *Definition) timeout() time.Duration {
 	switch {
 	case d.Prompt == "" || d.Timeout != 0:
@@ -55,7 +55,7 @@ func (d *Definition) timeout() time.Duration {
 	return askTimeout
 }
 
-// Kind is what the hook is, in events.
+// Kind returns the kind of the hook, as events name it.
 func (d *Definition) Kind() string {
 	switch {
 	case d.Prompt == "":
@@ -66,7 +66,7 @@ func (d *Definition) Kind() string {
 	return "prompt"
 }
 
-// text is the question. What happened is set off by a mark that nobody could have written into it.
+// text returns the question. The event is delimited by a random mark, so that its content can't contain the delimiter.
 func (d *Definition) text(input []byte) string {
 	mark := rand.Text()
 	what := fmt.Sprintf("=== %s: what happens begins ===\n%s\n=== %[1]s: what happens ends ===", mark, strings.TrimSpace(string(input)))
@@ -77,7 +77,7 @@ func (d *Definition) text(input []byte) string {
 	return "The mark of this question is " + mark + ".\n\n" + prompt
 }
 
-// ask has a model judge.
+// ask asks a model.
 func (t *Turn) ask(ctx context.Context, d *Definition, input []byte) (a answer, where event.ThreadID) {
 	if len(input) > maxAsked {
 		return failed("the event is too large for a model: %d KiB", len(input)>>10), ""
@@ -98,7 +98,7 @@ func (t *Turn) ask(ctx context.Context, d *Definition, input []byte) (a answer, 
 	return judgement(text), where
 }
 
-// judgement reads a model's answer. It can only object: what it has read may have been written to make it say more.
+// judgement reads a model's answer. It can only object: what the model has read may contain instructions to approve.
 func judgement(text string) answer {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
@@ -106,7 +106,7 @@ func judgement(text string) answer {
 	}
 	var j struct {
 		OK       *bool   `json:"ok"`
-		Decision *string `json:"decision"` // as older prompts have it
+		Decision *string `json:"decision"` // used by older prompts
 		Reason   string  `json:"reason"`
 	}
 	if err := json.Unmarshal([]byte(text[from:to+1]), &j); err != nil {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Content tells apart what a command line runs by the files that it names: a digest of those of them that are no programs of the
-// system's; "" where there are none. dir is where it runs. What may not be read counts by that.
+// Content returns a digest of the scripts that a command line runs; "" if it runs none. Programs of the system are not included.
+// dir is the working folder. A file that can't be read has a digest of its own.
 func Content(line, dir string) string {
 	h := sha256.New()
 	found := scripts(line, dir, nil, lookAt)
@@ -29,10 +29,10 @@ func Content(line, dir string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// maxScript bounds a file that counts: more is no script.
+// maxScript limits the size of a script, in bytes. A larger file is not one.
 const maxScript = 64 << 20
 
-// lookAt tells what lies at a path.
+// lookAt says what a path is.
 func lookAt(path string) (regular, executable bool) {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
@@ -44,7 +44,7 @@ func lookAt(path string) (regular, executable bool) {
 var errLarge = errors.New("it is larger than 64 MiB, too large for a script")
 
 func contentOf(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe that nobody writes to
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the file may have been replaced by a pipe without a writer
 	if err != nil {
 		return nil, err
 	}

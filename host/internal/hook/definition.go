@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Event is when a hook runs.
+// Event says when a hook runs.
 type Event string
 
 // The events.
@@ -25,22 +25,22 @@ const (
 	Notification      Event = "Notification"
 )
 
-// Events are all events, in the order in which a thread meets them.
+// Events are all events, in the order in which they occur in a thread.
 var Events = []Event{
 	SessionStart, UserPromptSubmit, PreToolUse, PermissionRequest, PostToolUse, Notification, PreCompact, PostCompact, Stop, Interrupt,
 	SessionEnd,
 }
 
-// elsewhere are events that other programs have and this one has not: hooks for them are left alone without a word of alarm.
+// elsewhere are events of other programs that gantry does not have. Hooks for them are ignored without a warning.
 var elsewhere = []Event{
 	"SubagentStart", "SubagentStop", "PostToolUseFailure", "PreModelRequest", "PostModelRequest", "TeammateIdle", "TaskCompleted",
 	"ConfigChange", "WorktreeCreate", "WorktreeRemove", "InstructionsLoaded", "Elicitation", "ElicitationResult", "PermissionDenied", "StopFailure",
 }
 
-// snake is the event in a key.
+// snake returns the event as it is written in keys.
 func (e Event) snake() string { return e.words('_') }
 
-// label is the event in a run's identity.
+// label returns the event as it is written in the id of a run.
 func (e Event) label() string { return e.words('-') }
 
 func (e Event) words(between byte) string {
@@ -58,21 +58,21 @@ func (e Event) words(between byte) string {
 	return b.String()
 }
 
-// selective tells whether hooks of the event choose by name what they are for.
+// selective reports whether hooks of the event have a matcher.
 func (e Event) selective() bool {
 	return !slices.Contains([]Event{UserPromptSubmit, Stop, SessionEnd, Interrupt}, e)
 }
 
-// guards tells whether the event's hooks decide before something happens.
+// guards reports whether the event's hooks decide about something before it happens.
 func (e Event) guards() bool {
 	return slices.Contains([]Event{PreToolUse, PermissionRequest, UserPromptSubmit}, e)
 }
 
-// Bounds of a hook's time.
+// Limits of a hook's time.
 const (
 	DefaultTimeout = 10 * time.Minute
 	minTimeout     = time.Second
-	maxEndTimeout  = 3 * time.Second // of hooks at an end, for which people wait
+	maxEndTimeout  = 3 * time.Second // hooks at the end of something that people wait for
 )
 
 func (e Event) timeout(asked time.Duration) time.Duration {
@@ -85,20 +85,20 @@ func (e Event) timeout(asked time.Duration) time.Duration {
 	return min(max(asked, minTimeout), maxEndTimeout)
 }
 
-// Scope says whose a hook is.
+// Scope says who defined a hook.
 type Scope int
 
 // The scopes.
 const (
 	ScopeUnknown Scope = iota
-	Managed            // the machine's: it runs without anybody's consent
+	Managed            // by the machine's administrator: it runs without consent
 	User
 	Project
 )
 
 var scopeNames = [...]string{"unknown", "managed", "user", "project"}
 
-// String is the scope's name in events.
+// String returns the scope's name, as events have it.
 func (s Scope) String() string {
 	if s < 0 || int(s) >= len(scopeNames) {
 		return scopeNames[0]
@@ -108,38 +108,38 @@ func (s Scope) String() string {
 
 // Definition is a hook.
 type Definition struct {
-	Key     string // names it among all: where it stands
+	Key     string // identifies the hook: the place of its definition
 	Event   Event
 	Matcher string
 	Command string
-	// Prompt: a model judges by it, and no command runs. Looks: it may look at files. Model: its label; empty: the host chooses.
+	// Prompt is judged by a model; no command runs. Looks: the model may read files. Model is its label; empty: the host chooses.
 	Prompt  string
 	Looks   bool
 	Model   string
-	Timeout time.Duration // 0: the event's default, or the model's
+	Timeout time.Duration // 0: the default of the event or the model
 	Async   bool
-	// Block: a run that fails means no. nil: so it is for managed hooks that guard calls.
+	// Block: a run that fails means no. nil: it does for managed hooks before calls.
 	Block  *bool
 	Status string
-	// ContextTokens are what of its text stands in the conversation. nil: [DefaultContextTokens]; 0: all of it.
+	// ContextTokens limits the text that the hook adds to the conversation. nil: [DefaultContextTokens]; 0: unlimited.
 	ContextTokens *int64
-	Source        string // the file that has it; empty: the command line
+	Source        string // file with the definition; empty: the command line
 	Scope         Scope
 
-	// Files are files and folders that its command runs beyond what can be read from the command, relative to where it runs. nil: its
-	// owner has not said, and a command that can't be followed can't be agreed to.
+	// Files are files and folders that the command runs and that can't be found in the command itself, relative to its working
+	// folder. nil: not declared; then consent to a command that can't be followed is impossible.
 	Files []string
-	// Roots are the folders that sandboxed commands may write beside the one it runs in; absolute.
+	// Roots are the folders that sandboxed commands may write beside the working folder; absolute.
 	Roots []string
 
-	order int // among all
+	order int // position in the configuration
 	match matcher
 }
 
-// DefaultContextTokens is how much of what a hook tells the model stands in the conversation; codex-compatible.
+// DefaultContextTokens is how many tokens of a hook's text are added to the conversation; codex-compatible.
 const DefaultContextTokens = 2500
 
-// blocks tells what a run means that fails. The end of a turn is no harm that a failure should prevent.
+// blocks reports whether a failed run means no. At the end of a turn it never does: ending is harmless.
 func (d *Definition) blocks() bool {
 	switch {
 	case d.Event == Stop:
@@ -150,7 +150,7 @@ func (d *Definition) blocks() bool {
 	return d.Scope == Managed && (d.Event == PreToolUse || d.Event == PermissionRequest)
 }
 
-// matcher chooses by name. The zero value takes all.
+// matcher selects hooks by name. The zero value matches every name.
 type matcher struct {
 	names   []string
 	pattern *regexp.Regexp
@@ -158,8 +158,8 @@ type matcher struct {
 
 var plainMatcher = regexp.MustCompile(`^[A-Za-z0-9_|]+$`)
 
-// newMatcher reads what a file says: nothing and "*" are everything, words with "|" between them are names, all else is a regular
-// expression that is looked for anywhere in a name.
+// newMatcher parses a matcher: "" and "*" match everything, words separated by "|" are names, and anything else is a regular
+// expression that matches anywhere in a name.
 func newMatcher(s string) (matcher, error) {
 	switch {
 	case s == "" || s == "*":

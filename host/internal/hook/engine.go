@@ -13,33 +13,33 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Config is what an engine is made of. All fields are required but Ask, Unasked and Exposed.
+// Config configures an engine. All fields but Ask, Unasked and Exposed are required.
 type Config struct {
-	Definitions []Definition // in the order in which their answers count
-	// Agreed returns what the user agreed to, digests by key. It is asked at each turn.
+	Definitions []Definition // in the order in which their answers are combined
+	// Agreed returns the digests of the hooks that the user has trusted, by key. It is called for each turn.
 	Agreed func() (map[string]string, error)
 	Run    func(context.Context, Command) Printed
-	// Ask has a model answer, and says in which thread. nil: none can be asked, and hooks that would fail.
+	// Ask asks a model and returns its answer and the thread that gave it. nil: hooks that ask a model fail.
 	Ask func(context.Context, Question) (answer string, where event.ThreadID, err error)
-	// Unasked tells of a hook that it runs although nobody has agreed to it; nil: none does.
+	// Unasked reports whether a hook runs without the user's consent; nil: none does.
 	Unasked func(*Definition) bool
-	// Exposed reports whether a running command could change one of these files. nil: none could.
+	// Exposed reports whether a running command could change one of these files; nil: none could.
 	Exposed func(paths []string) bool
-	Environ func() []string // of a hook
+	Environ func() []string // environment of hooks
 	Logger  hclog.Logger
 }
 
-// Engine knows the hooks of a host. Safe for concurrent use.
+// Engine has the hooks of a host. It is safe for concurrent use.
 type Engine struct {
 	cfg   Config
 	hooks []*Definition
 	mu    struct {
 		sync.Mutex
-		ran map[string]bool // keys of hooks that were trusted once in this engine's life
+		ran map[string]bool // keys of hooks that have run as trusted hooks
 	}
 }
 
-// New makes an engine. A definition whose matcher is not a valid regular expression is an error: who leaves it out says so.
+// New returns an engine. It returns an error if a matcher is not a valid regular expression.
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg}
 	e.mu.ran = map[string]bool{}
@@ -59,21 +59,21 @@ type Publisher interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 }
 
-// maxAsync is how many hooks of a thread may run that nobody waits for. One more does not run, and its event says so.
+// maxAsync limits the asynchronous hooks that run at once in a thread. A hook beyond it does not run, and its event says so.
 const maxAsync = 8
 
-// maxLate is how many texts of such hooks wait for the model; later ones are dropped, and the log says so.
+// maxLate limits the texts of asynchronous hooks that wait for the model. Later ones are dropped and logged.
 const maxLate = 32
 
-// Thread is what hooks have to do with one thread. Safe for concurrent use.
+// Thread runs the hooks of one thread. It is safe for concurrent use.
 type Thread struct {
 	engine *Engine
 	id     event.ThreadID
 	pub    Publisher
-	// keep puts a long text where the model's commands can read it, and returns its path as they see it.
+	// keep stores a long text where the model's commands can read it, and returns its path as they see it.
 	keep func(text string) (string, error)
 
-	told once.Set // warnings that were published
+	told once.Set // published warnings
 
 	async  sync.WaitGroup
 	slots  chan struct{}
@@ -81,13 +81,13 @@ type Thread struct {
 	cancel context.CancelFunc
 	mu     struct {
 		sync.Mutex
-		source string // of a beginning that hooks have not been told of; empty: none
+		source string // of a beginning whose hooks have not run; empty: none
 		late   []string
 		last   *Turn
 	}
 }
 
-// Thread begins to serve a thread. source says how it begins: "startup", "resume" or "clear". The caller ends it with End.
+// Thread starts to serve a thread. source says how the thread begins: "startup", "resume" or "clear". The caller ends it with End.
 func (e *Engine) Thread(id event.ThreadID, source string, pub Publisher, keep func(text string) (string, error)) *Thread {
 	t := &Thread{engine: e, id: id, pub: pub, keep: keep, slots: make(chan struct{}, maxAsync)}
 	t.life, t.cancel = context.WithCancel(context.Background())
@@ -95,7 +95,8 @@ func (e *Engine) Thread(id event.ThreadID, source string, pub Publisher, keep fu
 	return t
 }
 
-// End tells hooks that the thread is over, within some seconds, and ends those that nobody waited for. cwd counts where no turn ran.
+// End runs the hooks of the thread's end, which take a few seconds at most, and ends asynchronous hooks. cwd is used if no turn
+// ran.
 func (t *Thread) End(ctx context.Context, cwd string) {
 	t.mu.Lock()
 	last := t.mu.last
@@ -113,10 +114,10 @@ type TurnInfo struct {
 	Turn  event.TurnID
 	Cwd   string
 	Model string
-	Never bool // nobody is asked in this turn
+	Never bool // no person is asked in this turn
 }
 
-// Turn serves one turn. What the user agreed to is read anew.
+// Turn serves one turn. It reads anew which hooks are trusted.
 func (t *Thread) Turn(s TurnInfo) *Turn {
 	turn := &Turn{Thread: t, scene: s, env: t.engine.cfg.Environ()}
 	var err error
@@ -129,7 +130,7 @@ func (t *Thread) Turn(s TurnInfo) *Turn {
 	return turn
 }
 
-// Notices are what people must know of hooks that do not run, each once in a thread's life.
+// Notices returns notices about hooks that do not run, each of them once per thread.
 func (t *Turn) Notices() []event.Notice {
 	counts := map[TrustState]map[string]int{Untrusted: {}, Modified: {}, Exposed: {}}
 	var order []string
@@ -169,10 +170,10 @@ func sourceName(path string) string {
 	return path
 }
 
-// fields are what an event adds to what every hook is told.
+// fields are the input fields of one event.
 type fields map[string]any
 
-// input is what a hook reads on its standard input.
+// input returns what a hook reads from its standard input.
 func (t *Turn) input(ev Event, add fields) []byte {
 	in := map[string]any{
 		"session_id": t.id, "transcript_path": nil, "cwd": t.scene.Cwd, "hook_event_name": ev,
@@ -190,13 +191,13 @@ func (t *Turn) input(ev Event, add fields) []byte {
 		in[k] = v
 	}
 	b, err := json.Marshal(in)
-	if err != nil { // what comes from outside was JSON already
+	if err != nil { // input from outside was valid JSON
 		t.engine.cfg.Logger.Error("input of a hook not written", "thread", t.id, "event", ev, "err", err)
 	}
 	return append(b, '\n')
 }
 
-// ran is one hook's part in an event.
+// ran is one hook's run for an event.
 type ran struct {
 	*Definition
 	id string
@@ -204,8 +205,8 @@ type ran struct {
 	block bool // it failed, and that means no
 }
 
-// fire runs all hooks of an event that are for one of the names, side by side, and returns what came of those that were waited for,
-// in the order of the configuration. call tells the runs of one call from others'.
+// fire runs all hooks of an event that match one of the names, concurrently, and returns the runs of all synchronous ones in the
+// order of the configuration. call identifies the runs of one call.
 func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, add fields) []ran {
 	var input []byte
 	var out []ran
@@ -243,21 +244,21 @@ func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, 
 			r.block = r.status == event.HookFailed && r.blocks()
 		})
 	}
-	for _, f := range ready { // not before: waited grows until here
+	for _, f := range ready { // only now: waited has its final size
 		work.Go(f)
 	}
 	work.Wait()
 	return waited
 }
 
-// stand says whether a hook may run now.
+// stand returns whether a hook may run now.
 func (t *Turn) stand(d *Definition) TrustState {
 	if unasked := t.engine.cfg.Unasked; unasked != nil && d.Scope != Managed && unasked(d) {
 		return Trusted
 	}
 	st := d.Trust(t.agreed, t.scene.Cwd, t.env)
 	if exposed := t.engine.cfg.Exposed; st == Trusted && exposed != nil && d.Command != "" {
-		// A sandbox that was made before the answer does not hold the files.
+		// A sandbox from before the consent does not protect the files.
 		if held := d.Reach(t.scene.Cwd, t.env).Held(); len(held) > 0 && exposed(held) {
 			return Exposed
 		}
@@ -265,7 +266,7 @@ func (t *Turn) stand(d *Definition) TrustState {
 	return st
 }
 
-// admit decides whether a hook may run. One that may not, and whose absence means no, says so in r.
+// admit decides whether a hook may run. If it may not and its absence means no, r says so.
 func (t *Turn) admit(r *ran) bool {
 	e := t.engine
 	st := t.stand(r.Definition)
@@ -280,7 +281,7 @@ func (t *Turn) admit(r *ran) bool {
 		r.answer = failed("the hook %s can't run: a command that was started before you agreed to it is still running and could change it; end that command, or start a new thread", r.Key)
 		r.block = true
 	case st == Modified && (r.blocks() || e.mu.ran[r.Key] && r.Event.guards()):
-		// Who can change a guard while it is on duty must not get past it by that.
+		// Changing a hook that guards calls must not disable it.
 		r.answer = failed("the hook %s has changed since you trusted it; check it, then run `gantry hooks trust`", r.Key)
 		r.block = true
 	case st == Untrusted && r.blocks() && r.Scope == User:
@@ -290,7 +291,7 @@ func (t *Turn) admit(r *ran) bool {
 	return false
 }
 
-// run runs one hook and tells people what came of it.
+// run runs one hook and publishes the result.
 func (t *Turn) run(ctx context.Context, d *Definition, run event.HookRun, input []byte) answer {
 	began := time.Now()
 	var a answer
@@ -335,7 +336,7 @@ func (t *Turn) run(ctx context.Context, d *Definition, run event.HookRun, input 
 	return a
 }
 
-// later runs a hook that nobody waits for.
+// later runs a hook without waiting for it.
 func (t *Turn) later(r ran, run event.HookRun, input []byte) {
 	select {
 	case t.slots <- struct{}{}:

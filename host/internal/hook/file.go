@@ -11,13 +11,13 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 )
 
-// Problem is something in a file of hooks that can't be used. What it is about is left out.
+// Problem is a part of a hooks file that can't be used. That part is ignored.
 type Problem struct {
 	Source string
-	Where  string // in the file; empty: all of it
+	Where  string // place in the file; empty: the whole file
 	Text   string
 	Next   string
-	// Foreign: it is for another program, and nothing is wrong with it.
+	// Foreign: it is meant for another program and is not an error.
 	Foreign bool
 }
 
@@ -55,8 +55,8 @@ type handlerJSON struct {
 	Files                  []string `json:"files"`
 }
 
-// ParseFile reads a hooks.json, or a file of settings that has the same object "hooks". Definitions come in the file's order of
-// groups, by event.
+// ParseFile parses a hooks.json, or a settings file with the same "hooks" object. The definitions are ordered by event, and then
+// as in the file.
 func ParseFile(text []byte, source string, scope Scope) ([]Definition, []Problem) {
 	var f fileJSON
 	whole := func(said string) []Problem {

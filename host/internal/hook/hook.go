@@ -1,10 +1,10 @@
-// Package hook runs programs of the user's that see what happens in a thread and may stop it.
+// Package hook runs the user's programs that observe a thread and may stop what happens in it.
 //
-// It owns: which hooks there are and which of them may run, what they are told and what their answers mean, their bounds, and how
-// the answers of several become one. It must not know: which tools exist, how a turn or a call goes on, which file format the
-// host's configuration has.
+// It owns: which hooks exist and which of them may run, their input, the meaning of their answers, their limits, and how several
+// answers are combined. It must not know: which tools exist, how a turn or a call continues, which format the host's configuration
+// has.
 //
-// Start with [Engine]. What others need of it are [Hooks], around a call, and the methods of [Turn], around a turn.
+// Start with [Engine]. Other packages use [Hooks], around a call, and the methods of [Turn], around a turn.
 package hook
 
 import (
@@ -14,53 +14,53 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Call is what a hook is told about a call.
+// Call describes a call to a hook.
 type Call struct {
 	Thread, Turn, ID string
-	Tool             string   // the hook name of the tool
-	Aliases          []string // further names it matches under
+	Tool             string   // the tool's name for hooks
+	Aliases          []string // further names that a matcher may match
 	Input            json.RawMessage
 	Cwd              string
 }
 
-// Verdict is what hooks answer before a call. The zero value lets it pass.
+// Verdict is the answer of hooks before a call. The zero value lets it run.
 type Verdict struct {
 	Deny    bool
-	Stop    bool            // denied, and the turn ends with it
-	Ask     bool            // a person is asked, also where the policy would not
-	Allow   bool            // what the policy would ask about inside of the sandbox is approved
-	Message string          // for the model when denied; for the person who is asked
-	Input   json.RawMessage // replaces the arguments, under the names that hooks know; validated again
-	Context []string        // further text for the model
+	Stop    bool            // denied, and the turn ends
+	Ask     bool            // ask a person even if the policy would not
+	Allow   bool            // approve what the policy would ask about, inside the sandbox
+	Message string          // for the model if denied; for the person who is asked
+	Input   json.RawMessage // replaces the arguments, in the form that hooks know; validated again
+	Context []string        // added to the model's context
 }
 
-// Request is a call that a person would be asked about.
+// Request is a call that a person is about to be asked about.
 type Request struct {
 	Call
-	Description string // why it is asked about
-	Retry       bool   // the call ran, and the sandbox stopped it
+	Description string // why a person is asked
+	Retry       bool   // the call ran, and the sandbox denied something
 }
 
-// Permission is what hooks answer in a person's place. The zero value leaves the question to the next one.
+// Permission is the answer of hooks instead of a person. The zero value leaves the question to the next one.
 type Permission struct {
 	Allow, Deny bool
-	Message     string // for the model, when denied
+	Message     string // for the model if denied
 }
 
-// Review is what hooks answer after a call. The zero value leaves the result alone.
+// Review is the answer of hooks after a call. The zero value leaves the result as it is.
 type Review struct {
-	Replace *string // the text that the model sees instead
+	Replace *string // text that the model sees instead
 	Context []string
 }
 
-// Hooks sees calls. The methods may be called concurrently.
+// Hooks is notified of calls. Its methods may be called concurrently.
 type Hooks interface {
 	PreToolUse(ctx context.Context, c Call) (Verdict, error)
 	PermissionRequest(ctx context.Context, r Request) (Permission, error)
 	PostToolUse(ctx context.Context, c Call, r *contract.Result) (Review, error)
 }
 
-// None has no hooks.
+// None implements [Hooks] without any hooks.
 type None struct{}
 
 // PreToolUse implements [Hooks].
@@ -76,9 +76,9 @@ func (None) PostToolUse(context.Context, Call, *contract.Result) (Review, error)
 	return Review{}, nil
 }
 
-// Output is what hooks answer around a turn. The zero value lets it go on.
+// Output is the answer of hooks around a turn. The zero value lets it continue.
 type Output struct {
-	Context []string // further text for the model
-	Stop    bool     // what was about to happen does not
+	Context []string // added to the model's context
+	Stop    bool     // do not do what was about to happen
 	Reason  string   // for people
 }

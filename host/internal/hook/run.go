@@ -14,32 +14,32 @@ import (
 	"github.com/google/uuid"
 )
 
-// Command is a process that a run of a hook needs.
+// Command is the process of one run of a hook.
 type Command struct {
 	Line    string // for a shell
 	Dir     string // absolute
 	Env     []string
 	Input   []byte
 	Timeout time.Duration
-	Thread  string // for which it runs
+	Thread  string // the thread that it runs for
 }
 
-// Process is a command that runs; [launch.Process] is one.
+// Process is a running command; [launch.Process] implements it.
 type Process interface {
 	Attach(ctx context.Context, stdin <-chan launch.Input, emit func(launch.Output) error) (launch.Exit, error)
 }
 
-// Shell runs commands of hooks, outside the sandbox: the user wrote them. All fields are required but Login.
+// Shell runs the commands of hooks, without a sandbox: they are the user's own. All fields but Login are required.
 type Shell struct {
 	Spawn func(context.Context, launch.Spec) (Process, error)
-	End   func(context.Context, launch.Owner) error // kills what a command left
+	End   func(context.Context, launch.Owner) error // kills the processes that a command left
 	Login bool                                      // the shell reads the user's profile
 }
 
-// owner is who the processes belong to, where calls have a plugin. No plugin can be called so.
+// owner owns the processes, in the place of a plugin. No plugin can have this name.
 const owner = "(hook)"
 
-// Bounds of what is read of a hook, and of the time in which what it left is killed.
+// Limits of a hook's output that is read, and of the time for killing what it left.
 const (
 	maxStdout = 1 << 20
 	maxStderr = 64 << 10
@@ -53,7 +53,7 @@ func (e *timeoutError) Error() string {
 	return fmt.Sprintf("it timed out after %v", e.after)
 }
 
-// Run runs a command to its end, its timeout, or the end of ctx. Nothing of its process tree is left when it returns.
+// Run runs a command until it ends, times out or ctx ends. No process of its tree is left when it returns.
 func (s *Shell) Run(ctx context.Context, c Command) (p Printed) {
 	own := launch.Owner{Plugin: owner, Thread: c.Thread, Call: uuid.Must(uuid.NewV7()).String()}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, &timeoutError{c.Timeout})
@@ -89,7 +89,7 @@ func (s *Shell) Run(ctx context.Context, c Command) (p Printed) {
 	return p
 }
 
-// shells are those that are trusted to take a line behind -c.
+// shells are the shells that accept a command line after -c.
 var shells = []string{"bash", "zsh", "sh", "dash", "ksh", "fish"}
 
 func (s *Shell) argv(env []string, line string) []string {

@@ -11,27 +11,27 @@ import (
 	"github.com/gantry-agent/gantry/config/shellsyntax"
 )
 
-// script is a file that a command runs: the word that names it, and where it lies.
+// script is a file that a command runs: its name in the command, and its path.
 type script struct{ word, path string }
 
-// interpreters run the file that their first argument names, and words after which a command begins anew.
+// interpreters run the file that their first argument names, or the command that follows.
 var interpreters = []string{
 	"bash", "sh", "zsh", "dash", "ksh", "fish", "python", "python3", "node", "nodejs", "deno", "bun", "tsx", "ruby", "perl", "php", "lua", "Rscript",
 	"uv", "run", "npx", "env", "exec", "command", "nohup", "time", "timeout", "nice", "sudo", "source", ".", "awk", "gawk", "jq", "sed",
 }
 
-// scriptSuffixes are those of files that some program runs.
+// scriptSuffixes are the suffixes of files that programs run.
 var scriptSuffixes = []string{
 	".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".r", ".jq", ".awk", ".sed", ".ps1",
 }
 
-// scripts finds the files that a command line runs, as far as it names them: a program with a path, a file behind an interpreter,
-// whatever is called like a script or may be executed. Files that the line writes are none. dir is where it runs. What another
-// program finds by itself, a module or a file that a script reads, is not seen.
+// scripts returns the files that a command line names and runs: programs with a path, files after an interpreter, and files that
+// are executable or named like a script. It excludes files that the line writes. dir is the working folder. It does not find what
+// another program loads by itself, such as a module or a file that a script reads.
 func scripts(line, dir string, env []string, file func(path string) (regular, executable bool)) []script {
 	tree, err := shellsyntax.Parse(line, syntax.LangBash)
 	if err != nil {
-		return nil // the line itself is bound all the same
+		return nil // consent still covers the line itself
 	}
 	cfg := &expand.Config{Env: expand.ListEnviron(env...), NoUnset: true}
 	var out []script
@@ -45,7 +45,7 @@ func scripts(line, dir string, env []string, file func(path string) (regular, ex
 		if !ok {
 			return true
 		}
-		runs := true // the next word names a program or a script
+		runs := true // the next word is a program or a script
 		for _, w := range call.Args {
 			word, err := expand.Literal(cfg, w)
 			if err != nil || word == "" {
@@ -76,7 +76,8 @@ func scripts(line, dir string, env []string, file func(path string) (regular, ex
 	return out
 }
 
-// systems tells whether a file is the system's own, which changes with every update: who can change it needs no hook.
+// systems reports whether a file belongs to the system. Such files change with every update, and whoever can change them does not
+// need a hook.
 func systems(path string) bool {
 	for _, dir := range []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/lib"} {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
@@ -92,7 +93,7 @@ func isScript(word string) bool {
 	return slices.Contains(scriptSuffixes, strings.ToLower(filepath.Ext(word)))
 }
 
-// inPath finds a program that lies in the folder of the hook, where its PATH leads there: others can be changed by nobody who can't
+// inPath returns the program in PATH if it is in the hook's folder. Other folders in PATH can be changed only by users who can
 // change programs anyway.
 func inPath(name, dir string, env []string, file func(string) (regular, executable bool)) string {
 	for _, kv := range slices.Backward(env) {

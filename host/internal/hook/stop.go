@@ -2,23 +2,23 @@ package hook
 
 import "context"
 
-// Ending is what a hook is told when a turn is about to end because the model has nothing left to do.
+// Ending describes a turn that is about to end because the model has nothing left to do.
 type Ending struct {
 	Thread, Turn string
 	LastMessage  string // the model's last text
-	Active       bool   // the turn goes on already because a hook wanted it
+	Active       bool   // a hook has already kept this turn from ending
 	Held         int    // how often in a row hooks have kept this turn from ending
-	Most         int    // how often they can; then it ends all the same
+	Most         int    // how often they may; then it ends anyway
 }
 
-// StopVerdict is what a hook answers. The zero value lets the turn end.
+// StopVerdict is a hook's answer. The zero value lets the turn end.
 type StopVerdict struct {
-	Block  bool   // the turn goes on
-	Reason string // why, for the model; without one a block is no block
-	Run    string // names the hook's run to the model
+	Block  bool   // keep the turn running
+	Reason string // for the model; without a reason Block has no effect
+	Run    string // the hook's run, as the model reads it
 }
 
-// Stops sees turns end. An error is a hook that is broken, which keeps no turn from ending.
+// Stops is asked before a turn ends. An error means that a hook is broken; it does not keep the turn from ending.
 type Stops interface {
 	Stop(ctx context.Context, e Ending) (StopVerdict, error)
 }

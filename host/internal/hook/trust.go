@@ -15,19 +15,19 @@ import (
 // TrustState says whether a hook may run.
 type TrustState int
 
-// The standings.
+// The states.
 const (
 	TrustUnknown TrustState = iota
-	TrustManaged            // it needs nobody's consent
+	TrustManaged            // needs no consent
 	Trusted
-	Modified  // it is not any more what the user agreed to
-	Untrusted // nobody has agreed to it
-	Exposed   // it is what the user agreed to, and a command that runs could change it until it starts
+	Modified  // no longer what the user trusted
+	Untrusted // never trusted
+	Exposed   // agreed, but a running command could change it before it starts
 )
 
 var trustNames = [...]string{"unknown", "managed", "trusted", "modified", "untrusted", "exposed"}
 
-// String names the standing for people.
+// String returns the state's name.
 func (s TrustState) String() string {
 	if s < 0 || int(s) >= len(trustNames) {
 		return trustNames[0]
@@ -35,11 +35,11 @@ func (s TrustState) String() string {
 	return trustNames[s]
 }
 
-// runs tells whether a hook of that standing runs.
+// runs reports whether a hook in this state runs.
 func (s TrustState) runs() bool { return s == TrustManaged || s == Trusted }
 
-// Trust compares what a hook is now with what the user agreed to. agreed holds digests by key. A hook of which something can't be
-// followed is not what was agreed to: consent would not cover it.
+// Trust compares a hook with what the user trusted. trusted has digests by key. A hook with parts that can't be followed is not
+// trusted: consent would not cover them.
 func (d *Definition) Trust(agreed map[string]string, dir string, env []string) TrustState {
 	if d.Scope == Managed {
 		return TrustManaged
@@ -54,7 +54,7 @@ func (d *Definition) Trust(agreed map[string]string, dir string, env []string) T
 	return Trusted
 }
 
-// Reach finds the files that the hook's command can run. dir is where it runs, env what it is started with.
+// Reach returns the files that the hook's command can run. dir is its working folder, env its environment.
 func (d *Definition) Reach(dir string, env []string) reach.Set {
 	q := reach.Query{
 		Dir: dir, Env: withProject(env, dir), Roots: append([]string{dir}, d.Roots...), Listed: d.Files, Complete: d.Files != nil,
@@ -65,7 +65,7 @@ func (d *Definition) Reach(dir string, env []string) reach.Set {
 	return q.Line(d.Command)
 }
 
-// GapError says that consent to a hook would not cover all that its command runs.
+// GapError says that consent to a hook would not cover everything that its command runs.
 type GapError struct {
 	Hook string
 	Gap  reach.Gap
@@ -78,8 +78,8 @@ func (e *GapError) Error() string {
 // NextStep implements [hint.Stepper].
 func (e *GapError) NextStep() string { return e.Gap.Next }
 
-// Digest binds consent to what a hook does: when it runs, its command, and the content of the files that the command reaches, which
-// are returned. A command that can't be followed to its end is a [GapError].
+// Digest returns a digest of what the user consents to: when the hook runs, its command, and the content of the files that the
+// command reaches, which are returned too. The error is an [GapError] if the command can't be followed to its end.
 func (d *Definition) Digest(dir string, env []string) (digest string, set reach.Set, err error) {
 	own, err := json.Marshal(struct {
 		Event         Event    `json:"event"`
@@ -115,7 +115,7 @@ func (d *Definition) Digest(dir string, env []string) (digest string, set reach.
 	return "h1:" + base64.StdEncoding.EncodeToString(h.Sum(nil)), set, nil
 }
 
-// withProject adds the variables by which hooks of other programs find their project.
+// withProject adds the variables in which hooks find their project.
 func withProject(env []string, dir string) []string {
 	return append(slices.Clone(env), "GANTRY_PROJECT_DIR="+dir, "CLAUDE_PROJECT_DIR="+dir, "PWD="+dir)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Turn runs the hooks of one turn. It implements [Hooks]. Safe for concurrent use.
+// Turn runs the hooks of one turn. It implements [Hooks] and [Stops]. It is safe for concurrent use.
 type Turn struct {
 	*Thread
 	scene  TurnInfo
@@ -19,7 +19,7 @@ type Turn struct {
 	env    []string
 }
 
-// refusal is the first no among answers, in the order of the configuration.
+// refusal returns the first denial, in the order of the configuration.
 func refusal(rs []ran) (*ran, string) {
 	for i := range rs {
 		r := &rs[i]
@@ -47,11 +47,11 @@ func (c Call) fields() fields {
 	return fields{"tool_name": c.Tool, "tool_input": c.Input, "tool_use_id": c.ID}
 }
 
-// PreToolUse implements [Hooks]. A no is more than a question, a question more than a yes. Of several that rewrite the arguments
-// the last one in the configuration counts.
+// PreToolUse implements [Hooks]. A denial wins over a question, a question over an approval. If several hooks rewrite the
+// arguments, the last one in the configuration wins.
 func (t *Turn) PreToolUse(ctx context.Context, c Call) (Verdict, error) {
 	rs := t.fire(ctx, PreToolUse, c.names(), c.ID, c.fields())
-	if len(rs) > 0 && ctx.Err() != nil { // nobody has looked at it to the end
+	if len(rs) > 0 && ctx.Err() != nil { // the hooks did not run to their end
 		return Verdict{}, context.Cause(ctx)
 	}
 	v := Verdict{Context: contexts(rs)}
@@ -72,7 +72,7 @@ func (t *Turn) PreToolUse(ctx context.Context, c Call) (Verdict, error) {
 	return v, nil
 }
 
-// blockedText is what the model reads in the place of a call's answer; codex-compatible.
+// blockedText is what the model reads instead of a result; codex-compatible.
 func (c Call) blockedText(reason string) string {
 	var in struct {
 		Command *string `json:"command"`
@@ -83,7 +83,7 @@ func (c Call) blockedText(reason string) string {
 	return fmt.Sprintf("Tool call blocked by PreToolUse hook: %s. Tool: %s", strings.TrimSuffix(reason, "."), c.Tool)
 }
 
-// PermissionRequest implements [Hooks]. Any no is more than every yes.
+// PermissionRequest implements [Hooks]. A denial wins over approvals.
 func (t *Turn) PermissionRequest(ctx context.Context, q Request) (Permission, error) {
 	call := q.ID
 	if q.Retry {
@@ -109,7 +109,7 @@ func (t *Turn) PermissionRequest(ctx context.Context, q Request) (Permission, er
 	return Permission{}, nil
 }
 
-// described adds a description to arguments that have none.
+// described adds a description to arguments without one.
 func described(input json.RawMessage, text string) json.RawMessage {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(input, &in) != nil || in == nil || in["description"] != nil {
@@ -145,7 +145,7 @@ func (t *Turn) PostToolUse(ctx context.Context, c Call, result *contract.Result)
 	return v, nil
 }
 
-// response is what a hook is told of an answer: its structure where it has one, else its text.
+// response returns the result as hooks see it: its structured content if there is any, else its text.
 func response(r *contract.Result) any {
 	if r == nil {
 		return ""
@@ -165,7 +165,7 @@ func response(r *contract.Result) any {
 	return text.String()
 }
 
-// Begin runs the hooks of the thread's beginning, and of the one that a compaction is, where there was one since the last time.
+// Begin runs the hooks of the thread's beginning, or of a compaction, if there was one since the last call.
 func (t *Turn) Begin(ctx context.Context) Output {
 	t.mu.Lock()
 	source := t.mu.source
@@ -177,17 +177,17 @@ func (t *Turn) Begin(ctx context.Context) Output {
 	return said(t.fire(ctx, SessionStart, []string{source}, "", fields{"source": source}))
 }
 
-// Prompt runs the hooks of what a user says.
+// Prompt runs the hooks of a user's input.
 func (t *Turn) Prompt(ctx context.Context, text string) Output {
 	return said(t.fire(ctx, UserPromptSubmit, nil, "", fields{"prompt": text}))
 }
 
-// Compacting runs hooks before the history is made shorter. trigger is "manual" or "auto".
+// Compacting runs the hooks before a compaction. trigger is "manual" or "auto".
 func (t *Turn) Compacting(ctx context.Context, trigger string) Output {
 	return said(t.fire(ctx, PreCompact, []string{trigger}, "", fields{"trigger": trigger}))
 }
 
-// Compacted runs hooks after it was.
+// Compacted runs the hooks after a compaction.
 func (t *Turn) Compacted(ctx context.Context, trigger string) Output {
 	t.mu.Lock()
 	t.mu.source = "compact"
@@ -195,7 +195,7 @@ func (t *Turn) Compacted(ctx context.Context, trigger string) Output {
 	return said(t.fire(ctx, PostCompact, []string{trigger}, "", fields{"trigger": trigger}))
 }
 
-// said is what several answer that may stop what is about to happen.
+// said combines the answers of hooks that may stop what is about to happen.
 func said(rs []ran) Output {
 	s := Output{Context: contexts(rs)}
 	if no, reason := refusal(rs); no != nil {
@@ -204,7 +204,7 @@ func said(rs []ran) Output {
 	return s
 }
 
-// Stop implements [Stops]. A hook that wants the turn to end is more than all that want it to go on; what these say is said at once.
+// Stop implements [Stops]. A hook that ends the turn wins over all that keep it running; the reasons of those are joined.
 func (t *Turn) Stop(ctx context.Context, e Ending) (v StopVerdict, err error) {
 	in := fields{"stop_hook_active": e.Active, "last_assistant_message": nil}
 	if e.LastMessage != "" {
@@ -226,17 +226,17 @@ func (t *Turn) Stop(ctx context.Context, e Ending) (v StopVerdict, err error) {
 	return v, nil
 }
 
-// Interrupted runs the hooks of a turn that its user stopped.
+// Interrupted runs the hooks of a turn that its user interrupted.
 func (t *Turn) Interrupted(ctx context.Context, reason string) {
 	t.fire(ctx, Interrupt, nil, "", fields{"reason": reason})
 }
 
-// Notify runs the hooks of something that waits for a person, beside whatever else happens.
+// Notify runs the hooks of a question to a person, without waiting for them.
 func (t *Thread) Notify(q event.QuestionAsked) {
 	t.mu.Lock()
 	last := t.mu.last
 	t.mu.Unlock()
-	if last == nil { // nothing is asked outside of turns
+	if last == nil { // there are no questions outside of turns
 		return
 	}
 	kind, message := "elicitation_dialog", "gantry has a question: "
@@ -246,7 +246,7 @@ func (t *Thread) Notify(q event.QuestionAsked) {
 	last.fire(t.life, Notification, []string{kind}, string(q.Call), fields{"message": message + q.Title, "title": "gantry", "notification_type": kind})
 }
 
-// Late takes what hooks said meanwhile that nobody waited for.
+// Late returns and clears the context from asynchronous hooks.
 func (t *Turn) Late() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,10 +255,10 @@ func (t *Turn) Late() []string {
 	return late
 }
 
-// bytesPerToken is the estimate that all of gantry counts with.
+// bytesPerToken is gantry's estimate of the size of a token.
 const bytesPerToken = 4
 
-// fit keeps a text within a hook's limit: what is too long is put into a file, and named between its beginning and its end.
+// fit limits a text to a hook's limit: it stores a longer text in a file and names the file between the text's beginning and end.
 func (t *Turn) fit(text string, limit *int64) string {
 	most := int64(DefaultContextTokens)
 	if limit != nil {

@@ -16,7 +16,7 @@ import (
 //go:embed base.md
 var base string
 
-// Base is the text that opens every request of a thread, where nobody has set another. It is fixed for the thread's life.
+// Base returns the default base instructions, which open every request of a thread. A thread's instructions never change.
 func Base() string { return base }
 
 // Section is one subject of the model's context. It is sent when it is new and when it changes; earlier messages are never
@@ -43,17 +43,17 @@ type Section struct {
 	Apart bool
 }
 
-// Frame surrounds sections that are parts of one text.
+// Frame is text around sections that belong together.
 type Frame struct{ Open, Close string }
 
-// Update tells the model what changed of its context since last, and returns what it knows then. If last is nil the model knows
-// nothing. Sections keep their order; each is a part of a message, and neighbours of one role share the message. What last has
-// and sections does not is forgotten.
+// Update returns the messages that tell the model what has changed in its context since last, and what it knows after them. If
+// last is nil, the model knows nothing. Sections keep their order. Each is a part of a message; adjacent sections of one role
+// share a message. Sections that are only in last are forgotten.
 func Update(last *event.Reference, sections []Section) ([]llm.Message, event.Reference) {
 	var out []llm.Message
 	var now event.Reference
-	var frame *Frame // open in the last part
-	fresh := true    // the next text begins a message
+	var frame *Frame // of the last part
+	fresh := true    // the next text starts a message
 	for _, s := range sections {
 		fresh = fresh || s.Apart
 		is := s.Digest

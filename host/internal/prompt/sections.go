@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Each section stands in an element that tells it from what people say; history knows their names. codex-compatible.
+// Each section is in an element that distinguishes it from what people say; package history knows their names. codex-compatible.
 
 func modelSwitch(instructions string) string {
 	return "<model_switch>\nAnother model has answered so far; the conversation is yours now. From here on these instructions hold, in the " +
@@ -49,12 +49,12 @@ func pluginsElement(text string) string {
 	return "<plugins_instructions>\n" + text + "\n</plugins_instructions>"
 }
 
-// agentsFiles is where the model learns what people wrote down for agents.
+// agentsFiles returns the section with the users' instructions for agents.
 func agentsFiles(now Agents, preface string) string {
 	return "# AGENTS.md instructions for " + oneLine(now.Dir) + "\n\n<INSTRUCTIONS>\n" + preface + now.Text + "\n</INSTRUCTIONS>"
 }
 
-// oneLine keeps a path from looking like more than a path.
+// oneLine keeps a path on one line.
 func oneLine(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' {
@@ -64,10 +64,10 @@ func oneLine(path string) string {
 	}, path)
 }
 
-// escape keeps a value inside its element, and on its line.
+// escape keeps a value inside its element and on its line.
 func escape(s string) string { return values.Replace(s) }
 
 var values = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;", "\n", "&#10;", "\r", "&#13;")
 
-// markup keeps a text from being read as markup; unlike the escapes for values it leaves line breaks as they are.
+// markup escapes text so that it is not read as markup. Unlike escape it keeps line breaks.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// action is what the owner decided to do.
+// action is a decision of the owner.
 type action interface {
 	// perform starts work and never waits for it. Only the goroutine of Run calls it.
 	perform(ctx context.Context, t *Thread)
@@ -29,15 +29,15 @@ type (
 		why error
 	}
 	runAlone struct{ aloneMsg }
-	tellTurn struct{ said []llm.Message } // what was done beside it
-	keep     struct{ said []llm.Message } // the same, where no turn runs
+	tellTurn struct{ said []llm.Message } // results of concurrent tasks, for the running turn
+	keep     struct{ said []llm.Message } // the same, if no turn runs
 	report   struct {
 		feature string
 		err     error
 	}
 	stopTurn struct {
 		cause error
-		reply chan error // nil: nobody waits
+		reply chan error // nil: no caller waits
 	}
 	stopConcurrent struct {
 		cause error
@@ -83,7 +83,7 @@ func (a startErrand) perform(ctx context.Context, t *Thread) {
 	})
 }
 
-// A concurrent task outlives the turn that runs: it was asked for by itself.
+// A concurrent task outlives the turn beside which it started.
 func (a startConcurrent) perform(ctx context.Context, t *Thread) {
 	if !a.sub.claim() {
 		return
@@ -105,7 +105,7 @@ func (a startConcurrent) perform(ctx context.Context, t *Thread) {
 
 func (a steerTurn) perform(_ context.Context, t *Thread) {
 	switch {
-	case !a.sub.claim(): // the submitter went away
+	case !a.sub.claim(): // the submitter has given up
 	case t.st.inbox.Add(a.sub.Input):
 		a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
 	case a.sub.into != "":
@@ -131,13 +131,13 @@ func (a refuse) perform(context.Context, *Thread) {
 func (a runAlone) perform(ctx context.Context, t *Thread) {
 	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
 		err := a.call(ctx, t)
-		return func() { a.reply <- err } // who has it finds the thread idle
+		return func() { a.reply <- err } // the thread is idle when the caller gets the answer
 	})
 }
 
 func (a tellTurn) perform(_ context.Context, t *Thread) {
 	if !t.st.inbox.Add(turn.Input{Notes: a.said}) {
-		t.st.left = append(t.st.left, a.said...) // its end is on the way
+		t.st.left = append(t.st.left, a.said...) // the turn is ending
 	}
 }
 
@@ -150,7 +150,7 @@ func (a keep) perform(ctx context.Context, t *Thread) {
 	})
 }
 
-// The owner does not wait for subscribers, so a notice comes when they have taken what was published before.
+// The owner must not wait for subscribers, so the notice is published by a goroutine.
 func (a report) perform(ctx context.Context, t *Thread) {
 	log := t.cfg.Logger.With("thread", t.cfg.ID, "feature", a.feature, "err", a.err)
 	if p, ok := errors.AsType[*panicError](a.err); ok {

@@ -13,40 +13,40 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Policy is what happens when a subscriber is slower than the thread.
+// Policy says what happens when a subscriber is slower than the thread.
 type Policy int
 
-// The policies. Lossless: the thread waits, for as long as the subscriber still takes something; one that has stopped
-// reading is disconnected with [ErrStalled]. Coalesce: deltas of one item merge, other events never do. Disconnect: the
-// subscription ends with [ErrLagged] and the number to resume after.
+// The policies. Lossless: the thread waits as long as the subscriber still reads; one that has stopped reading is disconnected
+// with [ErrStalled]. Coalesce: deltas of one item are merged, other events never are. Disconnect: the subscription ends with
+// [ErrLagged], and the subscriber resumes after its last event.
 const (
 	Lossless Policy = iota + 1
 	Coalesce
 	Disconnect
 )
 
-// queueBound is how many events wait for one subscriber: a screenful of deltas; beyond it the policy decides.
+// queueBound is how many events are queued for one subscriber: a screenful of deltas. Beyond it the policy applies.
 const queueBound = 1024
 
-// coalesceBound is the same where deltas merge, so that what waits is the shape of the work and not its noise. Beyond it
-// nobody is looking, and the subscription ends with [ErrLagged].
+// coalesceBound is the same for [Coalesce], where merged deltas make a queue much shorter than the stream. Beyond it the
+// subscription ends with [ErrLagged].
 const coalesceBound = 16 * queueBound
 
-// mergeReach is how far back a delta looks for its item: as many items as may grow at once. mergeBytes is how long a
-// merged delta gets: appending to a longer one would cost more than a further event.
+// mergeReach is how far back a delta is merged, in queued events: the number of items that may grow at once. mergeBytes limits a
+// merged delta: appending to a longer one would cost more than another event.
 const (
 	mergeReach = 32
 	mergeBytes = 64 << 10
 )
 
-// ErrLagged ends a subscription that was too slow; resume after the Seq of the last durable event received.
+// ErrLagged ends a subscription that was too slow. Resume after the Seq of the last durable event received.
 var ErrLagged = errors.New("the subscriber fell behind and was disconnected; subscribe again after its last event")
 
-// stallBound is how long the thread waits for one lossless subscriber that takes nothing: longer than a reader needs that
-// does its work between two events, short against a turn that nobody can end because nobody reads it.
+// stallBound is how long the thread waits for a lossless subscriber that reads nothing: longer than a reader works on one event,
+// and short for a turn that it keeps from ending.
 const stallBound = time.Minute
 
-// ErrStalled ends a lossless subscription that stopped reading. It is an [ErrLagged] as well: the log has what it missed.
+// ErrStalled ends a lossless subscription that stopped reading. It is an [ErrLagged] too: the log has the missed events.
 var ErrStalled error = stalledError{}
 
 type stalledError struct{}
@@ -58,7 +58,7 @@ func (stalledError) Error() string {
 
 func (stalledError) Is(target error) bool { return target == ErrLagged }
 
-// ErrClosed is returned once the thread has ended.
+// ErrClosed is returned after the thread has ended.
 var ErrClosed = errors.New("the thread is closed")
 
 // Sink stores durable events.
@@ -67,27 +67,27 @@ type Sink interface {
 	Barrier(ctx context.Context, thread event.ThreadID, seq uint64) error
 }
 
-// bus gives a thread's events their order, stores the durable ones and hands all of them to the subscribers.
-// One mutex makes publishing atomic: what Publish returns is in every queue and on its way to the store. The lock
-// order is publishing, then one subscriber's own lock; nothing is sent or awaited under a subscriber's lock.
+// bus orders a thread's events, stores the durable ones and delivers all of them to the subscribers. A mutex makes publishing
+// atomic: when Publish returns, the events are in every queue and on their way to the store. Lock order: publishing, then the lock
+// of one subscriber; nothing is sent or awaited under a subscriber's lock.
 type bus struct {
 	thread event.ThreadID
 	sink   Sink
 	now    func() time.Time
 
-	publishing chan struct{} // a lock that can be waited for with a context
-	hurry      chan struct{} // closed when lossless subscribers are not waited for any more
+	publishing chan struct{} // a mutex whose Lock can be cancelled
+	hurry      chan struct{} // closed when publishers stop waiting for lossless subscribers
 	hurryOnce  sync.Once
-	features   atomic.Pointer[map[string]json.RawMessage] // of st.state, for readers
-	st         struct {                                   // touched by the holder of publishing
+	features   atomic.Pointer[map[string]json.RawMessage] // copy of st.state.Features, for readers
+	st         struct {                                   // guarded by publishing
 		seq   uint64
-		state State // as the log has it by now, without what grows: messages and what calls gave
+		state State // as of the last event, without what grows: messages and results of calls
 		subs  map[*Subscription]struct{}
-		// promised is input that somebody will be told of; true: it is in the history already.
+		// promised is input whose sender is waiting for an acknowledgement; true: it is in the history.
 		promised map[event.ItemID]bool
 		closed   bool
-		began    bool          // the first turn has
-		opening  []event.Event // what came before it, at most queueBound
+		began    bool          // the first turn has started
+		opening  []event.Event // events before the first turn, at most queueBound
 	}
 }
 
@@ -115,8 +115,8 @@ func (b *bus) lock(ctx context.Context) error {
 
 func (b *bus) unlock() { <-b.publishing }
 
-// Publish puts bodies into the stream, in order and without others between them. It returns the sequence number of the
-// last durable event so far. It waits for the store's queue and for lossless subscribers that read.
+// Publish adds bodies to the stream, in order and without other events in between. It returns the sequence number of the last
+// durable event. It waits for the store's queue and for lossless subscribers.
 func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error) {
 	if err := b.lock(ctx); err != nil {
 		return 0, err
@@ -125,27 +125,27 @@ func (b *bus) Publish(ctx context.Context, turn event.TurnID, bodies ...event.Bo
 	return b.publishLocked(ctx, turn, bodies)
 }
 
-// publishLocked is Publish for who holds publishing.
+// publishLocked is Publish for callers that hold publishing.
 func (b *bus) publishLocked(ctx context.Context, turn event.TurnID, bodies []event.Body) (uint64, error) {
 	if b.st.closed {
 		return b.st.seq, ErrClosed
 	}
 	stalled, err := b.publish(ctx, turn, bodies)
-	for ; stalled > 0; stalled-- { // one notice each; telling of one may meet the next
+	for ; stalled > 0; stalled-- { // one notice each; publishing it may find further stalled subscribers
 		more, err := b.publish(ctx, turn, []event.Body{event.Notice{
 			Level: "warning", Text: fmt.Sprintf("a reader of this thread read no event for %v and was disconnected; the thread continues", stallBound),
 		}})
 		if err != nil {
-			break // the log says why by other means
+			break // the store reports the cause itself
 		}
 		stalled += more
 	}
 	return b.st.seq, err
 }
 
-// publish returns how many subscribers it had to disconnect because they stopped reading. The caller holds publishing.
+// publish returns how many subscribers it disconnected because they had stopped reading. The caller holds publishing.
 func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Body) (stalled int, err error) {
-	var few [2]event.Event // mostly there are no more: one delta
+	var few [2]event.Event // usually there is one event: a delta
 	evs := few[:0]
 	var durable []event.Event
 	at := b.now().UTC()
@@ -166,9 +166,9 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 		evs = append(evs, e)
 	}
 	if len(durable) > 0 {
-		// The order is given: from here on the events count, so the store is told even when ctx ends meanwhile.
+		// The order is fixed and the events count from here on, so the store gets them even if ctx ends.
 		if err := b.sink.Append(context.WithoutCancel(ctx), durable...); err != nil {
-			// The store takes all of them or none: their numbers are free again, or no later event would be taken.
+			// The store accepts all of them or none. Reuse the numbers, or it would reject every later event.
 			b.st.seq -= uint64(len(durable))
 			return 0, fmt.Errorf("store events of thread %s: %w", b.thread, err)
 		}
@@ -185,8 +185,7 @@ func (b *bus) publish(ctx context.Context, turn event.TurnID, bodies []event.Bod
 	return b.offer(evs), nil
 }
 
-// keepOpening remembers what a thread says before its first turn. Who starts a thread subscribes a moment after it has
-// begun, and must not miss how.
+// keepOpening keeps the events before the first turn for subscribers that come right after the thread has started.
 func (b *bus) keepOpening(evs []event.Event) {
 	if b.st.began {
 		return
@@ -203,7 +202,7 @@ func (b *bus) keepOpening(evs []event.Event) {
 	}
 }
 
-// offer hands events to the subscribers and returns how many of them had stopped reading. The caller holds publishing.
+// offer delivers events to the subscribers and returns how many of them had stopped reading. The caller holds publishing.
 func (b *bus) offer(evs []event.Event) (stalled int) {
 	for s := range b.st.subs {
 		if s.offer(evs, b.hurry) {
@@ -217,14 +216,14 @@ func (b *bus) offer(evs []event.Event) (stalled int) {
 	return stalled
 }
 
-// announce delivers what the store refused, without a number: whoever waits for it must not wait for ever.
+// announce delivers an event that the store refused, without a number, so that no caller waits for it forever.
 func (b *bus) announce(turn event.TurnID, body event.Body) {
-	b.publishing <- struct{}{} // held as long as a publisher waits for the slowest subscriber
+	b.publishing <- struct{}{} // held while a publisher waits for the slowest subscriber
 	defer b.unlock()
 	b.offer([]event.Event{{Thread: b.thread, Turn: turn, Time: b.now().UTC(), Body: body}})
 }
 
-// giveUp ends the lossless subscriptions that a publisher waits for, now and from now on.
+// giveUp ends lossless subscriptions instead of waiting for them, now and from now on.
 func (b *bus) giveUp() { b.hurryOnce.Do(func() { close(b.hurry) }) }
 
 // Barrier returns when everything up to seq is durable.
@@ -253,7 +252,7 @@ func (b *bus) subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 }
 
 func (b *bus) close() {
-	b.publishing <- struct{}{} // held for moments only
+	b.publishing <- struct{}{} // held briefly
 	defer b.unlock()
 	b.st.closed = true
 	for s := range b.st.subs {
@@ -262,7 +261,7 @@ func (b *bus) close() {
 	clear(b.st.subs)
 }
 
-// Subscription receives a thread's events from the moment it was made. Next belongs to one goroutine.
+// Subscription receives a thread's events from the moment it was created. Next must be called by one goroutine only.
 type Subscription struct {
 	policy Policy
 	from   uint64
@@ -270,18 +269,18 @@ type Subscription struct {
 	room   chan struct{}
 	done   chan struct{}
 
-	taken    []event.Event // out of the queue and not returned yet; of Next's goroutine
-	spare    []event.Event // the memory of taken, for the queue when all of it was returned; of Next's goroutine
-	returned atomic.Int64  // how many events Next has returned: a reader who works on what it took is not stalled
+	taken    []event.Event // removed from the queue, and not returned yet; used by Next only
+	spare    []event.Event // memory of taken, reused for the queue; used by Next only
+	returned atomic.Int64  // number of events returned by Next: a reader that still works on what it took has not stalled
 
 	mu struct {
 		sync.Mutex
 		queue []event.Event
-		err   error // set once; Next returns it when the queue is empty
+		err   error // set once; Next returns it after the queue
 	}
 }
 
-// After is the number of the last durable event before the subscription.
+// After returns the sequence number of the last durable event before the subscription.
 func (s *Subscription) After() uint64 { return s.from }
 
 // Next waits for an event. After the last one it returns [ErrClosed], [ErrLagged] or [ErrStalled].
@@ -292,17 +291,16 @@ func (s *Subscription) Next(ctx context.Context) (event.Event, error) {
 		}
 	}
 	e := s.taken[0]
-	s.taken[0] = event.Event{} // not kept alive by those behind it
+	s.taken[0] = event.Event{} // do not keep it alive
 	s.taken = s.taken[1:]
 	s.returned.Add(1)
 	return e, nil
 }
 
-// More reports whether the next event is there already. It belongs to the goroutine of Next.
+// More reports whether the next event is already there. It is for the goroutine that calls Next.
 func (s *Subscription) More() bool { return len(s.taken) > 0 }
 
-// take waits until the queue has something and takes all of it: under load the lock and the publisher are bothered once for
-// many events.
+// take waits for events and takes all queued ones at once, so that under load there is one lock operation for many events.
 func (s *Subscription) take(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -325,7 +323,7 @@ func (s *Subscription) take(ctx context.Context) error {
 	}
 }
 
-// Close ends the subscription. Idempotent.
+// Close ends the subscription. It is idempotent.
 func (s *Subscription) Close() { s.end(ErrClosed) }
 
 func (s *Subscription) end(err error) {
@@ -347,7 +345,7 @@ func (s *Subscription) hasStalled() bool {
 	return s.mu.err == ErrStalled
 }
 
-// offer queues events and reports whether the subscription still lives.
+// offer queues events and reports whether the subscription is still open.
 func (s *Subscription) offer(evs []event.Event, hurry <-chan struct{}) bool {
 	for i := 0; i < len(evs); {
 		s.mu.Lock()
@@ -385,7 +383,7 @@ func (s *Subscription) offer(evs []event.Event, hurry <-chan struct{}) bool {
 	return true
 }
 
-// awaitRoom waits until the full queue was taken. An error ends the subscription.
+// awaitRoom waits until the full queue has been taken. An error ends the subscription.
 func (s *Subscription) awaitRoom(hurry <-chan struct{}) error {
 	returned := s.returned.Load()
 	patient := time.NewTimer(stallBound)
@@ -409,8 +407,8 @@ func (s *Subscription) awaitRoom(hurry <-chan struct{}) error {
 	}
 }
 
-// mergeLocked appends a delta to the queued one that it continues without a gap. Deltas of other items may stand between
-// them, other events may not.
+// mergeLocked appends a delta to the queued delta that it continues without a gap. Deltas of other items may be in between, other
+// events may not.
 func (s *Subscription) mergeLocked(e event.Event) bool {
 	d, ok := e.Body.(event.ItemDelta)
 	if !ok {
@@ -438,7 +436,7 @@ func (s *Subscription) mergeLocked(e event.Event) bool {
 	return false
 }
 
-// notify wakes a waiter; the channel has room for one token.
+// notify wakes a waiter. The channel has room for one token.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -7,26 +7,26 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Change is what a user changes of a thread between two turns. What is empty stays.
+// Change is what a user changes in a thread between two turns. Empty fields change nothing.
 type Change struct {
 	Model     string // as a user names it
 	Cwd       string // absolute
-	Reasoning string // effort of the model
-	// Approval and Sandbox hold as long as this host runs the thread.
+	Reasoning string // reasoning effort
+	// Approval and Sandbox apply as long as this host runs the thread.
 	Approval, Sandbox string
 }
 
-// Settings are the thread's, with the folder it works in.
+// Settings returns the thread's settings, including its working folder.
 func (t *Thread) Settings() event.Settings {
 	s := *t.settings.Load()
 	s.Cwd = cmp.Or(s.Cwd, t.Started().Cwd)
 	return s
 }
 
-// With are the settings after a change.
+// With returns the settings after the change.
 func (c Change) With(s event.Settings) event.Settings {
 	if c.Model != "" {
-		s.Reasoning = "" // other models have other efforts
+		s.Reasoning = "" // each model has its own efforts
 	}
 	return event.Settings{
 		Model: cmp.Or(c.Model, s.Model), Cwd: cmp.Or(c.Cwd, s.Cwd), Reasoning: cmp.Or(c.Reasoning, s.Reasoning),
@@ -41,8 +41,7 @@ func (t *Thread) check(ctx context.Context, c Change) error {
 	return t.cfg.Engine.Check(ctx, t, c)
 }
 
-// Configure changes the thread's settings for the turns to come, and returns when they hold: a turn that runs ends with those
-// that it began with.
+// Configure changes the settings of later turns and returns when they apply. A running turn keeps its settings.
 func (t *Thread) Configure(ctx context.Context, c Change) error {
 	if err := t.check(ctx, c); err != nil || c == (Change{}) {
 		return err
@@ -52,10 +51,10 @@ func (t *Thread) Configure(ctx context.Context, c Change) error {
 	if err != nil {
 		return err
 	}
-	return <-changed // it takes moments
+	return <-changed // this is brief
 }
 
-// change publishes a change and makes it hold. It belongs to who owns the history.
+// change publishes and applies a change. The caller owns the history.
 func (t *Thread) change(ctx context.Context, c Change) error {
 	is := c.With(t.Settings())
 	if is == t.Settings() {
@@ -68,7 +67,7 @@ func (t *Thread) change(ctx context.Context, c Change) error {
 	return nil
 }
 
-// Wait says that a person is there who waits for the thread's answers and can stop it, until the returned function is called.
+// Wait says that a person waits for the thread's answers and can stop it, until the returned function is called.
 func (t *Thread) Wait() (leave func()) {
 	t.people.Add(1)
 	return func() { t.people.Add(-1) }

@@ -8,20 +8,20 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/turn"
 )
 
-// Posted says what became of mail.
+// Posted says what happened to mail.
 type Posted struct {
-	Item event.ItemID // that it becomes when it is read
-	// Turn is the turn that runs, which reads it if it has not spoken its last word by then, or the one that the mail began; empty: it
-	// waits for the next one.
+	Item event.ItemID // item that the mail becomes when it is read
+	// Turn is the running turn, which reads the mail unless it has already given its final answer, or the turn that the mail
+	// started. It is empty if the mail waits for the next turn.
 	Turn event.TurnID
-	// Began: the mail began the turn.
+	// Began: the mail started the turn.
 	Began bool
 }
 
-// Post puts mail of another agent into the thread's mailbox. A turn that runs reads it before its next request, and is cut off for
-// it behind a thought or a remark; behind its answer it is not: then the mail waits for the next turn. Where no turn runs, mail
-// that triggers one begins it, and other mail waits; so does all mail where the thread is about to end. When Post returns without an error, the mail outlives the host. With one,
-// nothing was taken.
+// Post puts mail of another agent into the thread's mailbox. A running turn reads it before its next request, and is interrupted
+// for it after a thought or a remark; after its final answer it is not, and the mail waits for the next turn. If no turn runs,
+// mail that triggers a turn starts one and other mail waits. If the thread is about to end, all mail waits. When Post returns
+// without an error, the mail survives a restart of the host. With an error, it was not accepted.
 func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
 	if err := m.Check(); err != nil {
 		return Posted{}, err
@@ -34,8 +34,8 @@ func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
 		return Posted{}, err
 	}
 	crashpoint.At(crashpoint.InputAccepted, "")
-	// From here on it is taken, whether or not somebody waits for the answer.
-	if err := t.bus.Barrier(context.WithoutCancel(ctx), seq); err != nil { // the store bounds how long that can take
+	// The mail is accepted now, whether or not the caller still waits.
+	if err := t.bus.Barrier(context.WithoutCancel(ctx), seq); err != nil { // the store limits how long that can take
 		t.cfg.Logger.Warn("mail is not stored yet", "thread", t.cfg.ID, "err", err)
 	}
 	crashpoint.At(crashpoint.InputDurable, "")
@@ -45,15 +45,15 @@ func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
 	case t.mailed <- call:
 		p = <-call.reply
 		p.Item = m.Item
-	case <-t.done: // who goes on with the thread finds it
+	case <-t.done: // it is read when the thread is resumed
 	}
 	return p, nil
 }
 
-// post writes mail into the log and puts it into the box, in one order: the log must have it before it says that it was read.
+// post adds mail to the log and the mailbox in the same order: the log must have it before it says that it was read.
 func (t *Thread) post(ctx context.Context, m *event.Mail) (uint64, error) {
 	select {
-	case <-t.opened: // nothing stands before its beginning
+	case <-t.opened: // the thread's first event comes before it
 	case <-t.done:
 		return 0, ErrClosed
 	case <-ctx.Done():
@@ -77,10 +77,10 @@ func (t *Thread) post(ctx context.Context, m *event.Mail) (uint64, error) {
 	return seq, nil
 }
 
-// mailMsg tells the owner that mail has come.
+// mailMsg tells the owner that mail has arrived.
 type mailMsg struct{ reply chan Posted } // one slot
 
-// post decides what mail does to a thread: where nothing runs, it begins a turn if it asks for one.
+// post decides what mail does: if nothing runs and it asks for a turn, it starts one.
 func (o *owner) post(m mailMsg) []action {
 	if o.busy() {
 		p := Posted{}
@@ -97,7 +97,7 @@ func (o *owner) post(m mailMsg) []action {
 	return acts
 }
 
-// called begins the turn that mail asks for, if it does. reply is told of it; nil: nobody waits.
+// called starts the turn that mail asks for, if there is any. reply receives the result; nil: no caller waits.
 func (o *owner) called(reply chan Posted) []action {
 	if o.asleep() || !o.mail.Call() {
 		return nil

@@ -17,15 +17,16 @@ const maxQueued = 512
 
 type submitMsg struct {
 	Submission
-	into     event.TurnID  // the turn that the input must join; empty: any
+	into     event.TurnID  // the only turn that the input may join; empty: any
 	accepted chan Accepted // one slot
-	// claimed by the owner, who then acts on it, or by the submitter, who then went away. Who comes second leaves it.
+	// claimed by the owner, which then handles the submission, or by a submitter that has given up. The second one to claim it
+	// ignores it.
 	claimed *atomic.Bool
-	// taken: the owner claimed it before its turn starts, since it has stopped another one for it.
+	// taken: the owner has claimed it before its turn starts, because it has stopped another turn for it.
 	taken bool
-	// posted is told of a turn that mail began; nil: nobody waits.
+	// posted receives the turn that mail has started; nil: no caller waits.
 	posted chan Posted
-	// errand is work between two turns that touches what a turn owns; nil: a turn. It takes moments.
+	// errand is brief work between two turns that changes what a turn owns; nil: this is a turn.
 	errand func(context.Context)
 }
 
@@ -36,13 +37,13 @@ type interruptMsg struct {
 	reply chan error // one slot
 }
 
-// aloneMsg asks to run something while no turn runs.
+// aloneMsg asks to run a function while no turn runs.
 type aloneMsg struct {
 	run   func(context.Context) error
 	reply chan error // one slot
 }
 
-// ending is what a goroutine of the thread says when it has ended.
+// ending is what a goroutine of the thread reports when it ends.
 type ending interface{ tell(*owner) []action }
 
 type turnMsg struct {
@@ -53,42 +54,42 @@ type turnMsg struct {
 // betweenMsg ends work between two turns.
 type betweenMsg struct{}
 
-// besideMsg ends work beside a turn.
+// besideMsg ends a task that ran beside turns.
 type besideMsg struct{ said []llm.Message }
 
 func (m turnMsg) tell(o *owner) []action    { return o.turnEnded(m) }
 func (betweenMsg) tell(o *owner) []action   { return o.aloneEnded() }
 func (m *besideMsg) tell(o *owner) []action { return o.besideEnded(m) }
 
-// owner is the state of a thread and the decisions about it: no time, no goroutines, no I/O.
+// owner is the state of a thread and the decisions about it: no clock, no goroutines, no I/O.
 type owner struct {
-	turn       event.TurnID // that runs; empty: idle, or something runs alone
-	task       string       // what the running turn does, where it takes no input; empty: it takes some
-	compacting bool         // it makes the history shorter
-	alone      bool         // something between two turns has the history: no turn begins
-	queue      []submitMsg  // waits for the running turn to end
-	behind     []aloneMsg   // runs when the turn has ended, whose end is on the way
+	turn       event.TurnID // the running turn; empty: the thread is idle, or exclusive work runs
+	task       string       // kind of the running turn if it accepts no input; empty: it accepts input
+	compacting bool         // the running turn compacts the history
+	alone      bool         // work between two turns owns the history: no turn can start
+	queue      []submitMsg  // waits for the end of the running turn
+	behind     []aloneMsg   // runs after the turn that is ending
 	inbox      *turn.Inbox
 	mail       *turn.Mailbox
 	cancel     context.CancelCauseFunc
-	beside     map[*besideMsg]context.CancelCauseFunc // runs beside turns
+	beside     map[*besideMsg]context.CancelCauseFunc // tasks that run beside turns
 	starters   []Starter
 	state      func(feature string) json.RawMessage
-	asks       bool          // the starters are asked when the thread is idle
-	archived   *atomic.Bool  // no turn begins by itself
-	leaves     bool          // the thread is ended behind this turn, or the next
-	left       []llm.Message // of what ended beside a turn that takes no input, or after it
+	asks       bool          // the starters are asked when the thread becomes idle
+	archived   *atomic.Bool  // if set, no turn starts by itself
+	leaves     bool          // the thread ends after this turn, or the next one
+	left       []llm.Message // results of tasks that ended beside a turn without input, or after it
 }
 
 func (o *owner) full() bool { return len(o.queue) >= maxQueued }
 func (o *owner) busy() bool { return o.turn != "" || o.alone }
 
-// ends tells that the turn has done its work, and its end is on the way.
+// ends reports whether the turn has finished its work and is about to end.
 func (o *owner) ends() bool { return o.turn != "" && o.inbox.Closed() }
 
-// submit: an idle thread starts a turn, a busy one steers it. A submission that sets something a running turn can't
-// change waits for its end, as does everything while a turn runs that takes no input. What takes the turn's place waits for
-// nobody.
+// submit decides what to do with a submission. If the thread is idle it starts a turn, otherwise it joins the running one. It
+// waits for the end of that turn if the turn accepts no input, or if the submission changes something that a running turn can't
+// change. A submission that replaces the running turn stops it.
 func (o *owner) submit(m submitMsg) []action {
 	switch {
 	case m.into != "":
@@ -97,7 +98,7 @@ func (o *owner) submit(m submitMsg) []action {
 		return []action{startConcurrent{m}}
 	case !o.busy():
 		return []action{start(m)}
-	case m.takesTurn() && o.ends(): // whatever it did: there is nothing to join or to stop
+	case m.takesTurn() && o.ends(): // the turn is over in any case: there is nothing to join or stop
 		o.queue = slices.Insert(o.queue, 0, m)
 		return nil
 	case m.Compact && o.compacting:
@@ -109,7 +110,7 @@ func (o *owner) submit(m submitMsg) []action {
 		m.taken = true
 		o.queue = slices.Insert(o.queue, 0, m)
 		if o.turn == "" {
-			return nil // what runs alone takes moments
+			return nil // alone work is brief
 		}
 		return []action{stopTurn{cause: orchestrate.ErrReplaced}}
 	case o.turn == "" || o.task != "" || m.errand != nil || m.Task != nil || m.OutputSchema != nil || m.Change != (Change{}):
@@ -127,10 +128,10 @@ func start(m submitMsg) action {
 	return startTurn{m}
 }
 
-// refused: the turn had ended when it should have been steered; its end is on the way.
+// refused queues input that the ending turn did not accept any more.
 func (o *owner) refused(m submitMsg) { o.queue = append(o.queue, m) }
 
-// interrupt stops the turn, and what is done beside it.
+// interrupt stops the turn and the tasks beside it.
 func (o *owner) interrupt(m interruptMsg) []action {
 	switch idle := o.turn == "" || o.ends(); {
 	case idle && len(o.beside) == 0:
@@ -142,8 +143,8 @@ func (o *owner) interrupt(m interruptMsg) []action {
 	return []action{stopConcurrent{cause: m.cause}, stopTurn(m)}
 }
 
-// between runs what must not meet a turn. It does not wait for one that is at work: whoever asks knows better what to do about
-// it. A turn that takes no input any more has all but ended; who has seen its last event may ask before it has.
+// between runs work that must not meet a turn. If a turn runs, the caller gets an error and decides what to do; if the turn is
+// already ending, the work runs after it, because the caller may have seen its last event.
 func (o *owner) between(m aloneMsg) []action {
 	switch {
 	case o.ends():
@@ -167,7 +168,7 @@ func (o *owner) aloneEnded() []action {
 	return o.next()
 }
 
-// besideEnded: the turn that runs learns of it, else the next one does.
+// besideEnded passes the results of a task to the running turn, or keeps them for the next one.
 func (o *owner) besideEnded(m *besideMsg) []action {
 	delete(o.beside, m)
 	switch {
@@ -183,7 +184,8 @@ func (o *owner) besideEnded(m *besideMsg) []action {
 	return o.next()
 }
 
-// next starts the first one that waits and is still wanted, after what was left has been recorded; then a turn that mail asks for.
+// next decides what an idle thread does: record leftover results, run exclusive work, start the first submission that is still
+// wanted, start a turn for mail, ask the features.
 func (o *owner) next() []action {
 	if len(o.left) > 0 {
 		left := o.left

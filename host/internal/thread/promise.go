@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// submitDurably is submit for who tells somebody else that the input was taken.
+// submitDurably is submit for input that must survive a restart of the host once the caller has been told that it was accepted.
 func (t *Thread) submitDurably(ctx context.Context, m submitMsg) (Accepted, error) {
 	if m.Input.Item == "" {
 		m.Input.Item = event.NewItemID()
@@ -24,21 +24,21 @@ func (t *Thread) submitDurably(ctx context.Context, m submitMsg) (Accepted, erro
 	}
 	crashpoint.At(crashpoint.InputAccepted, "")
 	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: m.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: m.Input.Parts}})
-	if err != nil { // a log that can't keep anything has said so to the user; the turn has the input all the same
+	if err != nil { // the store has reported that it can't write; the turn has the input in any case
 		t.cfg.Logger.Warn("accepted input is not stored yet", "thread", t.cfg.ID, "turn", a.Turn, "err", err)
 	}
 	crashpoint.At(crashpoint.InputDurable, "")
 	return a, nil
 }
 
-// promise is input whose sender will be told that it was taken. A turn may record it before its sender is told, or much
-// later: in the first case the log has it, in the second an event of its own keeps it until then.
+// promise is input whose sender is to be told that it was accepted. A turn may record it before that or much later; in the second
+// case, an event of its own keeps it in the meantime.
 type promise struct {
 	bus  *bus
 	item event.ItemID
 }
 
-// promise is made before the input is handed over: from then on the bus sees when it is recorded.
+// promise registers input before it is handed over, so that the bus sees when it is recorded.
 func (b *bus) promise(ctx context.Context, item event.ItemID) (promise, error) {
 	if err := b.lock(ctx); err != nil {
 		return promise{}, err
@@ -51,7 +51,7 @@ func (b *bus) promise(ctx context.Context, item event.ItemID) (promise, error) {
 	return promise{b, item}, nil
 }
 
-// heard notes that promised input is in the history. The caller holds publishing.
+// heard notes promised input that is now in the history. The caller holds publishing.
 func (b *bus) heard(e event.Event) {
 	done, ok := e.Body.(event.ItemCompleted)
 	if !ok {
@@ -62,14 +62,14 @@ func (b *bus) heard(e event.Event) {
 	}
 }
 
-// drop ends the promise of input that was not taken.
+// drop removes the promise of input that was not accepted.
 func (p promise) drop() {
-	p.bus.publishing <- struct{}{} // held as long as a publisher waits for the slowest subscriber
+	p.bus.publishing <- struct{}{} // held while a publisher waits for the slowest subscriber
 	defer p.bus.unlock()
 	delete(p.bus.st.promised, p.item)
 }
 
-// keep returns when the input is durable, in the history or before it.
+// keep returns when the input is durable, as part of the history or as an event of its own.
 func (p promise) keep(in event.InputAccepted) error {
 	b := p.bus
 	b.publishing <- struct{}{} // as above
@@ -83,5 +83,5 @@ func (p promise) keep(in event.InputAccepted) error {
 	if err != nil {
 		return err
 	}
-	return b.Barrier(context.Background(), seq) // the store bounds how long that can take
+	return b.Barrier(context.Background(), seq) // the store limits how long that can take
 }

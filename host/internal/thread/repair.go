@@ -11,15 +11,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// loose says how a log came to end in the middle of things, in the words that its loose ends are tied with.
+// loose has the texts for closing what was open at the end of a log, for one cause of such an end.
 type loose struct {
-	reason     string // of the turn's end
+	reason     string // reason of the turn's end
 	marker     llm.Message
-	unknown    string // of a call that had started
+	unknown    string // output of a call that had started
 	notStarted string
-	files      bool // what was done to files meanwhile is told
-	always     bool // the marker is for a log that ends between turns, too
-	mail       bool // what waits to be read is the thread's own
+	files      bool // tell the model about files that were restored meanwhile
+	always     bool // add the marker even if no turn was open
+	mail       bool // the copy keeps unread mail
 }
 
 var (
@@ -53,11 +53,11 @@ var (
 	}
 )
 
-// lostOutputText is for logs of builds whose journal did not keep outputs.
+// lostOutputText is for logs of versions that did not store outputs with the end of a call.
 const lostOutputText = "the call had ended (%s) when the host stopped, but its output was lost. It was not run again."
 
-// repair closes what the log left open, in the log and in h: each call gets the output that is true of it, sessions are
-// lost, questions are cancelled, what the user was promised to be heard is in the history, the turn is interrupted.
+// repair closes what the log left open, in the log and in h: each call gets an accurate output, sessions are lost, questions are
+// cancelled, accepted input is added to the history, and the turn is interrupted.
 func (s *State) repair(h *history.History, why loose) []event.Body {
 	var bodies []event.Body
 	for _, o := range s.Opened {
@@ -91,7 +91,7 @@ func (s *State) repair(h *history.History, why loose) []event.Body {
 		bodies = append(bodies, event.ItemCompleted{Item: turn.UserItem(turn.Input{Parts: in.Message.Parts, Item: in.Item})})
 	}
 	s.Accepted = nil
-	// A repair that was itself cut off may have left the marker already.
+	// An earlier repair that was itself interrupted may have added the marker.
 	if (s.OpenTurn != "" || why.always) && !endsWith(h, why.marker) {
 		added = append(added, why.marker)
 	}
@@ -120,7 +120,7 @@ func (s *State) output(c *llm.ToolCall, started bool, why loose) *llm.ToolResult
 	switch {
 	case ok && ended.Result != nil:
 		return ended.Result
-	case ok && ended.Outcome == event.OutcomeUnknown: // said by a repair that was cut off
+	case ok && ended.Outcome == event.OutcomeUnknown: // an earlier repair that was interrupted said so
 		text = why.unknown
 	case ok:
 		text = fmt.Sprintf(lostOutputText, ended.Outcome)

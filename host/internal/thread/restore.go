@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Restore runs f, which puts files back and notes that in the thread, and tells the model of those that it returns. While a turn
-// runs it is [ErrBusy].
+// Restore runs f, which restores files and publishes that, and tells the model about the returned paths. It returns [ErrBusy]
+// while a turn runs.
 func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []string, err error)) error {
 	return t.runsAlone(ctx, func(ctx context.Context) error {
 		if err := t.flush(ctx); err != nil {
@@ -29,14 +29,14 @@ func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []s
 			t.history.Append(m)
 			told = t.bus.Barrier(ctx, seq)
 		}
-		if told != nil { // the files are what counts; a thread that is resumed says it again
+		if told != nil { // the files have been restored; a resumed thread repeats the message
 			t.cfg.Logger.Error("restored files not stored", "thread", t.cfg.ID, "err", told)
 		}
 		return err
 	})
 }
 
-// flush returns when the log has all that was published.
+// flush returns when the log has everything that was published.
 func (t *Thread) flush(ctx context.Context) error {
 	seq, err := t.bus.Publish(ctx, "")
 	if err == nil {
@@ -51,7 +51,7 @@ func (t *Thread) flush(ctx context.Context) error {
 // maxRestoredShown is how many files are named to the model.
 const maxRestoredShown = 50
 
-// restored tells the model that files are not what it made of them.
+// restored tells the model that files no longer have the content it wrote.
 func restored(paths []string) llm.Message {
 	paths = slices.Compact(slices.Sorted(slices.Values(paths)))
 	var b strings.Builder

@@ -11,22 +11,22 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 )
 
-// ErrBusy says that a turn runs where none may.
+// ErrBusy says that a turn runs where none may run.
 var ErrBusy = hint.New("a turn of the thread is running", "wait for its end, or interrupt it")
 
-// ErrArchived says that the thread takes no task until it is unarchived.
+// ErrArchived says that the thread accepts no input until it is unarchived.
 var ErrArchived = hint.New("the thread is archived", "unarchive it")
 
-// Cut says which turns are taken back, and what is left of the thread.
+// Cut says which turns to revert, and what the thread is after that.
 type Cut struct {
-	Event event.ThreadReverted // Thread holds model, settings, usage and the states of features
+	Event event.ThreadReverted // Thread has the model, settings, usage and feature states at the cut
 	State State                // at the cut
-	// Then runs when the turns have been taken back, before the next one can begin; nil: nothing.
+	// Then runs after the turns were reverted and before the next one can start; nil: nothing.
 	Then func()
 }
 
-// Revert takes turns back. plan finds out which, from the log, which has all of the thread then. While a turn runs it is
-// [ErrBusy]; with any error nothing was taken back.
+// Revert reverts turns. plan selects them from the log, which is complete at that time. Revert returns [ErrBusy] while a turn
+// runs; after any error nothing was reverted.
 func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, error)) (done event.ThreadReverted, err error) {
 	err = t.runsAlone(ctx, func(ctx context.Context) error {
 		if err := t.flush(ctx); err != nil {
@@ -50,7 +50,7 @@ func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, er
 		if cut.Then != nil {
 			cut.Then()
 		}
-		if err := t.bus.Barrier(ctx, seq); err != nil { // as with the end of a turn
+		if err := t.bus.Barrier(ctx, seq); err != nil { // as at the end of a turn
 			t.cfg.Logger.Error("revert not stored", "thread", t.cfg.ID, "err", err)
 		}
 		return nil
@@ -58,7 +58,7 @@ func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, er
 	return done, err
 }
 
-// Archive says that nobody goes on with the thread, or that somebody may again. While a turn runs it is [ErrBusy].
+// Archive archives or unarchives the thread. It returns [ErrBusy] while a turn runs.
 func (t *Thread) Archive(ctx context.Context, archived bool) error {
 	return t.runsAlone(ctx, func(ctx context.Context) error {
 		seq, err := t.bus.Publish(ctx, "", event.ThreadArchived{Archived: archived})
@@ -70,7 +70,7 @@ func (t *Thread) Archive(ctx context.Context, archived bool) error {
 	})
 }
 
-// runsAlone runs f while no turn runs. What is submitted meanwhile waits.
+// runsAlone runs f while no turn runs. Submissions wait for it.
 func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) error {
 	m := aloneMsg{run: f, reply: make(chan error, 1)}
 	select {
@@ -85,7 +85,7 @@ func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) e
 		return err
 	case <-t.done:
 		select {
-		case err := <-m.reply: // what has run has answered by then
+		case err := <-m.reply: // work that has run has replied before done is closed
 			return err
 		default:
 			return ErrClosed
@@ -93,7 +93,7 @@ func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) e
 	}
 }
 
-// call runs it. A panic costs nobody else anything.
+// call runs the function. A panic becomes an error.
 func (m aloneMsg) call(ctx context.Context, t *Thread) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -104,11 +104,10 @@ func (m aloneMsg) call(ctx context.Context, t *Thread) (err error) {
 	return m.run(ctx)
 }
 
-// Revert completes the event that takes turns back of a thread that nobody runs; s is what its log says of it by now.
+// Revert completes the event that reverts turns of a thread that is not running. s is the thread's current state.
 func (s State) Revert(cut Cut) event.ThreadReverted { return s.reverted(cut.Event) }
 
-// reverted says what stays of the thread as it is: all but its model, its usage, the states of features and
-// some of its settings.
+// reverted adds to e what a revert does not change: everything but the model, the usage, feature states and some of the settings.
 func (s State) reverted(e event.ThreadReverted) event.ThreadReverted {
 	c := s.checkpoint()
 	c.Model, c.Usage, c.Settings = e.Thread.Model, e.Thread.Usage, back(e.Thread.Settings, c.Settings)
@@ -117,17 +116,17 @@ func (s State) reverted(e event.ThreadReverted) event.ThreadReverted {
 	return e
 }
 
-// back are settings as they were, without those by which a user says what may happen: these stay as they are.
+// back returns the earlier settings, except those that say what may happen without the user: they stay as they are.
 func back(was, is event.Settings) event.Settings {
 	was.Approval, was.Sandbox = is.Approval, is.Sandbox
 	return was
 }
 
-// Fork is what a fork has beyond the events that it copies, which are what s was made from. A turn that runs there was
-// interrupted here, and what is open there was never opened.
+// Fork returns the events that a fork has after the events it copies, from which s was made. A running turn was interrupted there;
+// open sessions and questions were never opened.
 func (s State) Fork(from event.ThreadID) []event.Body { return s.copied(from, forkedMidTurn) }
 
-// Recovered is what a copy of a damaged thread has beyond the events that are whole.
+// Recovered returns the events that a copy of a damaged thread has after the undamaged ones.
 func (s State) Recovered(from event.ThreadID) []event.Body { return s.copied(from, recordLost) }
 
 func (s State) copied(from event.ThreadID, why loose) []event.Body {

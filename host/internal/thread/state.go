@@ -14,37 +14,37 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// State is what the log says of a thread: enough to go on with it.
+// State is everything in a thread's log that is needed to continue the thread.
 type State struct {
 	Seq          uint64
 	Start        event.ThreadStarted
-	Model        event.Selection // that the next turn asks
+	Model        event.Selection // of the next turn
 	Settings     event.Settings
 	Name         string
 	Messages     []llm.Message
-	ContextState *event.Reference // what they tell of the model's surroundings; nil: it must be said anew
+	ContextState *event.Reference // context that the messages contain; nil: it must be sent again
 	Count        history.Count
 	Usage        event.Tokens
-	OpenTurn     event.TurnID // a turn that began and never ended
-	// Calls of the open turn that the journal says were started, nested ones too, and the ends that it knows of.
+	OpenTurn     event.TurnID // a turn without an end
+	// Calls of the open turn that had started, including nested ones, and their ends as far as the log has them.
 	Open   []event.CallStarted
 	Ended  map[event.CallID]event.CallEnded
 	Items  map[event.ItemID]event.Item // started and not completed
-	Asked  []event.QuestionAsked       // never resolved
-	Opened []event.SessionOpened       // never exited
-	// Accepted was promised to who said it, and is not in the history.
+	Asked  []event.QuestionAsked       // not resolved
+	Opened []event.SessionOpened       // not exited
+	// Accepted is input that was acknowledged to its sender and is not in the history.
 	Accepted []event.InputAccepted
-	// Mail waits to be read, oldest first.
+	// Mail is unread mail, oldest first.
 	Mail []event.Mail
-	// Restored are files whose changes were undone while nobody ran the thread: the model does not know yet.
+	// Restored are files that were restored while the thread was not running; the model has not been told.
 	Restored []string
-	// Features are the states of features, by id. The map is not changed, but replaced.
+	// Features are the states of features by id. The map is replaced, never changed.
 	Features map[string]json.RawMessage
 	features []Feature
 }
 
-// Rebuild folds a thread's log into its state, from its beginning or from the last time that its history was compacted: the
-// events that count, without those that were taken back. Events of later versions are ignored.
+// Rebuild returns the state of a thread from its log. events begins with the thread's start or its last compaction, and does not
+// contain reverted events. Events of later versions are ignored.
 func Rebuild(events iter.Seq2[event.Event, error], features ...Feature) (State, error) {
 	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}, features: features}
 	first := true
@@ -72,7 +72,7 @@ func Rebuild(events iter.Seq2[event.Event, error], features ...Feature) (State, 
 	return s, nil
 }
 
-// from takes what a checkpoint remembers of what was before it.
+// from restores what a checkpoint has about the events before it.
 func (s *State) from(c event.Checkpoint) {
 	s.Start, s.Model, s.Settings, s.Name, s.Usage = c.Started, c.Model, c.Settings, c.Name, c.Usage
 	s.Opened, s.Accepted, s.Mail, s.Features = c.Sessions, c.Accepted, c.Mail, c.Features
@@ -81,7 +81,7 @@ func (s *State) from(c event.Checkpoint) {
 	}
 }
 
-// outline is a copy of what a checkpoint is made of.
+// outline returns a copy with the fields that a checkpoint is made of.
 func (s State) outline() State {
 	out := State{Items: map[event.ItemID]event.Item{}}
 	out.from(s.remembered())
@@ -89,17 +89,17 @@ func (s State) outline() State {
 	return out
 }
 
-// follow keeps an outline up to date.
+// follow updates an outline with an event.
 func (s *State) follow(e event.Event) {
 	switch e.Body.(type) {
-	case event.CallDecided, event.CallStarted, event.CallEnded, event.QuestionAsked, event.QuestionResolved: // of the turn that runs
+	case event.CallDecided, event.CallStarted, event.CallEnded, event.QuestionAsked, event.QuestionResolved: // only about the running turn
 	default:
 		s.note(e)
 	}
 	s.applyFeatures(e)
 }
 
-// checkpoint is what has to be remembered for from.
+// checkpoint returns what from needs.
 func (s *State) checkpoint() event.Checkpoint {
 	c := s.remembered()
 	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
@@ -108,7 +108,7 @@ func (s *State) checkpoint() event.Checkpoint {
 	return c
 }
 
-// remembered is a checkpoint without items.
+// remembered is checkpoint without open items.
 func (s State) remembered() event.Checkpoint {
 	return event.Checkpoint{
 		Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage,
@@ -146,14 +146,14 @@ func (s *State) apply(e event.Event) {
 	s.applyFeatures(e)
 }
 
-// note folds what an event says beside messages.
+// note applies an event to all fields but the messages.
 func (s *State) note(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.ThreadStarted:
 		s.Start, s.Model = b, selected(b)
 	case event.HistoryCompacted:
 		s.OpenTurn = e.Turn
-		s.Open = nil // a history is not compacted while a call runs
+		s.Open = nil // a history is never compacted while a call runs
 		clear(s.Ended)
 	case event.ThreadNamed:
 		s.Name = b.Name
@@ -161,7 +161,7 @@ func (s *State) note(e event.Event) {
 		s.Start.ForkedFrom = b.From
 		s.Mail = b.Thread.Mail
 	case event.ThreadReverted:
-		// Messages, and what they tell of the surroundings, are those up to the cut: what is behind it was not folded.
+		// The messages and their context are those at the cut: later ones were not applied.
 		s.OpenTurn, s.Open, s.Asked = "", nil, nil
 		clear(s.Ended)
 		clear(s.Items)
@@ -180,10 +180,10 @@ func (s *State) note(e event.Event) {
 	case event.ContextUpdated:
 		s.ContextState = &b.Reference
 	case event.UsageReported:
-		s.Usage = s.Usage.Max(b.Total) // reports of requests that were made side by side may stand in either order
+		s.Usage = s.Usage.Max(b.Total) // reports of concurrent requests may be in either order
 	case event.CallStarted:
 		if b.Attempt <= 1 {
-			delete(s.Ended, b.Call) // of an earlier call to which the model gave the same id
+			delete(s.Ended, b.Call) // an earlier call with the same id
 			s.Open = slices.DeleteFunc(s.Open, func(o event.CallStarted) bool { return o.Call == b.Call })
 			s.Open = append(s.Open, b)
 		}

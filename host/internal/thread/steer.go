@@ -12,7 +12,7 @@ import (
 // ErrNoTurn says that there is no turn that input could join.
 var ErrNoTurn = errors.New("no active turn to steer")
 
-// OtherTurnError says that another turn runs than the one that input was for.
+// OtherTurnError says that the running turn is not the one that input was meant for.
 type OtherTurnError struct{ Want, Is event.TurnID }
 
 // Error implements error.
@@ -20,7 +20,7 @@ func (e *OtherTurnError) Error() string {
 	return fmt.Sprintf("expected active turn id `%s` but found `%s`", e.Want, e.Is)
 }
 
-// NotSteerableError says that the turn that runs takes no input.
+// NotSteerableError says that the running turn accepts no input.
 type NotSteerableError struct {
 	Turn event.TurnID
 	Kind string // what it does: "compact", "review"
@@ -29,8 +29,9 @@ type NotSteerableError struct {
 // Error implements error.
 func (e *NotSteerableError) Error() string { return fmt.Sprintf("cannot steer a %s turn", e.Kind) }
 
-// Steer hands over what a user said to the turn that they see: it joins that turn, or nothing is accepted and the error says why.
-// Unlike [Thread.Submit] it never waits and never starts a turn. When it returns without an error, the input outlives the host.
+// Steer adds input to a given running turn. If it can't join that turn, nothing is accepted and the error says why. Unlike
+// [Thread.Submit] it never waits and never starts a turn. When it returns without an error, the input survives a restart of the
+// host.
 func (t *Thread) Steer(ctx context.Context, into event.TurnID, in turn.Input) (Accepted, error) {
 	switch {
 	case in.Blank():
@@ -41,7 +42,7 @@ func (t *Thread) Steer(ctx context.Context, into event.TurnID, in turn.Input) (A
 	return t.submitDurably(ctx, submitMsg{Submission: Submission{Input: in}, into: into})
 }
 
-// steer decides about input that is for one turn only.
+// steer decides about input that is meant for one turn.
 func (o *owner) steer(m submitMsg) []action {
 	switch {
 	case o.turn == "" || o.ends():

@@ -9,33 +9,34 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Task is what a turn may do in the place of the loop of model and calls. A turn with a task takes no input: what is said
-// meanwhile waits for its end.
+// Task is work that a turn does instead of the loop of requests and calls. Such a turn accepts no input: it waits for the next
+// turn.
 type Task struct {
-	// Name says in a word what it is, for logs.
+	// Name describes the task in one word, for logs.
 	Name string
-	// Replaces: a turn that runs is stopped for it, and loses nothing that was said to it. Concurrent: where a turn runs, it is done
-	// beside it. Neither: it waits for the end of the turn that runs.
+	// Replaces: the running turn is stopped, and its input is kept. Concurrent: the task runs beside a running turn. Neither: it
+	// waits for the end of the running turn.
 	Replaces, Concurrent bool
-	// Work does it, and returns when ctx ends at the latest. What it leaves is recorded also then.
+	// Work does the task. It returns soon after ctx ends; what it leaves is recorded even then.
 	Work func(ctx context.Context, w Worker) turn.Result
 }
 
-// Worker is who does a task. It belongs to the goroutine of its work.
+// Worker is a task's access to its thread. Only the goroutine of Work uses it.
 type Worker struct {
 	Thread *Thread
-	Turn   event.TurnID // that it does, or beside which it works
-	// Record tells the model: at once where the turn is its own, else the turn beside it, or the next one, when it is done.
+	Turn   event.TurnID // the task's own turn, or the one beside which it runs
+	// Record adds messages for the model: at once in a turn of its own, otherwise when the task has ended, to the running turn or
+	// the next one.
 	Record turn.Record
 }
 
-// Publish puts bodies into the thread's stream, as events of the worker's turn.
+// Publish publishes events of the worker's turn.
 func (w Worker) Publish(ctx context.Context, bodies ...event.Body) error {
 	_, err := w.Thread.Publish(ctx, w.Turn, bodies...)
 	return err
 }
 
-// work runs a task whose result nobody waits for: its events say how it went. A panic costs the task alone.
+// work runs a task. Its events say how it went; a panic ends only the task.
 func (*besideMsg) work(ctx context.Context, task Task, w Worker) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,7 +47,7 @@ func (*besideMsg) work(ctx context.Context, task Task, w Worker) {
 	task.Work(ctx, w)
 }
 
-// runBetween runs short work while no turn does. answer is called when the thread is idle again; nil: nobody waits.
+// runBetween starts brief work while no turn runs. answer is called when the thread is idle again; nil: no caller waits.
 func (t *Thread) runBetween(ctx context.Context, work func(context.Context) (answer func())) {
 	t.st.alone = true
 	t.turns.Go(func() { // owned by the thread: end waits
@@ -58,7 +59,7 @@ func (t *Thread) runBetween(ctx context.Context, work func(context.Context) (ans
 	})
 }
 
-// record puts messages into the log and the history, where no turn does.
+// record adds messages to the log and the history while no turn runs.
 func (t *Thread) record(ctx context.Context, ms ...llm.Message) error {
 	if _, err := t.bus.Publish(ctx, "", event.HistoryAdded{Messages: ms}); err != nil {
 		return err

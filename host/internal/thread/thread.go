@@ -26,55 +26,55 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Engine makes what a turn runs on. It is asked once for each turn.
+// Engine provides what a turn runs with.
 type Engine interface {
-	// Turn plans a turn of t. With an error the plan holds what is known.
+	// Turn plans a turn of t. With an error, the plan has what is known so far.
 	Turn(ctx context.Context, t *Thread, id event.TurnID, in Submission) (Plan, error)
-	// Check says what is wrong with a change, before anybody relies on it; nil: nothing.
+	// Check returns an error if a change is invalid.
 	Check(ctx context.Context, t *Thread, c Change) error
 	// End releases what plugins and the launcher hold for the thread.
 	End(ctx context.Context, id event.ThreadID)
 }
 
-// Plan is what a turn will run on: its first event, what people must know before it runs, and the settings, the model, the
-// tools and the context.
+// Plan is what a turn runs with: its first event, notices for people, and the turn's configuration.
 type Plan struct {
 	Started event.TurnStarted
-	Changed *event.ModelChanged // nil: the thread's model stays
+	Changed *event.ModelChanged // nil: the model does not change
 	Notices []event.Notice
 	turn.Config
 }
 
-// Config is what a thread is made of.
+// Config describes a thread.
 type Config struct {
 	ID       event.ThreadID
-	Start    *event.ThreadStarted // of a new thread; nil: resumed from State
+	Start    *event.ThreadStarted // of a new thread; nil: the thread is resumed from State
 	State    State                // of a resumed thread
-	Features []Feature            // that keep state with it
+	Features []Feature            // keep state with the thread, in this order
 	Budget   usage.Budget
-	Meter    *usage.Meter // counts together with another thread's; nil: one of its own, with the budget
+	Meter    *usage.Meter // shared with another thread; nil: its own, with Budget
 	Sink     Sink
 	Engine   Engine
 	Logger   hclog.Logger
 }
 
-// Submission is what a door asks a thread to do next.
+// Submission is what a client asks a thread to do next.
 type Submission struct {
 	Input        turn.Input
 	OutputSchema []byte // JSON Schema of the last message; nil: free text
-	Change              // the thread goes on with it, from this turn on
-	// Compact: the turn makes the history shorter and does nothing else; there is no input. A turn that runs is stopped for it,
-	// and loses nothing that was said to it; one that does the same already is joined.
+	Change              // applies from this turn on
+	// Compact: the turn compacts the history and does nothing else; there is no input. It replaces a running turn, whose input is
+	// kept, and joins a turn that already compacts.
 	Compact bool
-	// Durable: who hands it over tells somebody else that it was taken. When Submit returns, the input outlives the host.
+	// Durable: when Submit returns, the input survives a restart of the host.
 	Durable bool
-	Task    *Task // the turn does this in the place of the loop of model and calls; there is no input
-	// ExitAfterTurn: who hands it over ends the thread behind its turn. Mail begins none any more; it waits for whoever goes on with it.
+	Task    *Task // work of the turn instead of requests and calls; there is no input
+	// ExitAfterTurn: the caller ends the thread after this turn. Mail starts no turns from then on, and waits until the thread is
+	// resumed.
 	ExitAfterTurn bool
-	byMail        bool // there is no input: the turn reads the mail that waits
+	byMail        bool // the turn reads the mail that waits; there is no input
 }
 
-// kind is what a turn does that takes no input; empty: it takes some.
+// kind names what a turn does that accepts no input; empty: it accepts input.
 func (s Submission) kind() string {
 	switch {
 	case s.Compact:
@@ -87,11 +87,11 @@ func (s Submission) kind() string {
 
 func (s Submission) takesTurn() bool { return s.Compact || s.Task != nil && s.Task.Replaces }
 
-// Accepted says what became of a submission.
+// Accepted says what happened to a submission.
 type Accepted struct {
 	Turn       event.TurnID
-	Steered    bool // it joined the turn that runs
-	Concurrent bool // it is done beside the turn that runs
+	Steered    bool // it joined the running turn
+	Concurrent bool // it runs beside the running turn
 	refused    error
 }
 
@@ -100,33 +100,33 @@ type Thread struct {
 	cfg     Config
 	bus     *bus
 	desk    *approval.Broker
-	history *history.History // of the turn that runs; else of the owner
+	history *history.History // owned by the running turn, or else by the owner
 	meter   *usage.Meter
-	model   event.Selection // as history
+	model   event.Selection // like history
 	state   State
 
 	settings atomic.Pointer[event.Settings]
-	people   atomic.Int32 // who are there to wait for an answer
+	people   atomic.Int32 // people who can answer or stop the thread
 
-	in      chan submitMsg    // unbuffered: accepted means that the owner has it
-	control chan interruptMsg // never behind a full queue
+	in      chan submitMsg    // unbuffered: a send means that the owner has the submission
+	control chan interruptMsg // separate, so that an interrupt never waits for the queue
 	mailed  chan mailMsg
 	alone   chan aloneMsg
 	results chan ending
-	woken   chan struct{} // one slot: a wake-up that the owner has not seen yet
-	opened  chan struct{} // closed when the log has the thread's beginning
+	woken   chan struct{} // one slot: a wake-up that the owner has not handled
+	opened  chan struct{} // closed when the log has the thread's first event
 	done    chan struct{} // closed when Run has returned
-	st      owner         // touched by Run only
+	st      owner         // used by Run only
 
 	mail    *turn.Mailbox
 	signal  *turn.Signal
-	posting chan struct{} // held by who posts: the log and the mailbox have one order
+	posting chan struct{} // mutex that makes the log and the mailbox have the same order
 
 	turns    sync.WaitGroup
 	archived atomic.Bool
 }
 
-// New makes a thread. Run starts it.
+// New returns a thread. Run starts it.
 func New(cfg Config) *Thread {
 	t := &Thread{
 		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: cfg.Meter,
@@ -137,7 +137,7 @@ func New(cfg Config) *Thread {
 		t.meter = usage.NewMeter(cfg.State.Usage, cfg.Budget)
 	}
 	settings := cfg.State.Settings
-	settings.Approval, settings.Sandbox = "", "" // of the host before
+	settings.Approval, settings.Sandbox = "", "" // they belong to the previous host
 	t.settings.Store(&settings)
 	t.signal = turn.NewSignal(t.mail)
 	t.st.mail, t.st.archived, t.st.state = t.mail, &t.archived, t.Feature
@@ -160,10 +160,10 @@ func New(cfg Config) *Thread {
 	return t
 }
 
-// ID is the thread's identity.
+// ID returns the thread's identity.
 func (t *Thread) ID() event.ThreadID { return t.cfg.ID }
 
-// Started is the thread's first event.
+// Started returns the thread's first event.
 func (t *Thread) Started() event.ThreadStarted {
 	if t.cfg.Start != nil {
 		return *t.cfg.Start
@@ -171,37 +171,37 @@ func (t *Thread) Started() event.ThreadStarted {
 	return t.cfg.State.Start
 }
 
-// Model is the thread's model, as it was when the last turn began. For the engine, while it plans a turn.
+// Model returns the thread's model as of the beginning of the last turn. It is for the engine, while it plans a turn.
 func (t *Thread) Model() event.Selection { return t.model }
 
-// selected is the model that a thread begins with.
+// selected returns the model of a new thread.
 func selected(s event.ThreadStarted) event.Selection {
 	return event.Selection{Model: s.Model, Provider: s.Provider, ModelName: s.ModelName}
 }
 
-// Approvals is where the thread's questions are answered.
+// Approvals returns the broker of the thread's questions.
 func (t *Thread) Approvals() *approval.Broker { return t.desk }
 
-// Publish puts bodies into the thread's stream; for rooms that work for the thread.
+// Publish publishes events in the thread's stream, for packages that work for the thread.
 func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
 	return t.bus.Publish(ctx, id, bodies...)
 }
 
-// Meter counts what the thread uses. Who makes a request for one of its calls, beside its turn's own, counts it there.
+// Meter counts the thread's usage. Requests that are made for one of its calls are counted there too.
 func (t *Thread) Meter() *usage.Meter { return t.meter }
 
 // Barrier returns when everything up to seq is durable.
 func (t *Thread) Barrier(ctx context.Context, seq uint64) error { return t.bus.Barrier(ctx, seq) }
 
-// Subscribe receives the thread's events from now on; before the first turn, from where the thread began or was resumed.
+// Subscribe delivers the thread's events from now on; before the first turn, from the thread's start or resumption on.
 func (t *Thread) Subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 	return t.bus.subscribe(ctx, p)
 }
 
 var errEmpty = errors.New("input must not be empty")
 
-// Submit hands over what a user said: it starts a turn, or joins the one that runs. It waits while the queue is full, and
-// until the running turn has ended where the submission can't join it. With an error nothing was accepted.
+// Submit submits input or a task: it starts a turn or joins the running one. It waits while the queue is full, and until the end
+// of the running turn if it can't join that. With an error, nothing was accepted.
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Input.Blank() && !s.Compact && s.Task == nil {
 		return Accepted{}, errEmpty
@@ -234,7 +234,7 @@ func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {
 			return a, a.refused
 		case <-t.done:
 			select {
-			case a := <-m.accepted: // just before the end; the log has it
+			case a := <-m.accepted: // accepted just before the end; the log has it
 				return a, a.refused
 			default:
 				return Accepted{}, ErrClosed
@@ -243,7 +243,7 @@ func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {
 			if m.claim() {
 				return Accepted{}, context.Cause(ctx)
 			}
-			ended = nil // the owner was faster: it answers
+			ended = nil // the owner has claimed it and will answer
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (t *Thread) submit(ctx context.Context, m submitMsg) (Accepted, error) {
 // ErrIdle says that there is no turn to interrupt.
 var ErrIdle = errors.New("no active turn to interrupt")
 
-// Interrupt ends the running turn. It returns when the turn was told, not when it has ended.
+// Interrupt interrupts the running turn. It returns when the turn has been told, not when it has ended.
 func (t *Thread) Interrupt(ctx context.Context, cause error) error {
 	m := interruptMsg{cause, make(chan error, 1)}
 	select {
@@ -278,7 +278,7 @@ func (t *Thread) Run(ctx context.Context) error {
 	for {
 		in := t.in
 		if t.st.full() {
-			in = nil // at the bound nobody is received from: Submit waits, nothing is dropped
+			in = nil // when the queue is full, Submit waits
 		}
 		var acts []action
 		select {
@@ -301,7 +301,7 @@ func (t *Thread) Run(ctx context.Context) error {
 	}
 }
 
-// open writes the first event of a new thread, or repairs what a host that died left open.
+// open writes the first event of a new thread, or repairs what was open when the previous host ended.
 func (t *Thread) open(ctx context.Context) error {
 	var bodies []event.Body
 	if t.cfg.Start != nil {
@@ -320,7 +320,7 @@ func (t *Thread) open(ctx context.Context) error {
 	return nil
 }
 
-// patience is how long a thread that ends waits for lossless subscribers that do not read; then they are cut off.
+// patience is how long an ending thread waits for lossless subscribers that do not read, before it disconnects them.
 const patience = 3 * time.Second
 
 // end waits for the running turn, releases what others hold for the thread, and closes the bus.
@@ -341,7 +341,7 @@ func (t *Thread) end(ctx context.Context) {
 		cancel(cause)
 	}
 	drained := make(chan struct{})
-	go func() { // owned by end: ends with the turns, which is waited for below
+	go func() { // owned by end: ends after the turns, for which end waits below
 		t.turns.Wait()
 		close(drained)
 	}()

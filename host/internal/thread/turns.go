@@ -11,7 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/turn"
 )
 
-// turnRun is one turn of a thread. While it runs, the history is its own.
+// turnRun is one turn of a thread. It owns the history while it runs.
 type turnRun struct {
 	thread *Thread
 	id     event.TurnID
@@ -22,10 +22,10 @@ type turnRun struct {
 // run runs the turn from its first event to its last.
 func (r turnRun) run(ctx context.Context) (res turn.Result) {
 	t, began := r.thread, time.Now()
-	if t.cfg.Meter == nil { // else it counts a turn of another thread
+	if t.cfg.Meter == nil { // otherwise it belongs to a turn of another thread
 		t.meter.Begin()
 	}
-	// Whatever happens, a turn that began ends with an event, after all that it started has ended.
+	// A turn that has started always ends with an event, after everything that it started has ended.
 	defer func() {
 		if p := recover(); p != nil {
 			res = turn.Crashed(t.cfg.Logger, r.id, p)
@@ -53,11 +53,11 @@ func (r turnRun) run(ctx context.Context) (res turn.Result) {
 	return res
 }
 
-// plan asks the engine what the turn runs on, and publishes the turn's first events. An engine that panics has no plan.
+// plan asks the engine for a plan and publishes the turn's first events. A panic of the engine becomes an error.
 func (r turnRun) plan(ctx context.Context) (plan Plan, err error) {
 	t, id, sub := r.thread, r.id, r.sub
 	is := sub.Change.With(t.Settings())
-	is.Model = t.Settings().Model // the plan says what becomes of it
+	is.Model = t.Settings().Model // set by the plan
 	defer func() {
 		if p := recover(); p != nil {
 			t.cfg.Logger.Error("plan of a turn panicked", "thread", t.cfg.ID, "turn", id, "err", p, "stack", string(debug.Stack()))
@@ -80,7 +80,7 @@ func (r turnRun) plan(ctx context.Context) (plan Plan, err error) {
 		for _, n := range plan.Notices {
 			first = append(first, n)
 		}
-		// A turn that was interrupted meanwhile has begun all the same.
+		// A turn that was interrupted in the meantime has started all the same.
 		_, perr := t.bus.Publish(context.WithoutCancel(ctx), id, first...)
 		if perr == nil {
 			t.settings.Store(&is)
@@ -107,7 +107,7 @@ func (r turnRun) end(ctx context.Context, res turn.Result, began time.Time) {
 	ctx = context.WithoutCancel(ctx)
 	seq, err := t.bus.Publish(ctx, id, ended)
 	if err != nil {
-		t.bus.announce(id, ended) // who waits for the turn learns of its end, stored or not
+		t.bus.announce(id, ended) // callers that wait for the end learn of it even if it is not stored
 	} else {
 		crashpoint.At(crashpoint.TurnEnded, "")
 		err = t.bus.Barrier(ctx, seq)

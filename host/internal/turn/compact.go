@@ -15,14 +15,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Compaction says when a turn makes the history shorter, and how it asks for the account that takes its place.
+// Compaction says when a turn compacts the history, and how it asks for the summary.
 type Compaction struct {
-	Limit  int64  // tokens at which it does; 0, and what is more: nine tenths of the model's window
-	Body   bool   // the limit is for what came after the first request since the last time
-	Prompt string // asks for the account; empty: ours
+	Limit  int64  // tokens; 0 or a larger value: 90 % of the model's window
+	Body   bool   // the limit applies to what was added after the first request since the last compaction
+	Prompt string // asks for the summary; empty: the default prompt
 }
 
-// Why a history is made shorter.
+// The reasons for a compaction.
 var (
 	byUser     = event.HistoryCompacted{Trigger: "manual", Reason: "user_requested", Phase: "standalone_turn"}
 	beforeTurn = event.HistoryCompacted{Trigger: "auto", Reason: "context_limit", Phase: "pre_turn"}
@@ -30,7 +30,7 @@ var (
 	inTurn     = event.HistoryCompacted{Trigger: "auto", Reason: "context_limit", Phase: "mid_turn"}
 )
 
-// Compact makes the history shorter because the user wants it. Nothing else is asked of the model.
+// Compact runs a turn that compacts the history at the user's request and does nothing else.
 func Compact(ctx context.Context, cfg Config, h *history.History) Result {
 	return run(ctx, cfg, h, nil, func(r *runner, ctx context.Context) Result {
 		if !h.Grown() {
@@ -48,7 +48,7 @@ func (r *runner) window() history.Window {
 	return w
 }
 
-// makeRoom makes the history shorter before a turn begins, where what it begins with would not fit any more.
+// makeRoom compacts the history if it would not fit the window together with the turn's input.
 func (r *runner) makeRoom(ctx context.Context) error {
 	if !r.history.Grown() {
 		return nil
@@ -64,7 +64,7 @@ func (r *runner) makeRoom(ctx context.Context) error {
 	return err
 }
 
-// incoming is how many tokens the turn's input and its news will add.
+// incoming estimates the tokens that the turn's input, mail and context will add.
 func (r *runner) incoming() int64 {
 	ms, _ := r.context(r.history.ContextState())
 	for _, m := range r.Mail.Waiting() {
@@ -76,8 +76,8 @@ func (r *runner) incoming() int64 {
 	return history.Estimate(ms)
 }
 
-// makeRoomBefore lets the model of the turn before write the account where this turn's model takes less, and too little: the
-// one before has read all of it. Where it can't, this turn's model is asked like any other time.
+// makeRoomBefore asks the model of the previous turn for the summary if this turn's model has a smaller window and the history
+// does not fit it: the previous model has read all of it. If that model can't be asked, this turn's model is.
 func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err error) {
 	w, active := r.window(), r.history.Active()+more
 	previous, ok := first[PreviousModel](r.Participants)
@@ -95,7 +95,7 @@ func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err
 	own := r.model
 	defer func() { r.model, r.ownOnly = own, false }()
 	r.model = *before
-	r.ownOnly = true // the fallbacks are those of this turn's model
+	r.ownOnly = true // fallbacks are for this turn's model only
 	done, err = r.compact(ctx, downshift)
 	if _, said := errors.AsType[*llm.Error](err); said && ctx.Err() == nil {
 		return false, nil
@@ -103,7 +103,7 @@ func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err
 	return done, err
 }
 
-// makeRoomAfter makes the history shorter between two requests of a turn, when it has filled its part of the window.
+// makeRoomAfter compacts the history between two requests of a turn if it has reached its limit.
 func (r *runner) makeRoomAfter(ctx context.Context) (done bool, err error) {
 	if !r.history.Grown() || !r.window().Reached(r.history, 0) {
 		return false, nil
@@ -111,14 +111,14 @@ func (r *runner) makeRoomAfter(ctx context.Context) (done bool, err error) {
 	return r.compact(ctx, inTurn)
 }
 
-// overflows tells that a model refused a request for its length.
+// overflows reports whether a model refused a request as too long.
 func overflows(err error) bool {
 	e, ok := errors.AsType[*llm.Error](err)
 	return ok && (e.Code == llm.ErrContextOverflow || e.Code == llm.ErrPayloadTooLarge)
 }
 
-// compact asks for an account of the conversation and puts it in the place of the history. done is false where nothing would
-// be gained: then the history stays, and is not tried again before a model has said something new.
+// compact asks for a summary of the conversation and replaces the history with it. done is false if that would save nothing: the
+// history stays as it is, and compaction is not tried again before the model has said something new.
 func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done bool, err error) {
 	if err := r.compactionHooks(ctx, Hooks.Compacting, why.Trigger, "the compaction"); err != nil {
 		return false, err
@@ -171,7 +171,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	return true, r.compactionHooks(ctx, Hooks.Compacted, why.Trigger, "the turn after the compaction")
 }
 
-// base is what every request holds beside its messages, as far as it can be estimated.
+// base estimates the tokens of a request beside its messages.
 func (r *runner) base() int64 {
 	var n int64
 	for _, s := range r.model.Request.System {
@@ -180,7 +180,7 @@ func (r *runner) base() int64 {
 	return n
 }
 
-// account asks for the account, once more where it is empty. It is never taken from anywhere but the answer.
+// account asks for the summary, twice if the first one is empty. Only the answer's text is used.
 func (r *runner) account(ctx context.Context) (string, error) {
 	for range 2 {
 		text, err := r.fittingAccount(ctx)
@@ -191,7 +191,7 @@ func (r *runner) account(ctx context.Context) (string, error) {
 	return compact.Missing, nil
 }
 
-// fittingAccount asks about less and less of the conversation until the question fits.
+// fittingAccount asks about a shorter and shorter part of the conversation until the request fits.
 func (r *runner) fittingAccount(ctx context.Context) (string, error) {
 	q := question{runner: r}
 	for ; ; q.refused++ {
@@ -207,16 +207,16 @@ func (r *runner) fittingAccount(ctx context.Context) (string, error) {
 	}
 }
 
-// question asks for an account. It keeps the answer back until it is whole: what a broken stream gave is no part of it.
+// question asks for a summary. It stores the text only when the answer is complete.
 type question struct {
 	*runner
-	refused   int   // how often the question was too long
-	refusal   error // the last time
-	exhausted bool  // nothing is left to leave out
+	refused   int   // how often the request was too long
+	refusal   error // last error of this kind
+	exhausted bool  // nothing more can be left out
 	text      string
 }
 
-// ask is one try, by whichever model answers now.
+// ask makes one request to the current model.
 func (q *question) ask(ctx context.Context, attempts int) (sampled, error) {
 	rest, ok := compact.Trimmed(q.history.ForPrompt(history.TraitsOf(q.model.Row)), q.refused)
 	if !ok {

@@ -10,10 +10,10 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// recordedSlack is how much longer than the policy an answer may be that no tool has given; codex-compatible.
+// recordedSlack is how much longer than the model's limit a result may be that does not come from a tool; codex-compatible.
 const recordedSlack = 1.2
 
-// call records a call and starts it at once, while the model still speaks. known is its answer where it needs none.
+// call records a call and starts it at once, while the model is still answering. known is the result if the call is not executed.
 func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResult) error {
 	a.followUp = true
 	if err := a.flush(ctx); err != nil {
@@ -23,7 +23,7 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 		return err
 	}
 	p := pendingCall{call: c, known: known}
-	if known != nil { // the pipeline has not cut it
+	if known != nil { // the pipeline has not truncated it
 		known.Content = history.TruncateParts(known.Content, a.settings.Output.Scale(recordedSlack))
 	} else {
 		call := orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), History: a.history.Messages()}
@@ -36,12 +36,12 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 	return nil
 }
 
-// drain waits for the calls and records their outputs in the order in which the model asked.
+// drain waits for the calls and records their outputs in the order in which the model made the calls.
 func (a *answer) drain(ctx context.Context) error {
 	// Outputs of calls that an interrupt stopped are recorded too.
 	keep := context.WithoutCancel(ctx)
 	var failed error
-	// Each call is waited for, whatever happens to the outputs before it: nothing outlives its turn.
+	// Wait for every call, even if an output could not be recorded: no call outlives its turn.
 	for len(a.pending) > 0 {
 		p := a.pending[0]
 		a.pending = a.pending[1:]

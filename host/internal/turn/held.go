@@ -7,15 +7,15 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// heldText is a text, or a thought, that is whole and not in the history yet. Where a call follows it, or the end of the answer,
-// it is recorded. Where the answer breaks behind it and the model is asked again, it is superseded: the model says it again, and
-// reading it twice would make it say it a third time.
+// heldText is a complete text or thought that is not in the history yet. It is recorded when a call or the end of the answer
+// follows. If the stream breaks after it and the model is asked again, it is superseded: the model repeats it, and a model that
+// reads a text twice tends to write it a third time.
 type heldText struct {
 	message llm.Message
-	item    *event.Item // open; nil: it was completed
+	item    *event.Item // still open; nil: completed
 }
 
-// flush records what is held.
+// flush records the held texts.
 func (r *recorder) flush(ctx context.Context) error {
 	if len(r.held) == 0 {
 		return nil
@@ -35,14 +35,14 @@ func (r *recorder) flush(ctx context.Context) error {
 	return nil
 }
 
-// keepHeld records what is held at the end of a turn: people have read it, and nobody says it again.
+// keepHeld records the held texts at the end of a turn: people have read them, and there is no retry that would repeat them.
 func (r *recorder) keepHeld(ctx context.Context) {
 	if err := r.flush(context.WithoutCancel(ctx)); err != nil {
 		r.logger.Error("text at the end of a turn not recorded", "turn", r.id, "err", err)
 	}
 }
 
-// supersede drops what is held, since the model is asked once more.
+// supersede discards the held texts before the model is asked again.
 func (r *recorder) supersede(ctx context.Context) {
 	for _, h := range r.held {
 		if h.item != nil {

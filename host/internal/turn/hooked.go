@@ -11,22 +11,23 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Hooks are programs of the user's around a turn; [hook.Turn] is one. They are called by one goroutine.
+// Hooks are the user's programs that run around a turn; [hook.Turn] implements it. One goroutine calls them.
 type Hooks interface {
-	// Begin is called before what was said is recorded; it has something to say once in a thread, and once for each compaction.
+	// Begin is called before the input is recorded. It runs hooks at the beginning of a thread and after each compaction, and does
+	// nothing otherwise.
 	Begin(ctx context.Context) hook.Output
 	Prompt(ctx context.Context, text string) hook.Output
 	Compacting(ctx context.Context, trigger string) hook.Output
 	Compacted(ctx context.Context, trigger string) hook.Output
 	Interrupted(ctx context.Context, reason string)
-	// Late is what hooks said that nobody waits for.
+	// Late returns and clears what asynchronous hooks have said to the model since the last call.
 	Late() []string
 }
 
-// keepBound is how long hooks may look at what was said to a turn that has ended: somebody waits for its end.
+// keepBound limits the time of hooks for input that is recorded at the end of a turn: callers wait for that end.
 const keepBound = 10 * time.Second
 
-// stoppedError: a hook ended the turn.
+// stoppedError says that a hook ended the turn.
 type stoppedError struct{ what, reason string }
 
 func (e *stoppedError) Error() string {
@@ -37,7 +38,7 @@ func (e *stoppedError) Error() string {
 	return text
 }
 
-// begin tells hooks of a beginning, and the model what hooks said meanwhile.
+// begin runs the hooks of a beginning, and records what hooks have to say to the model.
 func (r *runner) begin(ctx context.Context) error {
 	if r.hooks == nil {
 		return nil
@@ -55,7 +56,7 @@ func (r *runner) begin(ctx context.Context) error {
 	return nil
 }
 
-// heldBack asks hooks about an input. What they hold back is shown, and the model never reads it.
+// heldBack runs the hooks for an input. A blocked input is shown to people; the model never reads it.
 func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []string, err error) {
 	if r.hooks == nil {
 		return false, nil, nil
@@ -88,7 +89,7 @@ func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []stri
 	return true, nil, r.tell(ctx, said.Context...)
 }
 
-// compactionHooks runs the hooks before or after a compaction; what names what they can stop.
+// compactionHooks runs the hooks before or after a compaction. what names what they can stop.
 func (r *runner) compactionHooks(ctx context.Context, run func(Hooks, context.Context, string) hook.Output, trigger, what string) error {
 	if r.hooks == nil {
 		return nil
@@ -102,7 +103,7 @@ func (r *runner) compactionHooks(ctx context.Context, run func(Hooks, context.Co
 	return nil
 }
 
-// interrupted tells hooks that the user stopped the turn.
+// interrupted runs the hooks of an interruption by the user.
 func (r *runner) interrupted(ctx context.Context, res Result) {
 	if r.hooks != nil && res.Status == event.TurnInterrupted && errors.Is(res.Cause, orchestrate.ErrInterrupted) {
 		r.hooks.Interrupted(context.WithoutCancel(ctx), res.Cause.Error())

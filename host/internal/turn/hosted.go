@@ -12,11 +12,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxHostedOutput is how much of what a vendor's tool gave is shown to people: a screen.
+// maxHostedOutput limits how much output of a vendor's tool people are shown, in bytes.
 const maxHostedOutput = 4 << 10
 
-// hostedCall records a call that the vendor runs itself. People see it like any other; there is nothing to decide about it,
-// as the offer of the tool was decided.
+// hostedCall records a call that the vendor runs itself. People see it like any other call. It needs no approval: offering the
+// tool was the decision.
 func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	if err := a.flush(ctx); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	if a.hosted == nil {
 		a.hosted = map[string]event.Item{}
 	}
-	if same, twice := a.hosted[c.ID]; twice { // some vendors are careless with ids
+	if same, twice := a.hosted[c.ID]; twice { // some vendors use an id twice
 		same.Status = event.StatusCompleted
 		a.notice(ctx, event.ItemCompleted{Item: same})
 	}
@@ -46,10 +46,10 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	return nil
 }
 
-// webSearch is the contract's name for the search of the web that many vendors run.
+// webSearch is the contract's name for the web search that many vendors run.
 const webSearch = "web_search"
 
-// searched is what such a call looked for. Vendors say it in different fields; one that opens a page says which.
+// searched returns what a web search looked for. Vendors use different fields; a call that opens a page has its URL.
 func searched(arguments json.RawMessage) string {
 	var in struct {
 		Query   string   `json:"query"`
@@ -71,7 +71,7 @@ func searched(arguments json.RawMessage) string {
 	return in.URL
 }
 
-// hostedResult records what such a call gave.
+// hostedResult records the result of such a call.
 func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
 	if err := a.flush(ctx); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
 	return nil
 }
 
-// closeHosted closes the items of calls whose result did not come in this answer.
+// closeHosted closes the items of calls without a result in this answer.
 func (a *answer) closeHosted(ctx context.Context, status event.ItemStatus) {
 	for _, item := range a.hosted {
 		item.Status = status
@@ -104,7 +104,7 @@ func (a *answer) closeHosted(ctx context.Context, status event.ItemStatus) {
 	clear(a.hosted)
 }
 
-// stamped says in the metadata of a call that the vendor ran, or of a thought, whose it is: it goes back to nobody else.
+// stamped adds the vendor's namespace to the metadata of a hosted call or a thought, so that it is sent to no other vendor.
 func (a *answer) stamped(md llm.Metadata) llm.Metadata {
 	ns := a.model.Row.MetadataNamespace
 	if _, said := md[ns]; said || ns == "" {

@@ -10,19 +10,21 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Input is what a user said.
+// Input is what a user says.
 type Input struct {
 	Parts []llm.Part
-	Item  event.ItemID // empty: one is made
-	// Context is what a client says beside it, by key; a key that it said before is replaced, and an empty text takes it away.
+	Item  event.ItemID // empty: a new one is assigned
+	// Context is additional context from a client, by key. It replaces an earlier text with the same key; an empty text removes
+	// it.
 	Context map[string]string
-	// Notes are recorded as they are, in the place of Parts: the host tells the model what the user did elsewhere.
+	// Notes are recorded as they are, instead of Parts. The host tells the model with them what the user did outside the
+	// conversation.
 	Notes []llm.Message
 }
 
 func (in Input) empty() bool { return len(in.Parts) == 0 && len(in.Notes) == 0 }
 
-// Blank reports whether there is nothing in it that a model could answer.
+// Blank reports whether there is nothing in Parts that a model could answer.
 func (in Input) Blank() bool {
 	return !slices.ContainsFunc(in.Parts, func(p llm.Part) bool {
 		t, ok := p.(*llm.Text)
@@ -30,10 +32,10 @@ func (in Input) Blank() bool {
 	})
 }
 
-// maxInbox is how many inputs wait for one sampling boundary; a person does not type more, a program should wait.
+// maxInbox limits the inputs that wait for the next request. A person does not type that many, and a program should wait.
 const maxInbox = 512
 
-// Inbox takes what a user says while a turn runs. Safe for concurrent use.
+// Inbox holds input that arrives while a turn runs. It is safe for concurrent use.
 type Inbox struct {
 	signal *Signal // nil: none
 	mu     struct {
@@ -43,10 +45,9 @@ type Inbox struct {
 	}
 }
 
-// Add hands over an input and reports whether the turn took responsibility for it. After the turn's end, and when the
-// inbox is full, it does not.
+// Add adds an input and reports whether the turn will read it. It won't if the turn has ended or the inbox is full.
 func (b *Inbox) Add(in Input) bool {
-	defer b.signal.ring() // without the lock
+	defer b.signal.ring() // after unlocking
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.closed || len(b.mu.inputs) >= maxInbox {
@@ -56,7 +57,7 @@ func (b *Inbox) Add(in Input) bool {
 	return true
 }
 
-// Take empties the inbox.
+// Take removes and returns the inputs.
 func (b *Inbox) Take() []Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,21 +66,21 @@ func (b *Inbox) Take() []Input {
 	return out
 }
 
-// Closed reports whether the turn takes nothing any more: it ends.
+// Closed reports whether the turn accepts no more input because it is ending.
 func (b *Inbox) Closed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.closed
 }
 
-// Empty reports whether nothing waits in it.
+// Empty reports whether no input waits.
 func (b *Inbox) Empty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.mu.inputs) == 0
 }
 
-// CloseIfEmpty closes the inbox if nothing waits in it, and reports whether it did.
+// CloseIfEmpty closes the inbox if no input waits, and reports whether it did.
 func (b *Inbox) CloseIfEmpty() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +91,7 @@ func (b *Inbox) CloseIfEmpty() bool {
 	return true
 }
 
-// Close closes the inbox and returns what waited in it. Idempotent.
+// Close closes the inbox and returns the inputs that waited. It is idempotent.
 func (b *Inbox) Close() []Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +101,7 @@ func (b *Inbox) Close() []Input {
 	return out
 }
 
-// recordInput records an input, and tells whether it did: hooks may hold it back.
+// recordInput records an input and reports whether it did: hooks may block it.
 func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	switch {
 	case in.empty():
@@ -130,7 +131,7 @@ func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	return true, r.tell(ctx, more...)
 }
 
-// UserItem shows what a user said.
+// UserItem returns the item that shows an input.
 func UserItem(in Input) event.Item {
 	item := event.Item{ID: in.Item, Type: event.ItemUserMessage, Status: event.StatusCompleted}
 	if item.ID == "" {

@@ -8,15 +8,15 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 )
 
-// Limits end a turn. Zero values are the documented defaults.
+// Limits limit a turn. Zero values mean the documented defaults.
 type Limits struct {
-	StreamRetries int           // how often a broken stream is asked again; default 5, at most 100; negative: never
-	IdleTimeout   time.Duration // how long a stream may be silent; default 5 min
-	Samplings     int           // most requests of one turn; 0: any number
-	Time          time.Duration // most time of one turn; 0: any
+	StreamRetries int           // retries of a broken stream; default 5, at most 100; negative: none
+	IdleTimeout   time.Duration // how long a stream may send nothing; default 5 min
+	Samplings     int           // posts per turn; 0: unlimited
+	Time          time.Duration // duration of a turn; 0: unlimited
 }
 
-// Defaults, codex-compatible.
+// Defaults; codex-compatible.
 const (
 	defaultStreamRetries = 5
 	maxStreamRetries     = 100
@@ -37,12 +37,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// timeError is the cause of a turn's end that took too long.
+// timeError is the cause with which a turn ends that took too long.
 type timeError struct{ most time.Duration }
 
 func (e *timeError) Error() string { return fmt.Sprintf("the turn reached its limit of %v", e.most) }
 
-// Is lets rooms below tell the end of the time from a person's word.
+// Is lets other packages tell a time limit from an interruption by a person.
 func (e *timeError) Is(target error) bool { return target == orchestrate.ErrTimeUp }
 
 func (e *timeError) problem() *event.Problem {

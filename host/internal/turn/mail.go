@@ -13,35 +13,36 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// maxMail is how much mail waits for one thread. Who writes more than that is not read anyway.
+// maxMail limits the mail that waits for one thread.
 const maxMail = 512
 
-// ErrMailboxFull says that mail was not taken.
+// ErrMailboxFull is returned for mail that was not accepted.
 var ErrMailboxFull = hint.New("the mailbox is full: 512 messages are waiting for the thread's next turn", "try again after it has read them")
 
-// Mailbox is what other agents said to a thread's agent and it has not read yet. It is the thread's; its turns read it. Safe for
-// concurrent use.
+// Mailbox holds the mail from other agents that a thread's agent has not read. It belongs to the thread; its turns read it. It is
+// safe for concurrent use.
 type Mailbox struct {
 	signal *Signal // nil: none
 	mu     struct {
 		sync.Mutex
 		mails []event.Mail
-		// calls is how much of it wants a turn that nobody has begun for it.
+		// calls is the number of mails that ask for a turn and for which none has started.
 		calls int
 	}
 }
 
-// NewMailbox starts with mail that waited before. It calls for no turn by itself: whoever goes on with the thread begins one.
+// NewMailbox returns a mailbox with mail from before a restart. That mail does not start a turn by itself; the caller that resumes
+// the thread does.
 func NewMailbox(mails []event.Mail) *Mailbox {
 	b := &Mailbox{}
 	b.mu.mails = slices.Clone(mails)
 	return b
 }
 
-// Full reports whether nothing more is taken.
+// Full reports whether the mailbox accepts no more mail.
 func (b *Mailbox) Full() bool { return b.len() >= maxMail }
 
-// Pending reports whether something waits.
+// Pending reports whether mail waits.
 func (b *Mailbox) Pending() bool { return b.len() > 0 }
 
 func (b *Mailbox) len() int {
@@ -50,9 +51,9 @@ func (b *Mailbox) len() int {
 	return len(b.mu.mails)
 }
 
-// Add puts mail into the box. Its place is behind all that waits.
+// Add adds mail after all mail that waits.
 func (b *Mailbox) Add(m event.Mail) {
-	defer b.signal.ring() // without the lock
+	defer b.signal.ring() // after unlocking
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.mails = append(b.mu.mails, m)
@@ -61,8 +62,8 @@ func (b *Mailbox) Add(m event.Mail) {
 	}
 }
 
-// Call reports whether mail wants a turn, and takes that for heard: a turn that fails before it reads its mail is not begun over
-// and over. The mail stays for the next one.
+// Call reports whether mail asks for a turn, and clears that: a turn that fails before it reads its mail is not started again and
+// again. The mail stays for the next turn.
 func (b *Mailbox) Call() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,14 +72,14 @@ func (b *Mailbox) Call() bool {
 	return called
 }
 
-// Waiting is what waits, oldest first.
+// Waiting returns the mail that waits, oldest first.
 func (b *Mailbox) Waiting() []event.Mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.mu.mails)
 }
 
-// drop takes out the first n, which have been read.
+// drop removes the first n mails, which have been read.
 func (b *Mailbox) drop(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,8 +89,8 @@ func (b *Mailbox) drop(n int) {
 	}
 }
 
-// ParentOf is the turn that a turn begun by mail goes back to: the one in which all the mail that asked for it was written; empty
-// where it was not one.
+// ParentOf returns the parent of a turn that mail started: the turn in which all mail that asked for it was written; empty if
+// there is no single one.
 func ParentOf(mails []event.Mail) event.TurnID {
 	var parent event.TurnID
 	first := true
@@ -106,12 +107,12 @@ func ParentOf(mails []event.Mail) event.TurnID {
 	return parent
 }
 
-// MailItem shows some mail.
+// MailItem returns the item that shows a mail.
 func MailItem(m event.Mail) event.Item {
 	return event.Item{ID: m.Item, Type: event.ItemMail, Status: event.StatusCompleted, Text: m.Text, Author: m.Author}
 }
 
-// readMail records what waits in the mailbox, and tells whether there was anything. What the log does not take stays in the box.
+// readMail records the mail that waits, and reports whether there was any. Mail that the log does not accept stays in the mailbox.
 func (r *runner) readMail(ctx context.Context) (bool, error) {
 	mails := r.Mail.Waiting()
 	switch {
@@ -134,11 +135,11 @@ func (r *runner) readMail(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// errMail cuts an answer off behind a thought or a remark: what another agent says is read before the model goes on.
+// errMail ends an answer after a thought or a remark, so that the model reads new mail before it continues.
 var errMail = errors.New("the answer was cut off for mail")
 
-// cutForMail ends an answer at the next thing that it begins after a thought or a remark, if mail has come. Who has spoken his
-// answer is not cut off: what comes then waits for the next turn. Thoughts that belong together are not torn apart.
+// cutForMail ends an answer at the next block after a thought or a remark if mail has arrived. An answer that contains final text
+// is not ended: mail that arrives then waits for the next turn. Adjacent thoughts are kept together.
 func (a *answer) cutForMail(ev llm.Event) error {
 	switch ev := ev.(type) {
 	case llm.BlockStart:
@@ -157,5 +158,5 @@ func (a *answer) cutForMail(ev llm.Event) error {
 	return nil
 }
 
-// mailHolds reports whether mail keeps a turn from ending behind an answer of the model's. After its last word it does not.
+// mailHolds reports whether mail keeps the turn from ending after an answer. After a final text it does not.
 func (r *runner) mailHolds(s sampled) bool { return !s.spoke && r.Mail.Pending() }

@@ -8,23 +8,23 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Forever is an [OfflineWaiter]'s wait without an end.
+// Forever makes an [OfflineWaiter] wait without a limit.
 const Forever time.Duration = 1<<63 - 1
 
-// The pauses between looks for the network: the first one, doubled each time up to the longest. Codex-compatible.
+// Delays between attempts to reach the provider: the first one, which doubles up to the maximum. Codex-compatible.
 const (
 	firstLook   = 5 * time.Second
 	longestLook = time.Minute
 )
 
-// offline is a model that can't be reached from here: the machine has no network, or the server does not run. Asking again costs
-// nothing and nobody, so it has no part in the budget of tries.
+// offline tracks the waiting for a provider that can't be reached: the machine has no network, or the server is not running. Such
+// attempts cost nothing, so they don't count as retries.
 type offline struct {
 	looks  int
 	waited time.Duration
 }
 
-// waits reports whether it is waited for. Where another model stands in, that one is asked instead.
+// waits reports whether to wait. If another model can take over, it is asked instead.
 func (o *offline) waits(s *sampler) bool {
 	if source, ok := first[FallbackSource](s.participants); ok && source.HasFallback() {
 		return false
@@ -32,7 +32,7 @@ func (o *offline) waits(s *sampler) bool {
 	return o.waited < s.offlineWait()
 }
 
-// offlineWait is the total time to wait for an unreachable provider, as it is now.
+// offlineWait returns the current total time to wait for an unreachable provider.
 func (s *sampler) offlineWait() (longest time.Duration) {
 	for _, w := range each[OfflineWaiter](s.participants) {
 		longest = max(longest, w.OfflineWait())
@@ -40,10 +40,10 @@ func (s *sampler) offlineWait() (longest time.Duration) {
 	return longest
 }
 
-// wait waits until it is time for the next look.
+// wait waits until the next attempt is due.
 func (o *offline) wait(ctx context.Context, s *sampler, e *llm.Error) error {
 	d := min(firstLook<<min(o.looks, 10), longestLook, s.offlineWait()-o.waited)
-	if d <= 0 { // who had the patience has left just now
+	if d <= 0 { // the person who would have waited has just left
 		return nil
 	}
 	o.looks++

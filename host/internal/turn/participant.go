@@ -18,8 +18,8 @@ type Participant any
 
 // ContextSource supplies sections of the model's context. The sections of each source begin a message of their own.
 type ContextSource interface {
-	// Sections returns the sections as they are now. A source whose ids vary finds in last, which may be nil, those that the model
-	// knows, and returns a section without a text for each that no longer exists.
+	// Sections returns the current sections. A source with variable ids finds the ids that the model knows in last, which may be
+	// nil, and returns a section without a text for each one that no longer exists.
 	Sections(last *event.Reference) []prompt.Section
 }
 

@@ -13,25 +13,25 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Bounds of the same call with the same result, again and again. A model is told at the third, and each time that their number
-// has doubled since; one that doesn't listen is stopped, before it has spent a night on it.
+// Limits for repeating the same call with the same result. The model is told at the third repetition and each time the number has
+// doubled since; a model that does not listen is stopped before it has spent a night on it.
 const (
 	firstHint    = 3
 	mostRepeats  = 48
-	waitingTakes = 5 * time.Second // a call that took longer waits for something
+	waitingTakes = 5 * time.Second // a call that took longer was waiting for something
 )
 
-// repeats counts how often the last call was made in a row.
+// repeats counts how often the last call was repeated in a row.
 type repeats struct {
 	last [sha256.Size]byte
 	n    int
 	hint int // the number at which the model is told next
 }
 
-// note takes the next call with its answer. hint is for the model; loop ends the turn.
+// note counts a call with its answer. hint is for the model; loop ends the turn.
 func (r *repeats) note(c *llm.ToolCall, a orchestrate.Answer) (hint []string, loop *event.Problem) {
 	if a.Duration > waitingTakes || a.Raw != nil && a.Raw.SessionID != "" || a.Outcome == event.OutcomeAborted {
-		*r = repeats{} // looking again at what goes on is no loop
+		*r = repeats{} // polling is not a loop
 		return nil, nil
 	}
 	is := fingerprint(c, a.Result)
@@ -54,11 +54,12 @@ func (r *repeats) note(c *llm.ToolCall, a orchestrate.Answer) (hint []string, lo
 		"change that: do something else, or tell the user what keeps you.", r.n)}, nil
 }
 
-// fingerprint tells calls and their results apart. Words with digits in a result don't count: times and ids differ each time.
+// fingerprint identifies a call with its result. It ignores words with digits in the result, because times and ids differ each
+// time.
 func fingerprint(c *llm.ToolCall, r *llm.ToolResult) (sum [sha256.Size]byte) {
 	b := sha256.New()
 	content, err := json.Marshal(llm.Message{Role: llm.RoleTool, Parts: r.Content})
-	if err != nil { // metadata that is no JSON: the text is enough
+	if err != nil { // metadata that is not valid JSON: use the text only
 		content = []byte(llm.Message{Parts: r.Content}.Text())
 	}
 	fmt.Fprintf(b, "%s\x00%s\x00%s\x00", c.Namespace, c.Name, c.Input)

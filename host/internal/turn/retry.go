@@ -11,23 +11,23 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// firstDelay doubles with every retry, with ±10 % of noise; codex-compatible.
+// firstDelay is the delay before the first retry; it doubles with every retry, with ±10 % jitter. Codex-compatible.
 const firstDelay = 200 * time.Millisecond
 
-// maxDelay bounds what a server may ask us to wait; beyond it the turn fails with the time named.
+// maxDelay limits the delay that a server may ask for; if it asks for more, the turn fails with an error that contains the time.
 const maxDelay = 10 * time.Minute
 
-// backoff is the delay before retry n, from 1. noise is in [0, 1).
+// backoff returns the delay before retry n, counted from 1. noise is in [0, 1).
 func backoff(n int, noise float64) time.Duration {
-	n = min(n, 20) // 2^20 * 200 ms is days; the shift stays defined
+	n = min(n, 20) // 2^20 * 200 ms is days; it prevents an overflow
 	return time.Duration(float64(firstDelay) * float64(int64(1)<<(n-1)) * (0.9 + 0.2*noise))
 }
 
-// maxPosts bounds the requests of one sampling to one model, the provider's own tries and those of the turn together: who
-// is down is not helped by thirty. Each stream gets what is left of it.
+// maxPosts limits the requests of one sampling to one model, including the provider's own retries. Each stream gets what is left
+// of it.
 const maxPosts = 12
 
-// withRetries asks the model until an answer is whole, the bounds are reached or the error is final.
+// withRetries asks the model until an answer is complete, a limit is reached or the error is final.
 func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 	posts := 0
 	var away offline
@@ -53,11 +53,11 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 			if err := away.wait(ctx, s, e); err != nil {
 				return got, err
 			}
-			n-- // nobody was reached: that is no try
+			n-- // nothing was reached: it does not count as a try
 			continue
 		}
 		posts += got.posts
-		// What nobody can name may have been an accident of an answer that was well until then: that is tried once.
+		// An unknown error in an answer that had begun may be transient: retry once.
 		accident := ok && e.Code == llm.ErrUnknown && got.begun && n == 1
 		if !ok || !e.Retryable && !accident {
 			return got, err
@@ -83,7 +83,7 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 	}
 }
 
-// pause waits, unless ctx ends first.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -95,7 +95,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// exhausted says how often the model was asked.
+// exhausted adds the number of requests to an error.
 func exhausted(e *llm.Error, posts int) error {
 	if posts <= 1 {
 		return e
@@ -105,7 +105,7 @@ func exhausted(e *llm.Error, posts int) error {
 	return &last
 }
 
-// tooLong gives up because the vendor asks for more patience than there is.
+// tooLong returns the error for a server that asks to wait longer than maxDelay.
 func tooLong(e *llm.Error, now time.Time) error {
 	last := *e
 	last.Message = fmt.Sprintf("%s (the server asks to wait %v, until %s; the limit is %v)", e.Error(), e.RetryAfter.Round(time.Second),

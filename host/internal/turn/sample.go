@@ -12,21 +12,21 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// sampled is what one answer of the model left to do.
+// sampled is the outcome of one answer of the model.
 type sampled struct {
 	followUp bool
 	lastText string
-	spoke    bool           // it has said what is no remark on the way
+	spoke    bool           // it contains text that is not marked as a remark
 	abort    bool           // a person answered a question with "abort"
-	again    bool           // the vendor goes on with the same answer in the next request
+	again    bool           // the provider continues the same answer in the next request
 	meta     llm.Metadata   // of the answer as a whole
-	begun    bool           // something was answered
-	posts    int            // tries that it took, as far as the provider tells
-	loop     *event.Problem // the model makes the same call over and over
+	begun    bool           // the answer has begun
+	posts    int            // how many requests it took, as reported by the provider
+	loop     *event.Problem // the model repeats the same call
 }
 
-// sample asks the model once. What was completed is recorded also when the stream breaks: items before the break are
-// whole, so they are kept, and the model is asked again with them. attempts bounds the tries before anything is answered.
+// sample asks the model once. Complete items are recorded even if the stream breaks afterwards, and the model is asked again with
+// them. attempts limits the tries before the first event.
 func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	r.supersede(ctx)
 	durable := r.commit(ctx)
@@ -51,14 +51,14 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	}
 	streamErr := a.consume(ctx, &req, attempts, a.event)
 	if streamErr == errMail {
-		// What it had said stands, and it is asked again: with the mail.
+		// Keep what the model has said, and ask again with the mail.
 		if err := a.flush(ctx); err != nil {
 			return a.sampled, err
 		}
 		a.followUp = true
 	}
 	if streamErr != nil {
-		if ctx.Err() != nil { // nobody will be asked again
+		if ctx.Err() != nil { // there will be no retry
 			a.keepHeld(ctx)
 		}
 		a.abandon(ctx)
@@ -66,8 +66,8 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 			a.Meter.Lost()
 		}
 	}
-	a.closeHosted(ctx, event.StatusCompleted) // the vendor pauses in the middle, or does not tell what they gave
-	// Calls that started end before anything else happens, also after a broken stream: their output is asked for once.
+	a.closeHosted(ctx, event.StatusCompleted) // the provider paused, or did not report the results
+	// Wait for the calls that have started, even after a broken stream, so that each output is recorded once.
 	if err := a.drain(ctx); err != nil {
 		return a.sampled, err
 	}
@@ -78,17 +78,17 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	return a.sampled, streamErr
 }
 
-// answer is an answer being received.
+// answer is an answer that is being received.
 type answer struct {
 	*runner
-	turn     context.Context // of the sampling: calls outlive the stream, not the turn
+	turn     context.Context // context of the calls: they outlive the stream, but not the turn
 	settings orchestrate.Settings
 	texts    map[blockKey]*textBlock
 	pending  []pendingCall
-	hosted   map[string]event.Item // calls that the vendor runs and whose result is to come
+	hosted   map[string]event.Item // calls run by the provider, without a result so far
 	response string
-	counted  bool // what it used
-	between  bool // behind a thought, or a remark, and before whatever comes next
+	counted  bool // its usage has been counted
+	between  bool // after a thought or a remark, and before the next block: mail may end the answer here
 	sampled
 }
 
@@ -102,7 +102,7 @@ type textBlock struct {
 
 type pendingCall struct {
 	call   *llm.ToolCall
-	future *orchestrate.Future // nil: answer is known
+	future *orchestrate.Future // nil: known is the answer
 	known  *llm.ToolResult
 }
 
@@ -166,7 +166,7 @@ func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 				l.OnToolAnnounced(a.settings.Tools, ev.Namespace, ev.Name)
 			}
 		}
-		return nil // the item appears when the call is known
+		return nil // the item starts when the call is complete
 	}
 	t := event.ItemAgentMessage
 	if ev.Kind == llm.BlockReasoning {
@@ -180,7 +180,7 @@ func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 	return nil
 }
 
-// blockKey tells the blocks of an answer apart.
+// blockKey identifies a block of an answer.
 type blockKey struct {
 	kind llm.BlockKind
 	id   string
@@ -189,7 +189,7 @@ type blockKey struct {
 func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
 	b := a.texts[blockKey{ev.Kind, ev.ID}]
 	if b == nil {
-		return nil // tool input; nobody shows it yet
+		return nil // tool input is not shown while it streams
 	}
 	d := event.ItemDelta{Item: b.item.ID, Delta: event.DeltaText, Offset: b.offset, Text: ev.Text}
 	if b.kind == llm.BlockReasoning {
@@ -201,7 +201,7 @@ func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
 	return err
 }
 
-// end holds a block that is whole as a message of its own, until it is known what comes behind it.
+// end holds a complete block as a message of its own until the next event says whether it stays.
 func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	key := blockKey{ev.Kind, ev.ID}
 	b := a.texts[key]
@@ -224,7 +224,7 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 		a.between, a.spoke = ev.Remark, a.spoke || !ev.Remark
 	}
 	h := heldText{message: llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{part}}}
-	if b.kind == llm.BlockReasoning { // the end of a thought is news by itself
+	if b.kind == llm.BlockReasoning { // a complete thought is shown at once
 		if err := a.write(ctx, event.ItemCompleted{Item: item}); err != nil {
 			return err // the item is still open: abandon closes it
 		}
@@ -236,7 +236,7 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	return nil
 }
 
-// abandon closes the items of blocks that never ended. Their text is not history: the model will say it again.
+// abandon closes the items of incomplete blocks. Their text is not added to the history: the model will repeat it.
 func (a *answer) abandon(ctx context.Context) {
 	for _, b := range a.texts {
 		b.item.Text, b.item.Status = b.text.String(), event.StatusAborted
@@ -246,12 +246,12 @@ func (a *answer) abandon(ctx context.Context) {
 	a.closeHosted(ctx, event.StatusAborted)
 }
 
-// count adds what one answer used.
+// count reports the usage of the answer.
 func (a *answer) count(ctx context.Context, u llm.Usage) error {
 	a.counted = true
 	r := usage.Of(a.model.Provider, a.model.Row, a.response, u)
 	used := usage.TokensOf(u)
-	if used.Total == 0 { // a provider that does not count; a limit must hold all the same
+	if used.Total == 0 { // the provider does not report usage: estimate it, so that limits work
 		used.Input = a.base() + history.Estimate(a.history.Messages())
 		used.Total = used.Input
 	}
@@ -260,8 +260,8 @@ func (a *answer) count(ctx context.Context, u llm.Usage) error {
 	return a.Meter.Report(ctx, a.Log, a.ID, r)
 }
 
-// finish says what the end of an answer means where it is not the model's own: a filter ends the turn with an error, a limit
-// is told to people, and an answer that the vendor could not make sense of itself is asked for again. What was whole is kept.
+// finish handles an answer that the model did not end itself: a content filter ends the turn with an error, a length limit is
+// reported to people, and an answer that the vendor could not complete is requested again. Complete blocks are kept.
 func (a *answer) finish(ctx context.Context, ev llm.StepFinish) error {
 	why := ""
 	if ev.RawReason != "" {

@@ -9,22 +9,22 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// sampler sends a turn's requests to the model that answers at present: it repeats requests that failed, waits for a provider
-// that can't be reached, and changes to another model where one can't answer.
+// sampler sends a turn's requests to the current model. It retries, waits for a provider that can't be reached, and falls back to
+// other models.
 type sampler struct {
 	recorder
-	model        Fallback // the one that answers at present
-	ownOnly      bool     // no other model takes over from it
+	model        Fallback // the model that answers now
+	ownOnly      bool     // no other model may take over
 	participants []Participant
 	limits       Limits
 	meter        *usage.Meter
 }
 
-// ask asks the model once. attempts bounds the tries before anything is answered.
+// ask asks the model once. attempts limits the tries before the first event.
 type ask func(ctx context.Context, attempts int) (sampled, error)
 
-// answered asks the model, and where it can't answer those that stand in for it. Who could not answer is not asked again in
-// this turn, so it comes to an end; the next turn begins with the thread's own model.
+// answered asks the model and, if it can't answer, its fallbacks. A model that could not answer is not asked again in this turn,
+// so the loop ends; the next turn begins with the thread's own model.
 func (s *sampler) answered(ctx context.Context, once ask) (sampled, error) {
 	for {
 		got, err := s.withRetries(ctx, once)
@@ -62,7 +62,7 @@ func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, e
 	defer idle.Stop()
 	finished := false
 	for ev, err := range s.model.Model.Stream(ctx, req, s.id, attempts) {
-		idle.Stop() // whoever takes the events may be slow; only the model's silence counts
+		idle.Stop() // only the model's silence counts, not the time that each takes
 		if err != nil {
 			if errors.Is(context.Cause(ctx), errSilent) {
 				return &llm.Error{Code: llm.ErrTransport, Message: errSilent.Error(), Retryable: true}
@@ -77,7 +77,7 @@ func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, e
 		}
 		wait := s.limits.IdleTimeout
 		if again, ok := ev.(llm.Attempt); ok {
-			wait += time.Duration(again.DelayMS) * time.Millisecond // announced silence
+			wait += time.Duration(again.DelayMS) * time.Millisecond // announced delay
 		}
 		idle.Reset(wait)
 	}
@@ -93,8 +93,8 @@ func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, e
 	return nil
 }
 
-// AnotherMay tells whether another model may answer where this one could not. A request that is wrong, too long or against
-// a policy would be so elsewhere; and what was answered in part went through, so that asking again is what helps.
+// AnotherMay reports whether another model may be able to answer after this error. A request that is invalid, too long or against
+// a policy would fail there too, and after a partial answer a retry is better.
 func AnotherMay(e *llm.Error, begun bool) bool {
 	switch e.Code {
 	case llm.ErrNoRoute, llm.ErrAuthentication, llm.ErrQuotaExceeded, llm.ErrRateLimit, llm.ErrOverloaded, llm.ErrProviderInternal:

@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// tellOfForm warns where the last message does not follow the turn's output schema. Most vendors hold their models to it; who reads
-// the message should learn of one that does not, from the turn and not from what breaks later.
+// tellOfForm warns if the last message does not match the turn's output schema. Most vendors enforce it; for the others, the
+// warning comes before a program fails on the message.
 func (r *runner) tellOfForm(ctx context.Context, last string) {
 	if r.model.Request.OutputSchema == nil {
 		return
@@ -23,8 +23,7 @@ func (r *runner) tellOfForm(ctx context.Context, last string) {
 	}
 }
 
-// follows says what keeps a text from following a schema. A schema that only the vendor understands is left to it: then the text
-// has to be JSON.
+// follows returns why a text does not match a schema. If only the vendor understands the schema, the text has to be valid JSON.
 func follows(text string, schema json.RawMessage) error {
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {

@@ -7,25 +7,25 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 )
 
-// Signal wakes callers that wait until there is something for a thread's turn to read: input that joins the running turn, or mail. It
-// is the thread's, and it is safe for concurrent use. Host tools find it in their call. None of gantry's tools waits for it yet.
+// Signal wakes callers that wait for something that a thread's turn has not read: input that joins the running turn, or mail. Each
+// thread has one. It is safe for concurrent use. Host tools get it with their call; none of gantry's own tools waits for it yet.
 type Signal struct {
 	mail *Mailbox
 	mu   struct {
 		sync.Mutex
-		inbox *Inbox        // of the running turn, or of the last one
-		rung  chan struct{} // closed by the next ring; nil: no caller waits
+		inbox *Inbox        // of the running turn or the last one
+		rung  chan struct{} // closed by the next ring; nil: there are no waiters
 	}
 }
 
-// NewSignal returns a signal that new mail in the mailbox rings.
+// NewSignal returns a signal that mail added to the mailbox rings.
 func NewSignal(mail *Mailbox) *Signal {
 	s := &Signal{mail: mail}
 	mail.signal = s
 	return s
 }
 
-// NewInbox returns the inbox of the next turn. It rings the signal too.
+// NewInbox returns the inbox of the next turn. Input added to it rings the signal.
 func (s *Signal) NewInbox() *Inbox {
 	b := &Inbox{signal: s}
 	s.mu.Lock()
@@ -34,12 +34,11 @@ func (s *Signal) NewInbox() *Inbox {
 	return b
 }
 
-// Wait returns as soon as something waits to be read, and at once if it already does: what arrived before the call is not missed.
-// It takes nothing out of the inbox or the mailbox; the turn reads both before its next request. If ctx ends first, the error is its
-// cause.
+// Wait returns as soon as unread input or mail exists, including what arrived before the call. It removes nothing: the turn reads
+// the inbox and the mailbox before its next request. If ctx ends first, Wait returns its cause.
 func (s *Signal) Wait(ctx context.Context) (orchestrate.Arrival, error) {
 	for {
-		rung := s.next() // before the look: a ring after it is not missed
+		rung := s.next() // before checking, so that a ring after the check is not missed
 		if a := s.pending(); a != orchestrate.NoArrival {
 			return a, nil
 		}
@@ -74,7 +73,7 @@ func (s *Signal) pending() orchestrate.Arrival {
 	return orchestrate.NoArrival
 }
 
-// ring wakes all callers of Wait, after something has been added. A nil signal has none.
+// ring wakes all waiters after something has been added. It does nothing on a nil signal.
 func (s *Signal) ring() {
 	if s == nil {
 		return

@@ -10,14 +10,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// mostHeld is how often in a row hooks may keep a turn from ending. A hook that always blocks would keep it going for ever.
+// mostHeld limits how often in a row hooks may keep a turn from ending. A hook that always blocks would keep it running forever.
 const mostHeld = 8
 
-// stops counts how often hooks have kept the turn from ending since the user last said something.
+// stops counts how often hooks have kept the turn from ending since the last input of the user.
 type stops struct{ held int }
 
-// heldByHooks asks the participants whether a turn may end that has nothing left to do. The first one that objects keeps the turn
-// going, and the model reads its reason.
+// heldByHooks asks the participants whether the turn may end when nothing is left to do. The first one that blocks keeps it
+// running, and the model reads the reason.
 func (r *runner) heldByHooks(ctx context.Context, last string) (bool, error) {
 	for _, s := range each[hook.Stops](r.Participants) {
 		if held, err := r.heldBy(ctx, s, last); held || err != nil {
@@ -27,7 +27,7 @@ func (r *runner) heldByHooks(ctx context.Context, last string) (bool, error) {
 	return false, nil
 }
 
-// heldBy asks one of them. A broken one is reported to people and does not keep the turn going.
+// heldBy asks one participant. A failed hook is reported to people and does not keep the turn running.
 func (r *runner) heldBy(ctx context.Context, s hook.Stops, last string) (bool, error) {
 	v, err := s.Stop(ctx, hook.Ending{
 		Thread: string(r.Settings.Thread), Turn: string(r.ID), LastMessage: last, Active: r.stops.held > 0, Held: r.stops.held, Most: mostHeld,
@@ -54,7 +54,7 @@ func (r *runner) heldBy(ctx context.Context, s hook.Stops, last string) (bool, e
 	return true, r.record(ctx, hookPrompt(v))
 }
 
-// hookPrompt is what a hook says to the model; codex-compatible.
+// hookPrompt returns a hook's reason as a message to the model; codex-compatible.
 func hookPrompt(v hook.StopVerdict) llm.Message {
 	text := fmt.Sprintf("<hook_prompt hook_run_id=\"%s\">%s</hook_prompt>", attribute.Replace(v.Run), v.Reason)
 	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: text}}}

@@ -26,88 +26,87 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Model answers requests. The sequence ends after a Finish, or with an error; stopping early cancels the request. attempts
-// bounds how often it is tried before anything is answered; each try after the first is an [llm.Attempt].
+// Model answers requests. The sequence ends after a Finish or with an error; a consumer that stops early cancels the request.
+// attempts limits the tries before the first event of an answer; each try after the first yields an [llm.Attempt].
 type Model interface {
 	Stream(ctx context.Context, r *llm.Request, turn event.TurnID, attempts int) iter.Seq2[llm.Event, error]
 }
 
-// Dispatcher runs calls.
+// Dispatcher runs tool calls.
 type Dispatcher interface {
 	Dispatch(ctx context.Context, gate *orchestrate.Gate, c orchestrate.Call) *orchestrate.Future
 }
 
-// Log takes the turn's events in order.
+// Log stores the turn's events in order.
 type Log interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 	Barrier(ctx context.Context, seq uint64) error
 }
 
-// Config is what a turn is run with. It does not change while the turn runs.
+// Config describes a turn. It does not change while the turn runs.
 type Config struct {
 	ID       event.TurnID
-	Settings orchestrate.Settings // Tools and Turn are filled by the turn
+	Settings orchestrate.Settings // the turn sets Tools and Turn
 	Model    Model
 	Calls    Dispatcher
 	Log      Log
-	Tools    func() *registry.Snapshot // taken before each sampling
-	Provider string                    // whose model it is; for reports
+	Tools    func() *registry.Snapshot // called before each request
+	Provider string                    // provider of the model, for reports
 	Row      llm.ModelRow
-	// Request holds what stays the same in every request: model, system, effort, cache key, schema.
+	// Request has the fields that are the same in every request: model, system, effort, cache key, schema.
 	Request llm.Request
 	// Participants take part in the turn, in this order.
 	Participants []Participant
 	Compaction   Compaction
 	Inbox        *Inbox
 	Mail         *Mailbox     // the thread's
-	Meter        *usage.Meter // its budget ends the turn before the next request
+	Meter        *usage.Meter // its budget is checked before each request
 	Limits       Limits
 	Logger       hclog.Logger
 }
 
-// Fallback is a model that takes over for the rest of a turn, with all that depends on which model it is.
+// Fallback is a model that takes over for the rest of a turn, with the settings that depend on the model.
 type Fallback struct {
 	Model    Model
 	Provider string
 	Row      llm.ModelRow
 	Request  llm.Request
 	Output   history.Policy
-	Traits   []string       // of the settings
-	Notices  []event.Notice // tell people which model goes on for which, and why
+	Traits   []string       // see [orchestrate.Settings]
+	Notices  []event.Notice // tell people which model takes over from which, and why
 }
 
-// Result is how a turn ended. The history has everything that the turn recorded.
+// Result says how a turn ended. Everything that the turn recorded is in the history.
 type Result struct {
 	Status      event.TurnStatus
 	Problem     *event.Problem
-	LastMessage string // the last text of the last answer, "" when blank
-	Cause       error  // why it was interrupted
+	LastMessage string // last text of the last answer; "" if it is blank
+	Cause       error  // why the turn was interrupted
 }
 
-// runner is a turn that runs. Its fields belong to Run's goroutine.
+// runner is a running turn. Its fields belong to the goroutine that called Run.
 type runner struct {
 	Config
 	sampler
 	hooks   Hooks // of the participants; nil: none
 	gate    orchestrate.Gate
-	unseen  []Input // taken on and not in the history yet
-	current *answer // whose calls may run
+	unseen  []Input // accepted, and not in the history yet
+	current *answer // its calls may still be running
 	repeats repeats
 	stops   stops
-	paused  int // messages up to the end of an answer that its vendor goes on with; 0: none
-	// pausedWith is what the vendor wants back of that answer as a whole.
+	paused  int // number of messages up to the end of an answer that the provider has paused; 0: none
+	// pausedWith is the metadata of that answer as a whole, which the provider wants back.
 	pausedWith llm.Metadata
-	ending     bool // nothing but what every turn leaves is recorded any more
-	unspoken   bool // nobody has said anything that it is about, and the model has not been asked
+	ending     bool // the turn is ending: hooks have little time
+	unspoken   bool // the turn has no input of its own, and no request has been made
 }
 
-// Run runs a turn on h until nothing is left to follow up, ctx ends, or the model can't be asked. input is what began
-// the turn.
+// Run runs a turn on h until nothing is left to do, ctx ends, or the model can't be asked. input began the turn.
 func Run(ctx context.Context, cfg Config, h *history.History, input Input) Result {
 	return run(ctx, cfg, h, []Input{input}, (*runner).run)
 }
 
-// run does the work of a turn and what comes around it.
+// run does the work of a turn, and everything before and after it.
 func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, work func(*runner, context.Context) Result) (res Result) {
 	cfg.Limits = cfg.Limits.withDefaults()
 	cfg.Settings.Turn = cfg.ID
@@ -125,7 +124,7 @@ func run(ctx context.Context, cfg Config, h *history.History, inputs []Input, wo
 			cancel(errCrashed)
 		}
 		r.commits.Wait()
-		// What a panic left running ends before the turn does.
+		// Calls that a panic left running end before the turn does.
 		if err := r.settle(context.WithoutCancel(ctx)); err != nil {
 			cfg.Logger.Error("output at the end of a turn not recorded", "turn", cfg.ID, "err", err)
 		}
@@ -149,7 +148,7 @@ func newRunner(cfg Config, h *history.History, inputs []Input) *runner {
 	return r
 }
 
-// close publishes what the participants have to say at the end. Each of them is asked before anything is published.
+// close publishes the last events of the participants. All of them are asked before anything is published.
 func (r *runner) close(ctx context.Context) {
 	var bodies []event.Body
 	for _, p := range each[EndListener](r.Participants) {
@@ -160,17 +159,17 @@ func (r *runner) close(ctx context.Context) {
 	}
 }
 
-// Do runs work as a turn that is not the loop of model and calls. record puts messages into the log and the history.
+// Do runs work as a turn without the loop of requests and calls. record adds messages to the log and the history.
 func Do(ctx context.Context, cfg Config, h *history.History, work func(ctx context.Context, record Record) Result) Result {
 	return run(ctx, cfg, h, nil, func(r *runner, ctx context.Context) Result { return work(ctx, r.record) })
 }
 
-// Record puts messages into the log and the history, in the goroutine of the turn's work.
+// Record adds messages to the log and the history. Only the goroutine of the turn's work calls it.
 type Record func(context.Context, ...llm.Message) error
 
 var errCrashed = errors.New("the turn ended by an internal error")
 
-// Crashed is how a turn ends that panicked; the thread goes on.
+// Crashed is the result of a turn that panicked. The thread keeps running.
 func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
 	log.Error("turn panicked", "turn", id, "err", p, "stack", string(debug.Stack()))
 	return Result{Status: event.TurnFailed, Problem: &event.Problem{
@@ -178,14 +177,14 @@ func Crashed(log hclog.Logger, id event.TurnID, p any) Result {
 	}}
 }
 
-// Keep is the end of a turn that could not be run: what was said to it stays in the history.
+// Keep ends a turn that could not run: its input stays in the history.
 func Keep(ctx context.Context, cfg Config, h *history.History, input Input, res Result) {
 	r := newRunner(cfg, h, []Input{input})
 	r.keep(ctx, res)
 }
 
-// keep records what the end of every turn leaves in the history: input that was accepted and not seen by the model, so
-// that nothing that a user wrote is lost, and the word on an interruption.
+// keep records what every turn leaves in the history: input that was accepted and that the model has not seen, so that nothing a
+// user wrote is lost, and the note about an interruption.
 func (r *runner) keep(ctx context.Context, res Result) {
 	ctx = context.WithoutCancel(ctx)
 	r.ending = true
@@ -198,15 +197,15 @@ func (r *runner) keep(ctx context.Context, res Result) {
 		return
 	}
 	if r.unspoken {
-		return // the mail that it was begun for is still to be read
+		return // the mail that began the turn is still unread
 	}
 	marker := interruptedMarker
 	_, byHook := errors.AsType[*stoppedError](res.Cause)
 	switch {
 	case byHook:
-		return // nothing was cut off
+		return // nothing was interrupted
 	case errors.Is(res.Cause, orchestrate.ErrReplaced):
-		return // what replaced it says so itself
+		return // the new turn says so itself
 	case errors.Is(res.Cause, orchestrate.ErrShutdown):
 		marker = HostStopped
 	}
@@ -215,17 +214,17 @@ func (r *runner) keep(ctx context.Context, res Result) {
 	}
 }
 
-// interruptedMarker tells the model in its next turn what happened to this one.
+// interruptedMarker tells the model in the next turn that this one was interrupted.
 var interruptedMarker = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
 	"The user stopped the previous turn on purpose. Commands that it left running in the background may still run, and " +
 	"calls that were stopped may have done part of their work: look before you repeat them.\n</turn_aborted>"}}}
 
-// HostStopped tells the same where the host ended, on purpose or not.
+// HostStopped is the same note for a turn that ended with the host, on purpose or not.
 var HostStopped = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
 	"The program that runs you stopped in the middle of the previous turn. Its processes have ended. Calls whose outcome is " +
 	"unknown may have done part of their work.\n</turn_aborted>"}}}
 
-// Forked tells the same to a copy of a conversation that was in the middle of a turn.
+// Forked is the same note for a fork that was made in the middle of a turn.
 var Forked = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<turn_aborted>\n" +
 	"This conversation is a copy of another one, made in the middle of the previous turn. That turn goes on there and not here; " +
 	"commands and sessions that it started belong to it.\n</turn_aborted>"}}}
@@ -238,9 +237,9 @@ func (r *runner) run(ctx context.Context) Result {
 	if err := r.recordContext(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
-	// The turn's own input is answered first; what arrives meanwhile is taken at the next boundary.
+	// The turn's own input is answered first. Later input is read before the next request.
 	drain := r.unspoken
-	owed := drain // an answer of the model's: also where nothing new is said
+	owed := drain // the model owes an answer: ask it even if there is no new input
 	last := ""
 	for n := 1; ; n++ {
 		if err := r.begin(ctx); err != nil {
@@ -253,7 +252,7 @@ func (r *runner) run(ctx context.Context) Result {
 		if err != nil {
 			return r.ended(ctx, err)
 		}
-		if !said && !owed { // hooks held back all of it
+		if !said && !owed { // hooks blocked all of the input
 			if r.Inbox.CloseIfEmpty() {
 				return Result{Status: event.TurnCompleted, LastMessage: last}
 			}
@@ -280,7 +279,7 @@ func (r *runner) run(ctx context.Context) Result {
 			if failed != nil {
 				return r.ended(ctx, failed)
 			}
-			if done { // the same once more: nobody has answered yet
+			if done { // the model has not answered yet: send the same request
 				drain = false
 				continue
 			}
@@ -304,24 +303,24 @@ func (r *runner) run(ctx context.Context) Result {
 				return r.ended(ctx, err)
 			}
 		}
-		// Deciding to end and refusing further input is one step, so nothing can fall between them.
+		// Closing the inbox and deciding to end is one step, so that no input can arrive in between.
 		if !owed && !r.mailHolds(s) && r.Inbox.CloseIfEmpty() {
 			r.tellOfForm(ctx, last)
 			return Result{Status: event.TurnCompleted, LastMessage: last}
 		}
 		if s.again {
-			continue // what a vendor has begun is ended before its history goes
+			continue // complete the provider's paused answer before changing the history
 		}
 		done, err := r.makeRoomAfter(ctx)
 		if err != nil {
 			return r.ended(ctx, err)
 		}
-		// What the model was about to do comes before what was said meanwhile.
+		// If the history was compacted, the model first continues what it was doing; new input is read after that.
 		drain = !done || !owed
 	}
 }
 
-// context asks the participants for what the model must be told, given what it knows.
+// context returns the messages that update the model from what it knows (last), and what it knows then.
 func (r *runner) context(last *event.Reference) ([]llm.Message, event.Reference) {
 	var all []prompt.Section
 	for _, source := range each[ContextSource](r.Participants) {
@@ -334,13 +333,13 @@ func (r *runner) context(last *event.Reference) ([]llm.Message, event.Reference)
 	return prompt.Update(last, all)
 }
 
-// recordContext tells the model what it must know now. Only what the history has counts as told.
+// recordContext updates the model's context. Only context that is in the history counts as known.
 func (r *runner) recordContext(ctx context.Context) error {
 	ms, known := r.context(r.history.ContextState())
 	if len(ms) == 0 {
 		return nil
 	}
-	// In this order: a log that was cut off in between makes a resumed thread say it again.
+	// In this order: if the log ends in between, a resumed thread repeats the context.
 	if err := r.write(ctx, event.HistoryAdded{Messages: ms}, event.ContextUpdated{Reference: known}); err != nil {
 		return err
 	}
@@ -348,8 +347,8 @@ func (r *runner) recordContext(ctx context.Context) error {
 	return nil
 }
 
-// recordSaid records what is new for the model: mail that waited before the turn goes before the words that began it, what came
-// since behind what the user said meanwhile.
+// recordSaid records what the model has not read. Mail from before the turn goes before the input that began the turn; later mail
+// goes after the input that arrived meanwhile.
 func (r *runner) recordSaid(ctx context.Context, first, drain bool) (said bool, err error) {
 	if first && !drain {
 		if said, err = r.readMail(ctx); err != nil {
@@ -364,8 +363,8 @@ func (r *runner) recordSaid(ctx context.Context, first, drain bool) (said bool, 
 	return said || heard || read, err
 }
 
-// recordUnseen records what was taken from the inbox. What an interrupt keeps from being recorded here is kept by the
-// turn's end. said tells whether there is something new that the model reads.
+// recordUnseen records the input that was taken from the inbox. An interrupt may leave some of it to the end of the turn. recorded
+// reports whether there is anything new for the model.
 func (r *runner) recordUnseen(ctx context.Context) (said bool, err error) {
 	for len(r.unseen) > 0 {
 		recorded, err := r.recordInput(ctx, r.unseen[0])
@@ -378,8 +377,7 @@ func (r *runner) recordUnseen(ctx context.Context) (said bool, err error) {
 	return said, nil
 }
 
-// settle ends an answer whose treatment was cut off: it closes what the answer opened, waits for its calls and records
-// their outputs.
+// settle ends an answer that was cut off: it closes open items, waits for the calls and records their outputs.
 func (r *runner) settle(ctx context.Context) error {
 	r.keepHeld(ctx)
 	if r.current == nil {
@@ -389,7 +387,7 @@ func (r *runner) settle(ctx context.Context) error {
 	return r.current.drain(ctx)
 }
 
-// ended words the end of a turn that an error ended.
+// ended returns the result of a turn that err ended.
 func (r *runner) ended(ctx context.Context, err error) Result {
 	if stopped, ok := errors.AsType[*stoppedError](err); ok && ctx.Err() == nil {
 		return Result{Status: event.TurnInterrupted, Cause: stopped}
@@ -403,7 +401,7 @@ func (r *runner) ended(ctx context.Context, err error) Result {
 	return r.problem(ProblemOf(err))
 }
 
-// ProblemOf words an error for people.
+// ProblemOf returns the error in the form that people see.
 func ProblemOf(err error) *event.Problem {
 	p := &event.Problem{Code: "internal"}
 	p.Message, p.Next = hint.Split(err)

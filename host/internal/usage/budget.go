@@ -6,8 +6,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-// Budget bounds what a thread and each of its turns may use: tokens of all requests, in and out, cached ones too, and US
-// dollars. What is reached is noticed before the next request, so the last one may go beyond it. 0: no bound.
+// Budget limits the usage of a thread and of each of its turns: tokens of all requests, both directions, including cached ones,
+// and US dollars. It is checked before each request, so the last one may exceed it. 0: unlimited.
 type Budget struct {
 	Tokens, TurnTokens int64
 	USD, TurnUSD       float64
@@ -16,13 +16,13 @@ type Budget struct {
 func (b Budget) tokens() bool { return b.Tokens > 0 || b.TurnTokens > 0 }
 func (b Budget) money() bool  { return b.USD > 0 || b.TurnUSD > 0 }
 
-// BudgetError says which bound is reached; no further request is made.
+// BudgetError says which limit is reached. No further request is made.
 type BudgetError struct {
 	what    string // "the thread" or "the turn"
 	setting string
 	used    string
 	bound   string
-	more    string // a value that would let it go on
+	more    string // a value that would allow more
 }
 
 // Error implements error.
@@ -30,7 +30,7 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("the budget is reached: %s has used %s, and %s is %s", e.what, e.used, e.setting, e.bound)
 }
 
-// NextStep is what the user can do.
+// NextStep implements [hint.Stepper].
 func (e *BudgetError) NextStep() string {
 	raise := fmt.Sprintf("raise it, for one run with -c %s=%s", e.setting, e.more)
 	if e.what == "the turn" {
@@ -39,7 +39,7 @@ func (e *BudgetError) NextStep() string {
 	return raise + ", or begin a new thread"
 }
 
-// Allow tells whether there may be one more request; else it returns a *[BudgetError].
+// Allow returns a *[BudgetError] if no further request is allowed.
 func (m *Meter) Allow() error {
 	turn, total := m.Sum()
 	for _, b := range []struct {
@@ -67,7 +67,7 @@ func (m *Meter) Allow() error {
 	return nil
 }
 
-// uncounted warns that a budget does not see everything.
+// uncounted warns that a budget does not include everything.
 func uncounted(r event.UsageReported, what, unit, next string) event.Notice {
 	return event.Notice{
 		Level: "warning", Next: next,

@@ -14,53 +14,53 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Publisher takes the events of a turn, in order.
+// Publisher publishes the events of a turn, in order.
 type Publisher interface {
 	Publish(ctx context.Context, turn event.TurnID, bodies ...event.Body) (uint64, error)
 }
 
-// Meter counts what a thread uses and what it costs, and of it the turn that runs: the turn's own requests, and those that
-// plugins make in its calls, which may be several at once. It is the thread's. Safe for concurrent use.
+// Meter counts the usage of a thread and of its running turn: the turn's own requests, and those that plugins make in its calls,
+// which may be concurrent. It belongs to the thread. It is safe for concurrent use.
 type Meter struct {
 	budget Budget
 	mu     struct {
 		sync.Mutex
 		turn, total event.Tokens
-		// That the budget can't count everything is told once.
+		// The warnings are published once.
 		blindTokens, blindMoney bool
 	}
 }
 
-// NewMeter goes on from what the thread had used before.
+// NewMeter returns a meter that continues from the thread's earlier usage.
 func NewMeter(total event.Tokens, budget Budget) *Meter {
 	m := &Meter{budget: budget}
 	m.mu.total = total
 	return m
 }
 
-// Begin begins to count a turn.
+// Begin starts to count a turn.
 func (m *Meter) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.turn = event.Tokens{}
 }
 
-// Reset goes on from a sum of the thread that was true before: what came since counts no more.
+// Reset sets the thread's usage back to an earlier sum.
 func (m *Meter) Reset(total event.Tokens) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.turn, m.mu.total = event.Tokens{}, total
 }
 
-// Sum is what the turn and the whole thread have used so far.
+// Sum returns the usage of the turn and of the thread.
 func (m *Meter) Sum() (turn, total event.Tokens) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.turn, m.mu.total
 }
 
-// Report counts an answer's usage, and tells the log with the sums so far. What was used counts also when the log does not
-// take it. Of two reports at once the later one may stand first in the log: sums only grow, so the largest is the latest.
+// Report counts the usage of an answer and publishes it with the sums. It counts even if the log does not accept the event.
+// Concurrent reports may be in either order; sums only grow, so the largest one is the latest.
 func (m *Meter) Report(ctx context.Context, log Publisher, turn event.TurnID, r event.UsageReported) error {
 	used := TokensOf(r.Usage)
 	used.Cost = event.CostOf(r.CostUSD)
@@ -81,7 +81,7 @@ func (m *Meter) Report(ctx context.Context, log Publisher, turn event.TurnID, r 
 	return err
 }
 
-// Lost counts an answer that began and ended without saying what it used: it cost something, and nobody knows how much.
+// Lost counts an answer that began and ended without reporting its usage.
 func (m *Meter) Lost() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func Of(provider string, row llm.ModelRow, response string, u llm.Usage) event.U
 	return r
 }
 
-// TokensOf counts what a provider says that an answer used; what it does not say is 0.
+// TokensOf returns the reported usage of an answer. Missing values are 0.
 func TokensOf(u llm.Usage) event.Tokens {
 	v := func(p *int64) int64 {
 		if p == nil {

@@ -1,9 +1,9 @@
-// Package agentsfile reads what people write down for agents: AGENTS.md in the folders of a project, and in gantry's own
-// folder for all projects.
+// Package agentsfile reads the instructions that users write for agents: AGENTS.md in the folders of a project, and in gantry's
+// own folder for all projects.
 //
-// It owns: which files count, how much of them, and noticing that they changed. It must not know: how a model is told.
+// It owns: which files are read, how much of them, and noticing that they changed. It must not know: how a model gets the text.
 //
-// Start with [New]. The files are other people's: whatever lies there costs a warning, never the turn.
+// Start with [New]. The files belong to other people: a problem with one of them causes a warning and never fails the turn.
 package agentsfile
 
 import (
@@ -18,40 +18,40 @@ import (
 	"syscall"
 )
 
-// Names of the files, codex-compatible. In each folder the first that is there counts.
+// Names of the files; codex-compatible. In each folder the first existing one is used.
 const (
 	overrideName = "AGENTS.override.md"
 	name         = "AGENTS.md"
 )
 
-// separator stands between what holds everywhere and what the project says; codex-compatible.
+// separator separates the instructions for all projects from those of the project; codex-compatible.
 const separator = "\n\n--- project-doc ---\n\n"
 
-// maxHomeBytes bounds the file in gantry's own folder, which is not part of a project's budget.
+// maxHomeBytes limits the file in gantry's own folder, which does not count as the project's.
 const maxHomeBytes = 256 << 10
 
-// Config says which files count.
+// Config selects the files.
 type Config struct {
 	Home        string   // gantry's own folder; empty: none
-	MaxBytes    int64    // of all files of a project together; 0: they are not read
-	RootMarkers []string // a project's top folder holds one of these; empty: the working folder is all there is
-	Fallbacks   []string // names that count where a folder has no AGENTS.md
-	// Denied says what of a project no model may read where dir is worked in. nil: nothing.
+	MaxBytes    int64    // limit for all files of a project together; 0: they are not read
+	RootMarkers []string // a project's top folder contains one of these; empty: only the working folder is read
+	Fallbacks   []string // names that are used in folders without an AGENTS.md
+	// Denied reports whether models may not read a path when dir is the working folder; nil: they may read everything.
 	Denied func(dir, path string) bool
 }
 
-// Warning is what a person should know of a file that was not taken as it is.
+// Warning is a notice to people about a file that was not used as it is.
 type Warning struct {
 	Text, Next string
 }
 
-// Found is what the files say.
+// Found is the content of the files.
 type Found struct {
-	Text     string // empty: nothing
+	Text     string // empty: none
 	Warnings []Warning
 }
 
-// Reader reads the files for a working folder and remembers what it saw. It belongs to one goroutine.
+// Reader reads the files for a working folder and remembers their state. It is for one goroutine.
 type Reader struct {
 	cfg   Config
 	dir   string
@@ -59,10 +59,10 @@ type Reader struct {
 	found Found
 }
 
-// New makes a reader. It touches no file yet.
+// New returns a reader. It reads nothing yet.
 func New(cfg Config) *Reader { return &Reader{cfg: cfg} }
 
-// sighting is how something in the file system looked; no info: it was not there, or not to be seen.
+// sighting is the state of a path in the file system; info is nil if it did not exist or was not accessible.
 type sighting struct {
 	path string
 	info fs.FileInfo
@@ -76,7 +76,7 @@ func (s sighting) still() bool {
 	return os.SameFile(s.info, now) && s.info.Size() == now.Size() && s.info.ModTime().Equal(now.ModTime()) && s.info.Mode() == now.Mode()
 }
 
-// Read reads the files that hold in dir, which is absolute.
+// Read reads the files that apply in dir, which is absolute.
 func (r *Reader) Read(dir string) Found {
 	r.dir, r.seen, r.found = dir, nil, Found{}
 	home := &reading{Reader: r, left: maxHomeBytes}
@@ -99,7 +99,7 @@ func (r *Reader) Read(dir string) Found {
 	return r.found
 }
 
-// Look is [Reader.Read] where something looks different since, and what was found else.
+// Look is [Reader.Read] if a file has changed since the last call; otherwise it returns the last result.
 func (r *Reader) Look(dir string) Found {
 	if dir != r.dir || slices.ContainsFunc(r.seen, func(s sighting) bool { return !s.still() }) {
 		return r.Read(dir)
@@ -113,7 +113,7 @@ func (r *Reader) stat(path string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// folders are those from the project's top down to dir.
+// folders returns the folders from the project's top down to dir.
 func (r *Reader) folders(dir string) []string {
 	var up []string
 	for folder := filepath.Clean(dir); ; folder = filepath.Dir(folder) {
@@ -130,10 +130,10 @@ func (r *Reader) folders(dir string) []string {
 	}
 }
 
-// reading is one pass over folders that share a budget.
+// reading is one pass over folders that share a limit.
 type reading struct {
 	*Reader
-	root    string // links out of it don't count; empty: any do
+	root    string // links must not lead out of it; empty: they may
 	left    int64
 	budget  bool
 	texts   []string
@@ -144,7 +144,7 @@ func (g *reading) warn(next, format string, args ...any) {
 	g.found.Warnings = append(g.found.Warnings, Warning{fmt.Sprintf(format, args...), next})
 }
 
-// folder takes the file that counts in a folder.
+// folder reads the file of a folder.
 func (g *reading) folder(dir string, fallbacks []string) {
 	for _, n := range append([]string{overrideName, name}, fallbacks...) {
 		path := filepath.Join(dir, n)
@@ -161,7 +161,7 @@ func (g *reading) folder(dir string, fallbacks []string) {
 		}
 		real, err := filepath.EvalSymlinks(path)
 		switch {
-		case err != nil: // it is gone meanwhile
+		case err != nil: // it was removed in the meantime
 			continue
 		case !g.within(real):
 			g.warn("Put a file there instead of the link.", "the instructions in %s are not used: the link leads out of the project", path)
@@ -182,7 +182,7 @@ func (g *reading) folder(dir string, fallbacks []string) {
 	}
 }
 
-// cause is an error without the path, which the sentence around it has.
+// cause returns an error without the path, which the message around it has.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -190,7 +190,8 @@ func cause(err error) error {
 	return err
 }
 
-// within tells, of a path without links, that a project does not pass off a file from elsewhere as its own: the model, and so its vendor, would read it.
+// within reports whether a path without links is inside the project. A project must not make the model, and so its vendor, read
+// other files through a link.
 func (g *reading) within(path string) bool {
 	if g.root == "" {
 		return true
@@ -208,7 +209,7 @@ func (g *reading) rel(path string) (string, error) {
 	return filepath.Rel(root, path)
 }
 
-// denied tells, of a path without links within the project, that no model may read it, by whichever name the project's folder has.
+// denied reports whether models may not read a path without links, under any name of the project's folder.
 func (g *reading) denied(path string) bool {
 	if g.root == "" || g.cfg.Denied == nil {
 		return false
@@ -217,8 +218,8 @@ func (g *reading) denied(path string) bool {
 	return err != nil || g.cfg.Denied(g.dir, path) || g.cfg.Denied(g.dir, filepath.Join(g.root, rel))
 }
 
-// foreign reports whether a file in a folder above the working folder belongs to a user who has nothing to say there: neither this one
-// nor root nor the owner of the working folder, which is another where a container works on files of its user.
+// foreign reports whether a file in a folder above the working folder belongs to an unrelated user: not this one, not root, and
+// not the owner of the working folder, who is a different user if a container works on its user's files.
 func (g *reading) foreign(dir string, info fs.FileInfo) bool {
 	if g.root == "" || dir == filepath.Clean(g.dir) {
 		return false
@@ -235,8 +236,8 @@ func (g *reading) foreign(dir string, info fs.FileInfo) bool {
 	return of != uid
 }
 
-// take reads a file as far as the budget goes; real is its path without links. Something that is swapped for a pipe meanwhile can't
-// make it wait, and something that is swapped for a link is not read.
+// take reads a file up to the limit; real is its path without links. A file that has been replaced by a pipe can't block it, and
+// one that has been replaced by a link is not read.
 func (g *reading) take(path, real string) error {
 	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

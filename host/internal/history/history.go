@@ -58,12 +58,12 @@ func calls(ms []llm.Message) []*llm.ToolCall {
 	return out
 }
 
-// tally counts outputs by call id. Some models number the calls of each answer from one, so the n-th call of an id has the n-th
+// outputCounts counts outputs by call id. Some models number the calls of each answer from one, so the n-th call of an id has the n-th
 // output.
-type tally map[string]int
+type outputCounts map[string]int
 
-func answers(ms []llm.Message) tally {
-	out := tally{}
+func answers(ms []llm.Message) outputCounts {
+	out := outputCounts{}
 	for _, m := range ms {
 		for _, p := range m.Parts {
 			if r, ok := p.(*llm.ToolResult); ok && !r.ProviderExecuted {
@@ -75,7 +75,7 @@ func answers(ms []llm.Message) tally {
 }
 
 // take removes an output of a call and reports whether there was one.
-func (t tally) take(id string) bool {
+func (t outputCounts) take(id string) bool {
 	if t[id] == 0 {
 		return false
 	}

@@ -31,15 +31,15 @@ func FromUser(m llm.Message) bool {
 		return false
 	}
 	for _, p := range m.Parts {
-		if t, ok := p.(*llm.Text); ok && marked(t.Text) {
+		if t, ok := p.(*llm.Text); ok && isMarked(t.Text) {
 			return false
 		}
 	}
 	return true
 }
 
-// marked reports whether a text is inside one of the host's elements, in any case.
-func marked(text string) bool {
+// isMarked reports whether a text is inside one of the host's elements, in any case.
+func isMarked(text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" || text[0] != '<' && text[0] != '#' {
 		return false // true for most of what people write

@@ -42,7 +42,7 @@ const (
 // and results without their call.
 func (h *History) ForPrompt(t Traits) []llm.Message {
 	left := answers(h.messages)
-	halves := t.halves(h.messages)
+	unpairedHosted := t.unpairedHosted(h.messages)
 	asked := map[string]bool{}
 	for _, c := range calls(h.messages) {
 		asked[c.ID] = true
@@ -59,7 +59,7 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 		var missing []llm.Part
 		alone := false
 		for _, p := range m.Parts {
-			alone = alone || halves[p] || orphan(p, asked)
+			alone = alone || unpairedHosted[p] || isOrphan(p, asked)
 			if p, ok := p.(*llm.ToolCall); ok {
 				if !p.ProviderExecuted && !left.take(p.ID) {
 					missing = append(missing, &llm.ToolResult{
@@ -70,7 +70,7 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 			}
 		}
 		if alone {
-			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return halves[p] || orphan(p, asked) })
+			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return unpairedHosted[p] || isOrphan(p, asked) })
 		}
 		m.Metadata, _ = t.own(m.Metadata)
 		if m.Parts = t.parts(m.Parts); len(m.Parts) > 0 {
@@ -83,10 +83,10 @@ func (h *History) ForPrompt(t Traits) []llm.Message {
 	return out
 }
 
-// halves returns the calls without a result, and the results without a call, of tools that the model's vendor ran. A broken stream
+// unpairedHosted returns the calls without a result, and the results without a call, of tools that the model's vendor ran. A broken stream
 // leaves them, and the vendor refuses one without the other. It accepts the calls of an answer that it has paused, as long as the
 // user has said nothing since.
-func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
+func (t Traits) unpairedHosted(ms []llm.Message) map[llm.Part]bool {
 	var out map[llm.Part]bool // allocated when needed: most threads have none
 	half := func(p llm.Part, is bool) {
 		if is && out == nil {
@@ -105,13 +105,13 @@ func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
 		for _, p := range m.Parts {
 			switch p := p.(type) {
 			case *llm.ToolCall:
-				if p.ProviderExecuted && t.ours(p.Metadata) {
+				if p.ProviderExecuted && t.isOwn(p.Metadata) {
 					open[p.ID] = append(open[p.ID], p)
 					half(p, true)
 				}
 			case *llm.ToolResult:
 				switch calls := open[p.ID]; {
-				case !p.ProviderExecuted || !t.ours(p.Metadata):
+				case !p.ProviderExecuted || !t.isOwn(p.Metadata):
 				case len(calls) == 0:
 					half(p, !p.Search) // the result of a vendor's search has no call
 				default:
@@ -131,8 +131,8 @@ func (t Traits) halves(ms []llm.Message) map[llm.Part]bool {
 	return out
 }
 
-// orphan reports whether a part is an output without a call.
-func orphan(p llm.Part, asked map[string]bool) bool {
+// isOrphan reports whether a part is an output without a call.
+func isOrphan(p llm.Part, asked map[string]bool) bool {
 	r, ok := p.(*llm.ToolResult)
 	return ok && !r.ProviderExecuted && !asked[r.ID]
 }

@@ -22,8 +22,8 @@ func (t Traits) own(md llm.Metadata) (_ llm.Metadata, same bool) {
 	return llm.Metadata{t.Namespace: raw}, false
 }
 
-// ours reports whether the model's provider made a part. Parts of hosted calls always have their vendor's namespace.
-func (t Traits) ours(md llm.Metadata) bool {
+// isOwn reports whether the model's provider made a part. Parts of hosted calls always have their vendor's namespace.
+func (t Traits) isOwn(md llm.Metadata) bool {
 	_, ok := md[t.Namespace]
 	return ok && t.Namespace != ""
 }
@@ -44,7 +44,7 @@ func (t Traits) part(p llm.Part) llm.Part {
 		return &q
 	case *llm.Reasoning:
 		// Reasoning of another vendor's model is of no use without its encrypted form.
-		if len(p.Metadata) > 0 && !t.ours(p.Metadata) {
+		if len(p.Metadata) > 0 && !t.isOwn(p.Metadata) {
 			return nil
 		}
 		md, same := t.own(p.Metadata)
@@ -77,7 +77,7 @@ func (t Traits) part(p llm.Part) llm.Part {
 		q.Metadata = md
 		return &q
 	case *llm.ToolCall:
-		if p.ProviderExecuted && !t.ours(p.Metadata) {
+		if p.ProviderExecuted && !t.isOwn(p.Metadata) {
 			return &llm.Text{Text: hostedCall(p)}
 		}
 		md, same := t.own(p.Metadata)
@@ -88,7 +88,7 @@ func (t Traits) part(p llm.Part) llm.Part {
 		q.Metadata = md
 		return &q
 	case *llm.ToolResult:
-		if p.ProviderExecuted && !t.ours(p.Metadata) {
+		if p.ProviderExecuted && !t.isOwn(p.Metadata) {
 			return &llm.Text{Text: hostedResult(p)}
 		}
 		md, same := t.own(p.Metadata)

@@ -29,8 +29,8 @@ type answer struct {
 	warning string // for people
 }
 
-// refusing is the exit status with which a hook says no; stderr has the reason.
-const refusing = 2
+// denyStatus is the exit status with which a hook says no; stderr has the reason.
+const denyStatus = 2
 
 type answerJSON struct {
 	Continue      *bool         `json:"continue"`
@@ -75,13 +75,13 @@ func read(ev Event, p Printed) answer {
 	switch {
 	case p.Err != nil:
 		return failed("%s", p.Err)
-	case p.Code == refusing && ev.refusable():
+	case p.Code == denyStatus && ev.acceptsDenyStatus():
 		if strings.TrimSpace(p.Stderr) == "" {
 			return failed("it ended with exit status 2 and printed nothing to stderr")
 		}
 		return blocked(p.Stderr)
 	case p.Code != 0:
-		return failed("it ended with exit status %d%s", p.Code, behind(p.Stderr))
+		return failed("it ended with exit status %d%s", p.Code, stderrSuffix(p.Stderr))
 	case p.Cut:
 		return failed("it printed more than %d MiB", maxStdout>>20)
 	}
@@ -107,8 +107,8 @@ func read(ev Event, p Printed) answer {
 	return a
 }
 
-// refusable reports whether exit status 2 has a meaning for the event.
-func (e Event) refusable() bool {
+// acceptsDenyStatus reports whether exit status 2 has a meaning for the event.
+func (e Event) acceptsDenyStatus() bool {
 	switch e {
 	case PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop:
 		return true
@@ -116,8 +116,8 @@ func (e Event) refusable() bool {
 	return false
 }
 
-// behind returns the first line of stderr, to be appended to a message.
-func behind(stderr string) string {
+// stderrSuffix returns the first line of stderr, to be appended to a message.
+func stderrSuffix(stderr string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
 	if line == "" {
 		return ""
@@ -139,15 +139,15 @@ func (j answerJSON) read(ev Event) answer {
 	var a answer
 	switch ev {
 	case PreToolUse:
-		a = j.beforeCall(s)
+		a = j.readPreToolUse(s)
 	case PermissionRequest:
 		a = j.permission(s)
 	case PostToolUse:
-		a = j.afterCall(s)
+		a = j.readPostToolUse(s)
 	case UserPromptSubmit, Stop:
-		a = j.decided()
+		a = j.readDecision()
 	case SessionStart, PreCompact, PostCompact:
-		a = j.going()
+		a = j.readStop()
 	default: // the answer has no effect
 		a = answer{status: event.HookDone}
 	}
@@ -166,20 +166,20 @@ func (e Event) tellsModel() bool {
 	return false
 }
 
-func (j answerJSON) beforeCall(s specificJSON) answer {
+func (j answerJSON) readPreToolUse(s specificJSON) answer {
 	is := func(p *string, value string) bool { return p != nil && *p == value }
 	switch {
 	case is(s.Permission, "deny"): // a denial wins over everything else in the answer
-		return blocked(either(s.PermissionReason, j.Reason))
+		return blocked(firstText(s.PermissionReason, j.Reason))
 	case is(j.Decision, "block"):
-		return blocked(either(j.Reason, s.PermissionReason))
+		return blocked(firstText(j.Reason, s.PermissionReason))
 	}
 	if j.stops() {
-		return answer{status: event.HookStopped, reason: either(value(j.StopReason), either(j.Reason, "the hook gave no reason"))}
+		return answer{status: event.HookStopped, reason: firstText(value(j.StopReason), firstText(j.Reason, "the hook gave no reason"))}
 	}
 	switch {
 	case is(s.Permission, "ask"):
-		return answer{status: event.HookDone, ask: true, reason: strings.TrimSpace(either(s.PermissionReason, j.Reason)), input: s.UpdatedInput}
+		return answer{status: event.HookDone, ask: true, reason: strings.TrimSpace(firstText(s.PermissionReason, j.Reason)), input: s.UpdatedInput}
 	case is(s.Permission, "allow") && given(s.UpdatedInput):
 		return answer{status: event.HookDone, input: s.UpdatedInput}
 	case is(s.Permission, "allow"), s.Permission == nil && is(j.Decision, "approve") && !given(s.UpdatedInput):
@@ -197,7 +197,7 @@ func (j answerJSON) beforeCall(s specificJSON) answer {
 // stops reports whether the hook wants nothing further to happen.
 func (j answerJSON) stops() bool { return j.Continue != nil && !*j.Continue }
 
-func either(a, b string) string {
+func firstText(a, b string) string {
 	if strings.TrimSpace(a) != "" {
 		return a
 	}
@@ -207,7 +207,7 @@ func either(a, b string) string {
 func (j answerJSON) permission(s specificJSON) answer {
 	d := s.Decision
 	if d != nil && d.Behavior == "deny" {
-		return blocked(either(d.Message, j.Reason))
+		return blocked(firstText(d.Message, j.Reason))
 	}
 	if j.stops() {
 		return failed("continue: false is not supported in a PermissionRequest hook; deny it")
@@ -229,14 +229,14 @@ func (j answerJSON) permission(s specificJSON) answer {
 
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-func (j answerJSON) afterCall(s specificJSON) answer {
+func (j answerJSON) readPostToolUse(s specificJSON) answer {
 	switch {
 	case given(s.UpdatedMCPToolOutput):
 		return failed("updatedMCPToolOutput is not supported; block with a reason, which the model reads instead")
 	case j.Decision != nil && *j.Decision == "block":
 		return blocked(j.Reason)
 	case j.stops():
-		a := blocked(either(value(j.StopReason), j.Reason))
+		a := blocked(firstText(value(j.StopReason), j.Reason))
 		a.status = event.HookStopped
 		return a
 	case j.Decision != nil:
@@ -252,11 +252,11 @@ func value(s *string) string {
 	return *s
 }
 
-// decided reads an answer that may block or stop. Stopping wins.
-func (j answerJSON) decided() answer {
+// readDecision reads an answer that may block or stop. Stopping wins.
+func (j answerJSON) readDecision() answer {
 	switch {
 	case j.stops():
-		return j.going()
+		return j.readStop()
 	case j.Decision != nil && *j.Decision == "block":
 		return answer{status: event.HookBlocked, reason: strings.TrimSpace(j.Reason)}
 	case j.Decision != nil:
@@ -265,10 +265,10 @@ func (j answerJSON) decided() answer {
 	return answer{status: event.HookDone}
 }
 
-// going reads an answer that may only stop.
-func (j answerJSON) going() answer {
+// readStop reads an answer that may only stop.
+func (j answerJSON) readStop() answer {
 	if j.Continue == nil || *j.Continue {
 		return answer{status: event.HookDone}
 	}
-	return answer{status: event.HookStopped, reason: strings.TrimSpace(either(value(j.StopReason), j.Reason))}
+	return answer{status: event.HookStopped, reason: strings.TrimSpace(firstText(value(j.StopReason), j.Reason))}
 }

@@ -26,20 +26,20 @@ type Question struct {
 //go:embed judge.md
 var Judge string
 
-// judged are the events that a model may judge: those that can be denied.
-var judged = []Event{PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop}
+// promptEvents are the events that a model may judge: those that can be denied.
+var promptEvents = []Event{PreToolUse, PermissionRequest, PostToolUse, UserPromptSubmit, Stop}
 
 // Judgeable reports whether a model may judge the event.
-func (e Event) Judgeable() bool { return slices.Contains(judged, e) }
+func (e Event) Judgeable() bool { return slices.Contains(promptEvents, e) }
 
 // Default timeouts of a model's answer; as in Claude Code.
 const (
 	askTimeout  = 30 * time.Second
-	lookTimeout = time.Minute
+	readTimeout = time.Minute
 )
 
-// maxAsked limits the size of an event that a model is told about, in bytes. A larger one fails the hook.
-const maxAsked = 256 << 10
+// maxJudged limits the size of an event that a model is told about, in bytes. A larger one fails the hook.
+const maxJudged = 256 << 10
 
 // placeholder is replaced by the event in a prompt.
 const placeholder = "$ARGUMENTS"
@@ -50,7 +50,7 @@ func (d *Definition) timeout() time.Duration {
 	case d.Prompt == "" || d.Timeout != 0:
 		return d.Event.timeout(d.Timeout)
 	case d.Looks:
-		return lookTimeout
+		return readTimeout
 	}
 	return askTimeout
 }
@@ -79,7 +79,7 @@ func (d *Definition) text(input []byte) string {
 
 // ask asks a model.
 func (t *Turn) ask(ctx context.Context, d *Definition, input []byte) (a answer, where event.ThreadID) {
-	if len(input) > maxAsked {
+	if len(input) > maxJudged {
 		return failed("the event is too large for a model: %d KiB", len(input)>>10), ""
 	}
 	if t.engine.cfg.Ask == nil {
@@ -95,11 +95,11 @@ func (t *Turn) ask(ctx context.Context, d *Definition, input []byte) (a answer, 
 	if err != nil {
 		return failed("%s", err), where
 	}
-	return judgement(text), where
+	return readJudgement(text), where
 }
 
-// judgement reads a model's answer. It can only object: what the model has read may contain instructions to approve.
-func judgement(text string) answer {
+// readJudgement reads a model's answer. It can only object: what the model has read may contain instructions to approve.
+func readJudgement(text string) answer {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
 		return failed("the model did not answer with JSON")

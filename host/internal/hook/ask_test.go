@@ -35,7 +35,7 @@ func TestJudgements(t *testing.T) {
 		{`{"decision": "allow"}`, event.HookFailed, `no "ok"`},
 		{`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow"}}}`, event.HookFailed, `no "ok"`},
 	} {
-		a := judgement(tt.text)
+		a := readJudgement(tt.text)
 		if a.status != tt.status || !strings.Contains(a.reason, tt.reason) || a.allow || a.input != nil || a.context != nil {
 			t.Errorf("%q: %+v, want %s %q", tt.text, a, tt.status, tt.reason)
 		}
@@ -48,7 +48,7 @@ func FuzzJudgement(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a := judgement(text)
+		a := readJudgement(text)
 		if a.allow || a.input != nil || a.context != nil || a.status == event.HookFailed && a.reason == "" {
 			t.Errorf("%+v", a)
 		}
@@ -158,7 +158,7 @@ func TestModelsThatFail(t *testing.T) {
 	_, th := judges(t, func(context.Context, Question) (string, event.ThreadID, error) { return `{"ok":true}`, "", nil }, prompt("p", PreToolUse, "p"))
 	defer th.End(t.Context(), "/w")
 	turn := th.Turn(scene)
-	if a, _ := turn.ask(t.Context(), turn.engine.hooks[0], make([]byte, maxAsked+1)); a.status != event.HookFailed {
+	if a, _ := turn.ask(t.Context(), turn.engine.hooks[0], make([]byte, maxJudged+1)); a.status != event.HookFailed {
 		t.Errorf("too much was judged: %+v", a)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // dir is the working folder. A file that can't be read has a digest of its own.
 func Content(line, dir string) string {
 	h := sha256.New()
-	found := scripts(line, dir, nil, lookAt)
+	found := scripts(line, dir, nil, statFile)
 	for _, s := range found {
 		sum, err := contentOf(s.path)
 		if err != nil {
@@ -32,8 +32,8 @@ func Content(line, dir string) string {
 // maxScript limits the size of a script, in bytes. A larger file is not one.
 const maxScript = 64 << 20
 
-// lookAt says what a path is.
-func lookAt(path string) (regular, executable bool) {
+// statFile says what a path is.
+func statFile(path string) (regular, executable bool) {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() {
 		return false, false

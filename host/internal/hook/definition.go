@@ -31,8 +31,8 @@ var Events = []Event{
 	SessionEnd,
 }
 
-// elsewhere are events of other programs that gantry does not have. Hooks for them are ignored without a warning.
-var elsewhere = []Event{
+// foreignEvents are events of other programs that gantry does not have. Hooks for them are ignored without a warning.
+var foreignEvents = []Event{
 	"SubagentStart", "SubagentStop", "PostToolUseFailure", "PreModelRequest", "PostModelRequest", "TeammateIdle", "TaskCompleted",
 	"ConfigChange", "WorktreeCreate", "WorktreeRemove", "InstructionsLoaded", "Elicitation", "ElicitationResult", "PermissionDenied", "StopFailure",
 }

@@ -135,7 +135,7 @@ func (t *Turn) Notices() []event.Notice {
 	counts := map[TrustState]map[string]int{Untrusted: {}, Modified: {}, Exposed: {}}
 	var order []string
 	for _, d := range t.engine.hooks {
-		st := t.stand(d)
+		st := t.trustState(d)
 		if st.runs() {
 			continue
 		}
@@ -251,8 +251,8 @@ func (t *Turn) fire(ctx context.Context, ev Event, names []string, call string, 
 	return waited
 }
 
-// stand returns whether a hook may run now.
-func (t *Turn) stand(d *Definition) TrustState {
+// trustState returns whether a hook may run now.
+func (t *Turn) trustState(d *Definition) TrustState {
 	if unasked := t.engine.cfg.Unasked; unasked != nil && d.Scope != Managed && unasked(d) {
 		return Trusted
 	}
@@ -269,7 +269,7 @@ func (t *Turn) stand(d *Definition) TrustState {
 // admit decides whether a hook may run. If it may not and its absence means no, r says so.
 func (t *Turn) admit(r *ran) bool {
 	e := t.engine
-	st := t.stand(r.Definition)
+	st := t.trustState(r.Definition)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if st.runs() {

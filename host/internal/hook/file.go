@@ -80,7 +80,7 @@ func ParseFile(text []byte, source string, scope Scope) ([]Definition, []Problem
 		}
 	}
 	for ev := range events {
-		b := Problem{Source: source, Where: string(ev), Text: "unknown event", Next: "use one of " + join(Events), Foreign: slices.Contains(elsewhere, ev)}
+		b := Problem{Source: source, Where: string(ev), Text: "unknown event", Next: "use one of " + join(Events), Foreign: slices.Contains(foreignEvents, ev)}
 		p.problems = append(p.problems, b)
 	}
 	slices.SortFunc(p.problems, func(a, b Problem) int { return strings.Compare(a.Where, b.Where) })
@@ -149,7 +149,7 @@ func (p *parser) handler(ev Event, match, where, key string, raw json.RawMessage
 	}
 	switch {
 	case asks && !ev.Judgeable():
-		p.problem(where, fmt.Sprintf("a model can't judge %s", ev), "use the type \"command\", or one of the events "+join(judged))
+		p.problem(where, fmt.Sprintf("a model can't judge %s", ev), "use the type \"command\", or one of the events "+join(promptEvents))
 		return
 	case asks && strings.TrimSpace(h.Prompt) == "":
 		p.problem(where, "it has no prompt", `write "prompt": "..."`)

@@ -61,11 +61,11 @@ func scripts(line, dir string, env []string, file func(path string) (regular, ex
 			}
 			regular, executable := file(path)
 			switch {
-			case systems(path):
+			case isSystemFile(path):
 			case regular && (runs && (strings.Contains(word, "/") || !first(call, w)) || executable || isScript(word)):
 				add(script{word, path})
 			case first(call, w) && !strings.Contains(word, "/"):
-				if p := inPath(word, dir, env, file); p != "" {
+				if p := findInPath(word, dir, env, file); p != "" {
 					add(script{word, p})
 				}
 			}
@@ -76,9 +76,9 @@ func scripts(line, dir string, env []string, file func(path string) (regular, ex
 	return out
 }
 
-// systems reports whether a file belongs to the system. Such files change with every update, and whoever can change them does not
+// isSystemFile reports whether a file belongs to the system. Such files change with every update, and whoever can change them does not
 // need a hook.
-func systems(path string) bool {
+func isSystemFile(path string) bool {
 	for _, dir := range []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/lib"} {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 			return true
@@ -93,9 +93,9 @@ func isScript(word string) bool {
 	return slices.Contains(scriptSuffixes, strings.ToLower(filepath.Ext(word)))
 }
 
-// inPath returns the program in PATH if it is in the hook's folder. Other folders in PATH can be changed only by users who can
+// findInPath returns the program in PATH if it is in the hook's folder. Other folders in PATH can be changed only by users who can
 // change programs anyway.
-func inPath(name, dir string, env []string, file func(string) (regular, executable bool)) string {
+func findInPath(name, dir string, env []string, file func(string) (regular, executable bool)) string {
 	for _, kv := range slices.Backward(env) {
 		list, ok := strings.CutPrefix(kv, "PATH=")
 		if !ok {

@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 		". ./tool":                                  "tool",
 	} {
 		var got []string
-		for _, s := range scripts(line, dir, env, lookAt) {
+		for _, s := range scripts(line, dir, env, statFile) {
 			rel, err := filepath.Rel(dir, s.path)
 			if err != nil || !filepath.IsLocal(rel) {
 				rel = s.path

@@ -57,7 +57,7 @@ func (c *Chain) Next(ctx context.Context) (*Model, error) {
 		if err == nil || ctx.Err() != nil {
 			return m, err
 		}
-		if e, ok := errors.AsType[*llm.Error](err); len(c.failed) == 0 && !(ok && turn.AnotherMay(e, false)) {
+		if e, ok := errors.AsType[*llm.Error](err); len(c.failed) == 0 && !(ok && turn.MayFallBack(e, false)) {
 			return nil, err
 		}
 		c.failed = append(c.failed, failedModel{c.current, err})

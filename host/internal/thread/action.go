@@ -19,19 +19,19 @@ type action interface {
 }
 
 type (
-	startTurn       struct{ sub submitMsg }
-	startErrand     struct{ sub submitMsg }
-	startConcurrent struct{ sub submitMsg }
-	steerTurn       struct{ sub submitMsg }
-	joinTurn        struct{ sub submitMsg }
-	refuse          struct {
+	startTurn        struct{ sub submitMsg }
+	startMaintenance struct{ sub submitMsg }
+	startConcurrent  struct{ sub submitMsg }
+	steerTurn        struct{ sub submitMsg }
+	joinTurn         struct{ sub submitMsg }
+	refuse           struct {
 		sub submitMsg
 		why error
 	}
-	runAlone struct{ aloneMsg }
-	tellTurn struct{ said []llm.Message } // results of concurrent tasks, for the running turn
-	keep     struct{ said []llm.Message } // the same, if no turn runs
-	report   struct {
+	runAlone  struct{ exclusiveMsg }
+	addToTurn struct{ said []llm.Message } // results of concurrent tasks, for the running turn
+	keep      struct{ said []llm.Message } // the same, if no turn runs
+	report    struct {
 		feature string
 		err     error
 	}
@@ -72,13 +72,13 @@ func (a startTurn) perform(ctx context.Context, t *Thread) {
 	})
 }
 
-func (a startErrand) perform(ctx context.Context, t *Thread) {
+func (a startMaintenance) perform(ctx context.Context, t *Thread) {
 	if !a.sub.claim() {
 		t.perform(ctx, t.st.next())
 		return
 	}
-	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
-		a.sub.errand(ctx)
+	t.goExclusive(ctx, func(ctx context.Context) (answer func()) {
+		a.sub.maintenance(ctx)
 		return func() { a.sub.accepted <- Accepted{} }
 	})
 }
@@ -90,7 +90,7 @@ func (a startConcurrent) perform(ctx context.Context, t *Thread) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := t.st.turn
-	m := &besideMsg{}
+	m := &concurrentTask{}
 	t.st.beside[m] = cancel
 	a.sub.accepted <- Accepted{Turn: id, Concurrent: true}
 	t.turns.Go(func() { // owned by the thread: end waits
@@ -129,20 +129,20 @@ func (a refuse) perform(context.Context, *Thread) {
 }
 
 func (a runAlone) perform(ctx context.Context, t *Thread) {
-	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+	t.goExclusive(ctx, func(ctx context.Context) (answer func()) {
 		err := a.call(ctx, t)
 		return func() { a.reply <- err } // the thread is idle when the caller gets the answer
 	})
 }
 
-func (a tellTurn) perform(_ context.Context, t *Thread) {
+func (a addToTurn) perform(_ context.Context, t *Thread) {
 	if !t.st.inbox.Add(turn.Input{Notes: a.said}) {
 		t.st.left = append(t.st.left, a.said...) // the turn is ending
 	}
 }
 
 func (a keep) perform(ctx context.Context, t *Thread) {
-	t.runBetween(ctx, func(ctx context.Context) (answer func()) {
+	t.goExclusive(ctx, func(ctx context.Context) (answer func()) {
 		if err := t.record(ctx, a.said...); err != nil {
 			t.cfg.Logger.Error("results of a concurrent task not recorded", "thread", t.cfg.ID, "err", err)
 		}

@@ -223,8 +223,8 @@ func (b *bus) announce(turn event.TurnID, body event.Body) {
 	b.offer([]event.Event{{Thread: b.thread, Turn: turn, Time: b.now().UTC(), Body: body}})
 }
 
-// giveUp ends lossless subscriptions instead of waiting for them, now and from now on.
-func (b *bus) giveUp() { b.hurryOnce.Do(func() { close(b.hurry) }) }
+// disconnectSlow ends lossless subscriptions instead of waiting for them, now and from now on.
+func (b *bus) disconnectSlow() { b.hurryOnce.Do(func() { close(b.hurry) }) }
 
 // Barrier returns when everything up to seq is durable.
 func (b *bus) Barrier(ctx context.Context, seq uint64) error {

@@ -47,7 +47,7 @@ func (t *Thread) Configure(ctx context.Context, c Change) error {
 		return err
 	}
 	changed := make(chan error, 1)
-	_, err := t.submit(ctx, submitMsg{errand: func(ctx context.Context) { changed <- t.change(ctx, c) }})
+	_, err := t.submit(ctx, submitMsg{maintenance: func(ctx context.Context) { changed <- t.change(ctx, c) }})
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func TestStalledSubscriberDoesNotHoldTheEnd(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took > patience {
+		if took := time.Since(began); took > closeTimeout {
 			t.Errorf("the end took %v", took)
 		}
 		for err == nil {

@@ -26,8 +26,8 @@ type submitMsg struct {
 	taken bool
 	// posted receives the turn that mail has started; nil: no caller waits.
 	posted chan Posted
-	// errand is brief work between two turns that changes what a turn owns; nil: this is a turn.
-	errand func(context.Context)
+	// maintenance is brief work between two turns that changes what a turn owns; nil: this is a turn.
+	maintenance func(context.Context)
 }
 
 func (m submitMsg) claim() bool { return m.claimed.CompareAndSwap(false, true) }
@@ -37,42 +37,42 @@ type interruptMsg struct {
 	reply chan error // one slot
 }
 
-// aloneMsg asks to run a function while no turn runs.
-type aloneMsg struct {
+// exclusiveMsg asks to run a function while no turn runs.
+type exclusiveMsg struct {
 	run   func(context.Context) error
 	reply chan error // one slot
 }
 
-// ending is what a goroutine of the thread reports when it ends.
-type ending interface{ tell(*owner) []action }
+// completion is what a goroutine of the thread reports when it ends.
+type completion interface{ tell(*owner) []action }
 
 type turnMsg struct {
 	id     event.TurnID
 	result turn.Result
 }
 
-// betweenMsg ends work between two turns.
-type betweenMsg struct{}
+// exclusiveDone ends work between two turns.
+type exclusiveDone struct{}
 
-// besideMsg ends a task that ran beside turns.
-type besideMsg struct{ said []llm.Message }
+// concurrentTask ends a task that ran beside turns.
+type concurrentTask struct{ said []llm.Message }
 
-func (m turnMsg) tell(o *owner) []action    { return o.turnEnded(m) }
-func (betweenMsg) tell(o *owner) []action   { return o.aloneEnded() }
-func (m *besideMsg) tell(o *owner) []action { return o.besideEnded(m) }
+func (m turnMsg) tell(o *owner) []action         { return o.turnEnded(m) }
+func (exclusiveDone) tell(o *owner) []action     { return o.exclusiveEnded() }
+func (m *concurrentTask) tell(o *owner) []action { return o.concurrentEnded(m) }
 
 // owner is the state of a thread and the decisions about it: no clock, no goroutines, no I/O.
 type owner struct {
-	turn       event.TurnID // the running turn; empty: the thread is idle, or exclusive work runs
-	task       string       // kind of the running turn if it accepts no input; empty: it accepts input
-	compacting bool         // the running turn compacts the history
-	alone      bool         // work between two turns owns the history: no turn can start
-	queue      []submitMsg  // waits for the end of the running turn
-	behind     []aloneMsg   // runs after the turn that is ending
+	turn       event.TurnID   // the running turn; empty: the thread is idle, or exclusive work runs
+	task       string         // kind of the running turn if it accepts no input; empty: it accepts input
+	compacting bool           // the running turn compacts the history
+	alone      bool           // work between two turns owns the history: no turn can start
+	queue      []submitMsg    // waits for the end of the running turn
+	behind     []exclusiveMsg // runs after the turn that is ending
 	inbox      *turn.Inbox
 	mail       *turn.Mailbox
 	cancel     context.CancelCauseFunc
-	beside     map[*besideMsg]context.CancelCauseFunc // tasks that run beside turns
+	beside     map[*concurrentTask]context.CancelCauseFunc // tasks that run beside turns
 	starters   []Starter
 	state      func(feature string) json.RawMessage
 	asks       bool          // the starters are asked when the thread becomes idle
@@ -113,7 +113,7 @@ func (o *owner) submit(m submitMsg) []action {
 			return nil // alone work is brief
 		}
 		return []action{stopTurn{cause: orchestrate.ErrReplaced}}
-	case o.turn == "" || o.task != "" || m.errand != nil || m.Task != nil || m.OutputSchema != nil || m.Change != (Change{}):
+	case o.turn == "" || o.task != "" || m.maintenance != nil || m.Task != nil || m.OutputSchema != nil || m.Change != (Change{}):
 		o.queue = append(o.queue, m)
 		return nil
 	default:
@@ -122,8 +122,8 @@ func (o *owner) submit(m submitMsg) []action {
 }
 
 func start(m submitMsg) action {
-	if m.errand != nil {
-		return startErrand{m}
+	if m.maintenance != nil {
+		return startMaintenance{m}
 	}
 	return startTurn{m}
 }
@@ -145,7 +145,7 @@ func (o *owner) interrupt(m interruptMsg) []action {
 
 // between runs work that must not meet a turn. If a turn runs, the caller gets an error and decides what to do; if the turn is
 // already ending, the work runs after it, because the caller may have seen its last event.
-func (o *owner) between(m aloneMsg) []action {
+func (o *owner) between(m exclusiveMsg) []action {
 	switch {
 	case o.ends():
 		o.behind = append(o.behind, m)
@@ -163,19 +163,19 @@ func (o *owner) turnEnded(m turnMsg) []action {
 	return o.next()
 }
 
-func (o *owner) aloneEnded() []action {
+func (o *owner) exclusiveEnded() []action {
 	o.alone = false
 	return o.next()
 }
 
-// besideEnded passes the results of a task to the running turn, or keeps them for the next one.
-func (o *owner) besideEnded(m *besideMsg) []action {
+// concurrentEnded passes the results of a task to the running turn, or keeps them for the next one.
+func (o *owner) concurrentEnded(m *concurrentTask) []action {
 	delete(o.beside, m)
 	switch {
 	case len(m.said) == 0:
 		return nil
 	case o.turn != "" && o.task == "":
-		return []action{tellTurn{m.said}}
+		return []action{addToTurn{m.said}}
 	}
 	o.left = append(o.left, m.said...)
 	if o.busy() {

@@ -11,8 +11,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// loose has the texts for closing what was open at the end of a log, for one cause of such an end.
-type loose struct {
+// repairPolicy has the texts for closing what was open at the end of a log, for one cause of such an end.
+type repairPolicy struct {
 	reason     string // reason of the turn's end
 	marker     llm.Message
 	unknown    string // output of a call that had started
@@ -23,7 +23,7 @@ type loose struct {
 }
 
 var (
-	hostStopped = loose{
+	hostStopped = repairPolicy{
 		reason: "the host stopped",
 		marker: turn.HostStopped,
 		unknown: "outcome unknown: the call had started when the host stopped, and it was not run again. It may have " +
@@ -31,14 +31,14 @@ var (
 		notStarted: "aborted: the host stopped before the call was started; it had no effect.",
 		files:      true,
 	}
-	forkedMidTurn = loose{
+	forkedMidTurn = repairPolicy{
 		reason: "the thread was forked in the middle of this turn",
 		marker: turn.Forked,
 		unknown: "outcome unknown: the call was running when this conversation was copied from another one, where it goes on. " +
 			"Whatever it does takes effect for both; check before you repeat it.",
 		notStarted: "aborted: this conversation was copied from another one before the call was started. It may run there.",
 	}
-	recordLost = loose{
+	recordLost = repairPolicy{
 		reason: "the record of what followed is damaged",
 		marker: llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<" + history.RecordLost + ">\nWhat followed here was stored on a " +
 			"damaged disk and is lost. Files and processes may be in a state that this conversation says nothing of: look before you rely " +
@@ -58,7 +58,7 @@ const lostOutputText = "the call had ended (%s) when the host stopped, but its o
 
 // repair closes what the log left open, in the log and in h: each call gets an accurate output, sessions are lost, questions are
 // cancelled, accepted input is added to the history, and the turn is interrupted.
-func (s *State) repair(h *history.History, why loose) []event.Body {
+func (s *State) repair(h *history.History, why repairPolicy) []event.Body {
 	var bodies []event.Body
 	for _, o := range s.Opened {
 		bodies = append(bodies, event.SessionExited{Session: o.Session, How: "lost"})
@@ -113,7 +113,7 @@ func endsWith(h *history.History, m llm.Message) bool {
 	return len(ms) > 0 && ms[len(ms)-1].Role == m.Role && ms[len(ms)-1].Text() == m.Text()
 }
 
-func (s *State) output(c *llm.ToolCall, started bool, why loose) *llm.ToolResult {
+func (s *State) output(c *llm.ToolCall, started bool, why repairPolicy) *llm.ToolResult {
 	r := &llm.ToolResult{ID: c.ID, Name: c.Name, Namespace: c.Namespace, Freeform: c.Freeform, Search: c.Search, IsError: true}
 	ended, ok := s.Ended[event.CallID(c.ID)]
 	text := why.notStarted

@@ -14,7 +14,7 @@ import (
 // Restore runs f, which restores files and publishes that, and tells the model about the returned paths. It returns [ErrBusy]
 // while a turn runs.
 func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []string, err error)) error {
-	return t.runsAlone(ctx, func(ctx context.Context) error {
+	return t.runExclusive(ctx, func(ctx context.Context) error {
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
@@ -68,6 +68,6 @@ func restored(paths []string) llm.Message {
 	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: b.String()}}}
 }
 
-func tellsOfRestored(m llm.Message) bool {
+func isRestoredNotice(m llm.Message) bool {
 	return m.Role == llm.RoleUser && strings.HasPrefix(m.Text(), "<"+history.FilesRestored+">")
 }

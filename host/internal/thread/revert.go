@@ -28,7 +28,7 @@ type Cut struct {
 // Revert reverts turns. plan selects them from the log, which is complete at that time. Revert returns [ErrBusy] while a turn
 // runs; after any error nothing was reverted.
 func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, error)) (done event.ThreadReverted, err error) {
-	err = t.runsAlone(ctx, func(ctx context.Context) error {
+	err = t.runExclusive(ctx, func(ctx context.Context) error {
 		if err := t.flush(ctx); err != nil {
 			return fmt.Errorf("take turns back: %w", err)
 		}
@@ -60,7 +60,7 @@ func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, er
 
 // Archive archives or unarchives the thread. It returns [ErrBusy] while a turn runs.
 func (t *Thread) Archive(ctx context.Context, archived bool) error {
-	return t.runsAlone(ctx, func(ctx context.Context) error {
+	return t.runExclusive(ctx, func(ctx context.Context) error {
 		seq, err := t.bus.Publish(ctx, "", event.ThreadArchived{Archived: archived})
 		if err != nil {
 			return err
@@ -70,9 +70,9 @@ func (t *Thread) Archive(ctx context.Context, archived bool) error {
 	})
 }
 
-// runsAlone runs f while no turn runs. Submissions wait for it.
-func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) error {
-	m := aloneMsg{run: f, reply: make(chan error, 1)}
+// runExclusive runs f while no turn runs. Submissions wait for it.
+func (t *Thread) runExclusive(ctx context.Context, f func(context.Context) error) error {
+	m := exclusiveMsg{run: f, reply: make(chan error, 1)}
 	select {
 	case t.alone <- m:
 	case <-t.done:
@@ -94,7 +94,7 @@ func (t *Thread) runsAlone(ctx context.Context, f func(context.Context) error) e
 }
 
 // call runs the function. A panic becomes an error.
-func (m aloneMsg) call(ctx context.Context, t *Thread) (err error) {
+func (m exclusiveMsg) call(ctx context.Context, t *Thread) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.cfg.Logger.Error("change of a thread panicked", "thread", t.cfg.ID, "err", p, "stack", string(debug.Stack()))
@@ -129,7 +129,7 @@ func (s State) Fork(from event.ThreadID) []event.Body { return s.copied(from, fo
 // Recovered returns the events that a copy of a damaged thread has after the undamaged ones.
 func (s State) Recovered(from event.ThreadID) []event.Body { return s.copied(from, recordLost) }
 
-func (s State) copied(from event.ThreadID, why loose) []event.Body {
+func (s State) copied(from event.ThreadID, why repairPolicy) []event.Body {
 	c := s.checkpoint()
 	c.Started.ForkedFrom = from
 	if !why.mail {

@@ -84,7 +84,7 @@ func (s *State) from(c event.Checkpoint) {
 // outline returns a copy with the fields that a checkpoint is made of.
 func (s State) outline() State {
 	out := State{Items: map[event.ItemID]event.Item{}}
-	out.from(s.remembered())
+	out.from(s.checkpointWithoutItems())
 	maps.Copy(out.Items, s.Items)
 	return out
 }
@@ -101,15 +101,15 @@ func (s *State) follow(e event.Event) {
 
 // checkpoint returns what from needs.
 func (s *State) checkpoint() event.Checkpoint {
-	c := s.remembered()
+	c := s.checkpointWithoutItems()
 	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
 		c.Items = append(c.Items, s.Items[id])
 	}
 	return c
 }
 
-// remembered is checkpoint without open items.
-func (s State) remembered() event.Checkpoint {
+// checkpointWithoutItems is checkpoint without open items.
+func (s State) checkpointWithoutItems() event.Checkpoint {
 	return event.Checkpoint{
 		Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage,
 		Sessions: slices.Clone(s.Opened), Accepted: slices.Clone(s.Accepted), Mail: slices.Clone(s.Mail),
@@ -121,7 +121,7 @@ func (s *State) apply(e event.Event) {
 	switch b := e.Body.(type) {
 	case event.HistoryAdded:
 		s.Messages = append(s.Messages, b.Messages...)
-		if slices.ContainsFunc(b.Messages, tellsOfRestored) {
+		if slices.ContainsFunc(b.Messages, isRestoredNotice) {
 			s.Restored = nil
 		}
 	case event.FilesChanged:

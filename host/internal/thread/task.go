@@ -37,7 +37,7 @@ func (w Worker) Publish(ctx context.Context, bodies ...event.Body) error {
 }
 
 // work runs a task. Its events say how it went; a panic ends only the task.
-func (*besideMsg) work(ctx context.Context, task Task, w Worker) {
+func (*concurrentTask) work(ctx context.Context, task Task, w Worker) {
 	defer func() {
 		if p := recover(); p != nil {
 			cfg := w.Thread.cfg
@@ -47,12 +47,12 @@ func (*besideMsg) work(ctx context.Context, task Task, w Worker) {
 	task.Work(ctx, w)
 }
 
-// runBetween starts brief work while no turn runs. answer is called when the thread is idle again; nil: no caller waits.
-func (t *Thread) runBetween(ctx context.Context, work func(context.Context) (answer func())) {
+// goExclusive starts brief work while no turn runs. answer is called when the thread is idle again; nil: no caller waits.
+func (t *Thread) goExclusive(ctx context.Context, work func(context.Context) (answer func())) {
 	t.st.alone = true
 	t.turns.Go(func() { // owned by the thread: end waits
 		answer := work(ctx)
-		t.results <- betweenMsg{} // received by Run or by end
+		t.results <- exclusiveDone{} // received by Run or by end
 		if answer != nil {
 			answer()
 		}

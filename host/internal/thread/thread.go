@@ -99,7 +99,7 @@ type Accepted struct {
 type Thread struct {
 	cfg     Config
 	bus     *bus
-	desk    *approval.Broker
+	broker  *approval.Broker
 	history *history.History // owned by the running turn, or else by the owner
 	meter   *usage.Meter
 	model   event.Selection // like history
@@ -111,8 +111,8 @@ type Thread struct {
 	in      chan submitMsg    // unbuffered: a send means that the owner has the submission
 	control chan interruptMsg // separate, so that an interrupt never waits for the queue
 	mailed  chan mailMsg
-	alone   chan aloneMsg
-	results chan ending
+	alone   chan exclusiveMsg
+	results chan completion
 	woken   chan struct{} // one slot: a wake-up that the owner has not handled
 	opened  chan struct{} // closed when the log has the thread's first event
 	done    chan struct{} // closed when Run has returned
@@ -130,7 +130,7 @@ type Thread struct {
 func New(cfg Config) *Thread {
 	t := &Thread{
 		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: cfg.Meter,
-		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan aloneMsg), results: make(chan ending), done: make(chan struct{}),
+		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan exclusiveMsg), results: make(chan completion), done: make(chan struct{}),
 		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), woken: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
 	}
 	if t.meter == nil {
@@ -146,7 +146,7 @@ func New(cfg Config) *Thread {
 			t.st.starters = append(t.st.starters, s)
 		}
 	}
-	t.st.beside = map[*besideMsg]context.CancelCauseFunc{}
+	t.st.beside = map[*concurrentTask]context.CancelCauseFunc{}
 	t.history.SetContextState(cfg.State.ContextState)
 	if t.model = cfg.State.Model; cfg.Start != nil {
 		t.model = selected(*cfg.Start)
@@ -156,7 +156,7 @@ func New(cfg Config) *Thread {
 	t.bus.st.state.features = cfg.Features
 	states := t.bus.st.state.Features
 	t.bus.features.Store(&states)
-	t.desk = approval.NewBroker(t.bus)
+	t.broker = approval.NewBroker(t.bus)
 	return t
 }
 
@@ -180,7 +180,7 @@ func selected(s event.ThreadStarted) event.Selection {
 }
 
 // Approvals returns the broker of the thread's questions.
-func (t *Thread) Approvals() *approval.Broker { return t.desk }
+func (t *Thread) Approvals() *approval.Broker { return t.broker }
 
 // Publish publishes events in the thread's stream, for packages that work for the thread.
 func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
@@ -320,14 +320,14 @@ func (t *Thread) open(ctx context.Context) error {
 	return nil
 }
 
-// patience is how long an ending thread waits for lossless subscribers that do not read, before it disconnects them.
-const patience = 3 * time.Second
+// closeTimeout is how long an ending thread waits for lossless subscribers that do not read, before it disconnects them.
+const closeTimeout = 3 * time.Second
 
 // end waits for the running turn, releases what others hold for the thread, and closes the bus.
 func (t *Thread) end(ctx context.Context) {
-	slow := time.AfterFunc(patience, func() {
-		t.cfg.Logger.Warn("disconnecting subscribers that do not read their events", "thread", t.cfg.ID, "waited", patience)
-		t.bus.giveUp()
+	slow := time.AfterFunc(closeTimeout, func() {
+		t.cfg.Logger.Warn("disconnecting subscribers that do not read their events", "thread", t.cfg.ID, "waited", closeTimeout)
+		t.bus.disconnectSlow()
 	})
 	defer slow.Stop()
 	cause := context.Cause(ctx)
@@ -348,7 +348,7 @@ func (t *Thread) end(ctx context.Context) {
 	for waiting := true; waiting; {
 		select {
 		case m := <-t.results:
-			if b, ok := m.(*besideMsg); ok {
+			if b, ok := m.(*concurrentTask); ok {
 				t.st.left = append(t.st.left, b.said...)
 			}
 		case <-drained:

@@ -48,13 +48,13 @@ func (r *runner) window() history.Window {
 	return w
 }
 
-// makeRoom compacts the history if it would not fit the window together with the turn's input.
-func (r *runner) makeRoom(ctx context.Context) error {
+// compactBeforeTurn compacts the history if it would not fit the window together with the turn's input.
+func (r *runner) compactBeforeTurn(ctx context.Context) error {
 	if !r.history.Grown() {
 		return nil
 	}
 	more := r.incoming()
-	if done, err := r.makeRoomBefore(ctx, more); done || err != nil {
+	if done, err := r.compactWithPreviousModel(ctx, more); done || err != nil {
 		return err
 	}
 	if !r.window().Reached(r.history, more) {
@@ -76,9 +76,9 @@ func (r *runner) incoming() int64 {
 	return history.Estimate(ms)
 }
 
-// makeRoomBefore asks the model of the previous turn for the summary if this turn's model has a smaller window and the history
+// compactWithPreviousModel asks the model of the previous turn for the summary if this turn's model has a smaller window and the history
 // does not fit it: the previous model has read all of it. If that model can't be asked, this turn's model is.
-func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err error) {
+func (r *runner) compactWithPreviousModel(ctx context.Context, more int64) (done bool, err error) {
 	w, active := r.window(), r.history.Active()+more
 	previous, ok := first[PreviousModel](r.Participants)
 	if !ok || active <= w.Limit && active < w.Usable() {
@@ -93,9 +93,9 @@ func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err
 		return false, nil
 	}
 	own := r.model
-	defer func() { r.model, r.ownOnly = own, false }()
+	defer func() { r.model, r.noFallback = own, false }()
 	r.model = *before
-	r.ownOnly = true // fallbacks are for this turn's model only
+	r.noFallback = true // fallbacks are for this turn's model only
 	done, err = r.compact(ctx, downshift)
 	if _, said := errors.AsType[*llm.Error](err); said && ctx.Err() == nil {
 		return false, nil
@@ -103,8 +103,8 @@ func (r *runner) makeRoomBefore(ctx context.Context, more int64) (done bool, err
 	return done, err
 }
 
-// makeRoomAfter compacts the history between two requests of a turn if it has reached its limit.
-func (r *runner) makeRoomAfter(ctx context.Context) (done bool, err error) {
+// compactDuringTurn compacts the history between two requests of a turn if it has reached its limit.
+func (r *runner) compactDuringTurn(ctx context.Context) (done bool, err error) {
 	if !r.history.Grown() || !r.window().Reached(r.history, 0) {
 		return false, nil
 	}
@@ -127,7 +127,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	if err := r.write(ctx, event.ItemStarted{Item: item}); err != nil {
 		return false, err
 	}
-	account, err := r.account(ctx)
+	summary, err := r.summary(ctx)
 	if err != nil {
 		item.Status = event.StatusFailed
 		if ctx.Err() != nil {
@@ -138,7 +138,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	}
 	context, known := r.context(nil)
 	old := r.history.Messages()
-	next := compact.Replace(old, context, account)
+	next := compact.Replace(old, context, summary)
 	was, is := history.Estimate(old), history.Estimate(next)
 	if is >= was {
 		r.history.Settle()
@@ -180,10 +180,10 @@ func (r *runner) base() int64 {
 	return n
 }
 
-// account asks for the summary, twice if the first one is empty. Only the answer's text is used.
-func (r *runner) account(ctx context.Context) (string, error) {
+// summary asks for the summary, twice if the first one is empty. Only the answer's text is used.
+func (r *runner) summary(ctx context.Context) (string, error) {
 	for range 2 {
-		text, err := r.fittingAccount(ctx)
+		text, err := r.fittingSummary(ctx)
 		if err != nil || strings.TrimSpace(text) != "" {
 			return text, err
 		}
@@ -191,11 +191,11 @@ func (r *runner) account(ctx context.Context) (string, error) {
 	return compact.Missing, nil
 }
 
-// fittingAccount asks about a shorter and shorter part of the conversation until the request fits.
-func (r *runner) fittingAccount(ctx context.Context) (string, error) {
+// fittingSummary asks about a shorter and shorter part of the conversation until the request fits.
+func (r *runner) fittingSummary(ctx context.Context) (string, error) {
 	q := question{runner: r}
 	for ; ; q.refused++ {
-		_, err := r.answered(ctx, q.ask)
+		_, err := r.sampleWithFallback(ctx, q.ask)
 		if !overflows(err) {
 			return q.text, err
 		}

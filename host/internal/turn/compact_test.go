@@ -61,7 +61,7 @@ var deskTold = event.Reference{Sections: map[string]string{"D": "told", "X": "to
 
 // layout writes a request in letters: D X context, U and A words, C O calls, S(…) a summary, P the question for one.
 func layout(ms []llm.Message) string {
-	account := strings.Split(compact.Summary("|").Text(), "|")
+	summary := strings.Split(compact.Summary("|").Text(), "|")
 	var out []string
 	for _, m := range ms {
 		for _, p := range m.Parts {
@@ -73,8 +73,8 @@ func layout(ms []llm.Message) string {
 					s = "P"
 				case strings.HasPrefix(s, "<environment_context>"):
 					s = "X"
-				case strings.HasPrefix(s, account[0]):
-					s = "S(" + strings.TrimSuffix(strings.TrimPrefix(s, account[0]), account[1]) + ")"
+				case strings.HasPrefix(s, summary[0]):
+					s = "S(" + strings.TrimSuffix(strings.TrimPrefix(s, summary[0]), summary[1]) + ")"
 				case strings.HasPrefix(s, "<turn_aborted>"):
 					s = "aborted"
 				}

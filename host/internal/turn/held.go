@@ -35,8 +35,8 @@ func (r *recorder) flush(ctx context.Context) error {
 	return nil
 }
 
-// keepHeld records the held texts at the end of a turn: people have read them, and there is no retry that would repeat them.
-func (r *recorder) keepHeld(ctx context.Context) {
+// flushAtEnd records the held texts at the end of a turn: people have read them, and there is no retry that would repeat them.
+func (r *recorder) flushAtEnd(ctx context.Context) {
 	if err := r.flush(context.WithoutCancel(ctx)); err != nil {
 		r.logger.Error("text at the end of a turn not recorded", "turn", r.id, "err", err)
 	}

@@ -56,8 +56,8 @@ func (r *runner) begin(ctx context.Context) error {
 	return nil
 }
 
-// heldBack runs the hooks for an input. A blocked input is shown to people; the model never reads it.
-func (r *runner) heldBack(ctx context.Context, in Input) (held bool, more []string, err error) {
+// checkPrompt runs the hooks for an input. A blocked input is shown to people; the model never reads it.
+func (r *runner) checkPrompt(ctx context.Context, in Input) (held bool, more []string, err error) {
 	if r.hooks == nil {
 		return false, nil, nil
 	}

@@ -21,7 +21,7 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 	if err := a.flush(ctx); err != nil {
 		return err
 	}
-	c.Metadata = a.stamped(c.Metadata)
+	c.Metadata = a.markVendor(c.Metadata)
 	item := event.Item{
 		ID: event.NewItemID(), Type: event.ItemTool, Status: event.StatusInProgress, Call: event.CallID(c.ID), Plugin: a.model.Provider, Tool: c.Name,
 	}
@@ -29,7 +29,7 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 		item.Arguments = json.RawMessage(c.Input)
 	}
 	if c.Name == webSearch {
-		item.Type, item.Query = event.ItemWebSearch, searched(item.Arguments)
+		item.Type, item.Query = event.ItemWebSearch, searchQuery(item.Arguments)
 	}
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&c}}
 	if err := a.write(ctx, event.ItemStarted{Item: item}, event.HistoryAdded{Messages: []llm.Message{m}}); err != nil {
@@ -49,8 +49,8 @@ func (a *answer) hostedCall(ctx context.Context, c llm.ToolCall) error {
 // webSearch is the contract's name for the web search that many vendors run.
 const webSearch = "web_search"
 
-// searched returns what a web search looked for. Vendors use different fields; a call that opens a page has its URL.
-func searched(arguments json.RawMessage) string {
+// searchQuery returns what a web search looked for. Vendors use different fields; a call that opens a page has its URL.
+func searchQuery(arguments json.RawMessage) string {
 	var in struct {
 		Query   string   `json:"query"`
 		Queries []string `json:"queries"`
@@ -76,7 +76,7 @@ func (a *answer) hostedResult(ctx context.Context, r llm.ToolResult) error {
 	if err := a.flush(ctx); err != nil {
 		return err
 	}
-	r.Metadata = a.stamped(r.Metadata)
+	r.Metadata = a.markVendor(r.Metadata)
 	m := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&r}}
 	bodies := []event.Body{event.HistoryAdded{Messages: []llm.Message{m}}}
 	item, open := a.hosted[r.ID]
@@ -104,8 +104,8 @@ func (a *answer) closeHosted(ctx context.Context, status event.ItemStatus) {
 	clear(a.hosted)
 }
 
-// stamped adds the vendor's namespace to the metadata of a hosted call or a thought, so that it is sent to no other vendor.
-func (a *answer) stamped(md llm.Metadata) llm.Metadata {
+// markVendor adds the vendor's namespace to the metadata of a hosted call or a thought, so that it is sent to no other vendor.
+func (a *answer) markVendor(md llm.Metadata) llm.Metadata {
 	ns := a.model.Row.MetadataNamespace
 	if _, said := md[ns]; said || ns == "" {
 		return md

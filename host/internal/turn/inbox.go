@@ -109,7 +109,7 @@ func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	case len(in.Notes) > 0:
 		return true, r.record(ctx, in.Notes...)
 	}
-	held, more, err := r.heldBack(ctx, in)
+	held, more, err := r.checkPrompt(ctx, in)
 	if held || err != nil {
 		return false, err
 	}

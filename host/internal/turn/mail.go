@@ -138,9 +138,9 @@ func (r *runner) readMail(ctx context.Context) (bool, error) {
 // errMail ends an answer after a thought or a remark, so that the model reads new mail before it continues.
 var errMail = errors.New("the answer was cut off for mail")
 
-// cutForMail ends an answer at the next block after a thought or a remark if mail has arrived. An answer that contains final text
+// preemptForMail ends an answer at the next block after a thought or a remark if mail has arrived. An answer that contains final text
 // is not ended: mail that arrives then waits for the next turn. Adjacent thoughts are kept together.
-func (a *answer) cutForMail(ev llm.Event) error {
+func (a *answer) preemptForMail(ev llm.Event) error {
 	switch ev := ev.(type) {
 	case llm.BlockStart:
 		if ev.Kind == llm.BlockReasoning {
@@ -158,5 +158,5 @@ func (a *answer) cutForMail(ev llm.Event) error {
 	return nil
 }
 
-// mailHolds reports whether mail keeps the turn from ending after an answer. After a final text it does not.
-func (r *runner) mailHolds(s sampled) bool { return !s.spoke && r.Mail.Pending() }
+// mailContinues reports whether mail keeps the turn from ending after an answer. After a final text it does not.
+func (r *runner) mailContinues(s sampled) bool { return !s.spoke && r.Mail.Pending() }

@@ -13,8 +13,8 @@ const Forever time.Duration = 1<<63 - 1
 
 // Delays between attempts to reach the provider: the first one, which doubles up to the maximum. Codex-compatible.
 const (
-	firstLook   = 5 * time.Second
-	longestLook = time.Minute
+	firstOfflineDelay = 5 * time.Second
+	maxOfflineDelay   = time.Minute
 )
 
 // offline tracks the waiting for a provider that can't be reached: the machine has no network, or the server is not running. Such
@@ -42,7 +42,7 @@ func (s *sampler) offlineWait() (longest time.Duration) {
 
 // wait waits until the next attempt is due.
 func (o *offline) wait(ctx context.Context, s *sampler, e *llm.Error) error {
-	d := min(firstLook<<min(o.looks, 10), longestLook, s.offlineWait()-o.waited)
+	d := min(firstOfflineDelay<<min(o.looks, 10), maxOfflineDelay, s.offlineWait()-o.waited)
 	if d <= 0 { // the person who would have waited has just left
 		return nil
 	}

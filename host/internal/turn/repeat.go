@@ -16,9 +16,9 @@ import (
 // Limits for repeating the same call with the same result. The model is told at the third repetition and each time the number has
 // doubled since; a model that does not listen is stopped before it has spent a night on it.
 const (
-	firstHint    = 3
-	mostRepeats  = 48
-	waitingTakes = 5 * time.Second // a call that took longer was waiting for something
+	firstHint  = 3
+	maxRepeats = 48
+	minWait    = 5 * time.Second // a call that took longer was waiting for something
 )
 
 // repeats counts how often the last call was repeated in a row.
@@ -30,7 +30,7 @@ type repeats struct {
 
 // note counts a call with its answer. hint is for the model; loop ends the turn.
 func (r *repeats) note(c *llm.ToolCall, a orchestrate.Answer) (hint []string, loop *event.Problem) {
-	if a.Duration > waitingTakes || a.Raw != nil && a.Raw.SessionID != "" || a.Outcome == event.OutcomeAborted {
+	if a.Duration > minWait || a.Raw != nil && a.Raw.SessionID != "" || a.Outcome == event.OutcomeAborted {
 		*r = repeats{} // polling is not a loop
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (r *repeats) note(c *llm.ToolCall, a orchestrate.Answer) (hint []string, lo
 		return nil, nil
 	}
 	r.n++
-	if r.n >= mostRepeats {
+	if r.n >= maxRepeats {
 		return nil, &event.Problem{
 			Code: "loop", Message: fmt.Sprintf("the model called %s %d times in a row, with the same arguments and the same result", c.Name, r.n),
 			Next: "say how to continue",

@@ -23,9 +23,9 @@ func backoff(n int, noise float64) time.Duration {
 	return time.Duration(float64(firstDelay) * float64(int64(1)<<(n-1)) * (0.9 + 0.2*noise))
 }
 
-// maxPosts limits the requests of one sampling to one model, including the provider's own retries. Each stream gets what is left
+// maxRequests limits the requests of one sampling to one model, including the provider's own retries. Each stream gets what is left
 // of it.
-const maxPosts = 12
+const maxRequests = 12
 
 // withRetries asks the model until an answer is complete, a limit is reached or the error is final.
 func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
@@ -38,7 +38,7 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 		if err := s.meter.Allow(); err != nil {
 			return sampled{}, err
 		}
-		got, err := once(ctx, maxPosts-posts)
+		got, err := once(ctx, maxRequests-posts)
 		if err == nil {
 			return got, nil
 		}
@@ -62,13 +62,13 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 		if !ok || !e.Retryable && !accident {
 			return got, err
 		}
-		if n > s.limits.StreamRetries || posts >= maxPosts {
+		if n > s.limits.StreamRetries || posts >= maxRequests {
 			return got, exhausted(e, posts)
 		}
 		delay := backoff(n, rand.Float64())
 		if e.RetryAfter > 0 {
 			if e.RetryAfter > maxDelay {
-				return got, tooLong(e, time.Now())
+				return got, retryAfterTooLong(e, time.Now())
 			}
 			delay = e.RetryAfter
 		}
@@ -105,8 +105,8 @@ func exhausted(e *llm.Error, posts int) error {
 	return &last
 }
 
-// tooLong returns the error for a server that asks to wait longer than maxDelay.
-func tooLong(e *llm.Error, now time.Time) error {
+// retryAfterTooLong returns the error for a server that asks to wait longer than maxDelay.
+func retryAfterTooLong(e *llm.Error, now time.Time) error {
 	last := *e
 	last.Message = fmt.Sprintf("%s (the server asks to wait %v, until %s; the limit is %v)", e.Error(), e.RetryAfter.Round(time.Second),
 		now.Add(e.RetryAfter).UTC().Format("2006-01-02 15:04:05 MST"), maxDelay)

@@ -59,7 +59,7 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	}
 	if streamErr != nil {
 		if ctx.Err() != nil { // there will be no retry
-			a.keepHeld(ctx)
+			a.flushAtEnd(ctx)
 		}
 		a.abandon(ctx)
 		if a.begun && !a.counted {
@@ -107,7 +107,7 @@ type pendingCall struct {
 }
 
 func (a *answer) event(ctx context.Context, ev llm.Event) error {
-	if err := a.cutForMail(ev); err != nil {
+	if err := a.preemptForMail(ev); err != nil {
 		return err
 	}
 	switch ev := ev.(type) {
@@ -217,7 +217,7 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 	}
 	var part llm.Part = &llm.Text{Text: text, Metadata: meta}
 	if b.kind == llm.BlockReasoning {
-		part = &llm.Reasoning{Text: text, Metadata: a.stamped(meta)}
+		part = &llm.Reasoning{Text: text, Metadata: a.markVendor(meta)}
 		a.between = true
 	} else if strings.TrimSpace(text) != "" {
 		a.lastText = text

@@ -14,7 +14,7 @@ import (
 type sampler struct {
 	recorder
 	model        Fallback // the model that answers now
-	ownOnly      bool     // no other model may take over
+	noFallback   bool     // no other model may take over
 	participants []Participant
 	limits       Limits
 	meter        *usage.Meter
@@ -23,20 +23,20 @@ type sampler struct {
 // ask asks the model once. attempts limits the tries before the first event.
 type ask func(ctx context.Context, attempts int) (sampled, error)
 
-// answered asks the model and, if it can't answer, its fallbacks. A model that could not answer is not asked again in this turn,
+// sampleWithFallback asks the model and, if it can't answer, its fallbacks. A model that could not answer is not asked again in this turn,
 // so the loop ends; the next turn begins with the thread's own model.
-func (s *sampler) answered(ctx context.Context, once ask) (sampled, error) {
+func (s *sampler) sampleWithFallback(ctx context.Context, once ask) (sampled, error) {
 	for {
 		got, err := s.withRetries(ctx, once)
 		if err == nil || ctx.Err() != nil {
 			return got, err
 		}
 		source, ok := first[FallbackSource](s.participants)
-		if !ok || s.ownOnly {
+		if !ok || s.noFallback {
 			return got, err
 		}
 		why, ok := errors.AsType[*llm.Error](err)
-		if !ok || !AnotherMay(why, got.begun) {
+		if !ok || !MayFallBack(why, got.begun) {
 			return got, err
 		}
 		next, err := source.Fallback(ctx, why)
@@ -52,20 +52,20 @@ func (s *sampler) answered(ctx context.Context, once ask) (sampled, error) {
 	}
 }
 
-var errSilent = errors.New("idle timeout waiting for the model's stream")
+var errIdle = errors.New("idle timeout waiting for the model's stream")
 
 // consume reads the stream of a request to its end.
 func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, each func(context.Context, llm.Event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(s.limits.IdleTimeout, func() { cancel(errSilent) })
+	idle := time.AfterFunc(s.limits.IdleTimeout, func() { cancel(errIdle) })
 	defer idle.Stop()
 	finished := false
 	for ev, err := range s.model.Model.Stream(ctx, req, s.id, attempts) {
 		idle.Stop() // only the model's silence counts, not the time that each takes
 		if err != nil {
-			if errors.Is(context.Cause(ctx), errSilent) {
-				return &llm.Error{Code: llm.ErrTransport, Message: errSilent.Error(), Retryable: true}
+			if errors.Is(context.Cause(ctx), errIdle) {
+				return &llm.Error{Code: llm.ErrTransport, Message: errIdle.Error(), Retryable: true}
 			}
 			return err
 		}
@@ -82,7 +82,7 @@ func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, e
 		idle.Reset(wait)
 	}
 	if !finished {
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errIdle) {
 			return cause
 		}
 		return &llm.Error{
@@ -93,9 +93,9 @@ func (s *sampler) consume(ctx context.Context, req *llm.Request, attempts int, e
 	return nil
 }
 
-// AnotherMay reports whether another model may be able to answer after this error. A request that is invalid, too long or against
+// MayFallBack reports whether another model may be able to answer after this error. A request that is invalid, too long or against
 // a policy would fail there too, and after a partial answer a retry is better.
-func AnotherMay(e *llm.Error, begun bool) bool {
+func MayFallBack(e *llm.Error, begun bool) bool {
 	switch e.Code {
 	case llm.ErrNoRoute, llm.ErrAuthentication, llm.ErrQuotaExceeded, llm.ErrRateLimit, llm.ErrOverloaded, llm.ErrProviderInternal:
 		return true

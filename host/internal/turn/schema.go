@@ -9,13 +9,13 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// tellOfForm warns if the last message does not match the turn's output schema. Most vendors enforce it; for the others, the
+// warnOfSchema warns if the last message does not match the turn's output schema. Most vendors enforce it; for the others, the
 // warning comes before a program fails on the message.
-func (r *runner) tellOfForm(ctx context.Context, last string) {
+func (r *runner) warnOfSchema(ctx context.Context, last string) {
 	if r.model.Request.OutputSchema == nil {
 		return
 	}
-	if err := follows(last, r.model.Request.OutputSchema); err != nil {
+	if err := checkSchema(last, r.model.Request.OutputSchema); err != nil {
 		r.notice(ctx, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("the last message does not follow the output schema: %v", err),
 			Next: "Use a model whose vendor supports output schemas, or say in the task what form the answer has.",
@@ -23,8 +23,8 @@ func (r *runner) tellOfForm(ctx context.Context, last string) {
 	}
 }
 
-// follows returns why a text does not match a schema. If only the vendor understands the schema, the text has to be valid JSON.
-func follows(text string, schema json.RawMessage) error {
+// checkSchema returns why a text does not match a schema. If only the vendor understands the schema, the text has to be valid JSON.
+func checkSchema(text string, schema json.RawMessage) error {
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return fmt.Errorf("it is not valid JSON: %w", err)

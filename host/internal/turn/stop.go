@@ -10,27 +10,27 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// mostHeld limits how often in a row hooks may keep a turn from ending. A hook that always blocks would keep it running forever.
-const mostHeld = 8
+// maxStopBlocks limits how often in a row hooks may keep a turn from ending. A hook that always blocks would keep it running forever.
+const maxStopBlocks = 8
 
 // stops counts how often hooks have kept the turn from ending since the last input of the user.
 type stops struct{ held int }
 
-// heldByHooks asks the participants whether the turn may end when nothing is left to do. The first one that blocks keeps it
+// continuedByHooks asks the participants whether the turn may end when nothing is left to do. The first one that blocks keeps it
 // running, and the model reads the reason.
-func (r *runner) heldByHooks(ctx context.Context, last string) (bool, error) {
+func (r *runner) continuedByHooks(ctx context.Context, last string) (bool, error) {
 	for _, s := range each[hook.Stops](r.Participants) {
-		if held, err := r.heldBy(ctx, s, last); held || err != nil {
+		if held, err := r.continuedBy(ctx, s, last); held || err != nil {
 			return held, err
 		}
 	}
 	return false, nil
 }
 
-// heldBy asks one participant. A failed hook is reported to people and does not keep the turn running.
-func (r *runner) heldBy(ctx context.Context, s hook.Stops, last string) (bool, error) {
+// continuedBy asks one participant. A failed hook is reported to people and does not keep the turn running.
+func (r *runner) continuedBy(ctx context.Context, s hook.Stops, last string) (bool, error) {
 	v, err := s.Stop(ctx, hook.Ending{
-		Thread: string(r.Settings.Thread), Turn: string(r.ID), LastMessage: last, Active: r.stops.held > 0, Held: r.stops.held, Most: mostHeld,
+		Thread: string(r.Settings.Thread), Turn: string(r.ID), LastMessage: last, Active: r.stops.held > 0, Held: r.stops.held, Most: maxStopBlocks,
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -43,7 +43,7 @@ func (r *runner) heldBy(ctx context.Context, s hook.Stops, last string) (bool, e
 	case strings.TrimSpace(v.Reason) == "":
 		r.notice(ctx, event.Notice{Level: "warning", Text: "a Stop hook blocked the end of the turn without a reason; the turn ends", Next: "Make the hook return a reason."})
 		return false, nil
-	case r.stops.held >= mostHeld:
+	case r.stops.held >= maxStopBlocks:
 		r.notice(ctx, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("a Stop hook has kept the turn from ending %d times in a row; it ends now", r.stops.held),
 			Next: "Make the hook limit how often it blocks, or say how to continue.",

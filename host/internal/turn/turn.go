@@ -96,9 +96,9 @@ type runner struct {
 	stops   stops
 	paused  int // number of messages up to the end of an answer that the provider has paused; 0: none
 	// pausedWith is the metadata of that answer as a whole, which the provider wants back.
-	pausedWith llm.Metadata
-	ending     bool // the turn is ending: hooks have little time
-	unspoken   bool // the turn has no input of its own, and no request has been made
+	pausedWith   llm.Metadata
+	ending       bool // the turn is ending: hooks have little time
+	withoutInput bool // the turn has no input of its own, and no request has been made
 }
 
 // Run runs a turn on h until nothing is left to do, ctx ends, or the model can't be asked. input began the turn.
@@ -196,7 +196,7 @@ func (r *runner) keep(ctx context.Context, res Result) {
 	if res.Status != event.TurnInterrupted {
 		return
 	}
-	if r.unspoken {
+	if r.withoutInput {
 		return // the mail that began the turn is still unread
 	}
 	marker := interruptedMarker
@@ -230,15 +230,15 @@ var Forked = llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "
 	"commands and sessions that it started belong to it.\n</turn_aborted>"}}}
 
 func (r *runner) run(ctx context.Context) Result {
-	r.unspoken = r.unseen[0].empty()
-	if err := r.makeRoom(ctx); err != nil {
+	r.withoutInput = r.unseen[0].empty()
+	if err := r.compactBeforeTurn(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
 	if err := r.recordContext(ctx); err != nil {
 		return r.ended(ctx, err)
 	}
 	// The turn's own input is answered first. Later input is read before the next request.
-	drain := r.unspoken
+	drain := r.withoutInput
 	owed := drain // the model owes an answer: ask it even if there is no new input
 	last := ""
 	for n := 1; ; n++ {
@@ -248,7 +248,7 @@ func (r *runner) run(ctx context.Context) Result {
 		if drain {
 			r.unseen = append(r.unseen, r.Inbox.Take()...)
 		}
-		said, err := r.recordSaid(ctx, n == 1, drain)
+		said, err := r.recordNew(ctx, n == 1, drain)
 		if err != nil {
 			return r.ended(ctx, err)
 		}
@@ -265,17 +265,17 @@ func (r *runner) run(ctx context.Context) Result {
 				return r.ended(ctx, err)
 			}
 		}
-		drain, owed, r.unspoken = true, true, false
+		drain, owed, r.withoutInput = true, true, false
 		if r.Limits.Samplings > 0 && n > r.Limits.Samplings {
 			return r.problem(&event.Problem{
 				Code: "turn-limit", Message: fmt.Sprintf("the turn reached its limit of %d requests to the model", r.Limits.Samplings),
 				Next: "say how to continue, or raise limits.samplings",
 			})
 		}
-		s, err := r.answered(ctx, r.sample)
+		s, err := r.sampleWithFallback(ctx, r.sample)
 		if overflows(err) && ctx.Err() == nil {
 			r.history.Overflowed()
-			done, failed := r.makeRoomAfter(ctx)
+			done, failed := r.compactDuringTurn(ctx)
 			if failed != nil {
 				return r.ended(ctx, failed)
 			}
@@ -298,20 +298,20 @@ func (r *runner) run(ctx context.Context) Result {
 			r.paused, r.pausedWith = r.history.Len(), s.meta
 		}
 		last, owed = s.lastText, s.followUp
-		if !owed && r.Inbox.Empty() && !r.mailHolds(s) {
-			if owed, err = r.heldByHooks(ctx, last); err != nil {
+		if !owed && r.Inbox.Empty() && !r.mailContinues(s) {
+			if owed, err = r.continuedByHooks(ctx, last); err != nil {
 				return r.ended(ctx, err)
 			}
 		}
 		// Closing the inbox and deciding to end is one step, so that no input can arrive in between.
-		if !owed && !r.mailHolds(s) && r.Inbox.CloseIfEmpty() {
-			r.tellOfForm(ctx, last)
+		if !owed && !r.mailContinues(s) && r.Inbox.CloseIfEmpty() {
+			r.warnOfSchema(ctx, last)
 			return Result{Status: event.TurnCompleted, LastMessage: last}
 		}
 		if s.again {
 			continue // complete the provider's paused answer before changing the history
 		}
-		done, err := r.makeRoomAfter(ctx)
+		done, err := r.compactDuringTurn(ctx)
 		if err != nil {
 			return r.ended(ctx, err)
 		}
@@ -347,15 +347,15 @@ func (r *runner) recordContext(ctx context.Context) error {
 	return nil
 }
 
-// recordSaid records what the model has not read. Mail from before the turn goes before the input that began the turn; later mail
+// recordNew records what the model has not read. Mail from before the turn goes before the input that began the turn; later mail
 // goes after the input that arrived meanwhile.
-func (r *runner) recordSaid(ctx context.Context, first, drain bool) (said bool, err error) {
+func (r *runner) recordNew(ctx context.Context, first, drain bool) (said bool, err error) {
 	if first && !drain {
 		if said, err = r.readMail(ctx); err != nil {
 			return said, err
 		}
 	}
-	heard, err := r.recordUnseen(ctx)
+	heard, err := r.recordInputs(ctx)
 	if err != nil || !drain {
 		return said || heard, err
 	}
@@ -363,9 +363,9 @@ func (r *runner) recordSaid(ctx context.Context, first, drain bool) (said bool, 
 	return said || heard || read, err
 }
 
-// recordUnseen records the input that was taken from the inbox. An interrupt may leave some of it to the end of the turn. recorded
+// recordInputs records the input that was taken from the inbox. An interrupt may leave some of it to the end of the turn. said
 // reports whether there is anything new for the model.
-func (r *runner) recordUnseen(ctx context.Context) (said bool, err error) {
+func (r *runner) recordInputs(ctx context.Context) (said bool, err error) {
 	for len(r.unseen) > 0 {
 		recorded, err := r.recordInput(ctx, r.unseen[0])
 		if err != nil {
@@ -379,7 +379,7 @@ func (r *runner) recordUnseen(ctx context.Context) (said bool, err error) {
 
 // settle ends an answer that was cut off: it closes open items, waits for the calls and records their outputs.
 func (r *runner) settle(ctx context.Context) error {
-	r.keepHeld(ctx)
+	r.flushAtEnd(ctx)
 	if r.current == nil {
 		return nil
 	}

@@ -67,8 +67,8 @@ func (m *Meter) Allow() error {
 	return nil
 }
 
-// uncounted warns that a budget does not include everything.
-func uncounted(r event.UsageReported, what, unit, next string) event.Notice {
+// budgetWarning warns that a budget does not include everything.
+func budgetWarning(r event.UsageReported, what, unit, next string) event.Notice {
 	return event.Notice{
 		Level: "warning", Next: next,
 		Text: fmt.Sprintf("what answers of %q (provider %q) %s is not known; the budget in %s counts only what is", r.ModelName, r.Provider, what, unit),

@@ -70,11 +70,11 @@ func (m *Meter) Report(ctx context.Context, log Publisher, turn event.TurnID, r 
 	bodies := []event.Body{r}
 	if m.budget.tokens() && used.Total == 0 && !m.mu.blindTokens {
 		m.mu.blindTokens = true
-		bodies = append(bodies, uncounted(r, "use", "tokens", "Set a budget in US dollars if the model has prices there."))
+		bodies = append(bodies, budgetWarning(r, "use", "tokens", "Set a budget in US dollars if the model has prices there."))
 	}
 	if m.budget.money() && used.Cost.Unknown > 0 && !m.mu.blindMoney {
 		m.mu.blindMoney = true
-		bodies = append(bodies, uncounted(r, "cost", "US dollars", "Give the model's prices in the provider's block, or set a budget in tokens."))
+		bodies = append(bodies, budgetWarning(r, "cost", "US dollars", "Give the model's prices in the provider's block, or set a budget in tokens."))
 	}
 	m.mu.Unlock()
 	_, err := log.Publish(ctx, turn, bodies...)

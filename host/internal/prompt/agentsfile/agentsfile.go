@@ -55,20 +55,20 @@ type Found struct {
 type Reader struct {
 	cfg   Config
 	dir   string
-	seen  []sighting
+	seen  []fileState
 	found Found
 }
 
 // New returns a reader. It reads nothing yet.
 func New(cfg Config) *Reader { return &Reader{cfg: cfg} }
 
-// sighting is the state of a path in the file system; info is nil if it did not exist or was not accessible.
-type sighting struct {
+// fileState is the state of a path in the file system; info is nil if it did not exist or was not accessible.
+type fileState struct {
 	path string
 	info fs.FileInfo
 }
 
-func (s sighting) still() bool {
+func (s fileState) unchanged() bool {
 	now, err := os.Stat(s.path)
 	if err != nil || s.info == nil {
 		return err != nil && s.info == nil
@@ -101,7 +101,7 @@ func (r *Reader) Read(dir string) Found {
 
 // Look is [Reader.Read] if a file has changed since the last call; otherwise it returns the last result.
 func (r *Reader) Look(dir string) Found {
-	if dir != r.dir || slices.ContainsFunc(r.seen, func(s sighting) bool { return !s.still() }) {
+	if dir != r.dir || slices.ContainsFunc(r.seen, func(s fileState) bool { return !s.unchanged() }) {
 		return r.Read(dir)
 	}
 	return r.found
@@ -109,7 +109,7 @@ func (r *Reader) Look(dir string) Found {
 
 func (r *Reader) stat(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
-	r.seen = append(r.seen, sighting{path, info})
+	r.seen = append(r.seen, fileState{path, info})
 	return info, err
 }
 
@@ -163,10 +163,10 @@ func (g *reading) folder(dir string, fallbacks []string) {
 		switch {
 		case err != nil: // it was removed in the meantime
 			continue
-		case !g.within(real):
+		case !g.isInProject(real):
 			g.warn("Put a file there instead of the link.", "the instructions in %s are not used: the link leads out of the project", path)
 			continue
-		case g.foreign(dir, info):
+		case g.ownedByOther(dir, info):
 			g.warn("Start gantry with a folder of yours, or have the file removed.", "the instructions in %s are not used: the file belongs to another user, and lies above the working folder", path)
 			continue
 		case g.denied(real):
@@ -190,9 +190,9 @@ func cause(err error) error {
 	return err
 }
 
-// within reports whether a path without links is inside the project. A project must not make the model, and so its vendor, read
+// isInProject reports whether a path without links is inside the project. A project must not make the model, and so its vendor, read
 // other files through a link.
-func (g *reading) within(path string) bool {
+func (g *reading) isInProject(path string) bool {
 	if g.root == "" {
 		return true
 	}
@@ -218,9 +218,9 @@ func (g *reading) denied(path string) bool {
 	return err != nil || g.cfg.Denied(g.dir, path) || g.cfg.Denied(g.dir, filepath.Join(g.root, rel))
 }
 
-// foreign reports whether a file in a folder above the working folder belongs to an unrelated user: not this one, not root, and
+// ownedByOther reports whether a file in a folder above the working folder belongs to an unrelated user: not this one, not root, and
 // not the owner of the working folder, who is a different user if a container works on its user's files.
-func (g *reading) foreign(dir string, info fs.FileInfo) bool {
+func (g *reading) ownedByOther(dir string, info fs.FileInfo) bool {
 	if g.root == "" || dir == filepath.Clean(g.dir) {
 		return false
 	}

@@ -1,7 +1,7 @@
-// Package thread is a conversation: its turns one after the other, its events in one order, and what outlives a turn.
+// Package thread runs a conversation: its turns one after the other, its events in one order, and everything that outlives a turn.
 //
 // It owns: the submission queue, one turn at a time, steering and interrupting it, the event bus and its subscribers,
-// resuming from the log, and the end of everything a thread holds. It must not know: which doors there are, how a turn
+// resuming from the log, and the end of everything that belongs to a thread. It must not know: which clients there are, how a turn
 // decides, how events are stored.
 //
 // Start with [New] and [Thread.Run]. A Thread's state belongs to the goroutine that called Run.

@@ -47,13 +47,13 @@ func TestDiskFullForAWhile(t *testing.T) {
 	r.Until("the first command runs", func() bool { return exists(r.Dir, "started") })
 	capDisk(t, run.Cmd.Process.Pid, 1)
 	r.Write("go", "")
-	run.Sees("the store does not take events")
+	run.Sees("the store can't save events")
 	capDisk(t, run.Cmd.Process.Pid, 0)
 	res := run.Wait()
 	if res.Code != 0 {
 		t.Fatalf("exit %d:\n%s\n%s", res.Code, res.Stdout, res.Stderr)
 	}
-	if n := strings.Count(res.Stdout, "the store does not take events"); n != 1 {
+	if n := strings.Count(res.Stdout, "the store can't save events"); n != 1 {
 		t.Errorf("the user reads of it %d times", n)
 	}
 	if out := r.Last().Outputs()["c2"]; !strings.Contains(out, "was not started") || r.Read("ran") != "first\n" {
@@ -80,7 +80,7 @@ func TestDiskFullToTheEnd(t *testing.T) {
 	if res.Code != 1 || !strings.Contains(res.Stderr, "events were not written") || !strings.Contains(res.Stdout, "so be it, then") {
 		t.Errorf("exit %d:\n%s\n%s", res.Code, res.Stdout, res.Stderr)
 	}
-	if n := strings.Count(res.Stderr, "the store does not take events"); n != 1 {
+	if n := strings.Count(res.Stderr, "the store can't save events"); n != 1 {
 		t.Errorf("the user reads of it %d times:\n%s", n, res.Stderr)
 	}
 	if strings.Contains(res.Stderr, "store is degraded") {

@@ -425,7 +425,7 @@ func TestHookThatFailsMeansNo(t *testing.T) {
 			t.Errorf("the model reads %q", out)
 		}
 		r.Write(filepath.Join(r.Home, "etc", "hooks.json"), "{")
-		if res := r.Gantry("exec", "go"); res.Code == 0 || !strings.Contains(res.Stderr, "hook of this machine") {
+		if res := r.Gantry("exec", "go"); res.Code == 0 || !strings.Contains(res.Stderr, "a hook in the machine's configuration") {
 			t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 		}
 	})

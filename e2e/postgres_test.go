@@ -103,13 +103,13 @@ do = [{ text = "done" }]
 		r.Until("the first command runs", func() bool { return exists(r.Dir, "started") })
 		server.Kill()
 		r.Write("go", "")
-		run.Sees("the store does not take events")
+		run.Sees("the store can't save events")
 		run.Sees("was not started") // the turn has gone on without the second command
 		server.Restart()
 		run.Sees("the store works again")
 		run.Signal(os.Interrupt)
 		res := run.Wait()
-		if n := strings.Count(res.Stdout, "the store does not take events"); n != 1 || !strings.Contains(res.Stdout, "Check that the server is running") {
+		if n := strings.Count(res.Stdout, "the store can't save events"); n != 1 || !strings.Contains(res.Stdout, "Check that the server is running") {
 			t.Errorf("the user reads of it %d times:\n%s", n, res.Stdout)
 		}
 		if strings.Contains(res.Stdout+res.Stderr, "verysecret") {

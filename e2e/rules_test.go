@@ -222,7 +222,7 @@ func TestRuleThatDoesNotApplyIsNamed(t *testing.T) {
 	policied(r, "on-request", "workspace-write")
 	res := r.OK("exec", "--config", "policy.hcl", "go")
 	said := strings.Join(strings.Fields(res.Stderr), " ")
-	if n := strings.Count(said, "my.rules:1 does not apply to a command that begins like it"); n != 1 {
+	if n := strings.Count(said, "my.rules:1 does not apply to a command that begins with the same words"); n != 1 {
 		t.Errorf("it is named %d times:\n%s", n, res.Stderr)
 	}
 	if !strings.Contains(said, `prefix_rule(pattern=["sort", "-o", "sorted", "file"], decision="allow")`) {

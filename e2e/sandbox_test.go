@@ -295,7 +295,7 @@ func TestSandboxThatCantBeMade(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = run(forbidden)
-	if err == nil || !strings.Contains(out, `sandbox mode "workspace-write" can't be enforced: the sandbox could not be created`) || !strings.Contains(out, "mend that, or set sandbox") {
+	if err == nil || !strings.Contains(out, `sandbox mode "workspace-write" can't be enforced: the sandbox could not be created`) || !strings.Contains(out, "fix this, or set sandbox") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(r.Log); err == nil {

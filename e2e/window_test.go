@@ -56,13 +56,13 @@ do    = [{ text = "done" }]
 	if window != 272_000 || usable != 258_400 {
 		t.Errorf("the window is %d, of which %d can be used; want 272000 and 258400", window, usable)
 	}
-	const told = `warning: context_window of model "default" is 400000, but scripted takes 272000 at most: that holds`
+	const told = `warning: context_window of model "default" is 400000, which exceeds the maximum of scripted, 272000; using 272000`
 	if len(warnings) != 1 || warnings[0] != told {
 		t.Errorf("people are told %q, want %q", warnings, told)
 	}
 	wantLayouts(t, r, "context go", "context go call-c1 output-c1", "context go call-c1 output-c1 call-c2 output-c2 question", "context go account(so far)")
 
-	if res := r.OK(append(settings, "resume", "--last", "again")...); !strings.Contains(res.Stdout+res.Stderr, "takes 272000 at most") {
+	if res := r.OK(append(settings, "resume", "--last", "again")...); !strings.Contains(res.Stdout+res.Stderr, "exceeds the maximum of scripted, 272000") {
 		t.Errorf("another process does not say it:\n%s%s", res.Stdout, res.Stderr)
 	}
 	if _, _, warnings := windows(t, r.OK("-c", "provider.scripted.context_window=272000", "-c", "model.default.context_window=100000", "exec", "--events", "go").Stdout); len(warnings) > 0 {
@@ -81,7 +81,7 @@ func TestTheWindowIsHeldToTheCatalogues(t *testing.T) {
 		listed         string
 	}{
 		"nothing is said":         {"", "", 272_000, "", "272k"},
-		"the model's block":       {"", "400000", 272_000, `warning: context_window of model "real" is 400000, but gpt-5.2 takes 272000 at most`, "272k"},
+		"the model's block":       {"", "400000", 272_000, `warning: context_window of model "real" is 400000, which exceeds the maximum of gpt-5.2, 272000`, "272k"},
 		"the provider's block":    {"context_window = 400000", "", 272_000, `warning: context_window of model "gpt-5.2" in the provider's block is 400000`, "272k (config)"},
 		"the provider's own most": {"max_context_window = 400000", "350000", 350_000, "", "272k"},
 		"less in both":            {"context_window = 200000", "100000", 100_000, "", "200k (config)"},

@@ -183,10 +183,10 @@ func TestFallback(t *testing.T) {
 	if !strings.Contains(res.Stdout, "done") {
 		t.Errorf("printed %q", res.Stdout)
 	}
-	if n := strings.Count(res.Stderr, "goes on with this turn"); n != 1 {
+	if n := strings.Count(res.Stderr, "continues this turn"); n != 1 {
 		t.Errorf("%d notices:\n%s", n, res.Stderr)
 	}
-	for _, want := range []string{`"google" (google/gemini-3.5-flash) goes on`, `"openai" (openai/gpt-5.4): `, `"anthropic" (anthropic/claude-opus-4-8): `, "NOT_SET", `The next turn begins with "openai" again.`} {
+	for _, want := range []string{`"google" (google/gemini-3.5-flash) continues this turn`, `"openai" (openai/gpt-5.4): `, `"anthropic" (anthropic/claude-opus-4-8): `, "NOT_SET", `The next turn begins with "openai" again.`} {
 		if !strings.Contains(res.Stderr, want) {
 			t.Errorf("the user does not read %q:\n%s", want, res.Stderr)
 		}
@@ -207,7 +207,7 @@ func TestFallbackFromTheBeginning(t *testing.T) {
 	r := configured(t, strings.ReplaceAll(block("openai", "http://127.0.0.1:9", "  fallback = [\"google\", \"anthropic\"]"), "VENDOR_KEY", "NOT_SET"),
 		block("google", google.URL, ""), block("anthropic", "http://127.0.0.1:9", ""))
 	res := r.OK("exec", "--model", "openai", "go")
-	for _, want := range []string{"model gemini-3.5-flash (google)", `"google" (google/gemini-3.5-flash) goes on`, "NOT_SET"} {
+	for _, want := range []string{"model gemini-3.5-flash (google)", `"google" (google/gemini-3.5-flash) continues this turn`, "NOT_SET"} {
 		if !strings.Contains(res.Stderr, want) {
 			t.Errorf("the user does not read %q:\n%s", want, res.Stderr)
 		}

@@ -26,7 +26,7 @@ func TestErrorsSurviveTheSocket(t *testing.T) {
 		"locked":    {&store.LockedError{Thread: "t1", Owner: store.Owner{PID: 7}}, Locked, "thread t1 is open in process 7", "attach to it, or end that process"},
 		"damaged":   {&store.CorruptError{SHA256: "ab", Path: "/x", Got: "cd"}, Damaged, "artifact ab is damaged (its content has digest cd)", "restore /x from a backup, or remove it"},
 		"refused":   {&undo.RefusedError{}, Refused, "no file was restored:", "use --force to restore the other files, if any"},
-		"foreign":   {errFamily, Foreign, "this process was started by the gantry that runs the thread, and may only look at it", "use a terminal of your own"},
+		"foreign":   {errFamily, Foreign, "this process was started by the gantry that runs the thread, so it can only read it", "use another terminal"},
 		"no kind":   {hint.New("the disk is full", "make room"), "", "the disk is full", "make room"},
 		"no hint":   {errors.New("broken"), "", "broken", ""},
 	} {

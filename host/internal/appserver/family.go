@@ -8,7 +8,7 @@ import (
 )
 
 // errFamily refuses a client that this host has started, directly or through its processes: a command must not approve itself.
-var errFamily = hint.New("this process was started by the gantry that runs the thread, and may only look at it", "use a terminal of your own")
+var errFamily = hint.New("this process was started by the gantry that runs the thread, so it can only read it", "use another terminal")
 
 // ours reports whether the client of a connection is one of the processes below the host, including orphans, which gantry-launch
 // adopts. A client for which the kernel returns no PID is in an outer PID namespace, so it is not one of them.
@@ -27,7 +27,7 @@ func ours(conn *net.UnixConn, pid, host int) (bool, error) {
 			return below, nil
 		}
 	}
-	return false, fmt.Errorf("it is not clear who has started process %d", pid)
+	return false, fmt.Errorf("can't determine which process started process %d", pid)
 }
 
 // under follows the parents of a process up to the host or to the first process.
@@ -39,7 +39,7 @@ func under(pid, host int) (bool, error) {
 			return false, perr
 		}
 		if started > born {
-			return false, fmt.Errorf("process %d is younger than its child: its number was given to another", up)
+			return false, fmt.Errorf("process %d is younger than its child: its PID was reused", up)
 		}
 		up, born = next, started
 	}

@@ -44,7 +44,7 @@ func parent(pid int) (ppid int, started uint64, err error) {
 	}
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
-		return 0, 0, fmt.Errorf("/proc/%d/stat is cut off", pid)
+		return 0, 0, fmt.Errorf("/proc/%d/stat is truncated", pid)
 	}
 	if ppid, err = strconv.Atoi(string(f[1])); err != nil {
 		return 0, 0, err

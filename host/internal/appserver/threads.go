@@ -202,7 +202,7 @@ func (s *session) fork(ctx context.Context, p ForkParams) (ForkResult, error) {
 
 func (s *session) revert(ctx context.Context, p RevertParams) (RevertResult, error) {
 	if p.BeforeTurn == "" {
-		return RevertResult{}, errors.New("beforeTurnId is missing: the first turn that is taken back")
+		return RevertResult{}, errors.New("beforeTurnId is missing: set it to the first turn to revert")
 	}
 	return reverted(s.thread.Library.RevertThread(ctx, s.thread.ID(), p.BeforeTurn, 0))
 }

@@ -21,7 +21,7 @@ type UndoParams struct {
 func (p UndoParams) Choose(list []checkpoint.Record) (undo.Choice, error) {
 	switch {
 	case p.Redo && p.Turn != "":
-		return undo.Choice{}, errors.New("a turn and redo exclude each other")
+		return undo.Choice{}, errors.New("use either a turn or redo, not both")
 	case p.Redo:
 		return undo.Redo(list)
 	case p.Turn != "":

@@ -86,7 +86,7 @@ func ownProgram(name, dir, path string) (program, rest string, err error) {
 		}
 	}
 	if program == "" {
-		return "", "", hint.With(fmt.Errorf("%s is not found in a folder of PATH that is absolute and outside of %s", name, project), "install it")
+		return "", "", hint.With(fmt.Errorf("%s was not found in PATH (relative folders and folders in %s are not searched)", name, project), "install it")
 	}
 	return program, strings.Join(own, string(filepath.ListSeparator)), nil
 }

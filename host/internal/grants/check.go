@@ -99,7 +99,7 @@ func (k *Checker) Try(ctx context.Context, mode string) error {
 	if s, ok := errors.AsType[*launch.StartError](err); ok && s.Op == "confine" {
 		return &launch.UnsupportedError{
 			Mode: mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %s", mode, s.Message),
-			Next: `mend that, or set sandbox { mode = "full-access" } to run without confinement`,
+			Next: `fix this, or set sandbox { mode = "full-access" } to run without confinement`,
 		}
 	}
 	if err != nil { // for example, there is no such program: the result says nothing about sandboxes

@@ -78,10 +78,10 @@ func (g Granter) Resolve(cwd string, p policy.Permissions) (out policy.Permissio
 		}
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
-			return "", fmt.Errorf("permission for %s can't be given: it is not there; ask for the folder that it is to be in", path)
+			return "", fmt.Errorf("permission for %s can't be given: it does not exist; ask for its folder", path)
 		}
 		if home, err := filepath.EvalSymlinks(g.Home); err == nil && Inside(real, home) {
-			return "", fmt.Errorf("permission for %s can't be given: it is gantry's own; go on without it", real)
+			return "", fmt.Errorf("permission for %s can't be given: it belongs to gantry; continue without it", real)
 		}
 		return real, nil
 	}
@@ -91,9 +91,9 @@ func (g Granter) Resolve(cwd string, p policy.Permissions) (out policy.Permissio
 		case err != nil:
 			return out, err
 		case !isDir(real):
-			return out, fmt.Errorf("permission to write %s can't be given: it is no folder; ask for the folder that it is in", real)
+			return out, fmt.Errorf("permission to write %s can't be given: it is not a folder; ask for its folder", real)
 		case real == "/":
-			return out, errors.New("permission to write / can't be given: it is the whole machine; ask for the folders that are needed, or for escalated permissions")
+			return out, errors.New("permission to write / can't be given: it is the whole file system; ask for the folders that are needed, or for escalated permissions")
 		}
 		out.Write = append(out.Write, real)
 	}

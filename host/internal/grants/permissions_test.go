@@ -55,11 +55,11 @@ func TestResolvingPermissions(t *testing.T) {
 		{"the user's home", policy.Permissions{Write: []string{"~/deep"}}, policy.Permissions{Write: []string{in("out/deep")}}, ""},
 		{"a link is what it leads to", policy.Permissions{Write: []string{"link"}}, policy.Permissions{Write: []string{in("out")}}, ""},
 		{"the same twice", policy.Permissions{Write: []string{"link", in("out")}}, policy.Permissions{Write: []string{in("out")}}, ""},
-		{"a file can't be written", policy.Permissions{Write: []string{in("out/file")}}, policy.Permissions{}, "it is no folder; ask for the folder that it is in"},
-		{"what is not there", policy.Permissions{Read: []string{in("none")}}, policy.Permissions{}, "it is not there"},
-		{"everything", policy.Permissions{Write: []string{"/"}}, policy.Permissions{}, "the whole machine"},
-		{"gantry's own", policy.Permissions{Write: []string{in("home")}}, policy.Permissions{}, "it is gantry's own"},
-		{"what lies in gantry's own", policy.Permissions{Read: []string{in("home/data")}}, policy.Permissions{}, "it is gantry's own"},
+		{"a file can't be written", policy.Permissions{Write: []string{in("out/file")}}, policy.Permissions{}, "it is not a folder; ask for its folder"},
+		{"what is not there", policy.Permissions{Read: []string{in("none")}}, policy.Permissions{}, "it does not exist"},
+		{"everything", policy.Permissions{Write: []string{"/"}}, policy.Permissions{}, "the whole file system"},
+		{"gantry's own", policy.Permissions{Write: []string{in("home")}}, policy.Permissions{}, "it belongs to gantry"},
+		{"what lies in gantry's own", policy.Permissions{Read: []string{in("home/data")}}, policy.Permissions{}, "it belongs to gantry"},
 		{"a zero byte", policy.Permissions{Read: []string{"a\x00b"}}, policy.Permissions{}, "zero byte"},
 	} {
 		got, err := g.Resolve(in("ws"), tc.asked)

@@ -38,7 +38,7 @@ func (p Plugins) Sandbox(b *config.PluginBlock, program string) func(own []strin
 		config := func() (pluginbox.Config, error) {
 			files, err := pluginbox.Denied(denied)
 			if err != nil {
-				return pluginbox.Config{}, fmt.Errorf("what sandbox { deny_read } names can't be kept from the plugin's process: %w", err)
+				return pluginbox.Config{}, fmt.Errorf("can't hide the files in sandbox { deny_read } from the plugin's process: %w", err)
 			}
 			for _, path := range KeyPaths(p.Keys(), b.Label) {
 				if !slices.Contains(b.Permissions.Read, path) && !slices.Contains(b.Permissions.Write, path) {

@@ -45,7 +45,7 @@ func actionOf(r orchestrate.ReviewRequest) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the call can't be shown to the reviewer: %w", err)
 	}
 	if n := history.Tokens(int64(b.Len())); n > maxAction {
-		return nil, fmt.Errorf("the call is too long to be reviewed: about %d tokens, and %d are read; split it into smaller ones", n, maxAction)
+		return nil, fmt.Errorf("the call is too long to review: about %d tokens, and the limit is %d; split it into smaller ones", n, maxAction)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }

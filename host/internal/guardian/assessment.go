@@ -54,7 +54,7 @@ func parse(text string) (assessment, error) {
 		a.Authorization = "unknown"
 	}
 	if !slices.Contains(risks, a.Risk) || !slices.Contains(authorizations, a.Authorization) {
-		return assessment{}, fmt.Errorf("the reviewer speaks of the risk %q and the authorization %q, which there are not", a.Risk, a.Authorization)
+		return assessment{}, fmt.Errorf("the reviewer's answer has an invalid risk %q or authorization %q", a.Risk, a.Authorization)
 	}
 	if a.Outcome == allow && (a.Risk == "critical" || a.Risk == "high" && slices.Index(authorizations, a.Authorization) < slices.Index(authorizations, "medium")) {
 		a.Outcome = deny

@@ -159,7 +159,7 @@ func (t *Turn) Review(ctx context.Context, r orchestrate.ReviewRequest) (orchest
 	if err == nil && t.denied(a.Outcome == deny) {
 		ruling.Choice = approval.Abort
 		bodies = append(bodies, event.Notice{
-			Level: "warning", Text: fmt.Sprintf(stoppedText, "several of its calls"), Next: "Look at what it tried, and say how to go on.",
+			Level: "warning", Text: fmt.Sprintf(stoppedText, "several of its calls"), Next: "Look at what it tried, and tell it how to continue.",
 		})
 	}
 	if _, perr := t.log.Publish(context.WithoutCancel(ctx), t.id, bodies...); perr != nil {

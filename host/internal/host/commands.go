@@ -22,7 +22,7 @@ func (r *running) watchFolders() {
 	h := r.host
 	mode := cmp.Or(r.role.Sandbox, r.sandbox())
 	if err := h.launcher.Watch(string(r.thread.ID()), grants.For(h.opts.Config, mode, r.thread.Settings().Cwd, "")); err != nil {
-		r.publish(event.Notice{Level: "warning", Text: err.Error(), Next: "no command runs in the sandbox until this is dealt with"})
+		r.publish(event.Notice{Level: "warning", Text: err.Error(), Next: "fix this first; until then, no command runs in the sandbox"})
 	}
 }
 

@@ -41,7 +41,7 @@ func (h *Host) openHooks() error {
 		case p.Foreign:
 			h.log.Debug("hooks for another program are left out", "err", p)
 		case hookconfig.Managed(h.opts.Config, p.Source):
-			return fmt.Errorf("a hook of this machine can't be used: %w", p)
+			return fmt.Errorf("a hook in the machine's configuration can't be used: %w", p)
 		default:
 			h.hookNotices = append(h.hookNotices, event.Notice{Level: "warning", Text: "hooks left out: " + p.Source + " " + p.Where + ": " + p.Text, Next: p.Next})
 		}

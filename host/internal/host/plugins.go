@@ -64,7 +64,7 @@ func (h *Host) publishSources() {
 // quotaExceeded publishes in all threads that a plugin has reached a limit.
 func (h *Host) quotaExceeded(label, setting string, limit int64) {
 	n := event.Notice{
-		Level: "warning", Text: fmt.Sprintf("plugin %q has reached its limit of %s, %d MiB; what it hands over now is refused", label, setting, limit>>20),
+		Level: "warning", Text: fmt.Sprintf("plugin %q has reached its limit of %s, %d MiB; further data is refused", label, setting, limit>>20),
 		Next: fmt.Sprintf("if it needs more, raise limits { %s } in its block", setting),
 	}
 	for _, r := range h.all() {

@@ -84,7 +84,7 @@ var errPrepared = errors.New("the request is prepared")
 func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareParams) (err error) {
 	if p.Thread == "" {
 		if p.Submission.Input.Blank() {
-			return hint.New("a new thread has no request without a task", "write what is to be done")
+			return hint.New("a new thread has no request without a task", "enter a task")
 		}
 		m, err := h.models.Find(cmp.Or(p.Submission.Model, h.opts.Config.DefaultModel))
 		if err != nil {
@@ -99,7 +99,7 @@ func (h *Host) prepareThread(ctx context.Context, cfg *thread.Config, p PrepareP
 	if owner, held, err := h.store.Holder(ctx, p.Thread); err != nil {
 		return err
 	} else if held {
-		return hint.With(fmt.Errorf("%s runs thread %s, and only it knows what it will ask next", owner, p.Thread), "wait until it has ended")
+		return hint.With(fmt.Errorf("%s is running thread %s, so its next request is unknown", owner, p.Thread), "wait until it has ended")
 	}
 	cfg.ID = p.Thread
 	if cfg.State, err = branch.Resume(ctx, h.store, p.Thread); err != nil {

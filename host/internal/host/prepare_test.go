@@ -139,7 +139,7 @@ func TestPrepare(t *testing.T) {
 		}
 		id = th.ID()
 		_, err = h.Prepare(t.Context(), host.PrepareParams{Thread: id, Submission: in("two")})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d runs thread %s", os.Getpid(), id)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d is running thread %s", os.Getpid(), id)) {
 			t.Errorf("of a thread that runs: %v", err)
 		}
 	})

@@ -23,8 +23,8 @@ func (r *running) rulesNotices() []event.Notice {
 	}
 	r.rules = err.Error()
 	return []event.Notice{{
-		Text: "the rules can't be relied on, so every command is asked about, or refused where nobody can be: " + err.Error(),
-		Next: "correct the file; `gantry policy check COMMAND` says whether it is right",
+		Text: "the rules can't be used, so every command needs an approval, or is refused if there is no one to ask: " + err.Error(),
+		Next: "correct the file; `gantry policy check COMMAND` checks it",
 	}}
 }
 
@@ -38,7 +38,7 @@ func (r *running) decide(q policy.Request) policy.Decision {
 		if !r.told.First("rule " + rule.Where()) {
 			continue
 		}
-		r.publish(event.Notice{Text: fmt.Sprintf("the rule %s does not apply to a command that begins like it: %s; the command stays in the sandbox", rule.Where(), policy.WhyShort), Next: d.Hint})
+		r.publish(event.Notice{Text: fmt.Sprintf("the rule %s does not apply to a command that begins with the same words: %s; the command stays in the sandbox", rule.Where(), policy.WhyShort), Next: d.Hint})
 	}
 	return d
 }

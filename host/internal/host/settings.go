@@ -30,7 +30,7 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 		st, err := os.Stat(c.Cwd)
 		switch {
 		case !filepath.IsAbs(c.Cwd):
-			return hint.With(fmt.Errorf("the folder %q is no absolute path", c.Cwd), "name it from the root on")
+			return hint.With(fmt.Errorf("the folder %q is not an absolute path", c.Cwd), "use an absolute path")
 		case err != nil:
 			return hint.With(fmt.Errorf("the folder %s can't be used: %w", c.Cwd, err), "name one that exists")
 		case !st.IsDir():
@@ -41,7 +41,7 @@ func (h *Host) Check(_ context.Context, _ *thread.Thread, c thread.Change) error
 		return hint.With(fmt.Errorf("there is no approval policy %q", c.Approval), diag.DidYouMean(c.Approval, policy.Approvals, ""))
 	}
 	if c.Approval == string(policy.Granular) && h.opts.Config.Approval.Granular == nil {
-		return hint.New("which questions the approval policy granular puts is not configured", "write a block `granular` into `approval`")
+		return hint.New("the approval policy granular is not configured", "add a block `granular` to `approval`")
 	}
 	if c.Sandbox != "" && !slices.Contains(sandboxModes, c.Sandbox) {
 		return hint.With(fmt.Errorf("there is no sandbox mode %q", c.Sandbox), diag.DidYouMean(c.Sandbox, sandboxModes, ""))

@@ -155,7 +155,7 @@ func TestShapesOfTheSocket(t *testing.T) {
 	}
 
 	for _, c := range []struct{ method, params, want string }{
-		{"thread/settings/update", `{"cwd": "here"}`, "no absolute path"},
+		{"thread/settings/update", `{"cwd": "here"}`, "not an absolute path"},
 		{"thread/settings/update", `{"cwd": "/nowhere/at/all"}`, "can't be used"},
 		{"thread/settings/update", `{"approval": "nevr"}`, `did you mean "never"`},
 		{"thread/settings/update", `{"sandbox": "none"}`, `no sandbox mode "none"`},

@@ -32,7 +32,7 @@ func chooseFolders(home string, ephemeral bool) (folders, error) {
 	}
 	dir, err := os.MkdirTemp("", "gantry-")
 	if err != nil {
-		return f, hint.With(fmt.Errorf("make a folder for an ephemeral thread: %w", err), "set TMPDIR to a folder that can be written")
+		return f, hint.With(fmt.Errorf("create a folder for an ephemeral thread: %w", err), "set TMPDIR to a writable folder")
 	}
 	f.threads, f.own = dir, dir
 	if !Writable(home) {
@@ -112,7 +112,7 @@ func vaultOf(opts Options) service.Vault {
 
 // storeHealth publishes in every thread, once for each change, that the store does not accept events (err) or works again (nil).
 func (h *Host) storeHealth(err error) {
-	n := event.Notice{Level: "info", Text: "the store works again; nothing was lost"}
+	n := event.Notice{Level: "info", Text: "the store works again; no events were lost"}
 	if err != nil {
 		n = storeFailed(err)
 	}
@@ -146,7 +146,7 @@ func storeFailed(err error) event.Notice {
 		next = "check the disk that holds it"
 	}
 	return event.Notice{
-		Level: "error", Text: "the store does not take events: " + text,
-		Next: strings.ToUpper(next[:1]) + next[1:] + ". Until then calls that have an effect are not started.",
+		Level: "error", Text: "the store can't save events: " + text,
+		Next: strings.ToUpper(next[:1]) + next[1:] + ". Until then, calls with side effects are not started.",
 	}
 }

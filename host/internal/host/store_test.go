@@ -116,12 +116,12 @@ func TestDiskIsFullDuringATurn(t *testing.T) {
 	file(t, filepath.Join(dir, "started"))
 	d.full.Store(true)
 	touch(t, filepath.Join(dir, "go"))
-	all, notices := until(t, sub, both(ended, noticed("does not take events")))
+	all, notices := until(t, sub, both(ended, noticed("can't save events")))
 	end := all[slices.IndexFunc(all, ended)].Body.(event.TurnEnded)
 	if end.Status != event.TurnCompleted || end.LastMessage != "done" {
 		t.Errorf("the turn ended with %+v", end)
 	}
-	if len(notices) != 1 || !strings.HasPrefix(notices[0], "error: the store does not take events: ") || !strings.Contains(notices[0], errFull.Error()) {
+	if len(notices) != 1 || !strings.HasPrefix(notices[0], "error: the store can't save events: ") || !strings.Contains(notices[0], errFull.Error()) {
 		t.Errorf("in the turn the user reads %q", notices)
 	}
 	if ran := read(t, filepath.Join(dir, "ran")); ran != "first\n" {
@@ -148,14 +148,14 @@ func TestDiskIsFullDuringATurn(t *testing.T) {
 	}
 	defer others.Close()
 	submit(other, "go")
-	if _, notices := until(t, others, ended); len(notices) != 1 || !strings.Contains(notices[0], "does not take events") {
+	if _, notices := until(t, others, ended); len(notices) != 1 || !strings.Contains(notices[0], "can't save events") {
 		t.Errorf("in another thread the user reads %q", notices)
 	}
 
 	d.full.Store(false)
 	for _, s := range []*thread.Subscription{sub, others} {
 		more, notices := until(t, s, noticed("works again"))
-		if len(notices) != 1 || notices[0] != "info: the store works again; nothing was lost" {
+		if len(notices) != 1 || notices[0] != "info: the store works again; no events were lost" {
 			t.Errorf("afterwards the user reads %q", notices)
 		}
 		if s == sub {

@@ -15,7 +15,7 @@ func Decide(as child.Role, q policy.Request) policy.Decision {
 		return policy.Decide(q)
 	}
 	if as.ReadOnly && !readsOnly(q) {
-		return policy.Decision{Verdict: policy.Forbid, Reason: "only looking is allowed here; go on without it, with what you were given"}
+		return policy.Decision{Verdict: policy.Forbid, Reason: "only reading is allowed here; continue without it"}
 	}
 	q.Approval = policy.Approval(as.Approval)
 	d := policy.Decide(q)

@@ -50,8 +50,8 @@ func (l *Library) RevertThread(ctx context.Context, id event.ThreadID, before st
 		return event.ThreadReverted{}, err
 	}
 	if l.Ephemeral {
-		return event.ThreadReverted{}, hint.With(fmt.Errorf("thread %s is ephemeral, so no turn of it can be taken back", id),
-			fmt.Sprintf("`gantry threads fork %s` makes a stored thread of it", id))
+		return event.ThreadReverted{}, hint.With(fmt.Errorf("thread %s is ephemeral, so its turns can't be reverted", id),
+			fmt.Sprintf("`gantry threads fork %s` creates a stored copy of it", id))
 	}
 	return r.Revert(ctx, func(ctx context.Context) (cut thread.Cut, err error) {
 		if before != "" {
@@ -141,7 +141,7 @@ func (l *Library) ArchiveThread(ctx context.Context, id event.ThreadID, archive 
 		return err
 	}
 	if l.Ephemeral {
-		return hint.With(fmt.Errorf("thread %s is ephemeral: it ends with its process", id), fmt.Sprintf("`gantry threads fork %s` makes a stored thread of it", id))
+		return hint.With(fmt.Errorf("thread %s is ephemeral: it ends with its process", id), fmt.Sprintf("`gantry threads fork %s` creates a stored copy of it", id))
 	}
 	return r.Archive(ctx, archive)
 }

@@ -99,7 +99,7 @@ func displayName(m *config.Model) string {
 func (c *Chain) Notices(m *Model) (out []event.Notice) {
 	if failed := c.failed[c.reported:]; len(failed) > 0 {
 		out = append(out, event.Notice{
-			Level: "warning", Text: fmt.Sprintf("%s goes on with this turn, since another can't answer: %s", displayName(m.Config), reasons(failed)),
+			Level: "warning", Text: fmt.Sprintf("%s continues this turn, because another model can't answer: %s", displayName(m.Config), reasons(failed)),
 			Next: fmt.Sprintf("The next turn begins with %q again.", c.failed[0].model.Label),
 		})
 		c.reported = len(c.failed)

@@ -68,7 +68,7 @@ func (s *Set) Open(ctx context.Context, thread event.ThreadID, m *config.Model) 
 	}
 	slot := s.plugins.Slot(m.Provider)
 	if slot == nil {
-		return nil, fmt.Errorf("%s: model %q wants provider %q, which is not configured", m.Range, m.Label, m.Provider)
+		return nil, fmt.Errorf("%s: model %q needs provider %q, which is not configured", m.Range, m.Label, m.Provider)
 	}
 	out := &Model{Client: model.New(slot, thread, s.otherProviders(m.Provider)...), Config: m}
 	err := pluginset.RetryCrash(func() (err error) {
@@ -133,9 +133,9 @@ func (m *Model) limitWindow() {
 	m.Row.ContextWindow = most
 	m.Notices = append(m.Notices, event.Notice{
 		Level: "warning",
-		Text:  fmt.Sprintf("context_window of model %q is %d, but %s takes %d at most: that holds", m.Config.Label, want, m.Config.Name, most),
-		Next: fmt.Sprintf("Set it to %d or less, or leave it out (%s). If the model takes more, tell its provider: "+
-			"`gantry plugin inspect %s` shows what its block takes.", most, m.Config.Range, m.Config.Provider),
+		Text:  fmt.Sprintf("context_window of model %q is %d, which exceeds the maximum of %s, %d; using %d", m.Config.Label, want, m.Config.Name, most, most),
+		Next: fmt.Sprintf("Set it to %d or less, or remove it (%s). If the model accepts more, configure that in its provider: "+
+			"`gantry plugin inspect %s` shows the settings.", most, m.Config.Range, m.Config.Provider),
 	})
 }
 
@@ -157,7 +157,7 @@ func (m *Model) offerHosted(sandbox config.Sandbox) error {
 	if len(refused) > 0 {
 		m.Notices = append(m.Notices, event.Notice{
 			Level: "warning",
-			Text:  fmt.Sprintf("model %q is not offered %s of its provider: the sandbox does not allow what they do", m.Config.Label, diag.Quoted(refused)),
+			Text:  fmt.Sprintf("model %q is not offered %s of its provider: the sandbox does not permit their effects", m.Config.Label, diag.Quoted(refused)),
 			Next:  "Set sandbox.network = true, or take them out of hosted_tools.",
 		})
 	}

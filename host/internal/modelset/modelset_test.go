@@ -56,7 +56,7 @@ func TestNoticesOfAChain(t *testing.T) {
 	}
 	c.failed = []failedModel{{model("a"), errors.New("down")}, {model("b"), errors.New("off")}}
 	n := c.Notices(&Model{Config: model("c")})
-	if len(n) != 1 || !strings.Contains(n[0].Text, `"c" (p/c) goes on`) || !strings.HasSuffix(n[0].Text, `"a" (p/a): down; "b" (p/b): off`) || n[0].Next != `The next turn begins with "a" again.` {
+	if len(n) != 1 || !strings.Contains(n[0].Text, `"c" (p/c) continues this turn`) || !strings.HasSuffix(n[0].Text, `"a" (p/a): down; "b" (p/b): off`) || n[0].Next != `The next turn begins with "a" again.` {
 		t.Errorf("%+v", n)
 	}
 	c.failed = append(c.failed, failedModel{model("c"), errors.New("tired")})
@@ -91,7 +91,7 @@ func TestContextWindow(t *testing.T) {
 			t.Errorf("%s: the window is said to come from %q", tc.name, s.Row.ContextWindowSource)
 		}
 		news := s.Notices
-		if told := len(news) == 1; told != tc.told || told && (!strings.Contains(news[0].Text, "is 400000, but big takes 272000 at most") || news[0].Next == "") {
+		if told := len(news) == 1; told != tc.told || told && (!strings.Contains(news[0].Text, "is 400000, which exceeds the maximum of big, 272000; using 272000") || news[0].Next == "") {
 			t.Errorf("%s: people are told %+v", tc.name, news)
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Set) Granted(id plugin.Identity, capability string) error {
 	b := s.Block(id.Label)
 	switch {
 	case b == nil:
-		return fmt.Errorf("plugin %q is not configured any more", id.Label)
+		return fmt.Errorf("plugin %q is no longer configured", id.Label)
 	case b.Permissions.Capability(capability, declared):
 		return nil
 	case !slices.Contains(declared, capability):
@@ -60,7 +60,7 @@ func (s *Set) Starts(label string, argv []string) (limited bool, err error) {
 	b := s.Block(label)
 	switch {
 	case b == nil:
-		return true, fmt.Errorf("plugin %q is not configured any more", label)
+		return true, fmt.Errorf("plugin %q is no longer configured", label)
 	case b.Permissions.AllowsExec(argv...):
 		return b.Permissions.Exec != nil, nil
 	}

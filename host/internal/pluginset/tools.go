@@ -231,7 +231,7 @@ func watchOnce(ctx context.Context, backend *tool.Client) (contract.ToolSet, err
 		return *first, nil
 	}
 	if err == nil {
-		err = fmt.Errorf("the plugin ended before it named its tools")
+		err = fmt.Errorf("the plugin exited before it sent its tools")
 	}
 	return contract.ToolSet{}, err
 }

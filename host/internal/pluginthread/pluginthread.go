@@ -323,7 +323,7 @@ func (s *Thread) Abandoned(of launch.Owner) {
 	for _, o := range s.lose(of.Plugin, func(o openSession) bool { return o.call == of.Call }) {
 		s.publish(of.Plugin, event.Notice{
 			Level: "warning",
-			Text: fmt.Sprintf("session %s (%s) was ended: plugin %q did not come back to it within %v",
+			Text: fmt.Sprintf("session %s (%s) was ended: plugin %q did not adopt it within %v",
 				o.id, o.title, of.Plugin, launch.DefaultAdoptTime),
 			Next: fmt.Sprintf("run `gantry plugin list` to see what is wrong with %q", of.Plugin),
 		})

@@ -130,7 +130,7 @@ func (j job) review(ctx context.Context, w thread.Worker) (*event.Review, error)
 	f := forwarder{to: w, log: j.Logger}
 	reviewer, err := j.Open(ctx, w.Thread, f.event)
 	if err != nil {
-		return nil, fmt.Errorf("begin the reviewer's thread: %w", err)
+		return nil, fmt.Errorf("start the reviewer's thread: %w", err)
 	}
 	defer reviewer.Close()
 	answer, err := reviewer.Ask(ctx, child.Question{Text: j.subject.prompt})
@@ -138,7 +138,7 @@ func (j job) review(ctx context.Context, w thread.Worker) (*event.Review, error)
 	case err != nil:
 		return nil, err
 	case answer == "":
-		return nil, errors.New("the reviewer ended without a word")
+		return nil, errors.New("the reviewer returned no answer")
 	}
 	found := Parse(answer)
 	return &found, nil

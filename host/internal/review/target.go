@@ -49,15 +49,15 @@ func (r *Reviewer) subject(ctx context.Context, dir string, t Target) (subject, 
 	case Uncommitted, BaseBranch, Commit:
 	case Custom:
 		if strings.TrimSpace(t.Instructions) == "" {
-			return subject{}, hint.New("there is nothing to review: the instructions are empty", "say what is to be reviewed")
+			return subject{}, hint.New("there is nothing to review: the instructions are empty", "describe what to review")
 		}
 		return subject{hint: firstLine(t.Instructions), prompt: t.Instructions}, nil
 	default:
-		return subject{}, hint.With(fmt.Errorf("there is no kind of review %q", t.Kind), fmt.Sprintf("use %s, %s, %s or %s", Uncommitted, BaseBranch, Commit, Custom))
+		return subject{}, hint.With(fmt.Errorf("invalid kind of review %q", t.Kind), fmt.Sprintf("use %s, %s, %s or %s", Uncommitted, BaseBranch, Commit, Custom))
 	}
 	g := git{run: r.cfg.Git, denied: r.cfg.Denied, ctx: ctx, dir: dir}
 	if _, err := g.ask("rev-parse", "--git-dir"); err != nil {
-		return subject{}, hint.With(fmt.Errorf("%s can't be reviewed: %w", dir, err), "name a folder of a git repository, or say in words what is to be reviewed")
+		return subject{}, hint.With(fmt.Errorf("%s can't be reviewed: %w", dir, err), "name a folder of a git repository, or describe what to review")
 	}
 	if err := g.filters(); err != nil {
 		return subject{}, err
@@ -116,7 +116,7 @@ func (g *git) filters() error {
 		case confined:
 			continue
 		default: // the name ends there for -c
-			return hint.With(fmt.Errorf("the setting %q of the git configuration can't be turned off, and here git runs without a sandbox", key),
+			return hint.With(fmt.Errorf("the setting %q of the git configuration can't be disabled, and git runs without a sandbox here", key),
 				"rename it, or make the sandbox work: `gantry doctor`")
 		}
 		key = key[:i]
@@ -252,7 +252,7 @@ func (g git) beyond(branch string) (subject, error) {
 	}
 	base, err := g.ask("merge-base", "HEAD", branch)
 	if err != nil {
-		return subject{}, hint.With(fmt.Errorf("HEAD and %q have no commit in common", branch), "name the branch that the work began on")
+		return subject{}, hint.With(fmt.Errorf("HEAD and %q have no commit in common", branch), "name the branch that the work started from")
 	}
 	c, err := g.diff("diff", base)
 	if err != nil {

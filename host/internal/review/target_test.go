@@ -104,7 +104,7 @@ func TestSubjects(t *testing.T) {
 		"no repository":      {t.TempDir(), Target{Kind: Uncommitted}, "", nil, "not a git repository"},
 		"in words":           {t.TempDir(), Target{Kind: Custom, Instructions: "look at the tests\nand more"}, "look at the tests", []string{"and more"}, ""},
 		"no words":           {dir, Target{Kind: Custom, Instructions: " "}, "", nil, "the instructions are empty"},
-		"unknown kind":       {dir, Target{Kind: "x"}, "", nil, `no kind of review "x"`},
+		"unknown kind":       {dir, Target{Kind: "x"}, "", nil, `invalid kind of review "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := r.subject(t.Context(), tc.dir, tc.target)

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/hashicorp/go-hclog"
@@ -40,7 +41,7 @@ func New(home string, log hclog.Logger) *Dir {
 func (d *Dir) Thread(id event.ThreadID) (string, error) {
 	dir := filepath.Join(d.own, string(id))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make a folder for temporary files: %w; free some space, or set another --home", err)
+		return "", hint.With(fmt.Errorf("create a folder for temporary files: %w", err), "free some space, or set another --home")
 	}
 	return dir, nil
 }
@@ -57,7 +58,7 @@ func (d *Dir) Write(id event.ThreadID, mode, prefix, text string) (string, error
 // file returns the path of a new file that commands of a thread can read, and the path that they see.
 func (d *Dir) file(id event.ThreadID, mode, prefix string) (path, seen string, err error) {
 	if mode != workspaceWrite && mode != launch.FullAccess {
-		return "", "", fmt.Errorf("commands under %s read no files of gantry's", mode)
+		return "", "", fmt.Errorf("commands in sandbox mode %s can't read gantry's files", mode)
 	}
 	dir, err := d.Thread(id)
 	if err != nil {

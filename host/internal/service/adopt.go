@@ -19,9 +19,9 @@ func keepOf(r *gantryv1.SpawnRequest) (*launch.Keep, error) {
 	case k == nil:
 		return nil, nil
 	case !r.GetSession():
-		return nil, status.Error(codes.InvalidArgument, "keep is for sessions: set session as well, or leave keep out")
+		return nil, status.Error(codes.InvalidArgument, "keep requires session: set both or neither")
 	case len(k.GetNote()) > launch.MaxNote:
-		return nil, status.Errorf(codes.InvalidArgument, "the note of a kept session has %d bytes, at most %d are kept", len(k.GetNote()), launch.MaxNote)
+		return nil, status.Errorf(codes.InvalidArgument, "the note of a kept session has %d bytes; the limit is %d", len(k.GetNote()), launch.MaxNote)
 	case k.GetMemoryBytes() < 0 || k.GetMemoryBytes() > launch.MaxMemory:
 		return nil, status.Errorf(codes.InvalidArgument, "a session can't have %d bytes of memory, at most %d", k.GetMemoryBytes(), launch.MaxMemory)
 	}

@@ -56,10 +56,10 @@ func (s *server) PutState(ctx context.Context, r *gantryv1.PutStateRequest) (*ga
 		return nil, err
 	}
 	if n := len(r.GetKey()); n == 0 || n > pluginstate.MaxKeyBytes {
-		return nil, status.Errorf(codes.InvalidArgument, "a key has 1 to %d bytes, this one has %d", pluginstate.MaxKeyBytes, n)
+		return nil, status.Errorf(codes.InvalidArgument, "a key must have 1 to %d bytes; this one has %d", pluginstate.MaxKeyBytes, n)
 	}
 	if n := len(r.GetValue()); n > pluginstate.MaxValueBytes {
-		return nil, status.Errorf(codes.InvalidArgument, "a value has at most %d bytes, this one has %d", pluginstate.MaxValueBytes, n)
+		return nil, status.Errorf(codes.InvalidArgument, "a value can have at most %d bytes; this one has %d", pluginstate.MaxValueBytes, n)
 	}
 	state, err := s.State(ctx)
 	if err != nil {

@@ -28,11 +28,11 @@ func redirected(ctx context.Context, ask func(context.Context, approval.Question
 		return approval.Answer{}, fmt.Errorf("the URL has no %s where the host's address belongs", redirectPlace)
 	}
 	if port < 0 || port > 65535 {
-		return approval.Answer{}, fmt.Errorf("%d is no port", port)
+		return approval.Answer{}, fmt.Errorf("%d is not a port", port)
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return approval.Answer{}, fmt.Errorf("listen for the browser's way back: %w", err)
+		return approval.Answer{}, fmt.Errorf("listen for the browser's redirect: %w", err)
 	}
 	own := "http://" + ln.Addr().String() + redirectPath
 	q.URL = strings.ReplaceAll(q.URL, redirectPlace, url.QueryEscape(own))
@@ -83,7 +83,7 @@ func redirected(ctx context.Context, ask func(context.Context, approval.Question
 			asked = nil // the person has opened the URL; wait for the browser
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-				return approval.Answer{}, fmt.Errorf("nobody came back within %v", redirectTimeout)
+				return approval.Answer{}, fmt.Errorf("the browser did not return within %v", redirectTimeout)
 			}
 			return approval.Answer{}, context.Cause(ctx)
 		}

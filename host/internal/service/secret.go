@@ -32,7 +32,7 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 	if !stored {
 		secret, ok := s.Secrets(s.id.Label, r.GetHandle())
 		if !ok {
-			return nil, status.Error(codes.PermissionDenied, "this handle is not of the plugin's own config block")
+			return nil, status.Error(codes.PermissionDenied, "this handle does not belong to the plugin's own block")
 		}
 		if secret.Program == nil {
 			s.Known(secret.Value)
@@ -88,7 +88,7 @@ func (s *server) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) 
 // another one.
 func (s *server) storedName(name string) (string, error) {
 	if name == "" || len(name) > maxStoredName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return "", status.Errorf(codes.InvalidArgument, "%q is no name for a secret: 1 to %d lower-case letters, digits and dashes", name, maxStoredName)
+		return "", status.Errorf(codes.InvalidArgument, "%q is not a valid name for a secret: use 1 to %d lower-case letters, digits and dashes", name, maxStoredName)
 	}
 	return PluginSecret(s.id.Label, name), nil
 }

@@ -205,7 +205,7 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 			return nil
 		}
 		if out.Write(o.Data); out.Len() > maxPrinted {
-			return fmt.Errorf("printed more than %d bytes, which is no secret", maxPrinted)
+			return fmt.Errorf("printed more than %d bytes, which is too long for a secret", maxPrinted)
 		}
 		return nil
 	})
@@ -220,7 +220,7 @@ func runProgram(ctx context.Context, cfg *Config, p Program) (_ string, err erro
 		}
 		return "", errors.New(text)
 	case !utf8.ValidString(value):
-		return "", errors.New("printed what is no text in UTF-8")
+		return "", errors.New("printed invalid UTF-8")
 	case value == "":
 		return "", errors.New("printed nothing")
 	}

@@ -116,7 +116,7 @@ func (s *server) may(capability string) error {
 func (s *server) live(token string) (*orchestrate.Live, error) {
 	l, ok := s.Tokens.Lookup(s.id.Label, token)
 	if !ok {
-		return nil, status.Error(codes.PermissionDenied, "the call token is not valid: it is dead after the call's result, and good for the plugin that it was given to")
+		return nil, status.Error(codes.PermissionDenied, "the call token is not valid: it is valid until the call's result, and only for the plugin that got it")
 	}
 	return l, nil
 }

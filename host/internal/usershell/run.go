@@ -24,7 +24,7 @@ func (l line) Assess(_ context.Context, r contract.AssessRequest) (*contract.Ass
 
 var (
 	errStopped = errors.New("the user stopped the command")
-	errTimeout = errors.New("the command's time is up")
+	errTimeout = errors.New("the command exceeded its time limit")
 )
 
 // Call implements [orchestrate.ToolBackend]. The pipeline ends processes that are left when it returns.

@@ -83,7 +83,7 @@ func (s *Shell) Task(command string, timeout time.Duration) (t *thread.Task, cal
 	case strings.TrimSpace(command) == "":
 		return nil, "", errors.New("the command is empty")
 	case strings.ContainsRune(command, 0):
-		return nil, "", errors.New("the command holds a NUL byte")
+		return nil, "", errors.New("the command contains a NUL byte")
 	case timeout < 0:
 		return nil, "", fmt.Errorf("the command's timeout is %v; it must be positive", timeout)
 	case timeout == 0:

@@ -126,7 +126,7 @@ func (b *Sandbox) Check(g launch.Grant) error {
 	if _, err := b.helper(); err != nil {
 		e := &launch.UnsupportedError{
 			Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %v", g.Mode, err),
-			Next: `install the package bubblewrap, or set sandbox { mode = "full-access" } to run without confinement`,
+			Next: `install bubblewrap (also the name of its package), or set sandbox { mode = "full-access" } to run without confinement`,
 		}
 		if b.seatbelt {
 			e.Next = `set sandbox { mode = "full-access" } to run without confinement`

@@ -83,7 +83,7 @@ func (e *enclosure) ready() {
 // machine, could otherwise change their modes. Bubblewrap can't do this: devices don't work in mounts that it makes read-only. If we may
 // not enter the sandbox, we are in a container and the devices are the container's.
 func (e *enclosure) finish(x *control.Box) {
-	if !x.Kernel {
+	if !x.KernelReadOnly {
 		return
 	}
 	done := make(chan error)

@@ -42,7 +42,7 @@ func keep() {
 			fail(control.ApplyFD, control.OpPrepare, syscall.EPROTO)
 		}
 		exited, used, alone := serveTarget(order, received, failed)
-		if !order.Again || !alone || !same(before, traces()) {
+		if !order.Reusable || !alone || !same(before, traces()) {
 			if exited.Signal > 0 {
 				exited.Code = 128 + exited.Signal // as bubblewrap reports it
 			}

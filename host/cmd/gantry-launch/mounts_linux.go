@@ -35,7 +35,7 @@ type piece struct {
 	write  bool
 }
 
-// arrange creates a plugin's view of the file system: empty folders over what is hidden, and what is shown on top of that. If x.Apart is
+// arrange creates a plugin's view of the file system: empty folders over what is hidden, and what is shown on top of that. If x.Isolated is
 // set there are new folders for devices and temporary files, and everything else is read-only. The mounts are visible only to this process.
 func arrange(x *control.Box) error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
@@ -56,12 +56,12 @@ func arrange(x *control.Box) error {
 			return err
 		}
 	}
-	if x.Apart {
+	if x.Isolated {
 		if err := separate(x.ShmBytes); err != nil {
 			return err
 		}
 	}
-	if x.Kernel {
+	if x.KernelReadOnly {
 		if err := kernelReadOnly(); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func arrange(x *control.Box) error {
 			return err
 		}
 	}
-	c := cover{stands: stands, made: x.Stands != ""}
+	c := cover{stands: stands, made: x.EmptyDirs != ""}
 	within := func(p string) bool {
 		for _, s := range shown {
 			if p == s.path || len(p) > len(s.path) && p[:len(s.path)] == s.path && p[len(s.path)] == '/' {
@@ -88,7 +88,7 @@ func arrange(x *control.Box) error {
 		}
 	}
 	for _, s := range shown {
-		if x.Apart && !s.write {
+		if x.Isolated && !s.write {
 			if err := setAttributes(uintptr(s.fd), "", atEmptyPath|atRecursive, attrReadOnly); err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func arrange(x *control.Box) error {
 			return err
 		}
 	}
-	if x.Apart && x.Handled != 0 {
+	if x.Isolated && x.Handled != 0 {
 		x.Rules = rulesApart(x)
 	}
 	return nil
@@ -269,12 +269,12 @@ type cover struct {
 
 // openStands creates and opens empty folders, before anything is hidden.
 func openStands(x *control.Box) ([]int, error) {
-	if x.Stands == "" {
+	if x.EmptyDirs == "" {
 		return nil, nil
 	}
 	list := make([]int, len(x.Hide))
 	for i := range list {
-		stand := x.Stands + "/" + decimal(i)
+		stand := x.EmptyDirs + "/" + decimal(i)
 		if err := syscall.Mkdir(stand, 0o755); err != nil {
 			return nil, err
 		}

@@ -44,13 +44,13 @@ func becomePlugin() {
 			fail(control.PluginSandboxFD, control.OpConfine, err)
 		}
 	}
-	over, err := openOver(order.Box.Over)
-	if x := order.Box; err == nil && (len(x.Hide) > 0 || x.Apart || x.Kernel) {
+	over, err := openOver(order.Box.Overlays)
+	if x := order.Box; err == nil && (len(x.Hide) > 0 || x.Isolated || x.KernelReadOnly) {
 		err = arrange(x)
 	}
 	found := order.Path
 	if err == nil {
-		found, err = mountOver(order.Box.Over, over, found)
+		found, err = mountOver(order.Box.Overlays, over, found)
 	}
 	if err != nil {
 		fail(control.PluginSandboxFD, control.OpConfine, err)
@@ -165,7 +165,7 @@ func mapSelf(uid, gid uint32) error {
 }
 
 // openOver opens the files that are mounted over others, before they are hidden.
-func openOver(list []control.Over) ([]int, error) {
+func openOver(list []control.Overlay) ([]int, error) {
 	fds := make([]int, len(list))
 	for i, o := range list {
 		fd, err := syscall.Open(o.File, oPath|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
@@ -180,14 +180,14 @@ func openOver(list []control.Over) ([]int, error) {
 	return fds, nil
 }
 
-func isFile(fd int, o control.Over) bool {
+func isFile(fd int, o control.Overlay) bool {
 	var st syscall.Stat_t
 	return syscall.Fstat(fd, &st) == nil && uint64(st.Dev) == o.Dev && st.Ino == o.Ino
 }
 
 // mountOver mounts the files over those at their paths, and returns the path to execute. If program is one of them and visible, the path
 // leads to the mount at its place, so that it finds the files next to it.
-func mountOver(list []control.Over, fds []int, program string) (string, error) {
+func mountOver(list []control.Overlay, fds []int, program string) (string, error) {
 	for i, o := range list {
 		file := "/proc/self/fd/" + decimal(fds[i])
 		err := syscall.Mount(file, o.Path, "", syscall.MS_BIND, "")

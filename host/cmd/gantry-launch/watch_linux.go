@@ -68,7 +68,7 @@ func (w *watcher) run() {
 		fail(control.FD, control.OpVersion, err)
 	}
 	if err == nil && len(order.Argv) == 0 && order.Box != nil && w.box == nil {
-		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, order.Again)
+		w.box = w.openBox(order.Box, &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}, order.Reusable)
 		w.box.ready()
 		w.box.finish(order.Box)
 		send(control.FD, control.Prepared{PID: uint32(w.box.stage)}.Append(nil))
@@ -88,7 +88,7 @@ func (w *watcher) run() {
 	syscall.Chdir("/") // don't keep the target's folder busy
 	send(control.FD, control.Started{PID: uint32(w.target)}.Append(nil))
 	var again *pause
-	if order.Again {
+	if order.Reusable {
 		again = newPause()
 	}
 	// Owned by this process: it ends with it, or with the pause.
@@ -204,7 +204,7 @@ func (w *watcher) start(o *control.Order, target []int) {
 	if o.Box != nil {
 		if w.box == nil {
 			w.box = w.openBox(o.Box, sys, false)
-			if o.Box.Kernel {
+			if o.Box.KernelReadOnly {
 				w.box.ready()
 				w.box.finish(o.Box)
 			}

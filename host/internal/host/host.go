@@ -156,11 +156,11 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},
-		Proxy:     (&networkProxy{host: h}).serve, Abandoned: func(p *launch.Process) {
+		Proxy:     (&networkProxy{host: h}).serve, OnAbandon: func(p *launch.Process) {
 			if r, err := h.running(event.ThreadID(p.Owner().Thread)); err == nil {
 				r.plugins.Abandoned(p.Owner())
 			}
-		}, Limited: h.limited, Ahead: boxAhead,
+		}, OnLimit: h.limited, PreparedTime: boxAhead,
 	})
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ const refusedBound = 10 * time.Second
 // networkProxy serves the network proxies of commands.
 type networkProxy struct {
 	host *Host
-	asks network.Asks // questions about hosts, shared by the processes of a thread
+	asks network.Questions // questions about hosts, shared by the processes of a thread
 }
 
 // serve serves the proxy of a process until ctx ends.
@@ -65,6 +65,6 @@ func (n *networkProxy) publish(owner launch.Owner, q network.Request, d network.
 	}
 	r.publish(event.NetworkDecision{
 		Call: event.CallID(owner.Call), Plugin: owner.Plugin, Protocol: q.Protocol, Host: q.Host, Port: int(q.Port), Method: q.Method,
-		Allowed: d.Allow, Reason: d.Reason, Source: d.Source, Rule: d.Rule, Named: d.Named,
+		Allowed: d.Allow, Reason: d.Reason, Source: d.Source, Rule: d.Rule, Named: d.NamedHost,
 	})
 }

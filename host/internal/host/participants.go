@@ -49,20 +49,20 @@ type commandSandbox struct {
 // OnRequest implements [turn.RequestListener].
 func (c commandSandbox) OnRequest(tools *registry.Snapshot) {
 	if slices.ContainsFunc(tools.Entries(), func(e *registry.Entry) bool { return isCommand(e.Descriptor) }) {
-		c.launcher.Foresee(c.thread, c.grant)
+		c.launcher.PrepareSoon(c.thread, c.grant)
 	}
 }
 
 // OnToolAnnounced implements [turn.ToolListener].
 func (c commandSandbox) OnToolAnnounced(tools *registry.Snapshot, namespace, name string) {
 	if e, ok := tools.Lookup(namespace, name); ok && isCommand(e.Descriptor) {
-		c.launcher.Expect(c.thread, c.grant)
+		c.launcher.PrepareNow(c.thread, c.grant)
 	}
 }
 
 // OnEnd implements [turn.EndListener]. No command runs until the user's next input.
 func (c commandSandbox) OnEnd(context.Context) []event.Body {
-	c.launcher.Rest(c.thread)
+	c.launcher.DropPrepared(c.thread)
 	return nil
 }
 

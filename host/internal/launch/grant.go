@@ -87,15 +87,15 @@ type Confiner interface {
 
 // Keeper is a [Confiner] that is responsible for what its processes leave behind.
 type Keeper interface {
-	// Settle is called before an unconfined process starts. The process must not start if it returns an error.
-	Settle(Owner) error
+	// PrepareUnconfined is called before an unconfined process starts. The process must not start if it returns an error.
+	PrepareUnconfined(Owner) error
 	// Watch announces processes with a grant.
 	Watch(Owner, Grant) error
-	// Held returns a file that gantry-launch processes keep open until nothing of their tree is left. It shows other hosts whether
+	// LockFile returns a file that gantry-launch processes keep open until nothing of their tree is left. It shows other hosts whether
 	// a killed host has left processes. The caller closes it. nil: there is none.
-	Held() *os.File
-	// Outlived is called when a call has ended; its sessions may still run.
-	Outlived(Owner)
+	LockFile() *os.File
+	// CallEnded is called when a call has ended; its sessions may still run.
+	CallEnded(Owner)
 	// Close is called when no process is left.
 	Close() error
 }
@@ -108,8 +108,8 @@ type Confinement struct {
 	Cwd     string
 	Rlimits []control.Rlimit // applied between fork and exec
 	Box     *control.Box     // the sandbox that gantry-launch creates around the process; nil: none
-	// Waits: the sandbox may be created before there is a process for it, and be reused by another.
-	Waits bool
+	// Reusable: the sandbox may be created before there is a process for it, and be reused by another.
+	Reusable bool
 	// Launcher is the path of gantry-launch, which has to be executable in the sandbox.
 	Launcher string
 	// End ends the process tree. It may be called until release.

@@ -38,7 +38,7 @@ func TestMemoryOfWhatIsLeftRunning(t *testing.T) {
 		t.Skip("no groups of version 2 with memory can be made here")
 	}
 	heard := make(chan string, 10)
-	l := newLauncher(t, func(c *launch.Config) { c.Limited = func(_ *launch.Process, limit string) { heard <- limit } })
+	l := newLauncher(t, func(c *launch.Config) { c.OnLimit = func(_ *launch.Process, limit string) { heard <- limit } })
 	s := script(`(setsid sh -c 'head -c 400M /dev/zero | tail -c 390M' >/dev/null 2>&1 &)`)
 	s.Grant.Limits.MemoryBytes = 64 << 20
 	p := spawn(t, l, s)

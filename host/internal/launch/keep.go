@@ -27,7 +27,7 @@ type Keep struct {
 // thread selects those of one thread; empty: all.
 func (l *Launcher) Kept(plugin, thread string) []*Process {
 	return l.find(func(p *Process) bool {
-		return p.spec.Keep != nil && !p.place.released && p.running() && p.spec.Owner.Plugin == plugin &&
+		return p.spec.Keep != nil && !p.status.released && p.running() && p.spec.Owner.Plugin == plugin &&
 			(thread == "" || p.spec.Owner.Thread == thread)
 	})
 }
@@ -39,7 +39,7 @@ func (l *Launcher) HolderEnded(plugin string, holder uint64) {
 		switch {
 		case p.hold.by() != holder:
 		case slices.Contains(kept, p):
-			p.hold.release(holder, l.cfg.AdoptTime, func() { l.abandon(p, l.cfg.Abandoned) })
+			p.hold.release(holder, l.cfg.AdoptTime, func() { l.abandon(p, l.cfg.OnAbandon) })
 		default:
 			l.abandon(p, nil)
 		}

@@ -80,7 +80,7 @@ func TestNobodyAdopts(t *testing.T) {
 	t.Parallel()
 	told := make(chan *launch.Process, 1)
 	l := newLauncher(t, func(c *launch.Config) {
-		c.AdoptTime, c.Abandoned = time.Nanosecond, func(p *launch.Process) { told <- p }
+		c.AdoptTime, c.OnAbandon = time.Nanosecond, func(p *launch.Process) { told <- p }
 	})
 	p := spawn(t, l, session("trap '' TERM; sleep 1000 & sleep 1000", 1, &launch.Keep{}))
 	l.HolderEnded("shell", 1)

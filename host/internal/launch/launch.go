@@ -74,14 +74,14 @@ type Config struct {
 	// Proxy serves the connections of a process whose grant is Proxied, and of its descendants. It returns when ctx ends, which
 	// happens when the tree has ended. nil: such a process is not started.
 	Proxy func(ctx context.Context, p *Process, ln net.Listener)
-	// Limited is called when a limit has ended a process, before Wait returns. It may be nil.
-	Limited func(p *Process, limit string)
-	// Ahead is how long a prepared sandbox waits for its process; 0: none is prepared.
-	Ahead time.Duration
-	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. Abandoned is called before a session
+	// OnLimit is called when a limit has ended a process, before Wait returns. It may be nil.
+	OnLimit func(p *Process, limit string)
+	// PreparedTime is how long a prepared sandbox waits for its process; 0: none is prepared.
+	PreparedTime time.Duration
+	// AdoptTime is how long a kept session waits to be adopted; default: DefaultAdoptTime. OnAbandon is called before a session
 	// is ended because no process has adopted it; it may be nil.
 	AdoptTime time.Duration
-	Abandoned func(p *Process)
+	OnAbandon func(p *Process)
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -170,8 +170,8 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// lastOfEach removes every K=V that is followed by another with the same name.
-func lastOfEach(env []string) []string {
+// withoutDuplicates removes every K=V that is followed by another with the same name.
+func withoutDuplicates(env []string) []string {
 	seen := make(map[string]bool, len(env))
 	out := make([]string, 0, len(env))
 	for _, kv := range slices.Backward(env) {
@@ -222,7 +222,7 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	l.closing = make(chan struct{})
 	l.close = sync.OnceFunc(func() { close(l.closing) })
-	l.pool = pool.New(pool.Config{Start: l.startMonitor, Wait: cfg.Ahead, Logger: cfg.Logger})
+	l.pool = pool.New(pool.Config{Start: l.startMonitor, Wait: cfg.PreparedTime, Logger: cfg.Logger})
 	l.mu.procs = make(map[string]*Process)
 	return l, nil
 }
@@ -236,7 +236,7 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
-	spec.Env = lastOfEach(spec.Env)
+	spec.Env = withoutDuplicates(spec.Env)
 	confiner, err := l.confiner(spec.Grant)
 	if err != nil {
 		return nil, err
@@ -254,17 +254,17 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		l.cfg.Logger.Debug("process did not start", "program", spec.Argv[0], "call", spec.Owner.Call, "error", err)
 		return nil, err
 	}
-	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call, "ahead", p.slot.Ahead)
+	l.cfg.Logger.Debug("process started", "id", p.id, "pid", p.PID(), "program", spec.Argv[0], "call", spec.Owner.Call, "ahead", p.slot.Prepared)
 	return p, nil
 }
 
-// settle prepares for an unconfined process, which must not execute what confined ones have created for it.
-func (l *Launcher) settle(spec *Spec) error {
+// prepareUnconfined prepares for an unconfined process, which must not execute what confined ones have created for it.
+func (l *Launcher) prepareUnconfined(spec *Spec) error {
 	if spec.Grant.Mode != FullAccess {
 		return nil
 	}
 	for _, k := range l.keepers() {
-		if err := k.Settle(spec.Owner); err != nil {
+		if err := k.PrepareUnconfined(spec.Owner); err != nil {
 			return &StartError{Op: "confine", Message: err.Error()}
 		}
 	}
@@ -306,24 +306,24 @@ func (l *Launcher) admit(p *Process) error {
 	}
 	l.mu.held++
 	l.pool.Resume(p.spec.Owner.Thread)
-	p.place.held = true
+	p.status.held = true
 	l.mu.procs[p.id] = p
 	return nil
 }
 
-// note records a change in the life of a process. Once its tree has ended and its output was read, it no longer counts against
+// update records a change in the life of a process. Once its tree has ended and its output was read, it no longer counts against
 // MaxProcesses; its record remains until the process is released, its call or thread ends, or there are maxEnded newer ones.
-func (l *Launcher) note(p *Process, step func(*place)) {
+func (l *Launcher) update(p *Process, step func(*status)) {
 	l.mu.Lock()
-	step(&p.place)
+	step(&p.status)
 	var drop *Process
-	if at := p.place; at.ended && at.taken && at.released && !at.forgotten {
+	if at := p.status; at.ended && at.taken && at.released && !at.forgotten {
 		drop = p
 	}
-	if p.place.held && p.place.ended && (p.place.taken || p.place.forgotten) {
-		p.place.held = false
+	if p.status.held && p.status.ended && (p.status.taken || p.status.forgotten) {
+		p.status.held = false
 		l.mu.held--
-		if !p.place.forgotten {
+		if !p.status.forgotten {
 			l.mu.ended = append(l.mu.ended, p)
 			if drop == nil && len(l.mu.ended) > maxEnded {
 				drop = l.mu.ended[0]
@@ -336,8 +336,8 @@ func (l *Launcher) note(p *Process, step func(*place)) {
 	}
 }
 
-// place is the state of a process's record; guarded by the launcher's mutex.
-type place struct {
+// status is the state of a process's record; guarded by the launcher's mutex.
+type status struct {
 	held      bool // it counts against MaxProcesses
 	ended     bool // the whole tree has
 	taken     bool // its plugin has received the descriptors, or its output was read to the end
@@ -353,7 +353,7 @@ func (l *Launcher) forget(p *Process) {
 		l.mu.ended = slices.Delete(l.mu.ended, i, i+1)
 	}
 	l.mu.Unlock()
-	l.note(p, func(at *place) { at.forgotten = true })
+	l.update(p, func(at *status) { at.forgotten = true })
 	p.hold.end()
 	l.handover.Forget(p.streams)
 }
@@ -373,8 +373,8 @@ func (l *Launcher) Process(id string) (*Process, bool) {
 	return p, true
 }
 
-// Held returns the number of processes that count against MaxProcesses: they are alive, or their output has not been read.
-func (l *Launcher) Held() int {
+// Count returns the number of processes that count against MaxProcesses: they are alive, or their output has not been read.
+func (l *Launcher) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.held
@@ -398,7 +398,7 @@ func (l *Launcher) find(match func(*Process) bool) []*Process {
 func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 	err := l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
 	for _, k := range l.keepers() {
-		k.Outlived(o)
+		k.CallEnded(o)
 	}
 	return err
 }

@@ -153,7 +153,7 @@ func TestStartErrorsHaveTheTextOfTheSystem(t *testing.T) {
 			}
 		})
 	}
-	if n := l.Held(); n != 0 {
+	if n := l.Count(); n != 0 {
 		t.Errorf("%d processes are counted after failed starts", n)
 	}
 	s := command("true")
@@ -257,7 +257,7 @@ func TestTooMany(t *testing.T) {
 	if err := l.EndCall(t.Context(), p.Owner()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.Held(); n != 0 {
+	if n := l.Count(); n != 0 {
 		t.Errorf("%d processes are held after their call", n)
 	}
 }
@@ -311,7 +311,7 @@ func TestCancelledSpawnLeavesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := l.Held(); n != 0 {
+	if n := l.Count(); n != 0 {
 		t.Errorf("%d processes are alive", n)
 	}
 }

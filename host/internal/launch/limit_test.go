@@ -224,7 +224,7 @@ func TestLimitsEndTheTree(t *testing.T) {
 				t.Parallel()
 				heard := make(chan string, 10)
 				l := newLauncher(t, func(c *launch.Config) {
-					c.CgroupDir, c.Limited = dir, func(_ *launch.Process, limit string) { heard <- limit }
+					c.CgroupDir, c.OnLimit = dir, func(_ *launch.Process, limit string) { heard <- limit }
 				})
 				s := script("exec 2>/dev/null; " + tc.script)
 				s.Grant.Limits = tc.limits

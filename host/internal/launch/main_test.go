@@ -213,7 +213,7 @@ func newLauncher(t testing.TB, change ...func(*launch.Config)) *launch.Launcher 
 		if err := l.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		if n := l.Held(); n != 0 {
+		if n := l.Count(); n != 0 {
 			t.Errorf("%d processes are alive after Close", n)
 		}
 	})

@@ -15,24 +15,24 @@ type Preparer interface {
 	Prepare(g Grant, readOnly bool, program string) (*control.Box, error)
 }
 
-// foreseeDelay is how long a model may think before a sandbox is prepared for a command that it may run.
-const foreseeDelay = 50 * time.Millisecond
+// prepareSoonDelay is how long a model may think before a sandbox is prepared for a command that it may run.
+const prepareSoonDelay = 50 * time.Millisecond
 
-// Expect prepares a sandbox for a process that a thread is about to start, in the background, unless one waits for the thread. A
+// PrepareNow prepares a sandbox for a process that a thread is about to start, in the background, unless one waits for the thread. A
 // process under another grant than that which grant returns does not get this sandbox.
-func (l *Launcher) Expect(thread string, grant func() (Grant, error)) {
+func (l *Launcher) PrepareNow(thread string, grant func() (Grant, error)) {
 	l.pool.Expect(thread, 0, l.designLater(grant))
 }
 
-// Foresee is like Expect, for a process that a thread may start once its model has answered. It starts after a delay, in which the
+// PrepareSoon is like PrepareNow, for a process that a thread may start once its model has answered. It starts after a delay, in which the
 // request to the model has the processors to itself; a model may also answer at once and need no process.
-func (l *Launcher) Foresee(thread string, grant func() (Grant, error)) {
+func (l *Launcher) PrepareSoon(thread string, grant func() (Grant, error)) {
 	l.pool.Resume(thread)
-	l.pool.Expect(thread, foreseeDelay, l.designLater(grant))
+	l.pool.Expect(thread, prepareSoonDelay, l.designLater(grant))
 }
 
-// Rest ends the sandboxes that wait for processes of a thread. None is prepared until its next process.
-func (l *Launcher) Rest(thread string) { l.pool.Rest(thread) }
+// DropPrepared ends the sandboxes that wait for processes of a thread. None is prepared until its next process.
+func (l *Launcher) DropPrepared(thread string) { l.pool.Rest(thread) }
 
 // Ready waits until everything that is being prepared for the next process is ready, and returns the number of sandboxes that wait.
 func (l *Launcher) Ready() int { return l.pool.Ready() }
@@ -85,14 +85,14 @@ func (g Grant) reusable() bool { return g.Mode != FullAccess && len(g.Opened) ==
 
 // reuses reports whether the sandbox of a process may be prepared, or may be kept for another.
 func (l *Launcher) reuses(s *Spec) bool {
-	return l.cfg.Ahead > 0 && s.Owner.Thread != "" && s.Grant.reusable()
+	return l.cfg.PreparedTime > 0 && s.Owner.Thread != "" && s.Grant.reusable()
 }
 
 // startMonitor starts a gantry-launch.
 func (l *Launcher) startMonitor() (*monitor.Monitor, error) {
 	var held *os.File
 	for _, k := range l.keepers() {
-		if f := k.Held(); f != nil {
+		if f := k.LockFile(); f != nil {
 			defer f.Close()
 			held = f
 		}

@@ -64,7 +64,7 @@ type Process struct {
 	offer    *os.File     // gantry-launch sends a listener in the sandbox over it; nil: there is none
 	way      net.Listener // a listener outside of the sandbox; nil: none
 
-	place place // guarded by the launcher's mutex
+	status status // guarded by the launcher's mutex
 
 	begun     chan struct{} // closed when gantry-launch has said that the process runs or has failed to start, or is gone
 	settled   chan struct{} // closed when start has returned
@@ -76,7 +76,7 @@ type Process struct {
 	exit      Exit  // after exited
 	survivors int   // after gone
 	kept      bool  // after gone: its gantry-launch became the spare
-	told      bool  // Config.Limited was called; of watch alone
+	told      bool  // Config.OnLimit was called; of watch alone
 
 	mu struct {
 		sync.Mutex
@@ -93,7 +93,7 @@ func newProcess(l *Launcher, spec Spec, cancel context.CancelCauseFunc) *Process
 	c := stdio.Config{
 		Process: p.id, Plugin: spec.Owner.Plugin, Session: spec.Session, Terminal: spec.Terminal, Stdin: spec.Stdin,
 		MergeStderr: spec.MergeStderr, OutputBytes: spec.Grant.Limits.OutputBytes,
-		Taken: func() { l.note(p, func(at *place) { at.taken = true }) },
+		Taken: func() { l.update(p, func(at *status) { at.taken = true }) },
 	}
 	if spec.Keep != nil {
 		c.Memory = spec.Keep.Memory
@@ -128,8 +128,8 @@ func (p *Process) Argv() []string { return slices.Clone(p.spec.Argv) }
 // Limits are those of its grant.
 func (p *Process) Limits() Limits { return p.spec.Grant.Limits }
 
-// MadeAhead reports whether the process runs in a sandbox that was prepared.
-func (p *Process) MadeAhead() bool { return p.slot.Ahead }
+// Prepared reports whether the process runs in a sandbox that was prepared.
+func (p *Process) Prepared() bool { return p.slot.Prepared }
 
 // Reused reports whether the process runs in a sandbox in which another process was before.
 func (p *Process) Reused() bool { return p.slot.Reused }
@@ -259,5 +259,5 @@ func (p *Process) KillTree(ctx context.Context) error {
 // Release says that the plugin knows how the process ended and will not ask again: its record, and the host's descriptors with it, are
 // removed as soon as its tree has ended and its output has been read.
 func (p *Process) Release() {
-	p.l.note(p, func(at *place) { at.released = true })
+	p.l.update(p, func(at *status) { at.released = true })
 }

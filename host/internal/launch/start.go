@@ -55,7 +55,7 @@ func (p *Process) start(ctx context.Context, confiner Confiner) error {
 
 // confine determines the confinement and the limits of the process, and returns the order to start it.
 func (p *Process) confine(ctx context.Context) (*control.Order, error) {
-	if err := p.l.settle(&p.spec); err != nil {
+	if err := p.l.prepareUnconfined(&p.spec); err != nil {
 		return nil, err
 	}
 	grant := p.spec.Grant
@@ -64,7 +64,7 @@ func (p *Process) confine(ctx context.Context) (*control.Order, error) {
 		End: p.kill, Hide: p.hide,
 	}
 	release, err := p.confiner.Confine(ctx, grant, p.spec.ReadOnly, &c)
-	p.release, p.way, p.boxed, p.reusable = release, c.Listener, c.Box != nil, c.Waits && p.l.reuses(&p.spec)
+	p.release, p.way, p.boxed, p.reusable = release, c.Listener, c.Box != nil, c.Reusable && p.l.reuses(&p.spec)
 	if err == nil {
 		err = enforceable(runtime.GOOS, grant)
 	}
@@ -89,7 +89,7 @@ func (p *Process) confine(ctx context.Context) (*control.Order, error) {
 		Cgroup: p.limits.Cgroup, Groups: p.limits.Groups, Box: c.Box,
 		LifelineGraceMS: uint32(min(lifelineGrace, p.l.cfg.KillGrace).Milliseconds()),
 		// Control groups end with gantry-launch, and so does a listener.
-		Again: !grant.Limits.OfTree() && p.way == nil && (!p.boxed || p.reusable && !listens),
+		Reusable: !grant.Limits.OfTree() && p.way == nil && (!p.boxed || p.reusable && !listens),
 	}, nil
 }
 

@@ -294,7 +294,7 @@ func TestEndOfCallDuringSpawn(t *testing.T) {
 		if p := <-started; p != nil {
 			<-p.Gone()
 		}
-		if n := l.Held(); n != 0 {
+		if n := l.Count(); n != 0 {
 			t.Fatalf("%d processes survived their call", n)
 		}
 	}

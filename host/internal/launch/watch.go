@@ -129,7 +129,7 @@ func (p *Process) over() {
 	if p.release != nil {
 		p.release()
 	}
-	p.l.note(p, func(at *place) { at.ended = true })
+	p.l.update(p, func(at *status) { at.ended = true })
 }
 
 // kill ends the tree at once, also while it is being started.
@@ -156,11 +156,11 @@ func (p *Process) endedBy(e Exit) string {
 	return p.limits.EndedBy(limit.Usage{Code: e.Code, Signal: int(e.Signal), CPU: e.User + e.System})
 }
 
-// tellLimit calls Config.Limited, once, if a limit has ended the process or the rest of its tree.
+// tellLimit calls Config.OnLimit, once, if a limit has ended the process or the rest of its tree.
 func (p *Process) tellLimit(limit string) {
-	if limit == "" || p.told || p.l.cfg.Limited == nil {
+	if limit == "" || p.told || p.l.cfg.OnLimit == nil {
 		return
 	}
 	p.told = true
-	p.l.cfg.Limited(p, limit)
+	p.l.cfg.OnLimit(p, limit)
 }

@@ -14,7 +14,7 @@ func (l *Launcher) CouldChange(paths []string) (owner Owner, found bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.mu.procs {
-		if p.place.ended || p.spec.ReadOnly || p.spec.Grant.Mode == FullAccess {
+		if p.status.ended || p.spec.ReadOnly || p.spec.Grant.Mode == FullAccess {
 			continue
 		}
 		if slices.ContainsFunc(paths, p.spec.Grant.writes) {

@@ -31,7 +31,7 @@ func TestCouldChange(t *testing.T) {
 	} {
 		l := &Launcher{}
 		p := &Process{spec: Spec{Grant: tc.grant, ReadOnly: tc.readOnly, Owner: Owner{Call: "c"}}}
-		p.place.ended = tc.ended
+		p.status.ended = tc.ended
 		l.mu.procs = map[string]*Process{"p": p}
 		if owner, found := l.CouldChange([]string{path}); found != tc.want || found && owner.Call != "c" {
 			t.Errorf("%s: %v, %v", tc.name, owner, found)

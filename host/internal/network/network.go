@@ -66,8 +66,8 @@ type Rules struct {
 	Limited bool
 	// Hosts are rules for single hosts. The strictest rule applies, including those above.
 	Hosts []HostRule
-	// Unsure: some rules can't be read. Then nothing is allowed without approval.
-	Unsure bool
+	// Incomplete: some rules can't be read. Then nothing is allowed without approval.
+	Incomplete bool
 }
 
 // HostRule is a rule for one host. A rule that allows applies to its protocol; one that asks or denies applies to all, because otherwise
@@ -106,11 +106,11 @@ func (r Request) URL() string { return r.Protocol + "://" + r.Target() }
 
 // Decision is the decision about a request.
 type Decision struct {
-	Allow  bool
-	Reason string
-	Source string
-	Rule   string // where the [HostRule] that decided is written; empty: none did
-	Named  string // with NameMismatch: the host that the client named; empty: none, or it can't be read
+	Allow     bool
+	Reason    string
+	Source    string
+	Rule      string // where the [HostRule] that decided is written; empty: none did
+	NamedHost string // with NameMismatch: the host that the client named; empty: none, or it can't be read
 	// Addresses are the addresses to dial, in this order; only with Allow.
 	Addresses []netip.AddrPort
 }
@@ -133,10 +133,10 @@ func (d Decision) Message(r Request) string {
 	case MITMRequired:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, and %s can't be inspected", r.Protocol)
 	case NameMismatch:
-		if d.Named == "" {
+		if d.NamedHost == "" {
 			return fmt.Sprintf("the connection through %s does not begin with a request for that host", r.Host)
 		}
-		return fmt.Sprintf("the connection through %s is for %q, but only the first was allowed", r.Host, d.Named)
+		return fmt.Sprintf("the connection through %s is for %q, but only the first was allowed", r.Host, d.NamedHost)
 	case Invalid:
 		return fmt.Sprintf("%q is not a valid host", r.Host)
 	}
@@ -151,7 +151,7 @@ type Resolver interface {
 // resolveTimeout limits the resolution of a name. Matches codex 0.169.
 const resolveTimeout = 2 * time.Second
 
-// unreadable replaces the place of a rule if Rules.Unsure decides.
+// unreadable replaces the place of a rule if Rules.Incomplete decides.
 const unreadable = "(rules that can't be read)"
 
 // errUnresolved: the name has no addresses.
@@ -183,9 +183,9 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 		return refuse(NotAllowedLocal)
 	case err != nil && loopbackName(q.Host) && !literal && !r.Local:
 		return refuse(NotAllowedLocal)
-	case r.Unsure && where == "":
+	case r.Incomplete && where == "":
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: unreadable}
-	case r.Unsure, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port):
+	case r.Incomplete, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port):
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: where}
 	}
 	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Allowed, Source: Baseline, Rule: where})

@@ -165,7 +165,7 @@ func TestHostRules(t *testing.T) {
 		},
 	}
 	unsure := rules
-	unsure.Unsure = true
+	unsure.Incomplete = true
 	for _, tc := range []struct {
 		name           string
 		rules          network.Rules
@@ -219,7 +219,7 @@ func TestVariables(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	if got := network.Without([]string{"A=1", "HTTP_PROXY=x", "No_Proxy=y", "http_proxy=z", "PROXY=1"}); strings.Join(got, " ") != "A=1 PROXY=1" {
+	if got := network.WithoutProxy([]string{"A=1", "HTTP_PROXY=x", "No_Proxy=y", "http_proxy=z", "PROXY=1"}); strings.Join(got, " ") != "A=1 PROXY=1" {
 		t.Errorf("%q", got)
 	}
 }

@@ -155,7 +155,7 @@ func (p *Proxy) audit(q Request, d Decision) {
 	if p.cfg.Audit == nil {
 		return
 	}
-	k := audited{q, d.Reason, d.Named}
+	k := audited{q, d.Reason, d.NamedHost}
 	p.mu.Lock()
 	again := p.mu.audited[k] || len(p.mu.audited) >= maxAudited
 	if !again {

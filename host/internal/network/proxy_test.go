@@ -81,7 +81,7 @@ func beginAt(t *testing.T, rules network.Rules, ask func(network.Request) bool, 
 		Audit: func(q network.Request, d network.Decision) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.said = append(w.said, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %v %s", q.Protocol, q.Target(), q.Method, d.Reason, d.Allow, d.Named)))
+			w.said = append(w.said, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %v %s", q.Protocol, q.Target(), q.Method, d.Reason, d.Allow, d.NamedHost)))
 		},
 	}
 	if ask != nil {

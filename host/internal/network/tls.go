@@ -42,10 +42,10 @@ func (onlyReads) SetDeadline(time.Time) error      { return nil }
 func (onlyReads) SetReadDeadline(time.Time) error  { return nil }
 func (onlyReads) SetWriteDeadline(time.Time) error { return nil }
 
-// named checks the ClientHello at the beginning of a tunnel. It has to name the judged host, or none if that is an address: otherwise a
+// checkServerName checks the ClientHello at the beginning of a tunnel. It has to name the judged host, or none if that is an address: otherwise a
 // client could reach any of the hosts that share a server. The reader returns everything that the client has sent; if not ok, nothing of
 // it may be sent to the server.
-func (p *Proxy) named(ctx context.Context, q Request, conn net.Conn, in *bufio.Reader) (_ io.Reader, ok bool) {
+func (p *Proxy) checkServerName(ctx context.Context, q Request, conn net.Conn, in *bufio.Reader) (_ io.Reader, ok bool) {
 	slow := time.AfterFunc(headTimeout, func() { conn.Close() })
 	defer slow.Stop()
 	var said bytes.Buffer
@@ -61,6 +61,6 @@ func (p *Proxy) named(ctx context.Context, q Request, conn net.Conn, in *bufio.R
 
 // mismatch ends the TLS connection of a client that has named another host or none.
 func (p *Proxy) mismatch(q Request, conn net.Conn, name string) {
-	p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: name})
+	p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard, NamedHost: name})
 	_, _ = conn.Write(unrecognizedName)
 }

@@ -133,7 +133,7 @@ func (p *Proxy) tunnel(ctx context.Context, client net.Conn, in *bufio.Reader, s
 	carry(ctx, client, in, server, func() (io.Reader, bool) {
 		switch open(in) {
 		case openTLS:
-			return p.named(ctx, q, client, in)
+			return p.checkServerName(ctx, q, client, in)
 		case openRecord:
 			p.mismatch(q, client, "")
 			return nil, false
@@ -216,7 +216,7 @@ func (p *Proxy) inside(ctx context.Context, conn net.Conn, in *bufio.Reader, q R
 		for _, h := range named {
 			_, _, ok := hosts.CutPort(h)
 			if len(named) > 1 || hosts.Normalize(h) != q.Host || ok && portOf(h, "") != q.Port {
-				p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard, Named: hosts.Normalize(h)})
+				p.audit(q, Decision{Reason: NameMismatch, Source: ModeGuard, NamedHost: hosts.Normalize(h)})
 				return refuse("the Host line names another host than the tunnel")
 			}
 			if ok {

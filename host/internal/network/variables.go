@@ -33,8 +33,8 @@ func Variables(address string) []string {
 	return append(out, "NODE_USE_ENV_PROXY=1", "ELECTRON_GET_USE_PROXY=true", "GANTRY_NETWORK_PROXY_ACTIVE=1")
 }
 
-// Without removes the variables in which programs look for a proxy. The host's own proxy can't be reached from a sandbox.
-func Without(env []string) []string {
+// WithoutProxy removes the variables in which programs look for a proxy. The host's own proxy can't be reached from a sandbox.
+func WithoutProxy(env []string) []string {
 	names := map[string]bool{}
 	for _, kv := range Variables("") {
 		name, _, _ := strings.Cut(kv, "=")

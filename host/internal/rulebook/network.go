@@ -21,7 +21,7 @@ func (b *Book) Network() network.Rules {
 	n := b.config.Network
 	r := network.Rules{Allow: n.Allow, Deny: n.Deny, Local: n.Local, Limited: n.Limited}
 	set, err := b.Current()
-	r.Unsure = err != nil
+	r.Incomplete = err != nil
 	verdicts := map[rules.Decision]network.Verdict{rules.Allow: network.Allow, rules.Prompt: network.Ask, rules.Forbidden: network.Deny}
 	for _, rule := range set.Network() {
 		r.Hosts = append(r.Hosts, network.HostRule{

@@ -21,7 +21,7 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 		t.Fatal(ds)
 	}
 	book := rulebook.New(cfg)
-	if r := book.Network(); len(r.Hosts) != 0 || r.Unsure {
+	if r := book.Network(); len(r.Hosts) != 0 || r.Incomplete {
 		t.Errorf("without files: %+v", r)
 	}
 	offer := book.OfferHost(network.HTTPS, "a.test")
@@ -57,7 +57,7 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 		t.Errorf("offered: %+v", o)
 	}
 	write("network_rule(")
-	if r = book.Network(); !r.Unsure || len(r.Hosts) != 1 {
+	if r = book.Network(); !r.Incomplete || len(r.Hosts) != 1 {
 		t.Errorf("with a broken file: %+v", r)
 	}
 	if o := book.OfferHost(network.HTTPS, "c.test"); o != nil {

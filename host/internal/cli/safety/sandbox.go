@@ -80,7 +80,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err := grants.CheckWorkDir(cfg, cfg.Sandbox.Mode, dir, grants.UserHome(a.Environ)); err != nil {
 		return err
 	}
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: rulebook.New(cfg).Proxy(a.networkRefused), Limited: a.limited})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: rulebook.New(cfg).Proxy(a.networkRefused), OnLimit: a.limited})
 	if err != nil {
 		return err
 	}

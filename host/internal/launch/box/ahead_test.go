@@ -16,7 +16,7 @@ import (
 // preparedAhead returns a world with something to attack and a prepared sandbox.
 func preparedAhead(t *testing.T) *world {
 	t.Helper()
-	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+	w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 	w.fill()
 	w.makeAhead()
 	return w
@@ -41,7 +41,7 @@ func (w *world) next(script string) (out string, exit launch.Exit, ahead bool) {
 		w.t.Fatal(err)
 	}
 	out, exit = w.result(p)
-	return out, exit, p.MadeAhead()
+	return out, exit, p.Prepared()
 }
 
 func TestOrdinaryProgramsWorkInPreparedSandbox(t *testing.T) {
@@ -124,7 +124,7 @@ func TestChangedFilesNeedANewSandbox(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 			w.fill()
 			w.change = func(g *launch.Grant) { g.DenyRead = []string{filepath.Join(w.ws, "**/*.pem")} }
 			w.makeAhead()
@@ -165,7 +165,7 @@ func TestPreparedSandboxBelongsToAGrant(t *testing.T) {
 func TestPreparedSandboxLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(*world){
-		"a rest": func(w *world) { w.launcher.Rest("thread") },
+		"a rest": func(w *world) { w.launcher.DropPrepared("thread") },
 		"the end of the thread": func(w *world) {
 			if err := w.launcher.EndThread(w.t.Context(), "thread"); err != nil {
 				w.t.Error(err)
@@ -196,7 +196,7 @@ func TestPreparedSandboxLeavesNoTrace(t *testing.T) {
 
 func TestPreparedSandboxExpires(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, launch.Config{Ahead: time.Nanosecond})
+	w := newWorldWith(t, launch.Config{PreparedTime: time.Nanosecond})
 	w.fill()
 	if out, exit := w.sh("echo first"); out != "first" || exit.Code != 0 {
 		t.Fatalf("%q, %+v", out, exit)
@@ -215,7 +215,7 @@ func TestFirstCommandIsExpected(t *testing.T) {
 	for name, wait := range map[string]bool{"later": true, "at once": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 			w.fill()
 			w.expect()
 			if wait && w.launcher.Ready() != 1 {
@@ -234,11 +234,11 @@ func TestFirstCommandIsPrepared(t *testing.T) {
 	for name, expect := range map[string]bool{"thought": false, "at once": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 			w.fill()
-			w.launcher.Rest("thread") // the turn before
+			w.launcher.DropPrepared("thread") // the turn before
 			grant := w.spec("").Grant
-			w.launcher.Foresee("thread", func() (launch.Grant, error) { return grant, nil })
+			w.launcher.PrepareSoon("thread", func() (launch.Grant, error) { return grant, nil })
 			if expect {
 				w.expect()
 			} else if w.launcher.Ready() != 1 {
@@ -254,13 +254,13 @@ func TestFirstCommandIsPrepared(t *testing.T) {
 // A turn that ends before its model has thought for long prepares no sandbox.
 func TestShortTurnPreparesNoSandbox(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+	w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 	w.fill()
-	w.launcher.Foresee("thread", func() (launch.Grant, error) {
+	w.launcher.PrepareSoon("thread", func() (launch.Grant, error) {
 		t.Error("a box is made")
 		return launch.Grant{}, os.ErrInvalid
 	})
-	w.launcher.Rest("thread")
+	w.launcher.DropPrepared("thread")
 	if n := w.launcher.Ready(); n != 0 {
 		t.Errorf("%d boxes wait", n)
 	}
@@ -269,14 +269,14 @@ func TestShortTurnPreparesNoSandbox(t *testing.T) {
 // expect announces a command.
 func (w *world) expect() {
 	grant := w.spec("").Grant
-	w.launcher.Expect("thread", func() (launch.Grant, error) { return grant, nil })
+	w.launcher.PrepareNow("thread", func() (launch.Grant, error) { return grant, nil })
 }
 
 // A sandbox that was prepared for a command that does not come, or differs, leaves nothing behind.
 func TestExpectedCommandNeverStarts(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(*world){
-		"a rest": func(w *world) { w.launcher.Rest("thread") },
+		"a rest": func(w *world) { w.launcher.DropPrepared("thread") },
 		"the end of the thread": func(w *world) {
 			if err := w.launcher.EndThread(w.t.Context(), "thread"); err != nil {
 				w.t.Error(err)
@@ -287,20 +287,20 @@ func TestExpectedCommandNeverStarts(t *testing.T) {
 			if out, exit, ahead := w.next("echo done"); out != "done" || exit.Code != 0 || ahead {
 				w.t.Errorf("%q, %+v, made ahead: %v", out, exit, ahead)
 			}
-			w.launcher.Rest("thread")
+			w.launcher.DropPrepared("thread")
 		},
 		"no grant": func(w *world) {
-			w.launcher.Rest("thread")
-			w.launcher.Expect("thread", func() (launch.Grant, error) { return launch.Grant{}, os.ErrInvalid })
+			w.launcher.DropPrepared("thread")
+			w.launcher.PrepareNow("thread", func() (launch.Grant, error) { return launch.Grant{}, os.ErrInvalid })
 		},
 		"full access": func(w *world) {
-			w.launcher.Rest("thread")
-			w.launcher.Expect("thread", func() (launch.Grant, error) { return launch.Grant{Mode: launch.FullAccess}, nil })
+			w.launcher.DropPrepared("thread")
+			w.launcher.PrepareNow("thread", func() (launch.Grant, error) { return launch.Grant{Mode: launch.FullAccess}, nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+			w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 			w.fill()
 			w.expect()
 			then(w)
@@ -325,13 +325,13 @@ func (w *world) clean() {
 // Processes that a turn has left may end at any time; no sandbox is prepared for them between turns.
 func TestIdleThreadPreparesNoSandbox(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, launch.Config{Ahead: time.Hour})
+	w := newWorldWith(t, launch.Config{PreparedTime: time.Hour})
 	w.fill()
 	p, err := w.spawn("sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.launcher.Rest("thread")
+	w.launcher.DropPrepared("thread")
 	if err := p.KillTree(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -32,7 +32,7 @@ func BenchmarkTrue(b *testing.B) {
 		{"proxy/first", box.WorkspaceWrite, false, true, 0},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			w := newWorldWith(b, launch.Config{Ahead: bc.ahead, Proxy: nothing})
+			w := newWorldWith(b, launch.Config{PreparedTime: bc.ahead, Proxy: nothing})
 			w.mode, w.network, w.proxied = bc.mode, bc.network, bc.proxied
 			spec := w.spec("true")
 			spec.Argv = []string{"true"}
@@ -53,7 +53,7 @@ func BenchmarkTrue(b *testing.B) {
 					b.Fatal(err)
 				}
 				if expected {
-					w.launcher.Rest("thread") // none is made when it ends
+					w.launcher.DropPrepared("thread") // none is made when it ends
 				}
 				if exit, err := p.Wait(b.Context()); err != nil || exit.Code != 0 {
 					b.Fatal(exit, err)

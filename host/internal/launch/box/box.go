@@ -161,12 +161,12 @@ type plan struct {
 	missing []string
 }
 
-// Settle deals with what commands have created that other programs would execute, before something runs outside of the sandbox.
+// PrepareUnconfined deals with what commands have created that other programs would execute, before something runs outside of the sandbox.
 // While something is left nothing may run: the error says what it is, and what to do.
-func (b *Sandbox) Settle(owner launch.Owner) error { return b.guard.Settle(owner) }
+func (b *Sandbox) PrepareUnconfined(owner launch.Owner) error { return b.guard.Settle(owner) }
 
-// Held returns a descriptor that launchers keep open until their processes have ended, or nil. The caller closes it.
-func (b *Sandbox) Held() *os.File { return b.guard.HeldFile() }
+// LockFile returns a descriptor that launchers keep open until their processes have ended, or nil. The caller closes it.
+func (b *Sandbox) LockFile() *os.File { return b.guard.HeldFile() }
 
 // Watch starts indexing the roots of a grant before the first command runs, and checks what a killed gantry has left in them.
 func (b *Sandbox) Watch(owner launch.Owner, g launch.Grant) error {
@@ -181,8 +181,8 @@ func (b *Sandbox) Watch(owner launch.Owner, g launch.Grant) error {
 	return b.guard.Watch(owner, roots)
 }
 
-// Outlived says that a call has ended. What its remaining processes create is checked as it appears from now on.
-func (b *Sandbox) Outlived(owner launch.Owner) { b.guard.Outlived(owner) }
+// CallEnded says that a call has ended. What its remaining processes create is checked as it appears from now on.
+func (b *Sandbox) CallEnded(owner launch.Owner) { b.guard.Outlived(owner) }
 
 // Close stops the background work.
 func (b *Sandbox) Close() error {
@@ -258,7 +258,7 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 		d.box.Args = append(d.box.Args, "--ro-bind", program, program)
 	}
 	if !v.full {
-		d.box.Kernel = root()
+		d.box.KernelReadOnly = root()
 		d.box.Handled, d.box.Scoped, d.box.Rules = kernel.LandlockRules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
 	}
 	// gantry-launch compares the mounted roots with these identities: others may have replaced a root since it was examined.
@@ -369,7 +369,7 @@ func (b *Sandbox) Confine(_ context.Context, g launch.Grant, readOnly bool, c *l
 		}
 		return release, nil
 	}
-	c.Box, c.Waits = d.box, !d.full
+	c.Box, c.Reusable = d.box, !d.full
 	b.environment(g, d.view, c, control.ProxyPort)
 	return release, nil
 }
@@ -379,7 +379,7 @@ func (b *Sandbox) environment(g launch.Grant, v view, c *launch.Confinement, por
 	c.Env = append(slices.Clone(c.Env), "GANTRY_SANDBOX="+g.Mode)
 	switch {
 	case g.Proxied:
-		c.Env = append(network.Without(c.Env), network.Variables(fmt.Sprintf("127.0.0.1:%d", port))...)
+		c.Env = append(network.WithoutProxy(c.Env), network.Variables(fmt.Sprintf("127.0.0.1:%d", port))...)
 	case !g.Network:
 		c.Env = append(c.Env, "GANTRY_SANDBOX_NETWORK_DISABLED=1")
 	}

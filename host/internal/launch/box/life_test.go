@@ -99,7 +99,7 @@ func TestDescendantsEndWithCommand(t *testing.T) {
 	if out != "started" || exit.Code != 0 {
 		t.Fatalf("%q, %+v", out, exit)
 	}
-	if w.launcher.Held() != 0 {
+	if w.launcher.Count() != 0 {
 		t.Error("something is left")
 	}
 }

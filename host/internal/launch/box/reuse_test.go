@@ -18,7 +18,7 @@ import (
 // newKeeping returns a world whose sandboxes serve one command after another.
 func newKeeping(t testing.TB) *world {
 	t.Helper()
-	w := newWorldWith(t, launch.Config{Ahead: time.Hour, Proxy: nothing})
+	w := newWorldWith(t, launch.Config{PreparedTime: time.Hour, Proxy: nothing})
 	w.fill()
 	return w
 }

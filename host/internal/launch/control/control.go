@@ -134,9 +134,9 @@ type Order struct {
 	Box *Box
 	// LifelineGraceMS is the time between SIGTERM and SIGKILL after the host has ended.
 	LifelineGraceMS uint32
-	// Again: gantry-launch may wait for another order after the tree has ended. Otherwise it ends. With a Box the sandbox waits as
-	// well, for orders with the same Box; it was created by an order of its own, also with Again. It is not used with groups.
-	Again bool
+	// Reusable: gantry-launch may wait for another order after the tree has ended. Otherwise it ends. With a Box the sandbox waits as
+	// well, for orders with the same Box; it was created by an order of its own, also with Reusable. It is not used with groups.
+	Reusable bool
 }
 
 // Box is a sandbox. A command's has namespaces and mounts that bubblewrap creates, and in them Landlock and a filter of system calls,
@@ -156,19 +156,19 @@ type Box struct {
 	// Hide are folders and files that a plugin's sandbox hides, and Show those inside of them that remain visible, parents before
 	// their children.
 	Hide, Show []string
-	// Stands is a folder in which a plugin's sandbox creates empty folders to hide others with. If it is empty each folder is hidden
+	// EmptyDirs is a folder in which a plugin's sandbox creates empty folders to hide others with. If it is empty each folder is hidden
 	// with a file system of its own, which is not possible while the user or group is not mapped in the user namespace.
-	Stands string
-	// Over are files that a plugin's sandbox mounts over others.
-	Over []Over
+	EmptyDirs string
+	// Overlays are files that a plugin's sandbox mounts over others.
+	Overlays []Overlay
 	// Map: the plugin stage maps UID and GID to themselves in its user namespace. The host can't do it if it is protected from
 	// inspection: then its files in /proc belong to root.
 	Map      bool
 	UID, GID uint32
-	// Apart: a plugin's sandbox has new /dev, /proc, /tmp and /dev/shm, and everything else except Write is read-only. Kernel: in a
+	// Isolated: a plugin's sandbox has new /dev, /proc, /tmp and /dev/shm, and everything else except Write is read-only. KernelReadOnly: in a
 	// plugin's sandbox /proc and /sys are read-only; in a command's, the modes of devices, which are the machine's, can't be changed.
-	Apart, Kernel bool
-	// Write are those of Show that can be written. With Apart, Tmp is the folder that is mounted at /tmp, and ShmBytes the size of
+	Isolated, KernelReadOnly bool
+	// Write are those of Show that can be written. With Isolated, Tmp is the folder that is mounted at /tmp, and ShmBytes the size of
 	// /dev/shm.
 	Write    []string
 	Tmp      string
@@ -196,8 +196,8 @@ type Cover struct {
 	Folder           bool   // it is a folder; only in [Hide]
 }
 
-// Over is a file that is mounted over the one at Path. The target does not run if the file has another identity.
-type Over struct {
+// Overlay is a file that is mounted over the one at Path. The target does not run if the file has another identity.
+type Overlay struct {
 	Path, File string
 	Dev, Ino   uint64
 }

@@ -29,7 +29,7 @@ func TestRoundTrip(t *testing.T) {
 			Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"), Cwd: rapid.String().Draw(t, "cwd"),
 			Path: rapid.String().Draw(t, "path"), Terminal: rapid.Bool().Draw(t, "terminal"),
 			Cgroup: rapid.String().Draw(t, "cgroup"), Groups: words.Draw(t, "groups"), LifelineGraceMS: u32.Draw(t, "grace"),
-			Again: rapid.Bool().Draw(t, "again"),
+			Reusable: rapid.Bool().Draw(t, "again"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "limits") {
 			order.Rlimits = append(order.Rlimits, control.Rlimit{Resource: u32.Draw(t, "r"), Soft: u64.Draw(t, "s"), Hard: u64.Draw(t, "h")})
@@ -111,8 +111,8 @@ func TestEveryFieldOfAnOrder(t *testing.T) {
 			f.Set(reflect.ValueOf(&control.Box{
 				Helper: "h", Args: []string{"x", ""}, Filter: []byte{1, 0, 255}, Handled: 1 << 63, Scoped: 3,
 				Rules: []control.Rule{{Path: "/p", Access: 7}, {}}, Covers: []control.Cover{{Path: "/c", Dev: 1, Ino: 2, WasDev: 3, WasInode: 4, Folder: true}, {}}, Hide: []string{"/a", "/b"}, Show: []string{"/a/c"},
-				Stands: "/s", Over: []control.Over{{Path: "/p", File: "/f", Dev: 5, Ino: 6}, {}}, Listen: true, Map: true, UID: 1000, GID: 1001,
-				Apart: true, Kernel: true, Write: []string{"/w"}, Tmp: "/t", ShmBytes: 1 << 40, Gate: true,
+				EmptyDirs: "/s", Overlays: []control.Overlay{{Path: "/p", File: "/f", Dev: 5, Ino: 6}, {}}, Listen: true, Map: true, UID: 1000, GID: 1001,
+				Isolated: true, KernelReadOnly: true, Write: []string{"/w"}, Tmp: "/t", ShmBytes: 1 << 40, Gate: true,
 			}))
 		case []control.Rlimit:
 			f.Set(reflect.ValueOf([]control.Rlimit{{1, 2, 1<<64 - 1}}))

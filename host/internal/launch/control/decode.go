@@ -187,7 +187,7 @@ func (f Frame) Order() (*Order, error) {
 			break
 		}
 	}
-	o.Cgroup, o.Groups, o.LifelineGraceMS, o.Again = c.string(), c.strings(), c.uint32(), c.bool()
+	o.Cgroup, o.Groups, o.LifelineGraceMS, o.Reusable = c.string(), c.strings(), c.uint32(), c.bool()
 	if c.bool() {
 		o.Box = c.box()
 	}
@@ -204,16 +204,16 @@ func (c *cursor) box() *Box {
 	}
 	b.Covers = c.covers()
 	b.Hide, b.Show = c.strings(), c.strings()
-	b.Listen, b.Stands = c.bool(), c.string()
+	b.Listen, b.EmptyDirs = c.bool(), c.string()
 	for range c.count() {
-		b.Over = append(b.Over, Over{Path: c.string(), File: c.string(), Dev: c.uint(), Ino: c.uint()})
+		b.Overlays = append(b.Overlays, Overlay{Path: c.string(), File: c.string(), Dev: c.uint(), Ino: c.uint()})
 		if c.bad {
 			break
 		}
 	}
 	b.Map = c.bool()
 	b.UID, b.GID = uint32(c.uint()), uint32(c.uint())
-	b.Apart, b.Kernel, b.Write = c.bool(), c.bool(), c.strings()
+	b.Isolated, b.KernelReadOnly, b.Write = c.bool(), c.bool(), c.strings()
 	b.Tmp, b.ShmBytes, b.Gate = c.string(), c.uint(), c.bool()
 	return b
 }

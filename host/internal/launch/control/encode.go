@@ -58,7 +58,7 @@ func (o *Order) Append(b []byte) []byte {
 	}
 	b = putStrings(putString(b, o.Cgroup), o.Groups)
 	b = putUint(b, uint64(o.LifelineGraceMS))
-	b = putBool(b, o.Again)
+	b = putBool(b, o.Reusable)
 	b = putBool(b, o.Box != nil)
 	if o.Box != nil {
 		b = o.Box.append(b)
@@ -76,12 +76,12 @@ func (x *Box) append(b []byte) []byte {
 	}
 	b = putCovers(b, x.Covers)
 	b = putBool(putStrings(putStrings(b, x.Hide), x.Show), x.Listen)
-	b = putUint(putString(b, x.Stands), uint64(len(x.Over)))
-	for _, o := range x.Over {
+	b = putUint(putString(b, x.EmptyDirs), uint64(len(x.Overlays)))
+	for _, o := range x.Overlays {
 		b = putUint(putUint(putString(putString(b, o.Path), o.File), o.Dev), o.Ino)
 	}
 	b = putUint(putUint(putBool(b, x.Map), uint64(x.UID)), uint64(x.GID))
-	b = putStrings(putBool(putBool(b, x.Apart), x.Kernel), x.Write)
+	b = putStrings(putBool(putBool(b, x.Isolated), x.KernelReadOnly), x.Write)
 	return putBool(putUint(putString(b, x.Tmp), x.ShmBytes), x.Gate)
 }
 

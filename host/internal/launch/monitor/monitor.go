@@ -76,7 +76,7 @@ func (m *Monitor) Prepare(x *control.Box, ctxs ...context.Context) (pid int, err
 }
 
 func (m *Monitor) prepare(x *control.Box) (pid int, err error) {
-	rest, err := m.Order(&control.Order{Box: x, Again: true}, m.plugin, nil)
+	rest, err := m.Order(&control.Order{Box: x, Reusable: true}, m.plugin, nil)
 	if err == nil && len(rest) > 0 {
 		_, err = m.conn.Write(rest)
 	}

@@ -73,11 +73,11 @@ type Command struct {
 
 // Slot is a gantry-launch that takes a command's order, and the sandbox that it has created.
 type Slot struct {
-	Monitor *monitor.Monitor
-	Sandbox *Sandbox // nil: none
-	Waited  bool     // Monitor was ready before: it may have ended since
-	Ahead   bool     // Sandbox was created before the command was known
-	Reused  bool     // another command was in Sandbox before
+	Monitor  *monitor.Monitor
+	Sandbox  *Sandbox // nil: none
+	Waited   bool     // Monitor was ready before: it may have ended since
+	Prepared bool     // Sandbox was created before the command was known
+	Reused   bool     // another command was in Sandbox before
 }
 
 // Take returns a slot with the sandbox x: one that waits, if there is one, or else a new one. If x is nil it returns the spare, or a
@@ -89,7 +89,7 @@ func (p *Pool) Take(ctx context.Context, c Command, x *control.Box) (Slot, error
 	}
 	if s := p.takeSandbox(x, c); s != nil {
 		s.box = x
-		return Slot{Monitor: s.monitor, Sandbox: s, Waited: true, Ahead: true, Reused: s.used}, nil
+		return Slot{Monitor: s.monitor, Sandbox: s, Waited: true, Prepared: true, Reused: s.used}, nil
 	}
 	return p.New(ctx, c, x)
 }

@@ -65,7 +65,7 @@ type Sandbox struct {
 type Keep struct {
 	Launcher Unreadable   // a copy of [Sandbox.Launcher]
 	Over     []Unreadable // mounted over the programs that they are copies of
-	Stands   string       // an empty folder inside a folder of the process's own, see [control.Box.Stands]
+	Stands   string       // an empty folder inside a folder of the process's own, see [control.Box.EmptyDirs]
 }
 
 // Unreadable is a copy of a program that can be executed but not read.

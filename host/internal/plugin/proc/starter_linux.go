@@ -214,7 +214,7 @@ func (s *Starter) confined(ctx context.Context, _ string, argv []string, spec Sp
 	}
 	if flags == 0 {
 		box.Hide, box.Show, box.Write = nil, nil, nil
-		box.Apart, box.Kernel, box.Tmp = false, false, ""
+		box.Isolated, box.KernelReadOnly, box.Tmp = false, false, ""
 	} else {
 		flags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
 	}
@@ -298,13 +298,13 @@ var errTouched = fmt.Errorf("%w: one has tried to inspect it while it was being 
 // arrange adds the protection to an order.
 func (k *Keep) arrange(box *control.Box, order *control.Order) error {
 	box.Map = false // gantry-launch maps the user before it receives the order
-	box.Stands = k.Stands
+	box.EmptyDirs = k.Stands
 	for _, u := range k.Over {
 		var st unix.Stat_t
 		if err := unix.Fstat(int(u.Fd()), &st); err != nil {
 			return fmt.Errorf("examine %s: %w", u.Name, err)
 		}
-		box.Over = append(box.Over, control.Over{Path: u.Path, File: u.Name, Dev: st.Dev, Ino: st.Ino})
+		box.Overlays = append(box.Overlays, control.Overlay{Path: u.Path, File: u.Name, Dev: st.Dev, Ino: st.Ino})
 		if real, err := filepath.EvalSymlinks(order.Argv[0]); err == nil && real == u.Path {
 			order.Path = u.Path
 		}

@@ -129,7 +129,7 @@ func Policy(cfg Config) seatbelt.Policy {
 }
 
 func forLinux(cfg Config) *control.Box {
-	x := &control.Box{Filter: kernel.PluginFilter(cfg.Confined, cfg.Network), Gate: cfg.Confined, Kernel: !cfg.Confined && os.Geteuid() == 0}
+	x := &control.Box{Filter: kernel.PluginFilter(cfg.Confined, cfg.Network), Gate: cfg.Confined, KernelReadOnly: !cfg.Confined && os.Geteuid() == 0}
 	own := reals(cfg.Own, cfg.Write)
 	show := reals(cfg.Own, cfg.Read, cfg.Write, []string{filepath.Join(cfg.Home, "plugins")})
 	hide := cfg.hidden(secrets.UserCredentials, []string{"/run"})
@@ -180,7 +180,7 @@ func forLinux(cfg Config) *control.Box {
 		x.Tmp = fspath.Resolve(cfg.Tmp)
 	}
 	// A process that may write everywhere has nothing that could be its own.
-	x.Apart = !slices.Contains(own, "/")
+	x.Isolated = !slices.Contains(own, "/")
 	x.Write, x.ShmBytes = own, uint64(cmp.Or(cfg.ShmBytes, shmBytes))
 	x.Handled, x.Scoped, x.Rules = kernel.PluginLandlockRules(own)
 	return x

@@ -13,7 +13,7 @@ import (
 func TestAsksAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var a network.Asks
+		var a network.Questions
 		var put atomic.Int32
 		var asking sync.WaitGroup
 		defer asking.Wait()

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Asks avoids asking the same question concurrently: while one is open, further callers with the same key wait for its answer. The zero
+// Questions avoids asking the same question concurrently: while one is open, further callers with the same key wait for its answer. The zero
 // value is ready.
-type Asks struct {
+type Questions struct {
 	mu   sync.Mutex
-	open map[string]*ask
+	open map[string]*question
 }
 
-type ask struct {
+type question struct {
 	waiting int
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -28,14 +28,14 @@ type Answer struct {
 
 // Do returns the answer about a key. It calls put to ask the question, unless that is being asked already. If ctx ends the answer is no.
 // The context of put ends when no caller waits for the answer any more; the last of them returns after put has.
-func (a *Asks) Do(ctx context.Context, key string, put func(context.Context) Answer) Answer {
+func (a *Questions) Do(ctx context.Context, key string, put func(context.Context) Answer) Answer {
 	a.mu.Lock()
 	q := a.open[key]
 	if q == nil {
 		asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		q = &ask{cancel: cancel, done: make(chan struct{})}
+		q = &question{cancel: cancel, done: make(chan struct{})}
 		if a.open == nil {
-			a.open = map[string]*ask{}
+			a.open = map[string]*question{}
 		}
 		a.open[key] = q
 		go func() { // owned by the callers that wait: the last of them waits for its end

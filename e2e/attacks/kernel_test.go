@@ -134,7 +134,7 @@ var kernel = []row{
 		{do: `: < /dev/tty`, says: "No such device or address", outside: untried},
 	}},
 	{id: "P14", attempt: "fork without end, fill the disk, eat memory", required: "limits", codex: "no limits", ours: "bounded by `limits`; what runs is ended as a whole", flow: eatsMemory,
-		tests: []string{"host/internal/launch TestForkingWithoutEndIsEnded", "host/internal/launch TestLimits", "host/internal/launch TestLimitsEndTheTree"}},
+		tests: []string{"host/internal/launch TestKillTreeEndsForkBombs", "host/internal/launch TestLimits", "host/internal/launch TestLimitsEndTheTree"}},
 	{id: "P15", attempt: "`/proc/1/environ` and `/proc/1/cmdline` of the sandbox's own process; memory of others", required: "no secrets in it", codex: "readable; the arguments show the whole profile",
 		ours: "nothing secret is there; gantry itself and its providers can't be looked into by other processes of their user, with full access neither", tries: []try{
 			{do: `tr '\0' '\n' < /proc/1/environ | grep -i secret`, outside: untried},

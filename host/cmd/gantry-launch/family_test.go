@@ -17,7 +17,7 @@ func pids(ks []entry) []int {
 	return out
 }
 
-func TestAFamilyKeepsTogether(t *testing.T) {
+func TestTree(t *testing.T) {
 	t.Parallel()
 	marks := map[int]bool{}
 	asked := map[int]int{}
@@ -63,8 +63,8 @@ func TestAFamilyKeepsTogether(t *testing.T) {
 	}
 }
 
-// While a process executes something its variables can't be seen.
-func TestWhoShowsNothingIsLookedIntoAgain(t *testing.T) {
+// The variables of a process can't be read during an execve.
+func TestOrphanIsExaminedAgain(t *testing.T) {
 	t.Parallel()
 	asked, shows := 0, 3
 	f := newTree(10, 9, func(int) (bool, bool) { asked++; return asked >= shows, asked >= shows })
@@ -83,7 +83,7 @@ func TestWhoShowsNothingIsLookedIntoAgain(t *testing.T) {
 	}
 }
 
-func TestTheDeadAreNotAlive(t *testing.T) {
+func TestDeadProcessesAreNotAlive(t *testing.T) {
 	t.Parallel()
 	f := newTree(10, 9, func(int) (bool, bool) { return false, true })
 	dead := entry{pid: 10, parent: 9, session: 10, started: 1, dead: true}
@@ -93,7 +93,7 @@ func TestTheDeadAreNotAlive(t *testing.T) {
 }
 
 // However a tree grows: who is looked at while it has a parent in it, or the mark, is found as long as it lives, and no stranger is.
-func TestAFamilyLosesNobodyAndTakesNobody(t *testing.T) {
+func TestTreeIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		type proc struct {
@@ -167,7 +167,7 @@ func TestAFamilyLosesNobodyAndTakesNobody(t *testing.T) {
 	})
 }
 
-func TestTheWayDown(t *testing.T) {
+func TestLadder(t *testing.T) {
 	t.Parallel()
 	var l ladder
 	now := time.Unix(1000, 0)
@@ -200,7 +200,7 @@ func TestTheWayDown(t *testing.T) {
 	}
 }
 
-func TestNoGrace(t *testing.T) {
+func TestLadderWithoutGrace(t *testing.T) {
 	t.Parallel()
 	var l ladder
 	now := time.Unix(1000, 0)

@@ -24,7 +24,7 @@ func TestAttachCarriesBothWays(t *testing.T) {
 	}
 }
 
-func TestInputThatNobodyReads(t *testing.T) {
+func TestUnreadInputIsDropped(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	s := script("exec 0<&-; echo closed")
@@ -35,7 +35,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	}
 }
 
-func TestFloodThatNobodyReads(t *testing.T) {
+func TestProcessBlocksOnUnreadOutput(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p := spawn(t, l, command("yes"))
@@ -48,7 +48,7 @@ func TestFloodThatNobodyReads(t *testing.T) {
 	<-p.Gone()
 }
 
-func TestFloodWaitsForTheReader(t *testing.T) {
+func TestProcessWaitsForSlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p := spawn(t, l, command("yes"))
@@ -121,7 +121,7 @@ func TestAttachAgain(t *testing.T) {
 	}
 }
 
-func TestAttachEndsThoughOthersHoldThePipe(t *testing.T) {
+func TestAttachEndsWhileDescendantsKeepThePipeOpen(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	for _, left := range []string{"sleep 1000", "yes"} {
@@ -152,7 +152,7 @@ func TestAttachEndsThoughOthersHoldThePipe(t *testing.T) {
 	}
 }
 
-// The reader is slow, and the process has ended long before its output is read.
+// The process ends long before its output is read.
 func TestOutputOfAnEndedProcessIsComplete(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// The price of the launcher: `true`, from the request to its exit status.
+// The cost of gantry-launch: `true`, from the request to its exit status.
 func BenchmarkDirect(b *testing.B) {
 	for b.Loop() {
 		if err := exec.Command("true").Run(); err != nil {
@@ -47,8 +47,8 @@ func benchmark(b *testing.B, s launch.Spec) {
 	}
 }
 
-// To the point where the process runs: with the spare launcher that waits where the model thinks between two calls, and
-// without, as for the first call and for one beside another.
+// The time until the process runs: with the spare gantry-launch, which is ready if the model has to think between two calls, and without,
+// as for the first call and for concurrent ones.
 func BenchmarkSpawn(b *testing.B) {
 	for _, spare := range []bool{true, false} {
 		b.Run(fmt.Sprintf("spare=%v", spare), func(b *testing.B) {

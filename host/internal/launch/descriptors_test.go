@@ -18,7 +18,7 @@ import (
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	s := script(`cat; echo end; echo err 1>&2`)
 	s.Stdin = true
 	p := spawn(t, l, s)
@@ -52,10 +52,10 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-func TestPluginThatStopsReadingIsNoticed(t *testing.T) {
+func TestProcessGetsSIGPIPEWhenPluginStopsReading(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	p := spawn(t, l, command("yes"))
 	for _, f := range d.take(t, p.Token()) {
 		f.Close()
@@ -68,8 +68,8 @@ func TestPluginThatStopsReadingIsNoticed(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
-	foreign := newDesk(t, l, "weather")
+	d := newPluginClient(t, l, "shell")
+	foreign := newPluginClient(t, l, "weather")
 	s := command("sleep", "1000")
 	s.Session = true
 	p := spawn(t, l, s)
@@ -108,7 +108,7 @@ func TestTokens(t *testing.T) {
 func TestSessionSurvivesItsPlugin(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	s := script(`while read line; do echo "got $line"; done; echo end`)
 	s.Stdin, s.MergeStderr, s.Session, s.Keep = true, true, true, &launch.Keep{}
 	p := spawn(t, l, s)
@@ -124,7 +124,7 @@ func TestSessionSurvivesItsPlugin(t *testing.T) {
 		if line, err := bufio.NewReader(files[1]).ReadString('\n'); err != nil || line != "got "+word+"\n" {
 			t.Errorf("answer %q, %v", line, err)
 		}
-		// The plugin dies: the kernel closes its descriptors.
+		// When the plugin dies the kernel closes its descriptors.
 		for _, f := range files {
 			f.Close()
 		}
@@ -138,7 +138,7 @@ func TestSessionSurvivesItsPlugin(t *testing.T) {
 	if exit := wait(t, p); exit.Code != 0 {
 		t.Errorf("exit %+v", exit)
 	}
-	// What was written last waits for the next generation.
+	// The last output remains for the next process of the plugin.
 	<-p.Gone()
 	if want := []string{"stdout"}; !slices.Equal(p.Descriptors(), want) {
 		t.Errorf("descriptors %v, want %v", p.Descriptors(), want)
@@ -153,10 +153,10 @@ func TestSessionSurvivesItsPlugin(t *testing.T) {
 	}
 }
 
-func TestServeDescriptorsWithClientsThatSayNothing(t *testing.T) {
+func TestServeDescriptorsWithSilentClients(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	for range 20 { // more than are served side by side
 		conn, err := net.Dial("unix", d.path)
 		if err != nil {
@@ -202,8 +202,8 @@ func TestTerminal(t *testing.T) {
 func TestInterruptThroughTheTerminal(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
-	// Waiting, not reading: a signal that comes just before the shell reads would lie until something is typed.
+	d := newPluginClient(t, l, "shell")
+	// wait, not read: the shell handles a signal that comes just before a read only after the read.
 	s := script(`trap 'echo got; exit 9' INT; stty -echo; sleep 1000 & echo ready; while :; do wait; done`)
 	s.Terminal = &launch.Size{}
 	p := spawn(t, l, s)
@@ -224,7 +224,7 @@ func TestInterruptThroughTheTerminal(t *testing.T) {
 	if exit := wait(t, p); exit.Code != 9 {
 		t.Errorf("exit %+v, want code 9", exit)
 	}
-	// The last words can still be read, then comes EIO.
+	// The last output can still be read, then comes EIO.
 	if line, err := out.ReadString('\n'); err != nil || line != "got\r\n" {
 		t.Errorf("last words %q, %v", line, err)
 	}
@@ -233,7 +233,7 @@ func TestInterruptThroughTheTerminal(t *testing.T) {
 func TestResize(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	for _, session := range []bool{false, true} {
 		s := script(`stty -echo; trap 'stty size' WINCH; echo ready; while :; do read x; done`)
 		s.Terminal, s.Session = &launch.Size{}, session
@@ -242,7 +242,7 @@ func TestResize(t *testing.T) {
 		if _, err := out.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
-		// After the hand-over, too: the size is the host's to change.
+		// This also works after the hand-over, because the host keeps the terminal.
 		if err := p.Resize(50, 100); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestResize(t *testing.T) {
 
 func TestDescriptorsDoNotLeak(t *testing.T) {
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	once := func() {
 		for _, session := range []bool{false, true} {
 			for _, terminal := range []*launch.Size{nil, {}} {

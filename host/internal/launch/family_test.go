@@ -19,11 +19,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// The gantry-launch of systems without a way to collect a tree's orphans keeps it together by looking. Here it is tried with
-// Linux's process table, and with a program in the place of sandbox-exec.
+// On systems where gantry-launch can't become the parent of orphans, it scans the process table. This is tested with Linux's process
+// table, and with a script in place of sandbox-exec.
 
-// familyLauncher builds it once.
-var familyLauncher = sync.OnceValues(func() (string, error) {
+// scanningLauncher builds it once.
+var scanningLauncher = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(os.Getenv(launcherEnv)), "gantry-launch-family")
 	build := exec.Command("go", "build", "-trimpath", "-tags", "family", "-o", path, "../../cmd/gantry-launch")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -33,18 +33,18 @@ var familyLauncher = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-func newFamilyLauncher(t *testing.T, change ...func(*launch.Config)) *launch.Launcher {
+func newScanningLauncher(t *testing.T, change ...func(*launch.Config)) *launch.Launcher {
 	t.Helper()
-	path, err := familyLauncher()
+	path, err := scanningLauncher()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return newLauncher(t, append(change, func(c *launch.Config) { c.LauncherPath = path })...)
 }
 
-func TestFamilyRunsAProgram(t *testing.T) {
+func TestScanningLauncherRunsAProgram(t *testing.T) {
 	t.Parallel()
-	l := newFamilyLauncher(t)
+	l := newScanningLauncher(t)
 	s := script(`cat; echo err >&2; pwd; exit 3`)
 	s.Stdin, s.Cwd = true, "/usr"
 	if out, errs, exit := run(t, l, s, "in\n"); out != "in\n/usr\n" || errs != "err\n" || exit.Code != 3 || exit.Signal != 0 {
@@ -71,9 +71,9 @@ func TestFamilyRunsAProgram(t *testing.T) {
 	}
 }
 
-func TestFamilyHearsSignals(t *testing.T) {
+func TestScanningLauncherPassesOnSignals(t *testing.T) {
 	t.Parallel()
-	l := newFamilyLauncher(t)
+	l := newScanningLauncher(t)
 	p := spawn(t, l, script(`trap 'echo term' TERM; (trap 'echo int $$; exit' INT; echo ready 1; while :; do sleep 0.01; done) & wait; echo gone 2; wait`))
 	out := background(t, p)
 	pids(t, out, "ready")
@@ -89,12 +89,12 @@ func TestFamilyHearsSignals(t *testing.T) {
 	}
 }
 
-// children are a child, and one in a session of its own that has lost its parent; both hear nothing.
+// children are a child, and an orphan in a session of its own; both ignore signals.
 const children = `trap '' TERM HUP; sleep 1000 & echo child $!; (setsid sh -c 'trap "" TERM HUP; echo daemon $$; while :; do sleep 1000; done' &); `
 
-func TestFamilyIsKilled(t *testing.T) {
+func TestScanningLauncherKillsTheTree(t *testing.T) {
 	t.Parallel()
-	l := newFamilyLauncher(t)
+	l := newScanningLauncher(t)
 	p := spawn(t, l, script(children+"while :; do sleep 1000; done"))
 	found := pids(t, background(t, p), "child", "daemon")
 	all := []watched{watchPID(t, "target", p.PID()), watchPID(t, "child", found["child"]), watchPID(t, "daemon", found["daemon"])}
@@ -106,10 +106,10 @@ func TestFamilyIsKilled(t *testing.T) {
 	}
 }
 
-// What outlives the target keeps the tree alive, until it is ended.
-func TestFamilyOutlivesItsFirst(t *testing.T) {
+// Descendants that survive the target keep the tree alive until it is killed.
+func TestScanningLauncherWaitsForTheTree(t *testing.T) {
 	t.Parallel()
-	l := newFamilyLauncher(t)
+	l := newScanningLauncher(t)
 	p := spawn(t, l, script(children+"exit 4"))
 	found := pids(t, background(t, p), "child", "daemon") // both may have lost it by now
 	all := []watched{watchPID(t, "child", found["child"]), watchPID(t, "daemon", found["daemon"])}
@@ -132,9 +132,9 @@ func TestFamilyOutlivesItsFirst(t *testing.T) {
 	}
 }
 
-func TestFamilyEndsWithItsHost(t *testing.T) {
+func TestScanningLauncherEndsTheTreeWithItsHost(t *testing.T) {
 	t.Parallel()
-	path, err := familyLauncher()
+	path, err := scanningLauncher()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestFamilyEndsWithItsHost(t *testing.T) {
 	}
 }
 
-// seatbelted puts a script into the place of sandbox-exec. It writes its arguments down, one in a line.
+// seatbelted uses a script in place of sandbox-exec, which writes its arguments to a file, one per line.
 type seatbelted struct {
 	launch.Unconfined
 	helper string
@@ -171,20 +171,20 @@ func newSeatbelted(t *testing.T, text string) (*launch.Launcher, string) {
 	if err := os.WriteFile(s.helper, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return newFamilyLauncher(t, func(c *launch.Config) { c.Confiners = []launch.Confiner{s} }), filepath.Join(dir, "args")
+	return newScanningLauncher(t, func(c *launch.Config) { c.Confiners = []launch.Confiner{s} }), filepath.Join(dir, "args")
 }
 
-// becoming is what sandbox-exec does: arguments end with "--", the rest is executed.
+// becoming does what sandbox-exec does: it executes the arguments after "--".
 const becoming = `for a; do printf '%s|' "$a"; done > "$(dirname "$0")/args"; while [ "$1" != -- ]; do shift; done; shift; exec "$@"`
 
-func TestFamilyInASandbox(t *testing.T) {
+func TestScanningLauncherInASandbox(t *testing.T) {
 	t.Parallel()
 	l, args := newSeatbelted(t, becoming)
 	s := script(`echo out; echo err >&2; exit 5`)
 	if out, errs, exit := run(t, l, s); out != "out\n" || errs != "err\n" || exit.Code != 5 {
 		t.Errorf("%q, %q, %+v", out, errs, exit)
 	}
-	path, err := familyLauncher()
+	path, err := scanningLauncher()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestFamilyInASandbox(t *testing.T) {
 	if _, err := l.Spawn(t.Context(), command("nothing-like-it")); err == nil || !strings.Contains(err.Error(), "nothing-like-it: No such file") {
 		t.Errorf("a program that is not there: %v", err)
 	}
-	// What it leaves running ends with it, as in every box.
+	// Its descendants end with it, as in every sandbox.
 	s = script(children + "read x")
 	s.Stdin = true
 	p := spawn(t, l, s)
@@ -209,7 +209,7 @@ func TestFamilyInASandbox(t *testing.T) {
 	}
 }
 
-func TestFamilyWithoutItsSandbox(t *testing.T) {
+func TestScanningLauncherWithoutItsSandbox(t *testing.T) {
 	t.Parallel()
 	l, _ := newSeatbelted(t, `echo "sandbox-exec: sandbox_apply: Operation not permitted" >&2; exit 71`)
 	_, err := l.Spawn(t.Context(), command("true"))

@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/cgroup/cgrouptest"
 )
 
-// What a group above ran out of is not said to be a limit of the command's.
-func TestMemoryOfAGroupAbove(t *testing.T) {
+// A limit of a parent group is not reported as the command's.
+func TestMemoryLimitOfParentGroup(t *testing.T) {
 	t.Parallel()
 	dir := cgrouptest.New(t, fmt.Sprintf("above-%d", os.Getpid()))
 	for _, f := range []struct{ name, text string }{{"cgroup.subtree_control", "+memory +pids"}, {"memory.max", "67108864"}, {"memory.swap.max", "0"}} {
@@ -31,8 +31,8 @@ func TestMemoryOfAGroupAbove(t *testing.T) {
 	}
 }
 
-// What a command has left running is bounded as well, and somebody hears of it.
-func TestMemoryOfWhatIsLeftRunning(t *testing.T) {
+// Limits apply to descendants that survive the command, and are reported.
+func TestMemoryLimitAppliesToDescendants(t *testing.T) {
 	t.Parallel()
 	if _, version := cgroup.Find("").Memory(); version != 2 {
 		t.Skip("no groups of version 2 with memory can be made here")
@@ -49,8 +49,8 @@ func TestMemoryOfWhatIsLeftRunning(t *testing.T) {
 	}
 }
 
-// Groups that a command makes in its own go with it.
-func TestGroupsInGroups(t *testing.T) {
+// Groups that a command creates in its own are removed with it.
+func TestNestedGroupsAreRemoved(t *testing.T) {
 	t.Parallel()
 	place, version := cgroup.Find("").PIDs()
 	if version != 2 {
@@ -73,8 +73,8 @@ func TestGroupsInGroups(t *testing.T) {
 	}
 }
 
-// Being killed while it forks is no limit that was reached.
-func TestKilledWhileItForks(t *testing.T) {
+// A tree that is killed while it forks has not reached a limit.
+func TestKillIsNotReportedAsLimit(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	s := script(`echo up; while :; do true & done`)

@@ -21,7 +21,7 @@ func session(text string, holder uint64, keep *launch.Keep) launch.Spec {
 	return s
 }
 
-func TestEndOfAHolder(t *testing.T) {
+func TestHolderEnded(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	kept := spawn(t, l, session("sleep 1000", 1, &launch.Keep{Note: []byte("n")}))
@@ -76,7 +76,7 @@ func TestAdoptWaitsForTheHolder(t *testing.T) {
 	}
 }
 
-func TestNobodyAdopts(t *testing.T) {
+func TestUnadoptedSessionIsEnded(t *testing.T) {
 	t.Parallel()
 	told := make(chan *launch.Process, 1)
 	l := newLauncher(t, func(c *launch.Config) {
@@ -93,11 +93,11 @@ func TestNobodyAdopts(t *testing.T) {
 	}
 }
 
-// TestMemoryOutlivesItsReader: what one process of a plugin wrote, the next one reads, and neither can make it shorter.
+// One process of a plugin reads what the previous one has written to the memory, and neither can shrink it.
 func TestMemoryOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	spec := session("echo begin; read x; echo end", 1, &launch.Keep{Memory: 8192})
 	spec.Stdin = true
 	p := spawn(t, l, spec)
@@ -137,7 +137,7 @@ func TestMemoryOutlivesItsReader(t *testing.T) {
 	if rest, err := io.ReadAll(out); err != nil || string(rest) != "end\n" {
 		t.Errorf("the rest %q, %v", rest, err)
 	}
-	// Nothing of it reaches the command.
+	// The command doesn't have the descriptor.
 	q := spawn(t, l, session("ls /proc/self/fd | wc -l; ls -l /proc/self/fd", 1, &launch.Keep{Memory: 8192}))
 	out = d.take(t, q.Token())[0]
 	seen, err := io.ReadAll(out)
@@ -155,7 +155,7 @@ func closeAll(files ...*os.File) {
 func TestReleaseForgets(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	d := newDesk(t, l, "shell")
+	d := newPluginClient(t, l, "shell")
 	p := spawn(t, l, session("true", 1, &launch.Keep{}))
 	closeAll(d.take(t, p.Token())...)
 	wait(t, p)

@@ -51,7 +51,7 @@ func TestOutputAndExit(t *testing.T) {
 	}
 }
 
-func TestUsageIsThatOfTheTarget(t *testing.T) {
+func TestUsageOfTheTarget(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	_, _, exit := run(t, l, script(`i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done`))
@@ -83,7 +83,7 @@ func TestEnvironmentAndFolder(t *testing.T) {
 	}
 }
 
-func TestPathOfTheTargetCounts(t *testing.T) {
+func TestProgramIsSearchedInPathOfTheTarget(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	dir := t.TempDir()
@@ -105,7 +105,7 @@ func TestPathOfTheTargetCounts(t *testing.T) {
 	}
 }
 
-func TestStartErrorsHaveTheTextOfTheSystem(t *testing.T) {
+func TestStartErrorsHaveSystemText(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestStartErrorsHaveTheTextOfTheSystem(t *testing.T) {
 }
 
 func TestNoDescriptorLeaksIntoTheTarget(t *testing.T) {
-	// One without close-on-exec, as if the host had inherited it from a careless parent.
+	// A descriptor without close-on-exec, as if the host had inherited it from its parent.
 	fd, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestNoDescriptorLeaksIntoTheTarget(t *testing.T) {
 	}
 }
 
-func TestSessionAndGroupOfItsOwn(t *testing.T) {
+func TestOwnSessionAndGroup(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p := spawn(t, l, command("sleep", "1000"))
@@ -235,7 +235,7 @@ func TestSessionAndGroupOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestTooMany(t *testing.T) {
+func TestMaxProcesses(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.MaxProcesses = 2 })
 	spawn(t, l, command("sleep", "1000"))
@@ -248,7 +248,7 @@ func TestTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	spawn(t, l, command("sleep", "1000"))
-	// What is unread counts too, until its call has ended.
+	// Processes with unread output count as well, until their call has ended.
 	p := spawn(t, l, command("true"))
 	<-p.Gone()
 	if _, err := l.Spawn(t.Context(), command("true")); !errors.Is(err, launch.ErrTooMany) {
@@ -262,7 +262,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-func TestTwoHundredAtOnce(t *testing.T) {
+func TestTwoHundredConcurrentProcesses(t *testing.T) {
 	before := openFDs(t)
 	l := newLauncher(t)
 	var wg sync.WaitGroup
@@ -292,7 +292,7 @@ func TestCancelledSpawnLeavesNothing(t *testing.T) {
 	if _, err := l.Spawn(ended, command("sleep", "1000")); !errors.Is(err, cause) {
 		t.Errorf("error %v, want %v", err, cause)
 	}
-	// Somewhere in the middle of the start.
+	// Cancel in the middle of the start.
 	var wg sync.WaitGroup
 	for range 50 {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -316,7 +316,7 @@ func TestCancelledSpawnLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestLauncherThatNeverAnswers(t *testing.T) {
+func TestLauncherThatNeverResponds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "mute"), "#!/bin/sh\necho >"+dir+"/up; exec cat >/dev/null 2>&1\n", 0o755)
@@ -358,7 +358,7 @@ func TestLauncherThatCrashes(t *testing.T) {
 	}
 }
 
-func TestNewChecks(t *testing.T) {
+func TestNewChecksConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := launch.New(launch.Config{LauncherPath: "/no/such/launcher"}); err == nil || !strings.Contains(err.Error(), "/no/such/launcher is missing") {
 		t.Errorf("missing launcher: %v", err)
@@ -368,7 +368,7 @@ func TestNewChecks(t *testing.T) {
 	}
 }
 
-func TestCloseRefuses(t *testing.T) {
+func TestSpawnAfterClose(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p := spawn(t, l, command("sleep", "1000"))
@@ -418,7 +418,7 @@ func write(t testing.TB, path, text string, mode os.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// No fork meanwhile: a child that holds the file open for writing would make executing it fail with ETXTBSY.
+	// Prevent forks meanwhile: a child that has the file open for writing would make its execution fail with ETXTBSY.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {

@@ -39,7 +39,7 @@ func TestOtherModesAreRefused(t *testing.T) {
 	}
 }
 
-// jail is a confiner for tests: it runs everything through env(1), and counts.
+// jail is a confiner for tests. It runs everything with env(1), and reports releases.
 type jail struct {
 	err      error
 	released chan struct{}
@@ -61,7 +61,7 @@ func (j jail) Confine(_ context.Context, g launch.Grant, readOnly bool, c *launc
 	return func() { j.released <- struct{}{} }, j.err
 }
 
-func TestConfinerIsAsked(t *testing.T) {
+func TestConfiner(t *testing.T) {
 	t.Parallel()
 	j := jail{released: make(chan struct{}, 1)}
 	l := newLauncher(t, func(c *launch.Config) { c.Confiners = []launch.Confiner{launch.Unconfined{}, j} })
@@ -133,7 +133,7 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	t.Run("unlimited is as inherited", func(t *testing.T) {
-		// Through both stages of the launcher the soft limit of descriptors stays as it was before the Go runtime raised it.
+		// Neither stage of gantry-launch passes on the soft limit on descriptors that the Go runtime has raised.
 		s := script("ulimit -Sn")
 		direct, _, _ := run(t, l, s)
 		s.Grant.Limits.NoCore = true
@@ -182,7 +182,7 @@ func TestProcessorTimeRunsOut(t *testing.T) {
 	}
 }
 
-// What ends a tree that reaches a limit: groups, where this machine lets us make some, and else a look at it.
+// A tree that reaches a limit is ended, by control groups if they can be created on this machine, and by polling.
 func TestLimitsEndTheTree(t *testing.T) {
 	t.Parallel()
 	places := cgroup.Find("")

@@ -27,13 +27,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// launcherEnv hands the built gantry-launch to the helper processes; helperEnv makes the test binary one of them.
+// launcherEnv is the path of gantry-launch for the helper processes; helperEnv makes the test binary one of them.
 const (
 	launcherEnv = "GANTRY_TEST_LAUNCHER"
 	helperEnv   = "GANTRY_TEST_HELPER"
 )
 
-// within is how long something may take that takes milliseconds.
+// within is the time limit of operations that take milliseconds.
 const within = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Setenv(launcherEnv, path)
-	// The Go runtime raises the soft limit on descriptors for itself, and for us. Processes are to have what is inherited,
+	// The Go runtime raises the soft limit on descriptors for this process. Processes that it starts must get the original limit,
 	// so make the two differ.
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
@@ -78,7 +78,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// helpHost is a host that starts a tree, says who is in it, and waits to be killed.
+// helpHost is a host that starts a tree, prints the processes in it, and waits to be killed.
 func helpHost() {
 	l, err := launch.New(launch.Config{LauncherPath: os.Getenv(launcherEnv)})
 	if err != nil {
@@ -106,7 +106,7 @@ func helpHost() {
 	select {}
 }
 
-// helpTree starts two stubborn processes, one of them a daemon whose parent is gone, and becomes stubborn itself.
+// helpTree starts two stubborn processes, one of them a daemon whose parent has ended, and becomes stubborn itself.
 func helpTree() {
 	self := "/proc/self/exe"
 	start := func(kind string, sys *syscall.SysProcAttr) *exec.Cmd {
@@ -117,7 +117,7 @@ func helpTree() {
 		return cmd
 	}
 	if os.Getenv("KIND") == "middle" {
-		// The one between: it starts the daemon and ends, so that the daemon has lost its parent.
+		// The intermediate process starts the daemon and exits, so that the daemon loses its parent.
 		if err := start("daemon", &syscall.SysProcAttr{Setsid: true}).Start(); err != nil {
 			panic(err)
 		}
@@ -136,14 +136,14 @@ func helpTree() {
 	helpStubborn()
 }
 
-// helpStubborn ignores what can be ignored.
+// helpStubborn ignores all signals that can be ignored.
 func helpStubborn() {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 	fmt.Println(os.Getenv("KIND"), os.Getpid())
 	select {}
 }
 
-// helpPolite ends when it is asked to, with a code that says by what.
+// helpPolite ends on a signal, with a code that says which.
 func helpPolite() {
 	asked := make(chan os.Signal, 4)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -151,8 +151,8 @@ func helpPolite() {
 	os.Exit(int((<-asked).(syscall.Signal)))
 }
 
-// helpCounting starts a newcomer when it is asked to end, waits until that has been asked as well, and tells by its exit
-// code how often it was asked itself.
+// helpCounting starts another process on the first SIGTERM, waits until that has got SIGTERM as well, and returns in its exit code how
+// often it got SIGTERM itself.
 func helpCounting() {
 	asked := make(chan os.Signal, 4)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -165,14 +165,14 @@ func helpCounting() {
 	if !ok {
 		os.Exit(99)
 	}
-	// It may have been asked before it could listen.
+	// The signal may have come before it was handled.
 	if status := e.Sys().(syscall.WaitStatus); status.ExitStatus() != int(syscall.SIGTERM) && status.Signal() != syscall.SIGTERM {
 		os.Exit(98)
 	}
 	os.Exit(1 + len(asked))
 }
 
-// helper is this test binary in another role.
+// helper is this test binary as one of the helpers.
 func helper(role string) launch.Spec {
 	s := command("/proc/self/exe")
 	self, err := os.Executable()
@@ -266,10 +266,10 @@ func run(t testing.TB, l *launch.Launcher, s launch.Spec, stdin ...string) (stdo
 	return out.String(), errs.String(), exit
 }
 
-// desk serves the descriptors of one plugin, and is its client as well.
-type desk struct{ path string }
+// pluginClient serves the descriptors of one plugin, and is the plugin's client as well.
+type pluginClient struct{ path string }
 
-func newDesk(t testing.TB, l *launch.Launcher, plugin string) desk {
+func newPluginClient(t testing.TB, l *launch.Launcher, plugin string) pluginClient {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "d")
 	if err != nil {
@@ -287,11 +287,11 @@ func newDesk(t testing.TB, l *launch.Launcher, plugin string) desk {
 		served.Wait()
 		os.RemoveAll(dir)
 	})
-	return desk{path}
+	return pluginClient{path}
 }
 
-// take redeems a token. No files: the host has refused.
-func (d desk) take(t testing.TB, token string) []*os.File {
+// take redeems a token. It returns no files if the host refuses.
+func (d pluginClient) take(t testing.TB, token string) []*os.File {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: d.path, Net: "unix"})
 	if err != nil {
@@ -328,7 +328,7 @@ func (d desk) take(t testing.TB, token string) []*os.File {
 	return files
 }
 
-// pids reads lines "name pid" until all names have come.
+// pids reads lines "name pid" until it has all names.
 func pids(t testing.TB, r io.Reader, names ...string) map[string]int {
 	t.Helper()
 	found := make(map[string]int)
@@ -345,7 +345,7 @@ func pids(t testing.TB, r io.Reader, names ...string) map[string]int {
 	return found
 }
 
-// watched is a handle on a process that is alive now.
+// watched is a handle of a process that was alive when it was created.
 type watched struct {
 	name string
 	pid  int
@@ -365,7 +365,7 @@ func watchPID(t testing.TB, name string, pid int) watched {
 	return watched{name, pid, fd}
 }
 
-// ends waits for the process's end, and says how long that took.
+// ends waits for the process to end, and logs how long that took.
 func (w watched) ends(t testing.TB, limit time.Duration) {
 	t.Helper()
 	for {
@@ -385,7 +385,7 @@ func (w watched) alive() bool {
 	return n == 0
 }
 
-// background attaches to a process and gives its output to a reader.
+// background attaches to a process and returns a reader of its output.
 func background(t testing.TB, p *launch.Process) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()

@@ -16,7 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// spare is the launcher's spare once it has been started.
+// spare returns the spare gantry-launch once it has been started.
 func spare(t testing.TB, l *launch.Launcher) watched {
 	t.Helper()
 	pid := l.Spare()
@@ -26,7 +26,7 @@ func spare(t testing.TB, l *launch.Launcher) watched {
 	return watchPID(t, "spare", pid)
 }
 
-func TestTheNextProcessTakesTheSpare(t *testing.T) {
+func TestNextProcessUsesTheSpare(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	if pid := l.Spare(); pid != 0 {
@@ -40,7 +40,7 @@ func TestTheNextProcessTakesTheSpare(t *testing.T) {
 			t.Errorf("the process has the launcher %d, want the spare %d", p.LauncherPID(), w.pid)
 		}
 	}
-	// Also a failed start takes it, and leaves another.
+	// A failed start uses the spare as well, and is followed by another.
 	w := spare(t, l)
 	if _, err := l.Spawn(t.Context(), command("/no/such/program")); err == nil {
 		t.Fatal("it started")
@@ -51,7 +51,7 @@ func TestTheNextProcessTakesTheSpare(t *testing.T) {
 	}
 }
 
-func TestTheSpareHoldsNothing(t *testing.T) {
+func TestSpareHasNothingOfTheHost(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	s := script("sleep 1000")
@@ -59,7 +59,7 @@ func TestTheSpareHoldsNothing(t *testing.T) {
 	spawn(t, l, s)
 	w := spare(t, l)
 	dir := "/proc/" + strconv.Itoa(w.pid)
-	// What it was started with is closed as soon as it runs, which it shows by taking an order: the next one does.
+	// It closes inherited descriptors before it receives an order, so give it one.
 	next := spawn(t, l, command("sleep", "1000"))
 	if next.LauncherPID() != w.pid {
 		t.Fatal("the next process took another one")
@@ -90,7 +90,7 @@ func TestTheSpareHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestADeadSpareIsReplaced(t *testing.T) {
+func TestDeadSpareIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	spawn(t, l, command("sleep", "1000"))
@@ -124,7 +124,7 @@ func TestCloseEndsTheSpare(t *testing.T) {
 	}
 }
 
-// ended runs a process, and returns it when nothing of it is left.
+// ended runs a process, and returns it once its tree has ended.
 func ended(t testing.TB, l *launch.Launcher, s launch.Spec) *launch.Process {
 	t.Helper()
 	p := spawn(t, l, s)
@@ -132,7 +132,7 @@ func ended(t testing.TB, l *launch.Launcher, s launch.Spec) *launch.Process {
 	return p
 }
 
-func TestALauncherServesAgain(t *testing.T) {
+func TestLauncherIsReused(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	l.NoHurry()
@@ -159,8 +159,8 @@ func TestALauncherServesAgain(t *testing.T) {
 	w.ends(t, within)
 }
 
-// A launcher is not free while anything of its tree runs.
-func TestALauncherStaysWithItsTree(t *testing.T) {
+// A gantry-launch is not free while a process of its tree runs.
+func TestLauncherIsNotReusedWhileItsTreeRuns(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p := spawn(t, l, script("sleep 1000 >/dev/null 2>&1 & exit 0"))
@@ -177,8 +177,8 @@ func TestALauncherStaysWithItsTree(t *testing.T) {
 	w.ends(t, within)
 }
 
-// What is still said of a tree that has ended does not reach the one that its launcher serves by then.
-func TestAProcessThatIsGoneHasNoLauncher(t *testing.T) {
+// Requests about a tree that has ended don't reach the next tree of the same gantry-launch.
+func TestEndedProcessCannotReachTheNext(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	l.NoHurry()
@@ -199,8 +199,8 @@ func TestAProcessThatIsGoneHasNoLauncher(t *testing.T) {
 	}
 }
 
-// Signals and orders to kill that are under way when a tree ends are passed over: the next process must not get them.
-func TestLateOrdersArePassedOver(t *testing.T) {
+// Signal and Kill frames that are under way when a tree ends are skipped: the next process must not get them.
+func TestLateFramesAreSkipped(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	for range 50 {
@@ -216,7 +216,7 @@ func TestLateOrdersArePassedOver(t *testing.T) {
 	}
 }
 
-func TestALauncherServesOnePlugin(t *testing.T) {
+func TestLauncherIsReusedForOnePluginOnly(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	l.NoHurry()
@@ -231,7 +231,7 @@ func TestALauncherServesOnePlugin(t *testing.T) {
 		t.Error("two plugins have one launcher")
 	}
 	w.ends(t, within)
-	// Nor does one that is counted with its tree have counted others.
+	// A tree whose resources are limited gets a gantry-launch that has not served others.
 	s := own(command("true"), "mcp")
 	s.Grant.Limits.CPUSeconds = 100
 	if third := ended(t, l, s); third.LauncherPID() == second.LauncherPID() {
@@ -239,8 +239,8 @@ func TestALauncherServesOnePlugin(t *testing.T) {
 	}
 }
 
-// A launcher collects no garbage, so it does not serve for ever.
-func TestALauncherIsReplacedInTime(t *testing.T) {
+// A gantry-launch collects no garbage, so the number of its orders is limited.
+func TestFullLauncherIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	l.NoHurry()

@@ -21,10 +21,10 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// everybody are the processes of the helper "tree".
+// everybody is the names of the processes of the helper "tree".
 var everybody = []string{"top", "child", "daemon"}
 
-// tree starts the helper "tree" and returns handles on all of it.
+// tree starts the helper "tree" and returns handles of all its processes.
 func tree(t testing.TB, l *launch.Launcher, s launch.Spec) (*launch.Process, []watched) {
 	t.Helper()
 	p := spawn(t, l, s)
@@ -65,7 +65,7 @@ func TestKillTreeAsksFirst(t *testing.T) {
 	if exit := wait(t, p); exit.Code != int(syscall.SIGTERM) {
 		t.Errorf("exit %+v, want the code %d", exit, syscall.SIGTERM)
 	}
-	// With a terminal it is as if that hung up, first of all. Under nohup nobody hears that.
+	// With a terminal, SIGHUP comes first. nohup ignores it.
 	want := syscall.SIGHUP
 	if signal.Ignored(want) {
 		want = syscall.SIGTERM
@@ -81,7 +81,7 @@ func TestKillTreeAsksFirst(t *testing.T) {
 	}
 }
 
-func TestNewcomersAreAskedAndNobodyTwice(t *testing.T) {
+func TestKillTreeAsksNewProcessesAndNoneTwice(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = within })
 	p := spawn(t, l, helper("counting"))
@@ -109,7 +109,7 @@ func TestKillTreeReachesStoppedProcesses(t *testing.T) {
 	}
 }
 
-func TestKillTreeGoesOnWithoutItsContext(t *testing.T) {
+func TestKillTreeContinuesAfterItsContextEnds(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
 	p, all := tree(t, l, helper("tree"))
@@ -124,10 +124,10 @@ func TestKillTreeGoesOnWithoutItsContext(t *testing.T) {
 	}
 }
 
-func TestForkingWithoutEndIsEnded(t *testing.T) {
+func TestKillTreeEndsForkBombs(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t, func(c *launch.Config) { c.KillGrace = time.Millisecond })
-	// Three chains, each of which replaces itself by a daemon with a session of its own, over and over.
+	// Three chains of processes, each of which continually replaces itself with a daemon in a new session.
 	s := script(`trap "" TERM; echo ready; for i in 1 2 3; do setsid /bin/sh -c "$BODY" & done; sleep 1000`)
 	s.Env = append(s.Env, `BODY=setsid /bin/sh -c "$BODY" & exit 0`)
 	if _, err := exec.LookPath("setsid"); err != nil {
@@ -145,7 +145,7 @@ func TestForkingWithoutEndIsEnded(t *testing.T) {
 func TestOrphansAreReaped(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)
-	// A hundred grandchildren whose parents end first; then one line, when the last has ended.
+	// A hundred grandchildren whose parents end first; a line is printed when the last has ended.
 	p := spawn(t, l, script(`i=0; while [ $i -lt 100 ]; do (true &); i=$((i+1)); done; echo done; read x`))
 	if _, err := bufio.NewReader(background(t, p)).ReadString('\n'); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestExitBeforeTheTree(t *testing.T) {
 	if !left.alive() {
 		t.Error("what the process left behind ended with it")
 	}
-	// The group has lost its leader, and is reached none the less.
+	// The group has lost its leader but can still be signalled.
 	if err := p.Signal(syscall.SIGTERM, false); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signal to the process: %v", err)
 	}
@@ -300,7 +300,7 @@ func TestEndOfCallDuringSpawn(t *testing.T) {
 	}
 }
 
-// host starts the helper "host" with a target, and returns what both say.
+// host starts the helper "host" with a target, and returns the output of both.
 func host(t *testing.T, target string, env ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -361,8 +361,8 @@ func TestLauncherIsKilled(t *testing.T) {
 	}
 }
 
-// What has a session of its own outlives a killed launcher. It becomes a child of the host, so that it remains known as one of the
-// host's processes.
+// A process with a session of its own survives a killed gantry-launch. It becomes a child of the host, so that it remains known as one of
+// the host's processes.
 func TestDaemonOfAKilledLauncherIsAdopted(t *testing.T) {
 	t.Parallel()
 	cmd, out := host(t, "tree")
@@ -385,7 +385,7 @@ func TestDaemonOfAKilledLauncherIsAdopted(t *testing.T) {
 	}
 }
 
-// The kernel alone: the host can do nothing.
+// Only the kernel can end the tree: the host is stopped.
 func TestLauncherIsKilledWhileTheHostIsStopped(t *testing.T) {
 	t.Parallel()
 	cmd, out := host(t, "polite")

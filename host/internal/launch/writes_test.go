@@ -7,7 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/config/glob"
 )
 
-// A running sandbox that was made before a file had to be held is one that could change it.
+// A sandbox that was created before a file was protected could change it.
 func TestCouldChange(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

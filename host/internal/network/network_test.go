@@ -199,7 +199,7 @@ func TestHostRules(t *testing.T) {
 }
 
 // A name that is not allowed is not even asked for: the question would carry its name out.
-func TestNamesThatAreNotAllowedAreNotResolved(t *testing.T) {
+func TestOnlyAllowedNamesAreResolved(t *testing.T) {
 	t.Parallel()
 	d := network.Rules{Allow: patterns(t, "a.test")}.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: "secret.evil.test", Port: 443}, panics{})
 	if d.Reason != network.NotAllowed {

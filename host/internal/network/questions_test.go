@@ -10,7 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/network"
 )
 
-func TestAsksAreShared(t *testing.T) {
+func TestQuestionsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var a network.Questions

@@ -68,7 +68,7 @@ func TestOwnGroup(t *testing.T) {
 	}
 }
 
-func TestCgroupsWithTheirControllers(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if unified, _, _ := place(dir); unified != "" {
@@ -88,8 +88,8 @@ func TestCgroupsWithTheirControllers(t *testing.T) {
 	}
 }
 
-// A host that was killed leaves no group: its launchers remove them, and where these were killed too, the next host.
-func TestGroupsOfTheDead(t *testing.T) {
+// A killed host leaves no groups: gantry-launch removes them, or if that was killed as well, the next host.
+func TestGroupsOfDeadHostsAreRemoved(t *testing.T) {
 	t.Parallel()
 	memory, _ := cgroup.Find("").Memory()
 	if memory == "" {
@@ -114,8 +114,8 @@ func TestGroupsOfTheDead(t *testing.T) {
 	}
 }
 
-// What a dead host has left running in its groups ends, and the groups go: those of others stay as they are.
-func TestWhatTheDeadHaveLeftRunning(t *testing.T) {
+// Processes that a dead host has left in its groups are killed, and the groups are removed. Those of other hosts are not touched.
+func TestProcessesOfDeadHostsAreKilled(t *testing.T) {
 	t.Parallel()
 	memory, _ := cgroup.Find("").Memory()
 	if memory == "" {
@@ -173,7 +173,7 @@ func TestWhatTheDeadHaveLeftRunning(t *testing.T) {
 	}
 }
 
-func TestPlacesOf(t *testing.T) {
+func TestCandidates(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	for _, dir := range []string{"", "service", "service/gantry-host", "service/gantry-7-1-p-x"} {
@@ -228,8 +228,8 @@ func TestAllOurs(t *testing.T) {
 	}
 }
 
-// Controllers are switched on where that takes nothing from anybody.
-func TestControllersAreSwitchedOn(t *testing.T) {
+// Controllers are enabled if that does not affect other processes.
+func TestControllersAreEnabled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -255,8 +255,8 @@ func TestControllersAreSwitchedOn(t *testing.T) {
 	}
 }
 
-// bornIn starts a program in a group.
-func bornIn(t *testing.T, dir string, cmd *exec.Cmd) {
+// startIn starts a program in a group.
+func startIn(t *testing.T, dir string, cmd *exec.Cmd) {
 	t.Helper()
 	f, err := os.Open(dir)
 	if err != nil {
@@ -269,7 +269,7 @@ func bornIn(t *testing.T, dir string, cmd *exec.Cmd) {
 	}
 }
 
-// helpHost says where a host that runs here makes its groups, and where it and what it has started run then.
+// helpHost prints where a host in this group creates its groups, and in which groups it and its child run then.
 func helpHost() {
 	child := exec.Command("sleep", "1000")
 	if err := child.Start(); err != nil {
@@ -288,9 +288,8 @@ func helpHost() {
 	}
 }
 
-// In a group that was handed over a host leaves it with all that it has started, and makes its groups there; not when somebody else
-// is in it, too.
-func TestAGroupThatWasHandedOver(t *testing.T) {
+// In a delegated group, a host moves itself and its children out of it and creates its groups there, unless there are other processes in it.
+func TestDelegatedGroup(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %v", alone), func(t *testing.T) {
 			dir := cgrouptest.New(t, fmt.Sprintf("handed-%d-%v", os.Getpid(), alone))
@@ -299,14 +298,14 @@ func TestAGroupThatWasHandedOver(t *testing.T) {
 			}
 			want := []string{dir, dir, "gantry-host", "gantry-host"}
 			if !alone {
-				bornIn(t, dir, exec.Command("sleep", "1000"))
+				startIn(t, dir, exec.Command("sleep", "1000"))
 				above, name := filepath.Dir(dir), filepath.Base(dir)
 				want = []string{above, above, name, name}
 			}
 			var out strings.Builder
 			host := exec.Command("/proc/self/exe")
 			host.Env, host.Stdout, host.Stderr = append(os.Environ(), helperEnv+"=host"), &out, os.Stderr
-			bornIn(t, dir, host)
+			startIn(t, dir, host)
 			if err := host.Wait(); err != nil {
 				t.Fatal(err)
 			}

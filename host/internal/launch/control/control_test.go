@@ -169,7 +169,7 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-func TestFramesThatAreWrong(t *testing.T) {
+func TestMalformedFrames(t *testing.T) {
 	t.Parallel()
 	if _, err := (control.Frame{Kind: control.KindKill, Payload: []byte{1}}).Started(); !errors.Is(err, control.ErrMalformed) {
 		t.Errorf("another kind: %v", err)

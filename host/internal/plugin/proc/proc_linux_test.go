@@ -109,7 +109,7 @@ func TestExits(t *testing.T) {
 	})
 }
 
-func TestTheEndIsNoticedAtOnce(t *testing.T) {
+func TestEndIsReportedAtOnce(t *testing.T) {
 	s := NewStarter(hclog.NewNullLogger(), true)
 	defer s.Close()
 	p := start(t, s, "cat <&3")
@@ -121,7 +121,7 @@ func TestTheEndIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheTreeEndsWithTheProcess(t *testing.T) {
+func TestTreeEndsWithTheProcess(t *testing.T) {
 	starters(t, func(t *testing.T, s *Starter) {
 		// One child of its own, one in another session, one whose parent is gone.
 		p := start(t, s, "sleep 1000 & setsid sleep 1000 & (setsid sleep 1000 &) ; echo started; cat <&3")
@@ -164,7 +164,7 @@ func TestTheTreeEndsWithTheProcess(t *testing.T) {
 	})
 }
 
-func TestTheDescriptorIsExecutedNotThePath(t *testing.T) {
+func TestBinaryIsExecutedByDescriptor(t *testing.T) {
 	dir := t.TempDir()
 	sh, err := os.ReadFile("/bin/sh")
 	if err != nil {
@@ -236,7 +236,7 @@ func TestNothingIsInherited(t *testing.T) {
 	}
 }
 
-func TestABusyFileIsTriedAgain(t *testing.T) {
+func TestBusyFileIsRetried(t *testing.T) {
 	sh, err := os.ReadFile("/bin/sh")
 	if err != nil {
 		t.Skip("no shell")
@@ -292,7 +292,7 @@ func TestProcessesEndWithTheStarter(t *testing.T) {
 	})
 }
 
-func TestTheMainThreadStartsNothing(t *testing.T) {
+func TestMainThreadStartsNothing(t *testing.T) {
 	if onMain == nil {
 		t.Skip("the first thread is not to be had")
 	}
@@ -308,7 +308,7 @@ func TestTheMainThreadStartsNothing(t *testing.T) {
 	<-ended
 }
 
-func TestAThreadThatEndsDoesNotTakeProcessesWithIt(t *testing.T) {
+func TestProcessesSurviveOtherThreads(t *testing.T) {
 	s := NewStarter(hclog.NewNullLogger(), true)
 	defer s.Close()
 	made := make(chan started)

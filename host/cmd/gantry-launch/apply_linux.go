@@ -26,7 +26,7 @@ func apply() {
 	}
 	t := plan(order, received)
 	t.started = control.Started{}.Append(nil)
-	op, errno := become(t)
+	op, errno := execute(t)
 	runtime.KeepAlive(t)
 	fail(control.ApplyFD, op, errno)
 }
@@ -95,12 +95,12 @@ func plan(o *control.Order, received []int) *target {
 	return t
 }
 
-// become executes a target, or returns the step that failed. It may run in the child of a fork, with one of several threads of the
+// execute executes a target, or returns the step that failed. It may run in the child of a fork, with one of several threads of the
 // runtime, so it makes only system calls. It allocates nothing, because the limit on memory may be in force already.
 //
 //go:norace
 //go:nosplit
-func become(t *target) (control.Op, syscall.Errno) {
+func execute(t *target) (control.Op, syscall.Errno) {
 	if t.boxed {
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 			return control.OpPrepare, errno
@@ -115,7 +115,7 @@ func become(t *target) (control.Op, syscall.Errno) {
 				return control.OpPrepare, errno
 			}
 		}
-		if errno := lockIn(t.ruleset); errno != 0 {
+		if errno := restrict(t.ruleset); errno != 0 {
 			return control.OpConfine, errno
 		}
 	}

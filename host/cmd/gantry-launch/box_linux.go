@@ -10,9 +10,9 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
-// enclosure is a sandbox: bubblewrap, and a stage in it that waits for an order. The stage executes the target, or keeps the sandbox for
+// sandbox is a sandbox: bubblewrap, and a stage in it that waits for an order. The stage executes the target, or keeps the sandbox for
 // several targets.
-type enclosure struct {
+type sandbox struct {
 	socket int // to the stage
 	said   int // bubblewrap's error output
 	in     *control.Reader
@@ -23,7 +23,7 @@ type enclosure struct {
 }
 
 // openBox starts bubblewrap, which creates the sandbox and starts a stage in it.
-func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) *enclosure {
+func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) *sandbox {
 	must := func(err error) {
 		if err != nil {
 			fail(control.FD, control.OpPrepare, err)
@@ -67,13 +67,13 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 	}
 	send(args[1], list)
 	syscall.Close(args[1])
-	e := &enclosure{socket: pair[0], said: said[0], keeps: keeps, mounts: -1}
+	e := &sandbox{socket: pair[0], said: said[0], keeps: keeps, mounts: -1}
 	e.in = &control.Reader{Read: e.read}
 	return e
 }
 
 // ready returns once the stage waits for its order.
-func (e *enclosure) ready() {
+func (e *sandbox) ready() {
 	if frame, err := e.in.Next(); err != nil || frame.Kind != control.KindPrepared {
 		e.complain()
 	}
@@ -82,7 +82,7 @@ func (e *enclosure) ready() {
 // finish mounts the devices in a sandbox of root read-only. They can still be read and written, but root, who owns these devices of the
 // machine, could otherwise change their modes. Bubblewrap can't do this: devices don't work in mounts that it makes read-only. If we may
 // not enter the sandbox, we are in a container and the devices are the container's.
-func (e *enclosure) finish(x *control.Box) {
+func (e *sandbox) finish(x *control.Box) {
 	if !x.KernelReadOnly {
 		return
 	}
@@ -96,7 +96,7 @@ func (e *enclosure) finish(x *control.Box) {
 	}
 }
 
-func (e *enclosure) devicesReadOnly() error {
+func (e *sandbox) devicesReadOnly() error {
 	const cloneFS, cloneMounts = 0x200, 0x20000
 	setns := uintptr(308)
 	if runtime.GOARCH == "arm64" {
@@ -122,7 +122,7 @@ func (e *enclosure) devicesReadOnly() error {
 }
 
 // complain reports bubblewrap's error to the host. It does not return.
-func (e *enclosure) complain() {
+func (e *sandbox) complain() {
 	b := make([]byte, 1024)
 	n, _ := syscall.Read(e.said, b)
 	send(control.FD, control.Failed{Op: control.OpConfine, Text: string(b[:max(n, 0)])}.Append(nil))
@@ -130,7 +130,7 @@ func (e *enclosure) complain() {
 }
 
 // enter sends the order to the stage, and returns once the target is executed.
-func (w *watcher) enter(e *enclosure, o *control.Order, target []int) {
+func (w *watcher) enter(e *sandbox, o *control.Order, target []int) {
 	if err := sendWithDescriptors(e.socket, o.Append(nil), target); err != nil && err != syscall.EPIPE {
 		fail(control.FD, control.OpPrepare, err)
 	}
@@ -162,7 +162,7 @@ func (w *watcher) discard() {
 
 // meet returns once a target runs in a sandbox that is kept. The stage sends a pidfd of the target, and reaps nothing before it gets the
 // acknowledgement.
-func (w *watcher) meet(e *enclosure) {
+func (w *watcher) meet(e *sandbox) {
 	frame, err := e.in.Next()
 	if err != nil {
 		e.complain()
@@ -174,13 +174,13 @@ func (w *watcher) meet(e *enclosure) {
 		fail(control.FD, control.OpPrepare, syscall.EPROTO)
 	}
 	w.pidfd, e.passed = e.passed[0], nil
-	w.target = numberOf(w.pidfd)
+	w.target = pidOf(w.pidfd)
 	send(e.socket, control.Started{}.Append(nil))
 }
 
 // left waits until the target in a sandbox that is kept has ended. ok: nothing of it is left, and the sandbox waits for another target;
 // otherwise the sandbox is ending.
-func (e *enclosure) left() (exited control.Exited, used control.Used, ok bool) {
+func (e *sandbox) left() (exited control.Exited, used control.Used, ok bool) {
 	for {
 		frame, err := e.in.Next()
 		if err != nil {
@@ -197,8 +197,8 @@ func (e *enclosure) left() (exited control.Exited, used control.Used, ok bool) {
 	}
 }
 
-// numberOf returns the id of a process that has not been reaped.
-func numberOf(pidfd int) int {
+// pidOf returns the id of a process that has not been reaped.
+func pidOf(pidfd int) int {
 	text := readAll("/proc/self/fdinfo/" + decimal(pidfd))
 	const name = "\nPid:\t"
 	for i := 0; i+len(name) < len(text); i++ {
@@ -211,7 +211,7 @@ func numberOf(pidfd int) int {
 }
 
 // read reads from the stage, and records the stage's id and descriptors that come with the message.
-func (e *enclosure) read(b []byte) (int, error) {
+func (e *sandbox) read(b []byte) (int, error) {
 	oob := make([]byte, syscall.CmsgSpace(syscall.SizeofUcred)+syscall.CmsgSpace(4))
 	n, oobn, _, _, err := syscall.Recvmsg(e.socket, b, oob, syscall.MSG_CMSG_CLOEXEC)
 	for err == syscall.EINTR {
@@ -270,13 +270,13 @@ const (
 	landlockPathBeneath = 1
 )
 
-// enclose confines this thread as x says, except for mounts and the filter.
-func enclose(x *control.Box) error {
+// confine confines this thread as x says, except for mounts and the filter.
+func confine(x *control.Box) error {
 	rules, err := ruleset(x)
 	if err != nil {
 		return err
 	}
-	if errno := lockIn(rules); errno != 0 {
+	if errno := restrict(rules); errno != 0 {
 		return errno
 	}
 	if rules >= 0 {
@@ -285,11 +285,11 @@ func enclose(x *control.Box) error {
 	return nil
 }
 
-// lockIn enforces a Landlock ruleset on this thread, unless it is negative, and gives it a new session keyring. It allocates nothing.
+// restrict enforces a Landlock ruleset on this thread, unless it is negative, and gives it a new session keyring. It allocates nothing.
 //
 //go:norace
 //go:nosplit
-func lockIn(rules int) syscall.Errno {
+func restrict(rules int) syscall.Errno {
 	const prSetNoNewPrivs, joinSessionKeyring = 38, 1
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
 		return errno

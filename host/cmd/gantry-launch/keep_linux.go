@@ -22,7 +22,7 @@ func keep() {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0, 0); errno != 0 {
 		fail(control.ApplyFD, control.OpPrepare, errno)
 	}
-	forgetSignals()
+	resetSignals()
 	ready()
 	// Shared memory, in which a child reports why it can't execute its target.
 	page, err := syscall.Mmap(-1, 0, syscall.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_ANON)
@@ -140,15 +140,15 @@ func forkTarget(t *target, failed *failure) (uintptr, syscall.Errno) {
 	if errno != 0 || pid != 0 {
 		return pid, errno
 	}
-	failed.op, failed.errno = become(t)
+	failed.op, failed.errno = execute(t)
 	for {
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 1, 0, 0)
 	}
 }
 
-// forgetSignals removes the Go runtime's signal handlers, so that the kernel drops signals from the sandbox's processes, and that children
+// resetSignals removes the Go runtime's signal handlers, so that the kernel drops signals from the sandbox's processes, and that children
 // start without handlers.
-func forgetSignals() {
+func resetSignals() {
 	const last, size = 64, 8
 	var byDefault [4]uint64 // handler, flags, restorer, mask, in the kernel's order of any architecture: all zero
 	for sig := uintptr(1); sig <= last; sig++ {

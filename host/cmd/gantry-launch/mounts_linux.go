@@ -46,7 +46,7 @@ func arrange(x *control.Box) error {
 	if err != nil {
 		return err
 	}
-	stands, err := openStands(x)
+	dirs, err := openEmptyDirs(x)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func arrange(x *control.Box) error {
 			return err
 		}
 	}
-	c := cover{stands: stands, made: x.EmptyDirs != ""}
+	c := cover{emptyDirs: dirs, made: x.EmptyDirs != ""}
 	within := func(p string) bool {
 		for _, s := range shown {
 			if p == s.path || len(p) > len(s.path) && p[:len(s.path)] == s.path && p[len(s.path)] == '/' {
@@ -93,7 +93,7 @@ func arrange(x *control.Box) error {
 				return err
 			}
 		}
-		if err := makeWay(s.path, s.folder); err != nil {
+		if err := makeMountPoint(s.path, s.folder); err != nil {
 			return err
 		}
 		if err := attach(s.fd, s.path); err != nil {
@@ -113,13 +113,13 @@ func arrange(x *control.Box) error {
 		}
 	}
 	if x.Isolated && x.Handled != 0 {
-		x.Rules = rulesApart(x)
+		x.Rules = isolatedRules(x)
 	}
 	return nil
 }
 
-// rulesApart returns the Landlock rules if /dev and /tmp are new: everything in them may be written.
-func rulesApart(x *control.Box) []control.Rule {
+// isolatedRules returns the Landlock rules if /dev and /tmp are new: everything in them may be written.
+func isolatedRules(x *control.Box) []control.Rule {
 	list := []control.Rule{{Path: "/dev", Access: x.Handled}}
 	if x.Tmp != "" {
 		list = append(list, control.Rule{Path: "/tmp", Access: x.Handled})
@@ -262,23 +262,23 @@ func kernelReadOnly() error {
 
 // cover mounts empty files and folders over what is hidden.
 type cover struct {
-	stands  []int // empty folders, one for each path that is hidden
-	made    bool  // there are stands; otherwise each folder is hidden with a file system
-	folders []string
+	emptyDirs []int // empty folders, one for each path that is hidden
+	made      bool  // there are emptyDirs; otherwise each folder is hidden with a file system
+	folders   []string
 }
 
-// openStands creates and opens empty folders, before anything is hidden.
-func openStands(x *control.Box) ([]int, error) {
+// openEmptyDirs creates and opens empty folders, before anything is hidden.
+func openEmptyDirs(x *control.Box) ([]int, error) {
 	if x.EmptyDirs == "" {
 		return nil, nil
 	}
 	list := make([]int, len(x.Hide))
 	for i := range list {
-		stand := x.EmptyDirs + "/" + decimal(i)
-		if err := syscall.Mkdir(stand, 0o755); err != nil {
+		dir := x.EmptyDirs + "/" + decimal(i)
+		if err := syscall.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
-		fd, err := syscall.Open(stand, oPath|syscall.O_CLOEXEC, 0)
+		fd, err := syscall.Open(dir, oPath|syscall.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -299,7 +299,7 @@ func (c *cover) lay(i int, p string) error {
 	}
 	c.folders = append(c.folders, p)
 	if c.made {
-		return syscall.Mount("/proc/self/fd/"+decimal(c.stands[i]), p, "", syscall.MS_BIND, "")
+		return syscall.Mount("/proc/self/fd/"+decimal(c.emptyDirs[i]), p, "", syscall.MS_BIND, "")
 	}
 	return syscall.Mount("none", p, "tmpfs", mountFlags, "mode=755,"+emptySize)
 }
@@ -346,8 +346,8 @@ func setAttributes(dir uintptr, path string, flags uintptr, attributes uint64) e
 	return nil
 }
 
-// makeWay creates a mount point, with its parent folders.
-func makeWay(path string, folder bool) error {
+// makeMountPoint creates a mount point, with its parent folders.
+func makeMountPoint(path string, folder bool) error {
 	var st syscall.Stat_t
 	if syscall.Stat(path, &st) == nil {
 		return nil

@@ -19,7 +19,7 @@ func becomePlugin() {
 	syscall.CloseOnExec(control.PluginSandboxFD)
 	syscall.CloseOnExec(control.PluginConfinedFD)
 	if uid, ok := syscall.Getenv(control.MapEnv); ok {
-		if err := mapApart(uid); err != nil {
+		if err := mapProtected(uid); err != nil {
 			fail(control.PluginSandboxFD, control.OpConfine, err)
 		}
 	}
@@ -44,13 +44,13 @@ func becomePlugin() {
 			fail(control.PluginSandboxFD, control.OpConfine, err)
 		}
 	}
-	over, err := openOver(order.Box.Overlays)
+	over, err := openOverlays(order.Box.Overlays)
 	if x := order.Box; err == nil && (len(x.Hide) > 0 || x.Isolated || x.KernelReadOnly) {
 		err = arrange(x)
 	}
 	found := order.Path
 	if err == nil {
-		found, err = mountOver(order.Box.Overlays, over, found)
+		found, err = mountOverlays(order.Box.Overlays, over, found)
 	}
 	if err != nil {
 		fail(control.PluginSandboxFD, control.OpConfine, err)
@@ -65,7 +65,7 @@ func becomePlugin() {
 	if err := giveUp(); err != nil {
 		fail(control.PluginSandboxFD, control.OpConfine, err)
 	}
-	if err := enclose(order.Box); err != nil {
+	if err := confine(order.Box); err != nil {
 		fail(control.PluginSandboxFD, control.OpConfine, err)
 	}
 	syscall.Exec("", nil, nil) // restores the limit that the runtime has raised, as in ready
@@ -88,12 +88,12 @@ func becomePlugin() {
 	fail(control.PluginSandboxFD, control.OpExec, errno)
 }
 
-// mapApart maps the one user that an ordinary user may map, and no group, for a process that can't be inspected, whose files in /proc
+// mapProtected maps the one user that an ordinary user may map, and no group, for a process that can't be inspected, whose files in /proc
 // belong to root. A child does it, which can be inspected, and has closed everything else by then.
 //
 // The group is not mapped because the kernel lets the owner of a user namespace inspect a process in it, unless the process executes a
 // file that its user can't read and the file's owner or group is not mapped.
-func mapApart(uid string) error {
+func mapProtected(uid string) error {
 	path, err := syscall.BytePtrFromString("/proc/self/uid_map")
 	if err != nil {
 		return err
@@ -164,8 +164,8 @@ func mapSelf(uid, gid uint32) error {
 	return nil
 }
 
-// openOver opens the files that are mounted over others, before they are hidden.
-func openOver(list []control.Overlay) ([]int, error) {
+// openOverlays opens the files that are mounted over others, before they are hidden.
+func openOverlays(list []control.Overlay) ([]int, error) {
 	fds := make([]int, len(list))
 	for i, o := range list {
 		fd, err := syscall.Open(o.File, oPath|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
@@ -185,9 +185,9 @@ func isFile(fd int, o control.Overlay) bool {
 	return syscall.Fstat(fd, &st) == nil && uint64(st.Dev) == o.Dev && st.Ino == o.Ino
 }
 
-// mountOver mounts the files over those at their paths, and returns the path to execute. If program is one of them and visible, the path
+// mountOverlays mounts the files over those at their paths, and returns the path to execute. If program is one of them and visible, the path
 // leads to the mount at its place, so that it finds the files next to it.
-func mountOver(list []control.Overlay, fds []int, program string) (string, error) {
+func mountOverlays(list []control.Overlay, fds []int, program string) (string, error) {
 	for i, o := range list {
 		file := "/proc/self/fd/" + decimal(fds[i])
 		err := syscall.Mount(file, o.Path, "", syscall.MS_BIND, "")

@@ -14,10 +14,10 @@ const prSetChildSubreaper = 36
 
 // watcher is the state of the first stage for one target.
 type watcher struct {
-	pid      int        // our child: the target, or bubblewrap, which waits for it
-	target   int        // the target, which leads its process group and session
-	pidfd    int        // of a target in a sandbox, which is not our child; else -1
-	box      *enclosure // created before the target's order, or kept from the previous target; nil: none
+	pid      int      // our child: the target, or bubblewrap, which waits for it
+	target   int      // the target, which leads its process group and session
+	pidfd    int      // of a target in a sandbox, which is not our child; else -1
+	box      *sandbox // created before the target's order, or kept from the previous target; nil: none
 	terminal bool
 	cgroup   string
 	groups   []string     // of version 1

@@ -24,6 +24,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/launch/failure"
 	"github.com/gantry-agent/gantry/host/internal/launch/limit"
 	"github.com/gantry-agent/gantry/host/internal/launch/pool"
@@ -65,7 +66,7 @@ var (
 
 // Config is what a launcher needs. Zero fields mean the documented defaults.
 type Config struct {
-	LauncherPath string        // default: gantry-launch beside the running binary
+	LauncherPath string        // default: gantry-launch in the folder of the running binary
 	Logger       hclog.Logger  // default: none
 	MaxProcesses int           // default: DefaultMaxProcesses
 	KillGrace    time.Duration // default: DefaultKillGrace; negative: none
@@ -102,7 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.MaxProcesses = DefaultMaxProcesses
 	}
 	if c.MaxProcesses < 0 {
-		return c, fmt.Errorf("max processes is %d; it must be positive", c.MaxProcesses)
+		return c, fmt.Errorf("invalid limit on processes: %d is not positive", c.MaxProcesses)
 	}
 	switch {
 	case c.KillGrace == 0:
@@ -153,7 +154,7 @@ func (s *Spec) check() error {
 		return failure.New("exec", "", syscall.EINVAL)
 	}
 	if !filepath.IsAbs(s.Cwd) {
-		return fmt.Errorf("start %q: the folder %q is not absolute; pass an absolute one", s.Argv[0], s.Cwd)
+		return fmt.Errorf("start %q: the path of the folder, %q, is not absolute", s.Argv[0], s.Cwd)
 	}
 	size := len(s.Cwd)
 	for _, ss := range [][]string{s.Argv, s.Env, {s.Cwd}} {
@@ -214,8 +215,7 @@ func New(cfg Config) (*Launcher, error) {
 		return nil, err
 	}
 	if st, err := os.Stat(cfg.LauncherPath); err != nil || st.IsDir() {
-		return nil, fmt.Errorf("the launcher %s is missing; gantry-launch belongs beside gantry: install both from one build",
-			cfg.LauncherPath)
+		return nil, hint.New(cfg.LauncherPath+" is missing", "install gantry and gantry-launch from one build, in one folder")
 	}
 	l := &Launcher{
 		cfg: cfg, spareAfter: spareDelay, limits: limit.NewEnforcer(cfg.CgroupDir), handover: stdio.NewHandover(cfg.Logger),

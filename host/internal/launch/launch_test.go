@@ -343,9 +343,9 @@ func TestLauncherThatCrashes(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"with last words", "#!/bin/sh\necho 'fatal error: out of threads' 1>&2; exit 2\n", "exit status 2: fatal error: out of threads"},
 		{"with few last words", "#!/bin/sh\necho no; exit 2\n", "exit status 2: no\n"},
-		{"in silence", "#!/bin/sh\nexit 4\n", "ended before it had started anything: exit status 4"},
-		{"with half a frame", "#!/bin/sh\nprintf '\\300\\001'\n", "ended before it had started anything"},
-		{"with a frame that is none", "#!/bin/sh\nprintf '\\300\\001\\000\\000\\000\\377'\n", "ended before it had started anything"},
+		{"in silence", "#!/bin/sh\nexit 4\n", "ended before it started the process: exit status 4"},
+		{"with half a frame", "#!/bin/sh\nprintf '\\300\\001'\n", "ended before it started the process"},
+		{"with a frame that is none", "#!/bin/sh\nprintf '\\300\\001\\000\\000\\000\\377'\n", "ended before it started the process"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(dir, strings.ReplaceAll(tc.name, " ", "-"))

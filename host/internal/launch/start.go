@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/launch/control"
 	"github.com/gantry-agent/gantry/host/internal/launch/failure"
 	"github.com/gantry-agent/gantry/host/internal/launch/monitor"
@@ -80,7 +81,7 @@ func (p *Process) confine(ctx context.Context) (*control.Order, error) {
 	listens := p.boxed && c.Box.Listen
 	if (listens || p.way != nil) && p.l.cfg.Proxy == nil {
 		return nil, &UnsupportedError{
-			Mode: grant.Mode, What: "there is no network proxy here, through which alone the process may reach the network",
+			Mode: grant.Mode, What: "the process may use the network only through a proxy, and there is none here",
 			Next: `set network { mode = "none" } or "full"`,
 		}
 	}
@@ -155,7 +156,7 @@ func (p *Process) serveProxy(ctx context.Context) error {
 		if p.mu.over { // the process has ended already, and its listener with it
 			return nil
 		}
-		return fmt.Errorf("take over what listens in the box: %w", err)
+		return fmt.Errorf("receive the listener for the network proxy: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.mu.Lock()
@@ -185,8 +186,7 @@ func (p *Process) startFailure(m control.Failed) error {
 	}
 	switch m.Op {
 	case control.OpVersion:
-		return fmt.Errorf("%s is from another build than this host; install gantry and gantry-launch from one build",
-			p.l.cfg.LauncherPath)
+		return hint.New(p.l.cfg.LauncherPath+" is from another build than this host", "install gantry and gantry-launch from one build")
 	case control.OpChdir:
 		return failure.New(m.Op.String(), p.spec.Cwd, errno)
 	case control.OpConfine:
@@ -202,7 +202,7 @@ func (p *Process) startFailure(m control.Failed) error {
 // launcherFailure is the error of a gantry-launch that has ended before it has said how the start went.
 func launcherFailure(state *os.ProcessState, text string) error {
 	if text == "" {
-		return fmt.Errorf("gantry-launch ended before it had started anything: %v", state)
+		return fmt.Errorf("gantry-launch ended before it started the process: %v", state)
 	}
-	return fmt.Errorf("gantry-launch crashed before it had started anything: %v: %s", state, text)
+	return fmt.Errorf("gantry-launch crashed before it started the process: %v: %s", state, text)
 }

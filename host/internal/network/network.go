@@ -52,7 +52,7 @@ const (
 const (
 	Baseline  = "baseline_policy" // the rules
 	ModeGuard = "mode_guard"      // the limit on methods, and the inspection of tunnels
-	Decider   = "decider"         // whoever was asked
+	Decider   = "decider"         // the person or reviewer who was asked
 )
 
 // Rules say which hosts may be reached. Deny takes precedence over the check for local addresses, and that over Allow. A host that is in

@@ -36,7 +36,7 @@ type Monitor struct {
 func (m *Monitor) PID() int { return m.process.Pid }
 
 // Order sends an order for a plugin, together with the descriptors of the command. It returns the rest of the order, which
-// [Tree.Send] sends once somebody reads the answers.
+// [Tree.Send] sends once [Tree.Listen] reads the responses.
 func (m *Monitor) Order(o *control.Order, plugin string, files []*os.File) (rest []byte, err error) {
 	frame := o.Append(nil)
 	if rest, err = m.send(frame, files); err == nil {

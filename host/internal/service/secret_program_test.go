@@ -70,7 +70,7 @@ func TestSecretsThatProgramsPrint(t *testing.T) {
 	if res, err := w.client("other").Secret(t.Context(), &gantryv1.SecretRequest{Handle: "plain"}); code(err) != codes.PermissionDenied {
 		t.Errorf("another plugin reads %q, %v", res.GetValue(), err)
 	}
-	if n := w.launcher.Held(); n != 0 {
+	if n := w.launcher.Count(); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
 }
@@ -91,7 +91,7 @@ func TestSecretsThatNobodyWaitsFor(t *testing.T) {
 	if _, err := w.client("mine").Secret(ctx, &gantryv1.SecretRequest{Handle: "slow"}); code(err) != codes.Canceled {
 		t.Errorf("error = %v", err)
 	}
-	until(t, "the program has ended", func() bool { return w.launcher.Held() == 0 })
+	until(t, "the program has ended", func() bool { return w.launcher.Count() == 0 })
 	if _, err := os.Stat(over); err != nil {
 		t.Errorf("it was not asked to end: %v", err)
 	}

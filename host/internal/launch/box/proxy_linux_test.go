@@ -91,7 +91,7 @@ func TestProxiedWithoutAProxy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.proxied = true
-	if _, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "network proxy") {
+	if _, err := w.spawn("true"); err == nil || !strings.Contains(err.Error(), "only through a proxy, and there is none") {
 		t.Errorf("%v", err)
 	}
 	w.network = true

@@ -33,7 +33,7 @@ func (k *kit) shutdown(ctx context.Context, p *process) error {
 	limited, cancel := k.within(ctx, exitTimeout)
 	defer cancel()
 	if err := p.conn.Invoke(limited, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{}); err != nil {
-		return fmt.Errorf("Shutdown: %w", k.explain(limited, p, err))
+		return fmt.Errorf("the RPC Shutdown: %w", k.explain(limited, p, err))
 	}
 	if !p.wait(exitTimeout + k.cfg.Slack) {
 		return fmt.Errorf("still running %v after the response", exitTimeout)

@@ -282,7 +282,7 @@ func (k *kit) configure(ctx context.Context, p *process, req *gantryv1.Configure
 	defer cancel()
 	resp, err := p.plugin().Configure(ctx, req)
 	if err != nil {
-		return fmt.Errorf("Configure: %w", k.explain(ctx, p, err))
+		return fmt.Errorf("the RPC Configure: %w", k.explain(ctx, p, err))
 	}
 	var said []string
 	for _, d := range resp.GetDiagnostics() {

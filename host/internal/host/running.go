@@ -16,7 +16,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/scratch"
-	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/hashicorp/go-hclog"
 )
@@ -33,7 +32,6 @@ type running struct {
 	external map[string]string       // context that clients attach to their users' input
 
 	plugins *pluginthread.Thread
-	lock    *store.ThreadLock
 	role    child.Role
 	hooks   *hook.Thread // nil: none
 	end     context.CancelCauseFunc

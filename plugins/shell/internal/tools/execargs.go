@@ -182,11 +182,13 @@ func (f *shellPlugin) command(in execArgs, cwd string) (_ *command, err error) {
 	login := f.config.Login
 	if in.Login != nil {
 		if *in.Login && !f.config.Login {
+			//lint:ignore ST1005 codex answers with these words
 			return nil, errors.New("login shell is disabled by config; omit `login` or set it to false.")
 		}
 		login = *in.Login
 	}
 	if in.TTY && !f.config.Terminal {
+		//lint:ignore ST1005 codex answers with these words
 		return nil, errors.New("TTY execution is disabled by config; omit `tty` or set it to false.")
 	}
 	if in.Shell != "" {

@@ -19,7 +19,7 @@ var Rows = [][]string{
 	{"judges", "library", "git"},
 	{"modelset"},
 	{"pluginset"},
-	{"appserver"},
+	{"threadsocket"},
 	{"branch", "review", "guardian", "usershell"},
 	{"child", "features", "pluginthread"},
 	{"thread"},
@@ -34,7 +34,7 @@ var Rows = [][]string{
 	{"plugin", "model", "tool", "checkpoint", "runsocket"},
 	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint", "once", "procfs"},
-	{"librarylog"},
+	{"librarylog", "protocol"},
 	{"privatedir"},
 }
 

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -23,13 +23,13 @@ do    = [{ text = "heard ${user}" }]
 `
 
 // dialled connects to the socket of a thread that runs in h.
-func dialled(t *testing.T, opts host.Options, id event.ThreadID) *appserver.Client {
+func dialled(t *testing.T, opts host.Options, id event.ThreadID) *threadsocket.Client {
 	t.Helper()
 	path, err := runsocket.Path(opts.Home, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := appserver.Dial(t.Context(), path)
+	c, err := threadsocket.Dial(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +88,14 @@ func TestAThreadIsChangedOverItsSocket(t *testing.T) {
 	c := dialled(t, opts, th.ID())
 	ctx := t.Context()
 
-	fork, err := c.Fork(ctx, appserver.ForkParams{LastTurn: "2", Name: "copy"})
+	fork, err := c.Fork(ctx, threadsocket.ForkParams{LastTurn: "2", Name: "copy"})
 	if err != nil || fork.ForkedFrom != th.ID() || said(t, h, fork.Thread) != "one two" {
 		t.Errorf("fork %+v, %v: %s", fork, err, said(t, h, fork.Thread))
 	}
-	if r, err := c.Rollback(ctx, appserver.RollbackParams{Turns: 1}); err != nil || r.Turns != 1 || r.Usage.Total != 220 {
+	if r, err := c.Rollback(ctx, threadsocket.RollbackParams{Turns: 1}); err != nil || r.Turns != 1 || r.Usage.Total != 220 {
 		t.Errorf("rollback %+v, %v", r, err)
 	}
-	if r, err := c.Revert(ctx, appserver.RevertParams{BeforeTurn: "2"}); err != nil || r.Turns != 1 || r.Usage.Total != 110 {
+	if r, err := c.Revert(ctx, threadsocket.RevertParams{BeforeTurn: "2"}); err != nil || r.Turns != 1 || r.Usage.Total != 110 {
 		t.Errorf("revert %+v, %v", r, err)
 	}
 	say(t, th, "four")
@@ -105,17 +105,17 @@ func TestAThreadIsChangedOverItsSocket(t *testing.T) {
 	if err := c.Name(ctx, " the work "); err != nil {
 		t.Error(err)
 	}
-	list, err := c.List(ctx, appserver.ListParams{Limit: 1})
+	list, err := c.List(ctx, threadsocket.ListParams{Limit: 1})
 	if err != nil || len(list.Data) != 1 || list.NextCursor == "" || list.Data[0].Name != "the work" || list.Data[0].Turns != 2 || list.Data[0].Tokens.Total != 220 {
 		t.Errorf("first page %+v, %v", list, err)
 	}
-	if list, err = c.List(ctx, appserver.ListParams{Cursor: list.NextCursor}); err != nil || len(list.Data) != 1 || list.Data[0].ID != fork.Thread || list.NextCursor != "" {
+	if list, err = c.List(ctx, threadsocket.ListParams{Cursor: list.NextCursor}); err != nil || len(list.Data) != 1 || list.Data[0].ID != fork.Thread || list.NextCursor != "" {
 		t.Errorf("second page %+v, %v", list, err)
 	}
-	if list, err = c.List(ctx, appserver.ListParams{SearchTerm: "COPY"}); err != nil || len(list.Data) != 1 || list.Data[0].Name != "copy" {
+	if list, err = c.List(ctx, threadsocket.ListParams{SearchTerm: "COPY"}); err != nil || len(list.Data) != 1 || list.Data[0].Name != "copy" {
 		t.Errorf("by name %+v, %v", list, err)
 	}
-	if found, err := c.Search(ctx, appserver.SearchParams{SearchTerm: "heard four"}); err != nil || len(found.Data) != 1 || found.Data[0].Passages[0].Role != "agent" {
+	if found, err := c.Search(ctx, threadsocket.SearchParams{SearchTerm: "heard four"}); err != nil || len(found.Data) != 1 || found.Data[0].Passages[0].Role != "agent" {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	turns, err := c.Turns(ctx)
@@ -124,13 +124,16 @@ func TestAThreadIsChangedOverItsSocket(t *testing.T) {
 	}
 
 	for what, ask := range map[string]func() error{
-		"turn not found":             func() error { _, err := c.Revert(ctx, appserver.RevertParams{BeforeTurn: "9"}); return err },
-		"beforeTurnId":               func() error { _, err := c.Revert(ctx, appserver.RevertParams{}); return err },
-		"invalid number of turns: 0": func() error { _, err := c.Rollback(ctx, appserver.RollbackParams{}); return err },
+		"turn not found":             func() error { _, err := c.Revert(ctx, threadsocket.RevertParams{BeforeTurn: "9"}); return err },
+		"beforeTurnId":               func() error { _, err := c.Revert(ctx, threadsocket.RevertParams{}); return err },
+		"invalid number of turns: 0": func() error { _, err := c.Rollback(ctx, threadsocket.RollbackParams{}); return err },
 		"must not be empty":          func() error { return c.Name(ctx, " ") },
-		"not both":                   func() error { _, err := c.Fork(ctx, appserver.ForkParams{LastTurn: "1", BeforeTurn: "1"}); return err },
-		"not the cursor":             func() error { _, err := c.List(ctx, appserver.ListParams{Cursor: "x"}); return err },
-		"the query is empty":         func() error { _, err := c.Search(ctx, appserver.SearchParams{}); return err },
+		"not both": func() error {
+			_, err := c.Fork(ctx, threadsocket.ForkParams{LastTurn: "1", BeforeTurn: "1"})
+			return err
+		},
+		"not the cursor":     func() error { _, err := c.List(ctx, threadsocket.ListParams{Cursor: "x"}); return err },
+		"the query is empty": func() error { _, err := c.Search(ctx, threadsocket.SearchParams{}); return err },
 	} {
 		if err := ask(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)
@@ -139,7 +142,7 @@ func TestAThreadIsChangedOverItsSocket(t *testing.T) {
 	if err := c.Archive(ctx, true); err != nil {
 		t.Error(err)
 	}
-	if _, err = c.Start(ctx, appserver.StartParams{Text: "five"}); err == nil || !strings.Contains(err.Error(), "the thread is archived") {
+	if _, err = c.Start(ctx, threadsocket.StartParams{Text: "five"}); err == nil || !strings.Contains(err.Error(), "the thread is archived") {
 		t.Errorf("a task for an archived thread: %v", err)
 	}
 	if err := c.Archive(ctx, false); err != nil {
@@ -163,7 +166,7 @@ func TestARevertTakesBackWhatClientsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sub.Close()
-		a, err := c.Start(t.Context(), appserver.StartParams{Text: task, AdditionalContext: map[string]appserver.AdditionalContext{"file": {Value: file}}})
+		a, err := c.Start(t.Context(), threadsocket.StartParams{Text: task, AdditionalContext: map[string]threadsocket.AdditionalContext{"file": {Value: file}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +189,7 @@ func TestARevertTakesBackWhatClientsSaid(t *testing.T) {
 	}
 	tell("two", "a.go")
 	tell("three", "b.go")
-	if _, err := c.Rollback(t.Context(), appserver.RollbackParams{Turns: 1}); err != nil || told() != "a.go" {
+	if _, err := c.Rollback(t.Context(), threadsocket.RollbackParams{Turns: 1}); err != nil || told() != "a.go" {
 		t.Errorf("%v, the model knows of %q", err, told())
 	}
 	say(t, th, "four")
@@ -209,14 +212,14 @@ func TestForkOfAnEphemeralThread(t *testing.T) {
 	}
 	c := dialled(t, opts, th.ID())
 	for what, err := range map[string]error{
-		"rollback": func() error { _, err := c.Rollback(t.Context(), appserver.RollbackParams{Turns: 1}); return err }(),
+		"rollback": func() error { _, err := c.Rollback(t.Context(), threadsocket.RollbackParams{Turns: 1}); return err }(),
 		"archive":  c.Archive(t.Context(), true),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "is ephemeral") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	fork, err := c.Fork(t.Context(), appserver.ForkParams{})
+	fork, err := c.Fork(t.Context(), threadsocket.ForkParams{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
 
 // line is a client of a thread's socket that knows nothing but its protocol.
@@ -200,10 +200,10 @@ func TestWhoWaitsForAModel(t *testing.T) {
 	_, th := started(t, opts)
 	sub := subscribed(t, th)
 	c := dialled(t, opts, th.ID())
-	if _, err := c.Subscribe(t.Context(), appserver.SubscribeParams{Attend: true}); err != nil {
+	if _, err := c.Subscribe(t.Context(), threadsocket.SubscribeParams{Attend: true}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := c.Start(t.Context(), appserver.StartParams{Text: "go", Settings: appserver.Settings{Model: "away"}})
+	a, err := c.Start(t.Context(), threadsocket.StartParams{Text: "go", Settings: threadsocket.Settings{Model: "away"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,10 +234,10 @@ func TestWhoWaitsForAModel(t *testing.T) {
 		}
 	}
 	watcher := dialled(t, opts, th.ID())
-	if _, err := watcher.Subscribe(t.Context(), appserver.SubscribeParams{}); err != nil {
+	if _, err := watcher.Subscribe(t.Context(), threadsocket.SubscribeParams{}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err = watcher.Start(t.Context(), appserver.StartParams{Text: "go"}); err != nil {
+	if a, err = watcher.Start(t.Context(), threadsocket.StartParams{Text: "go"}); err != nil {
 		t.Fatal(err)
 	}
 	counted := 0

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
@@ -19,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/usage"
 )
 
@@ -105,7 +105,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	if h.opts.Ephemeral { // this store does not know the threads of other hosts
 		threads = nil
 	}
-	ln, err := appserver.Listen(h.life, h.folders.base, cfg.ID, threads, h.log)
+	ln, err := threadsocket.Listen(h.life, h.folders.base, cfg.ID, threads, h.log)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
@@ -175,13 +175,13 @@ func (h *Host) End(ctx context.Context, id event.ThreadID) {
 
 // serve serves the clients of a thread until ctx ends.
 func (h *Host) serve(ctx context.Context, ln *net.UnixListener, t *thread.Thread) {
-	appserver.Serve(ctx, ln, appserver.Thread{
+	threadsocket.Serve(ctx, ln, threadsocket.Thread{
 		Thread: t,
 		Events: func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 			return h.store.Events(ctx, t.ID(), after)
 		},
 		Library: h.library, Shell: h.shell, Reviewer: h.reviewer,
-	}, h.plugins, h.log.Named("appserver").With("thread", t.ID()))
+	}, h.plugins, h.log.Named("threadsocket").With("thread", t.ID()))
 }
 
 // openChild is the [child.Opener] of this host.

@@ -14,12 +14,12 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 	"github.com/hashicorp/go-hclog"
 )
@@ -32,7 +32,7 @@ type Thread struct {
 	StopSession func(ctx context.Context, label, session string) error
 }
 
-// Library implements [appserver.Library].
+// Library implements [threadsocket.Library].
 type Library struct {
 	Store     *store.Store
 	Home      string // gantry's
@@ -43,7 +43,7 @@ type Library struct {
 	Running func(event.ThreadID) (Thread, error)
 }
 
-// RevertThread implements [appserver.Library].
+// RevertThread implements [threadsocket.Library].
 func (l *Library) RevertThread(ctx context.Context, id event.ThreadID, before string, turns int) (event.ThreadReverted, error) {
 	r, err := l.Running(id)
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *Library) RevertThread(ctx context.Context, id event.ThreadID, before st
 	})
 }
 
-// ForkThread implements [appserver.Library]. The fork of an ephemeral thread is stored.
+// ForkThread implements [threadsocket.Library]. The fork of an ephemeral thread is stored.
 func (l *Library) ForkThread(ctx context.Context, id event.ThreadID, at branch.Point, name string) (event.ThreadID, error) {
 	fork, err := branch.Fork(ctx, l.Store, id, at, name)
 	if err != nil || !l.Ephemeral {
@@ -109,7 +109,7 @@ func move(ctx context.Context, from, to *store.Store, id event.ThreadID) error {
 	return err
 }
 
-// NameThread implements [appserver.Library].
+// NameThread implements [threadsocket.Library].
 func (l *Library) NameThread(ctx context.Context, id event.ThreadID, name string) error {
 	r, err := l.Running(id)
 	if err != nil {
@@ -125,7 +125,7 @@ func (l *Library) NameThread(ctx context.Context, id event.ThreadID, name string
 	return r.Barrier(ctx, seq)
 }
 
-// StopSession implements [appserver.Library].
+// StopSession implements [threadsocket.Library].
 func (l *Library) StopSession(ctx context.Context, id event.ThreadID, label, session string) error {
 	r, err := l.Running(id)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *Library) StopSession(ctx context.Context, id event.ThreadID, label, ses
 	return r.StopSession(ctx, label, session)
 }
 
-// ArchiveThread implements [appserver.Library].
+// ArchiveThread implements [threadsocket.Library].
 func (l *Library) ArchiveThread(ctx context.Context, id event.ThreadID, archive bool) error {
 	r, err := l.Running(id)
 	if err != nil {
@@ -146,8 +146,8 @@ func (l *Library) ArchiveThread(ctx context.Context, id event.ThreadID, archive 
 	return r.Archive(ctx, archive)
 }
 
-// UndoFiles implements [appserver.Library].
-func (l *Library) UndoFiles(ctx context.Context, id event.ThreadID, p appserver.UndoParams) (report undo.Report, err error) {
+// UndoFiles implements [threadsocket.Library].
+func (l *Library) UndoFiles(ctx context.Context, id event.ThreadID, p threadsocket.UndoParams) (report undo.Report, err error) {
 	r, err := l.Running(id)
 	if err != nil {
 		return undo.Report{}, err
@@ -166,19 +166,19 @@ func (l *Library) UndoFiles(ctx context.Context, id event.ThreadID, p appserver.
 	return report, err
 }
 
-// Threads implements [appserver.Library].
+// Threads implements [threadsocket.Library].
 func (l *Library) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
 	infos, err := l.Store.Threads(ctx, f)
 	l.Store.MarkStopped(ctx, infos)
 	return infos, err
 }
 
-// Search implements [appserver.Library].
+// Search implements [threadsocket.Library].
 func (l *Library) Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error) {
 	return l.Store.Search(ctx, query, f)
 }
 
-// Turns implements [appserver.Library].
+// Turns implements [threadsocket.Library].
 func (l *Library) Turns(ctx context.Context, id event.ThreadID) ([]store.TurnInfo, error) {
 	return l.Store.Turns(ctx, id)
 }

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
 
-// PluginStatus implements [appserver.Plugins].
-func (s *Set) PluginStatus() []appserver.PluginStatus {
-	var out []appserver.PluginStatus
+// PluginStatus implements [threadsocket.Plugins].
+func (s *Set) PluginStatus() []threadsocket.PluginStatus {
+	var out []threadsocket.PluginStatus
 	for _, slot := range s.plugins.Slots() {
 		st := slot.Status()
-		out = append(out, appserver.PluginStatus{
+		out = append(out, threadsocket.PluginStatus{
 			Label: st.Plugin, Kind: st.Kind.String(), Source: st.Source, Mode: st.Mode.String(), Version: st.Version,
 			Generation: st.Generation, PID: st.PID, Started: st.Started, Calls: st.Calls, Crashes: st.Crashes,
 			PSSBytes: st.Usage.PSSBytes, Problem: st.Message,
@@ -21,7 +21,7 @@ func (s *Set) PluginStatus() []appserver.PluginStatus {
 	return out
 }
 
-// ReloadPlugin implements [appserver.Plugins]. The new process starts while the old one is running; if the new one fails its checks,
+// ReloadPlugin implements [threadsocket.Plugins]. The new process starts while the old one is running; if the new one fails its checks,
 // the old one stays.
 func (s *Set) ReloadPlugin(ctx context.Context, label, path string) error {
 	slot := s.plugins.Slot(label)

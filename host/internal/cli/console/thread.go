@@ -6,12 +6,12 @@ import (
 	"errors"
 
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -91,8 +91,8 @@ func (a *Env) Fork(ctx context.Context, s *store.Store, which string, f ForkFlag
 	err = a.OnThread(ctx, s, which, func(id event.ThreadID) error {
 		fork, err = branch.Fork(ctx, s, id, f.At, f.Name)
 		return err
-	}, func(c *appserver.Client) error {
-		r, err := c.Fork(ctx, appserver.ForkParams{LastTurn: f.At.Through, BeforeTurn: f.At.Before, Name: f.Name})
+	}, func(c *threadsocket.Client) error {
+		r, err := c.Fork(ctx, threadsocket.ForkParams{LastTurn: f.At.Through, BeforeTurn: f.At.Before, Name: f.Name})
 		fork = r.Thread
 		return err
 	})
@@ -100,7 +100,7 @@ func (a *Env) Fork(ctx context.Context, s *store.Store, which string, f ForkFlag
 }
 
 // OnThread changes a thread: in the store if no process runs it, otherwise by a request to that process.
-func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored func(event.ThreadID) error, live func(*appserver.Client) error) error {
+func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored func(event.ThreadID) error, live func(*threadsocket.Client) error) error {
 	info, err := s.Thread(ctx, which)
 	id := info.ID
 	if err == nil {
@@ -123,8 +123,8 @@ func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored
 	if pErr != nil {
 		return pErr
 	}
-	c, dErr := appserver.Dial(ctx, path)
-	if errors.Is(dErr, appserver.ErrGone) {
+	c, dErr := threadsocket.Dial(ctx, path)
+	if errors.Is(dErr, threadsocket.ErrGone) {
 		return err
 	}
 	if dErr != nil {

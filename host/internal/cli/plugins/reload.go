@@ -12,10 +12,10 @@ import (
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/sdk/wire"
 	"github.com/spf13/cobra"
 )
@@ -33,7 +33,7 @@ func (a *app) pluginReload() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := appserver.ReloadParams{Plugin: args[0]}
+			p := threadsocket.ReloadParams{Plugin: args[0]}
 			if len(args) > 1 {
 				if p.Path, err = a.executable(args[1]); err != nil {
 					return err
@@ -59,7 +59,7 @@ func (a *app) executable(path string) (string, error) {
 }
 
 // reload sends a request to each running host of this home once.
-func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams) error {
+func (a *app) reload(ctx context.Context, home string, p threadsocket.ReloadParams) error {
 	sockets, err := runSockets(home)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 			continue
 		}
 		names, reloaded, err := a.reloadIn(ctx, socket, p)
-		if errors.Is(err, appserver.ErrGone) {
+		if errors.Is(err, threadsocket.ErrGone) {
 			continue // the socket of a host that has ended
 		}
 		told[pid] = true
@@ -82,7 +82,7 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 		if pid != 0 {
 			who = fmt.Sprintf("the host with pid %d", pid)
 		}
-		_, silent := errors.AsType[*appserver.SilentError](err)
+		_, silent := errors.AsType[*threadsocket.SilentError](err)
 		switch {
 		case silent:
 			failed = true
@@ -110,8 +110,8 @@ func (a *app) reload(ctx context.Context, home string, p appserver.ReloadParams)
 }
 
 // reloadIn sends the request to one host, if it has the plugin.
-func (a *app) reloadIn(ctx context.Context, socket string, p appserver.ReloadParams) (names []string, reloaded bool, err error) {
-	c, err := appserver.Dial(ctx, socket)
+func (a *app) reloadIn(ctx context.Context, socket string, p threadsocket.ReloadParams) (names []string, reloaded bool, err error) {
+	c, err := threadsocket.Dial(ctx, socket)
 	if err != nil {
 		return nil, false, err
 	}

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -82,17 +82,17 @@ type begun struct {
 }
 
 // begin starts something in a thread of another process.
-type begin func(context.Context, *appserver.Client) (begun, error)
+type begin func(context.Context, *threadsocket.Client) (begun, error)
 
 // handOver returns a function that starts a task with the settings set, or nil if there is no task. schema applies to the last
 // message.
-func handOver(task string, set appserver.Settings, schema []byte) begin {
+func handOver(task string, set threadsocket.Settings, schema []byte) begin {
 	if task == "" {
 		return nil
 	}
-	return func(ctx context.Context, c *appserver.Client) (begun, error) {
-		r, err := c.Start(ctx, appserver.StartParams{Text: task, Settings: set, OutputSchema: schema})
-		if err != nil && set != (appserver.Settings{}) {
+	return func(ctx context.Context, c *threadsocket.Client) (begun, error) {
+		r, err := c.Start(ctx, threadsocket.StartParams{Text: task, Settings: set, OutputSchema: schema})
+		if err != nil && set != (threadsocket.Settings{}) {
 			err = hint.With(fmt.Errorf("%w: the change was waiting for the running turn, whose process has ended", err), "run the command again")
 		}
 		return begun{turn: r.Turn}, err
@@ -103,10 +103,10 @@ func handOver(task string, set appserver.Settings, schema []byte) begin {
 func typed(line string) begin {
 	command, ok := strings.CutPrefix(line, "!")
 	if !ok {
-		return handOver(line, appserver.Settings{}, nil)
+		return handOver(line, threadsocket.Settings{}, nil)
 	}
-	return func(ctx context.Context, c *appserver.Client) (begun, error) {
-		r, err := c.Shell(ctx, appserver.ShellParams{Command: strings.TrimSpace(command)})
+	return func(ctx context.Context, c *threadsocket.Client) (begun, error) {
+		r, err := c.Shell(ctx, threadsocket.ShellParams{Command: strings.TrimSpace(command)})
 		b := begun{turn: r.Turn}
 		if r.Concurrent {
 			b.call = r.Call
@@ -136,28 +136,28 @@ func (a *app) attachWith(ctx context.Context, home string, id event.ThreadID, f 
 	return a.watch(ctx, c, id, f, show, mine)
 }
 
-func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*appserver.Client, error) {
+func (a *app) dial(ctx context.Context, home string, id event.ThreadID) (*threadsocket.Client, error) {
 	path, err := runsocket.Path(home, id)
 	if err != nil {
 		return nil, err
 	}
-	c, err := appserver.Dial(ctx, path)
-	if errors.Is(err, appserver.ErrGone) {
+	c, err := threadsocket.Dial(ctx, path)
+	if errors.Is(err, threadsocket.ErrGone) {
 		return nil, hint.With(fmt.Errorf("no process runs thread %s", id), fmt.Sprintf("continue it with `gantry resume %s`", id))
 	}
 	return c, err
 }
 
 // watch shows the events of a thread until mine has ended, or, if mine is empty, until the thread ends.
-func (a *app) watch(ctx context.Context, c *appserver.Client, id event.ThreadID, f execFlags, show render.View, mine begun) error {
+func (a *app) watch(ctx context.Context, c *threadsocket.Client, id event.ThreadID, f execFlags, show render.View, mine begun) error {
 	// From here on, events arrive and are read continuously.
-	if _, err := c.Subscribe(ctx, appserver.SubscribeParams{}); err != nil {
+	if _, err := c.Subscribe(ctx, threadsocket.SubscribeParams{}); err != nil {
 		return err
 	}
 	show.Started(id)
 	for {
 		e, err := c.Next(ctx)
-		if errors.Is(err, appserver.ErrGone) {
+		if errors.Is(err, threadsocket.ErrGone) {
 			if mine.turn != "" {
 				return hint.With(fmt.Errorf("%w before the turn ended", err), fmt.Sprintf("continue it with `gantry resume %s`", id))
 			}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -42,7 +42,7 @@ func (a *app) compactCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(a.Stderr, "another process runs this thread and will compact it")
-			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *appserver.Client) (begun, error) {
+			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *threadsocket.Client) (begun, error) {
 				r, err := c.Compact(ctx)
 				return begun{turn: r.Turn}, err
 			})

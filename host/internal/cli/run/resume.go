@@ -7,12 +7,12 @@ import (
 	"io"
 
 	"github.com/gantry-agent/gantry/config/hint"
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -110,7 +110,7 @@ func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, p
 	}
 	fmt.Fprintln(a.Stderr, "another process runs this thread and receives the task")
 	f.ownTurn = true
-	settings := appserver.Settings{Model: f.switchTo, Effort: sub.Reasoning}
+	settings := threadsocket.Settings{Model: f.switchTo, Effort: sub.Reasoning}
 	if f.moves {
 		if settings.Cwd, err = a.WorkDir(f.dir); err != nil {
 			return err

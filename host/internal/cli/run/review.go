@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -60,8 +60,8 @@ func (a *app) reviewCommand() *cobra.Command {
 			}
 			fmt.Fprintln(a.Stderr, "another process runs this thread and will review")
 			show := a.reviewView(f, findings)
-			return a.attachWith(cmd.Context(), home, id, f, show, func(ctx context.Context, c *appserver.Client) (begun, error) {
-				r, err := c.Review(ctx, appserver.ReviewParams{Target: t})
+			return a.attachWith(cmd.Context(), home, id, f, show, func(ctx context.Context, c *threadsocket.Client) (begun, error) {
+				r, err := c.Review(ctx, threadsocket.ReviewParams{Target: t})
 				return begun{turn: r.Turn}, err
 			})
 		},

@@ -7,10 +7,10 @@ import (
 	"os"
 	"sync"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
 
 // watchAndType shows a thread of another process until it ends. On a terminal, each typed line is submitted to the thread.
@@ -34,7 +34,7 @@ func (a *app) watchAndType(ctx context.Context, home string, id event.ThreadID, 
 }
 
 // handLines submits each typed line to the thread, until ctx or the input ends.
-func handLines(ctx context.Context, c *appserver.Client, terminal *os.File, out io.Writer) {
+func handLines(ctx context.Context, c *threadsocket.Client, terminal *os.File, out io.Writer) {
 	t := console.LineReader{Terminal: terminal, Done: ctx.Done()}
 	for {
 		select {

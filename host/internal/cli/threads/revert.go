@@ -7,13 +7,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -31,8 +31,8 @@ func (a *app) threadsRevert() *cobra.Command {
 			}
 			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
 				return branch.Before(ctx, s, id, before)
-			}, func(ctx context.Context, c *appserver.Client) (appserver.RevertResult, error) {
-				return c.Revert(ctx, appserver.RevertParams{BeforeTurn: before})
+			}, func(ctx context.Context, c *threadsocket.Client) (threadsocket.RevertResult, error) {
+				return c.Revert(ctx, threadsocket.RevertParams{BeforeTurn: before})
 			})
 		},
 	}
@@ -55,8 +55,8 @@ func (a *app) threadsRollback() *cobra.Command {
 			}
 			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
 				return branch.Last(ctx, s, id, n)
-			}, func(ctx context.Context, c *appserver.Client) (appserver.RevertResult, error) {
-				return c.Rollback(ctx, appserver.RollbackParams{Turns: n})
+			}, func(ctx context.Context, c *threadsocket.Client) (threadsocket.RevertResult, error) {
+				return c.Rollback(ctx, threadsocket.RollbackParams{Turns: n})
 			})
 		},
 	}
@@ -64,7 +64,7 @@ func (a *app) threadsRollback() *cobra.Command {
 
 // revert reverts turns and prints how many.
 func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context, *store.Store, event.ThreadID) (thread.Cut, error),
-	live func(context.Context, *appserver.Client) (appserver.RevertResult, error),
+	live func(context.Context, *threadsocket.Client) (threadsocket.RevertResult, error),
 ) error {
 	return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
 		turns := 0
@@ -72,7 +72,7 @@ func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context
 			done, err := branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s, id) })
 			turns = done.Turns
 			return err
-		}, func(c *appserver.Client) error {
+		}, func(c *threadsocket.Client) error {
 			r, err := live(ctx, c)
 			turns = r.Turns
 			return err
@@ -115,7 +115,7 @@ func (a *app) archive(ctx context.Context, s *store.Store, which string, archive
 			return err
 		}
 		return branch.AppendEvent(ctx, s, id, event.ThreadArchived{Archived: archive})
-	}, func(c *appserver.Client) error { return c.Archive(ctx, archive) })
+	}, func(c *threadsocket.Client) error { return c.Archive(ctx, archive) })
 	if err != nil {
 		return err
 	}
@@ -143,14 +143,14 @@ func (a *app) threadsName() *cobra.Command {
 			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
 				return a.OnThread(ctx, s, args[0], func(id event.ThreadID) error {
 					return branch.AppendEvent(ctx, s, id, event.ThreadNamed{Name: name})
-				}, func(c *appserver.Client) error { return c.Name(ctx, name) })
+				}, func(c *threadsocket.Client) error { return c.Name(ctx, name) })
 			})
 		},
 	}
 }
 
 func (a *app) threadsStop() *cobra.Command {
-	var p appserver.StopParams
+	var p threadsocket.StopParams
 	cmd := &cobra.Command{
 		Use: "stop THREAD SESSION", Short: "Stop a session of a running thread", Args: console.Takes(2, 2, "THREAD", "SESSION"),
 		Long: "stop ends a session: what a tool left running when its call returned, such as a command that continues in the\n" +
@@ -162,7 +162,7 @@ func (a *app) threadsStop() *cobra.Command {
 					return branch.Write(ctx, s, id, func(*branch.Log) error {
 						return fmt.Errorf("thread %s is not running, so none of its sessions is", id)
 					})
-				}, func(c *appserver.Client) error { return c.StopSession(ctx, p) })
+				}, func(c *threadsocket.Client) error { return c.StopSession(ctx, p) })
 			})
 		},
 	}
@@ -184,8 +184,8 @@ func (a *app) threadsTurns() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				turns := []appserver.TurnInfo{}
-				for _, t := range appserver.TurnsOf(stored) {
+				turns := []threadsocket.TurnInfo{}
+				for _, t := range threadsocket.TurnsOf(stored) {
 					if reverted || !t.Reverted {
 						turns = append(turns, t)
 					}

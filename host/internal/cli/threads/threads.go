@@ -16,12 +16,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
@@ -98,9 +98,9 @@ func (a *app) threadsList() *cobra.Command {
 				}
 				s.MarkStopped(ctx, infos)
 				if asJSON {
-					rows := make([]appserver.ThreadInfo, 0, len(infos))
+					rows := make([]threadsocket.ThreadInfo, 0, len(infos))
 					for _, t := range infos {
-						rows = append(rows, appserver.InfoOf(t))
+						rows = append(rows, threadsocket.InfoOf(t))
 					}
 					return json.NewEncoder(a.Stdout).Encode(rows)
 				}
@@ -237,9 +237,9 @@ func (a *app) threadsSearch() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([]appserver.Hit, 0, len(hits))
+				rows := make([]threadsocket.Hit, 0, len(hits))
 				for _, h := range hits {
-					rows = append(rows, appserver.HitOf(h))
+					rows = append(rows, threadsocket.HitOf(h))
 				}
 				if asJSON {
 					return a.PrintJSON(rows)

@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gantry-agent/gantry/host/internal/appserver"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) undoCommand() *cobra.Command {
-	var p appserver.UndoParams
+	var p threadsocket.UndoParams
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "undo [flags] [THREAD]",
@@ -82,7 +82,7 @@ type undoReport struct {
 }
 
 // undo asks the host that runs the thread, or performs the undo itself if none does. Obstacles are a separate error.
-func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams) (r undo.Report, err error) {
+func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p threadsocket.UndoParams) (r undo.Report, err error) {
 	err = a.OnThread(ctx, s, string(id), func(id event.ThreadID) error {
 		return branch.Write(ctx, s, id, func(log *branch.Log) error {
 			list, err := checkpoint.Read(s.Events(ctx, id, 0))
@@ -92,7 +92,7 @@ func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p app
 			r, err = p.Take(ctx, s, log, list)
 			return err
 		})
-	}, func(c *appserver.Client) error {
+	}, func(c *threadsocket.Client) error {
 		if r, err = c.Undo(ctx, p); err != nil || !r.Refused {
 			return err
 		}
@@ -108,7 +108,7 @@ func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p app
 }
 
 // previewUndo shows what an undo would do. It changes nothing, so the thread may be running.
-func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID, p appserver.UndoParams, asJSON bool) error {
+func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID, p threadsocket.UndoParams, asJSON bool) error {
 	list, err := checkpoint.Read(s.Events(ctx, id, 0))
 	if err != nil {
 		return err

@@ -1,0 +1,98 @@
+package threadsocket
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// Code is the kind of a host's error, for programs. It is empty if the error has no kind.
+type Code string
+
+// Codes.
+const (
+	NotFound Code = "not_found" // a thread, an artifact or a setting
+	Locked   Code = "locked"    // another process runs the thread
+	Archived Code = "archived"
+	Damaged  Code = "damaged" // the stored data of a thread or artifact
+	Refused  Code = "refused" // undo would lose changes
+	Foreign  Code = "foreign" // this host started the calling process
+)
+
+// Error is an error that a host answered with.
+type Error struct {
+	Code    Code
+	Message string
+	Next    string // what the user can do; empty: unknown
+}
+
+// Error implements error.
+func (e *Error) Error() string { return hint.Line(e.Message, e.Next) }
+
+// NextStep implements [hint.Stepper].
+func (e *Error) NextStep() string { return e.Next }
+
+// errorData is the data of a response's error. The error's message contains the next step as well, for clients that display
+// nothing else.
+type errorData struct {
+	Code Code   `json:"code,omitempty"`
+	Next string `json:"next,omitempty"`
+}
+
+// wireError converts an error of the host to the error of a response.
+func wireError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*jsonrpc2.Error](err); ok {
+		return err
+	}
+	message, next := hint.Split(err)
+	e := &jsonrpc2.Error{Message: hint.Line(message, next)}
+	if d := (errorData{codeOf(err), next}); d != (errorData{}) {
+		e.SetError(d)
+	}
+	return e
+}
+
+// errorOf converts the error of a response.
+func errorOf(e *jsonrpc2.Error) error {
+	var d errorData
+	if e.Data == nil || json.Unmarshal(*e.Data, &d) != nil {
+		return hint.Parse(e.Message) // an older host, or another program
+	}
+	message := e.Message
+	if d.Next != "" {
+		message = strings.Replace(message, hint.Separator+d.Next, "", 1)
+	}
+	return &Error{d.Code, message, d.Next}
+}
+
+func codeOf(err error) Code {
+	switch {
+	case is[*store.NotFoundError](err):
+		return NotFound
+	case is[*store.LockedError](err):
+		return Locked
+	case is[*branch.ArchivedError](err):
+		return Archived
+	case is[*store.DamageError](err), is[*store.CorruptError](err):
+		return Damaged
+	case is[*undo.RefusedError](err):
+		return Refused
+	case errors.Is(err, errFamily):
+		return Foreign
+	}
+	return ""
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

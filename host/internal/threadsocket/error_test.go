@@ -1,0 +1,62 @@
+package threadsocket
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/sourcegraph/jsonrpc2"
+)
+
+// A client gets what kind of error it is and what to do about it, also where the error was wrapped on its way.
+func TestErrorsSurviveTheSocket(t *testing.T) {
+	for name, test := range map[string]struct {
+		err     error
+		code    Code
+		message string
+		next    string
+	}{
+		"archived":  {fmt.Errorf("fork: %w", &branch.ArchivedError{Thread: "t1"}), Archived, "fork: thread t1 is archived", "`gantry threads unarchive t1` restores it"},
+		"not found": {&store.NotFoundError{What: "artifact", ID: "ab"}, NotFound, `no artifact "ab"`, ""},
+		"locked":    {&store.LockedError{Thread: "t1", Owner: store.Owner{PID: 7}}, Locked, "thread t1 is open in process 7", "attach to it, or end that process"},
+		"damaged":   {&store.CorruptError{SHA256: "ab", Path: "/x", Got: "cd"}, Damaged, "artifact ab is damaged (its content has digest cd)", "restore /x from a backup, or remove it"},
+		"refused":   {&undo.RefusedError{}, Refused, "no file was restored:", "use --force to restore the other files, if any"},
+		"foreign":   {errFamily, Foreign, "this process was started by the gantry that runs the thread, so it can only read it", "use another terminal"},
+		"no kind":   {hint.New("the disk is full", "make room"), "", "the disk is full", "make room"},
+		"no hint":   {errors.New("broken"), "", "broken", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent, _ := errors.AsType[*jsonrpc2.Error](wireError(test.err))
+			if sent.Message != test.err.Error() {
+				t.Errorf("message on the wire: %q", sent.Message)
+			}
+			line, err := json.Marshal(sent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got jsonrpc2.Error
+			if err := json.Unmarshal(line, &got); err != nil {
+				t.Fatal(err)
+			}
+			back := errorOf(&got)
+			if message, next := hint.Split(back); message != test.message || next != test.next {
+				t.Errorf("%q, %q, want %q, %q", message, next, test.message, test.next)
+			}
+			if e, ok := errors.AsType[*Error](back); test.code != "" && (!ok || e.Code != test.code) {
+				t.Errorf("%#v, want code %s", back, test.code)
+			}
+		})
+	}
+	old := &jsonrpc2.Error{Message: "thread t1 is archived; next: unarchive it"} // a host of an earlier version
+	if message, next := hint.Split(errorOf(old)); message != "thread t1 is archived" || next != "unarchive it" {
+		t.Errorf("%q, %q", message, next)
+	}
+	if wireError(nil) != nil {
+		t.Error("no error became one")
+	}
+}

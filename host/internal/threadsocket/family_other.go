@@ -1,0 +1,14 @@
+//go:build !linux && !darwin
+
+package threadsocket
+
+import (
+	"errors"
+	"net"
+)
+
+func alive(*net.UnixConn, int) (check func() bool, done func(), err error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+func parent(int) (ppid int, started uint64, err error) { return 0, 0, errors.ErrUnsupported }

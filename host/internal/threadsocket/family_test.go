@@ -1,0 +1,71 @@
+package threadsocket
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/gantry-agent/gantry/sdk/wire"
+)
+
+// TestConnects is what the children of the next test run: it connects to a socket and waits for its end.
+func TestConnects(t *testing.T) {
+	path := os.Getenv("GANTRY_TEST_CONNECT")
+	if path == "" {
+		t.Skip("it is no test")
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = bufio.NewReader(conn).ReadString('\n')
+}
+
+// Processes below the host are its own, whoever has started them; itself, its parents and their other children are not.
+func TestFamilyMayOnlyLook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, argv := range map[string][]string{"a child": {self, "-test.run=^TestConnects$"}, "a grandchild": {"/bin/sh", "-c", `"$0" -test.run='^TestConnects$'; true`, self}} {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = append(os.Environ(), "GANTRY_TEST_CONNECT="+path)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := ln.AcceptUnix()
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer, err := wire.PeerOf(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := peer.PID
+		for host, want := range map[int]bool{os.Getpid(): true, os.Getppid(): true, pid: false, 1 << 22: false} {
+			if got, err := ours(conn, pid, host); err != nil || got != want {
+				t.Errorf("%s: below %d: %v, %v", name, host, got, err)
+			}
+		}
+		if got, err := ours(conn, 0, os.Getpid()); err != nil || got {
+			t.Errorf("a client outside of the namespace: %v, %v", got, err)
+		}
+		conn.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if got, err := ours(conn, pid, os.Getpid()); err == nil {
+			t.Errorf("%s that has ended: %v", name, got)
+		}
+	}
+}

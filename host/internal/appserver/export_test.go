@@ -1,4 +1,0 @@
-package appserver
-
-// NewClient makes a client of a connection, for tests without a socket.
-var NewClient = newClient

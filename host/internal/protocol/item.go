@@ -1,0 +1,324 @@
+package protocol
+
+import "encoding/json"
+
+// ThreadItem is a visible part of a turn. Its body is one of the types of this file whose names end with Item.
+type ThreadItem struct{ Body ItemBody }
+
+// ItemBody is the body of an item.
+type ItemBody interface {
+	variant
+	Header() ItemHeader
+}
+
+// ItemHeader is what all items have.
+type ItemHeader struct {
+	ID            string `json:"id"`
+	StartedAtMs   *int64 `json:"startedAtMs"`   // Unix time in milliseconds; null: unknown
+	CompletedAtMs *int64 `json:"completedAtMs"` // null: it has not completed, or unknown
+}
+
+// Header returns h.
+func (h ItemHeader) Header() ItemHeader { return h }
+
+func (i ThreadItem) MarshalJSON() ([]byte, error)  { return marshalVariant(i.Body) }
+func (i *ThreadItem) UnmarshalJSON(b []byte) error { return unmarshalVariant(b, &i.Body, itemBodies) }
+
+var itemBodies = variantsOf(
+	UserMessageItem{}, AgentMessageItem{}, ReasoningItem{}, PlanItem{}, CommandExecutionItem{}, FileChangeItem{}, MCPToolCallItem{},
+	DynamicToolCallItem{}, WebSearchItem{}, ImageViewItem{}, EnteredReviewModeItem{}, ExitedReviewModeItem{}, ContextCompactionItem{},
+	HookPromptItem{},
+)
+
+// UserMessageItem is a user's input.
+type UserMessageItem struct {
+	ItemHeader
+	ClientID *string     `json:"clientId"` // clientUserMessageId of the request
+	Content  []UserInput `json:"content"`
+}
+
+func (UserMessageItem) kind() string { return "userMessage" }
+
+// AgentMessageItem is a message of the model.
+type AgentMessageItem struct {
+	ItemHeader
+	Text  string        `json:"text"`
+	Phase *MessagePhase `json:"phase"`
+}
+
+func (AgentMessageItem) kind() string { return "agentMessage" }
+
+// MessagePhase is the purpose of a message.
+type MessagePhase string
+
+// Phases of messages.
+const (
+	PhaseCommentary  MessagePhase = "commentary"
+	PhasePartial     MessagePhase = "partial_answer"
+	PhaseFinalAnswer MessagePhase = "final_answer"
+)
+
+// ReasoningItem is the model's reasoning.
+type ReasoningItem struct {
+	ItemHeader
+	Summary []string `json:"summary"` // parts of the summary
+	Content []string `json:"content"` // parts of the raw reasoning
+}
+
+func (ReasoningItem) kind() string { return "reasoning" }
+
+// PlanItem is a plan of the model.
+type PlanItem struct {
+	ItemHeader
+	Text string `json:"text"`
+}
+
+func (PlanItem) kind() string { return "plan" }
+
+// ItemStatus is the status of a command, a file change or a call.
+type ItemStatus string
+
+// Statuses of items. Calls of MCP servers and of dynamic tools are never declined.
+const (
+	ItemInProgress ItemStatus = "inProgress"
+	ItemCompleted  ItemStatus = "completed"
+	ItemFailed     ItemStatus = "failed"
+	ItemDeclined   ItemStatus = "declined"
+)
+
+// CommandExecutionItem is a command.
+type CommandExecutionItem struct {
+	ItemHeader
+	Command          string          `json:"command"`
+	Cwd              string          `json:"cwd"`
+	ProcessID        *string         `json:"processId"` // session that continues the process
+	Source           CommandSource   `json:"source"`
+	Status           ItemStatus      `json:"status"`
+	CommandActions   []CommandAction `json:"commandActions"`
+	AggregatedOutput *string         `json:"aggregatedOutput"`
+	ExitCode         *int32          `json:"exitCode"`
+	DurationMs       *int64          `json:"durationMs"`
+}
+
+func (CommandExecutionItem) kind() string { return "commandExecution" }
+
+// CommandSource says who runs a command.
+type CommandSource string
+
+// Sources of commands.
+const (
+	CommandAgent                  CommandSource = "agent"
+	CommandUserShell              CommandSource = "userShell"
+	CommandUnifiedExecStartup     CommandSource = "unifiedExecStartup"
+	CommandUnifiedExecInteraction CommandSource = "unifiedExecInteraction"
+)
+
+// CommandAction describes a part of a command for display: one of the types of this file whose names end with Action.
+type CommandAction struct{ Body CommandActionBody }
+
+// CommandActionBody is the body of an action.
+type CommandActionBody interface{ variant }
+
+func (a CommandAction) MarshalJSON() ([]byte, error) { return marshalVariant(a.Body) }
+func (a *CommandAction) UnmarshalJSON(b []byte) error {
+	return unmarshalVariant(b, &a.Body, commandActions)
+}
+
+var commandActions = variantsOf(ReadAction{}, ListFilesAction{}, SearchAction{}, UnknownAction{})
+
+// ReadAction reads a file.
+type ReadAction struct {
+	Command string `json:"command"`
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+}
+
+func (ReadAction) kind() string { return "read" }
+
+// ListFilesAction lists a folder.
+type ListFilesAction struct {
+	Command string  `json:"command"`
+	Path    *string `json:"path"`
+}
+
+func (ListFilesAction) kind() string { return "listFiles" }
+
+// SearchAction searches files.
+type SearchAction struct {
+	Command string  `json:"command"`
+	Query   *string `json:"query"`
+	Path    *string `json:"path"`
+}
+
+func (SearchAction) kind() string { return "search" }
+
+// UnknownAction is any other command.
+type UnknownAction struct {
+	Command string `json:"command"`
+}
+
+func (UnknownAction) kind() string { return "unknown" }
+
+// FileChangeItem is a change of files.
+type FileChangeItem struct {
+	ItemHeader
+	Changes []FileUpdateChange `json:"changes"`
+	Status  ItemStatus         `json:"status"`
+}
+
+func (FileChangeItem) kind() string { return "fileChange" }
+
+// FileUpdateChange is the change of one file.
+type FileUpdateChange struct {
+	Path string          `json:"path"`
+	Kind PatchChangeKind `json:"kind"`
+	Diff string          `json:"diff"`
+}
+
+// PatchChangeKind says how a file is changed.
+type PatchChangeKind struct{ Body PatchChange }
+
+// PatchChange is [AddPatch], [DeletePatch] or [UpdatePatch].
+type PatchChange interface{ variant }
+
+func (k PatchChangeKind) MarshalJSON() ([]byte, error) { return marshalVariant(k.Body) }
+func (k *PatchChangeKind) UnmarshalJSON(b []byte) error {
+	return unmarshalVariant(b, &k.Body, patchChanges)
+}
+
+var patchChanges = variantsOf(AddPatch{}, DeletePatch{}, UpdatePatch{})
+
+// AddPatch creates a file.
+type AddPatch struct{}
+
+func (AddPatch) kind() string { return "add" }
+
+// DeletePatch removes a file.
+type DeletePatch struct{}
+
+func (DeletePatch) kind() string { return "delete" }
+
+// UpdatePatch changes a file.
+type UpdatePatch struct {
+	MovePath *string `json:"move_path"` // the new path; null: it was not moved
+}
+
+func (UpdatePatch) kind() string { return "update" }
+
+// MCPToolCallItem is a call of a tool of an MCP server.
+type MCPToolCallItem struct {
+	ItemHeader
+	Server     string          `json:"server"`
+	Tool       string          `json:"tool"`
+	Status     ItemStatus      `json:"status"`
+	Arguments  json.RawMessage `json:"arguments"`
+	Result     *MCPToolResult  `json:"result"`
+	Error      *MCPToolError   `json:"error"`
+	DurationMs *int64          `json:"durationMs"`
+}
+
+func (MCPToolCallItem) kind() string { return "mcpToolCall" }
+
+// MCPToolResult is the result of a call, in the shape of MCP.
+type MCPToolResult struct {
+	Content           []json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage   `json:"structuredContent"`
+	Meta              json.RawMessage   `json:"_meta"`
+}
+
+// MCPToolError says why a call could not be made.
+type MCPToolError struct {
+	Message string `json:"message"`
+}
+
+// DynamicToolCallItem is a call of any other tool: a tool of a plugin, of the host or of the client.
+type DynamicToolCallItem struct {
+	ItemHeader
+	Namespace    *string           `json:"namespace"`
+	Tool         string            `json:"tool"`
+	Arguments    json.RawMessage   `json:"arguments"`
+	Status       ItemStatus        `json:"status"`
+	ContentItems []ToolContentItem `json:"contentItems"` // null until it has ended
+	Success      *bool             `json:"success"`
+	DurationMs   *int64            `json:"durationMs"`
+}
+
+func (DynamicToolCallItem) kind() string { return "dynamicToolCall" }
+
+// ToolContentItem is a part of a tool's result.
+type ToolContentItem struct{ Body ToolContent }
+
+// ToolContent is [InputTextContent] or [InputImageContent].
+type ToolContent interface{ variant }
+
+func (c ToolContentItem) MarshalJSON() ([]byte, error) { return marshalVariant(c.Body) }
+func (c *ToolContentItem) UnmarshalJSON(b []byte) error {
+	return unmarshalVariant(b, &c.Body, toolContents)
+}
+
+var toolContents = variantsOf(InputTextContent{}, InputImageContent{})
+
+// InputTextContent is text.
+type InputTextContent struct {
+	Text string `json:"text"`
+}
+
+func (InputTextContent) kind() string { return "inputText" }
+
+// InputImageContent is an image as a data URL.
+type InputImageContent struct {
+	ImageURL string `json:"imageUrl"`
+}
+
+func (InputImageContent) kind() string { return "inputImage" }
+
+// WebSearchItem is a search of the web by the provider.
+type WebSearchItem struct {
+	ItemHeader
+	Query string `json:"query"`
+}
+
+func (WebSearchItem) kind() string { return "webSearch" }
+
+// ImageViewItem is an image that the model looks at.
+type ImageViewItem struct {
+	ItemHeader
+	Path string `json:"path"`
+}
+
+func (ImageViewItem) kind() string { return "imageView" }
+
+// EnteredReviewModeItem begins a review.
+type EnteredReviewModeItem struct {
+	ItemHeader
+	Review string `json:"review"` // what is reviewed
+}
+
+func (EnteredReviewModeItem) kind() string { return "enteredReviewMode" }
+
+// ExitedReviewModeItem ends a review.
+type ExitedReviewModeItem struct {
+	ItemHeader
+	Review string `json:"review"` // the findings
+}
+
+func (ExitedReviewModeItem) kind() string { return "exitedReviewMode" }
+
+// ContextCompactionItem is a compaction of the conversation.
+type ContextCompactionItem struct{ ItemHeader }
+
+func (ContextCompactionItem) kind() string { return "contextCompaction" }
+
+// HookPromptItem is text that hooks gave the model.
+type HookPromptItem struct {
+	ItemHeader
+	Fragments []HookPromptFragment `json:"fragments"`
+}
+
+func (HookPromptItem) kind() string { return "hookPrompt" }
+
+// HookPromptFragment is the text of one hook.
+type HookPromptFragment struct {
+	Text      string `json:"text"`
+	HookRunID string `json:"hookRunId"`
+}

@@ -119,15 +119,15 @@ func playSignal(t *testing.T, steps []string) (failed error) {
 			}
 			mu.Unlock()
 		case "input":
+			mu.Lock()
+			note(orchestrate.InputArrival) // first: a caller may return before Add does
+			mu.Unlock()
 			inbox.Add(someInput)
-			mu.Lock()
-			note(orchestrate.InputArrival)
-			mu.Unlock()
 		case "mail":
-			mail.Add(event.Mail{Text: "m"})
 			mu.Lock()
-			note(orchestrate.MailArrival)
+			note(orchestrate.MailArrival) // first: a caller may return before Add does
 			mu.Unlock()
+			mail.Add(event.Mail{Text: "m"})
 		case "read":
 			inbox.Take()
 		case "turn":

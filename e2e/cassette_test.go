@@ -153,7 +153,7 @@ func TestRecordInTheBlock(t *testing.T) {
 	ci := r.Env
 	r.Env = append(ci[:len(ci):len(ci)], "CI=true")
 	res := r.Gantry("exec", "hello")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "where CI=true is set none is made") || !strings.Contains(res.Stderr, "gantry.hcl:") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "none is created if CI=true") || !strings.Contains(res.Stderr, "gantry.hcl:") {
 		t.Errorf("nothing is recorded yet: exit %d\n%s", res.Code, res.Stderr)
 	}
 	r.Env = ci

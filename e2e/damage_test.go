@@ -158,7 +158,7 @@ func TestTruncatedDatabase(t *testing.T) {
 		}
 		for _, args := range [][]string{{"exec", "go"}, {"resume", "--last", "go"}, {"threads", "list"}, {"threads", "check"}} {
 			res := r.Gantry(args...)
-			for _, want := range []string{path, "Next: ", "restore a copy"} {
+			for _, want := range []string{path, "Next: ", "restore it from a backup"} {
 				if out := res.Stderr + res.Stdout; res.Code != 1 || !strings.Contains(out, want) {
 					t.Errorf("%d bytes: gantry %v: exit %d, want %q:\n%s", size, args, res.Code, want, out)
 				}

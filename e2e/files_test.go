@@ -47,7 +47,7 @@ do = [{ text = "done" }]
 			t.Errorf("%s: %q, want %q", id, out[id], want)
 		}
 	}
-	if !strings.Contains(out["twice"], "more than once, at lines 1, 3") {
+	if !strings.Contains(out["twice"], "at lines 1, 3") {
 		t.Errorf("twice: %q", out["twice"])
 	}
 	if exists(filepath.Dir(r.Dir), "out") {

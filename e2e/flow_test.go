@@ -387,7 +387,7 @@ do = [{ text = "done" }]
 `)
 	r.Config("limits {\n  samplings = 3\n}\n")
 	res := r.Gantry("exec", "go")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "limit of requests to the model, which is 3") || !strings.Contains(res.Stderr, "limits.samplings") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "limit of 3 requests to the model") || !strings.Contains(res.Stderr, "limits.samplings") {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 	}
 	if n, ran := len(r.Requests()), r.Read("ran"); n != 3 || ran != strings.Repeat("once\n", 3) {

@@ -210,7 +210,7 @@ func TestLogin(t *testing.T) {
 	if res := run("logout", "p"); res.Code != 0 || !strings.Contains(res.Stderr, "Logged out") {
 		t.Errorf("logout: %d\n%s", res.Code, res.Stderr)
 	}
-	if res := run("logout", "p"); res.Code != 0 || !strings.Contains(res.Stderr, "Nobody was logged in") {
+	if res := run("logout", "p"); res.Code != 0 || !strings.Contains(res.Stderr, "You were not logged in to p") {
 		t.Errorf("logout again: %d\n%s", res.Code, res.Stderr)
 	}
 	fails("not logged in", "run `gantry login p`")

@@ -74,7 +74,7 @@ func TestProviderThatIsAlwaysKilled(t *testing.T) {
 		t.Errorf("exit %d, want 1", res.Code)
 	}
 	for _, want := range []string{
-		"Error: ", "gantry.hcl:", `plugin "fragile" did not start: it was killed while it was starting`, "and again", "Next: make room in memory",
+		"Error: ", "gantry.hcl:", `plugin "fragile" did not start: it was killed while it was starting`, "and again", "Next: free up memory",
 	} {
 		if !strings.Contains(res.Stderr, want) {
 			t.Errorf("the user does not read %q:\n%s", want, res.Stderr)

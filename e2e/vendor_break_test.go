@@ -115,7 +115,7 @@ func TestVendorStreamIsGarbled(t *testing.T) {
 			r := rig.New(t, "")
 			useVendor(r, vendor, s.URL)
 			o := ask(t, r)
-			o.failed(t, "invalid-output", " sent an invalid response: ", "something on the way may change answers")
+			o.failed(t, "invalid-output", " sent an invalid response: ", "a proxy may be changing responses")
 			shown(t, s, vendor, o)
 			res := r.OK("threads", "list")
 			if !strings.Contains(res.Stdout, "hello") {

@@ -104,11 +104,11 @@ var allIsWell = vendors.Answer{Text: "All is well."}
 func TestVendorRefusals(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[vendors.Reason]struct{ code, message, next string }{
-		vendors.WrongKey:     {"authentication", "rejected the key: ", "check api_key in the provider's block"},
-		vendors.Forbidden:    {"authentication", "does not allow this: ", "check what the key of the provider's block may do"},
+		vendors.WrongKey:     {"authentication", "rejected the key: ", "check that api_key in the provider's block"},
+		vendors.Forbidden:    {"authentication", "does not allow this: ", "check the permissions of the key in the provider's block"},
 		vendors.Quota:        {"quota-exceeded", " is used up: ", "check the plan and the billing"},
 		vendors.Unpaid:       {"quota-exceeded", " is used up: ", "check the plan and the billing"},
-		vendors.TooLong:      {"context-overflow", "the conversation is too long for ", "begin a new thread"},
+		vendors.TooLong:      {"context-overflow", "the conversation is too long for ", "start a new thread"},
 		vendors.AgainstRules: {"content-policy", "rejected this because of its content policy: ", "reword it"},
 		vendors.UnknownModel: {"invalid-request", " has no model ", "`gantry models` lists"},
 	} {
@@ -172,7 +172,7 @@ func TestVendorGivesUp(t *testing.T) {
 		r := rig.New(t, "")
 		useVendor(r, "anthropic", s.URL)
 		o := ask(t, r)
-		o.failed(t, "overloaded", "is overloaded: Overloaded", "ask again later")
+		o.failed(t, "overloaded", "is overloaded: Overloaded", "try again later")
 		// Two layers try again, and no more often than this together.
 		if n := len(s.Requests()); n < 6 || n > 12 {
 			t.Errorf("%d requests", n)
@@ -220,18 +220,18 @@ func TestVendorAnswersOddly(t *testing.T) {
 			"text":       {vendors.Raw{Type: "text/plain", Body: "it works!"}, "invalid-output", "answered with text/plain instead of a stream: it works!", "base_url"},
 			"a document": {vendors.Raw{Type: "application/json", Body: document[vendor]}, "invalid-output", "a whole JSON document (application/json)", "base_url"},
 			"compressed": {vendors.Raw{Type: "text/event-stream", Header: map[string]string{"Content-Encoding": "gzip"}, Body: "\x1f\x8b\x08"},
-				"invalid-output", "compressed its answer (gzip)", "proxy"},
+				"invalid-output", "compressed its response (gzip)", "proxy"},
 			"redirected": {vendors.Raw{Status: 307, Header: map[string]string{"Location": elsewhere.URL + "/login?key=" + vendors.Key}},
-				"invalid-request", "sends requests on to " + elsewhere.URL + "/login?key=%3Credacted%3E", "set base_url"},
+				"invalid-request", "redirects requests to " + elsewhere.URL + "/login?key=%3Credacted%3E", "set base_url"},
 			"no such address": {vendors.Raw{Status: 404, Type: "text/plain", Body: "404 page not found\n"}, "invalid-request", "has nothing at this address", "base_url"},
 			"a page of errors": {vendors.Raw{Status: 403, Type: "text/html", Body: "<html>" + strings.Repeat("blocked ", 1000)},
-				"authentication", "does not allow this", "check what the key"},
+				"authentication", "does not allow this", "check the permissions of the key"},
 			"a refusal of 20 MB": {vendors.Raw{Status: 400, Type: "application/json", Body: fmt.Sprintf(`{"error":{"message":"%s"}}`, strings.Repeat(vendors.Key+" ", 1<<20))},
 				"invalid-request", "refused the request (status 400)", ""},
 			"the key in all forms": {vendors.Raw{Status: 401, Type: "text/plain", Header: map[string]string{"X-Request-Id": vendors.Key},
-				Body: "no: Authorization: Bearer " + vendors.Key + "; x-api-key=" + vendors.Key}, "authentication", "does not take the key: no", "api_key"},
+				Body: "no: Authorization: Bearer " + vendors.Key + "; x-api-key=" + vendors.Key}, "authentication", "rejected the key: no", "api_key"},
 			"an error that says all is well": {vendors.Raw{Type: "application/json", Body: `{"error":{"message":"invalid key ` + vendors.Key + `","code":401}}`},
-				"authentication", "does not take the key: invalid key <redacted>", "api_key"},
+				"authentication", "rejected the key: invalid key <redacted>", "api_key"},
 		} {
 			if tc.raw.Body == "" && tc.raw.Status == 0 {
 				continue // Ollama's document is a stream of one line

@@ -161,7 +161,7 @@ func TestVendorOutOfReach(t *testing.T) {
 	closed.Close()
 	for name, tc := range map[string]struct{ url, extra, message, next string }{
 		"no such host":           {"http://vendor.invalid", "", `"vendor.invalid"`, "base_url"},
-		"nobody listens":         {"http://" + nobody, "", nobody + " refused the connection", "check that the server runs"},
+		"nobody listens":         {"http://" + nobody, "", nobody + " refused the connection", "check that the server is running"},
 		"no proxy listens":       {"http://vendor.invalid", `  proxy = "http://` + nobody + `"`, "the proxy " + nobody + " refused the connection", "in proxy"},
 		"no such proxy":          {"http://" + nobody, `  proxy = "http://proxy.invalid:3128"`, `"proxy.invalid"`, "proxy"},
 		"a proxy that is socks5": {"http://vendor.invalid", `  proxy = "socks5://` + nobody + `"`, "the proxy " + nobody + " refused the connection", "in proxy"},
@@ -254,9 +254,9 @@ func TestVendorBehindProxy(t *testing.T) {
 		"tls":                      {tls: true, login: login + "@"},
 		"plain":                    {login: login + "@"},
 		"tls, by the environment":  {tls: true, login: login + "@", environment: true},
-		"tls, without login":       {tls: true, message: "wants a login", next: "user and password into proxy"},
-		"plain, without login":     {message: "wants a login", next: "user and password into proxy"},
-		"tls, with a wrong one":    {tls: true, login: "user:wrong-password@", message: "wants a login", next: "user and password into proxy"},
+		"tls, without login":       {tls: true, message: "requires a login", next: "add user and password to proxy"},
+		"plain, without login":     {message: "requires a login", next: "add user and password to proxy"},
+		"tls, with a wrong one":    {tls: true, login: "user:wrong-password@", message: "requires a login", next: "add user and password to proxy"},
 		"tls, and it may not":      {tls: true, login: login + "@", refusal: 403, message: "does not connect to vendor.invalid: it answered 403", next: "check proxy"},
 		"tls, and it knows no way": {tls: true, login: login + "@", refusal: 502, message: "does not connect to vendor.invalid: it answered 502", next: "check proxy"},
 	} {

@@ -85,6 +85,7 @@ func (r *running) awaitSources(ctx context.Context) error {
 		return nil
 	}
 	if err := h.plugins.Registry().AwaitSources(ctx, sourceBound); err != nil {
+		r.publishSources() // before the turn ends, and with it the run of some clients
 		return err
 	}
 	h.mu.Lock()
@@ -99,6 +100,8 @@ func (r *running) publishSources() {
 	if r.role.Unattended {
 		return
 	}
+	r.publishing.Lock() // a caller must find the changes published that another one has found
+	defer r.publishing.Unlock()
 	var changed []event.Body
 	sources := h.plugins.Sources()
 	h.mu.Lock()

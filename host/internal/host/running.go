@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/child"
@@ -39,6 +40,8 @@ type running struct {
 	sample  atomic.Pointer[modelset.Model] // the model that was asked last
 	outputs scratch.Outputs
 	told    once.Set // published warnings: by their text, or by a key for a file, a rule or the hooks
+
+	publishing sync.Mutex // held while states of sources are published
 
 	// Guarded by the host's mutex.
 	storeDown bool                              // a notice that the store is degraded was published

@@ -33,7 +33,7 @@ var Rows = [][]string{
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint", "runsocket"},
 	{"event", "store", "secret", "diff", "redact"},
-	{"crashpoint", "once", "procfs"},
+	{"crashpoint", "once", "procfs", "proctree"},
 	{"librarylog", "protocol"},
 	{"privatedir"},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/proctree"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -68,7 +69,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, t Thread, p Plugins, log h
 		}
 		family := false
 		if err == nil {
-			if family, err = ours(conn, peer.PID, os.Getpid()); errors.Is(err, errors.ErrUnsupported) {
+			if family, err = proctree.Contains(conn, os.Getpid(), peer.PID); errors.Is(err, errors.ErrUnsupported) {
 				err = nil
 			}
 		}

@@ -1,4 +1,4 @@
-package threadsocket
+package proctree
 
 import (
 	"bufio"
@@ -25,8 +25,8 @@ func TestConnects(t *testing.T) {
 	_, _ = bufio.NewReader(conn).ReadString('\n')
 }
 
-// Processes below the host are its own, whoever has started them; itself, its parents and their other children are not.
-func TestFamilyMayOnlyLook(t *testing.T) {
+// Children and grandchildren are in the tree of this process and of its parent, but not in their own or in that of an unrelated one.
+func TestContains(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -52,19 +52,19 @@ func TestFamilyMayOnlyLook(t *testing.T) {
 			t.Fatal(err)
 		}
 		pid := peer.PID
-		for host, want := range map[int]bool{os.Getpid(): true, os.Getppid(): true, pid: false, 1 << 22: false} {
-			if got, err := ours(conn, pid, host); err != nil || got != want {
-				t.Errorf("%s: below %d: %v, %v", name, host, got, err)
+		for root, want := range map[int]bool{os.Getpid(): true, os.Getppid(): true, pid: false, 1 << 22: false} {
+			if got, err := Contains(conn, root, pid); err != nil || got != want {
+				t.Errorf("%s: below %d: %v, %v", name, root, got, err)
 			}
 		}
-		if got, err := ours(conn, 0, os.Getpid()); err != nil || got {
+		if got, err := Contains(conn, os.Getpid(), 0); err != nil || got {
 			t.Errorf("a client outside of the namespace: %v, %v", got, err)
 		}
 		conn.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		if got, err := ours(conn, pid, os.Getpid()); err == nil {
+		if got, err := Contains(conn, os.Getpid(), pid); err == nil {
 			t.Errorf("%s that has ended: %v", name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package threadsocket
+package proctree
 
 import (
 	"net"

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package threadsocket
+package proctree
 
 import (
 	"errors"

@@ -35,6 +35,7 @@ var Rows = [][]string{
 	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint", "once", "procfs", "proctree"},
 	{"librarylog", "protocol"},
+	{"rpc"},
 	{"privatedir"},
 }
 

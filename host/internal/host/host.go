@@ -68,6 +68,7 @@ type Options struct {
 	Database store.Database
 	// Ephemeral means that threads are not stored after the host has closed.
 	Ephemeral bool
+	Shared    Shared
 	// Override changes each model that a user or a thread names; nil: no changes.
 	Override func(*config.Model)
 	// TrustHooks runs the user's hooks, and those of a trusted project, without consent.
@@ -76,6 +77,17 @@ type Options struct {
 	Keyless bool
 
 	tuneStore func(*store.Config) // for tests that refuse reads or let writes fail; nil: nothing
+}
+
+// Shared is what the hosts of a process share. The zero value shares nothing.
+type Shared struct {
+	// Store stores the threads of hosts that are not ephemeral. Its owner closes it after the hosts, and tells them about its state; see
+	// [Host.StoreHealth]. nil: the host opens a store of its own.
+	Store *store.Store
+	// Observe is called with the events of each thread; see [thread.Config]. nil: not called.
+	Observe func([]event.Event)
+	// Ended is called when a thread has ended and its lock is released; nil: not called.
+	Ended func(event.ThreadID)
 }
 
 // Host is a running host.
@@ -142,10 +154,12 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	h.onClose(func(context.Context) error { return os.RemoveAll(h.folders.own) })
 	state := &stateStore{database: opts.Database, dir: h.folders.base}
 	h.onClose(state.close)
-	if h.store, err = openStore(ctx, opts, h.folders, h.storeHealth); err != nil {
-		return nil, err
+	if h.store = opts.Shared.Store; h.store == nil || opts.Ephemeral {
+		if h.store, err = openStore(ctx, opts, h.folders, h.StoreHealth); err != nil {
+			return nil, err
+		}
+		h.onClose(h.store.Close)
 	}
-	h.onClose(h.store.Close)
 	userHome := grants.UserHome(opts.Environ)
 	h.plugins = pluginset.New(pluginset.Config{
 		Config: opts.Config, Home: opts.Home, BinDir: opts.BinDir, Keyless: opts.Keyless,
@@ -180,8 +194,12 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		CacheDir: filepath.Join(h.folders.base, "cache"), Logger: h.log,
 	}
 
+	threads := func(id event.ThreadID) (service.Thread, bool) {
+		t, ok := h.Thread(id)
+		return t, ok
+	}
 	services := service.New(service.Config{
-		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: h.serviceThread, Sample: h.sample,
+		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: threads, Sample: h.sample,
 		Secrets: h.plugins.Secret, Stored: vaultOf(opts), Commands: &h.plugins.Commands, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
 		Quota:   h.plugins.Quota, Exceeded: h.quotaExceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,
@@ -245,6 +263,9 @@ func (h *Host) onClose(f func(context.Context) error) { h.cleanup = append(h.cle
 // Store returns the store of threads.
 func (h *Host) Store() *store.Store { return h.store }
 
+// Library changes the threads that run in the host.
+func (h *Host) Library() *library.Library { return h.library }
+
 // Plugins returns the plugins of the host.
 func (h *Host) Plugins() *pluginset.Set { return h.plugins }
 
@@ -307,12 +328,4 @@ func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request)
 	return r.sample.Load().Sample(ctx, c, req, r.thread.Meter(), r.thread, func(err error) {
 		h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
 	})
-}
-
-func (h *Host) serviceThread(id event.ThreadID) (service.Thread, bool) {
-	t, ok := h.Thread(id)
-	if !ok {
-		return nil, false
-	}
-	return t, true
 }

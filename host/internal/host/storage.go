@@ -110,8 +110,9 @@ func vaultOf(opts Options) service.Vault {
 	return secret.Open(filepath.Join(opts.Home, "secrets"), secret.System(opts.Home, os.Getenv))
 }
 
-// storeHealth publishes in every thread, once for each change, that the store does not accept events (err) or works again (nil).
-func (h *Host) storeHealth(err error) {
+// StoreHealth publishes in every thread, once for each change, that the store does not accept events (err) or works again (nil). The
+// owner of a shared store calls it.
+func (h *Host) StoreHealth(err error) {
 	n := event.Notice{Level: "info", Text: "the store works again; no events were lost"}
 	if err != nil {
 		n = storeFailed(err)

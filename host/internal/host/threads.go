@@ -45,6 +45,10 @@ type Params struct {
 	Model  string // label of a model block, or PROVIDER/NAME; "": the default model
 	Source string // the front end: "exec", "tui", ...
 	Name   string
+	// Change are the settings of the first turn and later ones, except for the model and the folder.
+	Change thread.Change
+	// Instructions replace the model's base instructions; "": they apply.
+	Instructions string
 }
 
 // StartThread starts a new thread, which runs until the host closes.
@@ -53,11 +57,37 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 	if err != nil {
 		return nil, err
 	}
+	p.Change.Model, p.Change.Cwd = "", ""
+	if err := h.Check(ctx, nil, p.Change); err != nil {
+		return nil, err
+	}
+	if p.Name != "" {
+		if p.Name, err = branch.Name(p.Name); err != nil {
+			return nil, err
+		}
+	}
 	start := event.ThreadStarted{
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: p.Source, Instructions: h.baseFor(model),
+		Source: p.Source, Instructions: cmp.Or(p.Instructions, h.baseFor(model)),
 	}
-	return h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, child.Role{})
+	t, err := h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, child.Role{})
+	if err != nil {
+		return nil, err
+	}
+	if err := setUp(ctx, t, p); err != nil {
+		h.CloseThread(t.ID(), thread.ErrClosed)
+		return nil, err
+	}
+	return t, nil
+}
+
+// setUp gives a new thread its settings and its name, before any client knows it.
+func setUp(ctx context.Context, t *thread.Thread, p Params) error {
+	if err := t.Configure(ctx, p.Change); err != nil || p.Name == "" {
+		return err
+	}
+	_, err := t.Publish(ctx, "", event.ThreadNamed{Name: p.Name})
+	return err
 }
 
 // ResumeThread continues a stored thread from its log. Calls and turns that a killed host left open are closed first.
@@ -111,7 +141,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	}
 	cfg.Budget = usage.Budget(h.opts.Config.Budget)
 	cfg.Features = features.All()
-	cfg.Sink, cfg.Engine, cfg.Logger = h.store, h, h.log.Named("thread").With("thread", cfg.ID)
+	cfg.Sink, cfg.Engine, cfg.Observe, cfg.Logger = h.store, h, h.opts.Shared.Observe, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
 	r := newRunning(h, t, as, cfg.State.ContextState)
 	life, end := context.WithCancelCause(h.life)
@@ -147,6 +177,9 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		if err := lock.Release(); err != nil {
 			h.log.Warn("thread lock not released", "thread", cfg.ID, "err", err)
 		}
+		if h.opts.Shared.Ended != nil {
+			h.opts.Shared.Ended(cfg.ID)
+		}
 	})
 	if !started {
 		end(nil)
@@ -156,6 +189,15 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		return nil, errors.Join(thread.ErrClosed, ln.Close(), lock.Release())
 	}
 	return t, nil
+}
+
+// CloseThread ends a thread that runs in this host and waits until it has ended. A running turn ends as interrupted by cause. The
+// host continues.
+func (h *Host) CloseThread(id event.ThreadID, cause error) {
+	if r, err := h.running(id); err == nil && r.over != nil { // otherwise it is only being prepared
+		r.end(cause)
+		<-r.over
+	}
 }
 
 // End implements [thread.Engine]. Plugins forget the thread, and its processes are ended.
@@ -194,11 +236,5 @@ func (h *Host) openChild(ctx context.Context, parent *thread.Thread, s child.Spe
 	if err != nil {
 		return nil, nil, err
 	}
-	closeThread := func() {
-		if r, err := h.running(t.ID()); err == nil {
-			r.end(thread.ErrClosed)
-			<-r.over
-		}
-	}
-	return t, closeThread, nil
+	return t, func() { h.CloseThread(t.ID(), thread.ErrClosed) }, nil
 }

@@ -74,6 +74,8 @@ type bus struct {
 	thread event.ThreadID
 	sink   Sink
 	now    func() time.Time
+	// observe is called with events before they are delivered; nil: not called.
+	observe func([]event.Event)
 
 	publishing chan struct{} // a mutex whose Lock can be cancelled
 	hurry      chan struct{} // closed when publishers stop waiting for lossless subscribers
@@ -204,6 +206,9 @@ func (b *bus) keepOpening(evs []event.Event) {
 
 // offer delivers events to the subscribers and returns how many of them had stopped reading. The caller holds publishing.
 func (b *bus) offer(evs []event.Event) (stalled int) {
+	if b.observe != nil {
+		b.observe(evs)
+	}
 	for s := range b.st.subs {
 		if s.offer(evs, b.hurry) {
 			continue

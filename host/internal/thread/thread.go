@@ -54,7 +54,10 @@ type Config struct {
 	Meter    *usage.Meter // shared with another thread; nil: its own, with Budget
 	Sink     Sink
 	Engine   Engine
-	Logger   hclog.Logger
+	// Observe is called with the events of the thread, in order, while no other event can be published. It must be quick and must not
+	// use the thread; nil: not called.
+	Observe func([]event.Event)
+	Logger  hclog.Logger
 }
 
 // Submission is what a client asks a thread to do next.
@@ -152,6 +155,7 @@ func New(cfg Config) *Thread {
 		t.model = selected(*cfg.Start)
 	}
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
+	t.bus.observe = cfg.Observe
 	t.bus.st.state = cfg.State.outline()
 	t.bus.st.state.features = cfg.Features
 	states := t.bus.st.state.Features

@@ -15,6 +15,7 @@ const root = "host/internal/"
 var Rows = [][]string{
 	{"cli"},
 	{"install"},
+	{"hub"},
 	{"host"},
 	{"judges", "library", "git"},
 	{"modelset"},

@@ -1,0 +1,209 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/review"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// Plain data that packages below the hub define.
+type (
+	// ReviewTarget is what a review looks at.
+	ReviewTarget = review.Target
+	// UndoParams select the file changes to undo.
+	UndoParams = threadsocket.UndoParams
+	// UndoReport says what an undo has done, or would do.
+	UndoReport = undo.Report
+	// PluginStatus is the status of a plugin of the host that runs a thread.
+	PluginStatus = threadsocket.PluginStatus
+)
+
+// Input is what a user says.
+type Input struct {
+	Parts []llm.Part
+	// Context is what the front end knows, for example an open file, by a key of letters, digits, dashes and underscores. A text
+	// applies until its key is sent again; an empty text removes it. The model gets about 1,000 tokens of each at most.
+	Context map[string]string
+}
+
+// Submission is what a front end asks a thread to do next.
+type Submission struct {
+	Input
+	// OutputSchema is the JSON Schema of the turn's last message; nil: free text. Input with a schema waits for the end of the running
+	// turn.
+	OutputSchema json.RawMessage
+	// Settings change the thread's settings from this turn on; empty fields change nothing. Input with settings waits for the end of the
+	// running turn.
+	Settings event.Settings
+	// Durable: when Submit returns, the input survives a crash of the process. It is implied for threads of other processes.
+	Durable bool
+	// ExitAfterTurn: the caller closes the hub after this turn, so mail starts no turns from then on. It is ignored for threads of other
+	// processes.
+	ExitAfterTurn bool
+}
+
+// Accepted says what happened to a submission.
+type Accepted struct {
+	Turn    event.TurnID
+	Steered bool // it joined the running turn
+	// Concurrent: it runs beside the running turn, which does not end with it.
+	Concurrent bool
+	Call       event.CallID // of a command of the user: the call of its item
+}
+
+// Posted says what happened to mail.
+type Posted struct {
+	Item event.ItemID // the item that the mail becomes when it is read
+	// Turn is the running turn that reads the mail unless it ends first, or the turn that the mail started; "": it waits for the next
+	// turn.
+	Turn  event.TurnID
+	Began bool
+}
+
+// Answer is an answer to a question of a thread. The choices of approvals are the constants [Approve] and so on.
+type Answer struct {
+	Choice string
+	Data   json.RawMessage
+}
+
+// Thread is a thread that runs, here or in another process. Its methods may be called concurrently. After the thread has ended or was
+// unloaded, they return an error with the code [Closed]; [Hub.Resume] continues it.
+type Thread struct {
+	id      event.ThreadID
+	started event.ThreadStarted
+	runner  runner
+}
+
+// runner reaches a running thread.
+type runner interface {
+	follow(ctx context.Context, after uint64, p Policy) (source, error)
+	submit(ctx context.Context, s Submission) (Accepted, error)
+	steer(ctx context.Context, into event.TurnID, in Input) (Accepted, error)
+	interrupt(ctx context.Context, turn event.TurnID) error
+	answer(ctx context.Context, question string, a Answer) error
+	attend(ctx context.Context) (leave func(), err error)
+	settings(ctx context.Context) (event.Settings, error)
+	configure(ctx context.Context, change event.Settings) error
+	compact(ctx context.Context) (Accepted, error)
+	shell(ctx context.Context, command string, timeout time.Duration) (Accepted, error)
+	review(ctx context.Context, target ReviewTarget) (Accepted, error)
+	post(ctx context.Context, m event.Mail) (Posted, error)
+	undo(ctx context.Context, p UndoParams) (UndoReport, error)
+	stopSession(ctx context.Context, plugin, session string) error
+	plugins(ctx context.Context) ([]PluginStatus, error)
+	reload(ctx context.Context, plugin, path string) error
+	fork(ctx context.Context, f Fork) (event.ThreadID, error)
+	revert(ctx context.Context, before string, turns int) (Reverted, error)
+	rename(ctx context.Context, name string) error
+	archive(ctx context.Context, archive bool) error
+	ended() <-chan struct{}
+	remote() bool
+	ephemeral() bool
+}
+
+// ID returns the thread's identity.
+func (t *Thread) ID() event.ThreadID { return t.id }
+
+// Started returns the thread's first event.
+func (t *Thread) Started() event.ThreadStarted { return t.started }
+
+// Remote reports whether another process runs the thread.
+func (t *Thread) Remote() bool { return t.runner.remote() }
+
+// Ephemeral reports whether the thread is not stored.
+func (t *Thread) Ephemeral() bool { return t.runner.ephemeral() }
+
+// Done is closed when the thread has ended or was unloaded. For a thread of another process, it is closed when the connection to that
+// process has ended.
+func (t *Thread) Done() <-chan struct{} { return t.runner.ended() }
+
+// Follow returns the thread's stored events with numbers greater than after, then those that are published from now on, including
+// transient ones. [FromNow] leaves out the stored ones. No stored event is left out or repeated, even if the caller is slow. Until the
+// thread's first turn, a local thread also repeats transient events since it was loaded.
+//
+// A thread that is followed is not unloaded.
+func (t *Thread) Follow(ctx context.Context, after uint64, p Policy) (*Events, error) {
+	s, err := t.runner.follow(ctx, after, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Events{source: s}, nil
+}
+
+// Submit submits input: it starts a turn or joins the running one. It waits while the thread's queue is full, and until the end of the
+// running turn if it can't join that. With an error, nothing was accepted.
+func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
+	return t.runner.submit(ctx, s)
+}
+
+// Steer adds input to a given running turn. It never waits and never starts a turn. When it returns without an error, the input survives
+// a crash of the process. Errors have the codes [NoTurn], [OtherTurn] or [NotSteerable].
+func (t *Thread) Steer(ctx context.Context, into event.TurnID, in Input) (Accepted, error) {
+	return t.runner.steer(ctx, into, in)
+}
+
+// Interrupt interrupts the running turn, which must be the given one unless turn is empty, and returns when it has ended. Errors have the
+// codes [NoTurn] or [OtherTurn].
+func (t *Thread) Interrupt(ctx context.Context, turn event.TurnID) error {
+	return t.runner.interrupt(ctx, turn)
+}
+
+// Answer answers a question. Only the first answer is used; later ones get an error with the code [Answered].
+func (t *Thread) Answer(ctx context.Context, question string, a Answer) error {
+	return t.runner.answer(ctx, question, a)
+}
+
+// Attend says that a person can answer the thread's questions and stop it, until leave is called. Without anyone attending, questions
+// are refused. A server whose clients may come back keeps attending while they are away, so that questions wait for them.
+func (t *Thread) Attend(ctx context.Context) (leave func(), err error) { return t.runner.attend(ctx) }
+
+// Settings returns the thread's settings.
+func (t *Thread) Settings(ctx context.Context) (event.Settings, error) { return t.runner.settings(ctx) }
+
+// Configure changes the settings of later turns and returns when they apply, which is after the running turn. Empty fields change
+// nothing.
+func (t *Thread) Configure(ctx context.Context, change event.Settings) error {
+	return t.runner.configure(ctx, change)
+}
+
+// Compact shortens the thread's history in a turn of its own. A running turn is stopped.
+func (t *Thread) Compact(ctx context.Context) (Accepted, error) { return t.runner.compact(ctx) }
+
+// Shell runs a command of the user, without a sandbox: during the running turn or in a turn of its own. The default timeout is an hour.
+func (t *Thread) Shell(ctx context.Context, command string, timeout time.Duration) (Accepted, error) {
+	return t.runner.shell(ctx, command, timeout)
+}
+
+// Review reviews changes in the thread's folder in a turn of its own. A running turn is stopped.
+func (t *Thread) Review(ctx context.Context, target ReviewTarget) (Accepted, error) {
+	return t.runner.review(ctx, target)
+}
+
+// Post delivers a message of another agent. With an error, it was not accepted.
+func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
+	return t.runner.post(ctx, m)
+}
+
+// Undo restores the files of a turn. If there are obstacles, they are in the report and nothing was changed.
+func (t *Thread) Undo(ctx context.Context, p UndoParams) (UndoReport, error) {
+	return t.runner.undo(ctx, p)
+}
+
+// StopSession ends a session that a call left running. plugin may be empty if only one plugin has a session with this ID.
+func (t *Thread) StopSession(ctx context.Context, plugin, session string) error {
+	return t.runner.stopSession(ctx, plugin, session)
+}
+
+// Plugins returns the plugins of the host that runs the thread.
+func (t *Thread) Plugins(ctx context.Context) ([]PluginStatus, error) { return t.runner.plugins(ctx) }
+
+// ReloadPlugin replaces the process of a plugin of that host. An empty path means the same file.
+func (t *Thread) ReloadPlugin(ctx context.Context, plugin, path string) error {
+	return t.runner.reload(ctx, plugin, path)
+}

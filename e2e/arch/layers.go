@@ -30,7 +30,7 @@ var Rows = [][]string{
 	{"grants"},
 	{"hosttool"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
-	{"launch", "undo"},
+	{"launch", "undo", "transcript"},
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint", "runsocket"},
 	{"event", "store", "secret", "diff", "redact"},

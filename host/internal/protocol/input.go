@@ -6,8 +6,11 @@ type UserInput struct{ Body UserInputBody }
 // UserInputBody is the body of a part.
 type UserInputBody interface{ variant }
 
-func (i UserInput) MarshalJSON() ([]byte, error)  { return marshalVariant(i.Body) }
-func (i *UserInput) UnmarshalJSON(b []byte) error { return unmarshalVariant(b, &i.Body, userInputs) }
+func (i UserInput) MarshalJSON() ([]byte, error) { return marshalVariant(i.Body, userInputs) }
+func (i *UserInput) UnmarshalJSON(b []byte) error {
+	return unmarshalVariant(b, &i.Body, userInputs)
+}
+func (UserInput) variants() variants { return userInputs }
 
 var userInputs = variantsOf(TextInput{}, ImageInput{}, LocalImageInput{}, SkillInput{}, MentionInput{})
 
@@ -49,6 +52,8 @@ const (
 	DetailHigh     ImageDetail = "high"
 	DetailOriginal ImageDetail = "original"
 )
+
+func (ImageDetail) values() []string { return names(DetailAuto, DetailLow, DetailHigh, DetailOriginal) }
 
 // LocalImageInput is an image file on the server's machine.
 type LocalImageInput struct {

@@ -21,8 +21,11 @@ type ItemHeader struct {
 // Header returns h.
 func (h ItemHeader) Header() ItemHeader { return h }
 
-func (i ThreadItem) MarshalJSON() ([]byte, error)  { return marshalVariant(i.Body) }
-func (i *ThreadItem) UnmarshalJSON(b []byte) error { return unmarshalVariant(b, &i.Body, itemBodies) }
+func (i ThreadItem) MarshalJSON() ([]byte, error) { return marshalVariant(i.Body, itemBodies) }
+func (i *ThreadItem) UnmarshalJSON(b []byte) error {
+	return unmarshalVariant(b, &i.Body, itemBodies)
+}
+func (ThreadItem) variants() variants { return itemBodies }
 
 var itemBodies = variantsOf(
 	UserMessageItem{}, AgentMessageItem{}, ReasoningItem{}, PlanItem{}, CommandExecutionItem{}, FileChangeItem{}, MCPToolCallItem{},
@@ -58,6 +61,8 @@ const (
 	PhaseFinalAnswer MessagePhase = "final_answer"
 )
 
+func (MessagePhase) values() []string { return names(PhaseCommentary, PhasePartial, PhaseFinalAnswer) }
+
 // ReasoningItem is the model's reasoning.
 type ReasoningItem struct {
 	ItemHeader
@@ -86,6 +91,10 @@ const (
 	ItemDeclined   ItemStatus = "declined"
 )
 
+func (ItemStatus) values() []string {
+	return names(ItemInProgress, ItemCompleted, ItemFailed, ItemDeclined)
+}
+
 // CommandExecutionItem is a command.
 type CommandExecutionItem struct {
 	ItemHeader
@@ -113,16 +122,21 @@ const (
 	CommandUnifiedExecInteraction CommandSource = "unifiedExecInteraction"
 )
 
+func (CommandSource) values() []string {
+	return names(CommandAgent, CommandUserShell, CommandUnifiedExecStartup, CommandUnifiedExecInteraction)
+}
+
 // CommandAction describes a part of a command for display: one of the types of this file whose names end with Action.
 type CommandAction struct{ Body CommandActionBody }
 
 // CommandActionBody is the body of an action.
 type CommandActionBody interface{ variant }
 
-func (a CommandAction) MarshalJSON() ([]byte, error) { return marshalVariant(a.Body) }
+func (a CommandAction) MarshalJSON() ([]byte, error) { return marshalVariant(a.Body, commandActions) }
 func (a *CommandAction) UnmarshalJSON(b []byte) error {
 	return unmarshalVariant(b, &a.Body, commandActions)
 }
+func (CommandAction) variants() variants { return commandActions }
 
 var commandActions = variantsOf(ReadAction{}, ListFilesAction{}, SearchAction{}, UnknownAction{})
 
@@ -181,10 +195,11 @@ type PatchChangeKind struct{ Body PatchChange }
 // PatchChange is [AddPatch], [DeletePatch] or [UpdatePatch].
 type PatchChange interface{ variant }
 
-func (k PatchChangeKind) MarshalJSON() ([]byte, error) { return marshalVariant(k.Body) }
+func (k PatchChangeKind) MarshalJSON() ([]byte, error) { return marshalVariant(k.Body, patchChanges) }
 func (k *PatchChangeKind) UnmarshalJSON(b []byte) error {
 	return unmarshalVariant(b, &k.Body, patchChanges)
 }
+func (PatchChangeKind) variants() variants { return patchChanges }
 
 var patchChanges = variantsOf(AddPatch{}, DeletePatch{}, UpdatePatch{})
 
@@ -251,10 +266,11 @@ type ToolContentItem struct{ Body ToolContent }
 // ToolContent is [InputTextContent] or [InputImageContent].
 type ToolContent interface{ variant }
 
-func (c ToolContentItem) MarshalJSON() ([]byte, error) { return marshalVariant(c.Body) }
+func (c ToolContentItem) MarshalJSON() ([]byte, error) { return marshalVariant(c.Body, toolContents) }
 func (c *ToolContentItem) UnmarshalJSON(b []byte) error {
 	return unmarshalVariant(b, &c.Body, toolContents)
 }
+func (ToolContentItem) variants() variants { return toolContents }
 
 var toolContents = variantsOf(InputTextContent{}, InputImageContent{})
 

@@ -39,10 +39,11 @@ type ThreadStatus struct{ Body ThreadStatusBody }
 // ThreadStatusBody is [NotLoadedStatus], [IdleStatus], [SystemErrorStatus] or [ActiveStatus].
 type ThreadStatusBody interface{ variant }
 
-func (s ThreadStatus) MarshalJSON() ([]byte, error) { return marshalVariant(s.Body) }
+func (s ThreadStatus) MarshalJSON() ([]byte, error) { return marshalVariant(s.Body, threadStatuses) }
 func (s *ThreadStatus) UnmarshalJSON(b []byte) error {
 	return unmarshalVariant(b, &s.Body, threadStatuses)
 }
+func (ThreadStatus) variants() variants { return threadStatuses }
 
 var threadStatuses = variantsOf(NotLoadedStatus{}, IdleStatus{}, SystemErrorStatus{}, ActiveStatus{})
 
@@ -76,3 +77,5 @@ const (
 	WaitingOnApproval  ActiveFlag = "waitingOnApproval"
 	WaitingOnUserInput ActiveFlag = "waitingOnUserInput"
 )
+
+func (ActiveFlag) values() []string { return names(WaitingOnApproval, WaitingOnUserInput) }

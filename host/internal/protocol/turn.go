@@ -1,7 +1,5 @@
 package protocol
 
-import "encoding/json"
-
 // Turn is one round of work: from the user's input until the model has finished.
 type Turn struct {
 	ID          string        `json:"id"`
@@ -24,6 +22,8 @@ const (
 	ItemsFull      TurnItemsView = "full"
 )
 
+func (TurnItemsView) values() []string { return names(ItemsNotLoaded, ItemsSummary, ItemsFull) }
+
 // TurnStatus is the status of a turn.
 type TurnStatus string
 
@@ -35,6 +35,10 @@ const (
 	TurnInProgress  TurnStatus = "inProgress"
 )
 
+func (TurnStatus) values() []string {
+	return names(TurnCompleted, TurnInterrupted, TurnFailed, TurnInProgress)
+}
+
 // TurnError says why a turn failed.
 type TurnError struct {
 	Message           string     `json:"message"`
@@ -44,13 +48,11 @@ type TurnError struct {
 	Next              *string    `json:"next,omitempty"`     // what to do about it; an addition of gantry
 }
 
-// ErrorInfo classifies an error. It is a string, or an object with one member whose value has details: exactly one of the fields is set.
+// ErrorInfo classifies an error.
 type ErrorInfo struct {
-	Kind ErrorKind
-	// HTTP is for the kinds that end with Connection..., Disconnected and TooManyFailedAttempts.
-	HTTP *HTTPErrorDetails
-	// NotSteerable is for [ErrorActiveTurnNotSteerable].
-	NotSteerable *NotSteerableDetails
+	Kind         ErrorKind
+	HTTP         *HTTPErrorDetails    `variant:"httpConnectionFailed,responseStreamConnectionFailed,responseStreamDisconnected,responseTooManyFailedAttempts"`
+	NotSteerable *NotSteerableDetails `variant:"activeTurnNotSteerable"`
 }
 
 // HTTPErrorDetails is the status of a failed request.
@@ -60,8 +62,19 @@ type HTTPErrorDetails struct {
 
 // NotSteerableDetails names what the turn does.
 type NotSteerableDetails struct {
-	TurnKind string `json:"turnKind"` // "review" or "compact"
+	TurnKind NonSteerableTurnKind `json:"turnKind"`
 }
+
+// NonSteerableTurnKind is what a turn does that takes no further input.
+type NonSteerableTurnKind string
+
+// Kinds of turns that take no further input.
+const (
+	NonSteerableReview  NonSteerableTurnKind = "review"
+	NonSteerableCompact NonSteerableTurnKind = "compact"
+)
+
+func (NonSteerableTurnKind) values() []string { return names(NonSteerableReview, NonSteerableCompact) }
 
 // ErrorKind is the kind of an error.
 type ErrorKind string
@@ -89,33 +102,13 @@ const (
 	ErrorActiveTurnNotSteerable ErrorKind = "activeTurnNotSteerable"
 )
 
-func (e ErrorInfo) MarshalJSON() ([]byte, error) {
-	switch {
-	case e.HTTP != nil:
-		return json.Marshal(map[ErrorKind]*HTTPErrorDetails{e.Kind: e.HTTP})
-	case e.NotSteerable != nil:
-		return json.Marshal(map[ErrorKind]*NotSteerableDetails{e.Kind: e.NotSteerable})
-	}
-	return json.Marshal(e.Kind)
+func (ErrorKind) values() []string {
+	return names(ErrorContextWindowExceeded, ErrorSessionBudgetExceeded, ErrorUsageLimitExceeded, ErrorRateLimitExceeded, ErrorServerOverloaded, ErrorModelNotFound, ErrorInferenceHookDenied, ErrorTooManyDenials, ErrorInternalServer, ErrorUnauthorized, ErrorBadRequest, ErrorThreadRollbackFailed, ErrorSandbox, ErrorOther, ErrorHTTPConnectionFailed, ErrorStreamConnectionFailed, ErrorStreamDisconnected, ErrorTooManyFailedAttempts, ErrorActiveTurnNotSteerable)
 }
 
-func (e *ErrorInfo) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, &e.Kind); err == nil {
-		return nil
-	}
-	var object map[ErrorKind]json.RawMessage
-	if err := json.Unmarshal(b, &object); err != nil {
-		return err
-	}
-	for kind, details := range object {
-		e.Kind = kind
-		if kind == ErrorActiveTurnNotSteerable {
-			return json.Unmarshal(details, &e.NotSteerable)
-		}
-		return json.Unmarshal(details, &e.HTTP)
-	}
-	return nil
-}
+func (e ErrorInfo) MarshalJSON() ([]byte, error)  { return marshalChoice(e) }
+func (e *ErrorInfo) UnmarshalJSON(b []byte) error { return unmarshalChoice(b, e) }
+func (ErrorInfo) isChoice()                       {}
 
 // ThreadTokenUsage is the usage of tokens.
 type ThreadTokenUsage struct {

@@ -37,11 +37,11 @@ type (
 	}
 	stopTurn struct {
 		cause error
-		reply chan error // nil: no caller waits
+		reply chan stopping // nil: no caller waits
 	}
 	stopConcurrent struct {
 		cause error
-		reply chan error // as above
+		reply chan stopping // as above
 	}
 )
 
@@ -59,6 +59,7 @@ func (a startTurn) perform(ctx context.Context, t *Thread) {
 	id := event.NewTurnID()
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, t.signal.NewInbox(), a.sub.kind()
+	t.st.ended = make(chan struct{})
 	t.st.compacting, t.st.leaves = a.sub.Compact, t.st.leaves || a.sub.ExitAfterTurn
 	run := turnRun{thread: t, id: id, sub: a.sub.Submission, inbox: t.st.inbox}
 	a.sub.accepted <- Accepted{Turn: id}
@@ -172,7 +173,7 @@ func (a report) perform(ctx context.Context, t *Thread) {
 func (a stopTurn) perform(_ context.Context, t *Thread) {
 	t.st.cancel(a.cause)
 	if a.reply != nil {
-		a.reply <- nil
+		a.reply <- stopping{ended: t.st.ended}
 	}
 }
 
@@ -181,6 +182,6 @@ func (a stopConcurrent) perform(_ context.Context, t *Thread) {
 		cancel(a.cause)
 	}
 	if a.reply != nil {
-		a.reply <- nil
+		a.reply <- stopping{}
 	}
 }

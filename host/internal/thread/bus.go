@@ -244,7 +244,7 @@ func (b *bus) subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 	if b.st.closed {
 		return nil, ErrClosed
 	}
-	s := &Subscription{policy: p, from: b.st.seq, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Subscription{policy: p, from: b.st.seq, last: b.st.seq, wake: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
 	s.mu.queue = slices.Clone(b.st.opening)
 	for _, e := range b.st.opening {
 		if e.Durable() {
@@ -270,6 +270,7 @@ func (b *bus) close() {
 type Subscription struct {
 	policy Policy
 	from   uint64
+	last   uint64
 	wake   chan struct{}
 	room   chan struct{}
 	done   chan struct{}
@@ -287,6 +288,10 @@ type Subscription struct {
 
 // After returns the sequence number of the last durable event before the subscription.
 func (s *Subscription) After() uint64 { return s.from }
+
+// Last returns the sequence number of the last durable event at the time of the subscription. It is greater than After if events before
+// the thread's first turn are repeated.
+func (s *Subscription) Last() uint64 { return s.last }
 
 // Next waits for an event. After the last one it returns [ErrClosed], [ErrLagged] or [ErrStalled].
 func (s *Subscription) Next(ctx context.Context) (event.Event, error) {

@@ -34,7 +34,14 @@ func (m submitMsg) claim() bool { return m.claimed.CompareAndSwap(false, true) }
 
 type interruptMsg struct {
 	cause error
-	reply chan error // one slot
+	turn  event.TurnID  // the only turn to interrupt; empty: any
+	reply chan stopping // one slot
+}
+
+// stopping is the result of an interrupt.
+type stopping struct {
+	ended <-chan struct{} // closed when the turn has ended; nil: there was none
+	err   error
 }
 
 // exclusiveMsg asks to run a function while no turn runs.
@@ -72,6 +79,7 @@ type owner struct {
 	inbox      *turn.Inbox
 	mail       *turn.Mailbox
 	cancel     context.CancelCauseFunc
+	ended      chan struct{}                               // closed when the running turn has ended
 	beside     map[*concurrentTask]context.CancelCauseFunc // tasks that run beside turns
 	starters   []Starter
 	state      func(feature string) json.RawMessage
@@ -131,16 +139,27 @@ func start(m submitMsg) action {
 // refused queues input that the ending turn did not accept any more.
 func (o *owner) refused(m submitMsg) { o.queue = append(o.queue, m) }
 
-// interrupt stops the turn and the tasks beside it.
+// interrupt stops the turn and the tasks beside it. If only one turn may be interrupted and it is ending already, its caller waits for
+// the end.
 func (o *owner) interrupt(m interruptMsg) []action {
-	switch idle := o.turn == "" || o.ends(); {
+	idle := o.turn == "" || o.ends()
+	switch {
+	case m.turn != "" && o.turn == "":
+		m.reply <- stopping{err: ErrIdle}
+		return nil
+	case m.turn != "" && m.turn != o.turn:
+		m.reply <- stopping{err: &OtherTurnError{m.turn, o.turn}}
+		return nil
+	case m.turn != "" && idle:
+		m.reply <- stopping{ended: o.ended}
+		return nil
 	case idle && len(o.beside) == 0:
-		m.reply <- ErrIdle
+		m.reply <- stopping{err: ErrIdle}
 		return nil
 	case idle:
-		return []action{stopConcurrent(m)}
+		return []action{stopConcurrent{m.cause, m.reply}}
 	}
-	return []action{stopConcurrent{cause: m.cause}, stopTurn(m)}
+	return []action{stopConcurrent{cause: m.cause}, stopTurn{m.cause, m.reply}}
 }
 
 // between runs work that must not meet a turn. If a turn runs, the caller gets an error and decides what to do; if the turn is
@@ -159,7 +178,10 @@ func (o *owner) between(m exclusiveMsg) []action {
 
 func (o *owner) turnEnded(m turnMsg) []action {
 	o.asks = m.result.Status == event.TurnCompleted
-	o.turn, o.inbox, o.cancel, o.task, o.compacting = "", nil, nil, "", false
+	if o.ended != nil {
+		close(o.ended)
+	}
+	o.turn, o.inbox, o.cancel, o.ended, o.task, o.compacting = "", nil, nil, nil, "", false
 	return o.next()
 }
 

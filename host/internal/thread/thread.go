@@ -257,15 +257,43 @@ var ErrIdle = errors.New("no active turn to interrupt")
 
 // Interrupt interrupts the running turn. It returns when the turn has been told, not when it has ended.
 func (t *Thread) Interrupt(ctx context.Context, cause error) error {
-	m := interruptMsg{cause, make(chan error, 1)}
+	_, err := t.interrupt(ctx, "", cause)
+	return err
+}
+
+// InterruptTurn interrupts the running turn, which must be the given one unless id is empty, and returns when it has ended. If another
+// turn runs, the error is an [*OtherTurnError].
+func (t *Thread) InterruptTurn(ctx context.Context, id event.TurnID, cause error) error {
+	ended, err := t.interrupt(ctx, id, cause)
+	if err != nil || ended == nil {
+		return err
+	}
 	select {
-	case t.control <- m:
-		return <-m.reply
+	case <-ended:
+		return nil
 	case <-t.done:
-		return ErrClosed
+		return nil // the turn has ended with the thread
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func (t *Thread) interrupt(ctx context.Context, id event.TurnID, cause error) (ended <-chan struct{}, err error) {
+	m := interruptMsg{cause, id, make(chan stopping, 1)}
+	select {
+	case t.control <- m:
+		s := <-m.reply
+		return s.ended, s.err
+	case <-t.done:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// CheckIdle returns [ErrBusy] if a turn runs, or [ErrClosed].
+func (t *Thread) CheckIdle(ctx context.Context) error {
+	return t.runExclusive(ctx, func(context.Context) error { return nil })
 }
 
 // Done is closed when Run has returned.

@@ -425,3 +425,47 @@ func TestRebuild(t *testing.T) {
 		}
 	})
 }
+
+// Whoever interrupts a given turn learns that another one runs, and gets the answer when the turn has ended.
+func TestInterruptTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		e := &engine{stream: func(ctx context.Context, _ int, _ *llm.Request, yield func(llm.Event, error) bool) {
+			<-ctx.Done()
+			<-release
+			yield(nil, context.Cause(ctx))
+		}}
+		th, stop := startThread(t, e, &memory{})
+		defer stop()
+		if err := th.InterruptTurn(t.Context(), "t", orchestrate.ErrInterrupted); !errors.Is(err, ErrIdle) {
+			t.Errorf("of an idle thread: %v", err)
+		}
+		accepted, err := th.Submit(t.Context(), input("one"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		other, ok := errors.AsType[*OtherTurnError](th.InterruptTurn(t.Context(), "t", orchestrate.ErrInterrupted))
+		if !ok || other.Want != "t" || other.Is != accepted.Turn {
+			t.Errorf("another turn: %v", other)
+		}
+		// Both callers wait for the end, also the one that comes when the turn is already stopping.
+		answers := make(chan error, 2)
+		for range 2 {
+			go func() { answers <- th.InterruptTurn(t.Context(), accepted.Turn, orchestrate.ErrInterrupted) }() // ends with the turn
+			synctest.Wait()
+		}
+		if len(answers) != 0 {
+			t.Error("answered before the turn had ended")
+		}
+		close(release)
+		for range 2 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		if err := th.CheckIdle(t.Context()); err != nil {
+			t.Errorf("the turn still runs: %v", err)
+		}
+	})
+}

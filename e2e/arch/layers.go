@@ -68,7 +68,7 @@ var Borrowed = map[string][]string{
 	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                                                                 // the other end of its pipe
 	"host/internal/launch/box/pluginbox":    {"host/internal/grants"},                                                                                                // which grants a plugin its files and network
 	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety", "host/internal/host"},                                            // who reads the files, and who explains them
-	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render"},                                                                // which explains what is seen in a command
+	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render", "host/internal/transcript/action"},                             // which explain what is seen in a command
 	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                                                                  // which keeps a reader for each thread
 	"host/internal/plugin/binary":           {"host/internal/install"},                                                                                               // looks at a program without starting it
 	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                                                                            // which is gantry and this driver

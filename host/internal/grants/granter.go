@@ -58,6 +58,11 @@ func (g Granter) protect(grant launch.Grant, cwd string) launch.Grant {
 	return Protect(grant, held)
 }
 
+// Files returns the grant by which paths are judged under a mode: that of commands in cwd, without a folder for temporary files.
+func (g Granter) Files(mode, cwd string) launch.Grant {
+	return g.protect(For(g.Config, mode, cwd, ""), cwd)
+}
+
 // Writable implements [orchestrate.Granter].
 func (g Granter) Writable(r orchestrate.GrantRequest, path string) bool {
 	grant := g.protect(WithPermissions(For(g.Config, r.Sandbox, r.Cwd, ""), r.Permitted), r.Cwd)

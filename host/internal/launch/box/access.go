@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/autorun"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/secrets"
 	"github.com/gantry-agent/gantry/host/internal/launch/seatbelt"
 )
 
@@ -117,4 +118,44 @@ func unprotected(root, path string) bool {
 		}
 	}
 	return true
+}
+
+// Hidden returns a function that reports whether a grant's sandbox hides a path by default: keys, gantry's own folder, services'
+// sockets, what the machine and its other processes have in /proc, /dev and /tmp. What the configuration denies is up to [Reach]. Paths
+// are absolute and without symbolic links. Under full access nothing is hidden.
+func (b *Sandbox) Hidden(g launch.Grant) func(path string) bool {
+	if g.Mode == launch.FullAccess {
+		return func(string) bool { return false }
+	}
+	resolve := func(paths []string) (out []string) {
+		for _, p := range paths {
+			out = append(out, fspath.Resolve(p))
+		}
+		return out
+	}
+	v := view{keys: b.locator.Locate(), shown: resolve(g.Shown), read: resolve(g.ReadableRoots)}
+	if g.Mode == WorkspaceWrite {
+		v.roots = resolve(g.WritableRoots)
+	}
+	ownTmp := g.Mode == WorkspaceWrite || len(v.read) > 0
+	return func(path string) bool {
+		inside := func(dirs ...string) bool { return fspath.Deepest(dirs, path) != "" }
+		switch {
+		case b.home != "" && inside(b.home):
+			return !inside(filepath.Join(b.home, "plugins"))
+		case inside(v.shown...):
+			return false
+		case secrets.IsKey(path, v.keys):
+			return !b.worksAmongKeys(path, v)
+		case b.seatbelt:
+			return inside(secrets.HiddenOnMacOS...) && !inside(secrets.ShownOnMacOS...)
+		case inside(v.roots...):
+			return false
+		case inside("/run", "/proc", "/dev"):
+			return !inside(shownInRun...)
+		case inside("/tmp") && ownTmp:
+			return !inside(v.read...)
+		}
+		return false
+	}
 }

@@ -1,6 +1,9 @@
 package box_test
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -46,5 +49,48 @@ func TestReach(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", tc.name, path, got, want)
 			}
 		}
+	}
+}
+
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for _, dir := range []string{".ssh", ".gantry/plugins", "ws"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := box.New(box.Config{Home: filepath.Join(home, ".gantry"), UserHome: home, KeyFiles: func() []string { return []string{home + "/ws/key"} }})
+	ws := launch.Grant{Mode: box.WorkspaceWrite, WritableRoots: []string{home + "/ws"}}
+	shown := launch.Grant{Mode: box.ReadOnly, Shown: []string{home + "/.ssh/config"}}
+	for _, tc := range []struct {
+		grant launch.Grant
+		paths map[string]bool
+	}{
+		{ws, map[string]bool{
+			home + "/.ssh": true, home + "/.ssh/id": true, home + "/.gantry": true, home + "/.gantry/secrets": true,
+			home + "/.gantry/plugins/x": false, home + "/ws/a": false, home + "/ws/key": true, "/etc/hosts": false,
+		}},
+		{shown, map[string]bool{home + "/.ssh/config": false, home + "/.ssh/id": true, home + "/.sshx": false}},
+		{launch.Grant{Mode: launch.FullAccess}, map[string]bool{home + "/.ssh/id": false, "/proc/1/environ": false}},
+	} {
+		for path, want := range tc.paths {
+			if got := b.Hidden(tc.grant)(path); got != want {
+				t.Errorf("%s in mode %s: hidden %v, want %v", path, tc.grant.Mode, got, want)
+			}
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	for path, want := range map[string]bool{
+		"/proc/1/environ": true, "/dev/sda": true, "/run/user/1000/bus": true, "/run/systemd/resolve/resolv.conf": false, "/tmp/other": true, "/usr/bin": false,
+	} {
+		if got := b.Hidden(ws)(path); got != want {
+			t.Errorf("%s: hidden %v, want %v", path, got, want)
+		}
+	}
+	if b.Hidden(launch.Grant{Mode: box.ReadOnly})("/tmp/other") {
+		t.Error("read-only commands see the machine's /tmp")
 	}
 }

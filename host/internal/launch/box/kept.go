@@ -11,6 +11,17 @@ import (
 // Kept says why a grant's sandbox keeps a path in one of its writable roots read-only, or returns "". It looks at the files as they
 // are now. home is the user's home folder, environ the user's environment.
 func Kept(g launch.Grant, home string, environ []string, path string) string {
+	return kept(g, home, environ, path, false)
+}
+
+// KeptIn is like Kept for a folder that is to be removed or moved: it also says why something in the folder is read-only, except for
+// what [Reach] knows from its name.
+func KeptIn(g launch.Grant, home string, environ []string, path string) string {
+	return kept(g, home, environ, path, true)
+}
+
+// kept is Kept; with within, also for what is below path.
+func kept(g launch.Grant, home string, environ []string, path string, within bool) string {
 	if g.Mode != WorkspaceWrite || !filepath.IsAbs(path) {
 		return ""
 	}
@@ -32,7 +43,7 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 	home = fspath.Resolve(home)
 	if home != "" {
 		for _, p := range autorun.StartupFiles(home) {
-			if fspath.Below(p, root) && (p == path || fspath.Below(path, p)) {
+			if fspath.Below(p, root) && (p == path || fspath.Below(path, p) || within && fspath.Below(p, path)) {
 				return "your shells or other programs execute it"
 			}
 		}
@@ -54,7 +65,7 @@ func Kept(g launch.Grant, home string, environ []string, path string) string {
 	}
 	for _, t := range list {
 		for _, p := range []string{fspath.ResolveParent(t.Path), fspath.Resolve(t.Path)} {
-			if p == path || t.Folder && fspath.Below(path, p) && fspath.Below(p, root) {
+			if p == path || t.Folder && fspath.Below(path, p) && fspath.Below(p, root) || within && fspath.Below(p, path) {
 				return t.Why
 			}
 		}

@@ -116,6 +116,9 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 	return append(args, m.arguments()...)
 }
 
+// shownInRun are the paths below /run that sandboxes show, for resolving names and for the programs of NixOS.
+var shownInRun = []string{"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/current-system"}
+
 // root reports whether commands run as root, who owns the kernel's files and the devices.
 func root() bool { return os.Geteuid() == 0 }
 
@@ -148,7 +151,7 @@ func (b *Sandbox) hide(m *mounts, v view) {
 	// Here are the sockets of services: containers, the desktop, agents that hold keys. Resolving names still works.
 	m.add("/run", "--tmpfs", "/run")
 	m.seal("/run")
-	for _, keep := range []string{"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/current-system"} {
+	for _, keep := range shownInRun {
 		if _, err := os.Stat(keep); err == nil {
 			m.add(keep, "--ro-bind", keep, keep)
 		}

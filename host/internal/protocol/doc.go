@@ -6,6 +6,9 @@
 //
 // Start with [Methods], [Notifications] and [ServerRequests].
 //
+// [Marshal] and [Method.Decode] convert messages. encoding/json works too, but writes nil lists as null and accepts parameters that lack
+// required fields.
+//
 // Fields that a response may lack are pointers and null on the wire; optional fields of parameters have omitempty. Times are Unix times in
 // seconds, or in milliseconds where the name ends with Ms.
 package protocol

@@ -6,11 +6,9 @@ type UserInput struct{ Body UserInputBody }
 // UserInputBody is the body of a part.
 type UserInputBody interface{ variant }
 
-func (i UserInput) MarshalJSON() ([]byte, error) { return marshalVariant(i.Body, userInputs) }
-func (i *UserInput) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &i.Body, userInputs)
-}
-func (UserInput) variants() variants { return userInputs }
+func (i UserInput) MarshalJSON() ([]byte, error)  { return Marshal(i) }
+func (i *UserInput) UnmarshalJSON(b []byte) error { return unmarshal(b, i) }
+func (UserInput) variants() variants              { return userInputs }
 
 var userInputs = variantsOf(TextInput{}, ImageInput{}, LocalImageInput{}, SkillInput{}, MentionInput{})
 

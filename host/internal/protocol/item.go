@@ -21,11 +21,9 @@ type ItemHeader struct {
 // Header returns h.
 func (h ItemHeader) Header() ItemHeader { return h }
 
-func (i ThreadItem) MarshalJSON() ([]byte, error) { return marshalVariant(i.Body, itemBodies) }
-func (i *ThreadItem) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &i.Body, itemBodies)
-}
-func (ThreadItem) variants() variants { return itemBodies }
+func (i ThreadItem) MarshalJSON() ([]byte, error)  { return Marshal(i) }
+func (i *ThreadItem) UnmarshalJSON(b []byte) error { return unmarshal(b, i) }
+func (ThreadItem) variants() variants              { return itemBodies }
 
 var itemBodies = variantsOf(
 	UserMessageItem{}, AgentMessageItem{}, ReasoningItem{}, PlanItem{}, CommandExecutionItem{}, FileChangeItem{}, MCPToolCallItem{},
@@ -132,11 +130,9 @@ type CommandAction struct{ Body CommandActionBody }
 // CommandActionBody is the body of an action.
 type CommandActionBody interface{ variant }
 
-func (a CommandAction) MarshalJSON() ([]byte, error) { return marshalVariant(a.Body, commandActions) }
-func (a *CommandAction) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &a.Body, commandActions)
-}
-func (CommandAction) variants() variants { return commandActions }
+func (a CommandAction) MarshalJSON() ([]byte, error)  { return Marshal(a) }
+func (a *CommandAction) UnmarshalJSON(b []byte) error { return unmarshal(b, a) }
+func (CommandAction) variants() variants              { return commandActions }
 
 var commandActions = variantsOf(ReadAction{}, ListFilesAction{}, SearchAction{}, UnknownAction{})
 
@@ -195,11 +191,9 @@ type PatchChangeKind struct{ Body PatchChange }
 // PatchChange is [AddPatch], [DeletePatch] or [UpdatePatch].
 type PatchChange interface{ variant }
 
-func (k PatchChangeKind) MarshalJSON() ([]byte, error) { return marshalVariant(k.Body, patchChanges) }
-func (k *PatchChangeKind) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &k.Body, patchChanges)
-}
-func (PatchChangeKind) variants() variants { return patchChanges }
+func (k PatchChangeKind) MarshalJSON() ([]byte, error)  { return Marshal(k) }
+func (k *PatchChangeKind) UnmarshalJSON(b []byte) error { return unmarshal(b, k) }
+func (PatchChangeKind) variants() variants              { return patchChanges }
 
 var patchChanges = variantsOf(AddPatch{}, DeletePatch{}, UpdatePatch{})
 
@@ -253,7 +247,7 @@ type DynamicToolCallItem struct {
 	Tool         string            `json:"tool"`
 	Arguments    json.RawMessage   `json:"arguments"`
 	Status       ItemStatus        `json:"status"`
-	ContentItems []ToolContentItem `json:"contentItems"` // null until it has ended
+	ContentItems []ToolContentItem `json:"contentItems" nullable:"true"` // null until it has ended
 	Success      *bool             `json:"success"`
 	DurationMs   *int64            `json:"durationMs"`
 }
@@ -266,11 +260,9 @@ type ToolContentItem struct{ Body ToolContent }
 // ToolContent is [InputTextContent] or [InputImageContent].
 type ToolContent interface{ variant }
 
-func (c ToolContentItem) MarshalJSON() ([]byte, error) { return marshalVariant(c.Body, toolContents) }
-func (c *ToolContentItem) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &c.Body, toolContents)
-}
-func (ToolContentItem) variants() variants { return toolContents }
+func (c ToolContentItem) MarshalJSON() ([]byte, error)  { return Marshal(c) }
+func (c *ToolContentItem) UnmarshalJSON(b []byte) error { return unmarshal(b, c) }
+func (ToolContentItem) variants() variants              { return toolContents }
 
 var toolContents = variantsOf(InputTextContent{}, InputImageContent{})
 

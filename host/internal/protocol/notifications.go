@@ -353,13 +353,9 @@ type GuardianApprovalReviewAction struct{ Body ReviewedAction }
 // ReviewedAction is one of the types whose names begin with Reviewed.
 type ReviewedAction interface{ variant }
 
-func (a GuardianApprovalReviewAction) MarshalJSON() ([]byte, error) {
-	return marshalVariant(a.Body, reviewedActions)
-}
-func (a *GuardianApprovalReviewAction) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &a.Body, reviewedActions)
-}
-func (GuardianApprovalReviewAction) variants() variants { return reviewedActions }
+func (a GuardianApprovalReviewAction) MarshalJSON() ([]byte, error)  { return Marshal(a) }
+func (a *GuardianApprovalReviewAction) UnmarshalJSON(b []byte) error { return unmarshal(b, a) }
+func (GuardianApprovalReviewAction) variants() variants              { return reviewedActions }
 
 var reviewedActions = variantsOf(ReviewedCommand{}, ReviewedExecve{}, ReviewedWriteStdin{}, ReviewedPatch{}, ReviewedNetworkAccess{},
 	ReviewedMCPToolCall{}, ReviewedPermissions{})

@@ -6,8 +6,8 @@ type AskForApproval struct {
 	Granular *GranularApproval `variant:"granular" experimental:"askForApproval.granular"`
 }
 
-func (a AskForApproval) MarshalJSON() ([]byte, error)  { return marshalChoice(a) }
-func (a *AskForApproval) UnmarshalJSON(b []byte) error { return unmarshalChoice(b, a) }
+func (a AskForApproval) MarshalJSON() ([]byte, error)  { return Marshal(a) }
+func (a *AskForApproval) UnmarshalJSON(b []byte) error { return unmarshal(b, a) }
 func (AskForApproval) isChoice()                       {}
 
 // ApprovalPolicy is the kind of an [AskForApproval].
@@ -68,11 +68,9 @@ type SandboxPolicy struct{ Body SandboxPolicyBody }
 // SandboxPolicyBody is [FullAccessPolicy], [ReadOnlyPolicy], [ExternalSandboxPolicy] or [WorkspaceWritePolicy].
 type SandboxPolicyBody interface{ variant }
 
-func (p SandboxPolicy) MarshalJSON() ([]byte, error) { return marshalVariant(p.Body, sandboxPolicies) }
-func (p *SandboxPolicy) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &p.Body, sandboxPolicies)
-}
-func (SandboxPolicy) variants() variants { return sandboxPolicies }
+func (p SandboxPolicy) MarshalJSON() ([]byte, error)  { return Marshal(p) }
+func (p *SandboxPolicy) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+func (SandboxPolicy) variants() variants              { return sandboxPolicies }
 
 var sandboxPolicies = variantsOf(FullAccessPolicy{}, ReadOnlyPolicy{}, ExternalSandboxPolicy{}, WorkspaceWritePolicy{})
 
@@ -181,8 +179,8 @@ type MultiAgentMode struct {
 	Custom *string `variant:"custom"` // instructions
 }
 
-func (m MultiAgentMode) MarshalJSON() ([]byte, error)  { return marshalChoice(m) }
-func (m *MultiAgentMode) UnmarshalJSON(b []byte) error { return unmarshalChoice(b, m) }
+func (m MultiAgentMode) MarshalJSON() ([]byte, error)  { return Marshal(m) }
+func (m *MultiAgentMode) UnmarshalJSON(b []byte) error { return unmarshal(b, m) }
 func (MultiAgentMode) isChoice()                       {}
 
 // MultiAgentModeKind is the kind of a [MultiAgentMode].

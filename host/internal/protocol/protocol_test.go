@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -68,24 +67,28 @@ func TestKeysNameFields(t *testing.T) {
 		if m.Key.Field == "" {
 			continue
 		}
-		index := fieldByJSON(m.Params, m.Key.Field)
-		if index == nil {
-			t.Errorf("%s: no field %q in %v", m.Name, m.Key.Field, m.Params)
-			continue
+		f, ok := shapeOf(m.Params).index[m.Key.Field]
+		if !ok || f.shape.kind != stringKind && (f.shape.kind != pointerKind || f.shape.element.kind != stringKind) {
+			t.Errorf("%s: no text field %q in %v", m.Name, m.Key.Field, m.Params)
 		}
-		v := reflect.New(m.Params)
-		f := v.Elem().FieldByIndex(index)
-		if f.Kind() == reflect.Pointer {
-			f.Set(reflect.New(f.Type().Elem()))
-			f = f.Elem()
-		}
-		f.SetString("x")
-		want := m.Key.Family + ":x"
-		if got := m.Key.Of(v.Interface()); got != want {
-			t.Errorf("%s: key %q, want %q", m.Name, got, want)
-		}
-		if got := m.Key.Of(v.Elem().Interface()); got != want {
-			t.Errorf("%s: key of a value %q, want %q", m.Name, got, want)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, tt := range []struct {
+		key          Key
+		params, want string
+	}{
+		{Key{}, `{"threadId":"x"}`, ""},
+		{Key{Family: "config"}, ``, "config"},
+		{byThread(), `{"threadId":"x"}`, "thread:x"},
+		{byThread(), `{"a":{"threadId":"y"},"threadId":"\u0078"}`, "thread:x"},
+		{byThread(), `{"threadId":7}`, "thread:"},
+		{byThread(), `{"threadId"`, "thread:"},
+		{byThread(), `[]`, "thread:"},
+	} {
+		if got := tt.key.Of([]byte(tt.params)); got != tt.want {
+			t.Errorf("%+v of %s: %q, want %q", tt.key, tt.params, got, tt.want)
 		}
 	}
 }

@@ -108,11 +108,9 @@ type CommandExecutionApprovalDecision struct {
 	NetworkPolicyAmendment *NetworkPolicyAmendmentDecision `variant:"applyNetworkPolicyAmendment"`
 }
 
-func (d CommandExecutionApprovalDecision) MarshalJSON() ([]byte, error) { return marshalChoice(d) }
-func (d *CommandExecutionApprovalDecision) UnmarshalJSON(b []byte) error {
-	return unmarshalChoice(b, d)
-}
-func (CommandExecutionApprovalDecision) isChoice() {}
+func (d CommandExecutionApprovalDecision) MarshalJSON() ([]byte, error)  { return Marshal(d) }
+func (d *CommandExecutionApprovalDecision) UnmarshalJSON(b []byte) error { return unmarshal(b, d) }
+func (CommandExecutionApprovalDecision) isChoice()                       {}
 
 // ApprovalDecision is the kind of a decision.
 type ApprovalDecision string
@@ -227,11 +225,9 @@ type FileSystemPath struct{ Body FileSystemPathBody }
 // FileSystemPathBody is [PathOfFile], [PathGlob] or [PathSpecial].
 type FileSystemPathBody interface{ variant }
 
-func (p FileSystemPath) MarshalJSON() ([]byte, error) { return marshalVariant(p.Body, fileSystemPaths) }
-func (p *FileSystemPath) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &p.Body, fileSystemPaths)
-}
-func (FileSystemPath) variants() variants { return fileSystemPaths }
+func (p FileSystemPath) MarshalJSON() ([]byte, error)  { return Marshal(p) }
+func (p *FileSystemPath) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+func (FileSystemPath) variants() variants              { return fileSystemPaths }
 
 var fileSystemPaths = variantsOf(PathOfFile{}, PathGlob{}, PathSpecial{})
 
@@ -262,13 +258,9 @@ type FileSystemSpecialPath struct{ Body SpecialPath }
 // SpecialPath is one of the types whose names begin with Special.
 type SpecialPath interface{ variant }
 
-func (p FileSystemSpecialPath) MarshalJSON() ([]byte, error) {
-	return marshalVariant(p.Body, specialPaths)
-}
-func (p *FileSystemSpecialPath) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &p.Body, specialPaths)
-}
-func (FileSystemSpecialPath) variants() variants { return specialPaths }
+func (p FileSystemSpecialPath) MarshalJSON() ([]byte, error)  { return Marshal(p) }
+func (p *FileSystemSpecialPath) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+func (FileSystemSpecialPath) variants() variants              { return specialPaths }
 
 var specialPaths = variantsBy("kind", SpecialRoot{}, SpecialMinimal{}, SpecialProjectRoots{}, SpecialTmpdir{}, SpecialSlashTmp{}, SpecialUnknown{})
 
@@ -342,7 +334,7 @@ type ToolRequestUserInputQuestion struct {
 	Question string                       `json:"question"`
 	IsOther  bool                         `json:"isOther" optional:"true"`  // the answer may be none of the options
 	IsSecret bool                         `json:"isSecret" optional:"true"` // the answer is not displayed
-	Options  []ToolRequestUserInputOption `json:"options" optional:"true"`  // null: free text
+	Options  []ToolRequestUserInputOption `json:"options" nullable:"true"`  // null: free text
 }
 
 // ToolRequestUserInputOption is an answer to choose.
@@ -370,13 +362,9 @@ type Elicitation interface {
 	Elicitation() ElicitationHeader
 }
 
-func (p MCPServerElicitationRequestParams) MarshalJSON() ([]byte, error) {
-	return marshalVariant(p.Body, elicitations)
-}
-func (p *MCPServerElicitationRequestParams) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &p.Body, elicitations)
-}
-func (MCPServerElicitationRequestParams) variants() variants { return elicitations }
+func (p MCPServerElicitationRequestParams) MarshalJSON() ([]byte, error)  { return Marshal(p) }
+func (p *MCPServerElicitationRequestParams) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+func (MCPServerElicitationRequestParams) variants() variants              { return elicitations }
 
 var elicitations = variantsBy("mode", FormElicitation{}, URLElicitation{})
 

@@ -1,10 +1,10 @@
 package protocol
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // Version is the version of codex's app server whose protocol this package describes.
@@ -78,32 +78,16 @@ type Key struct {
 	Local  bool   // each connection has keys of its own
 }
 
-// Of returns the key of a request with these parameters, a value of the method's type of parameters or a pointer to one. It is empty if
-// the request has none.
-func (k Key) Of(params any) string {
+// Of returns the key of a request with these parameters, which need not be valid. It is empty if the request has none.
+func (k Key) Of(params json.RawMessage) string {
 	if k.Field == "" {
 		return k.Family
 	}
-	v := reflect.Indirect(reflect.ValueOf(params))
-	i := fieldByJSON(v.Type(), k.Field)
-	v = v.FieldByIndex(i)
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return ""
-		}
-		v = v.Elem()
-	}
-	return k.Family + ":" + v.String()
-}
-
-// fieldByJSON returns the index of the field with a name in JSON; nil if there is none.
-func fieldByJSON(t reflect.Type, name string) []int {
-	for _, f := range reflect.VisibleFields(t) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
-			return f.Index
-		}
-	}
-	return nil
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(params, &fields) // then the request will be refused
+	var object string
+	_ = json.Unmarshal(fields[k.Field], &object)
+	return k.Family + ":" + object
 }
 
 func (k Key) String() string {

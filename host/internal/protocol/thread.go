@@ -39,11 +39,9 @@ type ThreadStatus struct{ Body ThreadStatusBody }
 // ThreadStatusBody is [NotLoadedStatus], [IdleStatus], [SystemErrorStatus] or [ActiveStatus].
 type ThreadStatusBody interface{ variant }
 
-func (s ThreadStatus) MarshalJSON() ([]byte, error) { return marshalVariant(s.Body, threadStatuses) }
-func (s *ThreadStatus) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &s.Body, threadStatuses)
-}
-func (ThreadStatus) variants() variants { return threadStatuses }
+func (s ThreadStatus) MarshalJSON() ([]byte, error)  { return Marshal(s) }
+func (s *ThreadStatus) UnmarshalJSON(b []byte) error { return unmarshal(b, s) }
+func (ThreadStatus) variants() variants              { return threadStatuses }
 
 var threadStatuses = variantsOf(NotLoadedStatus{}, IdleStatus{}, SystemErrorStatus{}, ActiveStatus{})
 

@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"reflect"
+)
 
 // ThreadOverrides are the settings that a request may give a thread. An absent field keeps the configuration's value, or that of the
 // resumed or forked thread.
@@ -64,11 +67,9 @@ type DynamicToolSpec struct{ Body DynamicTool }
 // DynamicTool is [DynamicFunction] or [DynamicNamespace].
 type DynamicTool interface{ variant }
 
-func (s DynamicToolSpec) MarshalJSON() ([]byte, error) { return marshalVariant(s.Body, dynamicTools) }
-func (s *DynamicToolSpec) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &s.Body, dynamicTools)
-}
-func (DynamicToolSpec) variants() variants { return dynamicTools }
+func (s DynamicToolSpec) MarshalJSON() ([]byte, error)  { return Marshal(s) }
+func (s *DynamicToolSpec) UnmarshalJSON(b []byte) error { return unmarshal(b, s) }
+func (DynamicToolSpec) variants() variants              { return dynamicTools }
 
 var dynamicTools = variantsOf(DynamicFunction{}, DynamicNamespace{})
 
@@ -97,13 +98,9 @@ type DynamicToolNamespaceTool struct{ Body NamespaceTool }
 // NamespaceTool is [DynamicFunction].
 type NamespaceTool interface{ variant }
 
-func (s DynamicToolNamespaceTool) MarshalJSON() ([]byte, error) {
-	return marshalVariant(s.Body, namespaceTools)
-}
-func (s *DynamicToolNamespaceTool) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &s.Body, namespaceTools)
-}
-func (DynamicToolNamespaceTool) variants() variants { return namespaceTools }
+func (s DynamicToolNamespaceTool) MarshalJSON() ([]byte, error)  { return Marshal(s) }
+func (s *DynamicToolNamespaceTool) UnmarshalJSON(b []byte) error { return unmarshal(b, s) }
+func (DynamicToolNamespaceTool) variants() variants              { return namespaceTools }
 
 var namespaceTools = variantsOf(DynamicFunction{})
 
@@ -242,8 +239,9 @@ func (f *ThreadListCwdFilter) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(f))
 }
 
-// oneOrMany marks the type for schemas.
-func (ThreadListCwdFilter) oneOrMany() {}
+func (ThreadListCwdFilter) forms() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[[]string]()}
+}
 
 // ThreadSourceKind is a kind of [SessionSource].
 type ThreadSourceKind string
@@ -287,13 +285,9 @@ type ThreadUnreadPosition struct{ Body UnreadPosition }
 // UnreadPosition is [UnreadThreadStart] or [UnreadTurn].
 type UnreadPosition interface{ variant }
 
-func (p ThreadUnreadPosition) MarshalJSON() ([]byte, error) {
-	return marshalVariant(p.Body, unreadPositions)
-}
-func (p *ThreadUnreadPosition) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &p.Body, unreadPositions)
-}
-func (ThreadUnreadPosition) variants() variants { return unreadPositions }
+func (p ThreadUnreadPosition) MarshalJSON() ([]byte, error)  { return Marshal(p) }
+func (p *ThreadUnreadPosition) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+func (ThreadUnreadPosition) variants() variants              { return unreadPositions }
 
 var unreadPositions = variantsOf(UnreadThreadStart{}, UnreadTurn{})
 
@@ -322,13 +316,9 @@ type ThreadReadStateOperation struct{ Body ReadStateOperation }
 // ReadStateOperation is [MarkRead] or [MarkUnread].
 type ReadStateOperation interface{ variant }
 
-func (o ThreadReadStateOperation) MarshalJSON() ([]byte, error) {
-	return marshalVariant(o.Body, readStateOperations)
-}
-func (o *ThreadReadStateOperation) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &o.Body, readStateOperations)
-}
-func (ThreadReadStateOperation) variants() variants { return readStateOperations }
+func (o ThreadReadStateOperation) MarshalJSON() ([]byte, error)  { return Marshal(o) }
+func (o *ThreadReadStateOperation) UnmarshalJSON(b []byte) error { return unmarshal(b, o) }
+func (ThreadReadStateOperation) variants() variants              { return readStateOperations }
 
 var readStateOperations = variantsOf(MarkRead{}, MarkUnread{})
 
@@ -392,17 +382,12 @@ type ThreadItemsListParams struct {
 // ThreadItemsListCursor is the cursor of an earlier page, or an item at which the page begins.
 type ThreadItemsListCursor struct {
 	Cursor string
-	ItemID *string // if it is set, Cursor is empty
-}
-
-type itemAnchor struct {
-	Type   string `json:"type"` // always "item"
-	ItemID string `json:"itemId"`
+	Anchor *ThreadItemsListAnchor // if it is set, Cursor is empty
 }
 
 func (c ThreadItemsListCursor) MarshalJSON() ([]byte, error) {
-	if c.ItemID != nil {
-		return json.Marshal(itemAnchor{"item", *c.ItemID})
+	if c.Anchor != nil {
+		return Marshal(c.Anchor)
 	}
 	return json.Marshal(c.Cursor)
 }
@@ -412,16 +397,31 @@ func (c *ThreadItemsListCursor) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &c.Cursor) == nil {
 		return nil
 	}
-	var a itemAnchor
-	if err := json.Unmarshal(b, &a); err != nil {
-		return err
-	}
-	if a.Type != "item" {
-		return unknownVariant(a.Type, []string{"item"})
-	}
-	c.ItemID = &a.ItemID
-	return nil
+	return json.Unmarshal(b, &c.Anchor)
 }
+
+func (ThreadItemsListCursor) forms() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[string](), reflect.TypeFor[ThreadItemsListAnchor]()}
+}
+
+// ThreadItemsListAnchor is a place in a list of items.
+type ThreadItemsListAnchor struct{ Body ItemsListAnchor }
+
+// ItemsListAnchor is [ItemAnchor].
+type ItemsListAnchor interface{ variant }
+
+func (a ThreadItemsListAnchor) MarshalJSON() ([]byte, error)  { return Marshal(a) }
+func (a *ThreadItemsListAnchor) UnmarshalJSON(b []byte) error { return unmarshal(b, a) }
+func (ThreadItemsListAnchor) variants() variants              { return itemsListAnchors }
+
+var itemsListAnchors = variantsOf(ItemAnchor{})
+
+// ItemAnchor is an item.
+type ItemAnchor struct {
+	ItemID string `json:"itemId"`
+}
+
+func (ItemAnchor) kind() string { return "item" }
 
 // ThreadItemOutputDeferral says whose output is left out of items.
 type ThreadItemOutputDeferral struct {

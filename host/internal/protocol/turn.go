@@ -106,8 +106,8 @@ func (ErrorKind) values() []string {
 	return names(ErrorContextWindowExceeded, ErrorSessionBudgetExceeded, ErrorUsageLimitExceeded, ErrorRateLimitExceeded, ErrorServerOverloaded, ErrorModelNotFound, ErrorInferenceHookDenied, ErrorTooManyDenials, ErrorInternalServer, ErrorUnauthorized, ErrorBadRequest, ErrorThreadRollbackFailed, ErrorSandbox, ErrorOther, ErrorHTTPConnectionFailed, ErrorStreamConnectionFailed, ErrorStreamDisconnected, ErrorTooManyFailedAttempts, ErrorActiveTurnNotSteerable)
 }
 
-func (e ErrorInfo) MarshalJSON() ([]byte, error)  { return marshalChoice(e) }
-func (e *ErrorInfo) UnmarshalJSON(b []byte) error { return unmarshalChoice(b, e) }
+func (e ErrorInfo) MarshalJSON() ([]byte, error)  { return Marshal(e) }
+func (e *ErrorInfo) UnmarshalJSON(b []byte) error { return unmarshal(b, e) }
 func (ErrorInfo) isChoice()                       {}
 
 // ThreadTokenUsage is the usage of tokens.

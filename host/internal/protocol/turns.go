@@ -145,11 +145,9 @@ type ReviewTarget struct{ Body ReviewTargetBody }
 // ReviewTargetBody is [ReviewUncommitted], [ReviewBaseBranch], [ReviewCommit] or [ReviewCustom].
 type ReviewTargetBody interface{ variant }
 
-func (t ReviewTarget) MarshalJSON() ([]byte, error) { return marshalVariant(t.Body, reviewTargets) }
-func (t *ReviewTarget) UnmarshalJSON(b []byte) error {
-	return unmarshalVariant(b, &t.Body, reviewTargets)
-}
-func (ReviewTarget) variants() variants { return reviewTargets }
+func (t ReviewTarget) MarshalJSON() ([]byte, error)  { return Marshal(t) }
+func (t *ReviewTarget) UnmarshalJSON(b []byte) error { return unmarshal(b, t) }
+func (ReviewTarget) variants() variants              { return reviewTargets }
 
 var reviewTargets = variantsOf(ReviewUncommitted{}, ReviewBaseBranch{}, ReviewCommit{}, ReviewCustom{})
 

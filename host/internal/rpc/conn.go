@@ -13,6 +13,8 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -38,7 +40,7 @@ type Config struct {
 	MaxMessage    int           // bytes of a received message; default 128 MiB
 	MaxRequests   int           // requests that wait or run; beyond, nothing is read; default 4,096
 	MaxRead       int           // their bytes; default 8 MiB, and one message may exceed it
-	MaxConcurrent int           // handlers that run, without urgent and released ones; default 64
+	MaxConcurrent int           // handlers that run, and as many urgent ones, without those that are released; default 64
 	MaxUnsent     int           // bytes queued for sending beyond which Notify waits and no request is started; default 4 MiB
 	MaxGarbage    int           // messages in a row that are no JSON-RPC, after which the connection is closed; default 100
 	Stall         time.Duration // a queue above MaxUnsent without progress for so long closes the connection; default 10 min, negative: never
@@ -51,7 +53,7 @@ type Route struct {
 	Key string
 	// Shared requests of a key run together if they are consecutive.
 	Shared bool
-	// Urgent requests run at once, before all that wait; Key and Shared are ignored.
+	// Urgent requests run at once, before all that wait; Key and Shared are ignored. They start in the order of arrival.
 	Urgent bool
 }
 
@@ -63,30 +65,112 @@ type Notification struct {
 	EmittedAtMs int64  // Unix time; 0: left out
 }
 
+func (cfg Config) withDefaults() Config {
+	set := func(v *int, to int) {
+		if *v <= 0 {
+			*v = to
+		}
+	}
+	set(&cfg.MaxMessage, 128<<20)
+	set(&cfg.MaxRequests, 4096)
+	set(&cfg.MaxRead, 8<<20)
+	set(&cfg.MaxConcurrent, 64)
+	set(&cfg.MaxUnsent, 4<<20)
+	set(&cfg.MaxGarbage, 100)
+	if cfg.Stall == 0 {
+		cfg.Stall = 10 * time.Minute
+	}
+	if cfg.Linger == 0 {
+		cfg.Linger = time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	return cfg
+}
+
+// closeTimeout bounds how long a connection that ends waits for a client to read what is queued, and for its stream to close.
+const closeTimeout = time.Second
+
+// urgentFactor is how many times the bound of the outgoing queue it may contain while urgent requests are read and started.
+const urgentFactor = 2
+
 // Conn is one connection. Its methods may be called concurrently.
 type Conn struct {
-	cfg Config
+	cfg    Config
+	log    hclog.Logger
+	stream Stream
+	out    *queue
+	done   chan struct{}
+	ctx    context.Context // of the handlers; set by Serve
+
+	mu            sync.Mutex
+	space         *sync.Cond // something was answered or sent, or the connection ends
+	requests      scheduler
+	running       int           // handlers, without urgent and released ones
+	urgent        []*Request    // that wait
+	runningUrgent int           // without released ones
+	open          int           // requests that wait or run
+	size          int           // their bytes
+	ending        bool          // no more requests are taken
+	idle          chan struct{} // closed when ending and open is 0
 }
 
 // New returns a connection over s. It does nothing before [Conn.Serve].
-func New(s Stream, cfg Config) *Conn { return &Conn{cfg: cfg} }
+func New(s Stream, cfg Config) *Conn {
+	c := &Conn{cfg: cfg.withDefaults(), stream: s, done: make(chan struct{}), idle: make(chan struct{})}
+	c.log = c.cfg.Logger
+	c.space = sync.NewCond(&c.mu)
+	c.out = newQueue(c.cfg.MaxUnsent, c.cfg.Stall, c.sent)
+	if s, ok := s.(interface{ configure(Config) }); ok {
+		s.configure(c.cfg)
+	}
+	return c
+}
 
-// Serve reads until the stream ends, ctx ends, or the connection is closed because of what the client sends or does not read. Then it
-// ends the handlers' ctx, waits for them, sends what is still queued, and closes the stream. It returns nil if the client has closed the
-// connection, and the cause of ctx if that has ended. It may be called once.
-func (c *Conn) Serve(ctx context.Context) error { return nil }
-
-// Notify sends n after everything that was sent before. It waits while the outgoing queue is above its bound, and returns an error if ctx or the
-// connection ends before n is queued, or if its parameters cannot be encoded.
-func (c *Conn) Notify(ctx context.Context, n Notification) error { return nil }
+// Notify sends n after everything that was sent before. It waits while the outgoing queue is above its bound, and returns an error if
+// ctx or the connection ends before n is queued, or if its parameters cannot be encoded.
+func (c *Conn) Notify(ctx context.Context, n Notification) error {
+	e, err := n.envelope()
+	if err != nil {
+		return err
+	}
+	return c.out.wait(ctx, c.done, &e)
+}
 
 // Post sends n without waiting, for state of which only the newest value matters. If another notification with the same key is still
 // queued, n takes its place. The caller bounds the number of keys.
-func (c *Conn) Post(key string, n Notification) {}
+func (c *Conn) Post(key string, n Notification) {
+	e, err := n.envelope()
+	if err != nil {
+		c.log.Error("cannot encode a notification", "call", n.Method, "err", err)
+		return
+	}
+	c.out.post(key, &e)
+}
+
+func (n Notification) envelope() (envelope, error) {
+	e := envelope{method: n.Method, seq: n.Seq, sentAt: n.EmittedAtMs}
+	if n.Params == nil {
+		return e, nil
+	}
+	var err error
+	if e.params, err = encodeValue(n.Params); err != nil {
+		err = fmt.Errorf("encode the parameters of %s: %w", n.Method, err)
+	}
+	return e, err
+}
 
 // Request sends a request of the server, ordered with [Conn.Notify], and like it waits for the queue. The response arrives at
 // [Config.Answered].
-func (c *Conn) Request(ctx context.Context, id ID, method string, params any) error { return nil }
+func (c *Conn) Request(ctx context.Context, id ID, method string, params any) error {
+	e, err := Notification{Method: method, Params: params}.envelope()
+	if err != nil {
+		return err
+	}
+	e.id = id
+	return c.out.wait(ctx, c.done, &e)
+}
 
-// Done is closed when nothing more will be sent except answers to running requests, before Serve returns.
-func (c *Conn) Done() <-chan struct{} { return nil }
+// Done is closed when the connection ends: before Serve returns, when nothing more will be sent except answers to requests that run.
+func (c *Conn) Done() <-chan struct{} { return c.done }

@@ -62,7 +62,7 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 // parseID reads valid JSON without surrounding space.
 func parseID(b []byte) (ID, error) {
 	if len(b) > 0 && b[0] == '"' {
-		if bytes.IndexByte(b, '\\') < 0 {
+		if bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
 			return StringID(string(b[1 : len(b)-1])), nil
 		}
 		var s string

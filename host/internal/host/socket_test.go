@@ -219,7 +219,7 @@ func TestWhoWaitsForAModel(t *testing.T) {
 			break
 		}
 	}
-	if err := c.Interrupt(t.Context()); err != nil {
+	if err := c.Interrupt(t.Context(), threadsocket.InterruptParams{}); err != nil {
 		t.Fatal(err)
 	}
 	if end := lastEnd(events(t, sub, string(a.Turn))); end.Status != event.TurnInterrupted {

@@ -17,6 +17,10 @@ import (
 // ErrGone means that the host that ran the thread has ended or is ending.
 var ErrGone = errors.New("the host that runs the thread is gone")
 
+// ErrLagged means that the client was too slow for the host, which has ended the subscription. A new connection can subscribe after the
+// last event.
+var ErrLagged = errors.New("this client fell behind the running host")
+
 // Client is a connection to a thread that another process runs.
 type Client struct {
 	rpc *jsonrpc2.Conn
@@ -99,7 +103,7 @@ func (c *Client) notified(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Reque
 		case <-c.ended:
 		}
 	case noteLagged:
-		c.end(errors.New("this client fell behind the running host"))
+		c.end(ErrLagged)
 	}
 }
 
@@ -122,6 +126,9 @@ func (c *Client) Next(ctx context.Context) (event.Event, error) {
 		return event.Event{}, context.Cause(ctx)
 	}
 }
+
+// More reports whether the next event is already there.
+func (c *Client) More() bool { return len(c.events) > 0 }
 
 // rest returns the events that arrived before the end, then the error.
 func (c *Client) rest() (event.Event, error) {
@@ -191,9 +198,15 @@ func (c *Client) Review(ctx context.Context, p ReviewParams) (r StartResult, err
 	return r, err
 }
 
-// Interrupt ends the running turn.
-func (c *Client) Interrupt(ctx context.Context) error {
-	return c.call(ctx, methodInterrupt, nil, nil)
+// Interrupt ends the running turn. A host of an earlier version ignores p.
+func (c *Client) Interrupt(ctx context.Context, p InterruptParams) error {
+	return c.call(ctx, methodInterrupt, p, nil)
+}
+
+// Settings returns the settings of the thread. A host of an earlier version does not know the method.
+func (c *Client) Settings(ctx context.Context) (r Settings, err error) {
+	err = c.call(ctx, methodCurrent, nil, &r)
+	return r, err
 }
 
 // Answer answers a question; the first answer wins.

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 	"github.com/sourcegraph/jsonrpc2"
 )
@@ -23,6 +25,13 @@ const (
 	Damaged  Code = "damaged" // the stored data of a thread or artifact
 	Refused  Code = "refused" // undo would lose changes
 	Foreign  Code = "foreign" // this host started the calling process
+
+	Busy         Code = "busy"    // a turn runs
+	NoTurn       Code = "no_turn" // no turn runs
+	OtherTurn    Code = "other_turn"
+	NotSteerable Code = "not_steerable" // the running turn accepts no input
+	Answered     Code = "answered"      // the question is not pending
+	Closed       Code = "closed"        // the thread has ended
 )
 
 // Error is an error that a host answered with.
@@ -30,6 +39,7 @@ type Error struct {
 	Code    Code
 	Message string
 	Next    string // what the user can do; empty: unknown
+	Task    string // of NotSteerable: what the turn does
 }
 
 // Error implements error.
@@ -43,6 +53,7 @@ func (e *Error) NextStep() string { return e.Next }
 type errorData struct {
 	Code Code   `json:"code,omitempty"`
 	Next string `json:"next,omitempty"`
+	Task string `json:"task,omitempty"`
 }
 
 // wireError converts an error of the host to the error of a response.
@@ -55,7 +66,11 @@ func wireError(err error) error {
 	}
 	message, next := hint.Split(err)
 	e := &jsonrpc2.Error{Message: hint.Line(message, next)}
-	if d := (errorData{codeOf(err), next}); d != (errorData{}) {
+	d := errorData{Code: CodeOf(err), Next: next}
+	if n, ok := errors.AsType[*thread.NotSteerableError](err); ok {
+		d.Task = n.Kind
+	}
+	if d != (errorData{}) {
 		e.SetError(d)
 	}
 	return e
@@ -71,11 +86,26 @@ func errorOf(e *jsonrpc2.Error) error {
 	if d.Next != "" {
 		message = strings.Replace(message, hint.Separator+d.Next, "", 1)
 	}
-	return &Error{d.Code, message, d.Next}
+	return &Error{d.Code, message, d.Next, d.Task}
 }
 
-func codeOf(err error) Code {
+// CodeOf returns the kind of an error of this process.
+func CodeOf(err error) Code {
 	switch {
+	case errors.Is(err, thread.ErrBusy):
+		return Busy
+	case errors.Is(err, thread.ErrIdle), errors.Is(err, thread.ErrNoTurn):
+		return NoTurn
+	case is[*thread.OtherTurnError](err):
+		return OtherTurn
+	case is[*thread.NotSteerableError](err):
+		return NotSteerable
+	case errors.Is(err, approval.ErrUnknownQuestion):
+		return Answered
+	case errors.Is(err, thread.ErrClosed):
+		return Closed
+	case errors.Is(err, thread.ErrArchived):
+		return Archived
 	case is[*store.NotFoundError](err):
 		return NotFound
 	case is[*store.LockedError](err):

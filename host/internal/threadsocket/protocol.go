@@ -4,8 +4,8 @@
 // It owns: the methods and their parameters, the subscription of a connection, and who may connect. It must not know: how a thread
 // works, and what a client displays.
 //
-// Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/shellCommand,
-// review/start, turn/start, turn/steer, turn/interrupt, thread/mail/post, question/answer, plugin/list, plugin/reload,
+// Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/settings/read,
+// thread/shellCommand, review/start, turn/start, turn/steer, turn/interrupt, thread/mail/post, question/answer, plugin/list, plugin/reload,
 // process/ping, and those in threads.go: thread/fork, thread/revert and others. After thread/subscribe, events arrive as
 // notifications thread/event. The notification thread/lagged is the last one for a client that was too slow; it should subscribe
 // again after the last number that it has seen.
@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Methods and notifications.
@@ -25,6 +26,7 @@ const (
 	methodSubscribe = "thread/subscribe"
 	methodCompact   = "thread/compact/start"
 	methodSettings  = "thread/settings/update"
+	methodCurrent   = "thread/settings/read"
 	methodShell     = "thread/shellCommand"
 	methodReview    = "review/start"
 	methodStart     = "turn/start"
@@ -53,7 +55,9 @@ type SubscribeResult struct {
 
 // StartParams are a user's input.
 type StartParams struct {
-	Text         string          `json:"text"`
+	Text string `json:"text"`
+	// Parts are the input instead of Text, for example with images.
+	Parts        llm.Parts       `json:"parts,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Settings                     // apply from this turn on
 	// AdditionalContext is what the client knows, for example an open file. A text stays until its key is sent again; an empty
@@ -65,7 +69,14 @@ type StartParams struct {
 type SteerParams struct {
 	ExpectedTurn      event.TurnID                 `json:"expectedTurnId"`
 	Text              string                       `json:"text"`
+	Parts             llm.Parts                    `json:"parts,omitempty"`             // as in StartParams
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"` // as in StartParams
+}
+
+// InterruptParams select the turn to interrupt.
+type InterruptParams struct {
+	Turn event.TurnID `json:"turnId,omitempty"` // the only turn to interrupt; empty: any
+	Wait bool         `json:"wait,omitempty"`   // answer when the turn has ended; implied by Turn
 }
 
 // Settings change a thread's later turns. Empty fields change nothing.
@@ -76,6 +87,10 @@ type Settings struct {
 	// Approval and Sandbox apply while this process runs the thread.
 	Approval string `json:"approval,omitempty"`
 	Sandbox  string `json:"sandbox,omitempty"`
+}
+
+func settingsOf(s event.Settings) Settings {
+	return Settings{Model: s.Model, Cwd: s.Cwd, Effort: s.Reasoning, Approval: s.Approval, Sandbox: s.Sandbox}
 }
 
 func (s Settings) change() thread.Change {

@@ -130,8 +130,12 @@ func (s *session) serve(ctx context.Context, conn net.Conn) {
 	}).SuppressErrClosed()
 	s.conn = jsonrpc2.NewConn(life, jsonrpc2.NewPlainObjectStream(conn), handlerFunc(func(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.Request) {
 		<-ready
-		if r.Method == methodInterrupt || r.Method == methodAnswer || r.Method == methodPing {
+		if r.Method == methodInterrupt && !waits(r) || r.Method == methodAnswer || r.Method == methodPing {
 			handle.Handle(ctx, c, r) // fast, and must not wait for requests that wait for the end of the turn
+			return
+		}
+		if r.Method == methodInterrupt {
+			s.begin(func() { handle.Handle(ctx, c, r) }) // ends with the turn
 			return
 		}
 		select {
@@ -191,7 +195,7 @@ func (f handlerFunc) Handle(ctx context.Context, c *jsonrpc2.Conn, r *jsonrpc2.R
 // handle runs one request. Its errors are converted for the response; an unknown method has an error of its own.
 func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 	switch r.Method {
-	case methodSubscribe, methodPlugins, methodTurns, methodList, methodSearch, methodPing:
+	case methodSubscribe, methodCurrent, methodPlugins, methodTurns, methodList, methodSearch, methodPing:
 	default:
 		if s.family {
 			s.log.Warn("a process that this host has started was refused", "method", r.Method)
@@ -212,12 +216,14 @@ func (s *session) handle(ctx context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Requ
 		return StartResult{Turn: a.Turn, Steered: a.Steered}, err
 	case methodSettings:
 		return call(ctx, r, func(ctx context.Context, p Settings) (any, error) { return nil, s.thread.Configure(ctx, p.change()) })
+	case methodCurrent:
+		return settingsOf(s.thread.Settings()), nil
 	case methodShell:
 		return call(ctx, r, s.shell)
 	case methodReview:
 		return call(ctx, r, s.review)
 	case methodInterrupt:
-		return nil, s.thread.Interrupt(ctx, orchestrate.ErrInterrupted)
+		return call(ctx, r, s.interrupt)
 	case methodAnswer:
 		return call(ctx, r, s.answer)
 	case methodPlugins:
@@ -339,10 +345,10 @@ func (s *session) lagged(after uint64) {
 }
 
 func (s *session) start(ctx context.Context, p StartParams) (StartResult, error) {
-	if strings.TrimSpace(p.Text) == "" {
+	if strings.TrimSpace(p.Text) == "" && len(p.Parts) == 0 {
 		return StartResult{}, errors.New("the task is empty")
 	}
-	in, err := input(p.Text, p.AdditionalContext)
+	in, err := input(p.Text, p.Parts, p.AdditionalContext)
 	if err != nil {
 		return StartResult{}, err
 	}
@@ -351,7 +357,7 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 }
 
 func (s *session) steer(ctx context.Context, p SteerParams) (StartResult, error) {
-	in, err := input(p.Text, p.AdditionalContext)
+	in, err := input(p.Text, p.Parts, p.AdditionalContext)
 	if err != nil {
 		return StartResult{}, err
 	}
@@ -360,8 +366,11 @@ func (s *session) steer(ctx context.Context, p SteerParams) (StartResult, error)
 }
 
 // input converts a user's input and the client's context.
-func input(text string, beside map[string]AdditionalContext) (turn.Input, error) {
-	in := turn.Input{Parts: []llm.Part{&llm.Text{Text: text}}, Context: map[string]string{}}
+func input(text string, parts llm.Parts, beside map[string]AdditionalContext) (turn.Input, error) {
+	in := turn.Input{Parts: parts, Context: map[string]string{}}
+	if len(parts) == 0 {
+		in.Parts = []llm.Part{&llm.Text{Text: text}}
+	}
 	for key, c := range beside {
 		if !contextKey(key) {
 			return in, fmt.Errorf("additionalContext: key %.80q: it has 1 to 64 letters, digits, dashes and underscores", key)
@@ -393,6 +402,19 @@ func (s *session) review(ctx context.Context, p ReviewParams) (StartResult, erro
 	}
 	a, err := s.thread.Submit(ctx, thread.Submission{Task: task})
 	return StartResult{Turn: a.Turn}, err
+}
+
+// waits reports whether a request to interrupt waits for the end of the turn.
+func waits(r *jsonrpc2.Request) bool {
+	var p InterruptParams
+	return r.Params != nil && json.Unmarshal(*r.Params, &p) == nil && (p.Wait || p.Turn != "")
+}
+
+func (s *session) interrupt(ctx context.Context, p InterruptParams) (any, error) {
+	if p.Wait || p.Turn != "" {
+		return nil, s.thread.InterruptTurn(ctx, p.Turn, orchestrate.ErrInterrupted)
+	}
+	return nil, s.thread.Interrupt(ctx, orchestrate.ErrInterrupted)
 }
 
 // contextKey reports whether a key is valid as part of an element's name.

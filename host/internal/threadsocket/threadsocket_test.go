@@ -199,7 +199,7 @@ func TestSecondClientSeesTheThreadFromItsBeginning(t *testing.T) {
 func TestInterruptAndAnswer(t *testing.T) {
 	path, th, _ := serve(t)
 	c := dial(t, path)
-	if err := c.Interrupt(t.Context()); err == nil || !strings.Contains(err.Error(), "no active turn") {
+	if err := c.Interrupt(t.Context(), threadsocket.InterruptParams{}); err == nil || !strings.Contains(err.Error(), "no active turn") {
 		t.Errorf("interrupt of an idle thread: %v", err)
 	}
 	if _, err := th.Approvals().Ask(t.Context(), approval.Question{}); !errors.Is(err, approval.ErrNoApprover) {
@@ -241,11 +241,29 @@ func TestInterruptAndAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Interrupt(t.Context()); err != nil {
+	if err := c.Interrupt(t.Context(), threadsocket.InterruptParams{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, end := until(t, c, started.Turn); end.Status != event.TurnInterrupted {
 		t.Errorf("end = %+v", end)
+	}
+	// An interrupt that names a turn is answered when that turn has ended.
+	if started, err = c.Start(t.Context(), threadsocket.StartParams{Parts: llm.Parts{&llm.Text{Text: "wait"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Interrupt(t.Context(), threadsocket.InterruptParams{Turn: "another"}); err == nil || threadsocket.CodeOf(err) != "" {
+		t.Errorf("another turn: %v", err)
+	} else if e, ok := errors.AsType[*threadsocket.Error](err); !ok || e.Code != threadsocket.OtherTurn {
+		t.Errorf("another turn: %v", err)
+	}
+	if err := c.Interrupt(t.Context(), threadsocket.InterruptParams{Turn: started.Turn}); err != nil {
+		t.Error(err)
+	}
+	if err := th.CheckIdle(t.Context()); err != nil {
+		t.Errorf("the turn still runs: %v", err)
+	}
+	if s, err := c.Settings(t.Context()); err != nil || s.Cwd == "" {
+		t.Errorf("settings %+v, %v", s, err)
 	}
 }
 
@@ -293,7 +311,7 @@ func TestInterruptPassesRequestsThatWait(t *testing.T) {
 	for range 20 { // more than run at once
 		waiting.Go(func() { _, _ = c.Start(ctx, threadsocket.StartParams{Text: "later", OutputSchema: []byte("{}")}) })
 	}
-	if err := c.Interrupt(t.Context()); err != nil {
+	if err := c.Interrupt(t.Context(), threadsocket.InterruptParams{}); err != nil {
 		t.Error(err)
 	}
 	if _, end := until(t, c, first.Turn); end.Status != event.TurnInterrupted {

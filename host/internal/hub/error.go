@@ -1,5 +1,13 @@
 package hub
 
+import (
+	"errors"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+)
+
 // Code is the kind of an error, for programs. It is the same whether the thread runs here or in another process.
 type Code string
 
@@ -28,5 +36,34 @@ type Error struct {
 	Task    string // of NotSteerable: what the turn does: "compact", "review", "user_shell"
 }
 
-// ErrorOf describes an error that the hub, a thread, [Events] or [Changes] returned.
-func ErrorOf(err error) Error { panic("not implemented") }
+// errClosed says that a thread has ended or was unloaded, or that the hub is closed.
+var errClosed = thread.ErrClosed
+
+// Error implements error.
+func (e *Error) Error() string { return hint.Line(e.Message, e.Next) }
+
+// NextStep implements [hint.Stepper].
+func (e *Error) NextStep() string { return e.Next }
+
+// ErrorOf describes an error that the hub, a thread, [Events] or [Changes] returned. Errors of threads in other processes are described
+// like those of threads here.
+func ErrorOf(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*threadsocket.Error](err); ok {
+		return &Error{Code: Code(e.Code), Message: e.Message, Next: e.Next, Task: e.Task}
+	}
+	e := &Error{Code: Code(threadsocket.CodeOf(err))}
+	e.Message, e.Next = hint.Split(err)
+	if n, ok := errors.AsType[*thread.NotSteerableError](err); ok {
+		e.Task = n.Kind
+	}
+	switch {
+	case errors.Is(err, threadsocket.ErrGone):
+		e.Code = Closed
+	case errors.Is(err, errLagged):
+		e.Code = Lagged
+	}
+	return e
+}

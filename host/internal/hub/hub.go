@@ -8,15 +8,22 @@
 package hub
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/singleflight"
 )
 
 // Defaults of [Config].
@@ -37,8 +44,8 @@ type Config struct {
 	Open func(ctx context.Context, w Workspace, cfg *config.Config, shared host.Shared) (*host.Host, error)
 	// IdleTimeout is how long a thread that runs no turn and has no followers stays loaded; 0: [DefaultIdleTimeout].
 	IdleTimeout time.Duration
-	// MaxIdle is the number of loaded threads beyond which idle ones without followers are unloaded before IdleTimeout, those that have
-	// been idle longest first; 0: [DefaultMaxIdle].
+	// MaxIdle is the number of loaded threads beyond which idle ones without followers are unloaded after a minute, those that have been
+	// idle longest first; 0: [DefaultMaxIdle].
 	MaxIdle int
 	Logger  hclog.Logger
 }
@@ -96,22 +103,81 @@ type Reverted struct {
 
 // Hub is every thread that can be reached. Its methods may be called concurrently.
 type Hub struct {
-	cfg   Config
-	log   hclog.Logger
-	store *store.Store
+	cfg     Config
+	log     hclog.Logger
+	store   *store.Store
+	monitor *monitor
+	loads   singleflight.Group // of threads, by their ID
+	dials   singleflight.Group // of processes that run them
+
+	life context.Context // ends when the hub closes
+	end  context.CancelCauseFunc
+	work sync.WaitGroup
+	wake chan struct{} // one slot: there may be a thread to unload
 
 	mu struct {
 		sync.Mutex
 		closing bool
+		threads map[event.ThreadID]*local // that run here
+		relays  map[event.ThreadID]*relay // to other processes
+		spaces  map[string]*space         // by their key
 	}
+	closed func() error // does the work of Close once
 }
 
 // New opens the store. Hosts are opened when a thread needs them.
-func New(ctx context.Context, cfg Config) (*Hub, error) { panic("not implemented") }
+func New(ctx context.Context, cfg Config) (*Hub, error) {
+	cfg.IdleTimeout, cfg.MaxIdle = cmp.Or(cfg.IdleTimeout, DefaultIdleTimeout), cmp.Or(cfg.MaxIdle, DefaultMaxIdle)
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	h := &Hub{cfg: cfg, log: cfg.Logger.Named("hub"), wake: make(chan struct{}, 1)}
+	h.mu.threads, h.mu.relays, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*relay{}, map[string]*space{}
+	h.monitor = newMonitor(func() { notify(h.wake) })
+	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.closed = sync.OnceValue(h.shutDown)
+	cfg.Store.OnDegraded = h.storeHealth
+	var err error
+	if h.store, err = store.Open(ctx, cfg.Store); err != nil {
+		return nil, err
+	}
+	h.work.Go(h.unloadIdle) // ends with the hub
+	return h, nil
+}
 
 // Close ends all threads of this process, interrupting their turns, and closes their hosts and the store. Threads of other processes
 // continue. Close is idempotent.
-func (h *Hub) Close() error { panic("not implemented") }
+func (h *Hub) Close() error { return h.closed() }
+
+// closeTimeout is the time limit for closing the store after the hosts.
+const closeTimeout = 10 * time.Second
+
+func (h *Hub) shutDown() error {
+	h.mu.Lock()
+	h.mu.closing = true
+	spaces, relays := slices.Collect(maps.Values(h.mu.spaces)), slices.Collect(maps.Values(h.mu.relays))
+	h.mu.Unlock()
+	h.end(errClosed)
+	var closing sync.WaitGroup
+	errs := make([]error, len(spaces))
+	for i, s := range spaces {
+		closing.Go(func() { // waited for below
+			<-s.ready
+			if s.host != nil {
+				errs[i] = s.host.Close()
+			}
+		})
+	}
+	for _, r := range relays {
+		closing.Go(r.close) // waited for below
+	}
+	closing.Wait()
+	h.work.Wait()
+	h.monitor.close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return errors.Join(errors.Join(errs...), h.store.Close(ctx))
+}
 
 // Configuration loads the configuration of a workspace.
 func (h *Hub) Configuration(ctx context.Context, w Workspace) (*config.Config, error) {
@@ -119,25 +185,193 @@ func (h *Hub) Configuration(ctx context.Context, w Workspace) (*config.Config, e
 }
 
 // Start starts a new thread in this process.
-func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) { panic("not implemented") }
+func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
+	s, err := h.enter(ctx, p.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.host.StartThread(ctx, host.Params{
+		Cwd: p.Dir, Model: p.Model, Source: p.Source, Name: p.Name, Instructions: p.BaseInstructions,
+		Change: thread.Change{Reasoning: p.Effort, Approval: p.Approval, Sandbox: p.Sandbox},
+	})
+	if err != nil {
+		h.leave(s)
+		return nil, err
+	}
+	return h.register(s, t)
+}
 
 // Resume returns a thread that runs, here or in another process. If no process runs the thread, it is loaded into this one: calls and
 // turns that were left open are closed first.
 func (h *Hub) Resume(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thread, error) {
-	panic("not implemented")
+	if t, ok := h.Find(ctx, id); ok {
+		return t, nil
+	}
+	// Other callers may wait for the same thread, so it is loaded even if this one gives up.
+	loading := h.loads.DoChan(string(id), func() (any, error) {
+		if !h.begin() {
+			return nil, errClosed
+		}
+		defer h.work.Done()
+		return h.load(context.WithoutCancel(ctx), id, p)
+	})
+	select {
+	case r := <-loading:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*Thread), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// begin adds the caller to the work that Close waits for, until it calls h.work.Done. It returns false if the hub is closing.
+func (h *Hub) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.closing {
+		return false
+	}
+	h.work.Add(1)
+	return true
+}
+
+// loadTries is how often load starts over because the process that ran the thread has ended in the meantime, or another one has been
+// faster.
+const loadTries = 3
+
+// load loads a stored thread.
+func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (t *Thread, err error) {
+	for range loadTries {
+		if t, ok := h.Find(ctx, id); ok {
+			return t, nil
+		}
+		info, err := h.store.Thread(ctx, string(id))
+		if err != nil {
+			return nil, err
+		}
+		if !info.Archived.IsZero() {
+			return nil, &branch.ArchivedError{Thread: id}
+		}
+		w := p.Workspace
+		if w.Dir == "" {
+			w.Dir = cmp.Or(p.Settings.Cwd, info.Cwd)
+		}
+		t, err := h.loadIn(ctx, w, info.ID, p)
+		if _, locked := errors.AsType[*store.LockedError](err); !locked {
+			return t, err
+		}
+	}
+	return nil, err
+}
+
+// loadIn loads a thread into the host of a workspace.
+func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, p ResumeParams) (*Thread, error) {
+	if owner, held, err := h.store.Holder(ctx, id); err != nil {
+		return nil, err
+	} else if held {
+		return nil, &store.LockedError{Thread: id, Owner: owner} // without opening a host
+	}
+	s, err := h.enter(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.host.ResumeThread(ctx, id)
+	if err != nil {
+		h.leave(s)
+		return nil, err
+	}
+	loaded, err := h.register(s, t)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, loaded.Configure(ctx, p.Settings)
 }
 
 // Find returns a thread that runs, here or in another process. It loads nothing.
-func (h *Hub) Find(ctx context.Context, id event.ThreadID) (*Thread, bool) { panic("not implemented") }
+func (h *Hub) Find(ctx context.Context, id event.ThreadID) (*Thread, bool) {
+	for {
+		h.mu.Lock()
+		l := h.mu.threads[id]
+		var settled chan struct{}
+		if l != nil {
+			settled = l.st.unloading
+		}
+		h.mu.Unlock()
+		if l == nil {
+			break
+		}
+		if settled == nil {
+			return l.facade, true
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+	r, err := h.relayTo(ctx, id)
+	if err != nil {
+		h.log.Debug("thread of another process not reached", "thread", id, "err", err)
+		return nil, false
+	}
+	return r.facade, true
+}
 
 // Loaded returns the threads that run here, sorted.
-func (h *Hub) Loaded() []event.ThreadID { panic("not implemented") }
+func (h *Hub) Loaded() []event.ThreadID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.mu.threads))
+}
 
 // Unload ends a thread that runs in this process, and interrupts its turn. It does nothing if the thread does not run here.
-func (h *Hub) Unload(ctx context.Context, id event.ThreadID) error { panic("not implemented") }
+func (h *Hub) Unload(ctx context.Context, id event.ThreadID) error {
+	h.mu.Lock()
+	l := h.mu.threads[id]
+	if l != nil && !h.mu.closing {
+		if l.st.unloading == nil {
+			l.st.unloading = make(chan struct{})
+		}
+		h.work.Go(func() { l.space.host.CloseThread(id, errClosed) }) // ends when the thread has
+	}
+	h.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	select {
+	case <-l.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
-// Status returns the state of a thread. Threads that are unknown are [NotLoaded].
-func (h *Hub) Status(ctx context.Context, id event.ThreadID) Status { panic("not implemented") }
+// Status returns the state of a thread. For threads of other processes it is known while a [Hub.Watch] is active or after the thread was
+// found; otherwise, and for unknown threads, it is [NotLoaded].
+func (h *Hub) Status(id event.ThreadID) Status { return h.monitor.status(id) }
 
-// Watch reports changes of threads from now on.
-func (h *Hub) Watch() *Changes { panic("not implemented") }
+// storeHealth tells all threads that the store does not accept events (err), or works again (nil).
+func (h *Hub) storeHealth(err error) {
+	h.mu.Lock()
+	spaces := slices.Collect(maps.Values(h.mu.spaces))
+	h.mu.Unlock()
+	for _, s := range spaces {
+		select {
+		case <-s.ready:
+			if s.host != nil && !s.workspace.Ephemeral {
+				s.host.StoreHealth(err)
+			}
+		default: // a thread that starts later reports it
+		}
+	}
+}
+
+// notify wakes a waiter. The channel has room for one token.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

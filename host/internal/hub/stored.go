@@ -2,11 +2,15 @@ package hub
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
 // Plain data of the store.
@@ -34,59 +38,164 @@ const (
 
 // Info describes a thread, found by its ID, by a unique prefix of the ID, or by its name. Ephemeral threads are found by their ID while
 // they are loaded.
-func (h *Hub) Info(ctx context.Context, query string) (Info, error) { panic("not implemented") }
+func (h *Hub) Info(ctx context.Context, query string) (Info, error) {
+	return h.storeOf(event.ThreadID(query)).Thread(ctx, query)
+}
 
-// List lists stored threads; those that were updated last come first.
-func (h *Hub) List(ctx context.Context, f Filter) ([]Info, error) { panic("not implemented") }
+// storeOf returns the store that has a thread.
+func (h *Hub) storeOf(id event.ThreadID) *store.Store {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.mu.threads[id]; l != nil {
+		return l.space.host.Store()
+	}
+	return h.store
+}
+
+// List lists stored threads; those that were updated last come first. A thread whose last turn runs in no process has the status
+// "stopped".
+func (h *Hub) List(ctx context.Context, f Filter) ([]Info, error) {
+	infos, err := h.store.Threads(ctx, f)
+	h.store.MarkStopped(ctx, infos)
+	return infos, err
+}
 
 // Search finds stored threads by their names and messages.
 func (h *Hub) Search(ctx context.Context, query string, f Filter) ([]Hit, error) {
-	panic("not implemented")
+	return h.store.Search(ctx, query, f)
 }
 
 // Turns lists the turns of a thread in order, including reverted ones.
 func (h *Hub) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error) {
-	panic("not implemented")
+	return h.storeOf(id).Turns(ctx, id)
 }
 
 // Events reads the stored events of a thread with numbers greater than after. The log of a running thread may lag behind by some
 // milliseconds; [Thread.Follow] has no gap.
 func (h *Hub) Events(ctx context.Context, id event.ThreadID, after uint64) iter.Seq2[event.Event, error] {
-	panic("not implemented")
+	return h.storeOf(id).Events(ctx, id, after)
 }
 
 // Started returns the first event of a thread.
 func (h *Hub) Started(ctx context.Context, id event.ThreadID) (event.ThreadStarted, error) {
-	panic("not implemented")
+	return h.started(ctx, h.storeOf(id), id)
+}
+
+func (h *Hub) started(ctx context.Context, s *store.Store, id event.ThreadID) (event.ThreadStarted, error) {
+	for e, err := range s.Events(ctx, id, 0) {
+		if err != nil {
+			return event.ThreadStarted{}, err
+		}
+		if b, ok := e.Body.(event.ThreadStarted); ok {
+			return b, nil
+		}
+		break
+	}
+	return event.ThreadStarted{}, &store.NotFoundError{What: "thread", ID: string(id)}
 }
 
 // Fork stores a copy of a thread and returns its ID. The thread may be running, here or elsewhere; it does not change. The fork is not
 // loaded.
 func (h *Hub) Fork(ctx context.Context, id event.ThreadID, f Fork) (event.ThreadID, error) {
-	panic("not implemented")
+	if t, ok := h.Find(ctx, id); ok {
+		return t.runner.fork(ctx, f)
+	}
+	return branch.Fork(ctx, h.store, id, branch.Point{Before: f.Before, Through: f.Through}, f.Name)
 }
 
 // Revert reverts a turn and all later ones. While a turn of the thread runs, the error has the code [Busy].
 func (h *Hub) Revert(ctx context.Context, id event.ThreadID, before string) (Reverted, error) {
-	panic("not implemented")
+	if before == "" {
+		return Reverted{}, hint.New("no turn specified", "name the first turn to revert")
+	}
+	return h.revert(ctx, id, before, 0, func(ctx context.Context) (thread.Cut, error) { return branch.Before(ctx, h.store, id, before) })
 }
 
 // Rollback reverts the last turns with input.
 func (h *Hub) Rollback(ctx context.Context, id event.ThreadID, turns int) (Reverted, error) {
-	panic("not implemented")
+	return h.revert(ctx, id, "", turns, func(ctx context.Context) (thread.Cut, error) { return branch.Last(ctx, h.store, id, turns) })
+}
+
+func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context) (thread.Cut, error)) (Reverted, error) {
+	if t, ok := h.Find(ctx, id); ok {
+		return t.runner.revert(ctx, before, turns)
+	}
+	done, err := reverted(branch.Revert(ctx, h.store, id, plan))
+	if err == nil {
+		h.monitor.tell(Change{Kind: ThreadReverted, Thread: id, Status: Status{State: NotLoaded}})
+	}
+	return done, err
 }
 
 // Rename names a thread.
 func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error {
-	panic("not implemented")
+	if t, ok := h.Find(ctx, id); ok {
+		return t.runner.rename(ctx, name)
+	}
+	name, err := branch.Name(name)
+	if err != nil {
+		return err
+	}
+	return h.append(ctx, id, event.ThreadNamed{Name: name}, Change{Kind: ThreadNamed, Name: name})
 }
 
-// Archive removes a thread from listings, so that it can't be continued. A thread that runs here is unloaded.
-func (h *Hub) Archive(ctx context.Context, id event.ThreadID) error { panic("not implemented") }
+// append adds an event to the log of a thread that is not running.
+func (h *Hub) append(ctx context.Context, id event.ThreadID, body event.Body, c Change) error {
+	if err := branch.AppendEvent(ctx, h.store, id, body); err != nil {
+		return err
+	}
+	c.Thread, c.Status = id, Status{State: NotLoaded}
+	h.monitor.tell(c)
+	return nil
+}
+
+// Archive removes a thread from listings, so that it can't be continued. A thread that runs here is unloaded; if another process runs it,
+// the error has the code [Busy] while a turn runs.
+func (h *Hub) Archive(ctx context.Context, id event.ThreadID) error {
+	info, err := h.Info(ctx, string(id))
+	if err != nil {
+		return err
+	}
+	if !info.Archived.IsZero() {
+		return &branch.ArchivedError{Thread: id}
+	}
+	t, ok := h.Find(ctx, id)
+	if ok && (t.Remote() || t.Ephemeral()) {
+		return t.runner.archive(ctx, true)
+	}
+	if err := h.Unload(ctx, id); err != nil {
+		return err
+	}
+	return h.append(ctx, id, event.ThreadArchived{Archived: true}, Change{Kind: ThreadArchived})
+}
 
 // Unarchive restores an archived thread.
-func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error { panic("not implemented") }
+func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error {
+	info, err := h.Info(ctx, string(id))
+	if err != nil {
+		return err
+	}
+	if info.Archived.IsZero() {
+		return fmt.Errorf("thread %s is not archived", id)
+	}
+	if t, ok := h.Find(ctx, id); ok {
+		return t.runner.archive(ctx, false)
+	}
+	return h.append(ctx, id, event.ThreadArchived{}, Change{Kind: ThreadUnarchived})
+}
 
 // Delete removes a thread and everything that only it refers to. A thread that runs here is unloaded; for one that another process runs,
 // the error has the code [Locked].
-func (h *Hub) Delete(ctx context.Context, id event.ThreadID) error { panic("not implemented") }
+func (h *Hub) Delete(ctx context.Context, id event.ThreadID) error {
+	if _, err := h.Info(ctx, string(id)); err != nil {
+		return err
+	}
+	if err := h.Unload(ctx, id); err != nil {
+		return err
+	}
+	if _, err := h.store.Delete(ctx, id); err != nil {
+		return err
+	}
+	h.monitor.tell(Change{Kind: ThreadDeleted, Thread: id, Status: Status{State: NotLoaded}})
+	return nil
+}

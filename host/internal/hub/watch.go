@@ -2,6 +2,8 @@ package hub
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
@@ -59,7 +61,87 @@ func (c *Changes) Next(ctx context.Context) (Change, error) { return c.watcher.n
 // Close ends watching. It is idempotent.
 func (c *Changes) Close() { c.watcher.close() }
 
-type watcher struct{}
+// watchBound is how many changes wait for a watcher; beyond it the watcher is ended.
+const watchBound = 4096
 
-func (w *watcher) next(ctx context.Context) (Change, error) { panic("not implemented") }
-func (w *watcher) close()                                   { panic("not implemented") }
+var errLagged = errors.New("the reader of the threads' changes fell behind")
+
+// watcher is the queue of a reader of changes.
+type watcher struct {
+	monitor *monitor
+	wake    chan struct{}
+
+	mu struct {
+		sync.Mutex
+		queue []Change
+		err   error // set once; returned after the queue
+	}
+}
+
+// Watch reports the changes of threads from now on.
+func (h *Hub) Watch() *Changes { return &Changes{h.monitor.watch()} }
+
+func (m *monitor) watch() *watcher {
+	w := &watcher{monitor: m, wake: make(chan struct{}, 1)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.closed {
+		w.mu.err = errClosed
+		return w
+	}
+	m.mu.watchers[w] = struct{}{}
+	return w
+}
+
+// offer queues a change. The monitor's mutex is held.
+func (w *watcher) offer(c Change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.mu.err != nil:
+		return
+	case len(w.mu.queue) >= watchBound:
+		w.mu.err = errLagged
+	default:
+		w.mu.queue = append(w.mu.queue, c)
+	}
+	notify(w.wake)
+}
+
+func (w *watcher) next(ctx context.Context) (Change, error) {
+	for {
+		w.mu.Lock()
+		if len(w.mu.queue) > 0 {
+			c := w.mu.queue[0]
+			w.mu.queue = w.mu.queue[1:]
+			w.mu.Unlock()
+			return c, nil
+		}
+		err := w.mu.err
+		w.mu.Unlock()
+		if err != nil {
+			return Change{}, err
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return Change{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (w *watcher) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.err == nil {
+		w.mu.err = err
+	}
+	notify(w.wake)
+}
+
+func (w *watcher) close() {
+	w.monitor.mu.Lock()
+	delete(w.monitor.mu.watchers, w)
+	w.monitor.mu.Unlock()
+	w.end(errClosed)
+}

@@ -1,0 +1,3 @@
+package hub_test
+
+func ownThreads(home string) {}

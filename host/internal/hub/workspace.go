@@ -1,0 +1,114 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/host"
+)
+
+// space is the host of one effective configuration.
+type space struct {
+	key       string
+	workspace Workspace
+	ready     chan struct{} // closed when host or err is set
+	host      *host.Host
+	err       error
+
+	// Guarded by the hub's mutex.
+	uses int       // threads, and callers that are about to start one
+	idle time.Time // since when uses is 0
+}
+
+// check returns an error if the folder of a workspace can't be used.
+func (w Workspace) check() error {
+	if !filepath.IsAbs(w.Dir) {
+		return hint.With(fmt.Errorf("the folder %q is not an absolute path", w.Dir), "use an absolute path")
+	}
+	st, err := os.Stat(w.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return hint.With(fmt.Errorf("the folder %s doesn't exist", w.Dir), "create it, or use another folder")
+	case err != nil:
+		return hint.With(fmt.Errorf("the folder %s can't be used: %w", w.Dir, err), "use another folder")
+	case !st.IsDir():
+		return hint.With(fmt.Errorf("%s is not a folder", w.Dir), "use a folder")
+	}
+	return nil
+}
+
+// key identifies what a host depends on: the effective configuration and what the workspace adds to it.
+func (w Workspace) key(digest string) string {
+	w.Dir = "" // part of the digest if it matters
+	text, err := json.Marshal(w)
+	if err != nil { // plain strings
+		panic("hub: marshal workspace: " + err.Error())
+	}
+	sum := sha256.Sum256(append(text, digest...))
+	return hex.EncodeToString(sum[:])
+}
+
+// enter returns the host of a workspace, which stays open until leave is called. The configuration is read each time, so that a new
+// thread gets the current one.
+func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	cfg, err := h.cfg.Load(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	key := w.key(cfg.Digest())
+	h.mu.Lock()
+	if h.mu.closing {
+		h.mu.Unlock()
+		return nil, errClosed
+	}
+	s, found := h.mu.spaces[key]
+	if !found {
+		s = &space{key: key, workspace: w, ready: make(chan struct{})}
+		h.mu.spaces[key] = s
+	}
+	s.uses++
+	h.mu.Unlock()
+	if !found {
+		// Other callers may wait for the host, so it is opened even if this one gives up.
+		s.host, s.err = h.cfg.Open(context.WithoutCancel(ctx), w, cfg, host.Shared{Store: h.store, Observe: h.monitor.observe, Ended: h.threadEnded})
+		if s.err != nil {
+			h.mu.Lock()
+			delete(h.mu.spaces, key) // the next caller tries again
+			h.mu.Unlock()
+		}
+		close(s.ready)
+	}
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		h.leave(s)
+		return nil, context.Cause(ctx)
+	}
+	if s.err != nil {
+		h.leave(s)
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// leave ends the use of a host, which is closed later if no one else uses it.
+func (h *Hub) leave(s *space) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.uses--; s.uses == 0 {
+		s.idle = time.Now()
+		notify(h.wake)
+	}
+}

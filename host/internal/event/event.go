@@ -254,6 +254,7 @@ type Problem struct {
 	Message string `json:"message"`
 	Code    string `json:"code,omitempty"` // an [llm.ErrorCode], or "budget", "turn-limit", "turn-time", "loop" or "internal"
 	Next    string `json:"next,omitempty"`
+	Status  int    `json:"status,omitempty"` // HTTP status of the provider's answer; 0: none
 }
 
 // Tokens are counts of tokens, and their cost. Unreported counts are not included.
@@ -405,6 +406,9 @@ type StreamRetried struct {
 	Begun   bool   `json:"begun,omitempty"` // the answer had begun; its complete items are kept
 	// Offline: the provider can't be reached. Waiting for it does not count as an attempt: Attempt and Max are 0.
 	Offline bool `json:"offline,omitempty"`
+	// Code is the [llm.ErrorCode] of the failure, and Status its HTTP status; empty or 0: unknown.
+	Code   string `json:"code,omitempty"`
+	Status int    `json:"status,omitempty"`
 }
 
 // QuestionKind is the subject of a question.
@@ -477,6 +481,8 @@ type SessionExited struct {
 	ExitCode int32  `json:"exitCode"`
 	// Denied is what the sandbox denied, if How is "denied".
 	Denied *Denial `json:"sandboxDenied,omitempty"`
+	// Output is the beginning of the output that was published as [SessionOutput], limited in size.
+	Output string `json:"output,omitempty"`
 }
 
 // Notice is a message for people. Level is "info", "warning" or "error".

@@ -43,6 +43,12 @@ const (
 	StatusSuperseded ItemStatus = "superseded"
 )
 
+// PluginUser is the Plugin of a command that the user ran. No plugin has this label.
+const PluginUser = "(user)"
+
+// PhaseCommentary is the phase of a message that is a remark during the work, as the provider reports it.
+const PhaseCommentary = "commentary"
+
 // Item is a visible part of a turn, such as a message or a command.
 type Item struct {
 	ID     ItemID     `json:"id"`
@@ -52,7 +58,8 @@ type Item struct {
 	Plugin string     `json:"plugin,omitempty"`
 	Tool   string     `json:"tool,omitempty"` // namespace and name, joined by a dot where there is a namespace
 
-	Text      string          `json:"text,omitempty"` // of a message, of reasoning, or a title
+	Text      string          `json:"text,omitempty"`  // of a message, of reasoning, or a title
+	Phase     string          `json:"phase,omitempty"` // of an agent's message: [PhaseCommentary]; empty: any other
 	Command   string          `json:"command,omitempty"`
 	Cwd       string          `json:"cwd,omitempty"`
 	Output    string          `json:"output,omitempty"` // output as displayed, limited in size
@@ -67,7 +74,7 @@ type Item struct {
 	URL       string          `json:"url,omitempty"`
 	Images    []string        `json:"images,omitempty"`    // artifacts or paths of a user message
 	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call created, or the content of an image
-	Review    *Review         `json:"review,omitempty"`    // result of a review
+	Review    *Review         `json:"review,omitempty"`    // result of a review; Output is its text
 	Author    string          `json:"author,omitempty"`    // of mail: the agent that wrote it
 }
 

@@ -15,10 +15,15 @@ type output struct {
 	read int64  // received bytes, as the plugin counts them
 	at   int64  // published bytes
 	end  string // the last published bytes
+	head string // the first published bytes
 }
 
 // maxOutputEnd limits the end of a session's output that is kept, because it usually contains the error.
 const maxOutputEnd = 4 << 10
+
+// maxOutputHead limits the beginning of a session's output that is stored with the end of the session, in bytes, as the output of a
+// call's item is limited.
+const maxOutputHead = 64 << 10
 
 // receive publishes new output of a session without secrets.
 func (s *Thread) receive(label string, ev contract.SessionOutput) {
@@ -55,17 +60,17 @@ func (s *Thread) receive(label string, ev contract.SessionOutput) {
 	s.show(label, ev.SessionID, o, o.text.Write(string(ev.Data)))
 }
 
-// outputEnds publishes the withheld text, and returns the end of the output.
-func (s *Thread) outputEnds(label, id string) (end string) {
+// outputEnds publishes the withheld text, and returns the beginning and the end of the output.
+func (s *Thread) outputEnds(label, id string) (head, end string) {
 	s.mu.Lock()
 	o := s.mu.output[label][id]
 	delete(s.mu.output[label], id)
 	s.mu.Unlock()
 	if o != nil {
 		s.show(label, id, o, o.text.End())
-		end = o.end
+		head, end = o.head, o.end
 	}
-	return end
+	return head, end
 }
 
 func (s *Thread) show(label, id string, o *output, text string) {
@@ -75,6 +80,11 @@ func (s *Thread) show(label, id string, o *output, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	s.publish(label, event.SessionOutput{Session: id, Offset: o.at, Text: text})
 	o.at += int64(len(text))
+	if room := maxOutputHead - len(o.head); len(text) <= room {
+		o.head += text
+	} else if room > 0 {
+		o.head += strings.ToValidUTF8(text[:room], "")
+	}
 	o.end += text
 	if over := len(o.end) - maxOutputEnd; over > 0 {
 		o.end = strings.Clone(strings.ToValidUTF8(o.end[over:], ""))

@@ -132,8 +132,8 @@ func (s *Thread) lose(label string, which func(openSession) bool) []openSession 
 	s.mu.open[label] = stay
 	s.mu.Unlock()
 	for _, o := range lost {
-		s.outputEnds(label, o.id)
-		s.publish(label, event.SessionExited{Session: o.id, How: "lost"})
+		head, _ := s.outputEnds(label, o.id)
+		s.publish(label, event.SessionExited{Session: o.id, How: "lost", Output: head})
 	}
 	return lost
 }
@@ -189,12 +189,12 @@ func (s *Thread) event(label string, ev contract.ThreadEvent) {
 		if !known {
 			return
 		}
-		end := s.outputEnds(label, ev.SessionID)
+		head, end := s.outputEnds(label, ev.SessionID)
 		how := map[contract.SessionEnd]string{contract.SessionEndDenied: "denied", contract.SessionEndLost: "lost"}[ev.End]
 		if how == "" {
 			how = "exited"
 		}
-		exited := event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode}
+		exited := event.SessionExited{Session: ev.SessionID, How: how, ExitCode: ev.ExitCode, Output: head}
 		if ev.End == contract.SessionEndDenied {
 			exited.Denied = s.cfg.Denial(end)
 		}

@@ -96,6 +96,7 @@ func (j job) work(ctx context.Context, w thread.Worker) turn.Result {
 	told := llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "<review_result>\n" + record + "\n</review_result>"}}}
 	answer := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{&llm.Text{Text: said}}}
 	message := event.Item{ID: event.NewItemID(), Type: event.ItemAgentMessage, Status: event.StatusInProgress, Text: said}
+	exited.Output = said
 	if rerr := errors.Join(w.Record(keep, told), j.show(keep, w, exited), j.show(keep, w, message), w.Record(keep, answer)); rerr != nil {
 		return ended(ctx, rerr)
 	}

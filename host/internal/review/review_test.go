@@ -228,8 +228,8 @@ func TestReview(t *testing.T) {
 					t.Errorf("a message of the reviewer streams: %q", b.Text)
 				}
 			case event.ItemCompleted:
-				if b.Item.Type == event.ItemExitedReview && (b.Item.Review == nil || len(b.Item.Review.Findings) != 2) {
-					t.Errorf("result %+v", b.Item.Review)
+				if b.Item.Type == event.ItemExitedReview && (b.Item.Review == nil || len(b.Item.Review.Findings) != 2 || !strings.Contains(b.Item.Output, "2 findings:")) {
+					t.Errorf("result %+v, as text %q", b.Item.Review, b.Item.Output)
 				}
 			}
 		}

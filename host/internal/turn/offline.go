@@ -48,7 +48,7 @@ func (o *offline) wait(ctx context.Context, s *sampler, e *llm.Error) error {
 	}
 	o.looks++
 	o.waited += d
-	if err := s.write(ctx, event.StreamRetried{DelayMS: d.Milliseconds(), Cause: e.Error(), Offline: true}); err != nil {
+	if err := s.write(ctx, event.StreamRetried{DelayMS: d.Milliseconds(), Cause: e.Error(), Offline: true, Code: e.Code.String(), Status: e.Status}); err != nil {
 		return err
 	}
 	return pause(ctx, d)

@@ -73,7 +73,7 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 			delay = e.RetryAfter
 		}
 		if err := s.write(ctx, event.StreamRetried{
-			Attempt: n, Max: s.limits.StreamRetries, DelayMS: delay.Milliseconds(), Cause: e.Error(), Begun: got.begun,
+			Attempt: n, Max: s.limits.StreamRetries, DelayMS: delay.Milliseconds(), Cause: e.Error(), Begun: got.begun, Code: e.Code.String(), Status: e.Status,
 		}); err != nil {
 			return got, err
 		}

@@ -220,6 +220,9 @@ func (a *answer) end(ctx context.Context, ev llm.BlockEnd) error {
 		part = &llm.Reasoning{Text: text, Metadata: a.markVendor(meta)}
 		a.between = true
 	} else if strings.TrimSpace(text) != "" {
+		if ev.Remark {
+			item.Phase = event.PhaseCommentary
+		}
 		a.lastText = text
 		a.between, a.spoke = ev.Remark, a.spoke || !ev.Remark
 	}

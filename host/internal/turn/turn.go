@@ -406,7 +406,7 @@ func ProblemOf(err error) *event.Problem {
 	p := &event.Problem{Code: "internal"}
 	p.Message, p.Next = hint.Split(err)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
-		p.Code, p.Next = e.Code.String(), cmp.Or(p.Next, e.Next)
+		p.Code, p.Next, p.Status = e.Code.String(), cmp.Or(p.Next, e.Next), e.Status
 	}
 	if _, ok := errors.AsType[*usage.BudgetError](err); ok {
 		p.Code = "budget"

@@ -152,12 +152,15 @@ func TestBrokenStreamKeepsWhatWasWhole(t *testing.T) {
 // Whether a stream broke or never began is not the same to people.
 func TestARetryTellsWhetherTheAnswerHadBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		busy := turntest.Answer{Err: &llm.Error{Code: llm.ErrOverloaded, Message: "busy", Retryable: true}}
+		busy := turntest.Answer{Err: &llm.Error{Code: llm.ErrOverloaded, Message: "busy", Status: 529, Retryable: true}}
 		b := turntest.New(busy, turntest.Cut(), turntest.Say(turntest.Text("done")))
 		b.Run(t, t.Context(), "go")
 		var begun []bool
 		for _, e := range b.Events() {
 			if r, ok := e.Body.(event.StreamRetried); ok {
+				if len(begun) == 0 && (r.Code != "overloaded" || r.Status != 529) {
+					t.Errorf("code %q, status %d, want those of the failure", r.Code, r.Status)
+				}
 				begun = append(begun, r.Begun)
 			}
 		}
@@ -165,6 +168,21 @@ func TestARetryTellsWhetherTheAnswerHadBegun(t *testing.T) {
 			t.Errorf("begun = %v, want first not, then yes", begun)
 		}
 	})
+}
+
+// Clients tell a remark from the answer.
+func TestARemarkIsACommentary(t *testing.T) {
+	b := turntest.New(turntest.Say(turntest.Text("on my way"), turntest.Text("done")).Remarking())
+	b.Run(t, t.Context(), "go")
+	var got []string
+	for _, e := range b.Events() {
+		if done, ok := e.Body.(event.ItemCompleted); ok && done.Item.Type == event.ItemAgentMessage {
+			got = append(got, done.Item.Text+":"+done.Item.Phase)
+		}
+	}
+	if want := []string{"on my way:commentary", "done:"}; !slices.Equal(got, want) {
+		t.Errorf("messages %q, want %q", got, want)
+	}
 }
 
 func TestRetryBudget(t *testing.T) {

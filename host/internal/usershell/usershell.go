@@ -33,7 +33,7 @@ import (
 )
 
 // owner is used instead of the label of a plugin. No plugin can have this label.
-const owner = "(user)"
+const owner = event.PluginUser
 
 // name is the name of commands in the journal.
 const name = "user_shell"

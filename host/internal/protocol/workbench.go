@@ -1,7 +1,7 @@
 package protocol
 
-// CommandExecParams are the parameters of command/exec. Exactly one of SandboxPolicy and PermissionProfile may be set; without either
-// the configuration applies.
+// CommandExecParams are the parameters of command/exec. SandboxPolicy and PermissionProfile exclude each other; without either the
+// configuration applies.
 type CommandExecParams struct {
 	Command            []string           `json:"command"`
 	ProcessID          *string            `json:"processId,omitempty"` // required for terminals and streaming; unique per connection
@@ -15,6 +15,7 @@ type CommandExecParams struct {
 	Cwd                *string            `json:"cwd,omitempty"`
 	Env                map[string]*string `json:"env,omitempty"` // null removes a variable
 	Size               *TerminalSize      `json:"size,omitempty"`
+	SandboxPolicy      *SandboxPolicy     `json:"sandboxPolicy,omitempty"`
 	PermissionProfile  *string            `json:"permissionProfile,omitempty"`
 }
 
@@ -57,6 +58,8 @@ const (
 	StdoutStream OutputStream = "stdout"
 	StderrStream OutputStream = "stderr"
 )
+
+func (OutputStream) values() []string { return names(StdoutStream, StderrStream) }
 
 // CommandExecOutputDeltaNotification is output of a command, at most 64 KiB.
 type CommandExecOutputDeltaNotification struct {
@@ -236,6 +239,8 @@ const (
 	FuzzyFile      FuzzyFileSearchMatchType = "file"
 	FuzzyDirectory FuzzyFileSearchMatchType = "directory"
 )
+
+func (FuzzyFileSearchMatchType) values() []string { return names(FuzzyFile, FuzzyDirectory) }
 
 // FuzzyFileSearchSessionStartParams are the parameters of fuzzyFileSearch/sessionStart.
 type FuzzyFileSearchSessionStartParams struct {

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package workbench
+
+const nonblock = 0

@@ -15,7 +15,6 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
-	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 	"github.com/hashicorp/go-hclog"
@@ -24,30 +23,29 @@ import (
 
 // launcherPath builds gantry-launch, once.
 var launcherPath = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gantry-workbench-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "gantry-launch")
+	path := filepath.Join(os.Getenv(dirEnv), "gantry-launch")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "../../cmd/gantry-launch")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build gantry-launch: %w\n%s", err, out)
+		return "", fmt.Errorf("build gantry-launch: %w\n%s", err, out)
 	}
 	return path, nil
 })
 
 func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gantry-workbench-test-")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv(dirEnv, dir)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if built != "" {
-			os.RemoveAll(filepath.Dir(built))
-		}
+		os.RemoveAll(dir)
 		os.Exit(code)
 	}))
 }
 
-// built is the path of gantry-launch, once a test has built it.
-var built string
+// dirEnv is the folder for what tests build.
+const dirEnv = "GANTRY_TEST_WORKBENCH"
 
 // world is a machine with a client: a user's home folder with keys, gantry's own folder, and a repository to work in.
 type world struct {
@@ -55,7 +53,9 @@ type world struct {
 	top      string // without symbolic links, not in /tmp, of which sandboxes have their own
 	cfg      *config.Config
 	bench    *workbench.Bench
-	launcher *launch.Launcher // of the first command
+	ws       *workbench.Workspace
+	runner   workbench.Runner
+	launcher *launch.Launcher
 
 	mu    sync.Mutex
 	notes []note
@@ -71,8 +71,23 @@ type note struct {
 // in returns a path in the world.
 func (w *world) in(path string) string { return filepath.Join(w.top, path) }
 
-// newWorld returns a world whose workspace has a sandbox mode.
+// commands returns a world with a launcher.
+func commands(t testing.TB, mode string) *world {
+	t.Helper()
+	path, err := launcherPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return makeWorld(t, mode, path)
+}
+
+// newWorld returns a world whose workspace has a sandbox mode, and where no command can run.
 func newWorld(t testing.TB, mode string) *world {
+	t.Helper()
+	return makeWorld(t, mode, "")
+}
+
+func makeWorld(t testing.TB, mode, launcher string) *world {
 	t.Helper()
 	top, err := os.MkdirTemp("/var/tmp", "gantry-workbench-")
 	if err != nil {
@@ -102,9 +117,18 @@ func newWorld(t testing.TB, mode string) *world {
 	ws.Granter = grants.Granter{Config: w.cfg, Home: w.cfg.Home, Environ: environ, Tmp: func() (string, error) {
 		return w.in("tmp"), os.MkdirAll(w.in("tmp"), 0o700)
 	}}
+	w.ws = ws
+	if launcher != "" {
+		if w.launcher, err = launch.New(launch.Config{
+			LauncherPath: launcher, Confiners: []launch.Confiner{launch.Unconfined{}, sandbox}, CgroupDir: "none",
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ws.Granter.Launcher, w.runner = w.launcher, workbench.Launch(w.launcher)
+	}
 	w.bench = workbench.New(workbench.Config{
 		Notify: w.notify, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{ws} },
-		Runner: runner{w, sandbox, ws}, Logger: hclog.NewNullLogger(),
+		Runner: w.runner, Logger: hclog.NewNullLogger(),
 	})
 	t.Cleanup(func() {
 		w.bench.Close()
@@ -115,46 +139,6 @@ func newWorld(t testing.TB, mode string) *world {
 		}
 	})
 	return w
-}
-
-// runner is a [workbench.Runner] that makes a launcher for the first command.
-type runner struct {
-	w   *world
-	box *box.Sandbox
-	ws  *workbench.Workspace
-}
-
-func (r runner) own() (workbench.Runner, error) {
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	if r.w.launcher == nil {
-		path, err := launcherPath()
-		if err != nil {
-			return nil, err
-		}
-		built = path
-		if r.w.launcher, err = launch.New(launch.Config{LauncherPath: path, Confiners: []launch.Confiner{launch.Unconfined{}, r.box}, CgroupDir: "none"}); err != nil {
-			return nil, err
-		}
-		r.ws.Granter.Launcher = r.w.launcher
-	}
-	return workbench.Launch(r.w.launcher), nil
-}
-
-func (r runner) Spawn(ctx context.Context, spec launch.Spec) (workbench.Process, error) {
-	own, err := r.own()
-	if err != nil {
-		return nil, err
-	}
-	return own.Spawn(ctx, spec)
-}
-
-func (r runner) EndCall(ctx context.Context, o launch.Owner) error {
-	own, err := r.own()
-	if err != nil {
-		return err
-	}
-	return own.EndCall(ctx, o)
 }
 
 func (w *world) notify(method string, params any) {

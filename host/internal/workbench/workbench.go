@@ -15,10 +15,18 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/hashicorp/go-hclog"
 )
+
+// owner is used instead of the label of a plugin for the processes of clients. No plugin can have this label.
+const owner = "(client)"
+
+// maxProcesses limits the processes of a connection, of command/exec and process/spawn together. Beyond it requests fail. The launcher has
+// a limit for all connections.
+const maxProcesses = 64
 
 // errClosed is the cause of what ends with its connection.
 var errClosed = errors.New("the connection was closed")
@@ -69,6 +77,13 @@ type Bench struct {
 	life context.Context // ends with the connection
 	end  context.CancelCauseFunc
 	work sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		running int // processes
+	}
+	commands  table
+	processes table
 }
 
 // New returns a workbench. It starts nothing. Close it when the connection has ended.
@@ -83,8 +98,32 @@ func New(cfg Config) *Bench {
 
 // Close ends processes, watches and searches, and waits for them. It is idempotent. Requests that are running fail.
 func (b *Bench) Close() {
+	b.mu.Lock() // no process may be about to start
 	b.end(errClosed)
+	b.mu.Unlock()
 	b.work.Wait()
+}
+
+// enter counts a process that is to be started. It ends with leave.
+func (b *Bench) enter() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.life.Err() != nil:
+		return errClosed
+	case b.mu.running >= maxProcesses:
+		return hint.With(rpc.Errorf(rpc.InvalidRequest, "%d processes of this connection are running, which is the limit", maxProcesses), "end some first")
+	}
+	b.mu.running++
+	b.work.Add(1)
+	return nil
+}
+
+func (b *Bench) leave() {
+	b.mu.Lock()
+	b.mu.running--
+	b.mu.Unlock()
+	b.work.Done()
 }
 
 // absolute checks a path of a request.

@@ -15,6 +15,7 @@ const root = "host/internal/"
 var Rows = [][]string{
 	{"cli"},
 	{"install"},
+	{"appserver"},
 	{"hub"},
 	{"host"},
 	{"judges", "library", "git"},

@@ -65,16 +65,17 @@ var Edges = []Edge{
 
 // Borrowed are subpackages that packages other than their parent may import.
 var Borrowed = map[string][]string{
-	"host/internal/launch/box/fspath":       {"host/internal/workbench"},
-	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                                     // the other end of its pipe
-	"host/internal/launch/box/pluginbox":    {"host/internal/grants"},                                                                    // which grants a plugin its files and network
-	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety", "host/internal/host"},                // who reads the files, and who explains them
-	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render", "host/internal/transcript/action"}, // which explain what is seen in a command
-	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                                      // which keeps a reader for each thread
-	"host/internal/plugin/binary":           {"host/internal/install"},                                                                   // looks at a program without starting it
-	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                                                // which is gantry and this driver
-	"host/internal/plugin/manifest":         {"host/internal/install"},                                                                   // compares a manifest with the locked one
-	"host/internal/store/pluginstate":       {"host/internal/host", "host/internal/service"},                                             // the host opens it, the service reads and writes it
+	"host/internal/launch/box":              {"host/internal/host", "host/internal/grants", "host/internal/git", "host/internal/judges", "host/internal/cli/safety", "host/internal/workbench"}, // wire it, configure it, run in it and explain it
+	"host/internal/launch/box/fspath":       {"host/internal/workbench"},                                                                                                                        // which follows the paths of clients
+	"host/internal/launch/control":          {"host/cmd/gantry-launch", "host/internal/plugin/proc"},                                                                                            // the other end of its pipe
+	"host/internal/launch/box/pluginbox":    {"host/internal/grants"},                                                                                                                           // which grants a plugin its files and network
+	"host/internal/policy/rules":            {"host/internal/rulebook", "host/internal/cli/safety", "host/internal/host"},                                                                       // who reads the files, and who explains them
+	"host/internal/policy/command":          {"host/internal/cli/safety", "host/internal/cli/render", "host/internal/transcript/action"},                                                        // which explain what is seen in a command
+	"host/internal/prompt/agentsfile":       {"host/internal/host"},                                                                                                                             // which keeps a reader for each thread
+	"host/internal/plugin/binary":           {"host/internal/install"},                                                                                                                          // looks at a program without starting it
+	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                                                                                                       // which is gantry and this driver
+	"host/internal/plugin/manifest":         {"host/internal/install"},                                                                                                                          // compares a manifest with the locked one
+	"host/internal/store/pluginstate":       {"host/internal/host", "host/internal/service"},                                                                                                    // the host opens it, the service reads and writes it
 }
 
 // layers checks the layers.

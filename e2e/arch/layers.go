@@ -37,7 +37,7 @@ var Rows = [][]string{
 	{"event", "store", "secret", "diff", "redact"},
 	{"crashpoint", "once", "procfs", "proctree"},
 	{"librarylog", "protocol"},
-	{"rpc"},
+	{"rpc", "picture"},
 	{"privatedir"},
 }
 

@@ -13,11 +13,12 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/picture"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// picture is a small image of a format.
-func picture(t *testing.T, format string) []byte {
+// drawn returns a small image of a format.
+func drawn(t *testing.T, format string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	img := image.NewGray(image.Rect(0, 0, 40, 40))
@@ -49,7 +50,7 @@ func TestReadImages(t *testing.T) {
 	}
 	// The content counts, whatever the name says.
 	good := []string{
-		file("a.png", picture(t, "png")), file("b.png", picture(t, "jpeg")), file("c", picture(t, "gif")), file("d.txt", picture(t, "webp")),
+		file("a.png", drawn(t, "png")), file("b.png", drawn(t, "jpeg")), file("c", drawn(t, "gif")), file("d.txt", drawn(t, "webp")),
 	}
 	parts, err := readImages(good)
 	if err != nil || len(parts) != len(good) {
@@ -62,8 +63,8 @@ func TestReadImages(t *testing.T) {
 		}
 	}
 
-	half := func(format string) []byte { b := picture(t, format); return b[:len(b)*3/4] }
-	huge := picture(t, "png")
+	half := func(format string) []byte { b := drawn(t, format); return b[:len(b)*3/4] }
+	huge := drawn(t, "png")
 	copy(huge[16:], "\x00\x0f\x00\x00\x00\x0f\x00\x00") // claims a million times a million pixels
 	for _, tc := range []struct {
 		name, path, want string
@@ -76,9 +77,9 @@ func TestReadImages(t *testing.T) {
 		{"truncated", file("half.jpg", half("jpeg")), "can't decode it"},
 		{"truncated", file("half.gif", half("gif")), "can't decode it"},
 		{"truncated", file("half.webp", half("webp")), "it has"},
-		{"damaged head", file("head.png", picture(t, "png")[:10]), "can't decode it"},
+		{"damaged head", file("head.png", drawn(t, "png")[:10]), "can't decode it"},
 		{"claims to be large", file("huge.png", huge), ""},
-		{"too large", file("large.png", append(picture(t, "png"), make([]byte, maxImages)...)), "the images of a task must not exceed 8 MiB in total"},
+		{"too large", file("large.png", append(drawn(t, "png"), make([]byte, picture.MaxTotal)...)), "the images of a task must not exceed 8 MiB in total"},
 		{"without an end", "/dev/zero", "the images of a task must not exceed 8 MiB in total"},
 	} {
 		parts, err := readImages([]string{good[0], tc.path})
@@ -88,7 +89,7 @@ func TestReadImages(t *testing.T) {
 		}
 	}
 	// Each is small enough, all of them are not.
-	large := file("5MiB.png", append(picture(t, "png"), make([]byte, 5<<20)...))
+	large := file("5MiB.png", append(drawn(t, "png"), make([]byte, 5<<20)...))
 	if _, err := readImages([]string{large, large}); err == nil || !strings.Contains(err.Error(), "in total") {
 		t.Errorf("two images of 5 MiB: %v", err)
 	}

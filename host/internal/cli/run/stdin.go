@@ -92,7 +92,7 @@ func piped(f *os.File) bool {
 	return err == nil && st.Mode()&os.ModeCharDevice == 0
 }
 
-// maxTask limits the size of a task to half of what fits into a message to a provider, which leaves room for the rest of the
+// maxTask limits the size of a task, like that of its images, to half of what fits into a message to a provider, which leaves room for the rest of the
 // conversation.
 const maxTask = 8 << 20
 

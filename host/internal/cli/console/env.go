@@ -136,6 +136,7 @@ type HostOptions struct {
 	Folders    []string            // folders that commands may write in addition to the configured ones
 	TrustHooks bool                // run hooks that the user has not trusted
 	Override   func(*config.Model) // changes the thread's model; nil: no change
+	Shared     host.Shared         // what the hosts of this process share
 }
 
 // OpenHost loads the configuration and opens a host.
@@ -184,7 +185,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.Version, Config: cfg, Verified: verified, Logger: logger, Redactor: &a.redactor, OnPlugin: o.onPlugin,
 		Environ: a.Environ, Database: where, Ephemeral: o.Ephemeral, Keyless: o.Keyless, Vault: a.Vault(home), Override: o.Override, TrustHooks: o.TrustHooks,
-		Reverified: plugins.Reverify,
+		Reverified: plugins.Reverify, Shared: o.Shared,
 	}
 	if !o.Ephemeral && !o.OnlyLooks {
 		opts.Maintenance = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }

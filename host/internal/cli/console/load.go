@@ -20,8 +20,13 @@ func (a *Env) LoadConfig(ctx context.Context, home, dir string) (*config.Config,
 
 // ReadConfig loads the configuration and prints nothing.
 func (a *Env) ReadConfig(ctx context.Context, home, dir string) (*config.Config, diag.Diagnostics) {
+	return a.readWith(ctx, home, dir, a.Flags.Sets, a.Flags.Profile)
+}
+
+// readWith loads the configuration with other settings and another profile than those of the command line.
+func (a *Env) readWith(ctx context.Context, home, dir string, sets []string, profile string) (*config.Config, diag.Diagnostics) {
 	return config.Load(ctx, config.Options{
-		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: a.Flags.Sets, Profile: a.Flags.Profile, NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv,
+		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: sets, Profile: profile, NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv,
 		System: a.SystemConfig(), Trusted: trust.Open(home).Trusted,
 		Secret: func(name string) (string, error) { return a.Vault(home).Get(UserSecret + name) },
 	})

@@ -1,0 +1,172 @@
+package appserver
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/host/internal/transcript"
+)
+
+// feed follows a running thread for all of its subscribers. Its events are folded once. It ends with the thread.
+type feed struct {
+	server *Server
+	thread *hub.Thread
+	leave  func() // ends attendance
+	end    context.CancelFunc
+	done   chan struct{} // closed when it has ended
+
+	mu        sync.Mutex
+	fold      transcript.Fold
+	seq       uint64 // number of the last stored event that was folded
+	subs      []*subscription
+	questions []*question // pending, in the order in which they were asked
+	ended     bool
+}
+
+// feedOf returns the feed of a thread, and starts it if there is none. after is the number of the last stored event before the thread's
+// running turn, or of its last event if it runs no turn.
+func (s *Server) feedOf(ctx context.Context, t *hub.Thread, after uint64) (*feed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.mu.feeds[t.ID()]; f != nil {
+		return f, nil
+	}
+	if s.mu.closing {
+		return nil, errClosing
+	}
+	leave, err := t.Attend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	events, err := t.Follow(ctx, after, hub.Coalesce)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	life, end := context.WithCancel(s.life)
+	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), seq: after}
+	s.mu.feeds[t.ID()] = f
+	s.work.Go(func() { // ends with the thread or the server
+		defer close(f.done)
+		defer events.Close()
+		f.run(life, events)
+	})
+	return f, nil
+}
+
+// run folds events until the thread or the feed ends.
+func (f *feed) run(ctx context.Context, events *hub.Events) {
+	defer f.remove()
+	for {
+		e, err := events.Next(ctx)
+		if err != nil {
+			if ctx.Err() == nil && hub.ErrorOf(err).Code != hub.Closed {
+				f.server.log.Warn("thread can't be followed", "thread", f.thread.ID(), "err", err)
+			}
+			return
+		}
+		f.apply(e)
+	}
+}
+
+// remove ends the feed and its subscriptions.
+func (f *feed) remove() {
+	f.server.mu.Lock()
+	delete(f.server.mu.feeds, f.thread.ID())
+	f.server.mu.Unlock()
+	f.leave()
+	f.mu.Lock()
+	f.ended = true
+	subs := f.subs
+	f.subs = nil
+	f.mu.Unlock()
+	for _, s := range subs {
+		s.finish()
+	}
+}
+
+// apply folds an event and passes its notifications on. A question becomes a request.
+func (f *feed) apply(e event.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes := f.fold.Apply(e)
+	if e.Seq != 0 {
+		f.seq = e.Seq
+	}
+	out := make([]*outgoing, 0, len(changes)+1)
+	if r, ok := e.Body.(event.QuestionResolved); ok {
+		if i := slices.IndexFunc(f.questions, func(q *question) bool { return q.asked.ID == r.ID }); i >= 0 {
+			q := f.questions[i]
+			f.questions = slices.Delete(f.questions, i, i+1)
+			if q.notifies() {
+				out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: f.seq, params: protocol.ServerRequestResolvedNotification{
+					ThreadID: string(f.thread.ID()), RequestID: quoted(r.ID),
+				}})
+			}
+		}
+	}
+	for _, c := range changes {
+		out = append(out, &outgoing{method: c.Method, params: c.Params, seq: f.seq})
+	}
+	if a, ok := e.Body.(event.QuestionAsked); ok {
+		if q := f.questionOf(e, a); q != nil {
+			f.questions = append(f.questions, q)
+			out = append(out, &outgoing{question: q, seq: f.seq})
+		}
+	}
+	for _, s := range f.subs {
+		s.push(out...)
+	}
+}
+
+// subscribe adds a subscription that begins with the next event. With prepare, which is called while no event is folded, the caller reads
+// what the subscription begins with.
+func (f *feed) subscribe(s *subscription, prepare func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return false
+	}
+	if prepare != nil {
+		prepare()
+	}
+	f.subs = append(f.subs, s)
+	return true
+}
+
+// unsubscribe removes a subscription.
+func (f *feed) unsubscribe(s *subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subs = slices.DeleteFunc(f.subs, func(x *subscription) bool { return x == s })
+}
+
+// pending returns a question that is pending.
+func (f *feed) pending(id rpc.ID) *question {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.questions {
+		if rpc.StringID(q.asked.ID) == id {
+			return q
+		}
+	}
+	return nil
+}
+
+// quoted returns a string as JSON.
+func quoted(s string) json.RawMessage {
+	b, err := json.Marshal(s)
+	if err != nil { // strings always marshal
+		panic("appserver: marshal a string: " + err.Error())
+	}
+	return b
+}
+
+// cwd returns the folder in which the thread was started.
+func (f *feed) cwd() string { return f.thread.Started().Cwd }

@@ -1,0 +1,46 @@
+package appserver
+
+import "github.com/gantry-agent/gantry/host/internal/protocol"
+
+// urgent are the methods that overtake requests that wait, because they end what those wait for.
+func urgent(method string) bool { return method == protocol.MethodTurnInterrupt.Name }
+
+// reads reports whether a method changes nothing.
+func reads(method string) bool {
+	switch method {
+	case protocol.MethodInitialize.Name, protocol.MethodThreadRead.Name, protocol.MethodThreadList.Name, protocol.MethodThreadLoadedList.Name,
+		protocol.MethodThreadTurnsList.Name, protocol.MethodThreadItemsList.Name, protocol.MethodThreadItemsRead.Name,
+		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name:
+		return true
+	}
+	return false
+}
+
+// methods returns the handlers of all methods.
+func (s *Server) methods() map[string]handler {
+	m := map[string]handler{}
+	on(m, protocol.MethodInitialize, s.initialize)
+
+	t := threads{s}
+	on(m, protocol.MethodThreadStart, t.threadStart)
+	on(m, protocol.MethodThreadResume, t.threadResume)
+	on(m, protocol.MethodThreadFork, t.threadFork)
+	on(m, protocol.MethodThreadRead, t.threadRead)
+	on(m, protocol.MethodThreadLoadedList, t.threadLoadedList)
+	on(m, protocol.MethodThreadUnsubscribe, t.threadUnsubscribe)
+	on(m, protocol.MethodThreadArchive, t.threadArchive)
+	on(m, protocol.MethodThreadUnarchive, t.threadUnarchive)
+	on(m, protocol.MethodThreadDelete, t.threadDelete)
+	on(m, protocol.MethodThreadNameSet, t.threadSetName)
+	on(m, protocol.MethodThreadRevert, t.threadRevert)
+	on(m, protocol.MethodThreadCompactStart, t.threadCompact)
+	on(m, protocol.MethodThreadShellCommand, t.threadShellCommand)
+	on(m, protocol.MethodThreadSettingsUpdate, t.threadSettingsUpdate)
+
+	u := turns{s}
+	on(m, protocol.MethodTurnStart, u.turnStart)
+	on(m, protocol.MethodTurnSteer, u.turnSteer)
+	on(m, protocol.MethodTurnInterrupt, u.turnInterrupt)
+	on(m, protocol.MethodReviewStart, u.reviewStart)
+	return m
+}

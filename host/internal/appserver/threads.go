@@ -1,0 +1,576 @@
+package appserver
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/host/internal/transcript"
+)
+
+// threads has the methods about threads.
+type threads struct{ *Server }
+
+// threadID checks the ID of a thread.
+func threadID(s string) (event.ThreadID, error) {
+	id, err := event.ParseThreadID(s)
+	if err != nil {
+		return "", rpc.Errorf(rpc.InvalidRequest, "invalid thread id: %v", err)
+	}
+	return id, nil
+}
+
+// running returns a thread that runs, here or in another process.
+func (s *Server) running(ctx context.Context, raw string) (*hub.Thread, error) {
+	id, err := threadID(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := s.cfg.Hub.Find(ctx, id)
+	if !ok {
+		return nil, s.notLoaded(id)
+	}
+	return t, nil
+}
+
+func (s *Server) notLoaded(id event.ThreadID) error {
+	e := rpc.Errorf(rpc.InvalidRequest, "thread not found: %s", id)
+	e.Data = protocol.ErrorData{Kind: "not_found", Next: orNull("resume it with thread/resume")}
+	return e
+}
+
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// describe converts the description of a stored thread.
+func (s *Server) describe(ctx context.Context, info hub.Info) protocol.Thread {
+	st := s.cfg.Hub.Status(info.ID)
+	updated := unix(info.Updated)
+	return protocol.Thread{
+		ID: string(info.ID), SessionID: string(info.ID), ForkedFromID: orNull(string(info.ForkedFrom)), Preview: info.Preview, Name: orNull(info.Name),
+		HistoryMode: string(protocol.HistoryPaginated), ModelProvider: info.Provider, Model: orNull(info.ModelName),
+		CreatedAt: unix(info.Created), UpdatedAt: updated, RecencyAt: &updated, Status: statusOf(st), Cwd: info.Cwd, CLIVersion: s.cfg.Version,
+		Source: sourceOf(info.Source), Originator: info.Source, Turns: []protocol.Turn{},
+	}
+}
+
+// sourceOf converts the front end that started a thread. Codex records its app server's clients as an editor.
+func sourceOf(source string) string {
+	switch source {
+	case "exec":
+		return "exec"
+	case "tui", "cli":
+		return "cli"
+	case "":
+		return "unknown"
+	}
+	return "vscode"
+}
+
+// describeRunning describes a thread that runs. It may not be stored yet, or never.
+func (s *Server) describeRunning(ctx context.Context, t *hub.Thread) (protocol.Thread, error) {
+	info, err := s.cfg.Hub.Info(ctx, string(t.ID()))
+	if err != nil && hub.ErrorOf(err).Code != hub.NotFound {
+		return protocol.Thread{}, err
+	}
+	started := t.Started()
+	if err != nil {
+		info = hub.Info{
+			ID: t.ID(), Cwd: started.Cwd, Provider: started.Provider, ModelName: started.ModelName, Source: started.Source, Created: time.Now(),
+			Updated: time.Now(), ForkedFrom: started.ForkedFrom,
+		}
+	}
+	out := s.describe(ctx, info)
+	out.Ephemeral = t.Ephemeral()
+	out.ParentThreadID = orNull(string(started.Parent))
+	return out, nil
+}
+
+// opened returns what thread/start, thread/resume and thread/fork return.
+func (s *Server) opened(ctx context.Context, t *hub.Thread) (protocol.ThreadStartResponse, error) {
+	var out protocol.ThreadStartResponse
+	described, err := s.describeRunning(ctx, t)
+	if err != nil {
+		return out, err
+	}
+	e, err := s.effective(ctx, t)
+	if err != nil {
+		return out, err
+	}
+	described.ReasoningEffort = orNull(e.settings.Reasoning)
+	described.Cwd = e.settings.Cwd
+	return protocol.ThreadStartResponse{
+		Thread: described, Model: deref(described.Model), ModelProvider: described.ModelProvider, DisabledPluginIDs: []string{}, Cwd: e.settings.Cwd,
+		RuntimeWorkspaceRoots: []string{e.settings.Cwd}, InstructionSources: []string{}, ApprovalPolicy: e.approval(), ApprovalsReviewer: e.reviewer(),
+		Sandbox: e.sandbox(), ActivePermissionProfile: e.profile(), ReasoningEffort: described.ReasoningEffort,
+	}, nil
+}
+
+// effective returns the settings of a thread with the values of its workspace's configuration.
+func (s *Server) effective(ctx context.Context, t *hub.Thread) (effective, error) {
+	settings, err := t.Settings(ctx)
+	if err != nil {
+		return effective{}, err
+	}
+	w := s.cfg.Workspace
+	w.Dir = settings.Cwd
+	cfg, err := s.cfg.Hub.Configuration(ctx, w)
+	return effective{settings, cfg}, err
+}
+
+func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStartParams) (out protocol.ThreadStartResponse, err error) {
+	approval, sandbox, _, err := access{approval: p.ApprovalPolicy, mode: p.Sandbox, profile: p.Permissions}.settings()
+	if err != nil {
+		return out, err
+	}
+	w, err := s.workspace(p.Cwd, p.RuntimeWorkspaceRoots)
+	if err != nil {
+		return out, err
+	}
+	w.Ephemeral = deref(p.Ephemeral)
+	t, err := s.cfg.Hub.Start(ctx, hub.StartParams{
+		Workspace: w, Model: modelOf(p.Model, p.ModelProvider), Source: c.source(), Approval: approval, Sandbox: sandbox,
+		BaseInstructions: deref(p.BaseInstructions), DeveloperInstructions: deref(p.DeveloperInstructions),
+	})
+	if err != nil {
+		return out, err
+	}
+	f, err := s.feedOf(ctx, t, 0)
+	if err != nil {
+		return out, err
+	}
+	if out, err = s.opened(ctx, t); err != nil {
+		return out, err
+	}
+	return out, c.begun(f, out.Thread)
+}
+
+// begun subscribes the caller to a thread that it has started, and tells all connections about the thread after the response.
+func (c *call) begun(f *feed, t protocol.Thread) error {
+	sub, err := c.subscribe(f, latest, nil)
+	if err != nil {
+		return err
+	}
+	release := sub.gate.hold()
+	c.afterwards(func() {
+		c.server.broadcast(f.thread.ID(), "started/"+t.ID, protocol.NotifyThreadStarted.Name, protocol.ThreadStartedNotification{Thread: t}, true)
+		release()
+	})
+	return nil
+}
+
+// source returns the front end of new threads: the client's name.
+func (c *client) source() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.info.Name == "" {
+		return "vscode" // as codex does
+	}
+	return c.info.Name
+}
+
+func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadResumeParams) (out protocol.ThreadResumeResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	if p.Path != nil || p.History != nil {
+		return out, rpc.Errorf(rpc.InvalidParams, "`path` and `history` are not supported: threads are in a database; use threadId")
+	}
+	approval, sandbox, roots, err := access{approval: p.ApprovalPolicy, mode: p.Sandbox, profile: p.Permissions}.settings()
+	if err != nil {
+		return out, err
+	}
+	w := s.cfg.Workspace
+	w.Dir, w.WritableRoots = "", append(slices.Clone(w.WritableRoots), roots...)
+	if p.Cwd != nil {
+		if w, err = s.workspace(p.Cwd, roots); err != nil {
+			return out, err
+		}
+	}
+	last, err := s.lastSettled(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{Workspace: w, Settings: event.Settings{
+		Cwd: deref(p.Cwd), Model: modelOf(p.Model, p.ModelProvider), Approval: approval, Sandbox: sandbox,
+	}})
+	if err != nil {
+		return out, err
+	}
+	f, err := s.feedOf(ctx, t, last)
+	if err != nil {
+		return out, err
+	}
+	if out.ThreadStartResponse, err = s.opened(ctx, t); err != nil {
+		return out, err
+	}
+	after := uint64(latest)
+	if p.AfterSeq != nil {
+		after = *p.AfterSeq
+	}
+	var open []protocol.ThreadItem
+	var seq uint64
+	var questions []*question
+	c.unsubscribe(id) // so that the response and what follows begin at the same event
+	sub, err := c.subscribe(f, after, func() {
+		open, seq, questions = f.fold.Open(), f.seq, slices.Clone(f.questions)
+	})
+	if err != nil {
+		return out, err
+	}
+	release := sub.gate.hold()
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	out.Seq = &seq
+	if !p.ExcludeTurns {
+		if out.Thread.Turns, err = s.turnsUpTo(ctx, t, seq, open); err != nil {
+			return out, err
+		}
+	}
+	usage := s.usageOf(ctx, t.ID())
+	c.afterwards(func() {
+		if usage != nil {
+			c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage)
+		}
+		for _, q := range questions {
+			if after == latest {
+				_ = c.ask(c.life, q) // the client may be gone
+			}
+		}
+		release()
+	})
+	return out, nil
+}
+
+// lastSettled returns the number of the last event of a thread before its running turn.
+func (s *Server) lastSettled(ctx context.Context, id event.ThreadID) (uint64, error) {
+	info, err := s.cfg.Hub.Info(ctx, string(id))
+	if err != nil {
+		if hub.ErrorOf(err).Code == hub.NotFound {
+			if _, ok := s.cfg.Hub.Find(ctx, id); ok {
+				return 0, nil // ephemeral
+			}
+		}
+		return 0, err
+	}
+	turns, err := s.cfg.Hub.Turns(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if n := len(turns); n > 0 && turns[n-1].LastSeq == 0 {
+		return turns[n-1].FirstSeq - 1, nil
+	}
+	return info.Seq, nil
+}
+
+// turnsUpTo returns the turns of a running thread up to an event, with the items that are open then.
+func (s *Server) turnsUpTo(ctx context.Context, t *hub.Thread, seq uint64, open []protocol.ThreadItem) ([]protocol.Turn, error) {
+	events, err := t.Follow(ctx, 0, hub.Coalesce)
+	if err != nil {
+		return nil, err
+	}
+	defer events.Close()
+	turns, err := transcript.Turns(func(yield func(event.Event, error) bool) {
+		for last := uint64(0); last < seq; {
+			e, err := events.Next(ctx)
+			if err == nil && (e.Seq == 0 || e.Seq > seq) {
+				if e.Seq > seq {
+					return
+				}
+				continue
+			}
+			last = e.Seq
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}, protocol.ItemsFull)
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Hub.Status(t.ID()).State != hub.Active {
+		transcript.Stopped(turns)
+	}
+	transcript.WithOpen(turns, open)
+	return nonNil(turns), nil
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// unsubscribe ends the client's subscription. It reports whether there was one.
+func (c *client) unsubscribe(id event.ThreadID) bool {
+	c.mu.Lock()
+	s := c.subs[id]
+	c.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	s.close()
+	return true
+}
+
+func (s threads) threadUnsubscribe(ctx context.Context, c *call, p protocol.ThreadUnsubscribeParams) (out protocol.ThreadUnsubscribeResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	switch _, loaded := s.cfg.Hub.Find(ctx, id); {
+	case c.unsubscribe(id):
+		out.Status = protocol.Unsubscribed
+	case loaded:
+		out.Status = protocol.NotSubscribed
+	default:
+		out.Status = protocol.UnsubscribeNotLoaded
+	}
+	return out, nil
+}
+
+func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkParams) (out protocol.ThreadForkResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	if p.LastTurnID != nil && p.BeforeTurnID != nil {
+		return out, rpc.Errorf(rpc.InvalidParams, "`lastTurnId` and `beforeTurnId` exclude each other")
+	}
+	approval, sandbox, roots, err := access{approval: p.ApprovalPolicy, mode: p.Sandbox, profile: p.Permissions}.settings()
+	if err != nil {
+		return out, err
+	}
+	w := s.cfg.Workspace
+	w.Dir, w.WritableRoots, w.Ephemeral = "", append(slices.Clone(w.WritableRoots), roots...), p.Ephemeral
+	if p.Cwd != nil {
+		if w, err = s.workspace(p.Cwd, roots); err != nil {
+			return out, err
+		}
+	}
+	fork, err := s.cfg.Hub.Fork(ctx, id, hub.Fork{Through: deref(p.LastTurnID), Before: deref(p.BeforeTurnID)})
+	if err != nil {
+		return out, err
+	}
+	last, err := s.lastSettled(ctx, fork)
+	if err != nil {
+		return out, err
+	}
+	t, err := s.cfg.Hub.Resume(ctx, fork, hub.ResumeParams{Workspace: w, Settings: event.Settings{
+		Cwd: deref(p.Cwd), Model: modelOf(p.Model, p.ModelProvider), Approval: approval, Sandbox: sandbox,
+	}})
+	if err != nil {
+		return out, err
+	}
+	f, err := s.feedOf(ctx, t, last)
+	if err != nil {
+		return out, err
+	}
+	if out.ThreadStartResponse, err = s.opened(ctx, t); err != nil {
+		return out, err
+	}
+	if !p.ExcludeTurns {
+		if out.Thread.Turns, err = s.turnsUpTo(ctx, t, last, nil); err != nil {
+			return out, err
+		}
+	}
+	out.Seq = &last
+	usage := s.usageOf(ctx, t.ID())
+	if usage != nil {
+		c.afterwards(func() { c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage) })
+	}
+	return out, c.begun(f, out.Thread)
+}
+
+// usageOf returns the usage of a thread; nil: it has used nothing.
+func (s *Server) usageOf(ctx context.Context, id event.ThreadID) *protocol.ThreadTokenUsageUpdatedNotification {
+	info, err := s.cfg.Hub.Info(ctx, string(id))
+	if err != nil || info.Tokens.Total == 0 {
+		return nil
+	}
+	turn := ""
+	if turns, err := s.cfg.Hub.Turns(ctx, id); err == nil && len(turns) > 0 {
+		turn = string(turns[len(turns)-1].ID)
+	}
+	return &protocol.ThreadTokenUsageUpdatedNotification{
+		ThreadID: string(id), TurnID: turn, TokenUsage: protocol.ThreadTokenUsage{Total: tokensOf(info.Tokens), Last: tokensOf(event.Tokens{})},
+	}
+}
+
+// tokensOf converts a number of tokens. Codex's counts contain cached input and reasoning.
+func tokensOf(t event.Tokens) protocol.TokenUsageBreakdown {
+	return protocol.TokenUsageBreakdown{
+		TotalTokens: t.Total, InputTokens: t.Input, CachedInputTokens: t.CacheRead, CacheWriteInputTokens: t.CacheWrite, OutputTokens: t.Output,
+		ReasoningOutputTokens: t.Reasoning,
+	}
+}
+
+func (s threads) threadRead(ctx context.Context, _ *call, p protocol.ThreadReadParams) (out protocol.ThreadReadResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	t, loaded := s.cfg.Hub.Find(ctx, id)
+	if loaded {
+		out.Thread, err = s.describeRunning(ctx, t)
+	} else {
+		info, ierr := s.cfg.Hub.Info(ctx, string(id))
+		if ierr != nil {
+			return out, ierr
+		}
+		out.Thread = s.describe(ctx, info)
+	}
+	if err != nil || !p.IncludeTurns {
+		return out, err
+	}
+	turns, err := transcript.Turns(s.cfg.Hub.Events(ctx, id, 0), protocol.ItemsFull)
+	if err != nil {
+		return out, err
+	}
+	if s.cfg.Hub.Status(id).State != hub.Active {
+		transcript.Stopped(turns)
+	}
+	out.Thread.Turns = nonNil(turns)
+	return out, nil
+}
+
+func (s threads) threadLoadedList(_ context.Context, _ *call, p protocol.ThreadLoadedListParams) (out protocol.ThreadLoadedListResponse, err error) {
+	out.Data = []string{}
+	after := deref(p.Cursor)
+	limit := len(s.cfg.Hub.Loaded())
+	if p.Limit != nil {
+		limit = max(1, int(min(*p.Limit, 1<<20)))
+	}
+	for _, id := range s.cfg.Hub.Loaded() {
+		if string(id) <= after {
+			continue
+		}
+		if len(out.Data) == limit {
+			out.NextCursor = orNull(out.Data[limit-1])
+			break
+		}
+		out.Data = append(out.Data, string(id))
+	}
+	return out, nil
+}
+
+func (s threads) threadArchive(ctx context.Context, _ *call, p protocol.ThreadArchiveParams) (out protocol.ThreadArchiveResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	return out, s.cfg.Hub.Archive(ctx, id)
+}
+
+func (s threads) threadUnarchive(ctx context.Context, _ *call, p protocol.ThreadUnarchiveParams) (out protocol.ThreadUnarchiveResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	if err := s.cfg.Hub.Unarchive(ctx, id); err != nil {
+		return out, err
+	}
+	info, err := s.cfg.Hub.Info(ctx, string(id))
+	if err != nil {
+		return out, err
+	}
+	out.Thread = s.describe(ctx, info)
+	return out, nil
+}
+
+func (s threads) threadDelete(ctx context.Context, _ *call, p protocol.ThreadDeleteParams) (out protocol.ThreadDeleteResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	return out, s.cfg.Hub.Delete(ctx, id)
+}
+
+func (s threads) threadSetName(ctx context.Context, _ *call, p protocol.ThreadSetNameParams) (out protocol.ThreadSetNameResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	name := strings.TrimSpace(p.Name)
+	if name == "" {
+		return out, rpc.Errorf(rpc.InvalidRequest, "thread name must not be empty")
+	}
+	return out, s.cfg.Hub.Rename(ctx, id, name)
+}
+
+func (s threads) threadRevert(ctx context.Context, _ *call, p protocol.ThreadRevertParams) (out protocol.ThreadRevertResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	if _, err := s.cfg.Hub.Revert(ctx, id, p.BeforeTurnID); err != nil {
+		return out, err
+	}
+	info, err := s.cfg.Hub.Info(ctx, string(id))
+	if err != nil {
+		return out, err
+	}
+	out.Thread = s.describe(ctx, info)
+	return out, nil
+}
+
+func (s threads) threadCompact(ctx context.Context, c *call, p protocol.ThreadCompactStartParams) (out protocol.ThreadCompactStartResponse, err error) {
+	t, err := s.running(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	release := c.hold(t.ID())
+	c.afterwards(release)
+	_, err = t.Compact(ctx)
+	return out, err
+}
+
+func (s threads) threadShellCommand(ctx context.Context, c *call, p protocol.ThreadShellCommandParams) (out protocol.ThreadShellCommandResponse, err error) {
+	t, err := s.running(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	release := c.hold(t.ID())
+	c.afterwards(release)
+	var timeout time.Duration
+	if p.TimeoutMs != nil {
+		if *p.TimeoutMs < 0 || *p.TimeoutMs > int64(time.Duration(1<<63-1)/time.Millisecond) {
+			return out, rpc.Errorf(rpc.InvalidParams, "timeoutMs: %d is out of range", *p.TimeoutMs)
+		}
+		timeout = time.Duration(*p.TimeoutMs) * time.Millisecond
+	}
+	_, err = t.Shell(ctx, p.Command, timeout)
+	return out, err
+}
+
+func (s threads) threadSettingsUpdate(ctx context.Context, c *call, p protocol.ThreadSettingsUpdateParams) (out protocol.ThreadSettingsUpdateResponse, err error) {
+	t, err := s.running(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	approval, sandbox, _, err := access{approval: p.ApprovalPolicy, policy: p.SandboxPolicy, profile: p.Permissions}.settings()
+	if err != nil {
+		return out, err
+	}
+	if p.Cwd != nil && !filepath.IsAbs(*p.Cwd) {
+		return out, rpc.Errorf(rpc.InvalidParams, "cwd: %q is not an absolute path", *p.Cwd)
+	}
+	release := c.hold(t.ID())
+	c.afterwards(release)
+	return out, t.Configure(ctx, event.Settings{Cwd: deref(p.Cwd), Model: deref(p.Model), Reasoning: deref(p.Effort.Value), Approval: approval, Sandbox: sandbox})
+}

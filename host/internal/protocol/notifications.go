@@ -43,6 +43,21 @@ var (
 	NotifyServerRequestResolved = notification[ServerRequestResolvedNotification]("serverRequest/resolved", ToSubscribers)
 	NotifyHookStarted           = notification[HookStartedNotification]("hook/started", ToSubscribers)
 	NotifyHookCompleted         = notification[HookCompletedNotification]("hook/completed", ToSubscribers)
+
+	NotifyCommandExecOutputDelta          = notification[CommandExecOutputDeltaNotification]("command/exec/outputDelta", ToConnection)
+	NotifyProcessOutputDelta              = notification[ProcessOutputDeltaNotification]("process/outputDelta", ToConnection, experimental)
+	NotifyProcessExited                   = notification[ProcessExitedNotification]("process/exited", ToConnection, experimental)
+	NotifyFsChanged                       = notification[FsChangedNotification]("fs/changed", ToConnection)
+	NotifyFuzzyFileSearchSessionUpdated   = notification[FuzzyFileSearchSessionUpdatedNotification]("fuzzyFileSearch/sessionUpdated", ToConnection, experimental)
+	NotifyFuzzyFileSearchSessionCompleted = notification[FuzzyFileSearchSessionCompletedNotification]("fuzzyFileSearch/sessionCompleted", ToConnection, experimental)
+	NotifyEnvironmentConnected            = notification[EnvironmentConnectionNotification]("thread/environment/connected", ToSubscribers, experimental)
+	NotifyEnvironmentDisconnected         = notification[EnvironmentConnectionNotification]("thread/environment/disconnected", ToSubscribers, experimental)
+	NotifyAuthRecoveryStarted             = notification[AuthRecoveryNotification]("modelProvider/authRecoveryStarted", ToSubscribers)
+	NotifyAuthRecoveryCompleted           = notification[AuthRecoveryNotification]("modelProvider/authRecoveryCompleted", ToSubscribers)
+	NotifyAccountUpdated                  = notification[AccountUpdatedNotification]("account/updated", ToAll)
+	NotifyAccountLoginCompleted           = notification[AccountLoginCompletedNotification]("account/login/completed", ToConnection)
+	NotifyGantryViewState                 = notification[GantryViewStateNotification]("gantry/view/state", ToConnection)
+	NotifyGantryViewClosed                = notification[GantryViewClosedNotification]("gantry/view/closed", ToConnection)
 )
 
 // Notifications returns the notifications that the server sends.
@@ -61,6 +76,12 @@ func Notifications() []*NotificationSpec {
 		NotifyApprovalReviewCompleted.NotificationSpec, NotifyError.NotificationSpec, NotifyWarning.NotificationSpec,
 		NotifyGuardianWarning.NotificationSpec, NotifyConfigWarning.NotificationSpec, NotifyDeprecationNotice.NotificationSpec,
 		NotifyServerRequestResolved.NotificationSpec, NotifyHookStarted.NotificationSpec, NotifyHookCompleted.NotificationSpec,
+		NotifyCommandExecOutputDelta.NotificationSpec, NotifyProcessOutputDelta.NotificationSpec, NotifyProcessExited.NotificationSpec,
+		NotifyFsChanged.NotificationSpec, NotifyFuzzyFileSearchSessionUpdated.NotificationSpec,
+		NotifyFuzzyFileSearchSessionCompleted.NotificationSpec, NotifyEnvironmentConnected.NotificationSpec,
+		NotifyEnvironmentDisconnected.NotificationSpec, NotifyAuthRecoveryStarted.NotificationSpec,
+		NotifyAuthRecoveryCompleted.NotificationSpec, NotifyAccountUpdated.NotificationSpec,
+		NotifyAccountLoginCompleted.NotificationSpec, NotifyGantryViewState.NotificationSpec, NotifyGantryViewClosed.NotificationSpec,
 	}
 }
 

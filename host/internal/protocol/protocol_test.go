@@ -30,7 +30,7 @@ func TestListsAreComplete(t *testing.T) {
 		file, prefix string
 		listed       int
 	}{
-		{"methods.go", "Method", len(Methods())},
+		{"table.go", "Method", len(Methods())},
 		{"notifications.go", "Notify", len(Notifications())},
 		{"requests.go", "Request", len(ServerRequests())},
 	} {

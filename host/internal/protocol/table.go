@@ -103,6 +103,12 @@ func (k Key) String() string {
 
 func byThread() Key { return Key{Family: "thread", Field: "threadId"} }
 
+func byConfig() Key       { return Key{Family: "config"} }
+func byConfigShared() Key { return Key{Family: "config", Shared: true} }
+
+// local returns a key of one connection.
+func local(family, field string) Key { return Key{Family: family, Field: field, Local: true} }
+
 // experimental marks a row as experimental.
 const experimental = true
 
@@ -128,3 +134,141 @@ func serverRequest[P, R any](name string, experimental ...bool) ServerRequest[P,
 
 // NoParams are the parameters of a method that has none: they may be absent, null or an object.
 type NoParams struct{}
+
+// Methods that clients call.
+var (
+	MethodInitialize = method[InitializeParams, InitializeResponse]("initialize", Key{})
+
+	MethodThreadStart             = method[ThreadStartParams, ThreadStartResponse]("thread/start", Key{})
+	MethodThreadResume            = method[ThreadResumeParams, ThreadResumeResponse]("thread/resume", byThread())
+	MethodThreadFork              = method[ThreadForkParams, ThreadForkResponse]("thread/fork", byThread())
+	MethodThreadList              = method[ThreadListParams, ThreadListResponse]("thread/list", Key{})
+	MethodThreadLoadedList        = method[ThreadLoadedListParams, ThreadLoadedListResponse]("thread/loaded/list", Key{})
+	MethodThreadRead              = method[ThreadReadParams, ThreadReadResponse]("thread/read", Key{})
+	MethodThreadTurnsList         = method[ThreadTurnsListParams, ThreadTurnsListResponse]("thread/turns/list", Key{})
+	MethodThreadItemsList         = method[ThreadItemsListParams, ThreadItemsListResponse]("thread/items/list", Key{})
+	MethodThreadItemsRead         = method[ThreadItemsReadParams, ThreadItemsReadResponse]("thread/items/read", Key{}, experimental)
+	MethodThreadArchive           = method[ThreadArchiveParams, ThreadArchiveResponse]("thread/archive", byThread())
+	MethodThreadUnarchive         = method[ThreadUnarchiveParams, ThreadUnarchiveResponse]("thread/unarchive", byThread())
+	MethodThreadDelete            = method[ThreadDeleteParams, ThreadDeleteResponse]("thread/delete", byThread())
+	MethodThreadRevert            = method[ThreadRevertParams, ThreadRevertResponse]("thread/revert", byThread())
+	MethodThreadCompactStart      = method[ThreadCompactStartParams, ThreadCompactStartResponse]("thread/compact/start", byThread())
+	MethodThreadNameSet           = method[ThreadSetNameParams, ThreadSetNameResponse]("thread/name/set", byThread())
+	MethodThreadMetadataUpdate    = method[ThreadMetadataUpdateParams, ThreadMetadataUpdateResponse]("thread/metadata/update", byThread())
+	MethodThreadUnsubscribe       = method[ThreadUnsubscribeParams, ThreadUnsubscribeResponse]("thread/unsubscribe", byThread())
+	MethodThreadSettingsUpdate    = method[ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse]("thread/settings/update", byThread(), experimental)
+	MethodThreadInjectItems       = method[ThreadInjectItemsParams, ThreadInjectItemsResponse]("thread/inject_items", byThread())
+	MethodThreadShellCommand      = method[ThreadShellCommandParams, ThreadShellCommandResponse]("thread/shellCommand", byThread())
+	MethodThreadTerminalsList     = method[ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse]("thread/backgroundTerminals/list", byThread(), experimental)
+	MethodThreadTerminalsEnd      = method[ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse]("thread/backgroundTerminals/terminate", byThread(), experimental)
+	MethodThreadTerminalsClean    = method[ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse]("thread/backgroundTerminals/clean", byThread(), experimental)
+	MethodThreadQueueAdd          = method[ThreadQueueAddParams, ThreadQueueAddResponse]("thread/queue/add", byThread(), experimental)
+	MethodThreadQueueList         = method[ThreadQueueListParams, ThreadQueueListResponse]("thread/queue/list", byThread(), experimental)
+	MethodThreadQueueUpdate       = method[ThreadQueueUpdateParams, ThreadQueueUpdateResponse]("thread/queue/update", byThread(), experimental)
+	MethodThreadQueueDelete       = method[ThreadQueueDeleteParams, ThreadQueueDeleteResponse]("thread/queue/delete", byThread(), experimental)
+	MethodThreadQueueReorder      = method[ThreadQueueReorderParams, ThreadQueueReorderResponse]("thread/queue/reorder", byThread(), experimental)
+	MethodThreadQueueStart        = method[ThreadQueueStartParams, ThreadQueueStartResponse]("thread/queue/start", byThread(), experimental)
+	MethodThreadSearch            = method[ThreadSearchParams, ThreadSearchResponse]("thread/search", Key{}, experimental)
+	MethodThreadSearchOccurrences = method[ThreadSearchOccurrencesParams, ThreadSearchOccurrencesResponse]("thread/searchOccurrences", Key{}, experimental)
+	MethodThreadReadStateUpdate   = method[ThreadReadStateUpdateParams, ThreadReadStateUpdateResponse]("thread/readState/update", byThread(), experimental)
+
+	MethodTurnStart = method[TurnStartParams, TurnStartResponse]("turn/start", byThread())
+	MethodTurnSteer = method[TurnSteerParams, TurnSteerResponse]("turn/steer", byThread())
+	// An interrupt overtakes the requests that wait for the thread.
+	MethodTurnInterrupt      = method[TurnInterruptParams, TurnInterruptResponse]("turn/interrupt", Key{})
+	MethodTurnSettingsUpdate = method[TurnSettingsUpdateParams, TurnSettingsUpdateResponse]("turn/settings/update", byThread(), experimental)
+	MethodReviewStart        = method[ReviewStartParams, ReviewStartResponse]("review/start", byThread())
+
+	// command/exec is ordered only until the process has started: its response comes when it has ended.
+	MethodCommandExec          = method[CommandExecParams, CommandExecResponse]("command/exec", local("process", "processId"))
+	MethodCommandExecWrite     = method[CommandExecWriteParams, CommandExecWriteResponse]("command/exec/write", local("process", "processId"))
+	MethodCommandExecResize    = method[CommandExecResizeParams, CommandExecResizeResponse]("command/exec/resize", local("process", "processId"))
+	MethodCommandExecTerminate = method[CommandExecTerminateParams, CommandExecTerminateResponse]("command/exec/terminate", local("process", "processId"))
+	MethodProcessSpawn         = method[ProcessSpawnParams, ProcessSpawnResponse]("process/spawn", local("handle", "processHandle"), experimental)
+	MethodProcessWriteStdin    = method[ProcessWriteStdinParams, ProcessWriteStdinResponse]("process/writeStdin", local("handle", "processHandle"), experimental)
+	MethodProcessResizePty     = method[ProcessResizePtyParams, ProcessResizePtyResponse]("process/resizePty", local("handle", "processHandle"), experimental)
+	MethodProcessKill          = method[ProcessKillParams, ProcessKillResponse]("process/kill", Key{}, experimental)
+
+	MethodFsReadFile                   = method[FsReadFileParams, FsReadFileResponse]("fs/readFile", Key{})
+	MethodFsWriteFile                  = method[FsWriteFileParams, FsWriteFileResponse]("fs/writeFile", Key{})
+	MethodFsCreateDirectory            = method[FsCreateDirectoryParams, FsCreateDirectoryResponse]("fs/createDirectory", Key{})
+	MethodFsGetMetadata                = method[FsGetMetadataParams, FsGetMetadataResponse]("fs/getMetadata", Key{})
+	MethodFsReadDirectory              = method[FsReadDirectoryParams, FsReadDirectoryResponse]("fs/readDirectory", Key{})
+	MethodFsRemove                     = method[FsRemoveParams, FsRemoveResponse]("fs/remove", Key{})
+	MethodFsCopy                       = method[FsCopyParams, FsCopyResponse]("fs/copy", Key{})
+	MethodFsWatch                      = method[FsWatchParams, FsWatchResponse]("fs/watch", local("watch", "watchId"))
+	MethodFsUnwatch                    = method[FsUnwatchParams, FsUnwatchResponse]("fs/unwatch", local("watch", "watchId"))
+	MethodFuzzyFileSearch              = method[FuzzyFileSearchParams, FuzzyFileSearchResponse]("fuzzyFileSearch", Key{})
+	MethodFuzzyFileSearchSessionStart  = method[FuzzyFileSearchSessionStartParams, FuzzyFileSearchSessionStartResponse]("fuzzyFileSearch/sessionStart", local("fuzzyFileSearch", "sessionId"), experimental)
+	MethodFuzzyFileSearchSessionUpdate = method[FuzzyFileSearchSessionUpdateParams, FuzzyFileSearchSessionUpdateResponse]("fuzzyFileSearch/sessionUpdate", local("fuzzyFileSearch", "sessionId"), experimental)
+	MethodFuzzyFileSearchSessionStop   = method[FuzzyFileSearchSessionStopParams, FuzzyFileSearchSessionStopResponse]("fuzzyFileSearch/sessionStop", local("fuzzyFileSearch", "sessionId"), experimental)
+
+	MethodModelList                        = method[ModelListParams, ModelListResponse]("model/list", Key{})
+	MethodModelProviderList                = method[ModelProviderListParams, ModelProviderListResponse]("modelProvider/list", Key{})
+	MethodModelProviderCapabilitiesRead    = method[ModelProviderCapabilitiesReadParams, ModelProviderCapabilitiesReadResponse]("modelProvider/capabilities/read", Key{})
+	MethodHooksList                        = method[HooksListParams, HooksListResponse]("hooks/list", byConfigShared())
+	MethodConfigRead                       = method[ConfigReadParams, ConfigReadResponse]("config/read", byConfigShared())
+	MethodConfigValueWrite                 = method[ConfigValueWriteParams, ConfigWriteResponse]("config/value/write", byConfig())
+	MethodConfigBatchWrite                 = method[ConfigBatchWriteParams, ConfigWriteResponse]("config/batchWrite", byConfig())
+	MethodConfigMCPServerReload            = method[NoParams, MCPServerRefreshResponse]("config/mcpServer/reload", byConfig())
+	MethodConfigRequirementsRead           = method[NoParams, ConfigRequirementsReadResponse]("configRequirements/read", byConfigShared())
+	MethodPermissionProfileList            = method[PermissionProfileListParams, PermissionProfileListResponse]("permissionProfile/list", byConfigShared())
+	MethodCollaborationModeList            = method[CollaborationModeListParams, CollaborationModeListResponse]("collaborationMode/list", Key{}, experimental)
+	MethodExperimentalFeatureList          = method[ExperimentalFeatureListParams, ExperimentalFeatureListResponse]("experimentalFeature/list", byConfigShared())
+	MethodExperimentalFeatureEnablementSet = method[ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse]("experimentalFeature/enablement/set", byConfig())
+	MethodEnvironmentAdd                   = method[EnvironmentAddParams, EnvironmentAddResponse]("environment/add", Key{Family: "environment"}, experimental)
+	MethodEnvironmentInfo                  = method[EnvironmentInfoParams, EnvironmentInfoResponse]("environment/info", Key{}, experimental)
+	MethodEnvironmentStatus                = method[EnvironmentStatusParams, EnvironmentStatusResponse]("environment/status", Key{}, experimental)
+	MethodServerDiagnostics                = method[ServerDiagnosticsParams, ServerDiagnosticsResponse]("server/diagnostics", Key{}, experimental)
+	MethodFeedbackSave                     = method[FeedbackSaveParams, FeedbackSaveResponse]("feedback/save", Key{})
+	MethodAccountRead                      = method[GetAccountParams, GetAccountResponse]("account/read", Key{Family: "account"})
+	MethodAccountLoginStart                = method[LoginAccountParams, LoginAccountResponse]("account/login/start", Key{Family: "account"})
+	MethodAccountLoginCancel               = method[CancelLoginAccountParams, CancelLoginAccountResponse]("account/login/cancel", Key{})
+	MethodAccountLogout                    = method[NoParams, LogoutAccountResponse]("account/logout", Key{Family: "account"})
+
+	MethodGantryThreadEvents  = method[GantryThreadEventsParams, GantryThreadEventsResponse]("gantry/thread/events", Key{})
+	MethodGantryTurnUndo      = method[GantryTurnUndoParams, GantryTurnUndoResponse]("gantry/turn/undo", byThread())
+	MethodGantryPluginList    = method[GantryPluginListParams, GantryPluginListResponse]("gantry/plugin/list", byConfigShared())
+	MethodGantryPluginCommand = method[GantryPluginCommandParams, GantryPluginCommandResponse]("gantry/plugin/command", Key{})
+	MethodGantryViewOpen      = method[GantryViewOpenParams, GantryViewOpenResponse]("gantry/view/open", Key{})
+	MethodGantryViewInput     = method[GantryViewInputParams, GantryViewInputResponse]("gantry/view/input", local("view", "viewId"))
+	MethodGantryViewControl   = method[GantryViewControlParams, GantryViewControlResponse]("gantry/view/control", local("view", "viewId"))
+	MethodGantryViewClose     = method[GantryViewCloseParams, GantryViewCloseResponse]("gantry/view/close", local("view", "viewId"))
+)
+
+// Methods returns the methods that clients call.
+func Methods() []*MethodSpec {
+	return []*MethodSpec{
+		MethodInitialize.MethodSpec,
+		MethodThreadStart.MethodSpec, MethodThreadResume.MethodSpec, MethodThreadFork.MethodSpec, MethodThreadList.MethodSpec,
+		MethodThreadLoadedList.MethodSpec, MethodThreadRead.MethodSpec, MethodThreadTurnsList.MethodSpec, MethodThreadItemsList.MethodSpec,
+		MethodThreadItemsRead.MethodSpec, MethodThreadArchive.MethodSpec, MethodThreadUnarchive.MethodSpec, MethodThreadDelete.MethodSpec,
+		MethodThreadRevert.MethodSpec, MethodThreadCompactStart.MethodSpec, MethodThreadNameSet.MethodSpec,
+		MethodThreadMetadataUpdate.MethodSpec, MethodThreadUnsubscribe.MethodSpec, MethodThreadSettingsUpdate.MethodSpec,
+		MethodThreadInjectItems.MethodSpec, MethodThreadShellCommand.MethodSpec, MethodThreadTerminalsList.MethodSpec,
+		MethodThreadTerminalsEnd.MethodSpec, MethodThreadTerminalsClean.MethodSpec, MethodThreadQueueAdd.MethodSpec,
+		MethodThreadQueueList.MethodSpec, MethodThreadQueueUpdate.MethodSpec, MethodThreadQueueDelete.MethodSpec,
+		MethodThreadQueueReorder.MethodSpec, MethodThreadQueueStart.MethodSpec, MethodThreadSearch.MethodSpec,
+		MethodThreadSearchOccurrences.MethodSpec, MethodThreadReadStateUpdate.MethodSpec,
+		MethodTurnStart.MethodSpec, MethodTurnSteer.MethodSpec, MethodTurnInterrupt.MethodSpec, MethodTurnSettingsUpdate.MethodSpec,
+		MethodReviewStart.MethodSpec,
+		MethodCommandExec.MethodSpec, MethodCommandExecWrite.MethodSpec, MethodCommandExecResize.MethodSpec,
+		MethodCommandExecTerminate.MethodSpec, MethodProcessSpawn.MethodSpec, MethodProcessWriteStdin.MethodSpec,
+		MethodProcessResizePty.MethodSpec, MethodProcessKill.MethodSpec,
+		MethodFsReadFile.MethodSpec, MethodFsWriteFile.MethodSpec, MethodFsCreateDirectory.MethodSpec, MethodFsGetMetadata.MethodSpec,
+		MethodFsReadDirectory.MethodSpec, MethodFsRemove.MethodSpec, MethodFsCopy.MethodSpec, MethodFsWatch.MethodSpec,
+		MethodFsUnwatch.MethodSpec, MethodFuzzyFileSearch.MethodSpec, MethodFuzzyFileSearchSessionStart.MethodSpec,
+		MethodFuzzyFileSearchSessionUpdate.MethodSpec, MethodFuzzyFileSearchSessionStop.MethodSpec,
+		MethodModelList.MethodSpec, MethodModelProviderList.MethodSpec, MethodModelProviderCapabilitiesRead.MethodSpec,
+		MethodHooksList.MethodSpec, MethodConfigRead.MethodSpec, MethodConfigValueWrite.MethodSpec, MethodConfigBatchWrite.MethodSpec,
+		MethodConfigMCPServerReload.MethodSpec, MethodConfigRequirementsRead.MethodSpec, MethodPermissionProfileList.MethodSpec,
+		MethodCollaborationModeList.MethodSpec, MethodExperimentalFeatureList.MethodSpec,
+		MethodExperimentalFeatureEnablementSet.MethodSpec, MethodEnvironmentAdd.MethodSpec, MethodEnvironmentInfo.MethodSpec,
+		MethodEnvironmentStatus.MethodSpec, MethodServerDiagnostics.MethodSpec, MethodFeedbackSave.MethodSpec,
+		MethodAccountRead.MethodSpec, MethodAccountLoginStart.MethodSpec, MethodAccountLoginCancel.MethodSpec,
+		MethodAccountLogout.MethodSpec,
+		MethodGantryThreadEvents.MethodSpec, MethodGantryTurnUndo.MethodSpec, MethodGantryPluginList.MethodSpec,
+		MethodGantryPluginCommand.MethodSpec, MethodGantryViewOpen.MethodSpec, MethodGantryViewInput.MethodSpec,
+		MethodGantryViewControl.MethodSpec, MethodGantryViewClose.MethodSpec,
+	}
+}

@@ -56,6 +56,18 @@ func TestRefusedParams(t *testing.T) {
 		{"anchor of an unknown type", "thread/items/list", `{"threadId":"x","cursor":{"type":"turn"}}`, "cursor.type: unknown variant `turn`, expected one of `item`"},
 		{"revert without a turn", "thread/revert", `{"threadId":"x"}`, "missing field `beforeTurnId`"},
 		{"tool without a schema", "thread/start", `{"dynamicTools":[{"type":"function","name":"n","description":"d"}]}`, "dynamicTools[0]: missing field `inputSchema`"},
+		{"unknown login", "account/login/start", `{"type":"chatgpt"}`, "type: unknown variant `chatgpt`, expected one of `apiKey`, `oauth`"},
+		{"command without words", "command/exec", `{}`, "missing field `command`"},
+		{"word that is a number", "command/exec", `{"command":["a",1]}`, "command[1]: invalid type: integer `1`, expected a string"},
+		{"fraction for a timeout", "command/exec", `{"command":["a"],"timeoutMs":0.5}`, "timeoutMs: invalid type: floating-point number `0.5`, expected i64"},
+		{"size above 16 bits", "command/exec", `{"command":["a"],"size":{"rows":65536,"cols":1}}`, "size.rows: invalid value: integer `65536`, expected u16"},
+		{"variable that is a number", "command/exec", `{"command":["a"],"env":{"A":null,"B":1}}`, "env.B: invalid type: integer `1`, expected a string"},
+		{"unknown sandbox policy", "command/exec", `{"command":["a"],"sandboxPolicy":{"type":"read-only"}}`, "sandboxPolicy.type: unknown variant `read-only`, expected one of `dangerFullAccess`, `externalSandbox`, `readOnly`, `workspaceWrite`"},
+		{"write without a process", "command/exec/write", `{"deltaBase64":""}`, "missing field `processId`"},
+		{"no path", "fs/readFile", `{}`, "missing field `path`"},
+		{"unknown strategy", "config/value/write", `{"keyPath":"a","value":1,"mergeStrategy":"append"}`, "mergeStrategy: unknown variant `append`, expected one of `replace`, `upsert`"},
+		{"no value", "config/value/write", `{"keyPath":"a","mergeStrategy":"replace"}`, "missing field `value`"},
+		{"parameters that are text", "config/mcpServer/reload", `"x"`, "invalid type: string `x`, expected an object"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := specOf(t, tt.method).Decode([]byte(tt.params))
@@ -85,6 +97,11 @@ func TestAcceptedParams(t *testing.T) {
 		{"a repeated member", "thread/read", `{"threadId":7,"threadId":"x"}`, ""},
 		{"a repeated member that is null", "thread/list", `{"cursor":"a","cursor":null}`, `{}`},
 		{"key order of raw values", "turn/start", `{"threadId":"x","input":[],"outputSchema":{"z": 1, "a": [ 2 ]}}`, `{"threadId":"x","input":[],"outputSchema":{"z":1,"a":[2]}}`},
+		{"no parameters for a method without any", "config/mcpServer/reload", ``, `{}`},
+		{"null for a method without parameters", "config/mcpServer/reload", `null`, `{}`},
+		{"an object for a method without parameters", "config/mcpServer/reload", `{"x":1}`, `{}`},
+		{"removed variable", "command/exec", `{"command":["a"],"env":{"FOO":"1","HOME":null}}`, `{"command":["a"],"env":{"FOO":"1","HOME":null}}`},
+		{"removed setting", "config/value/write", `{"keyPath":"a","value":null,"mergeStrategy":"replace"}`, `{"keyPath":"a","value":null,"mergeStrategy":"replace"}`},
 		{"escapes", "thread/read", `{"thread\u0049d":"\ud83d\ude00\n\"\\"}`, `{"threadId":"😀\n\"\\"}`},
 		{"space", "thread/read", " { \"threadId\" :\t\"x\" ,\n \"includeTurns\" : true } ", `{"threadId":"x","includeTurns":true}`},
 	} {
@@ -117,6 +134,8 @@ func TestParamsErrorsNameTheNextStep(t *testing.T) {
 
 func TestNeedsExperimental(t *testing.T) {
 	for _, tt := range []struct{ method, params, want string }{
+		{"collaborationMode/list", `{}`, "collaborationMode/list"},
+		{"command/exec", `{"command":["a"],"permissionProfile":":workspace"}`, "command/exec.permissionProfile"},
 		{"thread/search", `{"searchTerm":"x"}`, "thread/search"},
 		{"thread/start", `{"dynamicTools":[]}`, "thread/start.dynamicTools"},
 		{"thread/start", `{"dynamicTools":null,"allowProviderModelFallback":false,"permissions":null}`, ""},

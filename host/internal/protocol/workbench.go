@@ -16,7 +16,7 @@ type CommandExecParams struct {
 	Env                map[string]*string `json:"env,omitempty"` // null removes a variable
 	Size               *TerminalSize      `json:"size,omitempty"`
 	SandboxPolicy      *SandboxPolicy     `json:"sandboxPolicy,omitempty"`
-	PermissionProfile  *string            `json:"permissionProfile,omitempty"`
+	PermissionProfile  *string            `json:"permissionProfile,omitempty" experimental:"true"`
 }
 
 // TerminalSize is the size of a terminal in characters.
@@ -39,16 +39,25 @@ type CommandExecWriteParams struct {
 	CloseStdin  bool    `json:"closeStdin,omitempty"`
 }
 
+// CommandExecWriteResponse is the result of command/exec/write.
+type CommandExecWriteResponse struct{}
+
 // CommandExecResizeParams are the parameters of command/exec/resize.
 type CommandExecResizeParams struct {
 	ProcessID string       `json:"processId"`
 	Size      TerminalSize `json:"size"`
 }
 
+// CommandExecResizeResponse is the result of command/exec/resize.
+type CommandExecResizeResponse struct{}
+
 // CommandExecTerminateParams are the parameters of command/exec/terminate.
 type CommandExecTerminateParams struct {
 	ProcessID string `json:"processId"`
 }
+
+// CommandExecTerminateResponse is the result of command/exec/terminate.
+type CommandExecTerminateResponse struct{}
 
 // OutputStream names a stream of output.
 type OutputStream string
@@ -83,6 +92,9 @@ type ProcessSpawnParams struct {
 	Size               *TerminalSize      `json:"size,omitempty"`
 }
 
+// ProcessSpawnResponse is the result of process/spawn. process/exited follows.
+type ProcessSpawnResponse struct{}
+
 // ProcessWriteStdinParams are the parameters of process/writeStdin.
 type ProcessWriteStdinParams struct {
 	ProcessHandle string  `json:"processHandle"`
@@ -90,16 +102,25 @@ type ProcessWriteStdinParams struct {
 	CloseStdin    bool    `json:"closeStdin,omitempty"`
 }
 
+// ProcessWriteStdinResponse is the result of process/writeStdin.
+type ProcessWriteStdinResponse struct{}
+
 // ProcessKillParams are the parameters of process/kill.
 type ProcessKillParams struct {
 	ProcessHandle string `json:"processHandle"`
 }
+
+// ProcessKillResponse is the result of process/kill.
+type ProcessKillResponse struct{}
 
 // ProcessResizePtyParams are the parameters of process/resizePty.
 type ProcessResizePtyParams struct {
 	ProcessHandle string       `json:"processHandle"`
 	Size          TerminalSize `json:"size"`
 }
+
+// ProcessResizePtyResponse is the result of process/resizePty.
+type ProcessResizePtyResponse struct{}
 
 // ProcessOutputDeltaNotification is output of a process, at most 64 KiB.
 type ProcessOutputDeltaNotification struct {
@@ -136,11 +157,17 @@ type FsWriteFileParams struct {
 	DataBase64 string `json:"dataBase64"`
 }
 
+// FsWriteFileResponse is the result of fs/writeFile.
+type FsWriteFileResponse struct{}
+
 // FsCreateDirectoryParams are the parameters of fs/createDirectory.
 type FsCreateDirectoryParams struct {
 	Path      string `json:"path"`
 	Recursive *bool  `json:"recursive,omitempty"` // default true
 }
+
+// FsCreateDirectoryResponse is the result of fs/createDirectory.
+type FsCreateDirectoryResponse struct{}
 
 // FsGetMetadataParams are the parameters of fs/getMetadata.
 type FsGetMetadataParams struct {
@@ -180,12 +207,18 @@ type FsRemoveParams struct {
 	Force     *bool  `json:"force,omitempty"`     // a missing file is no error; default true
 }
 
+// FsRemoveResponse is the result of fs/remove.
+type FsRemoveResponse struct{}
+
 // FsCopyParams are the parameters of fs/copy. A folder needs Recursive.
 type FsCopyParams struct {
 	SourcePath      string `json:"sourcePath"`
 	DestinationPath string `json:"destinationPath"`
 	Recursive       bool   `json:"recursive,omitempty"`
 }
+
+// FsCopyResponse is the result of fs/copy.
+type FsCopyResponse struct{}
 
 // FsWatchParams are the parameters of fs/watch.
 type FsWatchParams struct {
@@ -202,6 +235,9 @@ type FsWatchResponse struct {
 type FsUnwatchParams struct {
 	WatchID string `json:"watchId"`
 }
+
+// FsUnwatchResponse is the result of fs/unwatch.
+type FsUnwatchResponse struct{}
 
 // FsChangedNotification lists what has changed under a watch, at most every 200 ms.
 type FsChangedNotification struct {
@@ -228,7 +264,7 @@ type FuzzyFileSearchResult struct {
 	MatchType FuzzyFileSearchMatchType `json:"match_type"`
 	FileName  string                   `json:"file_name"`
 	Score     uint32                   `json:"score"`
-	Indices   []uint32                 `json:"indices"` // of the characters of Path that match; null: unknown
+	Indices   []uint32                 `json:"indices" nullable:"true"` // of the characters of Path that match; null: unknown
 }
 
 // FuzzyFileSearchMatchType says what was found.
@@ -248,16 +284,25 @@ type FuzzyFileSearchSessionStartParams struct {
 	Roots     []string `json:"roots"` // absolute
 }
 
+// FuzzyFileSearchSessionStartResponse is the result of fuzzyFileSearch/sessionStart.
+type FuzzyFileSearchSessionStartResponse struct{}
+
 // FuzzyFileSearchSessionUpdateParams are the parameters of fuzzyFileSearch/sessionUpdate.
 type FuzzyFileSearchSessionUpdateParams struct {
 	SessionID string `json:"sessionId"`
 	Query     string `json:"query"`
 }
 
+// FuzzyFileSearchSessionUpdateResponse is the result of fuzzyFileSearch/sessionUpdate.
+type FuzzyFileSearchSessionUpdateResponse struct{}
+
 // FuzzyFileSearchSessionStopParams are the parameters of fuzzyFileSearch/sessionStop.
 type FuzzyFileSearchSessionStopParams struct {
 	SessionID string `json:"sessionId"`
 }
+
+// FuzzyFileSearchSessionStopResponse is the result of fuzzyFileSearch/sessionStop.
+type FuzzyFileSearchSessionStopResponse struct{}
 
 // FuzzyFileSearchSessionUpdatedNotification has the matches of a session's query.
 type FuzzyFileSearchSessionUpdatedNotification struct {

@@ -367,6 +367,8 @@ func (s *shape) accepts(first byte) bool {
 	switch s.kind {
 	case stringKind, enumKind:
 		return first == '"'
+	case pointerKind, nullableKind:
+		return first == 'n' || s.element.accepts(first)
 	case listKind:
 		return first == '['
 	case intKind, uintKind, floatKind:
@@ -636,20 +638,21 @@ func quote(b []byte, s string) []byte {
 }
 
 // NeedsExperimental returns what in a request needs the capability experimentalApi: the method, METHOD.FIELD, or a value of an enum. It is
-// empty if nothing does. The parameters must have been decoded without an error.
+// empty if nothing does, or if the parameters are not valid.
 func NeedsExperimental(m *MethodSpec, raw json.RawMessage) string {
 	if m.Experimental {
 		return m.Name
 	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
-		return ""
+	raw = bytes.TrimSpace(raw)
+	if s := shapeOf(m.Params); s.gated && json.Valid(raw) {
+		return s.gate(raw, m.Name)
 	}
-	return shapeOf(m.Params).gate(raw, m.Name)
+	return ""
 }
 
 // gate returns the first experimental thing in a value. Null and false are what a client that leaves the field out means.
 func (s *shape) gate(raw []byte, path string) string {
-	if !s.gated || string(raw) == "null" {
+	if s == nil || !s.gated || !s.accepts(raw[0]) {
 		return ""
 	}
 	switch s.kind {
@@ -674,7 +677,7 @@ func (s *shape) gate(raw []byte, path string) string {
 			return d
 		}
 		for name, value := range members(raw) {
-			if name == s.tag {
+			if name == s.tag && value[0] == '"' {
 				return s.members[unquote(value)].gate(raw, path)
 			}
 		}
@@ -683,11 +686,11 @@ func (s *shape) gate(raw []byte, path string) string {
 			return ""
 		}
 		for kind, value := range members(raw) {
-			if d := s.details[kind]; d.descriptor != "" {
+			d := s.details[kind]
+			if d.descriptor != "" {
 				return d.descriptor
-			} else if d.shape != nil {
-				return d.shape.gate(value, path)
 			}
+			return d.shape.gate(value, path)
 		}
 	}
 	return ""

@@ -147,11 +147,15 @@ func TestNeedsExperimental(t *testing.T) {
 		{"thread/items/list", `{"threadId":"x","deferOutput":{"commandExecution":true}}`, "thread/items/list.deferOutput.commandExecution"},
 		{"thread/metadata/update", `{"threadId":"x","projectId":"p"}`, "thread/metadata/update.projectId"},
 		{"thread/loaded/list", `{}`, ""},
+		{"thread/start", ``, ""},
+		{"thread/start", `null`, ""},
+		{"thread/start", `[{"dynamicTools":[]}]`, ""},
+		{"thread/start", `{"dynamicTools":`, ""},
+		{"thread/start", `{"approvalPolicy":{"sometimes":{}}}`, ""},
+		{"thread/start", `{"approvalPolicy":7}`, ""},
+		{"thread/items/list", `{"deferOutput":{"mcpToolCall":true},"threadId":7}`, "thread/items/list.deferOutput.mcpToolCall"},
 	} {
 		spec := specOf(t, tt.method)
-		if _, err := spec.Decode([]byte(tt.params)); err != nil {
-			t.Errorf("%s %s: %v", tt.method, tt.params, err)
-		}
 		if got := NeedsExperimental(spec, []byte(tt.params)); got != tt.want {
 			t.Errorf("%s %s needs %q, want %q", tt.method, tt.params, got, tt.want)
 		}

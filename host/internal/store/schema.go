@@ -174,6 +174,14 @@ func threadMigrations() []database.Migration {
 	}, {
 		Name: "checksums of events",
 		SQL:  []string{fmt.Sprintf("ALTER TABLE events ADD COLUMN sum INTEGER NOT NULL DEFAULT %d", noSum)},
+	}, {
+		Name: "pages of threads and of turns",
+		SQL: []string{
+			`CREATE INDEX threads_created ON threads (created_at, id)`,
+			`CREATE INDEX turns_order ON turns (thread_id, first_seq)`,
+			// The end of a command whose process outlives its call is far from the command's other events.
+			`CREATE INDEX events_exits ON events (thread_id, seq) WHERE kind = 'session.exited'`,
+		},
 	}}
 }
 

@@ -60,7 +60,7 @@ func (r threadRow) info() ThreadInfo {
 
 // Cursor is a position in the listing of threads. The zero Cursor is its beginning.
 type Cursor struct {
-	Updated time.Time
+	Updated time.Time // or the time of another key
 	ID      event.ThreadID
 }
 
@@ -95,18 +95,28 @@ type Filter struct {
 	IncludeWorkers bool   // also threads that work for other threads
 	Name           string // only threads with this text in their name or, without a name, in their preview; ignores case
 	Limit          int    // maximum number of threads; 0: all
-	Before         Cursor // continue after this position
+	Before         Cursor // continue after this position, in the order of Sort
+	Inclusive      bool   // the thread at the position Before is listed as well
+
+	Sort      Sort
+	Ascending bool // the oldest thread comes first
+
+	Cwds      []string // as Cwd, for several folders; empty: all
+	Providers []string // labels of provider blocks; empty: all
+	Sources   []string // empty: all
+	Without   []event.ThreadID
+	HasTurns  bool // only threads that have had a turn
 }
 
-// Threads lists threads; those updated last come first.
+// Threads lists threads; unless the filter has another order, those updated last come first.
 func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 	g, err := s.db.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q := f.where(g.Model(&threadRow{}).Order("updated_at DESC, id DESC"))
+	q := f.where(g.Model(&threadRow{}).Order(f.order()))
 	if f.Before != (Cursor{}) {
-		q = q.Where("(updated_at, id) < (?, ?)", database.Nanos(f.Before.Updated), string(f.Before.ID))
+		q = q.Where(f.after(), database.Nanos(f.Before.Updated), string(f.Before.ID))
 	}
 	if f.Limit > 0 {
 		q = q.Limit(f.Limit)
@@ -136,6 +146,21 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 	}
 	if f.Cwd != "" {
 		q = q.Where("threads.cwd = ?", f.Cwd)
+	}
+	if len(f.Cwds) > 0 {
+		q = q.Where("threads.cwd IN ?", f.Cwds)
+	}
+	if len(f.Providers) > 0 {
+		q = q.Where("threads.provider IN ?", f.Providers)
+	}
+	if len(f.Sources) > 0 {
+		q = q.Where("threads.source IN ?", f.Sources)
+	}
+	if len(f.Without) > 0 {
+		q = q.Where("threads.id NOT IN ?", f.Without)
+	}
+	if f.HasTurns {
+		q = q.Where("threads.turns > 0")
 	}
 	if f.Name != "" {
 		q = q.Where(`LOWER(CASE WHEN threads.name <> '' THEN threads.name ELSE threads.preview END) LIKE ? ESCAPE '\'`, containsPattern(f.Name))

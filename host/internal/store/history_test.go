@@ -1,0 +1,188 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/store/storetest"
+)
+
+// A window of any size, at any row and in either direction is the part of the whole list that it names.
+func TestHistoryWindows(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	story := storetest.Story("a", 6)
+	seq := uint64(len(story))
+	mustAppend(t, s, story...)
+	all, err := s.Turns(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, event.Event{Seq: seq + 1, Thread: "a", Body: event.ThreadReverted{Before: all[4].ID, From: all[4].FirstSeq, Through: all[4].FirstSeq - 1, Turns: 2}})
+	h := s.History("a")
+	var turns, items []uint64
+	for _, turn := range all[:4] {
+		turns = append(turns, turn.FirstSeq)
+	}
+	rows, err := h.Items(t.Context(), store.ItemFilter{}, store.Window{Limit: 100})
+	if err != nil || len(rows) != 4*3 {
+		t.Fatalf("%d items, %v, want three of each turn that was not reverted", len(rows), err)
+	}
+	for _, it := range rows {
+		items = append(items, it.FirstSeq)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		w := store.Window{
+			Limit: rapid.IntRange(0, 14).Draw(r, "limit"), Descending: rapid.Bool().Draw(r, "descending"), Inclusive: rapid.Bool().Draw(r, "inclusive"),
+			At: rapid.Uint64Range(0, seq).Draw(r, "at"),
+		}
+		got, err := h.Turns(t.Context(), w)
+		if err != nil {
+			r.Fatal(err)
+		}
+		firsts := func(n int, first func(int) uint64) (out []uint64) {
+			for i := range n {
+				out = append(out, first(i))
+			}
+			return out
+		}
+		if is, want := firsts(len(got), func(i int) uint64 { return got[i].FirstSeq }), window(turns, w); !slices.Equal(is, want) {
+			r.Fatalf("turns %v, want %v", is, want)
+		}
+		page, err := h.Items(t.Context(), store.ItemFilter{}, w)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if is, want := firsts(len(page), func(i int) uint64 { return page[i].FirstSeq }), window(items, w); !slices.Equal(is, want) {
+			r.Fatalf("items %v, want %v", is, want)
+		}
+	})
+	one, err := h.Items(t.Context(), store.ItemFilter{Turn: all[1].ID, Types: []event.ItemType{event.ItemCommand, event.ItemUserMessage}}, store.Window{Limit: 9})
+	if err != nil || len(one) != 2 || one[0].Type != event.ItemUserMessage || one[1].Call != "call-2" || one[1].LastSeq <= one[1].FirstSeq {
+		t.Errorf("items of a turn: %+v, %v", one, err)
+	}
+	if turn, err := h.Turn(t.Context(), all[0].ID); err != nil || turn.FirstSeq != all[0].FirstSeq {
+		t.Errorf("turn %+v, %v", turn, err)
+	}
+	if _, err := h.Turn(t.Context(), all[5].ID); !isNotFound(err) {
+		t.Errorf("a reverted turn: %v", err)
+	}
+}
+
+func isNotFound(err error) bool { _, ok := err.(*store.NotFoundError); return ok }
+
+// window is what a store does, for a list in memory.
+func window(list []uint64, w store.Window) (out []uint64) {
+	list = slices.Clone(list)
+	if w.Descending {
+		slices.Reverse(list)
+	}
+	for _, seq := range list {
+		before := w.At > 0 && (seq == w.At && !w.Inclusive || seq < w.At && !w.Descending || seq > w.At && w.Descending)
+		if !before && len(out) < max(w.Limit, 1) {
+			out = append(out, seq)
+		}
+	}
+	return out
+}
+
+func TestHistoryEvents(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	story := storetest.Story("a", 2)
+	seq := uint64(len(story))
+	mustAppend(t, s, story...)
+	mustAppend(t, s, event.Event{Seq: seq + 1, Thread: "a", Body: event.SessionExited{Session: "7"}})
+	h := s.History("a")
+	got, err := h.At(t.Context(), []uint64{5, 2, 5})
+	if err != nil || len(got) != 2 || got[0].Seq != 2 || got[1].Body.Kind() != story[4].Body.Kind() {
+		t.Errorf("events %+v, %v", got, err)
+	}
+	if _, err := h.At(t.Context(), []uint64{seq + 2}); err == nil {
+		t.Error("an event that is not there has no error")
+	}
+	for after, want := range map[uint64]int{0: 1, seq: 1, seq + 1: 0} {
+		if exits, err := h.Exits(t.Context(), after); err != nil || len(exits) != want {
+			t.Errorf("after %d: %+v, %v, want %d", after, exits, err, want)
+		}
+	}
+	var between []uint64
+	for e, err := range h.Between(t.Context(), 2, 4) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		between = append(between, e.Seq)
+	}
+	if want := []uint64{3, 4}; !slices.Equal(between, want) {
+		t.Errorf("events %v, want %v", between, want)
+	}
+}
+
+// A message that was cut off is followed if the model says something else in the same turn.
+func TestHistoryFollowed(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	cut := func(id string, turn event.TurnID, seq uint64, status event.ItemStatus) event.Event {
+		return event.Event{Seq: seq, Thread: "a", Turn: turn, Body: event.ItemCompleted{Item: event.Item{ID: event.ItemID(id), Type: event.ItemAgentMessage, Status: status}}}
+	}
+	mustAppend(t, s, event.Event{Seq: 1, Thread: "a", Body: event.ThreadStarted{}}, cut("one", "t", 2, event.StatusAborted), cut("two", "t", 3, event.StatusCompleted),
+		cut("three", "t", 4, event.StatusAborted), cut("four", "t2", 5, event.StatusCompleted))
+	items, err := s.History("a").Items(t.Context(), store.ItemFilter{}, store.Window{Limit: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, it := range items {
+		got = append(got, fmt.Sprint(it.ID, " ", it.Followed))
+	}
+	if want := "one true, two false, three false, four false"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+}
+
+// Threads are listed by either time in either direction, and so are the pages from a thread on.
+func TestThreadsAreListedByKeys(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for n, id := range []event.ThreadID{"b", "a", "d", "c"} { // c and d are the oldest
+		thread(t, s, id, fmt.Sprint("/", n%2), n/2*10)
+	}
+	mustAppend(t, s, event.Event{Seq: 2, Thread: "c", Turn: "t", Time: time.Unix(1_800_000_001, 0), Body: event.TurnStarted{Provider: "p"}})
+	at := func(id string, k store.Sort) store.Cursor {
+		info, err := s.Thread(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.CursorBy(k)
+	}
+	for _, test := range []struct {
+		filter store.Filter
+		want   string
+	}{
+		{store.Filter{}, "c b a d"},
+		{store.Filter{Ascending: true}, "d a b c"},
+		{store.Filter{Sort: store.ByCreated}, "b a d c"},
+		{store.Filter{Sort: store.ByCreated, Ascending: true}, "c d a b"},
+		{store.Filter{Sort: store.ByCreated, Before: at("a", store.ByCreated)}, "d c"},
+		{store.Filter{Sort: store.ByCreated, Before: at("a", store.ByCreated), Inclusive: true}, "a d c"},
+		{store.Filter{Sort: store.ByCreated, Before: at("a", store.ByCreated), Inclusive: true, Ascending: true}, "a b"},
+		{store.Filter{Before: at("b", store.ByUpdated), Ascending: true}, "c"},
+		{store.Filter{Cwds: []string{"/0", "/2"}}, "b d"},
+		{store.Filter{Providers: []string{"p", "q"}}, "c"},
+		{store.Filter{Sources: []string{"exec"}}, ""},
+		{store.Filter{Without: []event.ThreadID{"a", "b"}}, "c d"},
+		{store.Filter{HasTurns: true}, "c"},
+	} {
+		got, err := s.Threads(t.Context(), test.filter)
+		if err != nil || ids(got) != test.want {
+			t.Errorf("%+v: %q, %v, want %q", test.filter, ids(got), err, test.want)
+		}
+	}
+}

@@ -136,7 +136,11 @@ type HostOptions struct {
 	Folders    []string            // folders that commands may write in addition to the configured ones
 	TrustHooks bool                // run hooks that the user has not trusted
 	Override   func(*config.Model) // changes the thread's model; nil: no change
-	Shared     host.Shared         // what the hosts of this process share
+
+	// Of one workspace of a hub: what it overrides, and what hosts share.
+	sets    []string
+	profile string
+	shared  host.Shared
 }
 
 // OpenHost loads the configuration and opens a host.
@@ -172,7 +176,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 		return nil, err
 	}
 	plugins, err := a.installation(home, func(ctx context.Context) (*config.Config, error) {
-		cfg, ds := a.ReadConfig(ctx, home, o.Dir)
+		cfg, ds := a.readConfig(ctx, home, o.Dir, o.sets, o.profile)
 		return cfg, ds.Err()
 	})
 	if err != nil {
@@ -185,7 +189,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 	opts := host.Options{
 		Home: home, BinDir: bin, Version: a.Version, Config: cfg, Verified: verified, Logger: logger, Redactor: &a.redactor, OnPlugin: o.onPlugin,
 		Environ: a.Environ, Database: where, Ephemeral: o.Ephemeral, Keyless: o.Keyless, Vault: a.Vault(home), Override: o.Override, TrustHooks: o.TrustHooks,
-		Reverified: plugins.Reverify, Shared: o.Shared,
+		Reverified: plugins.Reverify, Shared: o.shared,
 	}
 	if !o.Ephemeral && !o.OnlyLooks {
 		opts.Maintenance = func(ctx context.Context, s *store.Store) { tidy(ctx, home, cfg, s, logger.Named("tidy")) }

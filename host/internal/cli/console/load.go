@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
@@ -20,13 +22,13 @@ func (a *Env) LoadConfig(ctx context.Context, home, dir string) (*config.Config,
 
 // ReadConfig loads the configuration and prints nothing.
 func (a *Env) ReadConfig(ctx context.Context, home, dir string) (*config.Config, diag.Diagnostics) {
-	return a.readWith(ctx, home, dir, a.Flags.Sets, a.Flags.Profile)
+	return a.readConfig(ctx, home, dir, nil, "")
 }
 
-// readWith loads the configuration with other settings and another profile than those of the command line.
-func (a *Env) readWith(ctx context.Context, home, dir string, sets []string, profile string) (*config.Config, diag.Diagnostics) {
+// readConfig is ReadConfig with settings and a profile that override those of the flags; "": the flag's profile.
+func (a *Env) readConfig(ctx context.Context, home, dir string, sets []string, profile string) (*config.Config, diag.Diagnostics) {
 	return config.Load(ctx, config.Options{
-		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: sets, Profile: profile, NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv,
+		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: slices.Concat(a.Flags.Sets, sets), Profile: cmp.Or(profile, a.Flags.Profile), NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv,
 		System: a.SystemConfig(), Trusted: trust.Open(home).Trusted,
 		Secret: func(name string) (string, error) { return a.Vault(home).Get(UserSecret + name) },
 	})

@@ -37,6 +37,8 @@ type Config struct {
 	Answered func(id ID, result json.RawMessage, err *Error)
 	Logger   hclog.Logger // nil: none
 
+	received func(n Notification) // instead of Notified, for a client
+
 	MaxMessage    int           // bytes of a received message; default 128 MiB
 	MaxRequests   int           // requests that wait or run; beyond, nothing is read; default 4,096
 	MaxRead       int           // their bytes; default 8 MiB, and one message may exceed it

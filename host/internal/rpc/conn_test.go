@@ -279,7 +279,7 @@ func TestAClientLeaves(t *testing.T) {
 func TestAClientLeavesMidAnswer(t *testing.T) {
 	each(t, func(t *testing.T, transport string) {
 		p := connect(t, transport, Config{Linger: -1, Handle: func(ctx context.Context, r *Request) {
-			r.Reply(strings.Repeat("x", 16<<20)) // more than a socket takes
+			r.Reply(strings.Repeat("x", 2<<20)) // more than a socket takes
 		}})
 		p.write(`{"id":1,"method":"x"}`, `{"id":2,"method":"x"}`)
 		p.begin() // the answer is on its way

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -265,6 +266,17 @@ func text(b []byte) string {
 		return "" // cut off
 	}
 	return s
+}
+
+// notification returns what a client reads of a notification. Numbers that are not numbers are left out.
+func (m message) notification() Notification {
+	n := Notification{Method: m.method}
+	if m.params != nil {
+		n.Params = m.params
+	}
+	n.Seq, _ = strconv.ParseUint(string(m.seq), 10, 64)
+	n.EmittedAtMs, _ = strconv.ParseInt(string(m.sentAt), 10, 64)
+	return n
 }
 
 func isNull(b []byte) bool { return string(b) == "null" }

@@ -144,7 +144,9 @@ func (c *Conn) receive(m message, size int) {
 		}
 		c.admit(r)
 	case notification:
-		if c.cfg.Notified != nil {
+		if c.cfg.received != nil {
+			c.cfg.received(m.notification())
+		} else if c.cfg.Notified != nil {
 			c.cfg.Notified(c.ctx, m.method, m.params)
 		}
 	case response:

@@ -284,7 +284,9 @@ func TestAClientLeavesMidAnswer(t *testing.T) {
 		p.write(`{"id":1,"method":"x"}`, `{"id":2,"method":"x"}`)
 		p.begin() // the answer is on its way
 		p.leave()
-		p.ended() // with or without an error
+		if err := p.ended(); err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
 	})
 }
 

@@ -157,6 +157,18 @@ func syntaxError(b []byte) string {
 	return "invalid JSON"
 }
 
+// Member returns the value of an object's member, or nil. It reads the object without decoding it, for [Config.Route]; of a name that
+// occurs more than once, the last value counts, as with encoding/json.
+func Member(object json.RawMessage, name string) json.RawMessage {
+	var found json.RawMessage
+	members(object, func(n, value []byte) {
+		if memberName(n) == name {
+			found = value
+		}
+	})
+	return found
+}
+
 // members yields the members of an object: the raw name with its quotes, and the raw value. It checks no syntax: of JSON that is not valid, or
 // is cut off, it yields some members that are complete.
 func members(b []byte, yield func(name, value []byte)) {

@@ -96,6 +96,20 @@ func TestOversizedHasTheIDOfTheRequest(t *testing.T) {
 	}
 }
 
+func TestMember(t *testing.T) {
+	object := json.RawMessage(`{"a":{"threadId":"no"},"threadId":"x", "\u0062":[1], "threadId" : "y" }`)
+	for name, want := range map[string]string{"threadId": `"y"`, "b": `[1]`, "a": `{"threadId":"no"}`, "c": ``} {
+		if got := Member(object, name); string(got) != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	for _, not := range []string{``, `null`, `[{"threadId":1}]`, `"threadId"`} {
+		if got := Member(json.RawMessage(not), "threadId"); got != nil {
+			t.Errorf("%s has the member %s", not, got)
+		}
+	}
+}
+
 // FuzzMembers compares the members of an object with those that encoding/json reads.
 func FuzzMembers(f *testing.F) {
 	for _, s := range []string{`{}`, `{"a":1}`, ` { "a" : [1,{"b":"]\\"}] , "c" : "\\\"" , "d":-1e5 } `, `{"a":{"b":{}},"a":null}`, `{"\u0061":"\ud800"}`, `{"a`, `{"a":`, `{"a":1`} {

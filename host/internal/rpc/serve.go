@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"syscall"
 	"time"
 )
 
@@ -46,7 +47,7 @@ func (c *Conn) Serve(ctx context.Context) error {
 			writing, broken = false, true
 		}
 		linger.Stop()
-	} else if errors.Is(err, ErrClosed) {
+	} else if left(err) {
 		err, broken = nil, true
 	}
 	c.out.refuse()
@@ -72,6 +73,16 @@ func (c *Conn) Serve(ctx context.Context) error {
 		c.log.Debug("closing a stream did not end its reads and writes")
 	}
 	return err
+}
+
+// left reports whether an error of the stream says that the client has closed the connection.
+func left(err error) bool {
+	for _, e := range []error{ErrClosed, io.ErrClosedPipe, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func ended(c <-chan error, or *time.Timer) bool {

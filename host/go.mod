@@ -9,6 +9,7 @@ replace github.com/gantry-agent/gantry/sdk => ../sdk
 require (
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/creack/pty v1.1.24
+	github.com/fsnotify/fsnotify v1.10.1
 	github.com/gantry-agent/gantry/config v0.0.0
 	github.com/glebarez/go-sqlite v1.21.2
 	github.com/glebarez/sqlite v1.11.0

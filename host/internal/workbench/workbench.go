@@ -84,6 +84,7 @@ type Bench struct {
 	}
 	commands  table
 	processes table
+	watches   watches
 }
 
 // New returns a workbench. It starts nothing. Close it when the connection has ended.

@@ -333,7 +333,7 @@ func (d *decoder) choice(v reflect.Value, s *shape, raw []byte, at *step) error 
 			return problem(at, "%v", unknownVariant(kind, s.values))
 		case has && value == nil:
 			return problem(at, "invalid type: string `%s`, expected an object with the member `%s`", kind, kind)
-		case !has && value != nil && string(value) != "null":
+		case !has && value != nil:
 			return problem(at, "invalid type: object with the member `%s`, expected the string `%s`", kind, kind)
 		}
 	}

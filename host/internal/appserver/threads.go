@@ -65,16 +65,16 @@ func (s *Server) describe(ctx context.Context, info hub.Info) protocol.Thread {
 }
 
 // sourceOf converts the front end that started a thread. Codex records its app server's clients as an editor.
-func sourceOf(source string) string {
+func sourceOf(source string) protocol.SessionSource {
 	switch source {
 	case "exec":
-		return "exec"
+		return protocol.SessionSource{Kind: protocol.SourceExec}
 	case "tui", "cli":
-		return "cli"
+		return protocol.SessionSource{Kind: protocol.SourceCLI}
 	case "":
-		return "unknown"
+		return protocol.SessionSource{Kind: protocol.SourceUnknown}
 	}
-	return "vscode"
+	return protocol.SessionSource{Kind: protocol.SourceVSCode}
 }
 
 // describeRunning describes a thread that runs. It may not be stored yet, or never.

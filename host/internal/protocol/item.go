@@ -28,7 +28,7 @@ func (ThreadItem) variants() variants              { return itemBodies }
 var itemBodies = variantsOf(
 	UserMessageItem{}, AgentMessageItem{}, ReasoningItem{}, PlanItem{}, CommandExecutionItem{}, FileChangeItem{}, MCPToolCallItem{},
 	DynamicToolCallItem{}, WebSearchItem{}, ImageViewItem{}, EnteredReviewModeItem{}, ExitedReviewModeItem{}, ContextCompactionItem{},
-	HookPromptItem{},
+	HookPromptItem{}, FunctionCallOutputItem{}, CollabAgentToolCallItem{}, SubAgentActivityItem{}, SleepItem{},
 )
 
 // UserMessageItem is a user's input.
@@ -283,10 +283,51 @@ func (InputImageContent) kind() string { return "inputImage" }
 // WebSearchItem is a search of the web by the provider.
 type WebSearchItem struct {
 	ItemHeader
-	Query string `json:"query"`
+	Query  string           `json:"query"`
+	Action *WebSearchAction `json:"action"`
 }
 
 func (WebSearchItem) kind() string { return "webSearch" }
+
+// WebSearchAction is a step of a search.
+type WebSearchAction struct{ Body WebSearchActionBody }
+
+// WebSearchActionBody is [SearchWeb], [OpenPage], [FindInPage] or [OtherWebSearch].
+type WebSearchActionBody interface{ variant }
+
+func (a WebSearchAction) MarshalJSON() ([]byte, error)  { return Marshal(a) }
+func (a *WebSearchAction) UnmarshalJSON(b []byte) error { return unmarshal(b, a) }
+func (WebSearchAction) variants() variants              { return webSearchActions }
+
+var webSearchActions = variantsOf(SearchWeb{}, OpenPage{}, FindInPage{}, OtherWebSearch{})
+
+// SearchWeb searches the web.
+type SearchWeb struct {
+	Query   *string  `json:"query"`
+	Queries []string `json:"queries" nullable:"true"`
+}
+
+func (SearchWeb) kind() string { return "search" }
+
+// OpenPage opens a page.
+type OpenPage struct {
+	URL *string `json:"url"`
+}
+
+func (OpenPage) kind() string { return "openPage" }
+
+// FindInPage searches a page.
+type FindInPage struct {
+	URL     *string `json:"url"`
+	Pattern *string `json:"pattern"`
+}
+
+func (FindInPage) kind() string { return "findInPage" }
+
+// OtherWebSearch is any other step.
+type OtherWebSearch struct{}
+
+func (OtherWebSearch) kind() string { return "other" }
 
 // ImageViewItem is an image that the model looks at.
 type ImageViewItem struct {
@@ -330,3 +371,122 @@ type HookPromptFragment struct {
 	Text      string `json:"text"`
 	HookRunID string `json:"hookRunId"`
 }
+
+// FunctionCallOutputItem is the output of a tool that a client ran.
+type FunctionCallOutputItem struct {
+	ItemHeader
+	Name      string          `json:"name"`
+	Namespace *string         `json:"namespace"`
+	Output    json.RawMessage `json:"output"`
+}
+
+func (FunctionCallOutputItem) kind() string { return "functionCallOutput" }
+
+// CollabAgentToolCallItem is a call by which an agent works with others.
+type CollabAgentToolCallItem struct {
+	ItemHeader
+	Tool              CollabAgentTool             `json:"tool"`
+	Status            CollabAgentToolCallStatus   `json:"status"`
+	SenderThreadID    string                      `json:"senderThreadId"`
+	ReceiverThreadIDs []string                    `json:"receiverThreadIds"`
+	Prompt            *string                     `json:"prompt"`
+	Model             *string                     `json:"model"`
+	ReasoningEffort   *string                     `json:"reasoningEffort"`
+	AgentsStates      map[string]CollabAgentState `json:"agentsStates"` // by thread
+}
+
+func (CollabAgentToolCallItem) kind() string { return "collabAgentToolCall" }
+
+// CollabAgentTool is what an agent does with others.
+type CollabAgentTool string
+
+// Tools of agents.
+const (
+	AgentSpawn     CollabAgentTool = "spawnAgent"
+	AgentSendInput CollabAgentTool = "sendInput"
+	AgentResume    CollabAgentTool = "resumeAgent"
+	AgentWait      CollabAgentTool = "wait"
+	AgentClose     CollabAgentTool = "closeAgent"
+	AgentSend      CollabAgentTool = "sendMessage"
+	AgentFollowUp  CollabAgentTool = "followupTask"
+	AgentInterrupt CollabAgentTool = "interruptAgent"
+	AgentList      CollabAgentTool = "listAgents"
+)
+
+func (CollabAgentTool) values() []string {
+	return names(AgentSpawn, AgentSendInput, AgentResume, AgentWait, AgentClose, AgentSend, AgentFollowUp, AgentInterrupt, AgentList)
+}
+
+// CollabAgentToolCallStatus is the status of such a call.
+type CollabAgentToolCallStatus string
+
+// Statuses of calls of agents.
+const (
+	CollabInProgress  CollabAgentToolCallStatus = "inProgress"
+	CollabCompleted   CollabAgentToolCallStatus = "completed"
+	CollabFailed      CollabAgentToolCallStatus = "failed"
+	CollabInterrupted CollabAgentToolCallStatus = "interrupted"
+)
+
+func (CollabAgentToolCallStatus) values() []string {
+	return names(CollabInProgress, CollabCompleted, CollabFailed, CollabInterrupted)
+}
+
+// CollabAgentState is what another agent does.
+type CollabAgentState struct {
+	Status  CollabAgentStatus `json:"status"`
+	Message *string           `json:"message"`
+}
+
+// CollabAgentStatus is the status of an agent.
+type CollabAgentStatus string
+
+// Statuses of agents.
+const (
+	AgentPendingInit CollabAgentStatus = "pendingInit"
+	AgentRunning     CollabAgentStatus = "running"
+	AgentInterrupted CollabAgentStatus = "interrupted"
+	AgentCompleted   CollabAgentStatus = "completed"
+	AgentErrored     CollabAgentStatus = "errored"
+	AgentShutdown    CollabAgentStatus = "shutdown"
+	AgentNotFound    CollabAgentStatus = "notFound"
+)
+
+func (CollabAgentStatus) values() []string {
+	return names(AgentPendingInit, AgentRunning, AgentInterrupted, AgentCompleted, AgentErrored, AgentShutdown, AgentNotFound)
+}
+
+// SubAgentActivityItem says what happened with another agent. It is completed at once.
+type SubAgentActivityItem struct {
+	ItemHeader
+	Kind            SubAgentActivityKind `json:"kind"`
+	AgentThreadID   string               `json:"agentThreadId"`
+	AgentPath       string               `json:"agentPath"`
+	Model           *string              `json:"model"`
+	ReasoningEffort *string              `json:"reasoningEffort"`
+}
+
+func (SubAgentActivityItem) kind() string { return "subAgentActivity" }
+
+// SubAgentActivityKind is what happened with an agent.
+type SubAgentActivityKind string
+
+// Activities of agents.
+const (
+	ActivityStarted     SubAgentActivityKind = "started"
+	ActivityInteracted  SubAgentActivityKind = "interacted"
+	ActivityInterrupted SubAgentActivityKind = "interrupted"
+	ActivityCompleted   SubAgentActivityKind = "completed"
+)
+
+func (SubAgentActivityKind) values() []string {
+	return names(ActivityStarted, ActivityInteracted, ActivityInterrupted, ActivityCompleted)
+}
+
+// SleepItem is a pause of the model.
+type SleepItem struct {
+	ItemHeader
+	DurationMs uint64 `json:"durationMs"`
+}
+
+func (SleepItem) kind() string { return "sleep" }

@@ -219,8 +219,8 @@ func TestNullableListsAreNull(t *testing.T) {
 }
 
 func TestZeroValuesAreComplete(t *testing.T) {
-	got, err := Marshal(Thread{Status: ThreadStatus{IdleStatus{}}, Source: "cli"})
-	for _, want := range []string{`"turns":[]`, `"name":null`, `"status":{"type":"idle"}`} {
+	got, err := Marshal(Thread{Status: ThreadStatus{IdleStatus{}}, Source: SessionSource{Kind: SourceSubAgent, SubAgent: &SubAgentSource{Kind: SubAgentReview}}})
+	for _, want := range []string{`"turns":[]`, `"name":null`, `"projectId":null`, `"source":{"subAgent":"review"}`, `"status":{"type":"idle"}`} {
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("no %s in %s, %v", want, got, err)
 		}

@@ -108,7 +108,7 @@ type Hub struct {
 	store   *store.Store
 	monitor *monitor
 	loads   singleflight.Group // of threads, by their ID
-	dials   singleflight.Group // of processes that run them
+	others  *others
 
 	life context.Context // ends when the hub closes
 	end  context.CancelCauseFunc
@@ -119,7 +119,6 @@ type Hub struct {
 		sync.Mutex
 		closing bool
 		threads map[event.ThreadID]*local // that run here
-		relays  map[event.ThreadID]*relay // to other processes
 		spaces  map[string]*space         // by their key
 	}
 	closed func() error // does the work of Close once
@@ -132,7 +131,8 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	h := &Hub{cfg: cfg, log: cfg.Logger.Named("hub"), wake: make(chan struct{}, 1)}
-	h.mu.threads, h.mu.relays, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*relay{}, map[string]*space{}
+	h.mu.threads, h.mu.spaces = map[event.ThreadID]*local{}, map[string]*space{}
+	h.others = newOthers(h)
 	h.monitor = newMonitor(func() { notify(h.wake) })
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.closed = sync.OnceValue(h.shutDown)
@@ -155,7 +155,7 @@ const closeTimeout = 10 * time.Second
 func (h *Hub) shutDown() error {
 	h.mu.Lock()
 	h.mu.closing = true
-	spaces, relays := slices.Collect(maps.Values(h.mu.spaces)), slices.Collect(maps.Values(h.mu.relays))
+	spaces := slices.Collect(maps.Values(h.mu.spaces))
 	h.mu.Unlock()
 	h.end(errClosed)
 	var closing sync.WaitGroup
@@ -168,9 +168,7 @@ func (h *Hub) shutDown() error {
 			}
 		})
 	}
-	for _, r := range relays {
-		closing.Go(r.close) // waited for below
-	}
+	closing.Go(h.others.close) // waited for below
 	closing.Wait()
 	h.work.Wait()
 	h.monitor.close()
@@ -311,7 +309,7 @@ func (h *Hub) Find(ctx context.Context, id event.ThreadID) (*Thread, bool) {
 			return nil, false
 		}
 	}
-	r, err := h.relayTo(ctx, id)
+	r, err := h.others.reach(ctx, id)
 	if err != nil {
 		h.log.Debug("thread of another process not reached", "thread", id, "err", err)
 		return nil, false

@@ -48,13 +48,17 @@ func binaries(t testing.TB) string {
 	return dir
 }
 
-// recite is a model that repeats what it is told. Its answer to "slow" begins and never ends.
+// recite is a model that repeats what it is told. Its answer to "slow" begins and never ends; for "run" it runs a command.
 const recite = `
 [[step]]
 when  = { user = "^slow" }
 times = -1
 do    = [{ text = "an answer that never ends", chunk = 1 }]
 break = { how = "hang", after_bytes = 8 }
+[[step]]
+when  = { user = "^run", since_user = 0 }
+times = -1
+do    = [{ call = "exec_command", args = { cmd = "touch made", login = false } }]
 [[step]]
 times = -1
 usage = { input = 100, output = 10 }

@@ -1,3 +1,237 @@
 package hub_test
 
-func ownThreads(home string) {}
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hub"
+)
+
+// another is another process that runs a thread.
+type another struct {
+	id    event.ThreadID
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// other starts a process that starts a thread, or resumes one, and runs it until stop.
+func other(t *testing.T, home string, resume event.ThreadID) *another {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), owner+"="+home, "GANTRY_BIN="+binaries(t), "GANTRY_HUB_TEST_THREAD="+string(resume))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := &another{cmd: cmd, stdin: stdin}
+	t.Cleanup(func() { _ = o.cmd.Process.Kill(); _ = o.cmd.Wait() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal("the other process did not start: ", err)
+	}
+	o.id = event.ThreadID(strings.TrimSpace(line))
+	return o
+}
+
+// stop ends the process.
+func (o *another) stop(t *testing.T) {
+	t.Helper()
+	if err := o.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ownThreads is the other process.
+func ownThreads(home string) {
+	err := func() error {
+		ctx := context.Background()
+		h, err := hub.New(ctx, configuration(home, os.Getenv("GANTRY_BIN")))
+		if err != nil {
+			return err
+		}
+		var th *hub.Thread
+		if id := os.Getenv("GANTRY_HUB_TEST_THREAD"); id != "" {
+			th, err = h.Resume(ctx, event.ThreadID(id), hub.ResumeParams{})
+		} else {
+			th, err = h.Start(ctx, hub.StartParams{Workspace: hub.Workspace{Dir: home}, Source: "other", Approval: "untrusted"})
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(th.ID())
+		if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+			return err
+		}
+		return h.Close()
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "other process:", err)
+		os.Exit(1)
+	}
+}
+
+func TestAThreadOfAnotherProcess(t *testing.T) {
+	home := newHome(t, recite)
+	h := open(t, configuration(home, binaries(t)))
+	changes := h.Watch()
+	defer changes.Close()
+	o := other(t, home, "")
+	ctx := t.Context()
+	if c := change(t, changes, kind(o.id, hub.ThreadLoaded)); !c.Status.Remote || c.Status.State != hub.Idle {
+		t.Errorf("loaded as %+v", c.Status)
+	}
+	th, ok := h.Find(ctx, o.id)
+	if !ok || !th.Remote() || th.Started().Source != "other" {
+		t.Fatalf("found %v, %+v", ok, th)
+	}
+	if again, err := h.Resume(ctx, o.id, hub.ResumeParams{}); err != nil || again != th {
+		t.Errorf("resumed as %v, %v", again, err)
+	}
+	if s, err := th.Settings(ctx); err != nil || s.Approval != "untrusted" || s.Cwd != home {
+		t.Errorf("settings %+v, %v", s, err)
+	}
+
+	// A turn, from the first event on.
+	evs := follow(t, th, 0)
+	a := submit(t, th, "one")
+	var last uint64
+	for _, e := range until(t, evs, is[event.TurnEnded]) {
+		if e.Seq != 0 && e.Seq != last+1 {
+			t.Errorf("event %d after %d", e.Seq, last)
+		}
+		last = max(last, e.Seq)
+	}
+	change(t, changes, func(c hub.Change) bool {
+		return c.Thread == o.id && c.Status.State == hub.Active && c.Status.Turn == a.Turn
+	})
+	change(t, changes, func(c hub.Change) bool { return c.Thread == o.id && c.Status.State == hub.Idle })
+
+	// An approval, which another client can see in the state.
+	leave, err := th.Attend(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := submit(t, th, "run")
+	seen := until(t, evs, is[event.QuestionAsked])
+	change(t, changes, func(c hub.Change) bool { return c.Thread == o.id && c.Status.WaitingOnApproval })
+	question := seen[len(seen)-1].Body.(event.QuestionAsked).ID
+	if err := th.Answer(ctx, question, hub.Answer{Choice: hub.Approve}); err != nil {
+		t.Error(err)
+	}
+	if err := th.Answer(ctx, question, hub.Answer{Choice: hub.Approve}); code(err) != hub.Answered {
+		t.Errorf("answered again: %v", err)
+	}
+	if end := ended(t, evs, run.Turn); end.Status != event.TurnCompleted {
+		t.Errorf("end %+v", end)
+	}
+	leave()
+
+	// Requests keep the types of their errors.
+	slow := submit(t, th, "slow")
+	until(t, evs, is[event.ItemDelta])
+	if err := th.Interrupt(ctx, "another"); code(err) != hub.OtherTurn {
+		t.Errorf("another turn: %v", err)
+	}
+	if _, err := h.Revert(ctx, o.id, "1"); code(err) != hub.Busy {
+		t.Errorf("reverted during a turn: %v", err)
+	}
+	if err := h.Delete(ctx, o.id); code(err) != hub.Locked {
+		t.Errorf("deleted: %v", err)
+	}
+	if err := th.Interrupt(ctx, slow.Turn); err != nil {
+		t.Error(err)
+	}
+	if end := ended(t, evs, slow.Turn); end.Status != event.TurnInterrupted {
+		t.Errorf("end %+v", end)
+	}
+	if err := h.Rename(ctx, o.id, "theirs"); err != nil {
+		t.Error(err)
+	}
+	change(t, changes, kind(o.id, hub.ThreadNamed))
+	if fork, err := h.Fork(ctx, o.id, hub.Fork{Through: "1"}); err != nil {
+		t.Error(err)
+	} else if info, err := h.Info(ctx, string(fork)); err != nil || info.Turns != 1 {
+		t.Errorf("fork %+v, %v", info, err)
+	}
+
+	// When the process has ended, the thread continues here, after the same events.
+	for _, e := range until(t, evs, is[event.ThreadNamed]) {
+		last = max(last, e.Seq)
+	}
+	o.stop(t)
+	change(t, changes, kind(o.id, hub.ThreadClosed))
+	<-th.Done()
+	if _, err := th.Submit(ctx, hub.Submission{Input: text("lost")}); code(err) != hub.Closed || hub.ErrorOf(err).Next == "" {
+		t.Errorf("submitted to a process that has ended: %v", err)
+	}
+	if _, err := evs.Next(ctx); code(err) != hub.Closed {
+		t.Errorf("event of a process that has ended: %v", err)
+	}
+	mine, err := h.Resume(ctx, o.id, hub.ResumeParams{})
+	if err != nil || mine.Remote() {
+		t.Fatalf("resumed as %+v, %v", mine, err)
+	}
+	if end := ask(t, mine, "mine now"); end.LastMessage != "heard mine now" {
+		t.Errorf("end %+v", end)
+	}
+}
+
+// A watcher that comes later learns what a running turn waits for.
+func TestATurnThatRunsElsewhere(t *testing.T) {
+	home := newHome(t, recite)
+	o := other(t, home, "")
+	first := open(t, configuration(home, binaries(t)))
+	th, ok := first.Find(t.Context(), o.id)
+	if !ok {
+		t.Fatal("not found")
+	}
+	if _, err := th.Attend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	evs := follow(t, th, hub.FromNow)
+	a := submit(t, th, "run")
+	until(t, evs, is[event.QuestionAsked])
+	until(t, follow(t, th, 0), is[event.QuestionAsked]) // from the log: it is stored
+
+	second := open(t, configuration(home, binaries(t)))
+	changes := second.Watch()
+	defer changes.Close()
+	c := change(t, changes, func(c hub.Change) bool { return c.Thread == o.id && c.Status.WaitingOnApproval })
+	if c.Status.State != hub.Active || c.Status.Turn != a.Turn || !c.Status.Remote {
+		t.Errorf("status %+v", c.Status)
+	}
+	// The process is killed: both learn of it, and the turn ends as interrupted when the thread is resumed.
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	change(t, changes, kind(o.id, hub.ThreadClosed))
+	again, err := second.Resume(t.Context(), o.id, hub.ResumeParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := ended(t, follow(t, again, 0), a.Turn); end.Status != event.TurnInterrupted {
+		t.Errorf("end %+v", end)
+	}
+}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
@@ -31,86 +29,45 @@ type relay struct {
 	}
 }
 
-// relayTo returns the relay to a thread that another process runs, connecting if necessary.
-func (h *Hub) relayTo(ctx context.Context, id event.ThreadID) (*relay, error) {
-	h.mu.Lock()
-	r := h.mu.relays[id]
-	h.mu.Unlock()
-	if r != nil {
-		return r, nil
+// subscribe subscribes to the events that tell the thread's state, and returns the state before them.
+func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
+	initial = Status{State: Idle, Remote: true}
+	r.facade = &Thread{id: r.id, runner: r}
+	s := r.hub.store
+	info, err := s.Thread(ctx, string(r.id))
+	if err == nil {
+		r.facade.started, err = r.hub.started(ctx, s, r.id)
 	}
-	made, err, _ := h.dials.Do(string(id), func() (any, error) {
-		if !h.begin() {
-			return nil, errClosed
+	if err != nil {
+		// It has just started, or it is ephemeral: its first event is still to come, or only its owner has it.
+		if _, err := r.watch.Subscribe(ctx, threadsocket.SubscribeParams{}); err != nil {
+			return initial, err
 		}
-		defer h.work.Done()
-		return h.connect(context.WithoutCancel(ctx), id)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return made.(*relay), nil
-}
-
-// connect connects to the process that runs a thread.
-func (h *Hub) connect(ctx context.Context, id event.ThreadID) (*relay, error) {
-	h.mu.Lock()
-	r := h.mu.relays[id]
-	h.mu.Unlock()
-	if r != nil {
-		return r, nil // another caller has just connected
-	}
-	owner, held, err := h.store.Holder(ctx, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case !held:
-		return nil, gone(id)
-	case owner.Machine != "":
-		return nil, &store.LockedError{Thread: id, Owner: owner}
-	case owner.PID == os.Getpid():
-		return nil, fmt.Errorf("thread %s belongs to this process", id)
-	}
-	info, err := h.store.Thread(ctx, string(id))
-	if err != nil {
-		return nil, err
-	}
-	started, err := h.started(ctx, h.store, id)
-	if err != nil {
-		return nil, err
-	}
-	r = &relay{hub: h, id: id, over: make(chan struct{})}
-	r.facade = &Thread{id: id, started: started, runner: r}
-	if r.path, err = runsocket.Path(h.cfg.Home, id); err != nil {
-		return nil, err
-	}
-	if r.watch, err = r.dial(ctx); err != nil {
-		return nil, err
+		e, err := r.watch.Next(ctx)
+		if err != nil {
+			return initial, err
+		}
+		r.facade.started, _ = e.Body.(event.ThreadStarted) // always, except for the log of a later version
+		return initial, nil
 	}
 	// Replay what has happened since the information was read; of a running turn all of it, because its questions may be pending.
-	initial, after := Status{State: Idle, Remote: true}, info.Seq
+	after := info.Seq
 	switch info.Status {
 	case store.StatusRunning:
 		initial.State = Active
-		if turns, err := h.store.Turns(ctx, id); err == nil && len(turns) > 0 {
+		turns, err := s.Turns(ctx, r.id)
+		if err != nil {
+			return initial, err
+		}
+		if len(turns) > 0 {
 			last := turns[len(turns)-1]
 			initial.Turn, after = last.ID, last.FirstSeq-1
 		}
 	case string(event.TurnFailed):
 		initial.State = Failed
 	}
-	if _, err := r.watch.Subscribe(ctx, threadsocket.SubscribeParams{After: after}); err != nil {
-		return nil, errors.Join(r.asked(err), r.watch.Close())
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.mu.closing {
-		return nil, errors.Join(errClosed, r.watch.Close())
-	}
-	h.mu.relays[id] = r
-	h.monitor.loaded(id, initial)
-	h.work.Go(r.follows) // ends with the connection
-	return r, nil
+	_, err = r.watch.Subscribe(ctx, threadsocket.SubscribeParams{After: after})
+	return initial, err
 }
 
 // gone says that no process runs a thread.
@@ -147,9 +104,7 @@ func (r *relay) follows() {
 func (r *relay) forget() {
 	r.disconnect()
 	h := r.hub
-	h.mu.Lock()
-	delete(h.mu.relays, r.id)
-	h.mu.Unlock()
+	h.others.forget(r)
 	close(r.over)
 	h.monitor.ended(r.id)
 }

@@ -78,8 +78,20 @@ type watcher struct {
 	}
 }
 
-// Watch reports the changes of threads from now on.
-func (h *Hub) Watch() *Changes { return &Changes{h.monitor.watch()} }
+// Watch reports the changes of threads from now on. From the first call on, it includes threads of other processes; those that are already
+// running are reported as loaded.
+func (h *Hub) Watch() *Changes {
+	w := h.monitor.watch()
+	h.others.noticing.Do(func() {
+		if h.begin() {
+			go func() { // waited for by Close
+				defer h.work.Done()
+				h.others.notice()
+			}()
+		}
+	})
+	return &Changes{w}
+}
 
 func (m *monitor) watch() *watcher {
 	w := &watcher{monitor: m, wake: make(chan struct{}, 1)}

@@ -130,6 +130,7 @@ type Approval struct {
 	SafeCommands bool   // run read-only commands without asking under "untrusted"
 	// AdditionalPermissions lets models request single permissions, either with a command or in advance.
 	AdditionalPermissions bool
+	Timeout               time.Duration // after which an unanswered question is refused; 0: never
 	Granular              *Granular
 	Range                 Range // range of the policy
 }

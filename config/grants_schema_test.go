@@ -8,7 +8,7 @@ import (
 )
 
 // ungranted are the settings that never let a project do more.
-var ungranted = "default_model limits.* budget.* history.* instructions.* review.* guardian.timeout store.retention.* " +
+var ungranted = "default_model limits.* budget.* history.* instructions.* review.* approval.timeout guardian.timeout store.retention.* " +
 	"model.provider model.name model.reasoning model.context_window model.max_output_tokens model.fallback model.instructions"
 
 // A setting is either judged or known to be harmless: a new one must not slip through.

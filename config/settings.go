@@ -279,7 +279,7 @@ func (l *loader) references(d *decoder, b block, c *Config) {
 
 // approval reads the approval block. The policy "granular" requires a granular block.
 func (l *loader) approval(b block, sub func(block, string) block) Approval {
-	a := Approval{Policy: b.text("policy"), SafeCommands: b.flag("safe_commands", false), AdditionalPermissions: b.flag("additional_permissions", true), Range: l.files.Range(b.at("policy"))}
+	a := Approval{Policy: b.text("policy"), SafeCommands: b.flag("safe_commands", false), AdditionalPermissions: b.flag("additional_permissions", true), Timeout: b.duration("timeout"), Range: l.files.Range(b.at("policy"))}
 	if a.Policy == "on-failure" {
 		a.Policy = "on-request"
 	}

@@ -110,6 +110,8 @@ func settings() *Block {
 					{Name: "additional_permissions", Kind: Bool, Default: "true",
 						Doc: "Whether a model may request additional permissions, such as a writable folder or the network: together with a " +
 							"command, or beforehand for the commands of a turn or a session."},
+					{Name: "timeout", Kind: Duration, Doc: "How long a question waits for an answer, such as `\"30m\"`. After that it is refused. " +
+						"By default it waits as long as its turn runs and a client is there, or may come back."},
 				},
 				Blocks: []*Block{{
 					Name: BlockGranular, Doc: "Questions that are asked under the policy `granular`. Anything set to false is refused instead.",

@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -35,6 +36,20 @@ const (
 
 // ErrNoApprover says that there is no one to ask. The caller treats it as a refusal.
 var ErrNoApprover = errors.New("there is nobody to ask: no terminal is attached")
+
+// TimeoutError says that a question was not answered in time. It is an [ErrNoApprover] too.
+type TimeoutError struct{ After time.Duration }
+
+// Error implements error.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("no one answered the question within %v", e.After)
+}
+
+// NextStep implements [hint.Stepper].
+func (e *TimeoutError) NextStep() string { return "set timeout in the approval block to wait longer" }
+
+// Is implements the interface of [errors.Is].
+func (e *TimeoutError) Is(target error) bool { return target == ErrNoApprover }
 
 // ErrUnknownQuestion says that a question does not exist, or is no longer pending.
 var ErrUnknownQuestion = errors.New("no such question is pending; it may have been answered already")
@@ -60,15 +75,21 @@ type Question struct {
 	Rule    *event.RuleOffer // written by ApproveAlways and DenyAlways
 }
 
-// Answer is the answer to a question. By is who gave it: "user", "reviewer", "policy" or "cancelled".
+// Answer is the answer to a question. By is who gave it: "user", "reviewer", "policy", or "cancelled" or [ByTimeout] if no one did.
 type Answer struct {
 	Choice string
 	Data   json.RawMessage
 	By     string
 }
 
+// ByTimeout is who answered a question that was not answered in time.
+const ByTimeout = "timeout"
+
 // Broker passes the questions of a thread to its clients, and their answers back. Safe for concurrent use.
 type Broker struct {
+	// Timeout is how long a question waits for an answer; 0: without limit. It is set before the first question.
+	Timeout time.Duration
+
 	pub Publisher
 
 	mu struct {
@@ -152,7 +173,7 @@ func (b *Broker) left(ctx context.Context) (gone bool) {
 }
 
 // Ask publishes a question and waits for the first answer or the end of ctx. It returns [ErrNoApprover] if no client attends: immediately,
-// or after a while if all have left.
+// or after a while if all have left; and a [*TimeoutError] if a client attends but does not answer in time.
 func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	id := rand.Text()
 	slot := make(chan Answer, 1)
@@ -197,19 +218,28 @@ func (b *Broker) await(ctx context.Context, id string, slot chan Answer) (Answer
 	})
 	defer watching.Wait()
 	defer stop()
+	var late <-chan time.Time
+	if b.Timeout > 0 {
+		timer := time.NewTimer(b.Timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	none := Answer{By: "cancelled"}
 	var err error
 	select {
 	case a := <-slot:
 		return a, nil
 	case <-gone:
 		err = ErrNoApprover
+	case <-late:
+		none.By, err = ByTimeout, &TimeoutError{b.Timeout}
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	if b.take(id) == nil {
 		return <-slot, nil // an answer came at the same time
 	}
-	return Answer{By: "cancelled"}, err
+	return none, err
 }
 
 // Resolve answers a question. Only the first answer is used; for later ones it returns [ErrUnknownQuestion].

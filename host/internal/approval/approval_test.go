@@ -216,3 +216,40 @@ func TestPermissionsHaveTheirScope(t *testing.T) {
 		t.Errorf("a turn that is over has %+v", all)
 	}
 }
+
+// A question that no one answers in time is refused, although a client is there, and an answer that comes later is too late.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		d := NewBroker(l)
+		d.Timeout = time.Hour
+		defer d.Attend()()
+		began := time.Now()
+		a, err := d.Ask(t.Context(), Question{})
+		late, ok := errors.AsType[*TimeoutError](err)
+		if !ok || late.After != time.Hour || !errors.Is(err, ErrNoApprover) || a.By != ByTimeout || time.Since(began) != time.Hour {
+			t.Errorf("answer %+v, %v, after %v", a, err, time.Since(began))
+		}
+		if r := l.resolved(t); r.By != "timeout" || r.Answer != "" {
+			t.Errorf("resolved = %+v", r)
+		}
+		l = &log{}
+		d = NewBroker(l)
+		defer d.Attend()()
+		answered := make(chan Answer, 1)
+		go func() { // owned by the test: received below
+			a, _ := d.Ask(t.Context(), Question{Title: "again"})
+			answered <- a
+		}()
+		time.Sleep(1000 * time.Hour)
+		if len(answered) > 0 {
+			t.Error("without a timeout, a question has ended by itself")
+		}
+		if err := d.Resolve(l.asked(), Answer{Choice: Approve, By: "user"}); err != nil {
+			t.Error(err)
+		}
+		if a := <-answered; a.Choice != Approve {
+			t.Errorf("answer %+v", a)
+		}
+	})
+}

@@ -343,7 +343,7 @@ type CallDecided struct {
 	// Verdict is the policy's result: "run", "ask" or "forbid".
 	Verdict string `json:"verdict"`
 	// By is the source of the final decision: "policy", "user", "hook", "reviewer", "remembered" for an earlier answer that still
-	// applies, "nobody" if no client could answer, or "cancelled".
+	// applies, "nobody" if no client could answer, "timeout" if none did in time, or "cancelled".
 	By string `json:"by"`
 	// Answer is the answer to the question, such as "approve_session".
 	Answer string `json:"answer,omitempty"`
@@ -451,7 +451,7 @@ type RuleOffer struct {
 	File   string   `json:"file"`
 }
 
-// QuestionResolved ends a question. By: "user", "reviewer", "policy", "hook" or "cancelled".
+// QuestionResolved ends a question. By: "user", "reviewer", "policy", "hook", "cancelled", or "timeout" if no one answered in time.
 type QuestionResolved struct {
 	ID     string          `json:"id"`
 	Answer string          `json:"answer,omitempty"`

@@ -140,7 +140,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		return nil, errors.Join(err, lock.Release())
 	}
 	cfg.Budget = usage.Budget(h.opts.Config.Budget)
-	cfg.Features = features.All()
+	cfg.Features, cfg.QuestionTimeout = features.All(), h.opts.Config.Approval.Timeout
 	cfg.Sink, cfg.Engine, cfg.Observe, cfg.Logger = h.store, h, h.opts.Shared.Observe, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
 	r := newRunning(h, t, as, cfg.State.ContextState)

@@ -112,7 +112,9 @@ func (d *decision) put(ctx context.Context, q approval.Question, wanted *contrac
 	a, err := d.answer(ctx, q, wanted)
 	switch {
 	case errors.Is(err, approval.ErrNoApprover):
-		a.By = byNobody
+		if a.By != approval.ByTimeout {
+			a.By = byNobody
+		}
 	case ctx.Err() != nil:
 		a.By = byCancelled
 		return a, &endedError{*aborted()}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -77,6 +78,8 @@ func TestEveryDecisionIsAnEvent(t *testing.T) {
 			event.CallDecided{Verdict: "ask", By: "reviewer", Answer: "deny"}},
 		{"nobody", policy.Decision{Verdict: policy.Ask}, approval.Answer{}, approval.ErrNoApprover, event.OutcomeDenied,
 			event.CallDecided{Verdict: "ask", By: "nobody"}},
+		{"not in time", policy.Decision{Verdict: policy.Ask}, approval.Answer{By: approval.ByTimeout}, &approval.TimeoutError{After: time.Hour}, event.OutcomeDenied,
+			event.CallDecided{Verdict: "ask", By: "timeout"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := &bench{policy: tc.policy, answer: tc.answer, askErr: tc.askErr}

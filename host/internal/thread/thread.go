@@ -51,9 +51,11 @@ type Config struct {
 	State    State                // of a resumed thread
 	Features []Feature            // keep state with the thread, in this order
 	Budget   usage.Budget
-	Meter    *usage.Meter // shared with another thread; nil: its own, with Budget
-	Sink     Sink
-	Engine   Engine
+	// QuestionTimeout is how long a question waits for an answer; 0: without limit.
+	QuestionTimeout time.Duration
+	Meter           *usage.Meter // shared with another thread; nil: its own, with Budget
+	Sink            Sink
+	Engine          Engine
 	// Observe is called with the events of the thread, in order, while no other event can be published. It must be quick and must not
 	// use the thread; nil: not called.
 	Observe func([]event.Event)
@@ -161,6 +163,7 @@ func New(cfg Config) *Thread {
 	states := t.bus.st.state.Features
 	t.bus.features.Store(&states)
 	t.broker = approval.NewBroker(t.bus)
+	t.broker.Timeout = cfg.QuestionTimeout
 	return t
 }
 

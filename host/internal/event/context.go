@@ -32,8 +32,9 @@ func Digest(text string) string {
 const (
 	SectionInstructions = "instructions" // that the model follows
 	SectionPermissions  = "permissions"
-	SectionPlugins      = "plugins" // fixed instructions of plugins
-	SectionAgents       = "agents"  // instructions in files
+	SectionDeveloper    = "developer" // instructions of the client that started the thread
+	SectionPlugins      = "plugins"   // fixed instructions of plugins
+	SectionAgents       = "agents"    // instructions in files
 	SectionEnvironment  = "environment/"
 	SectionContexts     = "contexts/" // texts of plugins: PLUGIN/KEY
 	SectionExternal     = "external/" // texts of clients: KEY

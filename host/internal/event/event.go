@@ -192,6 +192,8 @@ type ThreadStarted struct {
 	Parent      ThreadID `json:"parent,omitempty"` // the thread that it works for; empty: for its user
 	// Instructions are the base instructions, which never change for the thread.
 	Instructions string `json:"instructions,omitempty"`
+	// DeveloperInstructions are further instructions of the client that started the thread, which never change either.
+	DeveloperInstructions string `json:"developerInstructions,omitempty"`
 }
 
 // ThreadNamed gives the thread a name.

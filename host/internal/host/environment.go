@@ -47,7 +47,7 @@ func (c contextSource) state() prompt.State {
 	r.plugins.SetContext("sandbox", contract.ContextText{Key: "denied", Text: grants.Describe(h.opts.Config, t.Sandbox)})
 	permitted, _ := r.thread.Approvals().Permitted(c.id)
 	s := prompt.State{
-		Base: c.start.Instructions, Instructions: c.start.Instructions, Plugins: h.plugins.Instructions(), Contexts: r.plugins.Contexts(), External: maps.Clone(r.external),
+		Base: c.start.Instructions, Instructions: c.start.Instructions, Developer: c.start.DeveloperInstructions, Plugins: h.plugins.Instructions(), Contexts: r.plugins.Contexts(), External: maps.Clone(r.external),
 		Agents: prompt.Agents{Dir: t.Cwd, Text: r.agents.Look(t.Cwd).Text}, Environment: environment(t.Cwd, t.Sandbox, h.opts.Config),
 		Permissions: event.Permissions{
 			Approval: t.Approval, Sandbox: t.Sandbox, WritableRoots: slices.Concat(h.opts.Config.Sandbox.WritableRoots, permitted.Write),

@@ -47,8 +47,8 @@ type Params struct {
 	Name   string
 	// Change are the settings of the first turn and later ones, except for the model and the folder.
 	Change thread.Change
-	// Instructions replace the model's base instructions; "": they apply.
-	Instructions string
+	// Instructions replace the model's base instructions; "": they apply. DeveloperInstructions are added to the context.
+	Instructions, DeveloperInstructions string
 }
 
 // StartThread starts a new thread, which runs until the host closes.
@@ -68,7 +68,7 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 	}
 	start := event.ThreadStarted{
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: p.Source, Instructions: cmp.Or(p.Instructions, h.baseFor(model)),
+		Source: p.Source, Instructions: cmp.Or(p.Instructions, h.baseFor(model)), DeveloperInstructions: p.DeveloperInstructions,
 	}
 	t, err := h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, child.Role{})
 	if err != nil {

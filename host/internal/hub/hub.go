@@ -189,7 +189,7 @@ func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
 		return nil, err
 	}
 	t, err := s.host.StartThread(ctx, host.Params{
-		Cwd: p.Dir, Model: p.Model, Source: p.Source, Name: p.Name, Instructions: p.BaseInstructions,
+		Cwd: p.Dir, Model: p.Model, Source: p.Source, Name: p.Name, Instructions: p.BaseInstructions, DeveloperInstructions: p.DeveloperInstructions,
 		Change: thread.Change{Reasoning: p.Effort, Approval: p.Approval, Sandbox: p.Sandbox},
 	})
 	if err != nil {

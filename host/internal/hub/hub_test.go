@@ -229,7 +229,7 @@ func TestAThreadRunsHere(t *testing.T) {
 	changes := h.Watch()
 	defer changes.Close()
 	dir := t.TempDir()
-	th := start(t, h, hub.StartParams{Workspace: hub.Workspace{Dir: dir}, Source: "test", Name: "mine", Sandbox: "read-only", BaseInstructions: "be brief"})
+	th := start(t, h, hub.StartParams{Workspace: hub.Workspace{Dir: dir}, Source: "test", Name: "mine", Sandbox: "read-only", BaseInstructions: "be brief", DeveloperInstructions: "cite sources"})
 	if s := th.Started(); s.Cwd != dir || s.Source != "test" || s.Instructions != "be brief" || th.Remote() || th.Ephemeral() {
 		t.Errorf("started %+v, remote %v", s, th.Remote())
 	}
@@ -245,6 +245,10 @@ func TestAThreadRunsHere(t *testing.T) {
 	}
 	if end := ask(t, th, "one"); end.LastMessage != "heard one" {
 		t.Errorf("end %+v", end)
+	}
+	seen := until(t, follow(t, th, 0), is[event.ContextUpdated])
+	if told := seen[len(seen)-1].Body.(event.ContextUpdated).Reference.Sections; told[event.SectionDeveloper] != event.Digest("cite sources") {
+		t.Errorf("the model was told %v", told)
 	}
 	for _, want := range []hub.State{hub.Active, hub.Idle} {
 		if c := change(t, changes, kind(th.ID(), hub.ThreadStatus)); c.Status.State != want || (c.Status.Turn != "") != (want == hub.Active) {

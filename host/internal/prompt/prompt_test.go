@@ -65,7 +65,9 @@ func TestContext(t *testing.T) {
 		"a thread begins": {nil, state(), "system: " + rules + "user: " + whole},
 		"with everything": {nil, all, "system: " + rules + "and: <plugins_instructions>\n## shell\nquote\n</plugins_instructions>\nuser: " + notes + "and: " + whole +
 			"and: " + reports + "<plugin_context plugin=\"browser\" key=\"tabs\">\none\n</plugin_context>\n</environment_context>\n"},
-		"nothing changed": {&all, all, ""},
+		"a client with instructions": {nil, change(state(), func(s *State) { s.Developer = "Be brief." }), "system: " + rules + "system: Be brief.\nuser: " + whole},
+		"they are said once":         {new(change(all, func(s *State) { s.Developer = "Be brief." })), change(all, func(s *State) { s.Developer = "Be brief." }), ""},
+		"nothing changed":            {&all, all, ""},
 		"a client's texts": {new(change(all, func(s *State) { s.External = map[string]string{"file": "a.go", "old": "x", "same": "y"} })),
 			change(all, func(s *State) { s.External = map[string]string{"file": "b.go", "new": "z", "same": "y"} }),
 			"user: <external_file>\nb.go\n</external_file>\nand: <external_new>\nz\n</external_new>\nand: <external_old>\n(not there any more)\n</external_old>\n"},

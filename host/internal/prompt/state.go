@@ -14,6 +14,7 @@ type State struct {
 	Base         string // the thread's instructions, which open every request
 	Instructions string // the model's instructions: Base, unless the model has its own
 	Permissions  event.Permissions
+	Developer    string // instructions of the client that started the thread; fixed
 	Plugins      string // fixed instructions of plugins, joined
 	Agents       Agents
 	Environment  event.Environment
@@ -34,7 +35,11 @@ func (s State) Sections(last *event.Reference) []Section {
 	if last != nil {
 		known = last.Sections
 	}
-	out := []Section{s.instructions(), s.permissions(), s.plugins(), s.agents()}
+	out := []Section{s.instructions(), s.permissions()}
+	if s.Developer != "" {
+		out = append(out, s.developer())
+	}
+	out = append(out, s.plugins(), s.agents())
 	out = append(out, s.environment()...)
 	out = append(out, s.contexts(known)...)
 	return append(out, s.external(known)...)
@@ -56,6 +61,11 @@ func (s State) permissions() Section {
 	return Section{
 		ID: event.SectionPermissions, Role: llm.RoleSystem, Text: permissions(s.Permissions), Digest: s.Permissions.Digest(), Apart: true,
 	}
+}
+
+// developer returns the client's instructions as they are, in a message of their own; codex-compatible.
+func (s State) developer() Section {
+	return Section{ID: event.SectionDeveloper, Role: llm.RoleSystem, Text: s.Developer, Apart: true}
 }
 
 func (s State) plugins() Section {

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
 // client is one connection.
@@ -25,6 +26,10 @@ type client struct {
 	work   sync.WaitGroup // subscriptions
 	// launched: a host of this process has started the client. Its answers do not count, and it may only read.
 	launched bool
+
+	benching   sync.Mutex
+	bench      *workbench.Bench // nil: it was not needed yet
+	leaveBench func()
 
 	mu           sync.Mutex
 	ready        bool // initialize has succeeded
@@ -38,7 +43,8 @@ type client struct {
 // call is a request that is being handled.
 type call struct {
 	*client
-	after []func() // run after the response
+	request *rpc.Request
+	after   []func() // run after the response
 }
 
 // afterwards runs f after the response has been sent, for notifications that must follow it.
@@ -80,11 +86,7 @@ func keyOf(k protocol.Key, params json.RawMessage) string {
 	if k.Field == "" {
 		return k.Family
 	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(params, &fields) != nil {
-		return ""
-	}
-	return k.Family + ":" + string(fields[k.Field])
+	return k.Family + ":" + string(rpc.Member(params, k.Field))
 }
 
 // handle answers a request.
@@ -105,7 +107,7 @@ func (c *client) handle(ctx context.Context, r *rpc.Request) {
 		r.Fail(e)
 		return
 	}
-	call := &call{client: c}
+	call := &call{client: c, request: r}
 	result, err := h.run(ctx, call, r.Params)
 	var raw json.RawMessage
 	if err == nil {
@@ -182,6 +184,7 @@ func (c *client) close() {
 	for _, s := range subs {
 		s.close()
 	}
+	c.closeBench()
 	c.work.Wait()
 }
 

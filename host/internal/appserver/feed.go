@@ -1,11 +1,13 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
 	"sync"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
@@ -19,7 +21,8 @@ type feed struct {
 	thread *hub.Thread
 	leave  func() // ends attendance
 	end    context.CancelFunc
-	done   chan struct{} // closed when it has ended
+	done   chan struct{}  // closed when it has ended
+	cfg    *config.Config // of the thread's folder when it was loaded
 
 	mu        sync.Mutex
 	fold      transcript.Fold
@@ -33,8 +36,18 @@ type feed struct {
 // running turn, or of its last event if it runs no turn.
 func (s *Server) feedOf(ctx context.Context, t *hub.Thread, after uint64) (*feed, error) {
 	s.mu.Lock()
+	f := s.mu.feeds[t.ID()]
+	s.mu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	now, err := s.effective(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.mu.feeds[t.ID()]; f != nil {
+	if f := s.mu.feeds[t.ID()]; f != nil { // another request was faster
 		return f, nil
 	}
 	if s.mu.closing {
@@ -50,7 +63,7 @@ func (s *Server) feedOf(ctx context.Context, t *hub.Thread, after uint64) (*feed
 		return nil, err
 	}
 	life, end := context.WithCancel(s.life)
-	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), seq: after}
+	f = &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, seq: after}
 	s.mu.feeds[t.ID()] = f
 	s.work.Go(func() { // ends with the thread or the server
 		defer close(f.done)
@@ -114,6 +127,11 @@ func (f *feed) apply(e event.Event) {
 	for _, c := range changes {
 		out = append(out, &outgoing{method: c.Method, params: c.Params, seq: f.seq})
 	}
+	if c, ok := e.Body.(event.SettingsChanged); ok {
+		out = append(out, &outgoing{method: protocol.NotifyThreadSettingsUpdated.Name, seq: f.seq, params: protocol.ThreadSettingsUpdatedNotification{
+			ThreadID: string(f.thread.ID()), ThreadSettings: f.settings(c.Settings),
+		}})
+	}
 	if a, ok := e.Body.(event.QuestionAsked); ok {
 		if q := f.questionOf(e, a); q != nil {
 			f.questions = append(f.questions, q)
@@ -122,6 +140,23 @@ func (f *feed) apply(e event.Event) {
 	}
 	for _, s := range f.subs {
 		s.push(out...)
+	}
+}
+
+// settings converts the settings of the thread.
+func (f *feed) settings(set event.Settings) protocol.ThreadSettings {
+	e := effective{set, f.cfg}
+	model := cmp.Or(set.Model, f.thread.Started().Model)
+	provider := f.thread.Started().Provider
+	for _, m := range f.cfg.Models {
+		if m.Label == model {
+			provider = m.Provider
+		}
+	}
+	return protocol.ThreadSettings{
+		Cwd: cmp.Or(set.Cwd, f.cwd()), ApprovalPolicy: e.approval(), ApprovalsReviewer: e.reviewer(), SandboxPolicy: e.sandbox(),
+		ActivePermissionProfile: e.profile(), Model: model, ModelProvider: provider, Effort: orNull(set.Reasoning),
+		CollaborationMode: protocol.CollaborationMode{Mode: protocol.ModeDefault, Settings: protocol.CollaborationModeSettings{Model: model}},
 	}
 }
 

@@ -10,7 +10,8 @@ func reads(method string) bool {
 	switch method {
 	case protocol.MethodInitialize.Name, protocol.MethodThreadRead.Name, protocol.MethodThreadList.Name, protocol.MethodThreadLoadedList.Name,
 		protocol.MethodThreadTurnsList.Name, protocol.MethodThreadItemsList.Name, protocol.MethodThreadItemsRead.Name,
-		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name:
+		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name, protocol.MethodModelList.Name,
+		protocol.MethodModelProviderList.Name, protocol.MethodConfigRead.Name, protocol.MethodServerDiagnostics.Name:
 		return true
 	}
 	return false
@@ -25,6 +26,8 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodThreadStart, t.threadStart)
 	on(m, protocol.MethodThreadResume, t.threadResume)
 	on(m, protocol.MethodThreadFork, t.threadFork)
+	on(m, protocol.MethodThreadList, t.threadList)
+	on(m, protocol.MethodThreadSearch, t.threadSearch)
 	on(m, protocol.MethodThreadRead, t.threadRead)
 	on(m, protocol.MethodThreadLoadedList, t.threadLoadedList)
 	on(m, protocol.MethodThreadUnsubscribe, t.threadUnsubscribe)
@@ -42,5 +45,19 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodTurnSteer, u.turnSteer)
 	on(m, protocol.MethodTurnInterrupt, u.turnInterrupt)
 	on(m, protocol.MethodReviewStart, u.reviewStart)
+
+	c := catalog{s}
+	on(m, protocol.MethodModelList, c.modelList)
+	on(m, protocol.MethodModelProviderList, c.providerList)
+	on(m, protocol.MethodModelProviderCapabilitiesRead, c.providerCapabilities)
+	on(m, protocol.MethodConfigRead, c.configRead)
+	on(m, protocol.MethodConfigRequirementsRead, c.requirementsRead)
+	on(m, protocol.MethodConfigMCPServerReload, c.mcpReload)
+	on(m, protocol.MethodPermissionProfileList, c.profileList)
+	on(m, protocol.MethodCollaborationModeList, c.modeList)
+	on(m, protocol.MethodExperimentalFeatureList, c.featureList)
+	on(m, protocol.MethodServerDiagnostics, c.diagnostics)
+	on(m, protocol.MethodAccountRead, c.accountRead)
+	bench{s}.register(m)
 	return m
 }

@@ -167,6 +167,9 @@ func (s *Server) watch(changes *hub.Changes) {
 // changed reports a change of a thread. Subscribers learn of its status, its name and reverted turns in order with its other events.
 func (s *Server) changed(ch hub.Change) {
 	id := string(ch.Thread)
+	if ch.Kind == hub.ThreadLoaded && !ch.Status.Remote {
+		return // the request that loads it announces it, after its response
+	}
 	switch ch.Kind {
 	case hub.ThreadStatus, hub.ThreadLoaded:
 		s.broadcast(ch.Thread, "status/"+id, protocol.NotifyThreadStatusChanged.Name,

@@ -27,16 +27,18 @@ func sandboxMode(m protocol.SandboxMode) string {
 	return string(m)
 }
 
-// profiles are the identifiers of permission profiles, and the sandbox modes that they stand for.
-var profiles = map[string]protocol.SandboxMode{
-	":read-only": protocol.SandboxReadOnly, ":workspace": protocol.SandboxWorkspaceWrite, ":danger-full-access": protocol.SandboxFullAccess,
+// profiles returns the identifiers of permission profiles, and the sandbox modes that they stand for.
+func profiles() map[string]protocol.SandboxMode {
+	return map[string]protocol.SandboxMode{
+		":read-only": protocol.SandboxReadOnly, ":workspace": protocol.SandboxWorkspaceWrite, ":danger-full-access": protocol.SandboxFullAccess,
+	}
 }
 
 // profileMode returns the sandbox mode of a permission profile.
 func profileMode(id string) (string, error) {
-	m, ok := profiles[id]
+	m, ok := profiles()[id]
 	if !ok {
-		return "", rpc.Errorf(rpc.InvalidParams, "unknown permission profile `%s`, expected one of `%s`", id, strings.Join(slices.Sorted(maps.Keys(profiles)), "`, `"))
+		return "", rpc.Errorf(rpc.InvalidParams, "unknown permission profile `%s`, expected one of `%s`", id, strings.Join(slices.Sorted(maps.Keys(profiles())), "`, `"))
 	}
 	return sandboxMode(m), nil
 }
@@ -123,7 +125,7 @@ func (e effective) sandbox() protocol.SandboxPolicy {
 }
 
 func (e effective) profile() *protocol.ActivePermissionProfile {
-	for id, m := range profiles {
+	for id, m := range profiles() {
 		if sandboxMode(m) == e.mode() {
 			return &protocol.ActivePermissionProfile{ID: id}
 		}

@@ -58,10 +58,18 @@ func (s *Server) describe(ctx context.Context, info hub.Info) protocol.Thread {
 	updated := unix(info.Updated)
 	return protocol.Thread{
 		ID: string(info.ID), SessionID: string(info.ID), ForkedFromID: orNull(string(info.ForkedFrom)), Preview: info.Preview, Name: orNull(info.Name),
-		HistoryMode: string(protocol.HistoryPaginated), ModelProvider: info.Provider, Model: orNull(info.ModelName),
+		HistoryMode: string(protocol.HistoryPaginated), ModelProvider: info.Provider, Model: orNull(modelName(info)),
 		CreatedAt: unix(info.Created), UpdatedAt: updated, RecencyAt: &updated, Status: statusOf(st), Cwd: info.Cwd, CLIVersion: s.cfg.Version,
 		Source: sourceOf(info.Source), Originator: info.Source, Turns: []protocol.Turn{},
 	}
+}
+
+// modelName returns the name under which a client can choose the model of a thread: the label of its block, or PROVIDER/NAME.
+func modelName(info hub.Info) string {
+	if info.Model == "" && info.Provider != "" {
+		return info.Provider + "/" + info.ModelName
+	}
+	return info.Model
 }
 
 // sourceOf converts the front end that started a thread. Codex records its app server's clients as an editor.
@@ -86,7 +94,7 @@ func (s *Server) describeRunning(ctx context.Context, t *hub.Thread) (protocol.T
 	started := t.Started()
 	if err != nil {
 		info = hub.Info{
-			ID: t.ID(), Cwd: started.Cwd, Provider: started.Provider, ModelName: started.ModelName, Source: started.Source, Created: time.Now(),
+			ID: t.ID(), Cwd: started.Cwd, Model: started.Model, Provider: started.Provider, ModelName: started.ModelName, Source: started.Source, Created: time.Now(),
 			Updated: time.Now(), ForkedFrom: started.ForkedFrom,
 		}
 	}
@@ -202,6 +210,7 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	if err != nil {
 		return out, err
 	}
+	_, wasLoaded := s.cfg.Hub.Find(ctx, id)
 	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{Workspace: w, Settings: event.Settings{
 		Cwd: deref(p.Cwd), Model: modelOf(p.Model, p.ModelProvider), Approval: approval, Sandbox: sandbox,
 	}})
@@ -236,6 +245,12 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 		}
 	}()
 	out.Seq = &seq
+	if !wasLoaded {
+		c.afterwards(func() {
+			s.broadcast(id, "status/"+string(id), protocol.NotifyThreadStatusChanged.Name,
+				protocol.ThreadStatusChangedNotification{ThreadID: string(id), Status: statusOf(s.cfg.Hub.Status(id))}, true)
+		})
+	}
 	if !p.ExcludeTurns {
 		if out.Thread.Turns, err = s.turnsUpTo(ctx, t, seq, open); err != nil {
 			return out, err

@@ -144,6 +144,7 @@ func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParam
 			return out, err
 		}
 	}
+	c.request.Release() // it may wait for the end of a turn that takes no input
 	a, err := t.Submit(ctx, hub.Submission{Input: in, OutputSchema: p.OutputSchema, Settings: change, Durable: true})
 	out.Turn = inProgress(a.Turn)
 	return out, err
@@ -216,6 +217,7 @@ func (s turns) turnInterrupt(ctx context.Context, c *call, p protocol.TurnInterr
 	}
 	release := c.hold(t.ID())
 	c.afterwards(release)
+	c.request.Release() // it waits for the end of the turn
 	if err := t.Interrupt(ctx, event.TurnID(p.TurnID)); err != nil {
 		if p.TurnID == "" && hub.ErrorOf(err).Code == hub.NoTurn {
 			return out, nil

@@ -100,7 +100,7 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 	if err != nil {
 		return nil, err
 	}
-	state, err := h.rebuild(ctx, id)
+	state, err := rebuild(ctx, h.store, id)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("resume thread %s: %w", id, err), lock.Release())
 	}
@@ -109,15 +109,15 @@ func (h *Host) ResumeThread(ctx context.Context, id event.ThreadID) (*thread.Thr
 }
 
 // rebuild reads the state of a thread from the log.
-func (h *Host) rebuild(ctx context.Context, id event.ThreadID) (thread.State, error) {
-	info, err := h.store.Thread(ctx, string(id))
+func rebuild(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
+	info, err := s.Thread(ctx, string(id))
 	if err != nil {
 		return thread.State{}, err
 	}
 	if !info.Archived.IsZero() {
 		return thread.State{}, &branch.ArchivedError{Thread: id}
 	}
-	return branch.Resume(ctx, h.store, id)
+	return branch.Resume(ctx, s, id)
 }
 
 // launchThread locks and runs a new thread.

@@ -21,9 +21,20 @@ type (
 	TurnInfo = store.TurnInfo
 	// Filter selects threads.
 	Filter = store.Filter
+	// Cursor is a position in a listing of threads.
+	Cursor = store.Cursor
 	// Hit is a thread that matches a search.
 	Hit = store.Hit
 )
+
+// What listings are sorted by.
+const (
+	ByUpdated = store.ByUpdated
+	ByCreated = store.ByCreated
+)
+
+// ParseCursor parses the text of a cursor.
+func ParseCursor(s string) (Cursor, error) { return store.ParseCursor(s) }
 
 // Choices of answers to approvals.
 const (

@@ -1,0 +1,238 @@
+package appserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
+)
+
+// catalog has the methods about what is configured. Codex's terminal ends if account/read, model/list, config/read or
+// configRequirements/read fails.
+type catalog struct{ *Server }
+
+// configuration returns the configuration of a folder, which may be relative to the server's folder; nil: that of the server's folder.
+func (s catalog) configuration(ctx context.Context, dir *string) (*config.Config, error) {
+	w := s.cfg.Workspace
+	if dir != nil {
+		absolute := *dir
+		if !filepath.IsAbs(absolute) {
+			absolute = filepath.Join(w.Dir, absolute)
+		}
+		var err error
+		if w, err = s.workspace(&absolute, nil); err != nil {
+			return nil, err
+		}
+	}
+	return s.cfg.Hub.Configuration(ctx, w)
+}
+
+// defaultModel returns the model of threads that name none; nil: there is none.
+func defaultModel(cfg *config.Config) *config.Model {
+	for _, m := range cfg.Models {
+		if m.Label == cfg.DefaultModel {
+			return m
+		}
+	}
+	return nil
+}
+
+func (s catalog) modelList(ctx context.Context, _ *call, p protocol.ModelListParams) (out protocol.ModelListResponse, err error) {
+	cfg, err := s.configuration(ctx, nil)
+	if err != nil {
+		return out, err
+	}
+	var all []protocol.Model
+	for _, m := range cfg.Models {
+		if p.ModelProvider != nil && *p.ModelProvider != m.Provider {
+			continue
+		}
+		effort := m.Reasoning
+		if effort == "" {
+			effort = "medium"
+		}
+		all = append(all, protocol.Model{
+			ID: m.Label, Model: m.Label, DisplayName: m.Label, Description: m.Name + " of " + m.Provider, IsDefault: m.Label == cfg.DefaultModel,
+			SupportedReasoningEfforts: efforts(effort), DefaultReasoningEffort: effort,
+			InputModalities: []protocol.InputModality{protocol.ModalityText, protocol.ModalityImage}, Provider: orNull(m.Provider),
+		})
+	}
+	out.Data, out.NextCursor, err = page(all, p.Page)
+	return out, err
+}
+
+// efforts are those that clients offer for a model.
+func efforts(def string) []protocol.ReasoningEffortOption {
+	var out []protocol.ReasoningEffortOption
+	for _, e := range []string{"low", "medium", "high"} {
+		out = append(out, protocol.ReasoningEffortOption{ReasoningEffort: e, Description: e + " effort"})
+	}
+	if !slices.ContainsFunc(out, func(o protocol.ReasoningEffortOption) bool { return o.ReasoningEffort == def }) {
+		out = append(out, protocol.ReasoningEffortOption{ReasoningEffort: def, Description: "the configured effort"})
+	}
+	return out
+}
+
+// page returns a part of a list. Cursors are offsets, as in codex.
+func page[T any](all []T, p protocol.Page) (data []T, next *string, err error) {
+	from := 0
+	if p.Cursor != nil {
+		if from, err = strconv.Atoi(*p.Cursor); err != nil || from < 0 || from > len(all) {
+			return nil, nil, rpc.Errorf(rpc.InvalidRequest, "invalid cursor: %s", *p.Cursor)
+		}
+	}
+	all = all[from:]
+	if p.Limit != nil && uint64(len(all)) > uint64(max(1, *p.Limit)) {
+		n := int(max(1, *p.Limit))
+		cursor := strconv.Itoa(from + n)
+		return all[:n], &cursor, nil
+	}
+	return all, nil, nil
+}
+
+func (s catalog) providerList(ctx context.Context, _ *call, _ protocol.ModelProviderListParams) (out protocol.ModelProviderListResponse, err error) {
+	cfg, err := s.configuration(ctx, nil)
+	if err != nil {
+		return out, err
+	}
+	for _, b := range cfg.Providers {
+		out.Data = append(out.Data, protocol.ModelProviderSummary{
+			ID: b.Label, Name: b.Label, Settings: protocol.ProviderSettings{Body: protocol.CustomGatewayProvider{Auth: protocol.GatewayAuth{Body: protocol.GatewayExternalAuth{}}}},
+		})
+	}
+	if m := defaultModel(cfg); m != nil {
+		out.DefaultProviderID = m.Provider
+	}
+	return out, nil
+}
+
+func (s catalog) providerCapabilities(context.Context, *call, protocol.ModelProviderCapabilitiesReadParams) (out protocol.ModelProviderCapabilitiesReadResponse, err error) {
+	return out, nil
+}
+
+func (s catalog) configRead(ctx context.Context, _ *call, p protocol.ConfigReadParams) (out protocol.ConfigReadResponse, err error) {
+	cfg, err := s.configuration(ctx, p.Cwd)
+	if err != nil {
+		return out, err
+	}
+	e := effective{cfg: cfg}
+	values := map[string]any{
+		"approval_policy": e.approval(), "approvals_reviewer": e.reviewer(), "sandbox_mode": wireMode(cfg.Sandbox.Mode),
+	}
+	if m := defaultModel(cfg); m != nil {
+		values["model"], values["model_provider"] = m.Label, m.Provider
+		if m.Reasoning != "" {
+			values["model_reasoning_effort"] = m.Reasoning
+		}
+	}
+	out.Config = map[string]json.RawMessage{}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		raw, err := protocol.Marshal(values[key])
+		if err != nil {
+			return out, err
+		}
+		out.Config[key] = raw
+	}
+	if p.IncludeLayers {
+		out.Layers = layersOf(cfg)
+	}
+	return out, nil
+}
+
+// layersOf returns the files of a configuration, those with the highest precedence first. Their contents are not in the form that codex's
+// files have, so they are left out.
+func layersOf(cfg *config.Config) []protocol.ConfigLayer {
+	out := []protocol.ConfigLayer{}
+	for _, f := range slices.Backward(cfg.Files) {
+		var name protocol.ConfigLayerSourceBody
+		switch f.Layer {
+		case config.LayerBuiltin:
+			name = protocol.PackagedDefaultsLayer{File: f.Path}
+		case config.LayerSystem:
+			name = protocol.SystemLayer{File: f.Path}
+		case config.LayerUser, config.LayerFile:
+			name = protocol.UserLayer{File: f.Path}
+		case config.LayerProject:
+			name = protocol.ProjectLayer{Folder: filepath.Dir(f.Path)}
+		default:
+			name = protocol.SessionFlagsLayer{}
+		}
+		out = append(out, protocol.ConfigLayer{Name: protocol.ConfigLayerSource{Body: name}, Version: versionOf(f.Path), Config: json.RawMessage("{}")})
+	}
+	return out
+}
+
+// versionOf identifies the content of a file.
+func versionOf(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		b = nil // a file that has gone has the version of an empty one
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// wireMode returns a sandbox mode of the configuration as codex names it.
+func wireMode(mode string) protocol.SandboxMode {
+	if mode == fullAccess {
+		return protocol.SandboxFullAccess
+	}
+	return protocol.SandboxMode(mode)
+}
+
+// requirementsRead returns no requirements: gantry's machine-wide file has settings, which apply like those of other files.
+func (s catalog) requirementsRead(context.Context, *call, protocol.NoParams) (out protocol.ConfigRequirementsReadResponse, err error) {
+	return out, nil
+}
+
+func (s catalog) profileList(ctx context.Context, _ *call, p protocol.PermissionProfileListParams) (out protocol.PermissionProfileListResponse, err error) {
+	var all []protocol.PermissionProfileSummary
+	for _, id := range slices.Sorted(maps.Keys(profiles())) {
+		all = append(all, protocol.PermissionProfileSummary{ID: id, Description: orNull("the sandbox mode " + sandboxMode(profiles()[id])), Allowed: true})
+	}
+	out.Data, out.NextCursor, err = page(all, p.Page)
+	return out, err
+}
+
+func (s catalog) modeList(context.Context, *call, protocol.CollaborationModeListParams) (out protocol.CollaborationModeListResponse, err error) {
+	mode := protocol.ModeDefault
+	out.Data = []protocol.CollaborationModeMask{{Name: "Default", Mode: &mode}}
+	return out, nil
+}
+
+func (s catalog) featureList(context.Context, *call, protocol.ExperimentalFeatureListParams) (out protocol.ExperimentalFeatureListResponse, err error) {
+	return out, nil
+}
+
+// accountRead returns no account: gantry has keys of providers, and no provider is special.
+func (s catalog) accountRead(context.Context, *call, protocol.GetAccountParams) (out protocol.GetAccountResponse, err error) {
+	return out, nil
+}
+
+// mcpReload answers what codex's clients call after a change. Threads read the configuration of their plugins anyway.
+func (s catalog) mcpReload(context.Context, *call, protocol.NoParams) (out protocol.MCPServerRefreshResponse, err error) {
+	return out, nil
+}
+
+func (s catalog) diagnostics(context.Context, *call, protocol.ServerDiagnosticsParams) (out protocol.ServerDiagnosticsResponse, err error) {
+	out.Process.ID = uint32(os.Getpid())
+	if rss, ok := residentMemory(); ok {
+		out.Process.ResidentMemoryBytes = &rss
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Gauges = []protocol.ServerDiagnosticsGauge{
+		{Name: "connections", Value: uint64(len(s.mu.clients))}, {Name: "loadedThreads", Value: uint64(len(s.cfg.Hub.Loaded()))},
+		{Name: "followedThreads", Value: uint64(len(s.mu.feeds))},
+	}
+	return out, nil
+}

@@ -267,3 +267,6 @@ func nameOf(t reflect.Type) string {
 	}
 	return strings.ReplaceAll(t.Name(), "MCP", "Mcp")
 }
+
+// SchemaName returns the name of the schema of a message's type, as in [WriteJSONSchema].
+func SchemaName(t reflect.Type) string { return nameOf(t) }

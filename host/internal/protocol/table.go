@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Version is the version of codex's app server whose protocol this package describes.
@@ -60,11 +61,11 @@ const (
 func (s Scope) String() string {
 	switch s {
 	case ToAll:
-		return "all"
+		return "all connections"
 	case ToSubscribers:
 		return "subscribers"
 	case ToConnection:
-		return "connection"
+		return "the connection concerned"
 	}
 	return fmt.Sprintf("Scope(%d)", int(s))
 }
@@ -90,13 +91,17 @@ func (k Key) Of(params json.RawMessage) string {
 	return k.Family + ":" + object
 }
 
+// String describes the requests that have the same key.
 func (k Key) String() string {
 	s := k.Family
 	if k.Field != "" {
-		s += ":" + k.Field
+		s = "the same `" + k.Field + "`"
+	}
+	if k.Local {
+		s += " of the connection"
 	}
 	if k.Shared {
-		s += " (shared)"
+		s += " (readers run together)"
 	}
 	return s
 }
@@ -271,4 +276,38 @@ func Methods() []*MethodSpec {
 		MethodGantryPluginCommand.MethodSpec, MethodGantryViewOpen.MethodSpec, MethodGantryViewInput.MethodSpec,
 		MethodGantryViewControl.MethodSpec, MethodGantryViewClose.MethodSpec,
 	}
+}
+
+// Table returns the table as Markdown, for the guide: the methods that a server has, and all notifications and requests to clients.
+func Table(has func(method string) bool) string {
+	var b strings.Builder
+	b.WriteString("| method | parameters | result | in order with |\n| --- | --- | --- | --- |\n")
+	for _, m := range Methods() {
+		if has(m.Name) {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", nameCell(m.Name, m.Experimental), typeCell(m.Params), typeCell(m.Result), m.Key)
+		}
+	}
+	b.WriteString("\n| notification | parameters | sent to |\n| --- | --- | --- |\n")
+	for _, n := range Notifications() {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", nameCell(n.Name, n.Experimental), typeCell(n.Params), n.Scope)
+	}
+	b.WriteString("\n| request to clients | parameters | result |\n| --- | --- | --- |\n")
+	for _, r := range ServerRequests() {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", nameCell(r.Name, r.Experimental), typeCell(r.Params), typeCell(r.Result))
+	}
+	return b.String()
+}
+
+func nameCell(name string, experimental bool) string {
+	if experimental {
+		return "`" + name + "` (experimental)"
+	}
+	return "`" + name + "`"
+}
+
+func typeCell(t reflect.Type) string {
+	if t == reflect.TypeFor[NoParams]() {
+		return "–"
+	}
+	return "`" + nameOf(t) + "`"
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -448,7 +449,7 @@ func (s *shape) String() string {
 }
 
 // Marshal returns the JSON of a message of this package, which has no line breaks. It differs from json.Marshal in that nil lists and maps
-// are empty ones, unless they are nullable.
+// are empty ones, unless they are nullable. Other values are left to json.Marshal.
 func Marshal(v any) ([]byte, error) { return (&encoder{}).marshal(v) }
 
 // MarshalStable is [Marshal] without experimental fields.
@@ -464,7 +465,11 @@ func (e *encoder) marshal(m any) ([]byte, error) {
 	if !v.IsValid() {
 		return []byte("null"), nil
 	}
-	return e.value(nil, v, shapeOf(v.Type()))
+	s, ok := shapes()[v.Type()]
+	if !ok {
+		return json.Marshal(m)
+	}
+	return e.value(nil, v, s)
 }
 
 func (e *encoder) value(b []byte, v reflect.Value, s *shape) ([]byte, error) {
@@ -714,6 +719,15 @@ func gateFields(index map[string]*field, raw []byte, path string) string {
 }
 
 // IsExperimentalNotification reports whether a notification is sent only to clients with the capability experimentalApi.
-func IsExperimentalNotification(name string) bool {
-	return slices.ContainsFunc(Notifications(), func(n *NotificationSpec) bool { return n.Name == name && n.Experimental })
-}
+func IsExperimentalNotification(name string) bool { return experimentalNotifications()[name] }
+
+// experimentalNotifications are looked up for each notification and connection.
+var experimentalNotifications = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range Notifications() {
+		if n.Experimental {
+			out[n.Name] = true
+		}
+	}
+	return out
+})

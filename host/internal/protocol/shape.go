@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -113,12 +112,13 @@ var shapes = sync.OnceValue(func() map[reflect.Type]*shape {
 	return b
 })
 
-// shapeOf returns the shape of a type. Types that are not in the table get one that is built each time.
+// shapeOf returns the shape of a type that a message contains.
 func shapeOf(t reflect.Type) *shape {
-	if s, ok := shapes()[t]; ok {
-		return s
+	s, ok := shapes()[t]
+	if !ok {
+		panic("protocol: no message contains a " + t.String())
 	}
-	return maps.Clone(builder(shapes())).shape(t)
+	return s
 }
 
 func (s *shape) containsGated() bool {

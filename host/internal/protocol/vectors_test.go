@@ -2,6 +2,9 @@ package protocol
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -224,5 +227,58 @@ func TestZeroValuesAreComplete(t *testing.T) {
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("no %s in %s, %v", want, got, err)
 		}
+	}
+}
+
+func TestIsExperimentalNotification(t *testing.T) {
+	for name, want := range map[string]bool{"thread/settings/updated": true, "turn/completed": false, "no/such": false} {
+		if got := IsExperimentalNotification(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestMarshalLeavesOtherValuesToEncodingJSON(t *testing.T) {
+	for _, tt := range []struct {
+		value any
+		want  string
+	}{
+		{nil, `null`},
+		{(*ThreadReadParams)(nil), `null`},
+		{map[string]any{"item": ThreadItem{SleepItem{DurationMs: 1}}}, `{"item":{"type":"sleep","id":"","startedAtMs":null,"completedAtMs":null,"durationMs":1}}`},
+		{struct{}{}, `{}`},
+	} {
+		if got, err := Marshal(tt.value); err != nil || string(got) != tt.want {
+			t.Errorf("%v: %s, %v", tt.value, got, err)
+		}
+	}
+}
+
+// Every union and choice is a part of some message: its methods look up its shape.
+func TestUnionsAreInTheTable(t *testing.T) {
+	f, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for typ := range shapes() {
+		known[typ.Name()] = true
+	}
+	method := regexp.MustCompile(`(?m)^func \((\w+)\) (?:variants\(\)|isChoice\(\)|forms\(\))`)
+	n := 0
+	for _, name := range f {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range method.FindAllSubmatch(b, -1) {
+			n++
+			if !known[string(m[1])] {
+				t.Errorf("%s: no message contains a %s", name, m[1])
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no unions were found")
 	}
 }

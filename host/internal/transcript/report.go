@@ -27,7 +27,38 @@ func (f *Fold) used(b event.UsageReported) {
 		}
 	}
 	f.usage = &u
-	emit(f, protocol.NotifyThreadTokenUsageUpdated, protocol.ThreadTokenUsageUpdatedNotification{ThreadID: f.thread(), TurnID: f.turnID(), TokenUsage: u})
+	if f.unsaid = b.Call == "" && f.turn != nil; !f.unsaid {
+		f.sayUsage()
+	}
+}
+
+// sayUsage reports the usage so far.
+func (f *Fold) sayUsage() {
+	f.unsaid = false
+	if f.usage == nil { // the turns were reverted
+		return
+	}
+	emit(f, protocol.NotifyThreadTokenUsageUpdated, protocol.ThreadTokenUsageUpdatedNotification{ThreadID: f.thread(), TurnID: f.turnID(), TokenUsage: *f.usage})
+}
+
+// ofCalls reports whether an event is part of the calls of an answer.
+func (f *Fold) ofCalls(b event.Body) bool {
+	var it event.Item
+	switch b := b.(type) {
+	case event.ItemStarted:
+		it = b.Item
+	case event.ItemCompleted:
+		it = b.Item
+	case event.TurnStarted, event.TurnEnded, event.UsageReported, event.StreamRetried, event.HistoryCompacted, event.ReviewEnded:
+		return false
+	default:
+		return true
+	}
+	switch it.Type {
+	case event.ItemAgentMessage, event.ItemReasoning, event.ItemUserMessage, event.ItemMail, event.ItemCompaction, event.ItemEnteredReview, event.ItemExitedReview:
+		return false
+	}
+	return true
 }
 
 func breakdown(t event.Tokens) protocol.TokenUsageBreakdown {

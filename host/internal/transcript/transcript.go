@@ -43,6 +43,7 @@ type Fold struct {
 	sessions map[string]*item
 	last     *protocol.AgentMessageItem // the last complete message of the running turn
 	usage    *protocol.ThreadTokenUsage
+	unsaid   bool               // usage was reported for an answer whose calls are running; clients get it after them, as from codex
 	reviews  map[string]judging // running reviews of calls
 
 	event   event.Event // being applied
@@ -53,6 +54,9 @@ type Fold struct {
 // the first one or from the first one of a turn on, in their order.
 func (f *Fold) Apply(e event.Event) []Change {
 	f.event, f.changes = e, nil
+	if f.unsaid && !f.ofCalls(e.Body) {
+		f.sayUsage()
+	}
 	switch b := e.Body.(type) {
 	case event.ItemDelta: // first, because there are so many
 		f.delta(b)

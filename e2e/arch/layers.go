@@ -76,6 +76,7 @@ var Borrowed = map[string][]string{
 	"host/internal/store/database/postgres": {"host/cmd/gantry-postgres"},                                                                                                                       // which is gantry and this driver
 	"host/internal/plugin/manifest":         {"host/internal/install"},                                                                                                                          // compares a manifest with the locked one
 	"host/internal/store/pluginstate":       {"host/internal/host", "host/internal/service"},                                                                                                    // the host opens it, the service reads and writes it
+	"host/internal/store/flock":             {"host/internal/appserver/transport"},                                                                                                              // two servers that start must not remove each other's socket
 }
 
 // layers checks the layers.

@@ -44,6 +44,8 @@ type running struct {
 	publishing sync.Mutex // held while states of sources are published
 
 	// Guarded by the host's mutex.
+	starting  bool                              // Run has not been called, so there is no first event
+	early     []event.Body                      // events to publish after that
 	storeDown bool                              // a notice that the store is degraded was published
 	sources   map[[2]string]event.SourceChanged // the published states of sources of tools, by plugin and name
 	supplied  bool                              // all required sources were ready for the first turn
@@ -78,6 +80,13 @@ func (r *running) publish(bodies ...event.Body) {
 	if len(bodies) == 0 {
 		return
 	}
+	r.host.mu.Lock()
+	if r.starting {
+		r.early = append(r.early, bodies...)
+		r.host.mu.Unlock()
+		return
+	}
+	r.host.mu.Unlock()
 	if _, err := r.thread.Publish(context.WithoutCancel(r.host.life), "", bodies...); err != nil {
 		level := hclog.Warn
 		if errors.Is(err, thread.ErrClosed) {
@@ -85,6 +94,15 @@ func (r *running) publish(bodies ...event.Body) {
 		}
 		r.host.log.Log(level, "event not published", "thread", r.thread.ID(), "err", err)
 	}
+}
+
+// publishEarly publishes what was published while the thread was starting.
+func (r *running) publishEarly() {
+	r.host.mu.Lock()
+	early := r.early
+	r.starting, r.early = false, nil
+	r.host.mu.Unlock()
+	r.publish(early...)
 }
 
 // use sets the model that answers for the thread, and returns the notices about it that were not published before.

@@ -83,6 +83,9 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 
 // setUp gives a new thread its settings and its name, before any client knows it.
 func setUp(ctx context.Context, t *thread.Thread, p Params) error {
+	if err := t.Opened(ctx); err != nil {
+		return err
+	}
 	if err := t.Configure(ctx, p.Change); err != nil || p.Name == "" {
 		return err
 	}
@@ -145,7 +148,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	t := thread.New(cfg)
 	r := newRunning(h, t, as, cfg.State.ContextState)
 	life, end := context.WithCancelCause(h.life)
-	r.end, r.over = end, make(chan struct{})
+	r.end, r.over, r.starting = end, make(chan struct{}), true
 	r.openHooks(cfg.Start != nil)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
@@ -188,6 +191,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		h.mu.Unlock()
 		return nil, errors.Join(thread.ErrClosed, ln.Close(), lock.Release())
 	}
+	r.publishEarly()
 	return t, nil
 }
 

@@ -256,7 +256,8 @@ func (b *bus) subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 	return s, nil
 }
 
-func (b *bus) close() {
+// close ends all subscriptions and returns the sequence number of the last durable event.
+func (b *bus) close() uint64 {
 	b.publishing <- struct{}{} // held briefly
 	defer b.unlock()
 	b.st.closed = true
@@ -264,6 +265,7 @@ func (b *bus) close() {
 		s.end(ErrClosed)
 	}
 	clear(b.st.subs)
+	return b.st.seq
 }
 
 // Subscription receives a thread's events from the moment it was created. Next must be called by one goroutine only.

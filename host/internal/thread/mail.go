@@ -52,12 +52,8 @@ func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
 
 // post adds mail to the log and the mailbox in the same order: the log must have it before it says that it was read.
 func (t *Thread) post(ctx context.Context, m *event.Mail) (uint64, error) {
-	select {
-	case <-t.opened: // the thread's first event comes before it
-	case <-t.done:
-		return 0, ErrClosed
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+	if err := t.Opened(ctx); err != nil {
+		return 0, err
 	}
 	select {
 	case t.posting <- struct{}{}:

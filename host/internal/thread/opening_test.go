@@ -1,9 +1,14 @@
 package thread
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/hashicorp/go-hclog"
 )
 
 func TestWhoSubscribesBeforeTheFirstTurnMissesNothing(t *testing.T) {
@@ -54,5 +59,54 @@ func TestWhoSubscribesBeforeTheFirstTurnMissesNothing(t *testing.T) {
 			publish(b, event.Notice{Text: "again"})
 		}
 		expect(subscribe(b), queueBound+1)
+	})
+}
+
+// flushed is a sink that knows up to which event it was flushed.
+type flushed struct {
+	memory
+	through uint64
+}
+
+func (f *flushed) Barrier(_ context.Context, _ event.ThreadID, seq uint64) error {
+	f.through = seq
+	return nil
+}
+
+// What is published while a thread starts comes after its first event, and the log is complete when the thread has ended.
+func TestTheLogBeginsWithTheStartAndIsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &flushed{}
+		th := New(Config{ID: event.NewThreadID(), Start: &event.ThreadStarted{Cwd: "/"}, Sink: sink, Engine: &engine{}, Logger: hclog.NewNullLogger()})
+		published := make(chan error, 1)
+		go func() { // owned by the test: received below
+			_, err := th.Publish(t.Context(), "", event.ThreadNamed{Name: "early"})
+			published <- err
+		}()
+		synctest.Wait()
+		if n := len(sink.all()); n > 0 {
+			t.Errorf("%d events before the thread runs", n)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan struct{})
+		go func() { // owned by the test: waited for below
+			defer close(done)
+			_ = th.Run(ctx)
+		}()
+		if err := <-published; err != nil {
+			t.Fatal(err)
+		}
+		cancel(orchestrate.ErrShutdown)
+		<-done
+		evs := sink.all()
+		if len(evs) != 2 || evs[0].Body.Kind() != "thread.started" || evs[1].Body.Kind() != "thread.named" {
+			t.Errorf("events %+v", evs)
+		}
+		if sink.through != 2 {
+			t.Errorf("flushed up to event %d of %d", sink.through, len(evs))
+		}
+		if _, err := th.Publish(t.Context(), "", event.ThreadNamed{}); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
 	})
 }

@@ -189,9 +189,36 @@ func selected(s event.ThreadStarted) event.Selection {
 // Approvals returns the broker of the thread's questions.
 func (t *Thread) Approvals() *approval.Broker { return t.broker }
 
-// Publish publishes events in the thread's stream, for packages that work for the thread.
+// Publish publishes events in the thread's stream, for packages that work for the thread. It waits for the thread's first event.
 func (t *Thread) Publish(ctx context.Context, id event.TurnID, bodies ...event.Body) (uint64, error) {
+	select {
+	case <-t.opened:
+	default:
+		if err := t.Opened(ctx); err != nil {
+			return 0, err
+		}
+	}
 	return t.bus.Publish(ctx, id, bodies...)
+}
+
+// Opened returns when the thread has its first event.
+func (t *Thread) Opened(ctx context.Context) error {
+	select {
+	case <-t.opened: // the thread's first event comes before all others
+		return nil
+	case <-t.done:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Flush returns when the log has everything that was published. After the thread has ended, it has.
+func (t *Thread) Flush(ctx context.Context) error {
+	if err := t.Opened(ctx); err != nil {
+		return err
+	}
+	return t.flush(ctx)
 }
 
 // Meter counts the thread's usage. Requests that are made for one of its calls are counted there too.
@@ -396,5 +423,9 @@ func (t *Thread) end(ctx context.Context) {
 		}
 	}
 	t.cfg.Engine.End(context.WithoutCancel(ctx), t.cfg.ID)
-	t.bus.close()
+	seq := t.bus.close()
+	// The next process that continues the thread reads the log.
+	if err := t.bus.Barrier(context.WithoutCancel(ctx), seq); err != nil {
+		t.cfg.Logger.Warn("end of the thread not stored", "thread", t.cfg.ID, "err", err)
+	}
 }

@@ -50,17 +50,21 @@ const (
 // Info describes a thread, found by its ID, by a unique prefix of the ID, or by its name. Ephemeral threads are found by their ID while
 // they are loaded.
 func (h *Hub) Info(ctx context.Context, query string) (Info, error) {
-	return h.storeOf(event.ThreadID(query)).Thread(ctx, query)
+	return h.storeOf(ctx, event.ThreadID(query)).Thread(ctx, query)
 }
 
-// storeOf returns the store that has a thread.
-func (h *Hub) storeOf(id event.ThreadID) *store.Store {
+// storeOf returns the store that has a thread. If the thread runs here, the store is up to date.
+func (h *Hub) storeOf(ctx context.Context, id event.ThreadID) *store.Store {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if l := h.mu.threads[id]; l != nil {
-		return l.space.host.Store()
+	l := h.mu.threads[id]
+	h.mu.Unlock()
+	if l == nil {
+		return h.store
 	}
-	return h.store
+	if err := l.thread.Flush(ctx); err != nil {
+		h.log.Debug("log of a thread may be incomplete", "thread", id, "err", err)
+	}
+	return l.space.host.Store()
 }
 
 // List lists stored threads; those that were updated last come first. A thread whose last turn runs in no process has the status
@@ -78,18 +82,17 @@ func (h *Hub) Search(ctx context.Context, query string, f Filter) ([]Hit, error)
 
 // Turns lists the turns of a thread in order, including reverted ones.
 func (h *Hub) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error) {
-	return h.storeOf(id).Turns(ctx, id)
+	return h.storeOf(ctx, id).Turns(ctx, id)
 }
 
-// Events reads the stored events of a thread with numbers greater than after. The log of a running thread may lag behind by some
-// milliseconds; [Thread.Follow] has no gap.
+// Events reads the stored events of a thread with numbers greater than after.
 func (h *Hub) Events(ctx context.Context, id event.ThreadID, after uint64) iter.Seq2[event.Event, error] {
-	return h.storeOf(id).Events(ctx, id, after)
+	return h.storeOf(ctx, id).Events(ctx, id, after)
 }
 
 // Started returns the first event of a thread.
 func (h *Hub) Started(ctx context.Context, id event.ThreadID) (event.ThreadStarted, error) {
-	return h.started(ctx, h.storeOf(id), id)
+	return h.started(ctx, h.storeOf(ctx, id), id)
 }
 
 func (h *Hub) started(ctx context.Context, s *store.Store, id event.ThreadID) (event.ThreadStarted, error) {

@@ -117,6 +117,7 @@ type Host struct {
 	scratch     *scratch.Dir
 	library     *library.Library
 	cleanup     []func(context.Context) error
+	sweep       sync.Once // removes stale sockets before the first thread starts
 
 	life context.Context // ends when the host closes
 	end  context.CancelCauseFunc

@@ -134,11 +134,12 @@ func (h *Host) launchThread(ctx context.Context, cfg thread.Config, as child.Rol
 
 // run runs a thread in the background and serves its clients. It owns the lock.
 func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*thread.Thread, error) {
-	threads := h.store
-	if h.opts.Ephemeral { // this store does not know the threads of other hosts
-		threads = nil
-	}
-	ln, err := threadsocket.Listen(h.life, h.folders.base, cfg.ID, threads, h.log)
+	h.sweep.Do(func() { // once, because it looks at the sockets of all threads
+		if !h.opts.Ephemeral { // an ephemeral host's store does not know the threads of other hosts
+			threadsocket.Sweep(h.life, h.folders.base, h.store, h.log)
+		}
+	})
+	ln, err := threadsocket.Listen(h.folders.base, cfg.ID)
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}

@@ -17,14 +17,11 @@ import (
 )
 
 // Listen opens the run socket of a thread below base, so that other programs of the user find it. The caller holds the thread's writer
-// lock, so an existing socket belongs to a process that has ended. Stale sockets of other threads are removed if threads is not nil.
-func Listen(ctx context.Context, base string, id event.ThreadID, threads *store.Store, log hclog.Logger) (*net.UnixListener, error) {
+// lock, so an existing socket belongs to a process that has ended.
+func Listen(base string, id event.ThreadID) (*net.UnixListener, error) {
 	path, err := runsocket.Path(base, id)
 	if err != nil {
 		return nil, err
-	}
-	if threads != nil {
-		sweep(ctx, filepath.Dir(path), threads, log)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove a stale run socket: %w", err)
@@ -39,8 +36,13 @@ func Listen(ctx context.Context, base string, id event.ThreadID, threads *store.
 	return ln, nil
 }
 
-// sweep removes the sockets of hosts that were killed: those of threads that no process has locked.
-func sweep(ctx context.Context, dir string, threads *store.Store, log hclog.Logger) {
+// Sweep removes the sockets below base of hosts that were killed: those of threads that no process has locked.
+func Sweep(ctx context.Context, base string, threads *store.Store, log hclog.Logger) {
+	path, err := runsocket.Path(base, event.NewThreadID())
+	if err != nil {
+		return // Listen fails for the same reason
+	}
+	dir := filepath.Dir(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		log.Debug("run folder not read", "err", err)

@@ -24,6 +24,8 @@ const (
 	internalError  = -32603
 )
 
+func mkfifo(path string) error { return syscall.Mkfifo(path, 0o600) }
+
 func (w *world) link(to, path string) {
 	w.t.Helper()
 	if err := os.Symlink(to, w.in(path)); err != nil {

@@ -85,6 +85,7 @@ type Bench struct {
 	commands  table
 	processes table
 	watches   watches
+	searches  searches
 }
 
 // New returns a workbench. It starts nothing. Close it when the connection has ended.

@@ -3,7 +3,6 @@ package appserver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -119,7 +118,7 @@ func (f *feed) apply(e event.Event) {
 			f.questions = slices.Delete(f.questions, i, i+1)
 			if q.notifies() {
 				out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: f.seq, params: protocol.ServerRequestResolvedNotification{
-					ThreadID: string(f.thread.ID()), RequestID: quoted(r.ID),
+					ThreadID: string(f.thread.ID()), RequestID: r.ID,
 				}})
 			}
 		}
@@ -192,15 +191,6 @@ func (f *feed) pending(id rpc.ID) *question {
 		}
 	}
 	return nil
-}
-
-// quoted returns a string as JSON.
-func quoted(s string) json.RawMessage {
-	b, err := json.Marshal(s)
-	if err != nil { // strings always marshal
-		panic("appserver: marshal a string: " + err.Error())
-	}
-	return b
 }
 
 // cwd returns the folder in which the thread was started.

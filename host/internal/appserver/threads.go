@@ -58,7 +58,7 @@ func (s *Server) describe(ctx context.Context, info hub.Info) protocol.Thread {
 	updated := unix(info.Updated)
 	return protocol.Thread{
 		ID: string(info.ID), SessionID: string(info.ID), ForkedFromID: orNull(string(info.ForkedFrom)), Preview: info.Preview, Name: orNull(info.Name),
-		HistoryMode: string(protocol.HistoryPaginated), ModelProvider: info.Provider, Model: orNull(modelName(info)),
+		HistoryMode: protocol.HistoryPaginated, ModelProvider: info.Provider, Model: orNull(modelName(info)),
 		CreatedAt: unix(info.Created), UpdatedAt: updated, RecencyAt: &updated, Status: statusOf(st), Cwd: info.Cwd, CLIVersion: s.cfg.Version,
 		Source: sourceOf(info.Source), Originator: info.Source, Turns: []protocol.Turn{},
 	}

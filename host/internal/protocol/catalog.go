@@ -29,10 +29,24 @@ type Model struct {
 	SupportsPersonality       bool                    `json:"supportsPersonality"`
 	ServiceTiers              []ModelServiceTier      `json:"serviceTiers"`
 	DefaultServiceTier        *string                 `json:"defaultServiceTier"`
-	MultiAgentVersion         *string                 `json:"multiAgentVersion"`
+	MultiAgentVersion         *MultiAgentVersion      `json:"multiAgentVersion"`
 	Upgrade                   *string                 `json:"upgrade"` // a model that replaces it
 	// Provider is the label of the provider's block. An addition of gantry.
 	Provider *string `json:"provider,omitempty"`
+}
+
+// MultiAgentVersion is how a model works with other agents.
+type MultiAgentVersion string
+
+// Ways of working with other agents.
+const (
+	MultiAgentDisabled MultiAgentVersion = "disabled"
+	MultiAgentV1       MultiAgentVersion = "v1"
+	MultiAgentV2       MultiAgentVersion = "v2"
+)
+
+func (MultiAgentVersion) values() []string {
+	return names(MultiAgentDisabled, MultiAgentV1, MultiAgentV2)
 }
 
 // ReasoningEffortOption is an effort that a model supports.

@@ -219,7 +219,7 @@ type MCPToolCallItem struct {
 	ItemHeader
 	Server     string          `json:"server"`
 	Tool       string          `json:"tool"`
-	Status     ItemStatus      `json:"status"`
+	Status     ItemStatus      `json:"status" values:"inProgress,completed,failed"`
 	Arguments  json.RawMessage `json:"arguments"`
 	Result     *MCPToolResult  `json:"result"`
 	Error      *MCPToolError   `json:"error"`
@@ -246,7 +246,7 @@ type DynamicToolCallItem struct {
 	Namespace    *string           `json:"namespace"`
 	Tool         string            `json:"tool"`
 	Arguments    json.RawMessage   `json:"arguments"`
-	Status       ItemStatus        `json:"status"`
+	Status       ItemStatus        `json:"status" values:"inProgress,completed,failed"`
 	ContentItems []ToolContentItem `json:"contentItems" nullable:"true"` // null until it has ended
 	Success      *bool             `json:"success"`
 	DurationMs   *int64            `json:"durationMs"`

@@ -1,7 +1,5 @@
 package protocol
 
-import "encoding/json"
-
 // Notifications that the server sends.
 var (
 	NotifyThreadStarted           = notification[ThreadStartedNotification]("thread/started", ToAll)
@@ -506,8 +504,8 @@ type DeprecationNoticeNotification struct {
 
 // ServerRequestResolvedNotification announces that a request to clients has been answered or withdrawn.
 type ServerRequestResolvedNotification struct {
-	ThreadID  string          `json:"threadId"`
-	RequestID json.RawMessage `json:"requestId"` // a string or an integer
+	ThreadID  string `json:"threadId"`
+	RequestID string `json:"requestId"` // ids of the server are strings
 }
 
 // HookStartedNotification announces a run of a hook.

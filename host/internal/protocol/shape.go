@@ -214,8 +214,12 @@ func (b builder) fields(t reflect.Type) []*field {
 			continue // embedded, or a union's member
 		}
 		options = "," + options + ","
+		s := b.shape(f.Type)
+		if values := f.Tag.Get("values"); values != "" { // of those of its type
+			s = &shape{kind: enumKind, t: f.Type, values: strings.Split(values, ",")}
+		}
 		out = append(out, &field{
-			name: name, position: len(out), index: f.Index, shape: b.shape(f.Type), omitEmpty: strings.Contains(options, ",omitempty,"),
+			name: name, position: len(out), index: f.Index, shape: s, omitEmpty: strings.Contains(options, ",omitempty,"),
 			omitZero: strings.Contains(options, ",omitzero,"), nullable: f.Tag.Get("nullable") != "", defaulted: f.Tag.Get("optional") != "", experimental: f.Tag.Get("experimental") != "",
 		})
 	}

@@ -2,32 +2,32 @@ package protocol
 
 // Thread is a conversation.
 type Thread struct {
-	ID              string        `json:"id"`
-	SessionID       string        `json:"sessionId"` // the thread at the root of the tree of threads
-	ForkedFromID    *string       `json:"forkedFromId"`
-	ParentThreadID  *string       `json:"parentThreadId"`
-	Preview         string        `json:"preview"` // beginning of the first user message
-	Name            *string       `json:"name"`
-	Ephemeral       bool          `json:"ephemeral"`
-	HistoryMode     string        `json:"historyMode"` // always "paginated"
-	ModelProvider   string        `json:"modelProvider"`
-	Model           *string       `json:"model"`
-	ReasoningEffort *string       `json:"reasoningEffort"`
-	CreatedAt       int64         `json:"createdAt"`
-	UpdatedAt       int64         `json:"updatedAt"`
-	RecencyAt       *int64        `json:"recencyAt"` // of the last turn
-	Status          ThreadStatus  `json:"status"`
-	Path            *string       `json:"path"` // always null: threads are in a database
-	Cwd             string        `json:"cwd"`
-	CLIVersion      string        `json:"cliVersion"`
-	Originator      string        `json:"originator"` // clientInfo.name of the client that started it
-	Source          SessionSource `json:"source"`
-	ThreadSource    *string       `json:"threadSource"`  // what the client said about why it started the thread
-	AgentNickname   *string       `json:"agentNickname"` // of a child thread
-	AgentRole       *string       `json:"agentRole"`
-	ProjectID       *string       `json:"projectId"` // always null
-	GitInfo         *GitInfo      `json:"gitInfo"`
-	Turns           []Turn        `json:"turns"` // filled only by methods that say so
+	ID              string            `json:"id"`
+	SessionID       string            `json:"sessionId"` // the thread at the root of the tree of threads
+	ForkedFromID    *string           `json:"forkedFromId"`
+	ParentThreadID  *string           `json:"parentThreadId"`
+	Preview         string            `json:"preview"` // beginning of the first user message
+	Name            *string           `json:"name"`
+	Ephemeral       bool              `json:"ephemeral"`
+	HistoryMode     ThreadHistoryMode `json:"historyMode"` // always paginated
+	ModelProvider   string            `json:"modelProvider"`
+	Model           *string           `json:"model"`
+	ReasoningEffort *string           `json:"reasoningEffort"`
+	CreatedAt       int64             `json:"createdAt"`
+	UpdatedAt       int64             `json:"updatedAt"`
+	RecencyAt       *int64            `json:"recencyAt"` // of the last turn
+	Status          ThreadStatus      `json:"status"`
+	Path            *string           `json:"path"` // always null: threads are in a database
+	Cwd             string            `json:"cwd"`
+	CLIVersion      string            `json:"cliVersion"`
+	Originator      string            `json:"originator"` // clientInfo.name of the client that started it
+	Source          SessionSource     `json:"source"`
+	ThreadSource    *string           `json:"threadSource"`  // what the client said about why it started the thread
+	AgentNickname   *string           `json:"agentNickname"` // of a child thread
+	AgentRole       *string           `json:"agentRole"`
+	ProjectID       *string           `json:"projectId"` // always null
+	GitInfo         *GitInfo          `json:"gitInfo"`
+	Turns           []Turn            `json:"turns"` // filled only by methods that say so
 }
 
 // GitInfo describes the repository in which a thread works.

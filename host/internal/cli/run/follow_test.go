@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/hashicorp/go-hclog"
 )
@@ -42,12 +43,27 @@ func (m *memory) after(_ context.Context, n uint64) iter.Seq2[event.Event, error
 	}
 }
 
+// idle is the engine of a thread without turns.
+type idle struct{ thread.Engine }
+
+func (idle) End(context.Context, event.ThreadID) {}
+
 // Whose output nobody takes for minutes is disconnected from the thread, which goes on; when somebody reads again, nothing is
 // missing, and nothing comes twice.
 func TestFollowerAfterAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memory{}
-		th := thread.New(thread.Config{ID: event.NewThreadID(), State: thread.State{}, Sink: log, Logger: hclog.NewNullLogger()})
+		th := thread.New(thread.Config{ID: event.NewThreadID(), State: thread.State{}, Sink: log, Engine: idle{}, Logger: hclog.NewNullLogger()})
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan struct{})
+		go func() { // owned by the test: waited for below
+			defer close(ended)
+			_ = th.Run(ctx)
+		}()
+		defer func() {
+			stop(orchestrate.ErrShutdown)
+			<-ended
+		}()
 		f, err := follow(t.Context(), th, log.after)
 		if err != nil {
 			t.Fatal(err)

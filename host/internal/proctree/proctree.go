@@ -1,4 +1,4 @@
-// Package proctree determines whether the peer of a unix socket belongs to the process tree of another process.
+// Package proctree determines whether the peer of a socket belongs to the process tree of another process.
 //
 // It owns: how the ancestors of a process are found without being misled by a reused process ID. It does not know what a process may
 // do because of its ancestors.

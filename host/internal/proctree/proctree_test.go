@@ -6,18 +6,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
-// TestConnects is what the children of the next test run: it connects to a socket and waits for its end.
+// TestConnects is what the children of other tests run: it connects to a socket and waits for its end.
 func TestConnects(t *testing.T) {
 	path := os.Getenv("GANTRY_TEST_CONNECT")
 	if path == "" {
 		t.Skip("it is no test")
 	}
-	conn, err := net.Dial("unix", path)
+	network := "unix"
+	if address, ok := strings.CutPrefix(path, "tcp:"); ok {
+		network, path = "tcp", address
+	}
+	conn, err := net.Dial(network, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,12 @@
 package transport
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 
+	"github.com/gantry-agent/gantry/host/internal/proctree"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -68,4 +71,20 @@ type conn struct {
 	net.Conn
 	peer     Peer
 	admitted func()
+}
+
+// identified returns the client of a connection. Looking for the process at the other end of a TCP connection takes some milliseconds, so
+// it is done for clients that are authenticated.
+func (c *conn) identified() (Peer, error) {
+	p := c.peer
+	tcp, ok := c.Conn.(*net.TCPConn)
+	if !ok {
+		return p, nil
+	}
+	var err error
+	p.Launched, err = proctree.ContainsTCP(tcp, os.Getpid())
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return p, err
 }

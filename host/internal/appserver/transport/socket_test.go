@@ -82,35 +82,43 @@ func TestControlSocket(t *testing.T) {
 // A process that this one has started is known as such.
 func TestLaunchedClient(t *testing.T) {
 	t.Parallel()
-	skipWithoutSockets(t)
-	peers := make(chan Peer, 1)
-	r := start(t, Config{Address: Address{Kind: Unix}}, func(_ context.Context, _ rpc.Stream, p Peer) { peers <- p })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self, "-test.run=^TestClientProcess$")
-	cmd.Env = append(os.Environ(), "GANTRY_TEST_SOCKET="+strings.TrimPrefix(r.URL(), "unix://"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if p := await(t, peers, "a client"); p.PID != cmd.Process.Pid || !p.Launched {
-		t.Errorf("%+v, want process %d", p, cmd.Process.Pid)
-	}
+	addresses(t, func(t *testing.T, cfg Config) {
+		if cfg.Address.Kind == TCP && runtime.GOOS != "linux" {
+			t.Skip("not known on " + runtime.GOOS)
+		}
+		peers := make(chan Peer, 1)
+		r := start(t, cfg, func(_ context.Context, _ rpc.Stream, p Peer) { peers <- p })
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(self, "-test.run=^TestClientProcess$")
+		cmd.Env = append(os.Environ(), "GANTRY_TEST_URL="+r.URL(), "GANTRY_TEST_HOST="+r.host())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		pid := 0
+		if cfg.Address.Kind == Unix {
+			pid = cmd.Process.Pid
+		}
+		if p := await(t, peers, "a client"); p.PID != pid || !p.Launched {
+			t.Errorf("%+v, want process %d", p, pid)
+		}
+	})
 }
 
 // TestClientProcess is the program of the test above.
 func TestClientProcess(t *testing.T) {
-	path := os.Getenv("GANTRY_TEST_SOCKET")
-	if path == "" {
+	network, address, ok := strings.Cut(os.Getenv("GANTRY_TEST_URL"), "://")
+	if !ok {
 		t.Skip("not a test")
 	}
-	c, err := net.Dial("unix", path)
+	c, err := net.Dial(strings.Replace(network, "ws", "tcp", 1), address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := io.WriteString(c, handshake("/", "localhost", "")); err != nil {
+	if _, err := io.WriteString(c, handshake("/", os.Getenv("GANTRY_TEST_HOST"), "")); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, c)

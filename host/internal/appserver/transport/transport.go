@@ -76,8 +76,8 @@ type Peer struct {
 	Kind Kind
 	Addr string // of TCP: address and port
 	PID  int    // of Unix; 0: the kernel does not report it
-	// Launched is set if this process has started the client, directly or through other processes: a command of an agent. It is not
-	// known of TCP clients.
+	// Launched is set if this process has started the client, directly or through other processes: a command of an agent. Over TCP it is
+	// known on Linux only, and not of a process that hides its open files.
 	Launched bool
 }
 

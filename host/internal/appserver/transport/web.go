@@ -81,7 +81,7 @@ func (w *web) run(ctx, kill context.Context, handle Handler) error {
 		MaxHeaderBytes:               maxHeader,
 		ErrorLog:                     w.cfg.Logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, c.(*conn).peer)
+			return context.WithValue(ctx, connKey{}, c)
 		},
 		ConnState: func(c net.Conn, s http.ConnState) {
 			switch s {
@@ -105,7 +105,7 @@ func (w *web) run(ctx, kill context.Context, handle Handler) error {
 	return err
 }
 
-type peerKey struct{}
+type connKey struct{}
 
 // Plain paths that answer whether the server runs.
 const (
@@ -153,6 +153,12 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "too many clients", http.StatusServiceUnavailable)
 		return
 	}
+	p, err := r.Context().Value(connKey{}).(*conn).identified()
+	if err != nil {
+		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", err)
+		http.Error(rw, "the process of the client can't be determined", http.StatusInternalServerError)
+		return
+	}
 	w.clients.Add(1) // before the upgrade, which ends the pending connection
 	defer w.clients.Done()
 	c, err := w.upgrader.Upgrade(rw, r, nil)
@@ -160,7 +166,6 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.cfg.Logger.Debug("websocket handshake failed", "peer", r.RemoteAddr, "err", err)
 		return
 	}
-	p, _ := r.Context().Value(peerKey{}).(Peer)
 	serveStream(w.ctx, w.kill, rpc.WebSocket(c), p, w.handle)
 }
 

@@ -331,7 +331,7 @@ func (f *Fold) itemCompleted(done event.Item) {
 	switch {
 	case it.spoken() && done.Status == event.StatusAborted:
 		f.cutoff = append(f.cutoff, it)
-	case it.Type == event.ItemCommand && !it.known && done.Session != "" && done.ExitCode == nil && it.exit == nil:
+	case it.Type == event.ItemCommand && done.Status != event.StatusAborted && !it.known && done.Session != "" && done.ExitCode == nil && it.exit == nil:
 		f.keep(it)
 	case it.exit != nil && done.Session == it.exit.Session:
 		it.exited(*it.exit)

@@ -182,9 +182,9 @@ func (s *Server) changed(ch hub.Change) {
 		s.broadcast(ch.Thread, "name/"+id, protocol.NotifyThreadNameUpdated.Name,
 			protocol.ThreadNameUpdatedNotification{ThreadID: id, ThreadName: orNull(ch.Name)}, false)
 	case hub.ThreadArchived:
-		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadArchived.Name, protocol.ThreadArchivedNotification{ThreadID: id}, true)
+		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadArchived.Name, protocol.ThreadArchivedNotification{ThreadID: id}, false)
 	case hub.ThreadUnarchived:
-		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadUnarchived.Name, protocol.ThreadUnarchivedNotification{ThreadID: id}, true)
+		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadUnarchived.Name, protocol.ThreadUnarchivedNotification{ThreadID: id}, false)
 	case hub.ThreadReverted:
 		s.broadcast(ch.Thread, "reverted/"+id, protocol.NotifyThreadReverted.Name, protocol.ThreadRevertedNotification{ThreadID: id}, false)
 	case hub.ThreadDeleted:

@@ -116,7 +116,7 @@ var Reserved = []Reservation{
 		Package: "github.com/spf13/cobra",
 		By: []string{
 			"host/internal/cli", "host/internal/cli/console", "host/internal/cli/run", "host/internal/cli/threads", "host/internal/cli/plugins",
-			"host/internal/cli/setup", "host/internal/cli/safety",
+			"host/internal/cli/setup", "host/internal/cli/safety", "host/internal/cli/serve",
 		},
 		Reason: "flags are the door's business", Instead: "take parameters",
 	},

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/plugins"
 	"github.com/gantry-agent/gantry/host/internal/cli/run"
 	"github.com/gantry-agent/gantry/host/internal/cli/safety"
+	"github.com/gantry-agent/gantry/host/internal/cli/serve"
 	"github.com/gantry-agent/gantry/host/internal/cli/setup"
 	"github.com/gantry-agent/gantry/host/internal/cli/threads"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -94,7 +95,7 @@ func (a *app) root() *cobra.Command {
 	fs.BoolVar(&a.Flags.NoUser, "ignore-user-config", false, "ignore your own gantry.hcl")
 	fs.StringVar(&a.Flags.Log, "log", "", "log to standard error at `LEVEL`: trace, debug, info, warn, error (default warn)")
 	root.AddCommand(slices.Concat(
-		run.Commands(a.Env), threads.Commands(a.Env), plugins.Commands(a.Env), setup.Commands(a.Env), safety.Commands(a.Env),
+		run.Commands(a.Env), threads.Commands(a.Env), serve.Commands(a.Env), plugins.Commands(a.Env), setup.Commands(a.Env), safety.Commands(a.Env),
 	)...)
 	root.SetHelpCommand(console.HelpCommand(root))
 	root.InitDefaultHelpCmd()

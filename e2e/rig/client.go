@@ -1,0 +1,222 @@
+package rig
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Message is a message of an app server: a response, a notification or a request.
+type Message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+	Seq uint64 `json:"seq"`
+}
+
+// Into decodes the parameters.
+func (m Message) Into(t testing.TB, v any) {
+	t.Helper()
+	if err := json.Unmarshal(m.Params, v); err != nil {
+		t.Fatalf("%s: %v\n%s", m.Method, err, m.Params)
+	}
+}
+
+// Client is a client of an app server. Only the test's goroutine uses it.
+type Client struct {
+	t    testing.TB
+	send func(line []byte) error
+	stop func()
+	// All are the messages that have arrived, in order.
+	All  []Message
+	next int // ID of the next request
+
+	mu      sync.Mutex
+	arrived *sync.Cond
+	in      []Message
+	ended   error
+}
+
+// AppServer starts gantry app-server on stdio, and returns its only client, which has not sent anything. It is ended with the test.
+func (r *Rig) AppServer(args ...string) *Client {
+	r.t.Helper()
+	cmd := exec.Command(filepath.Join(r.Bin, r.Host), append([]string{"app-server"}, args...)...)
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	stderr := &buffer{}
+	cmd.Stderr = stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	c := NewClient(r.t, out, func(line []byte) error {
+		_, err := in.Write(append(line, '\n'))
+		return err
+	})
+	c.stop = sync.OnceFunc(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			r.t.Errorf("app-server: %v\n%s", err, stderr.String())
+		}
+		if r.t.Failed() {
+			r.t.Logf("app-server wrote to stderr:\n%s", stderr.String())
+		}
+	})
+	r.t.Cleanup(c.stop)
+	return c
+}
+
+// NewClient returns a client that reads lines, and sends them with send.
+func NewClient(t testing.TB, from io.Reader, send func(line []byte) error) *Client {
+	c := &Client{t: t, send: send}
+	c.arrived = sync.NewCond(&c.mu)
+	go func() { // ends with the connection
+		lines := bufio.NewReader(from)
+		for {
+			line, err := lines.ReadBytes('\n')
+			c.mu.Lock()
+			if len(line) > 1 {
+				var m Message
+				if jerr := json.Unmarshal(line, &m); jerr != nil && err == nil {
+					err = jerr
+				} else if jerr == nil {
+					c.in = append(c.in, m)
+				}
+			}
+			c.ended = err
+			c.arrived.Broadcast()
+			c.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// Close closes the server's standard input, and waits for the end of the server.
+func (c *Client) Close() { c.stop() }
+
+// Send sends a line.
+func (c *Client) Send(line string) {
+	c.t.Helper()
+	if err := c.send([]byte(line)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Request sends a request and returns its ID.
+func (c *Client) Request(method string, params any) string {
+	c.t.Helper()
+	c.next++
+	b, err := json.Marshal(map[string]any{"id": c.next, "method": method, "params": params})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Send(string(b))
+	return strconv.Itoa(c.next)
+}
+
+// patience is how long a client waits for a message. A test that waits longer has failed.
+const patience = time.Minute
+
+// Next waits for the next message.
+func (c *Client) Next() Message {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timer := time.AfterFunc(patience, c.arrived.Broadcast)
+	defer timer.Stop()
+	for deadline := time.Now().Add(patience); len(c.in) == 0; c.arrived.Wait() {
+		if c.ended != nil || time.Now().After(deadline) {
+			c.t.Fatalf("no further message (%v) after\n%s", c.ended, c.log())
+		}
+	}
+	m := c.in[0]
+	c.in = c.in[1:]
+	c.All = append(c.All, m)
+	return m
+}
+
+func (c *Client) log() string {
+	out := ""
+	for _, m := range c.All {
+		b, _ := json.Marshal(m) // for people
+		out += string(b) + "\n"
+	}
+	return out
+}
+
+// Until waits for a message that matches, and returns it.
+func (c *Client) Until(ok func(Message) bool) Message {
+	c.t.Helper()
+	for {
+		if m := c.Next(); ok(m) {
+			return m
+		}
+	}
+}
+
+// Notified waits for a notification or a request of the server.
+func (c *Client) Notified(method string) Message {
+	c.t.Helper()
+	return c.Until(func(m Message) bool { return m.Method == method })
+}
+
+// Reply waits for the response to a request.
+func (c *Client) Reply(id string) Message {
+	c.t.Helper()
+	return c.Until(func(m Message) bool { return m.Method == "" && string(m.ID) == id })
+}
+
+// Call sends a request, waits for its result, and decodes it into result, which may be nil.
+func (c *Client) Call(method string, params, result any) {
+	c.t.Helper()
+	m := c.Reply(c.Request(method, params))
+	if m.Error != nil {
+		c.t.Fatalf("%s: %d %s %s", method, m.Error.Code, m.Error.Message, m.Error.Data)
+	}
+	if result != nil {
+		if err := json.Unmarshal(m.Result, result); err != nil {
+			c.t.Fatalf("%s: %v\n%s", method, err, m.Result)
+		}
+	}
+}
+
+// Refused sends a request that must fail, and returns its error.
+func (c *Client) Refused(method string, params any) (code int, message string) {
+	c.t.Helper()
+	m := c.Reply(c.Request(method, params))
+	if m.Error == nil {
+		c.t.Fatalf("%s succeeded: %s", method, m.Result)
+	}
+	return m.Error.Code, m.Error.Message
+}
+
+// Answer answers a request of the server.
+func (c *Client) Answer(m Message, result any) {
+	c.t.Helper()
+	b, err := json.Marshal(map[string]any{"id": m.ID, "result": result})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Send(string(b))
+}

@@ -236,6 +236,18 @@ func (b *bus) Barrier(ctx context.Context, seq uint64) error {
 	return b.sink.Barrier(ctx, b.thread, seq)
 }
 
+// flush returns when the log has everything that was published.
+func (b *bus) flush(ctx context.Context) error {
+	seq, err := b.Publish(ctx, "")
+	if err == nil {
+		err = b.Barrier(ctx, seq)
+	}
+	if err != nil {
+		return fmt.Errorf("the log of the thread is incomplete: %w", err)
+	}
+	return nil
+}
+
 func (b *bus) subscribe(ctx context.Context, p Policy) (*Subscription, error) {
 	if err := b.lock(ctx); err != nil {
 		return nil, err

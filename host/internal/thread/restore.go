@@ -15,7 +15,7 @@ import (
 // while a turn runs.
 func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []string, err error)) error {
 	return t.runExclusive(ctx, func(ctx context.Context) error {
-		if err := t.flush(ctx); err != nil {
+		if err := t.bus.flush(ctx); err != nil {
 			return err
 		}
 		paths, err := f(ctx)
@@ -34,18 +34,6 @@ func (t *Thread) Restore(ctx context.Context, f func(context.Context) (paths []s
 		}
 		return err
 	})
-}
-
-// flush returns when the log has everything that was published.
-func (t *Thread) flush(ctx context.Context) error {
-	seq, err := t.bus.Publish(ctx, "")
-	if err == nil {
-		err = t.bus.Barrier(ctx, seq)
-	}
-	if err != nil {
-		return fmt.Errorf("the log of the thread is incomplete: %w", err)
-	}
-	return nil
 }
 
 // maxRestoredShown is how many files are named to the model.

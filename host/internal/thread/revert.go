@@ -29,7 +29,7 @@ type Cut struct {
 // runs; after any error nothing was reverted.
 func (t *Thread) Revert(ctx context.Context, plan func(context.Context) (Cut, error)) (done event.ThreadReverted, err error) {
 	err = t.runExclusive(ctx, func(ctx context.Context) error {
-		if err := t.flush(ctx); err != nil {
+		if err := t.bus.flush(ctx); err != nil {
 			return fmt.Errorf("take turns back: %w", err)
 		}
 		cut, err := plan(ctx)

@@ -218,7 +218,7 @@ func (t *Thread) Flush(ctx context.Context) error {
 	if err := t.Opened(ctx); err != nil {
 		return err
 	}
-	return t.flush(ctx)
+	return t.bus.flush(ctx)
 }
 
 // Meter counts the thread's usage. Requests that are made for one of its calls are counted there too.

@@ -42,7 +42,7 @@ func (f *Fold) sayUsage() {
 }
 
 // ofCalls reports whether an event is part of the calls of an answer.
-func (f *Fold) ofCalls(b event.Body) bool {
+func ofCalls(b event.Body) bool {
 	var it event.Item
 	switch b := b.(type) {
 	case event.ItemStarted:

@@ -54,7 +54,7 @@ type Fold struct {
 // the first one or from the first one of a turn on, in their order.
 func (f *Fold) Apply(e event.Event) []Change {
 	f.event, f.changes = e, nil
-	if f.unsaid && !f.ofCalls(e.Body) {
+	if f.unsaid && !ofCalls(e.Body) {
 		f.sayUsage()
 	}
 	switch b := e.Body.(type) {

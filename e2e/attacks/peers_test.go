@@ -10,7 +10,7 @@ import (
 // peers are the rows about who may speak for the user on a thread's run socket.
 var peers = []row{
 	{id: "E16", attempt: "under full access, connect to the thread's run socket and answer the question about the next command", required: "refused", codex: "",
-		ours: "refused: processes started by the host can read, not act", flow: answersItself(`s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLook"}},
+		ours: "refused: processes started by the host can read, not act", flow: answersItself(`s = connect()`), tests: []string{"host/internal/proctree TestContains"}},
 	{id: "E17", attempt: "the same from a daemon in a session of its own, whose parents have ended", required: "refused", codex: "", ours: "refused: gantry-launch adopts orphans",
 		flow: answersItself(`
 r, wr = os.pipe()
@@ -24,7 +24,7 @@ else:
     os.write(wr, str(os.getppid()).encode())
     import time
     time.sleep(600)
-s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLook"}},
+s = connect()`), tests: []string{"host/internal/proctree TestContains"}},
 	{id: "E18", attempt: "the same with commands of the user's (`thread/shellCommand`), settings, tasks, another plugin", required: "refused", codex: "", ours: "refused", flow: answersItself(`s = connect()`)},
 	{id: "E19", attempt: "the same from a daemon that has killed its `gantry-launch`", required: "refused", codex: "", ours: "refused: gantry itself adopts what a killed launcher leaves",
 		flow: killsItsLauncher, tests: []string{"host/internal/launch TestDaemonOfAKilledLauncherIsAdopted"}},

@@ -16,6 +16,7 @@
 //	hcl lock           a lock file
 //	go build           a program that builds against sdk
 //	go file=PATH       a part of that file
+//	json               each line is JSON
 //	toml, proto, starlark   nothing
 //	… file=PATH        any language: written to that file before the page's next block is run
 package docs_test

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,7 @@ func TestBlocksAreKnown(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	for _, info := range []string{
-		"sh", "sh run", "text", "text shown", "text demo", "hcl", "hcl fragment", "hcl lock", "go build", "go", "toml", "proto", "starlark",
+		"sh", "sh run", "text", "text shown", "text demo", "hcl", "hcl fragment", "hcl lock", "go build", "go", "toml", "proto", "starlark", "json",
 	} {
 		known[info] = true
 	}
@@ -30,6 +31,23 @@ func TestBlocksAreKnown(t *testing.T) {
 			info := strings.TrimSpace(strings.Replace(" "+b.info, " file="+b.file(), "", 1))
 			if !known[info] || info == "go" && b.file() == "" {
 				t.Errorf("%s:%d: blocks of kind %q are not known, see the package comment of e2e/docs", p.name, b.line, b.info)
+			}
+		}
+	}
+}
+
+// Each line of a block of JSON is a message.
+func TestMessagesAreJSON(t *testing.T) {
+	t.Parallel()
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.words()[0] != "json" {
+				continue
+			}
+			for i, line := range strings.Split(strings.TrimSpace(b.text), "\n") {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("%s:%d: not JSON: %s", p.name, b.line+1+i, line)
+				}
 			}
 		}
 	}

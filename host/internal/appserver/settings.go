@@ -2,6 +2,7 @@ package appserver
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -51,16 +52,16 @@ type access struct {
 	profile  *string
 }
 
-// settings returns the approval policy, the sandbox mode, and the additional writable folders; empty ones are not changed.
-func (a access) settings() (approval, sandbox string, roots []string, err error) {
+// settings returns the approval policy and the sandbox mode; empty ones are not changed.
+func (a access) settings() (approval, sandbox string, err error) {
 	if a.approval != nil {
 		approval = string(a.approval.Kind)
 		if a.approval.Granular != nil {
-			return "", "", nil, rpc.Errorf(rpc.InvalidParams, "approvalPolicy.granular can't be set for a thread: configure it with a block `approval`")
+			return "", "", rpc.Errorf(rpc.InvalidParams, "approvalPolicy.granular can't be changed while the thread is loaded: start or resume the thread with it")
 		}
 	}
 	if a.profile != nil && (a.mode != nil || a.policy != nil) {
-		return "", "", nil, rpc.Errorf(rpc.InvalidParams, "`permissions` can't be combined with `sandbox` or `sandboxPolicy`")
+		return "", "", rpc.Errorf(rpc.InvalidParams, "`permissions` can't be combined with `sandbox` or `sandboxPolicy`")
 	}
 	switch {
 	case a.profile != nil:
@@ -68,16 +69,154 @@ func (a access) settings() (approval, sandbox string, roots []string, err error)
 	case a.mode != nil:
 		sandbox = sandboxMode(*a.mode)
 	case a.policy != nil:
-		switch p := a.policy.Body.(type) {
+		switch a.policy.Body.(type) {
 		case protocol.FullAccessPolicy, protocol.ExternalSandboxPolicy:
 			sandbox = fullAccess
 		case protocol.ReadOnlyPolicy:
 			sandbox = string(protocol.SandboxReadOnly)
 		case protocol.WorkspaceWritePolicy:
-			sandbox, roots = string(protocol.SandboxWorkspaceWrite), p.WritableRoots
+			sandbox = string(protocol.SandboxWorkspaceWrite)
 		}
 	}
-	return approval, sandbox, roots, err
+	return approval, sandbox, err
+}
+
+// check refuses a sandbox policy that asks for something else than the thread's configuration gives, apart from the mode: a thread can't
+// change it, and a client must not believe that commands have less access than they have.
+func (a access) check(e effective) error {
+	if a.policy == nil {
+		return nil
+	}
+	network, exclude := e.cfg.Sandbox.Network, false
+	var roots []string
+	switch p := a.policy.Body.(type) {
+	case protocol.ReadOnlyPolicy:
+		network = p.NetworkAccess
+	case protocol.WorkspaceWritePolicy:
+		network, roots, exclude = p.NetworkAccess, p.WritableRoots, p.ExcludeSlashTmp || p.ExcludeTmpdirEnvVar
+	}
+	cwd := e.settings.Cwd
+	other := slices.ContainsFunc(roots, func(r string) bool { return r != cwd && !slices.Contains(e.cfg.Sandbox.WritableRoots, r) })
+	what := ""
+	switch {
+	case network != e.cfg.Sandbox.Network:
+		what = "networkAccess"
+	case other:
+		what = "writableRoots"
+	case exclude:
+		return rpc.Errorf(rpc.InvalidParams, "sandboxPolicy: /tmp and $TMPDIR can't be excluded: commands have private ones")
+	default:
+		return nil
+	}
+	err := rpc.Errorf(rpc.InvalidParams, "sandboxPolicy.%s can't be changed while the thread is loaded", what)
+	err.Data = protocol.ErrorData{Kind: "not_supported", Next: orNull("start or resume the thread with the setting sandbox_workspace_write in `config`")}
+	return err
+}
+
+// overrides are what thread/start, thread/resume and thread/fork give a thread.
+type overrides struct {
+	hub.Workspace
+	event.Settings          // without the folder, unless the request names one
+	unknown        []string // names in `config` that have no equivalent
+}
+
+// overrides converts the settings of a request. Those in `config` have codex's names, and the request's own fields have precedence.
+func (s *Server) overrides(o protocol.ThreadOverrides) (out overrides, err error) {
+	values := map[string]json.RawMessage{}
+	flatten("", o.Config, values)
+	var roots, sets []string
+	var effort *string
+	take := func(name string, into any) {
+		raw, ok := values[name]
+		delete(values, name)
+		if !ok || err != nil || string(raw) == "null" {
+			return
+		}
+		if jerr := protocol.Unmarshal(raw, into); jerr != nil {
+			err = rpc.Errorf(rpc.InvalidParams, "config.%s: %v", name, jerr)
+		}
+	}
+	takeUnlessSet(take, "model", &o.Model)
+	takeUnlessSet(take, "model_provider", &o.ModelProvider)
+	takeUnlessSet(take, "approval_policy", &o.ApprovalPolicy)
+	takeUnlessSet(take, "approvals_reviewer", &o.ApprovalsReviewer)
+	takeUnlessSet(take, "model_reasoning_effort", &effort)
+	mode := o.Sandbox
+	if takeUnlessSet(take, "sandbox_mode", &mode); o.Permissions == nil {
+		o.Sandbox = mode
+	}
+	take("sandbox_workspace_write.writable_roots", &roots)
+	var network *bool
+	take("sandbox_workspace_write.network_access", &network)
+	if err != nil {
+		return out, err
+	}
+	roots = slices.DeleteFunc(append(roots, o.RuntimeWorkspaceRoots...), func(r string) bool { return r == deref(o.Cwd) })
+	for _, r := range roots {
+		if !filepath.IsAbs(r) {
+			return out, rpc.Errorf(rpc.InvalidParams, "the writable folder %q is not an absolute path", r)
+		}
+	}
+	if network != nil {
+		sets = append(sets, fmt.Sprintf("sandbox.network=%t", *network))
+	}
+	if r := o.ApprovalsReviewer; r != nil {
+		sets = append(sets, fmt.Sprintf("guardian.enabled=%t", *r != protocol.ReviewerUser))
+	}
+	if a := o.ApprovalPolicy; a != nil && a.Granular != nil {
+		g := a.Granular
+		sets = append(sets, "approval.policy=granular")
+		for name, v := range map[string]bool{
+			"sandbox_approval": g.SandboxApproval, "rules": g.Rules, "mcp_elicitations": g.MCPElicitations, "request_permissions": g.RequestPermissions,
+		} {
+			sets = append(sets, fmt.Sprintf("approval.granular.%s=%t", name, v))
+		}
+		o.ApprovalPolicy = nil
+	}
+	slices.Sort(sets) // the order distinguishes workspaces
+	if out.Approval, out.Sandbox, err = (access{approval: o.ApprovalPolicy, mode: o.Sandbox, profile: o.Permissions}).settings(); err != nil {
+		return out, err
+	}
+	if out.Workspace, err = s.workspace(o.Cwd, roots); err != nil {
+		return out, err
+	}
+	out.Sets = slices.Concat(out.Sets, sets)
+	out.Model, out.Reasoning = modelOf(o.Model, o.ModelProvider), deref(effort)
+	if o.Cwd != nil {
+		out.Cwd = out.Dir
+	}
+	out.unknown = slices.Sorted(maps.Keys(values))
+	return out, nil
+}
+
+// takeUnlessSet reads a value of `config` into a field that the request has not set.
+func takeUnlessSet[T any](take func(name string, into any), name string, field **T) {
+	var v *T
+	if take(name, &v); *field == nil {
+		*field = v
+	}
+}
+
+// flatten adds the values of an object under their paths, such as "a.b".
+func flatten(prefix string, values, out map[string]json.RawMessage) {
+	for name, raw := range values {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(raw, &inner) == nil && inner != nil {
+			flatten(prefix+name+".", inner, out)
+		} else {
+			out[prefix+name] = raw
+		}
+	}
+}
+
+// warn tells the client which of its settings were ignored.
+func (c *call) warn(o overrides) {
+	for _, name := range o.unknown {
+		details := "gantry has no setting with this meaning; its own are in gantry.hcl"
+		c.afterwards(func() {
+			c.send(protocol.NotifyConfigWarning.Name, protocol.ConfigWarningNotification{Summary: "the setting " + name + " was ignored", Details: &details})
+		})
+	}
 }
 
 // effective are the settings of a thread with the configuration's values.

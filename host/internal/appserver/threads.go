@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -130,24 +131,39 @@ func (s *Server) effective(ctx context.Context, t *hub.Thread) (effective, error
 	if err != nil {
 		return effective{}, err
 	}
-	w := s.cfg.Workspace
-	w.Dir = settings.Cwd
-	cfg, err := s.cfg.Hub.Configuration(ctx, w)
+	w := cmp.Or(t.Workspace(), &s.cfg.Workspace)
+	in := *w
+	in.Dir = settings.Cwd
+	cfg, err := s.cfg.Hub.Configuration(ctx, in)
 	return effective{settings, cfg}, err
 }
 
+// accessOf returns the approval policy and the sandbox mode to which a request changes those of a loaded thread; empty ones are not changed.
+func (s *Server) accessOf(ctx context.Context, t *hub.Thread, a access) (approval, sandbox string, err error) {
+	granular := a.approval != nil && a.approval.Granular != nil
+	if a.policy != nil || granular {
+		e, err := s.effective(ctx, t)
+		if err != nil {
+			return "", "", err
+		}
+		if err := a.check(e); err != nil {
+			return "", "", err
+		}
+		if is := e.approval().Granular; granular && is != nil && *is == *a.approval.Granular {
+			a.approval = nil // clients repeat what they know
+		}
+	}
+	return a.settings()
+}
+
 func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStartParams) (out protocol.ThreadStartResponse, err error) {
-	approval, sandbox, _, err := access{approval: p.ApprovalPolicy, mode: p.Sandbox, profile: p.Permissions}.settings()
+	o, err := s.overrides(p.ThreadOverrides)
 	if err != nil {
 		return out, err
 	}
-	w, err := s.workspace(p.Cwd, p.RuntimeWorkspaceRoots)
-	if err != nil {
-		return out, err
-	}
-	w.Ephemeral = deref(p.Ephemeral)
+	o.Ephemeral = deref(p.Ephemeral)
 	t, err := s.cfg.Hub.Start(ctx, hub.StartParams{
-		Workspace: w, Model: modelOf(p.Model, p.ModelProvider), Source: c.source(), Approval: approval, Sandbox: sandbox,
+		Workspace: o.Workspace, Model: o.Model, Effort: o.Reasoning, Source: c.source(), Approval: o.Approval, Sandbox: o.Sandbox,
 		BaseInstructions: deref(p.BaseInstructions), DeveloperInstructions: deref(p.DeveloperInstructions),
 	})
 	if err != nil {
@@ -160,6 +176,7 @@ func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStar
 	if out, err = s.opened(ctx, t); err != nil {
 		return out, err
 	}
+	c.warn(o)
 	return out, c.begun(f, out.Thread)
 }
 
@@ -195,25 +212,17 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	if p.Path != nil || p.History != nil {
 		return out, rpc.Errorf(rpc.InvalidParams, "`path` and `history` are not supported: threads are in a database; use threadId")
 	}
-	approval, sandbox, roots, err := access{approval: p.ApprovalPolicy, mode: p.Sandbox, profile: p.Permissions}.settings()
+	o, err := s.overrides(p.ThreadOverrides)
 	if err != nil {
 		return out, err
 	}
-	w := s.cfg.Workspace
-	w.Dir, w.WritableRoots = "", append(slices.Clone(w.WritableRoots), roots...)
-	if p.Cwd != nil {
-		if w, err = s.workspace(p.Cwd, roots); err != nil {
-			return out, err
-		}
-	}
+	o.Dir = o.Cwd // "": that of the thread
 	last, err := s.lastSettled(ctx, id)
 	if err != nil {
 		return out, err
 	}
 	_, wasLoaded := s.cfg.Hub.Find(ctx, id)
-	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{Workspace: w, Settings: event.Settings{
-		Cwd: deref(p.Cwd), Model: modelOf(p.Model, p.ModelProvider), Approval: approval, Sandbox: sandbox,
-	}})
+	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{Workspace: o.Workspace, Settings: o.Settings})
 	if err != nil {
 		return out, err
 	}
@@ -245,6 +254,7 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 		}
 	}()
 	out.Seq = &seq
+	c.warn(o)
 	if !wasLoaded {
 		c.afterwards(func() {
 			s.broadcast(id, "status/"+string(id), protocol.NotifyThreadStatusChanged.Name,
@@ -367,17 +377,11 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 	if p.LastTurnID != nil && p.BeforeTurnID != nil {
 		return out, rpc.Errorf(rpc.InvalidParams, "`lastTurnId` and `beforeTurnId` exclude each other")
 	}
-	approval, sandbox, roots, err := access{approval: p.ApprovalPolicy, mode: p.Sandbox, profile: p.Permissions}.settings()
+	o, err := s.overrides(p.ThreadOverrides)
 	if err != nil {
 		return out, err
 	}
-	w := s.cfg.Workspace
-	w.Dir, w.WritableRoots, w.Ephemeral = "", append(slices.Clone(w.WritableRoots), roots...), p.Ephemeral
-	if p.Cwd != nil {
-		if w, err = s.workspace(p.Cwd, roots); err != nil {
-			return out, err
-		}
-	}
+	o.Dir, o.Ephemeral = o.Cwd, p.Ephemeral
 	fork, err := s.cfg.Hub.Fork(ctx, id, hub.Fork{Through: deref(p.LastTurnID), Before: deref(p.BeforeTurnID)})
 	if err != nil {
 		return out, err
@@ -386,9 +390,7 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 	if err != nil {
 		return out, err
 	}
-	t, err := s.cfg.Hub.Resume(ctx, fork, hub.ResumeParams{Workspace: w, Settings: event.Settings{
-		Cwd: deref(p.Cwd), Model: modelOf(p.Model, p.ModelProvider), Approval: approval, Sandbox: sandbox,
-	}})
+	t, err := s.cfg.Hub.Resume(ctx, fork, hub.ResumeParams{Workspace: o.Workspace, Settings: o.Settings})
 	if err != nil {
 		return out, err
 	}
@@ -405,6 +407,7 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 		}
 	}
 	out.Seq = &last
+	c.warn(o)
 	usage := s.usageOf(ctx, t.ID())
 	if usage != nil {
 		c.afterwards(func() { c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage) })
@@ -578,7 +581,7 @@ func (s threads) threadSettingsUpdate(ctx context.Context, c *call, p protocol.T
 	if err != nil {
 		return out, err
 	}
-	approval, sandbox, _, err := access{approval: p.ApprovalPolicy, policy: p.SandboxPolicy, profile: p.Permissions}.settings()
+	approval, sandbox, err := s.accessOf(ctx, t, access{approval: p.ApprovalPolicy, policy: p.SandboxPolicy, profile: p.Permissions})
 	if err != nil {
 		return out, err
 	}

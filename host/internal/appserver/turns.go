@@ -105,11 +105,11 @@ func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParam
 	if err != nil {
 		return out, err
 	}
-	approval, sandbox, _, err := access{approval: p.ApprovalPolicy, policy: p.SandboxPolicy, profile: p.Permissions}.settings()
+	t, err := s.running(ctx, p.ThreadID)
 	if err != nil {
 		return out, err
 	}
-	t, err := s.running(ctx, p.ThreadID)
+	approval, sandbox, err := s.accessOf(ctx, t, access{approval: p.ApprovalPolicy, policy: p.SandboxPolicy, profile: p.Permissions})
 	if err != nil {
 		return out, err
 	}

@@ -119,6 +119,15 @@ func (t *Thread) Remote() bool { return t.runner.remote() }
 // Ephemeral reports whether the thread is not stored.
 func (t *Thread) Ephemeral() bool { return t.runner.ephemeral() }
 
+// Workspace returns the workspace in which the thread runs; nil: another process runs it.
+func (t *Thread) Workspace() *Workspace {
+	if l, ok := t.runner.(*local); ok {
+		w := l.space.workspace
+		return &w
+	}
+	return nil
+}
+
 // Done is closed when the thread has ended or was unloaded. For a thread of another process, it is closed when the connection to that
 // process has ended.
 func (t *Thread) Done() <-chan struct{} { return t.runner.ended() }

@@ -59,6 +59,9 @@ func (r ServerRequest[P, R]) Decode(raw json.RawMessage) (R, error) {
 	return out, err
 }
 
+// Unmarshal reads a value as strictly as parameters are read: for example, an unknown name of an enumeration is refused. v is a pointer.
+func Unmarshal(raw json.RawMessage, v any) error { return decodeParams(reflect.ValueOf(v).Elem(), raw) }
+
 func decodeParams(v reflect.Value, raw json.RawMessage) error {
 	s := shapeOf(v.Type())
 	raw = bytes.TrimSpace(raw)

@@ -3,6 +3,7 @@ package appserver
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -288,14 +289,14 @@ func (s *subscription) catchUp() bool {
 	last := s.last
 	s.mu.Unlock()
 	t := s.feed.thread
-	events, err := t.Follow(s.life, 0, hub.Coalesce)
+	read := s.client.server.beforeTurn(s.life, t.ID(), last)
+	events, err := t.Follow(s.life, read, hub.Coalesce)
 	if err != nil {
 		s.failed(err)
 		return false
 	}
 	defer events.Close()
 	var fold transcript.Fold
-	read := uint64(0)
 	for {
 		if reached, open, questions := s.attach(read); reached {
 			return s.resume(open, questions)
@@ -316,6 +317,24 @@ func (s *subscription) catchUp() bool {
 			}
 		}
 	}
+}
+
+// beforeTurn returns the number of the last event before the turn to which the event after seq belongs, because only whole turns can be
+// folded.
+func (s *Server) beforeTurn(ctx context.Context, id event.ThreadID, seq uint64) uint64 {
+	turns, err := s.cfg.Hub.Turns(ctx, id)
+	if err != nil {
+		return 0 // it is not stored
+	}
+	for _, t := range slices.Backward(turns) {
+		switch {
+		case t.LastSeq != 0 && t.LastSeq <= seq:
+			return seq
+		case t.FirstSeq <= seq+1:
+			return t.FirstSeq - 1
+		}
+	}
+	return 0
 }
 
 // failed ends a subscription that can't continue. The client has to resume the thread.

@@ -28,8 +28,6 @@ type Config struct {
 	// Workspace is that of threads whose client names no folder.
 	Workspace hub.Workspace
 	Logger    hclog.Logger
-	// Persistent: clients may come back, so questions wait for them.
-	Persistent bool
 	// RPC has the bounds of connections.
 	RPC rpc.Config
 }

@@ -116,7 +116,6 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	defer func() { err = errors.Join(err, h.Close()) }()
 	server := appserver.New(appserver.Config{
 		Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
-		Persistent: addr.Kind != transport.Stdio,
 	})
 	defer server.Close()
 

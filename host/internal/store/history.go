@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -105,8 +106,11 @@ type ItemInfo struct {
 
 // ItemFilter selects items. Its zero value selects all.
 type ItemFilter struct {
-	Turn  event.TurnID
+	Turn  event.TurnID // items of the turn, and those between turns
 	Types []event.ItemType
+	IDs   []string // of items, or of their calls
+	// From and Through are the numbers of the first event, from and up to which items are listed; 0: no limit.
+	From, Through uint64
 }
 
 // revertOfItem is an expression for the event that reverted an item, or 0.
@@ -125,13 +129,25 @@ func (h History) Items(ctx context.Context, f ItemFilter, w Window) ([]ItemInfo,
 	}
 	condition, order, args := w.clause("items.first_seq")
 	params := []any{string(h.thread)}
+	var conditions strings.Builder
+	where := func(sql string, args ...any) {
+		conditions.WriteString(" AND " + sql)
+		params = append(params, args...)
+	}
 	if f.Turn != "" {
-		condition = " AND turn_id = ?" + condition
-		params = append(params, string(f.Turn))
+		where("turn_id IN (?, '')", string(f.Turn))
 	}
 	if len(f.Types) > 0 {
-		condition = " AND type IN ?" + condition
-		params = slices.Insert(params, 1, any(f.Types))
+		where("type IN ?", f.Types)
+	}
+	if len(f.IDs) > 0 {
+		where("(items.id IN ? OR items.call_id <> '' AND items.call_id IN ?)", f.IDs, f.IDs)
+	}
+	if f.From > 0 {
+		where("items.first_seq >= ?", f.From)
+	}
+	if f.Through > 0 {
+		where("items.first_seq <= ?", f.Through)
 	}
 	var rows []struct {
 		ID, TurnID, CallID, Type, Status string
@@ -139,7 +155,7 @@ func (h History) Items(ctx context.Context, f ItemFilter, w Window) ([]ItemInfo,
 		Followed                         bool
 	}
 	err = g.Raw("SELECT id, turn_id, call_id, type, status, first_seq, last_seq, "+followed+" AS followed FROM items WHERE thread_id = ? AND "+
-		revertOfItem+" = 0"+condition+order, append(params, args...)...).Scan(&rows).Error
+		revertOfItem+" = 0"+conditions.String()+condition+order, append(params, args...)...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("list items: %w", h.store.db.Explain(err))
 	}
@@ -158,7 +174,7 @@ func (h History) At(ctx context.Context, seqs []uint64) ([]event.Event, error) {
 	seqs = slices.Compact(slices.Sorted(slices.Values(seqs)))
 	var out []event.Event
 	for part := range slices.Chunk(seqs, pageRows) {
-		got, err := h.read(ctx, "seq IN ?", part)
+		got, err := h.read(ctx, "seq IN ?", "", part)
 		if err != nil {
 			return nil, err
 		}
@@ -172,19 +188,20 @@ func (h History) At(ctx context.Context, seqs []uint64) ([]event.Event, error) {
 	return out, nil
 }
 
-// Exits returns the ends of sessions after an event, in order.
-func (h History) Exits(ctx context.Context, after uint64) ([]event.Event, error) {
-	return h.read(ctx, "kind = 'session.exited' AND seq > ?", after) // the literal kind of the index events_exits
+// Exits returns the first ends of sessions after an event, in order: at most limit.
+func (h History) Exits(ctx context.Context, after uint64, limit int) ([]event.Event, error) {
+	// The literal kind is that of the index events_exits.
+	return h.read(ctx, "kind = 'session.exited' AND seq > ?", " LIMIT "+strconv.Itoa(max(limit, 1)), after)
 }
 
-// read returns the events that satisfy a condition, in order.
-func (h History) read(ctx context.Context, condition string, arg any) ([]event.Event, error) {
+// read returns the events that satisfy a condition, in order. rest follows the order in the statement.
+func (h History) read(ctx context.Context, condition, rest string, arg any) ([]event.Event, error) {
 	r, err := h.store.reader(ctx, h.thread)
 	if err != nil {
 		return nil, err
 	}
 	var rows []eventRow
-	err = r.g.Raw("SELECT thread_id, seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND "+condition+" ORDER BY seq", string(h.thread), arg).
+	err = r.g.Raw("SELECT thread_id, seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND "+condition+" ORDER BY seq"+rest, string(h.thread), arg).
 		Scan(&rows).Error
 	if err != nil {
 		return nil, r.failed(0, err)

@@ -68,6 +68,15 @@ func TestHistoryWindows(t *testing.T) {
 	if err != nil || len(one) != 2 || one[0].Type != event.ItemUserMessage || one[1].Call != "call-2" || one[1].LastSeq <= one[1].FirstSeq {
 		t.Errorf("items of a turn: %+v, %v", one, err)
 	}
+	some, err := h.Items(t.Context(), store.ItemFilter{From: one[0].FirstSeq, Through: one[1].FirstSeq}, store.Window{Limit: 9})
+	if err != nil || len(some) != 2 || some[0].ID != one[0].ID {
+		t.Errorf("items between two events: %+v, %v", some, err)
+	}
+	for id, want := range map[string]int{string(one[1].ID): 1, "call-2": 1, "": 0, "x": 0, "call-6": 0} {
+		if found, err := h.Items(t.Context(), store.ItemFilter{IDs: []string{id}}, store.Window{Limit: 9}); err != nil || len(found) != want || want > 0 && found[0].ID != one[1].ID {
+			t.Errorf("item %s: %+v, %v", id, found, err)
+		}
+	}
 	if turn, err := h.Turn(t.Context(), all[0].ID); err != nil || turn.FirstSeq != all[0].FirstSeq {
 		t.Errorf("turn %+v, %v", turn, err)
 	}
@@ -109,7 +118,7 @@ func TestHistoryEvents(t *testing.T) {
 		t.Error("an event that is not there has no error")
 	}
 	for after, want := range map[uint64]int{0: 1, seq: 1, seq + 1: 0} {
-		if exits, err := h.Exits(t.Context(), after); err != nil || len(exits) != want {
+		if exits, err := h.Exits(t.Context(), after, 9); err != nil || len(exits) != want {
 			t.Errorf("after %d: %+v, %v, want %d", after, exits, err, want)
 		}
 	}

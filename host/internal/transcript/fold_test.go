@@ -313,7 +313,7 @@ func TestTurns(t *testing.T) {
 	s.begin("t2")
 	s.add(event.ItemStarted{Item: shell(event.StatusInProgress)}, event.ItemStarted{Item: message("m4", "", event.StatusInProgress)})
 	for view, want := range map[protocol.TurnItemsView]string{
-		protocol.ItemsFull: "userMessage agentMessage commandExecution agentMessage | commandExecution agentMessage", protocol.ItemsSummary: "userMessage agentMessage | ",
+		protocol.ItemsFull: "userMessage agentMessage commandExecution agentMessage | commandExecution agentMessage", protocol.ItemsSummary: "userMessage agentMessage | agentMessage",
 		protocol.ItemsNotLoaded: " | ",
 	} {
 		turns, err := transcript.Turns(durable(s.events), view)

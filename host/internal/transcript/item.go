@@ -21,6 +21,7 @@ type item struct {
 	first   uint64 // first event of its turn
 	started *int64
 	ended   *int64 // nil: it is open
+	cut     *int64 // when it was cut off; nil: it was not
 	known   bool   // its session existed before it started
 	session string // that the call has opened
 	exit    *event.SessionExited
@@ -330,6 +331,7 @@ func (f *Fold) itemCompleted(done event.Item) {
 	it.Item = done
 	switch {
 	case it.spoken() && done.Status == event.StatusAborted:
+		it.cut = millis(f.event.Time)
 		f.cutoff = append(f.cutoff, it)
 	case it.Type == event.ItemCommand && done.Status != event.StatusAborted && !it.known && done.Session != "" && done.ExitCode == nil && it.exit == nil:
 		f.keep(it)
@@ -352,7 +354,9 @@ func (f *Fold) keep(it *item) {
 
 // finish ends an item with its current state.
 func (f *Fold) finish(it *item) {
-	it.ended = millis(f.event.Time)
+	if it.ended = it.cut; it.ended == nil {
+		it.ended = millis(f.event.Time)
+	}
 	shape := it.shape()
 	if m, ok := shape.Body.(protocol.AgentMessageItem); ok && it.Status == event.StatusCompleted && m.Text != "" {
 		f.last = &m

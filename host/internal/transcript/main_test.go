@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,19 @@ func (c *client) shown() string {
 	return pretty(out)
 }
 
+// differ returns the lines around the first difference of two texts.
+func differ(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	around := func(lines []string) string {
+		return strings.Join(lines[max(min(n-12, len(lines)), 0):min(n+6, len(lines))], "\n")
+	}
+	return "got\n" + around(a) + "\nwant\n" + around(b)
+}
+
 func pretty(v any) string {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
@@ -223,19 +237,20 @@ func short(it protocol.ThreadItem) string {
 
 // stream makes events of one thread.
 type stream struct {
+	thread event.ThreadID
 	turn   event.TurnID
 	seq    uint64
 	at     time.Time
 	events []event.Event
 }
 
-func newStream() *stream { return &stream{at: time.Unix(1_700_000_000, 0)} }
+func newStream() *stream { return &stream{thread: "th", at: time.Unix(1_700_000_000, 0)} }
 
 // add adds events, which are numbered if they are durable, a millisecond apart.
 func (s *stream) add(bodies ...event.Body) {
 	for _, b := range bodies {
 		s.at = s.at.Add(time.Millisecond)
-		e := event.Event{Thread: "th", Turn: s.turn, Time: s.at, Body: b}
+		e := event.Event{Thread: s.thread, Turn: s.turn, Time: s.at, Body: b}
 		if e.Durable() {
 			s.seq++
 			e.Seq = s.seq

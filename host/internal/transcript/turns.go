@@ -29,6 +29,11 @@ func Turns(events iter.Seq2[event.Event, error], view protocol.TurnItemsView) ([
 			h.apply(e.Seq, c)
 		}
 	}
+	for _, it := range f.Open() { // what the log has of them since they started
+		if at, ok := h.open[it.Body.Header().ID]; ok {
+			h.turns[at.turn].items[at.item] = it
+		}
+	}
 	out := make([]protocol.Turn, 0, len(h.turns))
 	for i := range h.turns {
 		out = append(out, h.turns[i].show(view))
@@ -121,13 +126,13 @@ func Select(items []protocol.ThreadItem, view protocol.TurnItemsView) []protocol
 	case protocol.ItemsSummary:
 		var first, last *protocol.ThreadItem
 		for i := range items {
-			switch b := items[i].Body.(type) {
+			switch items[i].Body.(type) {
 			case protocol.UserMessageItem:
 				if first == nil {
 					first = &items[i]
 				}
 			case protocol.AgentMessageItem:
-				if b.Text != "" {
+				if !isBlank(items[i]) {
 					last = &items[i]
 				}
 			}
@@ -156,7 +161,7 @@ func isBlank(it protocol.ThreadItem) bool {
 	return false
 }
 
-// Stopped changes turns that are in progress to interrupted, and ends their items: the thread that they belong to is not running. Its
+// Stopped changes turns that are in progress to interrupted, and ends their items: the thread that they belong to is not loaded. Its
 // repair ends them in the same way when it is continued.
 func Stopped(turns []protocol.Turn) {
 	for i := range turns {
@@ -164,17 +169,29 @@ func Stopped(turns []protocol.Turn) {
 		if t.Status == protocol.TurnInProgress {
 			t.Status = protocol.TurnInterrupted
 		}
-		t.Items = slices.DeleteFunc(t.Items, func(it protocol.ThreadItem) bool {
-			switch it.Body.(type) {
-			case protocol.AgentMessageItem, protocol.ReasoningItem:
-				return it.Body.Header().CompletedAtMs == nil
-			}
-			return false
-		})
+		t.Items = slices.DeleteFunc(t.Items, unsaid)
 		for n := range t.Items {
 			t.Items[n] = failed(t.Items[n])
 		}
 	}
+}
+
+// StoppedItems ends items as [Stopped] does. It returns the entries that remain.
+func StoppedItems(entries []protocol.ThreadItemEntry) []protocol.ThreadItemEntry {
+	entries = slices.DeleteFunc(entries, func(e protocol.ThreadItemEntry) bool { return unsaid(e.Item) })
+	for i := range entries {
+		entries[i].Item = failed(entries[i].Item)
+	}
+	return entries
+}
+
+// unsaid reports whether an item is a message or a thought that is open.
+func unsaid(it protocol.ThreadItem) bool {
+	switch it.Body.(type) {
+	case protocol.AgentMessageItem, protocol.ReasoningItem:
+		return it.Body.Header().CompletedAtMs == nil
+	}
+	return false
 }
 
 // failed returns an item as it is if it has ended, or else as one that has failed.
@@ -205,16 +222,32 @@ func failed(it protocol.ThreadItem) protocol.ThreadItem {
 }
 
 // WithOpen puts the open items of a running thread, as [Fold.Open] returns them, into the turns of its log, in place of those without
-// text that the log has. The turns are in the order of [Turns], with the view full.
+// text that the log has.
 func WithOpen(turns []protocol.Turn, open []protocol.ThreadItem) {
-	for _, it := range open {
-		id := it.Body.Header().ID
-		for t := len(turns) - 1; t >= 0; t-- {
-			same := func(o protocol.ThreadItem) bool { h := o.Body.Header(); return h.ID == id && h.CompletedAtMs == nil }
-			if i := slices.IndexFunc(turns[t].Items, same); i >= 0 {
-				turns[t].Items[i] = it
-				break
-			}
+	for t := range turns {
+		for i, it := range turns[t].Items {
+			turns[t].Items[i] = opened(it, open)
 		}
 	}
+}
+
+// WithOpenItems does the same as [WithOpen] with a list of items.
+func WithOpenItems(entries []protocol.ThreadItemEntry, open []protocol.ThreadItem) {
+	for i := range entries {
+		entries[i].Item = opened(entries[i].Item, open)
+	}
+}
+
+// opened returns the open item that is the same as an item of the log, or the item. IDs of calls may repeat, times distinguish them.
+func opened(it protocol.ThreadItem, open []protocol.ThreadItem) protocol.ThreadItem {
+	h := it.Body.Header()
+	if h.CompletedAtMs != nil {
+		return it
+	}
+	for _, o := range open {
+		if oh := o.Body.Header(); oh.ID == h.ID && oh.StartedAtMs != nil && h.StartedAtMs != nil && *oh.StartedAtMs == *h.StartedAtMs {
+			return o
+		}
+	}
+	return it
 }

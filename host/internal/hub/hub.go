@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/singleflight"
 )
@@ -202,8 +203,10 @@ func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
 // Resume returns a thread that runs, here or in another process. If no process runs the thread, it is loaded into this one: calls and
 // turns that were left open are closed first.
 func (h *Hub) Resume(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thread, error) {
-	if t, ok := h.Find(ctx, id); ok {
+	if t, err := h.Reach(ctx, id); err == nil {
 		return t, nil
+	} else if silent(err) {
+		return nil, err
 	}
 	// Other callers may wait for the same thread, so it is loaded even if this one gives up.
 	loading := h.loads.DoChan(string(id), func() (any, error) {
@@ -240,10 +243,13 @@ func (h *Hub) begin() bool {
 const loadTries = 3
 
 // load loads a stored thread.
-func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (t *Thread, err error) {
+func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thread, error) {
+	var locked *store.LockedError
 	for range loadTries {
-		if t, ok := h.Find(ctx, id); ok {
+		if t, err := h.Reach(ctx, id); err == nil {
 			return t, nil
+		} else if silent(err) {
+			return nil, err
 		}
 		info, err := h.store.Thread(ctx, string(id))
 		if err != nil {
@@ -257,11 +263,19 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (t *T
 			w.Dir = cmp.Or(p.Settings.Cwd, info.Cwd)
 		}
 		t, err := h.loadIn(ctx, w, info.ID, p)
-		if _, locked := errors.AsType[*store.LockedError](err); !locked {
-			return t, err
+		if l, ok := errors.AsType[*store.LockedError](err); ok {
+			locked = l
+			continue
 		}
+		return t, err
 	}
-	return nil, err
+	return nil, locked
+}
+
+// silent reports whether the process that runs a thread does not answer, so that trying again would only take longer.
+func silent(err error) bool {
+	_, ok := errors.AsType[*threadsocket.SilentError](err)
+	return ok
 }
 
 // loadIn loads a thread into the host of a workspace.
@@ -289,6 +303,15 @@ func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, p Resu
 
 // Find returns a thread that runs, here or in another process. It loads nothing.
 func (h *Hub) Find(ctx context.Context, id event.ThreadID) (*Thread, bool) {
+	t, err := h.Reach(ctx, id)
+	if err != nil {
+		h.log.Debug("running thread not found", "thread", id, "err", err)
+	}
+	return t, err == nil
+}
+
+// Reach is like [Hub.Find], but says why there is no thread: if no process runs it, the error has the code [Closed].
+func (h *Hub) Reach(ctx context.Context, id event.ThreadID) (*Thread, error) {
 	for {
 		h.mu.Lock()
 		l := h.mu.threads[id]
@@ -301,20 +324,19 @@ func (h *Hub) Find(ctx context.Context, id event.ThreadID) (*Thread, bool) {
 			break
 		}
 		if settled == nil {
-			return l.facade, true
+			return l.facade, nil
 		}
 		select {
 		case <-settled:
 		case <-ctx.Done():
-			return nil, false
+			return nil, context.Cause(ctx)
 		}
 	}
 	r, err := h.others.reach(ctx, id)
 	if err != nil {
-		h.log.Debug("thread of another process not reached", "thread", id, "err", err)
-		return nil, false
+		return nil, err
 	}
-	return r.facade, true
+	return r.facade, nil
 }
 
 // Loaded returns the threads that run here, sorted.

@@ -112,7 +112,8 @@ func (o *others) connect(ctx context.Context, id event.ThreadID) (*relay, error)
 	}
 	initial, err := r.subscribe(ctx)
 	if err != nil {
-		return nil, errors.Join(r.asked(err), r.watch.Close())
+		_ = r.watch.Close() // nothing is lost
+		return nil, r.asked(err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -39,6 +39,8 @@ type Config struct {
 	Home string
 	// Store is the store of threads, which all hosts share. The hub sets OnDegraded.
 	Store store.Config
+	// Ephemeral hubs run only ephemeral threads. The store is opened when a stored thread is read, and need not be writable.
+	Ephemeral bool
 	// Load reads the configuration of a workspace. It never changes what the user trusts.
 	Load func(ctx context.Context, w Workspace) (*config.Config, error)
 	// Open opens the host of a workspace with the configuration that Load returned. The host must use what is shared.
@@ -81,8 +83,11 @@ type StartParams struct {
 
 // ResumeParams describe how a stored thread continues. They have no effect on a thread that is already running, here or elsewhere.
 type ResumeParams struct {
-	// Workspace: if Dir is empty, it is the folder of the thread's last turn.
+	// Workspace: if Dir is empty, it is the folder of the thread's last turn. If Ephemeral is set, a copy continues, and the stored
+	// thread does not change.
 	Workspace
+	// Fork makes the copy in an ephemeral workspace a fork, with an ID of its own; nil: it has the same ID, so nobody may run the thread.
+	Fork *Fork
 	// Settings change the thread's settings; empty fields change nothing.
 	Settings event.Settings
 }
@@ -106,7 +111,7 @@ type Reverted struct {
 type Hub struct {
 	cfg     Config
 	log     hclog.Logger
-	store   *store.Store
+	stored  func() (*store.Store, error) // opens the store once
 	monitor *monitor
 	loads   singleflight.Group // of threads, by their ID
 	others  *others
@@ -125,7 +130,7 @@ type Hub struct {
 	closed func() error // does the work of Close once
 }
 
-// New opens the store. Hosts are opened when a thread needs them.
+// New opens the store, except for an ephemeral hub. Hosts are opened when a thread needs them.
 func New(ctx context.Context, cfg Config) (*Hub, error) {
 	cfg.IdleTimeout, cfg.MaxIdle = cmp.Or(cfg.IdleTimeout, DefaultIdleTimeout), cmp.Or(cfg.MaxIdle, DefaultMaxIdle)
 	if cfg.Logger == nil {
@@ -138,12 +143,29 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.closed = sync.OnceValue(h.shutDown)
 	cfg.Store.OnDegraded = h.storeHealth
-	var err error
-	if h.store, err = store.Open(ctx, cfg.Store); err != nil {
-		return nil, err
+	h.stored = sync.OnceValues(func() (*store.Store, error) { return h.openStore(context.WithoutCancel(ctx), cfg.Store) })
+	if !cfg.Ephemeral {
+		if _, err := h.stored(); err != nil {
+			return nil, err
+		}
 	}
 	h.work.Go(h.unloadIdle) // ends with the hub
 	return h, nil
+}
+
+func (h *Hub) openStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
+	h.mu.Lock()
+	closing := h.mu.closing
+	h.mu.Unlock()
+	if closing {
+		return nil, errClosed
+	}
+	s, err := store.Open(ctx, cfg)
+	if h.cfg.Ephemeral && store.IsUnwritable(err) {
+		cfg.ReadOnly = true
+		return store.Open(ctx, cfg)
+	}
+	return s, err
 }
 
 // Close ends all threads of this process, interrupting their turns, and closes their hosts and the store. Threads of other processes
@@ -175,7 +197,10 @@ func (h *Hub) shutDown() error {
 	h.monitor.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return errors.Join(errors.Join(errs...), h.store.Close(ctx))
+	if s, err := h.stored(); err == nil { // otherwise it was never opened, and it will not be any more
+		errs = append(errs, s.Close(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // Configuration loads the configuration of a workspace.
@@ -203,6 +228,9 @@ func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
 // Resume returns a thread that runs, here or in another process. If no process runs the thread, it is loaded into this one: calls and
 // turns that were left open are closed first.
 func (h *Hub) Resume(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thread, error) {
+	if p.Ephemeral {
+		return h.resumeCopy(ctx, id, p)
+	}
 	if t, err := h.Reach(ctx, id); err == nil {
 		return t, nil
 	} else if silent(err) {
@@ -238,20 +266,27 @@ func (h *Hub) begin() bool {
 	return true
 }
 
-// loadTries is how often load starts over because the process that ran the thread has ended in the meantime, or another one has been
-// faster.
-const loadTries = 3
+// load starts over loadTries times, with loadPause in between, because the process that ran the thread has ended in the meantime, or
+// another one has been faster. When a process dies, the system closes its sockets and releases its locks one after another.
+const (
+	loadTries = 20
+	loadPause = 25 * time.Millisecond
+)
 
 // load loads a stored thread.
 func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thread, error) {
 	var locked *store.LockedError
+	s, err := h.stored()
+	if err != nil {
+		return nil, err
+	}
 	for range loadTries {
 		if t, err := h.Reach(ctx, id); err == nil {
 			return t, nil
 		} else if silent(err) {
 			return nil, err
 		}
-		info, err := h.store.Thread(ctx, string(id))
+		info, err := s.Thread(ctx, string(id))
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +300,12 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 		t, err := h.loadIn(ctx, w, info.ID, p)
 		if l, ok := errors.AsType[*store.LockedError](err); ok {
 			locked = l
-			continue
+			select {
+			case <-time.After(loadPause):
+				continue
+			case <-h.life.Done():
+				return nil, errClosed
+			}
 		}
 		return t, err
 	}
@@ -280,7 +320,11 @@ func silent(err error) bool {
 
 // loadIn loads a thread into the host of a workspace.
 func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, p ResumeParams) (*Thread, error) {
-	if owner, held, err := h.store.Holder(ctx, id); err != nil {
+	st, err := h.stored()
+	if err != nil {
+		return nil, err
+	}
+	if owner, held, err := st.Holder(ctx, id); err != nil {
 		return nil, err
 	} else if held {
 		return nil, &store.LockedError{Thread: id, Owner: owner} // without opening a host

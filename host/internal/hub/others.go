@@ -92,7 +92,11 @@ func (o *others) connect(ctx context.Context, id event.ThreadID) (*relay, error)
 		return r, nil // another caller has just connected
 	}
 	h := o.hub
-	owner, held, err := h.store.Holder(ctx, id)
+	stored, err := h.stored()
+	if err != nil {
+		return nil, err
+	}
+	owner, held, err := stored.Holder(ctx, id)
 	switch {
 	case err != nil:
 		return nil, err

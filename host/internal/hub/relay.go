@@ -33,7 +33,10 @@ type relay struct {
 func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
 	initial = Status{State: Idle, Remote: true}
 	r.facade = &Thread{id: r.id, runner: r}
-	s := r.hub.store
+	s, err := r.hub.stored()
+	if err != nil {
+		return initial, err
+	}
 	info, err := s.Thread(ctx, string(r.id))
 	if err == nil {
 		r.facade.started, err = r.hub.started(ctx, s, r.id)

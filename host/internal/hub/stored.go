@@ -50,49 +50,73 @@ const (
 // Info describes a thread, found by its ID, by a unique prefix of the ID, or by its name. Ephemeral threads are found by their ID while
 // they are loaded.
 func (h *Hub) Info(ctx context.Context, query string) (Info, error) {
-	return h.storeOf(ctx, event.ThreadID(query)).Thread(ctx, query)
+	s, err := h.storeOf(ctx, event.ThreadID(query))
+	if err != nil {
+		return Info{}, err
+	}
+	return s.Thread(ctx, query)
 }
 
 // storeOf returns the store that has a thread. If the thread runs here, the store is up to date.
-func (h *Hub) storeOf(ctx context.Context, id event.ThreadID) *store.Store {
+func (h *Hub) storeOf(ctx context.Context, id event.ThreadID) (*store.Store, error) {
 	h.mu.Lock()
 	l := h.mu.threads[id]
 	h.mu.Unlock()
 	if l == nil {
-		return h.store
+		return h.stored()
 	}
 	if err := l.thread.Flush(ctx); err != nil {
 		h.log.Debug("log of a thread may be incomplete", "thread", id, "err", err)
 	}
-	return l.space.host.Store()
+	return l.space.host.Store(), nil
 }
 
 // List lists stored threads; those that were updated last come first. A thread whose last turn runs in no process has the status
 // "stopped".
 func (h *Hub) List(ctx context.Context, f Filter) ([]Info, error) {
-	infos, err := h.store.Threads(ctx, f)
-	h.store.MarkStopped(ctx, infos)
+	s, err := h.stored()
+	if err != nil {
+		return nil, err
+	}
+	infos, err := s.Threads(ctx, f)
+	s.MarkStopped(ctx, infos)
 	return infos, err
 }
 
 // Search finds stored threads by their names and messages.
 func (h *Hub) Search(ctx context.Context, query string, f Filter) ([]Hit, error) {
-	return h.store.Search(ctx, query, f)
+	s, err := h.stored()
+	if err != nil {
+		return nil, err
+	}
+	return s.Search(ctx, query, f)
 }
 
 // Turns lists the turns of a thread in order, including reverted ones.
 func (h *Hub) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error) {
-	return h.storeOf(ctx, id).Turns(ctx, id)
+	s, err := h.storeOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.Turns(ctx, id)
 }
 
 // Events reads the stored events of a thread with numbers greater than after.
 func (h *Hub) Events(ctx context.Context, id event.ThreadID, after uint64) iter.Seq2[event.Event, error] {
-	return h.storeOf(ctx, id).Events(ctx, id, after)
+	s, err := h.storeOf(ctx, id)
+	if err != nil {
+		return func(yield func(event.Event, error) bool) { yield(event.Event{}, err) }
+	}
+	return s.Events(ctx, id, after)
 }
 
 // Started returns the first event of a thread.
 func (h *Hub) Started(ctx context.Context, id event.ThreadID) (event.ThreadStarted, error) {
-	return h.started(ctx, h.storeOf(ctx, id), id)
+	s, err := h.storeOf(ctx, id)
+	if err != nil {
+		return event.ThreadStarted{}, err
+	}
+	return h.started(ctx, s, id)
 }
 
 func (h *Hub) started(ctx context.Context, s *store.Store, id event.ThreadID) (event.ThreadStarted, error) {
@@ -114,27 +138,39 @@ func (h *Hub) Fork(ctx context.Context, id event.ThreadID, f Fork) (event.Thread
 	if t, ok := h.Find(ctx, id); ok {
 		return t.runner.fork(ctx, f)
 	}
-	return branch.Fork(ctx, h.store, id, branch.Point{Before: f.Before, Through: f.Through}, f.Name)
+	s, err := h.stored()
+	if err != nil {
+		return "", err
+	}
+	return branch.Fork(ctx, s, id, f.point(), f.Name)
 }
+
+func (f Fork) point() branch.Point { return branch.Point{Before: f.Before, Through: f.Through} }
 
 // Revert reverts a turn and all later ones. While a turn of the thread runs, the error has the code [Busy].
 func (h *Hub) Revert(ctx context.Context, id event.ThreadID, before string) (Reverted, error) {
 	if before == "" {
 		return Reverted{}, hint.New("no turn specified", "name the first turn to revert")
 	}
-	return h.revert(ctx, id, before, 0, func(ctx context.Context) (thread.Cut, error) { return branch.Before(ctx, h.store, id, before) })
+	return h.revert(ctx, id, before, 0, func(ctx context.Context, s *store.Store) (thread.Cut, error) {
+		return branch.Before(ctx, s, id, before)
+	})
 }
 
 // Rollback reverts the last turns with input.
 func (h *Hub) Rollback(ctx context.Context, id event.ThreadID, turns int) (Reverted, error) {
-	return h.revert(ctx, id, "", turns, func(ctx context.Context) (thread.Cut, error) { return branch.Last(ctx, h.store, id, turns) })
+	return h.revert(ctx, id, "", turns, func(ctx context.Context, s *store.Store) (thread.Cut, error) { return branch.Last(ctx, s, id, turns) })
 }
 
-func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context) (thread.Cut, error)) (Reverted, error) {
+func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context, *store.Store) (thread.Cut, error)) (Reverted, error) {
 	if t, ok := h.Find(ctx, id); ok {
 		return t.runner.revert(ctx, before, turns)
 	}
-	done, err := reverted(branch.Revert(ctx, h.store, id, plan))
+	s, err := h.stored()
+	if err != nil {
+		return Reverted{}, err
+	}
+	done, err := reverted(branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s) }))
 	if err == nil {
 		h.monitor.tell(Change{Kind: ThreadReverted, Thread: id, Status: Status{State: NotLoaded}})
 	}
@@ -155,7 +191,11 @@ func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error 
 
 // append adds an event to the log of a thread that is not running.
 func (h *Hub) append(ctx context.Context, id event.ThreadID, body event.Body, c Change) error {
-	if err := branch.AppendEvent(ctx, h.store, id, body); err != nil {
+	s, err := h.stored()
+	if err != nil {
+		return err
+	}
+	if err := branch.AppendEvent(ctx, s, id, body); err != nil {
 		return err
 	}
 	c.Thread, c.Status = id, Status{State: NotLoaded}
@@ -207,7 +247,11 @@ func (h *Hub) Delete(ctx context.Context, id event.ThreadID) error {
 	if err := h.Unload(ctx, id); err != nil {
 		return err
 	}
-	if _, err := h.store.Delete(ctx, id); err != nil {
+	s, err := h.stored()
+	if err != nil {
+		return err
+	}
+	if _, err := s.Delete(ctx, id); err != nil {
 		return err
 	}
 	h.monitor.tell(Change{Kind: ThreadDeleted, Thread: id, Status: Status{State: NotLoaded}})

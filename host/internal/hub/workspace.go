@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/host"
 )
@@ -82,7 +83,7 @@ func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
 	h.mu.Unlock()
 	if !found {
 		// Other callers may wait for the host, so it is opened even if this one gives up.
-		s.host, s.err = h.cfg.Open(context.WithoutCancel(ctx), w, cfg, host.Shared{Store: h.store, Observe: h.monitor.observe, Ended: h.threadEnded})
+		s.host, s.err = h.openHost(context.WithoutCancel(ctx), w, cfg)
 		if s.err != nil {
 			h.mu.Lock()
 			delete(h.mu.spaces, key) // the next caller tries again
@@ -101,6 +102,16 @@ func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
 		return nil, s.err
 	}
 	return s, nil
+}
+
+func (h *Hub) openHost(ctx context.Context, w Workspace, cfg *config.Config) (_ *host.Host, err error) {
+	shared := host.Shared{Observe: h.monitor.observe, Ended: h.threadEnded}
+	if !w.Ephemeral {
+		if shared.Store, err = h.stored(); err != nil {
+			return nil, err
+		}
+	}
+	return h.cfg.Open(ctx, w, cfg, shared)
 }
 
 // leave ends the use of a host, which is closed later if no one else uses it.

@@ -41,6 +41,8 @@ type Config struct {
 	Store store.Config
 	// Ephemeral hubs run only ephemeral threads. The store is opened when a stored thread is read, and need not be writable.
 	Ephemeral bool
+	// OneTurn: the hub is closed after the turn that the caller starts, so mail starts no turns from then on.
+	OneTurn bool
 	// Load reads the configuration of a workspace. It never changes what the user trusts.
 	Load func(ctx context.Context, w Workspace) (*config.Config, error)
 	// Open opens the host of a workspace with the configuration that Load returned. The host must use what is shared.
@@ -223,6 +225,26 @@ func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
 		return nil, err
 	}
 	return h.register(s, t)
+}
+
+// StartReview starts a new thread for a review of changes in its folder. Nothing is started if there is nothing to review. begin starts
+// the review's turn.
+func (h *Hub) StartReview(ctx context.Context, p StartParams, target ReviewTarget) (t *Thread, begin func(context.Context) (Accepted, error), err error) {
+	s, err := h.enter(ctx, p.Workspace)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer h.leave(s)
+	task, err := s.host.Reviewer().Task(ctx, p.Dir, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t, err = h.Start(ctx, p); err != nil {
+		return nil, nil, err
+	}
+	return t, func(ctx context.Context) (Accepted, error) {
+		return t.runner.(*local).submitAs(ctx, thread.Submission{Task: task})
+	}, nil
 }
 
 // Resume returns a thread that runs, here or in another process. If no process runs the thread, it is loaded into this one: calls and

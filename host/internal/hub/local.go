@@ -93,6 +93,7 @@ func (l *local) submitAs(ctx context.Context, s thread.Submission) (Accepted, er
 		return Accepted{}, err
 	}
 	defer done()
+	s.ExitAfterTurn = l.hub.cfg.OneTurn
 	a, err := l.thread.Submit(ctx, s)
 	return Accepted{Turn: a.Turn, Steered: a.Steered, Concurrent: a.Concurrent}, err
 }
@@ -103,7 +104,7 @@ func (l *local) submit(ctx context.Context, s Submission) (Accepted, error) {
 		return Accepted{}, err
 	}
 	return l.submitAs(ctx, thread.Submission{
-		Input: in, OutputSchema: s.OutputSchema, Change: change(s.Settings), Durable: s.Durable, ExitAfterTurn: s.ExitAfterTurn,
+		Input: in, OutputSchema: s.OutputSchema, Change: change(s.Settings), Durable: s.Durable,
 	})
 }
 

@@ -6,10 +6,19 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+// What reviews look at.
+const (
+	Uncommitted = review.Uncommitted // changes in the working tree, including new files
+	BaseBranch  = review.BaseBranch  // differences between the working tree and a branch
+	Commit      = review.Commit
+	Custom      = review.Custom // what the instructions describe
 )
 
 // Plain data that packages below the hub define.
@@ -43,9 +52,6 @@ type Submission struct {
 	Settings event.Settings
 	// Durable: when Submit returns, the input survives a crash of the process. It is implied for threads of other processes.
 	Durable bool
-	// ExitAfterTurn: the caller closes the hub after this turn, so mail starts no turns from then on. It is ignored for threads of other
-	// processes.
-	ExitAfterTurn bool
 }
 
 // Accepted says what happened to a submission.
@@ -71,6 +77,9 @@ type Answer struct {
 	Choice string
 	Data   json.RawMessage
 }
+
+// Replaced reports whether a turn has ended because another client started a task that replaces it.
+func Replaced(e event.TurnEnded) bool { return e.Reason == orchestrate.ErrReplaced.Error() }
 
 // Thread is a thread that runs, here or in another process. Its methods may be called concurrently. After the thread has ended or was
 // unloaded, they return an error with the code [Closed]; [Hub.Resume] continues it.

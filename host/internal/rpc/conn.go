@@ -6,7 +6,7 @@
 //
 // Start with [Conn.Serve]. Everything that a connection starts has ended when Serve returns.
 //
-// The messages are those of codex's app server: JSON-RPC 2.0 without the member "jsonrpc". Unlike codex, a connection answers what it
+// The messages are those of codex's app server: JSON-RPC 2.0 without the member "jsonrpc", unless [Config] asks for it. Unlike codex, a connection answers what it
 // cannot decode, and stops reading instead of refusing or dropping requests.
 package rpc
 
@@ -38,6 +38,9 @@ type Config struct {
 	Logger   hclog.Logger // nil: none
 
 	received func(n Notification) // instead of Notified, for a client
+
+	// Versioned adds the member "jsonrpc" to all messages, for clients that require it.
+	Versioned bool
 
 	MaxMessage    int           // bytes of a received message; default 128 MiB
 	MaxRequests   int           // requests that wait or run; beyond, nothing is read; default 4,096
@@ -124,6 +127,7 @@ func New(s Stream, cfg Config) *Conn {
 	c.log = c.cfg.Logger
 	c.space = sync.NewCond(&c.mu)
 	c.out = newQueue(c.cfg.MaxUnsent, c.cfg.Stall, c.sent)
+	c.out.versioned = c.cfg.Versioned
 	if s, ok := s.(interface{ configure(Config) }); ok {
 		s.configure(c.cfg)
 	}

@@ -350,3 +350,21 @@ func TestAFileThatCannotBeClosed(t *testing.T) {
 		}
 	})
 }
+
+// Every message has the member "jsonrpc" for a client that requires it.
+func TestVersioned(t *testing.T) {
+	p := connect(t, "lines", Config{Versioned: true, Handle: func(ctx context.Context, r *Request) {
+		c := r.conn
+		if err := errors.Join(c.Notify(ctx, Notification{Method: "n"}), c.Request(ctx, StringID("q"), "ask", nil)); err != nil {
+			t.Error(err)
+		}
+		c.Post("key", Notification{Method: "p"})
+		r.Reply(1)
+	}})
+	p.write(`{"jsonrpc":"2.0","id":1,"method":"x"}`)
+	p.expect(`{"jsonrpc":"2.0","method":"n"}`, `{"jsonrpc":"2.0","id":"q","method":"ask"}`, `{"jsonrpc":"2.0","method":"p"}`, `{"jsonrpc":"2.0","id":1,"result":1}`)
+	p.write(`{`)
+	if got, err := p.recv(); err != nil || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":null,"error":`) {
+		t.Error(got, err)
+	}
+}

@@ -38,8 +38,12 @@ type envelope struct {
 	sentAt int64
 }
 
-func (e *envelope) append(dst []byte) []byte {
+// append appends the message, with the version of JSON-RPC if versioned is set.
+func (e *envelope) append(dst []byte, versioned bool) []byte {
 	dst = append(dst, '{')
+	if versioned {
+		dst = append(dst, `"jsonrpc":"2.0",`...)
+	}
 	if !e.id.IsZero() || e.noID {
 		dst = e.id.append(append(dst, `"id":`...))
 		dst = append(dst, ',')

@@ -19,6 +19,8 @@ type queue struct {
 	stall time.Duration // 0: none
 	room  func()        // called without the lock after messages were sent
 
+	versioned bool // messages have the member "jsonrpc"
+
 	mu      sync.Mutex
 	items   []item
 	first   uint64            // number of items[0]
@@ -63,7 +65,7 @@ func (q *queue) post(key string, e *envelope) {
 	}
 	it := &q.items[n-q.first]
 	q.bytes -= it.cost()
-	it.text = e.append(it.text[:0])
+	it.text = e.append(it.text[:0], q.versioned)
 	q.bytes += it.cost()
 	q.watchBytes()
 }
@@ -116,7 +118,7 @@ func (q *queue) add(e *envelope, key string) {
 		}
 		q.posts[key] = q.first + uint64(len(q.items))
 	}
-	it := item{e.append(buf), key}
+	it := item{e.append(buf, q.versioned), key}
 	q.items = append(q.items, it)
 	q.bytes += it.cost()
 	q.watchBytes()

@@ -25,8 +25,8 @@ type turns struct{ *Server }
 const maxInput = 1 << 20
 
 // input converts a user's input.
-func input(parts []protocol.UserInput, context map[string]protocol.AdditionalContextEntry) (hub.Input, error) {
-	var in hub.Input
+func input(parts []protocol.UserInput, context map[string]protocol.AdditionalContextEntry, clientID *string) (hub.Input, error) {
+	in := hub.Input{ClientID: deref(clientID)}
 	chars, left := 0, picture.MaxTotal
 	for i, p := range parts {
 		part, n, err := inputPart(p, &left)
@@ -101,7 +101,7 @@ func inProgress(id event.TurnID) protocol.Turn {
 }
 
 func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParams) (out protocol.TurnStartResponse, err error) {
-	in, err := input(p.Input, p.AdditionalContext)
+	in, err := input(p.Input, p.AdditionalContext, p.ClientUserMessageID)
 	if err != nil {
 		return out, err
 	}
@@ -130,6 +130,10 @@ func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParam
 	if st := s.cfg.Hub.Status(t.ID()); st.State == hub.Active && st.Turn != "" {
 		a, err := t.Steer(ctx, st.Turn, in)
 		if err == nil {
+			if a.Repeated {
+				out.Turn = s.repeated(ctx, t.ID(), a.Turn)
+				return out, nil
+			}
 			if change != (event.Settings{}) {
 				s.begin(func() {
 					if err := t.Configure(s.life, change); err != nil {
@@ -146,8 +150,37 @@ func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParam
 	}
 	c.request.Release() // it may wait for the end of a turn that takes no input
 	a, err := t.Submit(ctx, hub.Submission{Input: in, OutputSchema: p.OutputSchema, Settings: change, Durable: true})
-	out.Turn = inProgress(a.Turn)
+	if out.Turn = inProgress(a.Turn); a.Repeated {
+		out.Turn = s.repeated(ctx, t.ID(), a.Turn)
+	}
 	return out, err
+}
+
+// repeated is the turn of a message that was accepted before: it may have ended.
+func (s *Server) repeated(ctx context.Context, thread event.ThreadID, id event.TurnID) protocol.Turn {
+	out := inProgress(id)
+	turns, err := s.cfg.Hub.Turns(ctx, thread)
+	if err != nil {
+		return out // the client learns of the end from the turn's notification
+	}
+	for _, t := range turns {
+		if t.ID != id {
+			continue
+		}
+		out.StartedAt = new(unix(t.Started))
+		switch event.TurnStatus(t.Status) {
+		case event.TurnCompleted:
+			out.Status = protocol.TurnCompleted
+		case event.TurnFailed:
+			out.Status = protocol.TurnFailed
+		case event.TurnInterrupted:
+			out.Status = protocol.TurnInterrupted
+		default:
+			return out
+		}
+		out.CompletedAt = new(unix(t.Ended))
+	}
+	return out
 }
 
 // follow subscribes the client to a thread that runs, if it is not subscribed.
@@ -174,7 +207,7 @@ func (s turns) turnSteer(ctx context.Context, c *call, p protocol.TurnSteerParam
 	if len(p.Input) == 0 {
 		return out, rpc.Errorf(rpc.InvalidRequest, "input must not be empty")
 	}
-	in, err := input(p.Input, p.AdditionalContext)
+	in, err := input(p.Input, p.AdditionalContext, p.ClientUserMessageID)
 	if err != nil {
 		return out, err
 	}

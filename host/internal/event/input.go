@@ -8,6 +8,8 @@ type InputAccepted struct {
 	Turn    TurnID      `json:"turn"` // the turn that gets the input
 	Item    ItemID      `json:"item"` // ID of the future item
 	Message llm.Message `json:"message"`
+	// ClientID is the client's identity of the message, by which a repeated request is recognized.
+	ClientID string `json:"clientId,omitempty"`
 }
 
 func (InputAccepted) Kind() string  { return "input.accepted" }

@@ -76,6 +76,7 @@ type Item struct {
 	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call created, or the content of an image
 	Review    *Review         `json:"review,omitempty"`    // result of a review; Output is its text
 	Author    string          `json:"author,omitempty"`    // of mail: the agent that wrote it
+	ClientID  string          `json:"clientId,omitempty"`  // of a user message: the client's identity of it
 }
 
 // Artifact is stored content, as the plugin that stored it describes it.

@@ -8,6 +8,9 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
+// maxClientID is the maximum length of a client's identity of a message, in bytes. Usually it is a UUID.
+const maxClientID = 256
+
 // turn converts input.
 func (in Input) turn() (turn.Input, error) {
 	for key := range in.Context {
@@ -15,7 +18,10 @@ func (in Input) turn() (turn.Input, error) {
 			return turn.Input{}, fmt.Errorf("invalid key %.80q of additional context: use 1 to 64 letters, digits, dashes and underscores", key)
 		}
 	}
-	return turn.Input{Parts: in.Parts, Context: in.Context}, nil
+	if len(in.ClientID) > maxClientID {
+		return turn.Input{}, fmt.Errorf("the client's id of a message has %d bytes; it must have at most %d", len(in.ClientID), maxClientID)
+	}
+	return turn.Input{Parts: in.Parts, Context: in.Context, ClientID: in.ClientID}, nil
 }
 
 // wire returns the input for another process: as text, which older versions understand, or as parts if it is more than text.

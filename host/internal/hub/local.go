@@ -95,7 +95,11 @@ func (l *local) submitAs(ctx context.Context, s thread.Submission) (Accepted, er
 	defer done()
 	s.ExitAfterTurn = l.hub.cfg.OneTurn
 	a, err := l.thread.Submit(ctx, s)
-	return Accepted{Turn: a.Turn, Steered: a.Steered, Concurrent: a.Concurrent}, err
+	return accepted(a), err
+}
+
+func accepted(a thread.Accepted) Accepted {
+	return Accepted{Turn: a.Turn, Steered: a.Steered, Concurrent: a.Concurrent, Repeated: a.Repeated}
 }
 
 func (l *local) submit(ctx context.Context, s Submission) (Accepted, error) {
@@ -123,7 +127,7 @@ func (l *local) steer(ctx context.Context, into event.TurnID, in Input) (Accepte
 	}
 	defer done()
 	a, err := l.thread.Steer(ctx, into, converted)
-	return Accepted{Turn: a.Turn, Steered: a.Steered}, err
+	return accepted(a), err
 }
 
 func (l *local) interrupt(ctx context.Context, turn event.TurnID) error {

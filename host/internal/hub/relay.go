@@ -158,18 +158,20 @@ func (r *relay) submit(ctx context.Context, s Submission) (Accepted, error) {
 	}
 	text, parts := s.Input.wire()
 	a, err := c.Start(ctx, threadsocket.StartParams{
-		Text: text, Parts: parts, OutputSchema: s.OutputSchema, Settings: wireSettings(s.Settings), AdditionalContext: s.Input.wireContext(),
+		Text: text, Parts: parts, OutputSchema: s.OutputSchema, Settings: wireSettings(s.Settings), AdditionalContext: s.Input.wireContext(), ClientID: s.ClientID,
 	})
 	if errors.Is(err, threadsocket.ErrGone) && s.Settings != (event.Settings{}) {
 		err = hint.With(fmt.Errorf("%w: the change was waiting for the running turn, whose process has ended", err), "try again")
 	}
-	return Accepted{Turn: a.Turn, Steered: a.Steered}, r.asked(err)
+	return Accepted{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, r.asked(err)
 }
 
 func (r *relay) steer(ctx context.Context, into event.TurnID, in Input) (Accepted, error) {
 	text, parts := in.wire()
-	a, err := r.watch.Steer(ctx, threadsocket.SteerParams{ExpectedTurn: into, Text: text, Parts: parts, AdditionalContext: in.wireContext()})
-	return Accepted{Turn: a.Turn, Steered: a.Steered}, r.asked(err)
+	a, err := r.watch.Steer(ctx, threadsocket.SteerParams{
+		ExpectedTurn: into, Text: text, Parts: parts, AdditionalContext: in.wireContext(), ClientID: in.ClientID,
+	})
+	return Accepted{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, r.asked(err)
 }
 
 func (r *relay) interrupt(ctx context.Context, turn event.TurnID) error {

@@ -39,6 +39,9 @@ type Input struct {
 	// Context is what the front end knows, for example an open file, by a key of letters, digits, dashes and underscores. A text
 	// applies until its key is sent again; an empty text removes it. The model gets about 1,000 tokens of each at most.
 	Context map[string]string
+	// ClientID is the client's identity of a message. A thread accepts input with the same one once: another submission of it has the
+	// result of the first, even if the process was restarted in between. "": every submission is accepted.
+	ClientID string
 }
 
 // Submission is what a front end asks a thread to do next.
@@ -61,6 +64,8 @@ type Accepted struct {
 	// Concurrent: it runs beside the running turn, which does not end with it.
 	Concurrent bool
 	Call       event.CallID // of a command of the user: the call of its item
+	// Repeated: the input was accepted before, for Turn, and was not added again.
+	Repeated bool
 }
 
 // Posted says what happened to mail.

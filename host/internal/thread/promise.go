@@ -9,7 +9,14 @@ import (
 )
 
 // submitDurably is submit for input that must survive a restart of the host once the caller has been told that it was accepted.
-func (t *Thread) submitDurably(ctx context.Context, m submitMsg) (Accepted, error) {
+func (t *Thread) submitDurably(ctx context.Context, m submitMsg) (a Accepted, err error) {
+	if id := m.Input.ClientID; id != "" {
+		first := false
+		if a, first, err = t.sending.begin(ctx, id, t.bus); err != nil || !first {
+			return a, err
+		}
+		defer func() { t.sending.done(id, a, err) }()
+	}
 	if m.Input.Item == "" {
 		m.Input.Item = event.NewItemID()
 	}
@@ -17,13 +24,13 @@ func (t *Thread) submitDurably(ctx context.Context, m submitMsg) (Accepted, erro
 	if err != nil {
 		return Accepted{}, err
 	}
-	a, err := t.submit(ctx, m)
+	a, err = t.submit(ctx, m)
 	if err != nil {
 		promise.drop()
 		return a, err
 	}
 	crashpoint.At(crashpoint.InputAccepted, "")
-	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: m.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: m.Input.Parts}})
+	err = promise.keep(event.InputAccepted{Turn: a.Turn, Item: m.Input.Item, Message: llm.Message{Role: llm.RoleUser, Parts: m.Input.Parts}, ClientID: m.Input.ClientID})
 	if err != nil { // the store has reported that it can't write; the turn has the input in any case
 		t.cfg.Logger.Warn("accepted input is not stored yet", "thread", t.cfg.ID, "turn", a.Turn, "err", err)
 	}

@@ -88,7 +88,7 @@ func (s *State) repair(h *history.History, why repairPolicy) []event.Body {
 	}
 	for _, in := range s.Accepted {
 		added = append(added, in.Message)
-		bodies = append(bodies, event.ItemCompleted{Item: turn.UserItem(turn.Input{Parts: in.Message.Parts, Item: in.Item})})
+		bodies = append(bodies, event.ItemCompleted{Item: turn.UserItem(turn.Input{Parts: in.Message.Parts, Item: in.Item, ClientID: in.ClientID})})
 	}
 	s.Accepted = nil
 	// An earlier repair that was itself interrupted may have added the marker.

@@ -46,7 +46,7 @@ type State struct {
 // Rebuild returns the state of a thread from its log. events begins with the thread's start or its last compaction, and does not
 // contain reverted events. Events of later versions are ignored.
 func Rebuild(events iter.Seq2[event.Event, error], features ...Feature) (State, error) {
-	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}, features: features}
+	s := State{Ended: map[event.CallID]event.CallEnded{}, Items: map[event.ItemID]event.Item{}, features: withMessages(features)}
 	first := true
 	for e, err := range events {
 		if err != nil {

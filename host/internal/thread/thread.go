@@ -71,6 +71,7 @@ type Submission struct {
 	// kept, and joins a turn that already compacts.
 	Compact bool
 	// Durable: when Submit returns, the input survives a restart of the host.
+	// Input with the ID of a client is always durable.
 	Durable bool
 	Task    *Task // work of the turn instead of requests and calls; there is no input
 	// ExitAfterTurn: the caller ends the thread after this turn. Mail starts no turns from then on, and waits until the thread is
@@ -97,6 +98,7 @@ type Accepted struct {
 	Turn       event.TurnID
 	Steered    bool // it joined the running turn
 	Concurrent bool // it runs beside the running turn
+	Repeated   bool // the thread had accepted the client's message before, for Turn; nothing was added
 	refused    error
 }
 
@@ -109,6 +111,8 @@ type Thread struct {
 	meter   *usage.Meter
 	model   event.Selection // like history
 	state   State
+
+	sending messages // of clients, that are being accepted
 
 	settings atomic.Pointer[event.Settings]
 	people   atomic.Int32 // people who can answer or stop the thread
@@ -159,7 +163,7 @@ func New(cfg Config) *Thread {
 	t.bus = newBus(cfg.ID, cfg.Sink, cfg.State.Seq)
 	t.bus.observe = cfg.Observe
 	t.bus.st.state = cfg.State.outline()
-	t.bus.st.state.features = cfg.Features
+	t.bus.st.state.features = withMessages(cfg.Features)
 	states := t.bus.st.state.Features
 	t.bus.features.Store(&states)
 	t.broker = approval.NewBroker(t.bus)
@@ -246,7 +250,7 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if err := t.check(ctx, s.Change); err != nil {
 		return Accepted{}, err
 	}
-	if s.Input.Blank() || !s.Durable {
+	if s.Input.Blank() || !s.Durable && s.Input.ClientID == "" {
 		return t.submit(ctx, submitMsg{Submission: s})
 	}
 	return t.submitDurably(ctx, submitMsg{Submission: s})

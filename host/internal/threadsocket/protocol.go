@@ -63,14 +63,17 @@ type StartParams struct {
 	// AdditionalContext is what the client knows, for example an open file. A text stays until its key is sent again; an empty
 	// text removes it. The model gets about 1,000 tokens of each at most.
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`
+	// ClientID is the client's identity of the message. The thread accepts input with the same one once.
+	ClientID string `json:"clientUserMessageId,omitempty"`
 }
 
 // SteerParams are a user's input for the turn that they see. It is refused if that turn is not running.
 type SteerParams struct {
 	ExpectedTurn      event.TurnID                 `json:"expectedTurnId"`
 	Text              string                       `json:"text"`
-	Parts             llm.Parts                    `json:"parts,omitempty"`             // as in StartParams
-	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"` // as in StartParams
+	Parts             llm.Parts                    `json:"parts,omitempty"`               // as in StartParams
+	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`   // as in StartParams
+	ClientID          string                       `json:"clientUserMessageId,omitempty"` // as in StartParams
 }
 
 // InterruptParams select the turn to interrupt.
@@ -124,6 +127,8 @@ type AdditionalContext struct {
 type StartResult struct {
 	Turn    event.TurnID `json:"turn"`
 	Steered bool         `json:"steered"`
+	// Repeated: the input was accepted before, for Turn, and was not added again.
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 // AnswerParams answer a question.

@@ -348,26 +348,26 @@ func (s *session) start(ctx context.Context, p StartParams) (StartResult, error)
 	if strings.TrimSpace(p.Text) == "" && len(p.Parts) == 0 {
 		return StartResult{}, errors.New("the task is empty")
 	}
-	in, err := input(p.Text, p.Parts, p.AdditionalContext)
+	in, err := input(p.Text, p.Parts, p.AdditionalContext, p.ClientID)
 	if err != nil {
 		return StartResult{}, err
 	}
 	a, err := s.thread.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Change: p.change(), Durable: true})
-	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
+	return StartResult{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, err
 }
 
 func (s *session) steer(ctx context.Context, p SteerParams) (StartResult, error) {
-	in, err := input(p.Text, p.Parts, p.AdditionalContext)
+	in, err := input(p.Text, p.Parts, p.AdditionalContext, p.ClientID)
 	if err != nil {
 		return StartResult{}, err
 	}
 	a, err := s.thread.Steer(ctx, p.ExpectedTurn, in)
-	return StartResult{Turn: a.Turn, Steered: a.Steered}, err
+	return StartResult{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, err
 }
 
 // input converts a user's input and the client's context.
-func input(text string, parts llm.Parts, beside map[string]AdditionalContext) (turn.Input, error) {
-	in := turn.Input{Parts: parts, Context: map[string]string{}}
+func input(text string, parts llm.Parts, beside map[string]AdditionalContext, clientID string) (turn.Input, error) {
+	in := turn.Input{Parts: parts, Context: map[string]string{}, ClientID: clientID}
 	if len(parts) == 0 {
 		in.Parts = []llm.Part{&llm.Text{Text: text}}
 	}

@@ -70,7 +70,7 @@ func (it *item) shape() protocol.ThreadItem {
 	var b protocol.ItemBody
 	switch it.Type {
 	case event.ItemUserMessage, event.ItemMail:
-		b = protocol.UserMessageItem{ItemHeader: it.header(), Content: it.content()}
+		b = protocol.UserMessageItem{ItemHeader: it.header(), ClientID: optional(it.ClientID), Content: it.content()}
 	case event.ItemAgentMessage:
 		b = protocol.AgentMessageItem{ItemHeader: it.header(), Text: it.said(), Phase: it.phase()}
 	case event.ItemReasoning:

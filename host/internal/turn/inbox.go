@@ -14,6 +14,8 @@ import (
 type Input struct {
 	Parts []llm.Part
 	Item  event.ItemID // empty: a new one is assigned
+	// ClientID is the client's identity of the input; empty: it has none.
+	ClientID string
 	// Context is additional context from a client, by key. It replaces an earlier text with the same key; an empty text removes
 	// it.
 	Context map[string]string
@@ -133,7 +135,7 @@ func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 
 // UserItem returns the item that shows an input.
 func UserItem(in Input) event.Item {
-	item := event.Item{ID: in.Item, Type: event.ItemUserMessage, Status: event.StatusCompleted}
+	item := event.Item{ID: in.Item, Type: event.ItemUserMessage, Status: event.StatusCompleted, ClientID: in.ClientID}
 	if item.ID == "" {
 		item.ID = event.NewItemID()
 	}

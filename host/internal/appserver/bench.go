@@ -75,6 +75,19 @@ func (s bench) processSpawn(ctx context.Context, c *call, p protocol.ProcessSpaw
 	return out, err
 }
 
+// sessionStart begins the session's notifications after the response.
+func (s bench) sessionStart(ctx context.Context, c *call, p protocol.FuzzyFileSearchSessionStartParams) (out protocol.FuzzyFileSearchSessionStartResponse, err error) {
+	b, err := c.openBench(ctx)
+	if err != nil {
+		return out, err
+	}
+	begin, err := b.FuzzyFileSearchSessionStart(ctx, p)
+	if err == nil {
+		c.afterwards(begin)
+	}
+	return out, err
+}
+
 // register adds the handlers.
 func (s bench) register(m map[string]handler) {
 	type B = workbench.Bench
@@ -95,4 +108,8 @@ func (s bench) register(m map[string]handler) {
 	on(m, protocol.MethodFsCopy, emptyBench[protocol.FsCopyResponse]((*B).FsCopy))
 	on(m, protocol.MethodFsWatch, withBench((*B).FsWatch))
 	on(m, protocol.MethodFsUnwatch, emptyBench[protocol.FsUnwatchResponse]((*B).FsUnwatch))
+	on(m, protocol.MethodFuzzyFileSearch, withBench((*B).FuzzyFileSearch))
+	on(m, protocol.MethodFuzzyFileSearchSessionStart, s.sessionStart)
+	on(m, protocol.MethodFuzzyFileSearchSessionUpdate, emptyBench[protocol.FuzzyFileSearchSessionUpdateResponse]((*B).FuzzyFileSearchSessionUpdate))
+	on(m, protocol.MethodFuzzyFileSearchSessionStop, emptyBench[protocol.FuzzyFileSearchSessionStopResponse]((*B).FuzzyFileSearchSessionStop))
 }

@@ -44,8 +44,8 @@ const maxJudged = 256 << 10
 // placeholder is replaced by the event in a prompt.
 const placeholder = "$ARGUMENTS"
 
-// timeout returns how long a run may take.
-func (d *Definition) timeout() time.Duration {
+// TimeLimit returns how long a run may take.
+func (d *Definition) TimeLimit() time.Duration {
 	switch {
 	case d.Prompt == "" || d.Timeout != 0:
 		return d.Event.timeout(d.Timeout)
@@ -85,7 +85,7 @@ func (t *Turn) ask(ctx context.Context, d *Definition, input []byte) (a answer, 
 	if t.engine.cfg.Ask == nil {
 		return failed("no model can be asked here"), ""
 	}
-	after := d.timeout()
+	after := d.TimeLimit()
 	ctx, cancel := context.WithTimeoutCause(ctx, after, &timeoutError{after})
 	defer cancel()
 	text, where, err := t.engine.cfg.Ask(ctx, Question{Thread: t.id, Model: d.Model, Looks: d.Looks, Text: d.text(input)})

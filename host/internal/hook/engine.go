@@ -300,7 +300,7 @@ func (t *Turn) run(ctx context.Context, d *Definition, run event.HookRun, input 
 		a, where = t.ask(ctx, d, input)
 	} else {
 		a = read(d.Event, t.engine.cfg.Run(ctx, Command{
-			Line: d.Command, Dir: t.scene.Cwd, Env: withProject(t.env, t.scene.Cwd), Input: input, Timeout: d.timeout(), Thread: string(t.id),
+			Line: d.Command, Dir: t.scene.Cwd, Env: withProject(t.env, t.scene.Cwd), Input: input, Timeout: d.TimeLimit(), Thread: string(t.id),
 		}))
 	}
 	for i, text := range a.context {

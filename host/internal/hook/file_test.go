@@ -36,7 +36,7 @@ func TestParseFile(t *testing.T) {
 	if asks.Prompt != "is that fine?" || asks.Model != "small" || asks.Looks || asks.Command != "" || asks.Key != "/f.json:pre_tool_use:0:1" || asks.Kind() != "prompt" {
 		t.Errorf("asks = %+v", asks)
 	}
-	if looks.Prompt != "look" || !looks.Looks || looks.timeout() != 90*time.Second || looks.Kind() != "agent" {
+	if looks.Prompt != "look" || !looks.Looks || looks.TimeLimit() != 90*time.Second || looks.Kind() != "agent" {
 		t.Errorf("looks = %+v", looks)
 	}
 	if one.Key != "/f.json:pre_tool_use:0:0" || one.Event != PreToolUse || one.Matcher != "Bash|Write" || one.Timeout != 5*time.Second || one.Status != "looking" || one.Scope != User {
@@ -90,7 +90,7 @@ func FuzzParseFile(f *testing.F) {
 				t.Fatalf("hook %+v", d)
 			}
 			keys[d.Key] = true
-			if after := d.timeout(); after < minTimeout {
+			if after := d.TimeLimit(); after < minTimeout {
 				t.Fatalf("it would run for %v", after)
 			}
 		}

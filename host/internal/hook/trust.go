@@ -95,7 +95,7 @@ func (d *Definition) Digest(dir string, env []string) (digest string, set reach.
 		Listed        bool     `json:"listed,omitempty"`
 		Files         []string `json:"files,omitempty"`
 	}{
-		d.Event, d.Matcher, d.Command, int64(d.timeout()), d.Async, d.blocks(), d.ContextTokens, d.Prompt, d.Looks, d.Model, d.Files != nil, d.Files,
+		d.Event, d.Matcher, d.Command, int64(d.TimeLimit()), d.Async, d.blocks(), d.ContextTokens, d.Prompt, d.Looks, d.Model, d.Files != nil, d.Files,
 	})
 	if err != nil {
 		return "", set, err

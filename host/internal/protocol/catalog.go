@@ -253,6 +253,54 @@ func (HookTrustStatus) values() []string {
 	return names(HookTrustManaged, HookTrustUntrusted, HookTrustTrusted, HookTrustModified)
 }
 
+// SkillsListParams are the parameters of skills/list.
+type SkillsListParams struct {
+	Cwds        []string `json:"cwds,omitempty"`        // default: the server's folder
+	ForceReload bool     `json:"forceReload,omitempty"` // read files again
+}
+
+// SkillsListResponse is the result of skills/list.
+type SkillsListResponse struct {
+	Data []SkillsListEntry `json:"data"`
+}
+
+// SkillsListEntry are the skills of a folder.
+type SkillsListEntry struct {
+	Cwd    string           `json:"cwd"`
+	Skills []SkillMetadata  `json:"skills"`
+	Errors []SkillErrorInfo `json:"errors"`
+}
+
+// SkillMetadata describes a skill.
+type SkillMetadata struct {
+	Name             string     `json:"name"`
+	Description      string     `json:"description"`
+	ShortDescription *string    `json:"shortDescription"`
+	Path             string     `json:"path"`
+	Scope            SkillScope `json:"scope"`
+	Enabled          bool       `json:"enabled"`
+	PluginID         *string    `json:"pluginId"`
+}
+
+// SkillScope is where a skill comes from.
+type SkillScope string
+
+// Scopes of skills.
+const (
+	SkillUser   SkillScope = "user"
+	SkillRepo   SkillScope = "repo"
+	SkillSystem SkillScope = "system"
+	SkillAdmin  SkillScope = "admin"
+)
+
+func (SkillScope) values() []string { return names(SkillUser, SkillRepo, SkillSystem, SkillAdmin) }
+
+// SkillErrorInfo is a skill that can't be used.
+type SkillErrorInfo struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
 // ConfigReadParams are the parameters of config/read.
 type ConfigReadParams struct {
 	IncludeLayers bool    `json:"includeLayers,omitempty"`

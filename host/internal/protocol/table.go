@@ -212,6 +212,7 @@ var (
 	MethodModelProviderList                = method[ModelProviderListParams, ModelProviderListResponse]("modelProvider/list", Key{})
 	MethodModelProviderCapabilitiesRead    = method[ModelProviderCapabilitiesReadParams, ModelProviderCapabilitiesReadResponse]("modelProvider/capabilities/read", Key{})
 	MethodHooksList                        = method[HooksListParams, HooksListResponse]("hooks/list", byConfigShared())
+	MethodSkillsList                       = method[SkillsListParams, SkillsListResponse]("skills/list", byConfigShared())
 	MethodConfigRead                       = method[ConfigReadParams, ConfigReadResponse]("config/read", byConfigShared())
 	MethodConfigValueWrite                 = method[ConfigValueWriteParams, ConfigWriteResponse]("config/value/write", byConfig())
 	MethodConfigBatchWrite                 = method[ConfigBatchWriteParams, ConfigWriteResponse]("config/batchWrite", byConfig())
@@ -265,7 +266,7 @@ func Methods() []*MethodSpec {
 		MethodFsUnwatch.MethodSpec, MethodFuzzyFileSearch.MethodSpec, MethodFuzzyFileSearchSessionStart.MethodSpec,
 		MethodFuzzyFileSearchSessionUpdate.MethodSpec, MethodFuzzyFileSearchSessionStop.MethodSpec,
 		MethodModelList.MethodSpec, MethodModelProviderList.MethodSpec, MethodModelProviderCapabilitiesRead.MethodSpec,
-		MethodHooksList.MethodSpec, MethodConfigRead.MethodSpec, MethodConfigValueWrite.MethodSpec, MethodConfigBatchWrite.MethodSpec,
+		MethodHooksList.MethodSpec, MethodSkillsList.MethodSpec, MethodConfigRead.MethodSpec, MethodConfigValueWrite.MethodSpec, MethodConfigBatchWrite.MethodSpec,
 		MethodConfigMCPServerReload.MethodSpec, MethodConfigRequirementsRead.MethodSpec, MethodPermissionProfileList.MethodSpec,
 		MethodCollaborationModeList.MethodSpec, MethodExperimentalFeatureList.MethodSpec,
 		MethodExperimentalFeatureEnablementSet.MethodSpec, MethodEnvironmentAdd.MethodSpec, MethodEnvironmentInfo.MethodSpec,

@@ -47,6 +47,8 @@ type Config struct {
 	Load func(ctx context.Context, w Workspace) (*config.Config, error)
 	// Open opens the host of a workspace with the configuration that Load returned. The host must use what is shared.
 	Open func(ctx context.Context, w Workspace, cfg *config.Config, shared host.Shared) (*host.Host, error)
+	// Environ is the environment of hooks: their programs are looked up in it.
+	Environ []string
 	// IdleTimeout is how long a thread that runs no turn and has no followers stays loaded; 0: [DefaultIdleTimeout].
 	IdleTimeout time.Duration
 	// MaxIdle is the number of loaded threads beyond which idle ones without followers are unloaded after a minute, those that have been

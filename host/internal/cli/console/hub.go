@@ -42,7 +42,7 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 		}
 	}
 	return hub.New(ctx, hub.Config{
-		Home: home, Store: where, Logger: logger,
+		Home: home, Store: where, Environ: a.Environ, Logger: logger,
 		Load: func(ctx context.Context, w hub.Workspace) (*config.Config, error) {
 			cfg, ds := a.readConfig(ctx, home, w.Dir, w.Sets, w.Profile)
 			if err := ds.Err(); err != nil {

@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -78,5 +80,79 @@ func TestAppServerFileSearch(t *testing.T) {
 	}
 	if code, _ := c.Refused("fuzzyFileSearch", map[string]any{"query": "x", "roots": []string{"relative"}}); code != -32600 {
 		t.Errorf("a relative root: %d", code)
+	}
+}
+
+// The hooks of a folder, with the user's consent to them as it is now. There are no skills.
+func TestAppServerHooks(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, idleScript)
+	script := filepath.Join(r.Home, "check.sh")
+	r.Write(script, "#!/bin/sh\nexit 0\n")
+	r.Config("hook \"check\" {\n  event   = \"PreToolUse\"\n  matcher = \"Bash\"\n  command = \"sh " + script + "\"\n  timeout = \"90s\"\n  status  = \"checking\"\n}\n" +
+		"hook \"judge\" {\n  event  = \"UserPromptSubmit\"\n  prompt = \"Is this polite?\"\n}\n" +
+		"hook \"heard\" {\n  event   = \"Notification\"\n  command = \"true\"\n}\n" +
+		"hook \"unclear\" {\n  event   = \"Stop\"\n  command = \"make check\"\n}\n")
+	c := r.AppServer()
+	greet(t, c)
+	type hook struct {
+		Key, EventName, Matcher, HandlerType, Command, StatusMessage, SourcePath, Source, CurrentHash, TrustStatus string
+		TimeoutSec, DisplayOrder                                                                                   int
+		Enabled                                                                                                    bool
+	}
+	type entry struct {
+		Cwd      string
+		Hooks    []hook
+		Warnings []string
+		Errors   []struct{ Path, Message string }
+	}
+	list := func() entry {
+		t.Helper()
+		var l struct{ Data []entry }
+		if c.Call("hooks/list", map[string]any{"cwds": []string{r.Dir}}, &l); len(l.Data) != 1 || l.Data[0].Cwd != r.Dir {
+			t.Fatalf("%+v", l)
+		}
+		return l.Data[0]
+	}
+	file := filepath.Join(r.Home, "gantry.hcl")
+	e := list()
+	if len(e.Hooks) != 3 || len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "Notification") ||
+		len(e.Errors) != 1 || !strings.Contains(e.Errors[0].Message, "unclear") || e.Errors[0].Path != file {
+		t.Fatalf("%+v", e)
+	}
+	want := hook{
+		Key: file + ":hook:check", EventName: "preToolUse", Matcher: "Bash", HandlerType: "command", Command: "sh " + script, StatusMessage: "checking",
+		SourcePath: file, Source: "user", CurrentHash: e.Hooks[0].CurrentHash, TrustStatus: "untrusted", TimeoutSec: 90,
+	}
+	if e.Hooks[0] != want || want.CurrentHash == "" {
+		t.Errorf("got  %+v\nwant %+v", e.Hooks[0], want)
+	}
+	if h := e.Hooks[1]; h.HandlerType != "prompt" || h.EventName != "userPromptSubmit" || h.TimeoutSec != 30 || h.DisplayOrder != 1 {
+		t.Errorf("%+v", h)
+	}
+	r.OK("hooks", "trust", "--yes", file+":hook:check")
+	if h := list().Hooks[0]; h.TrustStatus != "trusted" || !h.Enabled {
+		t.Errorf("after consent: %+v", h)
+	}
+	r.Write(script, "#!/bin/sh\nexit 2\n")
+	if h := list().Hooks[0]; h.TrustStatus != "modified" || h.Enabled {
+		t.Errorf("after a change: %+v", h)
+	}
+
+	var missing struct{ Data []entry }
+	c.Call("hooks/list", map[string]any{"cwds": []string{"/no/such/folder"}}, &missing)
+	if len(missing.Data) != 1 || len(missing.Data[0].Errors) != 1 {
+		t.Errorf("%+v", missing)
+	}
+	var skills struct {
+		Data []struct {
+			Cwd    string
+			Skills []any
+			Errors []any
+		}
+	}
+	c.Call("skills/list", map[string]any{"cwds": []string{r.Dir}}, &skills)
+	if len(skills.Data) != 1 || skills.Data[0].Cwd != r.Dir || skills.Data[0].Skills == nil || len(skills.Data[0].Skills) != 0 {
+		t.Errorf("%+v", skills)
 	}
 }

@@ -1,17 +1,22 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 )
@@ -187,6 +192,89 @@ func wireMode(mode string) protocol.SandboxMode {
 		return protocol.SandboxFullAccess
 	}
 	return protocol.SandboxMode(mode)
+}
+
+// hooksList describes the hooks of folders. Entries of folders that can't be read say why.
+func (s catalog) hooksList(ctx context.Context, _ *call, p protocol.HooksListParams) (out protocol.HooksListResponse, err error) {
+	for _, dir := range s.folders(p.Cwds) {
+		e := protocol.HooksListEntry{Cwd: dir, Hooks: []protocol.HookMetadata{}, Warnings: []string{}, Errors: []protocol.HookErrorInfo{}}
+		w, err := s.workspace(&dir, nil)
+		var found []hub.Hook
+		var problems []hub.HookProblem
+		if err == nil {
+			found, problems, err = s.cfg.Hub.Hooks(ctx, w)
+		}
+		if err != nil {
+			e.Errors = append(e.Errors, protocol.HookErrorInfo{Path: dir, Message: err.Error()})
+		}
+		for _, h := range problems {
+			e.Errors = append(e.Errors, protocol.HookErrorInfo{Path: h.Source, Message: h.Text})
+		}
+		for i, h := range found {
+			if h.Problem != "" {
+				e.Errors = append(e.Errors, protocol.HookErrorInfo{Path: cmp.Or(h.Source, dir), Message: h.Key + ": " + h.Problem})
+			}
+			m, ok := hookMetadata(h, dir)
+			if !ok {
+				e.Warnings = append(e.Warnings, fmt.Sprintf("the protocol has no name for the event %s of hook %s", h.Event, h.Key))
+				continue
+			}
+			m.DisplayOrder = int64(i)
+			e.Hooks = append(e.Hooks, m)
+		}
+		out.Data = append(out.Data, e)
+	}
+	return out, nil
+}
+
+// folders returns folders of a request, absolute; none: the server's.
+func (s catalog) folders(dirs []string) []string {
+	if len(dirs) == 0 {
+		return []string{s.cfg.Workspace.Dir}
+	}
+	var out []string
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(s.cfg.Workspace.Dir, dir)
+		}
+		out = append(out, dir)
+	}
+	return out
+}
+
+// hookMetadata converts a hook. ok is false if the protocol has no name for its event: clients of codex refuse unknown ones.
+func hookMetadata(h hub.Hook, dir string) (m protocol.HookMetadata, ok bool) {
+	m = protocol.HookMetadata{
+		Key: h.Key, EventName: protocol.HookEventName(strings.ToLower(h.Event[:1]) + h.Event[1:]), Matcher: orNull(h.Matcher),
+		TimeoutSec: uint64(math.Ceil(h.Timeout.Seconds())), StatusMessage: orNull(h.Status), SourcePath: cmp.Or(h.Source, dir),
+		IsManaged: h.Scope == "managed", CurrentHash: h.Digest, TrustStatus: protocol.HookTrustStatus(h.Trust),
+	}
+	m.Enabled = m.TrustStatus == protocol.HookTrustManaged || m.TrustStatus == protocol.HookTrustTrusted
+	switch h.Kind {
+	case "command":
+		m.Body = protocol.CommandHook{Command: h.Command, Async: h.Async}
+	case "prompt":
+		m.Body = protocol.PromptHook{}
+	case "agent":
+		m.Body = protocol.AgentHook{}
+	}
+	switch {
+	case h.Source == "":
+		m.Source = protocol.HookSourceSessionFlags
+	case h.Scope == "managed":
+		m.Source = protocol.HookSourceSystem
+	default:
+		m.Source = protocol.HookSource(h.Scope)
+	}
+	return m, h.Event != "Notification"
+}
+
+// skillsList returns that there are no skills, which gantry does not have. Codex's terminal shows an error if the method does not exist.
+func (s catalog) skillsList(_ context.Context, _ *call, p protocol.SkillsListParams) (out protocol.SkillsListResponse, err error) {
+	for _, dir := range s.folders(p.Cwds) {
+		out.Data = append(out.Data, protocol.SkillsListEntry{Cwd: dir, Skills: []protocol.SkillMetadata{}, Errors: []protocol.SkillErrorInfo{}})
+	}
+	return out, nil
 }
 
 // requirementsRead returns no requirements: gantry's machine-wide file has settings, which apply like those of other files.

@@ -11,7 +11,8 @@ func reads(method string) bool {
 	case protocol.MethodInitialize.Name, protocol.MethodThreadRead.Name, protocol.MethodThreadList.Name, protocol.MethodThreadLoadedList.Name,
 		protocol.MethodThreadTurnsList.Name, protocol.MethodThreadItemsList.Name, protocol.MethodThreadItemsRead.Name,
 		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name, protocol.MethodModelList.Name,
-		protocol.MethodModelProviderList.Name, protocol.MethodConfigRead.Name, protocol.MethodServerDiagnostics.Name:
+		protocol.MethodModelProviderList.Name, protocol.MethodConfigRead.Name, protocol.MethodServerDiagnostics.Name,
+		protocol.MethodHooksList.Name, protocol.MethodSkillsList.Name:
 		return true
 	}
 	return false
@@ -50,6 +51,8 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodModelList, c.modelList)
 	on(m, protocol.MethodModelProviderList, c.providerList)
 	on(m, protocol.MethodModelProviderCapabilitiesRead, c.providerCapabilities)
+	on(m, protocol.MethodHooksList, c.hooksList)
+	on(m, protocol.MethodSkillsList, c.skillsList)
 	on(m, protocol.MethodConfigRead, c.configRead)
 	on(m, protocol.MethodConfigRequirementsRead, c.requirementsRead)
 	on(m, protocol.MethodConfigMCPServerReload, c.mcpReload)

@@ -1,9 +1,9 @@
 // Package edit changes gantry.hcl for the user and preserves the rest of the file: comments, order, spacing.
 //
-// It owns adding and removing a block of a native file, and the atomic replacement of the file. It does not know which file it is,
-// what a block means, or who requested the change.
+// It owns adding and removing a block of a native file, setting and removing an argument, and the atomic replacement of the file. It does
+// not know which file it is, what a block means, or who requested the change.
 //
-// Start with [Update]; [Add] and [Remove] are the changes.
+// Start with [Update]; [Add], [Remove] and [Apply] are the changes.
 package edit
 
 import (
@@ -41,11 +41,16 @@ func Update(ctx context.Context, path string, perm fs.FileMode, change func(old 
 	return durable.Update(ctx, real, perm, change)
 }
 
-// Block identifies a block such as `plugin "weather"`.
+// Block identifies a block such as `plugin "weather"`, or `sandbox`, which has no label.
 type Block struct{ Type, Label string }
 
 // String returns the block's header.
-func (b Block) String() string { return fmt.Sprintf("%s %q", b.Type, b.Label) }
+func (b Block) String() string {
+	if b.Label == "" {
+		return b.Type
+	}
+	return fmt.Sprintf("%s %q", b.Type, b.Label)
+}
 
 // Argument is an argument with a string value.
 type Argument struct{ Name, Value string }
@@ -112,6 +117,15 @@ func lines(src []byte, from, to int) (int, int) {
 }
 
 func find(src []byte, name string, b Block) (*hclsyntax.Block, error) {
+	body, err := native(src, name, fmt.Sprintf("edit the block %s by hand", b))
+	if err != nil {
+		return nil, err
+	}
+	return child(body, b), nil
+}
+
+// native parses a file. next is the next step if it is not in HCL's native syntax.
+func native(src []byte, name, next string) (*hclsyntax.Body, error) {
 	body, ds := syntax.Parse(src, name)
 	if err := ds.Err(); err != nil {
 		return nil, err
@@ -119,14 +133,8 @@ func find(src []byte, name string, b Block) (*hclsyntax.Block, error) {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
 		return nil, diag.Failure{Diagnostics: diag.Diagnostics{{
-			Severity: diag.Error, Summary: "gantry can't edit a JSON file", Range: diag.Range{File: name},
-			Next: fmt.Sprintf("edit the block %s by hand", b),
+			Severity: diag.Error, Summary: "gantry can't edit a JSON file", Range: diag.Range{File: name}, Next: next,
 		}}}
 	}
-	for _, block := range native.Blocks {
-		if block.Type == b.Type && slices.Equal(block.Labels, []string{b.Label}) {
-			return block, nil
-		}
-	}
-	return nil, nil
+	return native, nil
 }

@@ -44,6 +44,8 @@ type Options struct {
 	Typed string
 	// NoUser skips the user's own file, the one in Home.
 	NoUser bool
+	// User is used as the content of gantry.hcl in Home, which is not read; nil: it is read. A front end checks a change with it.
+	User []byte
 	// File is the argument of --config: a file that must exist. Its layer is above the project's.
 	File string
 	// Sets are the arguments of -c, each NAME=VALUE. Later ones override earlier ones.

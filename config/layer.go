@@ -347,7 +347,10 @@ func (l *loader) optional(layer Layer, dir, base, name string) *node {
 	var out *node
 	for _, n := range []string{name, name + syntax.JSONSuffix} {
 		path := filepath.Join(dir, n)
-		text, err := readFile(path)
+		text, err := l.o.User, error(nil)
+		if layer != LayerUser || n != fileName || text == nil {
+			text, err = readFile(path)
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:

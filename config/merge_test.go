@@ -131,13 +131,13 @@ func TestSplitPath(t *testing.T) {
 		`a.["b"]`:        "a|b",
 		`a.b."c"."d".e1`: "a|b|c|d|e1",
 	} {
-		got, err := splitPath(s)
+		got, err := SplitPath(s)
 		text := strings.Join(got, "|")
 		if err != nil {
 			text = "!"
 		}
 		if text != want && !(s == `a.b[0]` && err != nil) {
-			t.Errorf("splitPath(%q) = %q, %v, want %q", s, text, err, want)
+			t.Errorf("SplitPath(%q) = %q, %v, want %q", s, text, err, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (r *reader) set(text string, root *schema.Block) *node {
 	if !ok {
 		return fail("setting without a value", fmt.Sprintf("%q has no \"=\".", text), "use -c NAME=VALUE, for example -c approval.policy=never")
 	}
-	names, err := splitPath(strings.TrimSpace(path))
+	names, err := SplitPath(strings.TrimSpace(path))
 	if err != nil {
 		return fail("invalid name of a setting", capital(err.Error())+".", "use names separated by dots, for example "+
 			"model.default.reasoning")
@@ -142,8 +142,8 @@ type number struct {
 // Raw returns the number as written.
 func (n number) Raw() string { return n.raw }
 
-// splitPath splits a.b."c.d".e and a.b["c.d"].e.
-func splitPath(s string) ([]string, error) {
+// SplitPath splits the name of a setting into its parts: a.b."c.d".e and a.b["c.d"].e.
+func SplitPath(s string) ([]string, error) {
 	var out []string
 	for rest := s; ; {
 		var name string

@@ -45,6 +45,8 @@ type Config struct {
 	OneTurn bool
 	// Load reads the configuration of a workspace. It never changes what the user trusts.
 	Load func(ctx context.Context, w Workspace) (*config.Config, error)
+	// Check is Load with a text in the place of the user's file; nil: changes can't be checked.
+	Check func(ctx context.Context, w Workspace, user []byte) (*config.Config, error)
 	// Open opens the host of a workspace with the configuration that Load returned. The host must use what is shared.
 	Open func(ctx context.Context, w Workspace, cfg *config.Config, shared host.Shared) (*host.Host, error)
 	// Environ is the environment of hooks: their programs are looked up in it.
@@ -210,6 +212,14 @@ func (h *Hub) shutDown() error {
 // Configuration loads the configuration of a workspace.
 func (h *Hub) Configuration(ctx context.Context, w Workspace) (*config.Config, error) {
 	return h.cfg.Load(ctx, w)
+}
+
+// CheckConfiguration loads the configuration that a workspace would have if the user's file had this text.
+func (h *Hub) CheckConfiguration(ctx context.Context, w Workspace, user []byte) (*config.Config, error) {
+	if h.cfg.Check == nil {
+		return nil, errors.New("this hub can't check configurations")
+	}
+	return h.cfg.Check(ctx, w, user)
 }
 
 // Start starts a new thread in this process.

@@ -176,7 +176,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 		return nil, err
 	}
 	plugins, err := a.installation(home, func(ctx context.Context) (*config.Config, error) {
-		cfg, ds := a.readConfig(ctx, home, o.Dir, o.sets, o.profile)
+		cfg, ds := a.readConfig(ctx, home, o.Dir, overrides{sets: o.sets, profile: o.profile})
 		return cfg, ds.Err()
 	})
 	if err != nil {

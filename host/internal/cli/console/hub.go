@@ -41,17 +41,28 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 			return nil
 		}
 	}
+	read := func(ctx context.Context, w hub.Workspace, user []byte) (*config.Config, diag.Diagnostics, error) {
+		cfg, ds := a.readConfig(ctx, home, w.Dir, overrides{sets: w.Sets, profile: w.Profile, user: user})
+		if err := ds.Err(); err != nil {
+			return nil, nil, err
+		}
+		if len(w.WritableRoots) > 0 {
+			cfg.Sandbox.WritableRoots = slices.Concat(cfg.Sandbox.WritableRoots, w.WritableRoots)
+		}
+		return cfg, ds, nil
+	}
 	return hub.New(ctx, hub.Config{
 		Home: home, Store: where, Environ: a.Environ, Logger: logger,
 		Load: func(ctx context.Context, w hub.Workspace) (*config.Config, error) {
-			cfg, ds := a.readConfig(ctx, home, w.Dir, w.Sets, w.Profile)
-			if err := ds.Err(); err != nil {
+			cfg, ds, err := read(ctx, w, nil)
+			if err != nil {
 				return nil, err
 			}
-			if len(w.WritableRoots) > 0 {
-				cfg.Sandbox.WritableRoots = slices.Concat(cfg.Sandbox.WritableRoots, w.WritableRoots)
-			}
 			return cfg, o.OnWarnings(w, ds)
+		},
+		Check: func(ctx context.Context, w hub.Workspace, user []byte) (*config.Config, error) {
+			cfg, _, err := read(ctx, w, user)
+			return cfg, err
 		},
 		Open: func(ctx context.Context, w hub.Workspace, cfg *config.Config, shared host.Shared) (*host.Host, error) {
 			return a.HostOf(ctx, home, cfg, HostOptions{

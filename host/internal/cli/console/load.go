@@ -22,13 +22,21 @@ func (a *Env) LoadConfig(ctx context.Context, home, dir string) (*config.Config,
 
 // ReadConfig loads the configuration and prints nothing.
 func (a *Env) ReadConfig(ctx context.Context, home, dir string) (*config.Config, diag.Diagnostics) {
-	return a.readConfig(ctx, home, dir, nil, "")
+	return a.readConfig(ctx, home, dir, overrides{})
 }
 
-// readConfig is ReadConfig with settings and a profile that override those of the flags; "": the flag's profile.
-func (a *Env) readConfig(ctx context.Context, home, dir string, sets []string, profile string) (*config.Config, diag.Diagnostics) {
+// overrides are what applies in addition to the flags.
+type overrides struct {
+	sets    []string
+	profile string // "": the flag's
+	user    []byte // in the place of the user's file; nil: the file
+}
+
+// readConfig is ReadConfig with overrides.
+func (a *Env) readConfig(ctx context.Context, home, dir string, o overrides) (*config.Config, diag.Diagnostics) {
 	return config.Load(ctx, config.Options{
-		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: slices.Concat(a.Flags.Sets, sets), Profile: cmp.Or(profile, a.Flags.Profile), NoUser: a.Flags.NoUser, LookupEnv: a.LookupEnv,
+		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: slices.Concat(a.Flags.Sets, o.sets), Profile: cmp.Or(o.profile, a.Flags.Profile), NoUser: a.Flags.NoUser,
+		User: o.user, LookupEnv: a.LookupEnv,
 		System: a.SystemConfig(), Trusted: trust.Open(home).Trusted,
 		Secret: func(name string) (string, error) { return a.Vault(home).Get(UserSecret + name) },
 	})

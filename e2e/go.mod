@@ -11,6 +11,7 @@ require (
 	github.com/gantry-agent/gantry/config v0.0.0
 	github.com/gantry-agent/gantry/providers v0.0.0
 	github.com/google/jsonschema-go v0.4.3
+	github.com/gorilla/websocket v1.5.3
 	golang.org/x/sys v0.49.0
 )
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,8 @@ type Message struct {
 		Data    json.RawMessage `json:"data"`
 	} `json:"error"`
 	Seq uint64 `json:"seq"`
+
+	Raw []byte `json:"-"` // as it arrived
 }
 
 // Into decodes the parameters.
@@ -36,9 +39,10 @@ func (m Message) Into(t testing.TB, v any) {
 
 // Client is a client of an app server. Only the test's goroutine uses it.
 type Client struct {
-	t    testing.TB
-	send func(line []byte) error
-	stop func()
+	t     testing.TB
+	send  func(line []byte) error
+	stop  func()
+	check *checker // nil: messages are not checked
 	// All are the messages that have arrived, in order.
 	All  []Message
 	next int // ID of the next request
@@ -50,6 +54,7 @@ type Client struct {
 }
 
 // AppServer starts gantry app-server on stdio, and returns its only client, which has not sent anything. It is ended with the test.
+// Each message that the client receives is checked against the schemas that gantry generates.
 func (r *Rig) AppServer(args ...string) *Client {
 	r.t.Helper()
 	cmd := exec.Command(filepath.Join(r.Bin, r.Host), append([]string{"app-server"}, args...)...)
@@ -81,20 +86,26 @@ func (r *Rig) AppServer(args ...string) *Client {
 		}
 	})
 	r.t.Cleanup(c.stop)
+	c.checked()
 	return c
 }
 
 // NewClient returns a client that reads lines, and sends them with send.
 func NewClient(t testing.TB, from io.Reader, send func(line []byte) error) *Client {
+	lines := bufio.NewReader(from)
+	return newClient(t, func() ([]byte, error) { return lines.ReadBytes('\n') }, send)
+}
+
+// newClient returns a client that receives what read returns, also what it returns with an error, which is its last message.
+func newClient(t testing.TB, read func() ([]byte, error), send func(line []byte) error) *Client {
 	c := &Client{t: t, send: send}
 	c.arrived = sync.NewCond(&c.mu)
 	go func() { // ends with the connection
-		lines := bufio.NewReader(from)
 		for {
-			line, err := lines.ReadBytes('\n')
+			line, err := read()
 			c.mu.Lock()
 			if len(line) > 1 {
-				var m Message
+				m := Message{Raw: line}
 				if jerr := json.Unmarshal(line, &m); jerr != nil && err == nil {
 					err = jerr
 				} else if jerr == nil {
@@ -112,12 +123,42 @@ func NewClient(t testing.TB, from io.Reader, send func(line []byte) error) *Clie
 	return c
 }
 
-// Close closes the server's standard input, and waits for the end of the server.
+// checked has the client check what it receives, at the latest at the end of the test. Benchmarks measure the server alone.
+func (c *Client) checked() {
+	if _, bench := c.t.(*testing.B); bench {
+		return
+	}
+	c.check = &checker{asked: map[string][]string{}}
+	c.t.Cleanup(func() {
+		c.mu.Lock()
+		unread := c.in
+		c.mu.Unlock()
+		for _, m := range unread {
+			c.conforms(m)
+		}
+	})
+}
+
+// conforms fails the test if a message does not match its schema.
+func (c *Client) conforms(m Message) {
+	c.t.Helper()
+	if c.check == nil {
+		return
+	}
+	if err := c.check.received(m.Raw); err != nil {
+		c.t.Errorf("a message does not match its schema: %v", err)
+	}
+}
+
+// Close ends the connection. On stdio, it waits for the end of the server.
 func (c *Client) Close() { c.stop() }
 
 // Send sends a line.
 func (c *Client) Send(line string) {
 	c.t.Helper()
+	if c.check != nil {
+		c.check.sent([]byte(line))
+	}
 	if err := c.send([]byte(line)); err != nil {
 		c.t.Fatal(err)
 	}
@@ -153,14 +194,14 @@ func (c *Client) Next() Message {
 	m := c.in[0]
 	c.in = c.in[1:]
 	c.All = append(c.All, m)
+	c.conforms(m)
 	return m
 }
 
 func (c *Client) log() string {
 	out := ""
 	for _, m := range c.All {
-		b, _ := json.Marshal(m) // for people
-		out += string(b) + "\n"
+		out += strings.TrimSpace(string(m.Raw)) + "\n"
 	}
 	return out
 }
@@ -219,4 +260,19 @@ func (c *Client) Answer(m Message, result any) {
 		c.t.Fatal(err)
 	}
 	c.Send(string(b))
+}
+
+// Ended waits for the end of the connection, and returns the messages that have arrived before it.
+func (c *Client) Ended() []Message {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timer := time.AfterFunc(patience, c.arrived.Broadcast)
+	defer timer.Stop()
+	for deadline := time.Now().Add(patience); c.ended == nil; c.arrived.Wait() {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("the connection has not ended after\n%s", c.log())
+		}
+	}
+	return append(c.All, c.in...)
 }

@@ -88,11 +88,19 @@ func clean(env []string) []string {
 // Bin returns the folder of the programs. A test fails without them.
 func Bin(t testing.TB) string {
 	t.Helper()
+	dir, err := findBin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func findBin() (string, error) {
 	dir := os.Getenv("GANTRY_BIN")
 	if dir == "" {
 		wd, err := os.Getwd()
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 		for d := wd; ; d = filepath.Dir(d) {
 			if _, err := os.Stat(filepath.Join(d, "go.work")); err == nil {
@@ -100,14 +108,14 @@ func Bin(t testing.TB) string {
 				break
 			}
 			if d == filepath.Dir(d) {
-				t.Fatal("no go.work above the test: set GANTRY_BIN")
+				return "", errors.New("no go.work above the test: set GANTRY_BIN")
 			}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "gantry")); err != nil {
-		t.Fatalf("the binaries are missing; run `make build`: %v", err)
+		return "", fmt.Errorf("the binaries are missing; run `make build`: %w", err)
 	}
-	return dir
+	return dir, nil
 }
 
 // shortDir returns a temporary folder whose path is short enough for sockets.

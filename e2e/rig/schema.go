@@ -1,0 +1,243 @@
+package rig
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// wireSchemas are the schemas of the app server's messages, for clients with or without the capability experimentalApi.
+type wireSchemas struct {
+	files   map[string][]byte // by name of the type
+	params  map[string]string // name of the parameters' type, by method of the server
+	results map[string]string // name of the result's type, by method of the client
+
+	mu       sync.Mutex
+	resolved map[string]*jsonschema.Resolved
+}
+
+// Generated once in a process: each generation starts gantry.
+var (
+	stableSchemas       = sync.OnceValues(func() (*wireSchemas, error) { return generateSchemas(false) })
+	experimentalSchemas = sync.OnceValues(func() (*wireSchemas, error) { return generateSchemas(true) })
+)
+
+func schemasOf(experimental bool) (*wireSchemas, error) {
+	if experimental {
+		return experimentalSchemas()
+	}
+	return stableSchemas()
+}
+
+// irregular are the names of results that do not follow from the name of the parameters.
+func irregular(method string) string {
+	return map[string]string{
+		"config/value/write": "ConfigWriteResponse", "config/batchWrite": "ConfigWriteResponse", "config/mcpServer/reload": "McpServerRefreshResponse",
+		"configRequirements/read": "ConfigRequirementsReadResponse", "account/logout": "LogoutAccountResponse",
+	}[method]
+}
+
+// generateSchemas has gantry write its schemas.
+func generateSchemas(experimental bool) (*wireSchemas, error) {
+	bin, err := findBin()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "g")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	args := []string{"app-server", "generate-json-schema", "--out", filepath.Join(dir, "schemas")}
+	if experimental {
+		args = append(args, "--experimental")
+	}
+	cmd := exec.Command(filepath.Join(bin, "gantry"), args...)
+	cmd.Env = append(clean(os.Environ()), "GANTRY_HOME="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("generate-json-schema: %w\n%s", err, out)
+	}
+	s := &wireSchemas{
+		files: map[string][]byte{}, params: map[string]string{}, results: map[string]string{}, resolved: map[string]*jsonschema.Resolved{},
+	}
+	err = filepath.WalkDir(filepath.Join(dir, "schemas"), func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			s.files[strings.TrimSuffix(e.Name(), ".json")], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []string{"ServerNotification", "ServerRequest", "ClientRequest"} {
+		var all struct { // the part that lists the methods: reading the whole file as a schema takes seconds under the race detector
+			OneOf []struct {
+				Properties struct {
+					Method struct{ Enum []string }
+					Params struct {
+						Ref string `json:"$ref"`
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(s.files[kind], &all); err != nil {
+			return nil, err
+		}
+		for _, m := range all.OneOf {
+			method := m.Properties.Method.Enum[0]
+			params := strings.TrimPrefix(m.Properties.Params.Ref, "#/definitions/")
+			if kind != "ClientRequest" {
+				s.params[method] = params
+				continue
+			}
+			s.results[method] = cmp.Or(irregular(method), strings.TrimSuffix(params, "Params")+"Response")
+			if s.files[s.results[method]] == nil {
+				return nil, fmt.Errorf("the result of %s has no schema %s", method, s.results[method])
+			}
+		}
+	}
+	return s, nil
+}
+
+// validate checks a value of a type.
+func (s *wireSchemas) validate(typ string, raw json.RawMessage) error {
+	r, err := s.of(typ)
+	if err != nil {
+		return err
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	return r.Validate(v)
+}
+
+// of returns the schema of a type.
+func (s *wireSchemas) of(typ string) (*jsonschema.Resolved, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.resolved[typ]; r != nil {
+		return r, nil
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(s.files[typ], &schema); err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", typ, err)
+	}
+	r, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", typ, err)
+	}
+	s.resolved[typ] = r
+	return r, nil
+}
+
+// check checks a message of the server: its members, and its parameters, result or error. method is that of the request that it answers.
+func (s *wireSchemas) check(raw []byte, method string) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	only := func(names ...string) error {
+		for name := range members {
+			if !strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ") {
+				return fmt.Errorf("a message must not have a member %s", name)
+			}
+		}
+		return nil
+	}
+	var m Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return err
+	}
+	switch {
+	case m.Method != "" && m.ID == nil:
+		typ, ok := s.params[m.Method]
+		if !ok {
+			return errors.New("it is not in the schema")
+		}
+		return errors.Join(only("method", "params", "emittedAtMs", "seq"), s.validate(typ, m.Params))
+	case m.Method != "":
+		typ, ok := s.params[m.Method]
+		if !ok {
+			return errors.New("it is not in the schema")
+		}
+		return errors.Join(only("id", "method", "params"), s.validate("RequestId", m.ID), s.validate(typ, m.Params))
+	case m.Error != nil:
+		err := only("id", "error")
+		if m.Error.Code == 0 || m.Error.Message == "" {
+			err = errors.Join(err, errors.New("an error has a code and a message"))
+		}
+		if len(m.Error.Data) > 0 {
+			err = errors.Join(err, s.validate("ErrorData", m.Error.Data))
+		}
+		return err
+	case method == "":
+		return errors.New("it answers no request")
+	}
+	typ, ok := s.results[method]
+	if !ok {
+		return fmt.Errorf("%s is not in the schema", method)
+	}
+	return errors.Join(only("id", "result"), s.validate("RequestId", m.ID), s.validate(typ, m.Result))
+}
+
+// checker checks the messages that one client receives.
+type checker struct {
+	mu           sync.Mutex
+	asked        map[string][]string // methods of the requests that were sent, by ID: IDs may be used twice
+	experimental bool
+}
+
+// sent notes a message of the client, which may be no message at all.
+func (c *checker) sent(raw []byte) {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			Capabilities struct{ ExperimentalAPI bool }
+		}
+	}
+	if json.Unmarshal(raw, &m) != nil && m.Method == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(m.ID) > 0 && m.Method != "" {
+		c.asked[string(m.ID)] = append(c.asked[string(m.ID)], m.Method)
+	}
+	if m.Method == "initialize" && m.Params.Capabilities.ExperimentalAPI {
+		c.experimental = true
+	}
+}
+
+// received returns an error if a message of the server does not match its schema.
+func (c *checker) received(raw []byte) error {
+	var m Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	method, experimental := "", c.experimental
+	if asked := c.asked[string(m.ID)]; m.Method == "" && len(asked) > 0 {
+		method = asked[0]
+		c.asked[string(m.ID)] = asked[1:]
+	}
+	c.mu.Unlock()
+	s, err := schemasOf(experimental)
+	if err != nil {
+		return err
+	}
+	if err := s.check(raw, method); err != nil {
+		return fmt.Errorf("%s%s: %w\n%s", m.Method, method, err, bytes.TrimSpace(raw))
+	}
+	return nil
+}

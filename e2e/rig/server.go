@@ -1,0 +1,105 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/gorilla/websocket"
+)
+
+// Transports are the ways in which clients connect to an app server.
+func Transports() []string { return []string{"stdio", "unix", "ws"} }
+
+// AppServerOn starts gantry app-server on a transport, and returns a client like that of [Rig.AppServer].
+func (r *Rig) AppServerOn(transport string, args ...string) *Client {
+	r.t.Helper()
+	if transport == "stdio" {
+		return r.AppServer(args...)
+	}
+	return r.Serve(transport, args...).Connect()
+}
+
+// Server is an app server for many clients.
+type Server struct {
+	*Run
+	URL   string // unix://PATH, or ws://IP:PORT
+	Token string // that clients have to send, if not ""
+}
+
+// Serve starts gantry app-server on a socket (unix), or on a websocket on loopback with a token (ws). It is killed with the test.
+func (r *Rig) Serve(transport string, args ...string) *Server {
+	r.t.Helper()
+	s := &Server{}
+	listen := []string{"app-server", "--listen", "unix://"}
+	if transport == "ws" {
+		s.Token = "a token that no other process knows"
+		path := filepath.Join(r.Home, "token")
+		r.Write(path, s.Token+"\n")
+		listen = []string{"app-server", "--listen", "ws://127.0.0.1:0", "--ws-auth", "capability-token", "--ws-token-file", path}
+	}
+	s.Run = r.Start(append(listen, args...)...)
+	listening := regexp.MustCompile(`(?m)^listening on (\S+)$`)
+	r.Until("the app server listens", func() bool {
+		m := listening.FindStringSubmatch(s.Output())
+		if m != nil {
+			s.URL = m[1]
+		}
+		return m != nil
+	})
+	return s
+}
+
+// Dial opens a websocket with further headers, without the token. The caller closes it.
+func (s *Server) Dial(header http.Header) (*websocket.Conn, *http.Response, error) {
+	d := websocket.Dialer{HandshakeTimeout: patience}
+	url := s.URL
+	if path, ok := strings.CutPrefix(s.URL, "unix://"); ok {
+		d.NetDialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		url = "ws://localhost/"
+	}
+	return d.Dial(url, header)
+}
+
+// Open opens a websocket as a client that may use the server. It is closed with the test.
+func (s *Server) Open() *websocket.Conn {
+	t := s.rig.t
+	t.Helper()
+	header := http.Header{}
+	if s.Token != "" {
+		header.Set("Authorization", "Bearer "+s.Token)
+	}
+	conn, _, err := s.Dial(header)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.Output())
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // it may be closed already
+	return conn
+}
+
+// Connect returns a client that has not sent anything. Each message that it receives is checked against the schemas that gantry
+// generates.
+func (s *Server) Connect() *Client {
+	t := s.rig.t
+	t.Helper()
+	conn := s.Open()
+	c := newClient(t, func() ([]byte, error) {
+		_, b, err := conn.ReadMessage()
+		return bytes.TrimSpace(b), err
+	}, func(line []byte) error { return conn.WriteMessage(websocket.TextMessage, line) })
+	c.stop = sync.OnceFunc(func() { _ = conn.Close() })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("app-server wrote:\n%s", s.Output())
+		}
+	})
+	c.checked()
+	return c
+}

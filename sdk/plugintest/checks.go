@@ -191,6 +191,11 @@ func checks() []check {
 			needs: []string{"call.order"}, run: checkBackpressure,
 		},
 
+		{
+			id: "session.view", why: "A view sends opened first and one frame at a time, and ends when the host closes it; an unknown session is NOT_FOUND.", kind: tool,
+			needs: []string{"call.order", "thread.unknown"}, run: onReady(checkView),
+		},
+
 		// Providers.
 		{
 			id: "models.rows", why: "Models lists models with unique IDs and plausible numbers.", kind: provider,

@@ -170,6 +170,15 @@ func (r *reference) plugin() tool.Plugin {
 		res.SessionID = id
 		return res, nil
 	}))
+	p.View = func(ctx context.Context, v *tool.View) (string, error) {
+		if !held.holds(v.Open().SessionID) {
+			return "", tool.ErrNoSession
+		}
+		v.Opened(contract.ViewOpened{Kind: contract.ViewTerminal, Title: "sleep"})
+		v.Output(0, make([]byte, 3*contract.MaxViewOutput)) // three frames
+		<-ctx.Done()
+		return "", nil
+	}
 	p.StopSession = func(_ context.Context, _, id string) error {
 		if r.adopts == "for good" {
 			return nil
@@ -211,6 +220,12 @@ func (h *holder) hold(id string, cmd *proc.Cmd, s *tool.Session) {
 		s.Exited(0)
 		_ = cmd.Release()
 	}()
+}
+
+func (h *holder) holds(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sessions[id] != nil
 }
 
 func (h *holder) stop(id string) error {

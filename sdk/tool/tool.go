@@ -60,6 +60,10 @@ type Plugin struct {
 	// Thread runs for each thread as long as the host listens to it; then ctx ends, and Thread should return soon. It may
 	// return earlier; an error ends the stream.
 	Thread func(ctx context.Context, t *Thread) error
+	// View shows a session to a person until ctx ends, which is when the person closes the view; the session continues. It
+	// returns when the session has ended, with the reason for the person, who still sees the last frames. For an unknown
+	// session it returns [ErrNoSession], and [ErrNoViewKind] if it can't show it as requested. nil: the plugin has no views.
+	View func(ctx context.Context, v *View) (reason string, err error)
 	// StopSession ends a session. Unknown IDs are not an error.
 	StopSession func(ctx context.Context, threadID, sessionID string) error
 	// EndThread releases the resources of a thread. Unknown IDs are not an error.

@@ -89,6 +89,8 @@ func pairs() []pair {
 		newPair("call start", convert.CallStartToProto, convert.CallStartFromProto),
 		newPair("call event", convert.CallEventToProto, known(convert.CallEventFromProto)),
 		newPair("thread event", convert.ThreadEventToProto, known(convert.ThreadEventFromProto)),
+		newPair("view request", convert.ViewRequestToProto, known(convert.ViewRequestFromProto)),
+		newPair("view event", convert.ViewEventToProto, known(convert.ViewEventFromProto)),
 		newPair("artifact", convert.ArtifactRefToProto, convert.ArtifactRefFromProto),
 		newPair("request", convert.RequestToProto, must(convert.RequestFromProto)),
 		newPair("message", convert.MessageToProto, must(convert.MessageFromProto)),
@@ -112,7 +114,12 @@ var implementations = map[reflect.Type][]reflect.Type{
 		contract.ItemUpdate{}, contract.Note{}, &contract.Result{}),
 	reflect.TypeFor[contract.ThreadEvent](): types(contract.ContextText{}, contract.SessionOpened{}, contract.SessionOutput{},
 		contract.SessionExited{}),
-	reflect.TypeFor[llm.Part](): types(&llm.Text{}, &llm.Media{}, &llm.ToolCall{}, &llm.ToolResult{}, &llm.Reasoning{}, &llm.Sealed{}),
+	reflect.TypeFor[contract.ViewRequest](): types(contract.ViewOpen{}, contract.ViewAck{}, contract.ViewResize{}, contract.ViewInput{},
+		contract.ViewControl{}, contract.ViewClose{}),
+	reflect.TypeFor[contract.ViewAct](): types(contract.ViewBytes{}, contract.ViewPointer{}, contract.ViewWheel{}, contract.ViewKey{},
+		contract.ViewText{}, contract.ViewPaste{}, contract.ViewFiles{}, contract.ViewNavigate{}, contract.ViewSwitch{}, contract.ViewAnswer{}),
+	reflect.TypeFor[contract.ViewEvent](): types(contract.ViewOpened{}, contract.ViewFrame{}, contract.ViewState{}, contract.ViewClosed{}),
+	reflect.TypeFor[llm.Part]():           types(&llm.Text{}, &llm.Media{}, &llm.ToolCall{}, &llm.ToolResult{}, &llm.Reasoning{}, &llm.Sealed{}),
 	reflect.TypeFor[llm.Event](): types(llm.Attempt{}, llm.StepStart{}, llm.BlockStart{}, llm.BlockDelta{}, llm.BlockEnd{},
 		llm.ToolInputError{}, llm.ToolCallDone{}, llm.ToolResultDone{}, llm.StepFinish{}, llm.Finish{}, &llm.Error{}),
 }
@@ -136,6 +143,8 @@ var lastOf = map[reflect.Type]int64{
 	reflect.TypeFor[contract.Audience]():    int64(contract.AudienceBoth),
 	reflect.TypeFor[contract.Fit]():         int64(contract.FitTruncatable),
 	reflect.TypeFor[contract.SessionEnd]():  int64(contract.SessionEndLost),
+	reflect.TypeFor[contract.ViewKind]():    int64(contract.ViewScreen),
+	reflect.TypeFor[contract.ViewAction]():  int64(contract.PointerUp),
 	reflect.TypeFor[llm.Role]():             int64(llm.RoleTool),
 	reflect.TypeFor[llm.BlockKind]():        int64(llm.BlockToolInput),
 	reflect.TypeFor[llm.FinishReason]():     int64(llm.FinishError),
@@ -221,6 +230,8 @@ func (m *maker) make(t reflect.Type) reflect.Value {
 		v.SetInt(m.src.number(math.MinInt64, math.MaxInt64))
 	case reflect.Uint32:
 		v.SetUint(uint64(m.src.number(0, math.MaxUint32)))
+	case reflect.Uint64:
+		v.SetUint(uint64(m.src.number(0, math.MaxInt64)))
 	case reflect.Float64:
 		v.SetFloat(m.src.real())
 	case reflect.Pointer:

@@ -1051,6 +1051,499 @@ func sessionExitedFromProto(p *gantryv1.SessionExited) contract.SessionExited {
 	}
 }
 
+// ViewRequestToProto converts a [contract.ViewRequest]; nil is nil.
+func ViewRequestToProto(x contract.ViewRequest) *gantryv1.ViewRequest {
+	switch x := x.(type) {
+	case contract.ViewOpen:
+		return &gantryv1.ViewRequest{Request: &gantryv1.ViewRequest_Open{Open: viewOpenToProto(x)}}
+	case contract.ViewAck:
+		return &gantryv1.ViewRequest{Request: &gantryv1.ViewRequest_Ack{Ack: viewAckToProto(x)}}
+	case contract.ViewResize:
+		return &gantryv1.ViewRequest{Request: &gantryv1.ViewRequest_Resize{Resize: viewResizeToProto(x)}}
+	case contract.ViewInput:
+		return &gantryv1.ViewRequest{Request: &gantryv1.ViewRequest_Input{Input: viewInputToProto(x)}}
+	case contract.ViewControl:
+		return &gantryv1.ViewRequest{Request: &gantryv1.ViewRequest_Control{Control: viewControlToProto(x)}}
+	case contract.ViewClose:
+		return &gantryv1.ViewRequest{Request: &gantryv1.ViewRequest_Close{Close: viewCloseToProto(x)}}
+	}
+	return nil
+}
+
+// ViewRequestFromProto converts a [gantryv1.ViewRequest]; it reports false for an unknown kind, which is to be ignored.
+func ViewRequestFromProto(p *gantryv1.ViewRequest) (contract.ViewRequest, bool) {
+	switch k := p.GetRequest().(type) {
+	case *gantryv1.ViewRequest_Open:
+		return viewOpenFromProto(k.Open), true
+	case *gantryv1.ViewRequest_Ack:
+		return viewAckFromProto(k.Ack), true
+	case *gantryv1.ViewRequest_Resize:
+		return viewResizeFromProto(k.Resize), true
+	case *gantryv1.ViewRequest_Input:
+		return viewInputFromProto(k.Input), true
+	case *gantryv1.ViewRequest_Control:
+		return viewControlFromProto(k.Control), true
+	case *gantryv1.ViewRequest_Close:
+		return viewCloseFromProto(k.Close), true
+	}
+	return nil, false
+}
+
+func viewOpenToProto(x contract.ViewOpen) *gantryv1.ViewOpen {
+	return &gantryv1.ViewOpen{
+		ThreadId:  text(x.ThreadID),
+		SessionId: text(x.SessionID),
+		Kinds:     viewKindsToProto(x.Kinds),
+		Size:      viewSizeToProto(x.Size),
+		MaxRate:   x.MaxRate,
+		Quality:   x.Quality,
+	}
+}
+
+func viewOpenFromProto(p *gantryv1.ViewOpen) contract.ViewOpen {
+	return contract.ViewOpen{
+		ThreadID:  p.GetThreadId(),
+		SessionID: p.GetSessionId(),
+		Kinds:     viewKindsFromProto(p.GetKinds()),
+		Size:      viewSizeFromProto(p.GetSize()),
+		MaxRate:   p.GetMaxRate(),
+		Quality:   p.GetQuality(),
+	}
+}
+
+func viewSizeToProto(x contract.ViewSize) *gantryv1.ViewSize {
+	if x == (contract.ViewSize{}) {
+		return nil
+	}
+	return &gantryv1.ViewSize{
+		Width:  x.Width,
+		Height: x.Height,
+	}
+}
+
+func viewSizeFromProto(p *gantryv1.ViewSize) contract.ViewSize {
+	return contract.ViewSize{
+		Width:  p.GetWidth(),
+		Height: p.GetHeight(),
+	}
+}
+
+func viewAckToProto(x contract.ViewAck) *gantryv1.ViewAck {
+	return &gantryv1.ViewAck{
+		Number: x.Number,
+	}
+}
+
+func viewAckFromProto(p *gantryv1.ViewAck) contract.ViewAck {
+	return contract.ViewAck{
+		Number: p.GetNumber(),
+	}
+}
+
+func viewResizeToProto(x contract.ViewResize) *gantryv1.ViewResize {
+	return &gantryv1.ViewResize{
+		Size: viewSizeToProto(x.Size),
+	}
+}
+
+func viewResizeFromProto(p *gantryv1.ViewResize) contract.ViewResize {
+	return contract.ViewResize{
+		Size: viewSizeFromProto(p.GetSize()),
+	}
+}
+
+func viewControlToProto(x contract.ViewControl) *gantryv1.ViewControl {
+	return &gantryv1.ViewControl{
+		Take: x.Take,
+	}
+}
+
+func viewControlFromProto(p *gantryv1.ViewControl) contract.ViewControl {
+	return contract.ViewControl{
+		Take: p.GetTake(),
+	}
+}
+
+func viewCloseToProto(x contract.ViewClose) *gantryv1.ViewClose {
+	return &gantryv1.ViewClose{}
+}
+
+func viewCloseFromProto(p *gantryv1.ViewClose) contract.ViewClose {
+	return contract.ViewClose{}
+}
+
+// ViewActToProto converts a [contract.ViewAct]; nil is nil.
+func ViewActToProto(x contract.ViewAct) *gantryv1.ViewInput {
+	switch x := x.(type) {
+	case contract.ViewBytes:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Bytes{Bytes: viewBytesToProto(x)}}
+	case contract.ViewPointer:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Pointer{Pointer: viewPointerToProto(x)}}
+	case contract.ViewWheel:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Wheel{Wheel: viewWheelToProto(x)}}
+	case contract.ViewKey:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Key{Key: viewKeyToProto(x)}}
+	case contract.ViewText:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Text{Text: viewTextToProto(x)}}
+	case contract.ViewPaste:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Paste{Paste: viewPasteToProto(x)}}
+	case contract.ViewFiles:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Files{Files: viewFilesToProto(x)}}
+	case contract.ViewNavigate:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Navigate{Navigate: viewNavigateToProto(x)}}
+	case contract.ViewSwitch:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Switch{Switch: viewSwitchToProto(x)}}
+	case contract.ViewAnswer:
+		return &gantryv1.ViewInput{Input: &gantryv1.ViewInput_Answer{Answer: viewAnswerToProto(x)}}
+	}
+	return nil
+}
+
+// ViewActFromProto converts a [gantryv1.ViewInput]; an unknown kind is nil.
+func ViewActFromProto(p *gantryv1.ViewInput) contract.ViewAct {
+	switch k := p.GetInput().(type) {
+	case *gantryv1.ViewInput_Bytes:
+		return viewBytesFromProto(k.Bytes)
+	case *gantryv1.ViewInput_Pointer:
+		return viewPointerFromProto(k.Pointer)
+	case *gantryv1.ViewInput_Wheel:
+		return viewWheelFromProto(k.Wheel)
+	case *gantryv1.ViewInput_Key:
+		return viewKeyFromProto(k.Key)
+	case *gantryv1.ViewInput_Text:
+		return viewTextFromProto(k.Text)
+	case *gantryv1.ViewInput_Paste:
+		return viewPasteFromProto(k.Paste)
+	case *gantryv1.ViewInput_Files:
+		return viewFilesFromProto(k.Files)
+	case *gantryv1.ViewInput_Navigate:
+		return viewNavigateFromProto(k.Navigate)
+	case *gantryv1.ViewInput_Switch:
+		return viewSwitchFromProto(k.Switch)
+	case *gantryv1.ViewInput_Answer:
+		return viewAnswerFromProto(k.Answer)
+	}
+	return nil
+}
+
+func viewBytesToProto(x contract.ViewBytes) *gantryv1.ViewBytes {
+	return &gantryv1.ViewBytes{
+		Data: x.Data,
+	}
+}
+
+func viewBytesFromProto(p *gantryv1.ViewBytes) contract.ViewBytes {
+	return contract.ViewBytes{
+		Data: raw(p.GetData()),
+	}
+}
+
+func viewPointerToProto(x contract.ViewPointer) *gantryv1.ViewPointer {
+	return &gantryv1.ViewPointer{
+		X:         x.X,
+		Y:         x.Y,
+		Action:    enum[gantryv1.ViewAction](x.Action, 3),
+		Button:    x.Button,
+		Modifiers: texts(x.Modifiers),
+	}
+}
+
+func viewPointerFromProto(p *gantryv1.ViewPointer) contract.ViewPointer {
+	return contract.ViewPointer{
+		X:         p.GetX(),
+		Y:         p.GetY(),
+		Action:    enum[contract.ViewAction](p.GetAction(), 3),
+		Button:    p.GetButton(),
+		Modifiers: p.GetModifiers(),
+	}
+}
+
+func viewWheelToProto(x contract.ViewWheel) *gantryv1.ViewWheel {
+	return &gantryv1.ViewWheel{
+		X:      x.X,
+		Y:      x.Y,
+		DeltaX: x.DeltaX,
+		DeltaY: x.DeltaY,
+	}
+}
+
+func viewWheelFromProto(p *gantryv1.ViewWheel) contract.ViewWheel {
+	return contract.ViewWheel{
+		X:      p.GetX(),
+		Y:      p.GetY(),
+		DeltaX: p.GetDeltaX(),
+		DeltaY: p.GetDeltaY(),
+	}
+}
+
+func viewKeyToProto(x contract.ViewKey) *gantryv1.ViewKey {
+	return &gantryv1.ViewKey{
+		Key:       text(x.Key),
+		Down:      x.Down,
+		Modifiers: texts(x.Modifiers),
+	}
+}
+
+func viewKeyFromProto(p *gantryv1.ViewKey) contract.ViewKey {
+	return contract.ViewKey{
+		Key:       p.GetKey(),
+		Down:      p.GetDown(),
+		Modifiers: p.GetModifiers(),
+	}
+}
+
+func viewTextToProto(x contract.ViewText) *gantryv1.ViewText {
+	return &gantryv1.ViewText{
+		Text: text(x.Text),
+	}
+}
+
+func viewTextFromProto(p *gantryv1.ViewText) contract.ViewText {
+	return contract.ViewText{
+		Text: p.GetText(),
+	}
+}
+
+func viewPasteToProto(x contract.ViewPaste) *gantryv1.ViewPaste {
+	return &gantryv1.ViewPaste{
+		Text: text(x.Text),
+	}
+}
+
+func viewPasteFromProto(p *gantryv1.ViewPaste) contract.ViewPaste {
+	return contract.ViewPaste{
+		Text: p.GetText(),
+	}
+}
+
+func viewFilesToProto(x contract.ViewFiles) *gantryv1.ViewFiles {
+	return &gantryv1.ViewFiles{
+		Paths: texts(x.Paths),
+	}
+}
+
+func viewFilesFromProto(p *gantryv1.ViewFiles) contract.ViewFiles {
+	return contract.ViewFiles{
+		Paths: p.GetPaths(),
+	}
+}
+
+func viewNavigateToProto(x contract.ViewNavigate) *gantryv1.ViewNavigate {
+	return &gantryv1.ViewNavigate{
+		Address: text(x.Address),
+	}
+}
+
+func viewNavigateFromProto(p *gantryv1.ViewNavigate) contract.ViewNavigate {
+	return contract.ViewNavigate{
+		Address: p.GetAddress(),
+	}
+}
+
+func viewSwitchToProto(x contract.ViewSwitch) *gantryv1.ViewSwitch {
+	return &gantryv1.ViewSwitch{
+		TargetId: text(x.TargetID),
+	}
+}
+
+func viewSwitchFromProto(p *gantryv1.ViewSwitch) contract.ViewSwitch {
+	return contract.ViewSwitch{
+		TargetID: p.GetTargetId(),
+	}
+}
+
+func viewAnswerToProto(x contract.ViewAnswer) *gantryv1.ViewAnswer {
+	return &gantryv1.ViewAnswer{
+		Accept: x.Accept,
+		Text:   text(x.Text),
+	}
+}
+
+func viewAnswerFromProto(p *gantryv1.ViewAnswer) contract.ViewAnswer {
+	return contract.ViewAnswer{
+		Accept: p.GetAccept(),
+		Text:   p.GetText(),
+	}
+}
+
+// ViewEventToProto converts a [contract.ViewEvent]; nil is nil.
+func ViewEventToProto(x contract.ViewEvent) *gantryv1.ViewResponse {
+	switch x := x.(type) {
+	case contract.ViewOpened:
+		return &gantryv1.ViewResponse{Event: &gantryv1.ViewResponse_Opened{Opened: viewOpenedToProto(x)}}
+	case contract.ViewFrame:
+		return &gantryv1.ViewResponse{Event: &gantryv1.ViewResponse_Frame{Frame: viewFrameToProto(x)}}
+	case contract.ViewState:
+		return &gantryv1.ViewResponse{Event: &gantryv1.ViewResponse_State{State: viewStateToProto(x)}}
+	case contract.ViewClosed:
+		return &gantryv1.ViewResponse{Event: &gantryv1.ViewResponse_Closed{Closed: viewClosedToProto(x)}}
+	}
+	return nil
+}
+
+// ViewEventFromProto converts a [gantryv1.ViewResponse]; it reports false for an unknown kind, which is to be ignored.
+func ViewEventFromProto(p *gantryv1.ViewResponse) (contract.ViewEvent, bool) {
+	switch k := p.GetEvent().(type) {
+	case *gantryv1.ViewResponse_Opened:
+		return viewOpenedFromProto(k.Opened), true
+	case *gantryv1.ViewResponse_Frame:
+		return viewFrameFromProto(k.Frame), true
+	case *gantryv1.ViewResponse_State:
+		return viewStateFromProto(k.State), true
+	case *gantryv1.ViewResponse_Closed:
+		return viewClosedFromProto(k.Closed), true
+	}
+	return nil, false
+}
+
+func viewOpenedToProto(x contract.ViewOpened) *gantryv1.ViewOpened {
+	return &gantryv1.ViewOpened{
+		Kind:     enum[gantryv1.ViewKind](x.Kind, 2),
+		Size:     viewSizeToProto(x.Size),
+		Title:    text(x.Title),
+		Targets:  each(x.Targets, viewTargetToProto),
+		ReadOnly: x.ReadOnly,
+	}
+}
+
+func viewOpenedFromProto(p *gantryv1.ViewOpened) contract.ViewOpened {
+	return contract.ViewOpened{
+		Kind:     enum[contract.ViewKind](p.GetKind(), 2),
+		Size:     viewSizeFromProto(p.GetSize()),
+		Title:    p.GetTitle(),
+		Targets:  each(p.GetTargets(), viewTargetFromProto),
+		ReadOnly: p.GetReadOnly(),
+	}
+}
+
+func viewTargetToProto(x contract.ViewTarget) *gantryv1.ViewTarget {
+	return &gantryv1.ViewTarget{
+		Id:     text(x.ID),
+		Title:  text(x.Title),
+		Active: x.Active,
+	}
+}
+
+func viewTargetFromProto(p *gantryv1.ViewTarget) contract.ViewTarget {
+	return contract.ViewTarget{
+		ID:     p.GetId(),
+		Title:  p.GetTitle(),
+		Active: p.GetActive(),
+	}
+}
+
+func viewFrameToProto(x contract.ViewFrame) *gantryv1.ViewFrame {
+	return &gantryv1.ViewFrame{
+		Number:  x.Number,
+		Output:  viewOutputToProto(x.Output),
+		Picture: viewPictureToProto(x.Picture),
+	}
+}
+
+func viewFrameFromProto(p *gantryv1.ViewFrame) contract.ViewFrame {
+	return contract.ViewFrame{
+		Number:  p.GetNumber(),
+		Output:  viewOutputFromProto(p.GetOutput()),
+		Picture: viewPictureFromProto(p.GetPicture()),
+	}
+}
+
+func viewOutputToProto(x *contract.ViewOutput) *gantryv1.ViewOutput {
+	if x == nil {
+		return nil
+	}
+	return &gantryv1.ViewOutput{
+		Offset: x.Offset,
+		Data:   x.Data,
+	}
+}
+
+func viewOutputFromProto(p *gantryv1.ViewOutput) *contract.ViewOutput {
+	if p == nil {
+		return nil
+	}
+	return &contract.ViewOutput{
+		Offset: p.GetOffset(),
+		Data:   raw(p.GetData()),
+	}
+}
+
+func viewPictureToProto(x *contract.ViewPicture) *gantryv1.ViewPicture {
+	if x == nil {
+		return nil
+	}
+	return &gantryv1.ViewPicture{
+		MediaType: text(x.MediaType),
+		Data:      x.Data,
+		Viewport:  viewSizeToProto(x.Viewport),
+		Scale:     x.Scale,
+	}
+}
+
+func viewPictureFromProto(p *gantryv1.ViewPicture) *contract.ViewPicture {
+	if p == nil {
+		return nil
+	}
+	return &contract.ViewPicture{
+		MediaType: p.GetMediaType(),
+		Data:      raw(p.GetData()),
+		Viewport:  viewSizeFromProto(p.GetViewport()),
+		Scale:     p.GetScale(),
+	}
+}
+
+func viewStateToProto(x contract.ViewState) *gantryv1.ViewState {
+	return &gantryv1.ViewState{
+		Title:   text(x.Title),
+		Address: text(x.Address),
+		Targets: each(x.Targets, viewTargetToProto),
+		Dialog:  viewDialogToProto(x.Dialog),
+		Size:    viewSizeToProto(x.Size),
+	}
+}
+
+func viewStateFromProto(p *gantryv1.ViewState) contract.ViewState {
+	return contract.ViewState{
+		Title:   p.GetTitle(),
+		Address: p.GetAddress(),
+		Targets: each(p.GetTargets(), viewTargetFromProto),
+		Dialog:  viewDialogFromProto(p.GetDialog()),
+		Size:    viewSizeFromProto(p.GetSize()),
+	}
+}
+
+func viewDialogToProto(x *contract.ViewDialog) *gantryv1.ViewDialog {
+	if x == nil {
+		return nil
+	}
+	return &gantryv1.ViewDialog{
+		Kind:    text(x.Kind),
+		Message: text(x.Message),
+	}
+}
+
+func viewDialogFromProto(p *gantryv1.ViewDialog) *contract.ViewDialog {
+	if p == nil {
+		return nil
+	}
+	return &contract.ViewDialog{
+		Kind:    p.GetKind(),
+		Message: p.GetMessage(),
+	}
+}
+
+func viewClosedToProto(x contract.ViewClosed) *gantryv1.ViewClosed {
+	return &gantryv1.ViewClosed{
+		Reason: text(x.Reason),
+	}
+}
+
+func viewClosedFromProto(p *gantryv1.ViewClosed) contract.ViewClosed {
+	return contract.ViewClosed{
+		Reason: p.GetReason(),
+	}
+}
+
 // RequestToProto converts a [llm.Request]; nil stays nil.
 func RequestToProto(x *llm.Request) *gantryv1.LlmRequest {
 	if x == nil {

@@ -185,6 +185,109 @@ func (SessionEnd) EnumDescriptor() ([]byte, []int) {
 	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{2}
 }
 
+// ViewKind is what a view consists of.
+type ViewKind int32
+
+const (
+	ViewKind_VIEW_KIND_UNSPECIFIED ViewKind = 0
+	ViewKind_VIEW_KIND_TERMINAL    ViewKind = 1 // output of a terminal, as bytes
+	ViewKind_VIEW_KIND_SCREEN      ViewKind = 2 // pictures
+)
+
+// Enum value maps for ViewKind.
+var (
+	ViewKind_name = map[int32]string{
+		0: "VIEW_KIND_UNSPECIFIED",
+		1: "VIEW_KIND_TERMINAL",
+		2: "VIEW_KIND_SCREEN",
+	}
+	ViewKind_value = map[string]int32{
+		"VIEW_KIND_UNSPECIFIED": 0,
+		"VIEW_KIND_TERMINAL":    1,
+		"VIEW_KIND_SCREEN":      2,
+	}
+)
+
+func (x ViewKind) Enum() *ViewKind {
+	p := new(ViewKind)
+	*p = x
+	return p
+}
+
+func (x ViewKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ViewKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_gantry_v1_tool_proto_enumTypes[3].Descriptor()
+}
+
+func (ViewKind) Type() protoreflect.EnumType {
+	return &file_gantry_v1_tool_proto_enumTypes[3]
+}
+
+func (x ViewKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ViewKind.Descriptor instead.
+func (ViewKind) EnumDescriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{3}
+}
+
+// ViewAction is what a pointer does.
+type ViewAction int32
+
+const (
+	ViewAction_VIEW_ACTION_UNSPECIFIED ViewAction = 0 // move
+	ViewAction_VIEW_ACTION_MOVE        ViewAction = 1
+	ViewAction_VIEW_ACTION_DOWN        ViewAction = 2
+	ViewAction_VIEW_ACTION_UP          ViewAction = 3
+)
+
+// Enum value maps for ViewAction.
+var (
+	ViewAction_name = map[int32]string{
+		0: "VIEW_ACTION_UNSPECIFIED",
+		1: "VIEW_ACTION_MOVE",
+		2: "VIEW_ACTION_DOWN",
+		3: "VIEW_ACTION_UP",
+	}
+	ViewAction_value = map[string]int32{
+		"VIEW_ACTION_UNSPECIFIED": 0,
+		"VIEW_ACTION_MOVE":        1,
+		"VIEW_ACTION_DOWN":        2,
+		"VIEW_ACTION_UP":          3,
+	}
+)
+
+func (x ViewAction) Enum() *ViewAction {
+	p := new(ViewAction)
+	*p = x
+	return p
+}
+
+func (x ViewAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ViewAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_gantry_v1_tool_proto_enumTypes[4].Descriptor()
+}
+
+func (ViewAction) Type() protoreflect.EnumType {
+	return &file_gantry_v1_tool_proto_enumTypes[4]
+}
+
+func (x ViewAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ViewAction.Descriptor instead.
+func (ViewAction) EnumDescriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{4}
+}
+
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2620,6 +2723,1846 @@ func (*EndThreadResponse) Descriptor() ([]byte, []int) {
 	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{31}
 }
 
+type ViewRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Request:
+	//
+	//	*ViewRequest_Open
+	//	*ViewRequest_Ack
+	//	*ViewRequest_Resize
+	//	*ViewRequest_Input
+	//	*ViewRequest_Control
+	//	*ViewRequest_Close
+	Request       isViewRequest_Request `protobuf_oneof:"request"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewRequest) Reset() {
+	*x = ViewRequest{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewRequest) ProtoMessage() {}
+
+func (x *ViewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewRequest.ProtoReflect.Descriptor instead.
+func (*ViewRequest) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ViewRequest) GetRequest() isViewRequest_Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *ViewRequest) GetOpen() *ViewOpen {
+	if x != nil {
+		if x, ok := x.Request.(*ViewRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *ViewRequest) GetAck() *ViewAck {
+	if x != nil {
+		if x, ok := x.Request.(*ViewRequest_Ack); ok {
+			return x.Ack
+		}
+	}
+	return nil
+}
+
+func (x *ViewRequest) GetResize() *ViewResize {
+	if x != nil {
+		if x, ok := x.Request.(*ViewRequest_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+func (x *ViewRequest) GetInput() *ViewInput {
+	if x != nil {
+		if x, ok := x.Request.(*ViewRequest_Input); ok {
+			return x.Input
+		}
+	}
+	return nil
+}
+
+func (x *ViewRequest) GetControl() *ViewControl {
+	if x != nil {
+		if x, ok := x.Request.(*ViewRequest_Control); ok {
+			return x.Control
+		}
+	}
+	return nil
+}
+
+func (x *ViewRequest) GetClose() *ViewClose {
+	if x != nil {
+		if x, ok := x.Request.(*ViewRequest_Close); ok {
+			return x.Close
+		}
+	}
+	return nil
+}
+
+type isViewRequest_Request interface {
+	isViewRequest_Request()
+}
+
+type ViewRequest_Open struct {
+	Open *ViewOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
+}
+
+type ViewRequest_Ack struct {
+	Ack *ViewAck `protobuf:"bytes,2,opt,name=ack,proto3,oneof"`
+}
+
+type ViewRequest_Resize struct {
+	Resize *ViewResize `protobuf:"bytes,3,opt,name=resize,proto3,oneof"`
+}
+
+type ViewRequest_Input struct {
+	Input *ViewInput `protobuf:"bytes,4,opt,name=input,proto3,oneof"`
+}
+
+type ViewRequest_Control struct {
+	Control *ViewControl `protobuf:"bytes,5,opt,name=control,proto3,oneof"`
+}
+
+type ViewRequest_Close struct {
+	Close *ViewClose `protobuf:"bytes,6,opt,name=close,proto3,oneof"`
+}
+
+func (*ViewRequest_Open) isViewRequest_Request() {}
+
+func (*ViewRequest_Ack) isViewRequest_Request() {}
+
+func (*ViewRequest_Resize) isViewRequest_Request() {}
+
+func (*ViewRequest_Input) isViewRequest_Request() {}
+
+func (*ViewRequest_Control) isViewRequest_Request() {}
+
+func (*ViewRequest_Close) isViewRequest_Request() {}
+
+// ViewOpen opens the view.
+type ViewOpen struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ThreadId  string                 `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	SessionId string                 `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The kinds that can be shown.
+	Kinds []ViewKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=gantry.v1.ViewKind" json:"kinds,omitempty"`
+	// The size of the place where the view is shown. It does not change the session; ViewResize does.
+	Size *ViewSize `protobuf:"bytes,4,opt,name=size,proto3" json:"size,omitempty"`
+	// The largest number of frames per second. 0: no limit.
+	MaxRate float64 `protobuf:"fixed64,5,opt,name=max_rate,json=maxRate,proto3" json:"max_rate,omitempty"`
+	// The quality of pictures, 1 to 100. 0: the plugin's choice.
+	Quality       uint32 `protobuf:"varint,6,opt,name=quality,proto3" json:"quality,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewOpen) Reset() {
+	*x = ViewOpen{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewOpen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewOpen) ProtoMessage() {}
+
+func (x *ViewOpen) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewOpen.ProtoReflect.Descriptor instead.
+func (*ViewOpen) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ViewOpen) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ViewOpen) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ViewOpen) GetKinds() []ViewKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *ViewOpen) GetSize() *ViewSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+func (x *ViewOpen) GetMaxRate() float64 {
+	if x != nil {
+		return x.MaxRate
+	}
+	return 0
+}
+
+func (x *ViewOpen) GetQuality() uint32 {
+	if x != nil {
+		return x.Quality
+	}
+	return 0
+}
+
+// ViewSize is a size: in characters for a terminal, in pixels for a screen.
+type ViewSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Width         uint32                 `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height        uint32                 `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewSize) Reset() {
+	*x = ViewSize{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewSize) ProtoMessage() {}
+
+func (x *ViewSize) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewSize.ProtoReflect.Descriptor instead.
+func (*ViewSize) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ViewSize) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *ViewSize) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+// ViewAck says that a frame has been shown. Until then, the plugin sends no other frame; what happens in the meantime is
+// part of the next frame, and pictures that were not sent are replaced by newer ones.
+type ViewAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewAck) Reset() {
+	*x = ViewAck{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewAck) ProtoMessage() {}
+
+func (x *ViewAck) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewAck.ProtoReflect.Descriptor instead.
+func (*ViewAck) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ViewAck) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// ViewResize changes the size of the session.
+type ViewResize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Size          *ViewSize              `protobuf:"bytes,1,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewResize) Reset() {
+	*x = ViewResize{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewResize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewResize) ProtoMessage() {}
+
+func (x *ViewResize) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewResize.ProtoReflect.Descriptor instead.
+func (*ViewResize) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ViewResize) GetSize() *ViewSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+// ViewControl says that a person has taken control of the session, or has given it back. While a person has control, the
+// host holds back calls whose assessment names the session. A plugin whose assessments do not name it makes such calls wait
+// itself. Control is given back implicitly when the stream ends.
+type ViewControl struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Take          bool                   `protobuf:"varint,1,opt,name=take,proto3" json:"take,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewControl) Reset() {
+	*x = ViewControl{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewControl) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewControl) ProtoMessage() {}
+
+func (x *ViewControl) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewControl.ProtoReflect.Descriptor instead.
+func (*ViewControl) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ViewControl) GetTake() bool {
+	if x != nil {
+		return x.Take
+	}
+	return false
+}
+
+// ViewClose ends the view. The session continues.
+type ViewClose struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewClose) Reset() {
+	*x = ViewClose{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewClose) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewClose) ProtoMessage() {}
+
+func (x *ViewClose) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewClose.ProtoReflect.Descriptor instead.
+func (*ViewClose) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{38}
+}
+
+// ViewInput is what a person does. It is not subject to the policy for calls, but to the session's grant and to the plugin's
+// rules for addresses.
+type ViewInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Input:
+	//
+	//	*ViewInput_Bytes
+	//	*ViewInput_Pointer
+	//	*ViewInput_Wheel
+	//	*ViewInput_Key
+	//	*ViewInput_Text
+	//	*ViewInput_Paste
+	//	*ViewInput_Files
+	//	*ViewInput_Navigate
+	//	*ViewInput_Switch
+	//	*ViewInput_Answer
+	Input         isViewInput_Input `protobuf_oneof:"input"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewInput) Reset() {
+	*x = ViewInput{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewInput) ProtoMessage() {}
+
+func (x *ViewInput) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewInput.ProtoReflect.Descriptor instead.
+func (*ViewInput) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ViewInput) GetInput() isViewInput_Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *ViewInput) GetBytes() *ViewBytes {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Bytes); ok {
+			return x.Bytes
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetPointer() *ViewPointer {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Pointer); ok {
+			return x.Pointer
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetWheel() *ViewWheel {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Wheel); ok {
+			return x.Wheel
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetKey() *ViewKey {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Key); ok {
+			return x.Key
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetText() *ViewText {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Text); ok {
+			return x.Text
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetPaste() *ViewPaste {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Paste); ok {
+			return x.Paste
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetFiles() *ViewFiles {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Files); ok {
+			return x.Files
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetNavigate() *ViewNavigate {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Navigate); ok {
+			return x.Navigate
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetSwitch() *ViewSwitch {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Switch); ok {
+			return x.Switch
+		}
+	}
+	return nil
+}
+
+func (x *ViewInput) GetAnswer() *ViewAnswer {
+	if x != nil {
+		if x, ok := x.Input.(*ViewInput_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
+type isViewInput_Input interface {
+	isViewInput_Input()
+}
+
+type ViewInput_Bytes struct {
+	Bytes *ViewBytes `protobuf:"bytes,1,opt,name=bytes,proto3,oneof"`
+}
+
+type ViewInput_Pointer struct {
+	Pointer *ViewPointer `protobuf:"bytes,2,opt,name=pointer,proto3,oneof"`
+}
+
+type ViewInput_Wheel struct {
+	Wheel *ViewWheel `protobuf:"bytes,3,opt,name=wheel,proto3,oneof"`
+}
+
+type ViewInput_Key struct {
+	Key *ViewKey `protobuf:"bytes,4,opt,name=key,proto3,oneof"`
+}
+
+type ViewInput_Text struct {
+	Text *ViewText `protobuf:"bytes,5,opt,name=text,proto3,oneof"`
+}
+
+type ViewInput_Paste struct {
+	Paste *ViewPaste `protobuf:"bytes,6,opt,name=paste,proto3,oneof"`
+}
+
+type ViewInput_Files struct {
+	Files *ViewFiles `protobuf:"bytes,7,opt,name=files,proto3,oneof"`
+}
+
+type ViewInput_Navigate struct {
+	Navigate *ViewNavigate `protobuf:"bytes,8,opt,name=navigate,proto3,oneof"`
+}
+
+type ViewInput_Switch struct {
+	Switch *ViewSwitch `protobuf:"bytes,9,opt,name=switch,proto3,oneof"`
+}
+
+type ViewInput_Answer struct {
+	Answer *ViewAnswer `protobuf:"bytes,10,opt,name=answer,proto3,oneof"`
+}
+
+func (*ViewInput_Bytes) isViewInput_Input() {}
+
+func (*ViewInput_Pointer) isViewInput_Input() {}
+
+func (*ViewInput_Wheel) isViewInput_Input() {}
+
+func (*ViewInput_Key) isViewInput_Input() {}
+
+func (*ViewInput_Text) isViewInput_Input() {}
+
+func (*ViewInput_Paste) isViewInput_Input() {}
+
+func (*ViewInput_Files) isViewInput_Input() {}
+
+func (*ViewInput_Navigate) isViewInput_Input() {}
+
+func (*ViewInput_Switch) isViewInput_Input() {}
+
+func (*ViewInput_Answer) isViewInput_Input() {}
+
+// ViewBytes is input of a terminal.
+type ViewBytes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewBytes) Reset() {
+	*x = ViewBytes{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewBytes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewBytes) ProtoMessage() {}
+
+func (x *ViewBytes) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewBytes.ProtoReflect.Descriptor instead.
+func (*ViewBytes) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ViewBytes) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ViewPointer is a movement or a button of the pointer.
+type ViewPointer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pixels of the viewport.
+	X      float64    `protobuf:"fixed64,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y      float64    `protobuf:"fixed64,2,opt,name=y,proto3" json:"y,omitempty"`
+	Action ViewAction `protobuf:"varint,3,opt,name=action,proto3,enum=gantry.v1.ViewAction" json:"action,omitempty"`
+	// 0: the main one; 1: the middle one; 2: the secondary one.
+	Button uint32 `protobuf:"varint,4,opt,name=button,proto3" json:"button,omitempty"`
+	// "Alt", "Control", "Meta" or "Shift".
+	Modifiers     []string `protobuf:"bytes,5,rep,name=modifiers,proto3" json:"modifiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewPointer) Reset() {
+	*x = ViewPointer{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewPointer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewPointer) ProtoMessage() {}
+
+func (x *ViewPointer) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewPointer.ProtoReflect.Descriptor instead.
+func (*ViewPointer) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ViewPointer) GetX() float64 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *ViewPointer) GetY() float64 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *ViewPointer) GetAction() ViewAction {
+	if x != nil {
+		return x.Action
+	}
+	return ViewAction_VIEW_ACTION_UNSPECIFIED
+}
+
+func (x *ViewPointer) GetButton() uint32 {
+	if x != nil {
+		return x.Button
+	}
+	return 0
+}
+
+func (x *ViewPointer) GetModifiers() []string {
+	if x != nil {
+		return x.Modifiers
+	}
+	return nil
+}
+
+// ViewWheel is a turn of the wheel.
+type ViewWheel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pixels of the viewport.
+	X             float64 `protobuf:"fixed64,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y             float64 `protobuf:"fixed64,2,opt,name=y,proto3" json:"y,omitempty"`
+	DeltaX        float64 `protobuf:"fixed64,3,opt,name=delta_x,json=deltaX,proto3" json:"delta_x,omitempty"`
+	DeltaY        float64 `protobuf:"fixed64,4,opt,name=delta_y,json=deltaY,proto3" json:"delta_y,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewWheel) Reset() {
+	*x = ViewWheel{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewWheel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewWheel) ProtoMessage() {}
+
+func (x *ViewWheel) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewWheel.ProtoReflect.Descriptor instead.
+func (*ViewWheel) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ViewWheel) GetX() float64 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *ViewWheel) GetY() float64 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *ViewWheel) GetDeltaX() float64 {
+	if x != nil {
+		return x.DeltaX
+	}
+	return 0
+}
+
+func (x *ViewWheel) GetDeltaY() float64 {
+	if x != nil {
+		return x.DeltaY
+	}
+	return 0
+}
+
+// ViewKey is a key.
+type ViewKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the key property of a browser's KeyboardEvent.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Whether it is pressed; false: released.
+	Down bool `protobuf:"varint,2,opt,name=down,proto3" json:"down,omitempty"`
+	// "Alt", "Control", "Meta" or "Shift".
+	Modifiers     []string `protobuf:"bytes,3,rep,name=modifiers,proto3" json:"modifiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewKey) Reset() {
+	*x = ViewKey{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewKey) ProtoMessage() {}
+
+func (x *ViewKey) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewKey.ProtoReflect.Descriptor instead.
+func (*ViewKey) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ViewKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ViewKey) GetDown() bool {
+	if x != nil {
+		return x.Down
+	}
+	return false
+}
+
+func (x *ViewKey) GetModifiers() []string {
+	if x != nil {
+		return x.Modifiers
+	}
+	return nil
+}
+
+// ViewText is typed text.
+type ViewText struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewText) Reset() {
+	*x = ViewText{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewText) ProtoMessage() {}
+
+func (x *ViewText) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewText.ProtoReflect.Descriptor instead.
+func (*ViewText) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ViewText) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// ViewPaste is pasted text.
+type ViewPaste struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewPaste) Reset() {
+	*x = ViewPaste{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewPaste) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewPaste) ProtoMessage() {}
+
+func (x *ViewPaste) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewPaste.ProtoReflect.Descriptor instead.
+func (*ViewPaste) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ViewPaste) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// ViewFiles are files for the file chooser that is open.
+type ViewFiles struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absolute.
+	Paths         []string `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewFiles) Reset() {
+	*x = ViewFiles{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewFiles) ProtoMessage() {}
+
+func (x *ViewFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewFiles.ProtoReflect.Descriptor instead.
+func (*ViewFiles) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ViewFiles) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// ViewNavigate opens an address.
+type ViewNavigate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewNavigate) Reset() {
+	*x = ViewNavigate{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewNavigate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewNavigate) ProtoMessage() {}
+
+func (x *ViewNavigate) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewNavigate.ProtoReflect.Descriptor instead.
+func (*ViewNavigate) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ViewNavigate) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+// ViewSwitch shows another target.
+type ViewSwitch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TargetId      string                 `protobuf:"bytes,1,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewSwitch) Reset() {
+	*x = ViewSwitch{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewSwitch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewSwitch) ProtoMessage() {}
+
+func (x *ViewSwitch) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewSwitch.ProtoReflect.Descriptor instead.
+func (*ViewSwitch) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ViewSwitch) GetTargetId() string {
+	if x != nil {
+		return x.TargetId
+	}
+	return ""
+}
+
+// ViewAnswer answers the dialog that is open.
+type ViewAnswer struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Accept bool                   `protobuf:"varint,1,opt,name=accept,proto3" json:"accept,omitempty"`
+	// For a dialog that asks for text.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewAnswer) Reset() {
+	*x = ViewAnswer{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewAnswer) ProtoMessage() {}
+
+func (x *ViewAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewAnswer.ProtoReflect.Descriptor instead.
+func (*ViewAnswer) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ViewAnswer) GetAccept() bool {
+	if x != nil {
+		return x.Accept
+	}
+	return false
+}
+
+func (x *ViewAnswer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type ViewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*ViewResponse_Opened
+	//	*ViewResponse_Frame
+	//	*ViewResponse_State
+	//	*ViewResponse_Closed
+	Event         isViewResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewResponse) Reset() {
+	*x = ViewResponse{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewResponse) ProtoMessage() {}
+
+func (x *ViewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewResponse.ProtoReflect.Descriptor instead.
+func (*ViewResponse) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *ViewResponse) GetEvent() isViewResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *ViewResponse) GetOpened() *ViewOpened {
+	if x != nil {
+		if x, ok := x.Event.(*ViewResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *ViewResponse) GetFrame() *ViewFrame {
+	if x != nil {
+		if x, ok := x.Event.(*ViewResponse_Frame); ok {
+			return x.Frame
+		}
+	}
+	return nil
+}
+
+func (x *ViewResponse) GetState() *ViewState {
+	if x != nil {
+		if x, ok := x.Event.(*ViewResponse_State); ok {
+			return x.State
+		}
+	}
+	return nil
+}
+
+func (x *ViewResponse) GetClosed() *ViewClosed {
+	if x != nil {
+		if x, ok := x.Event.(*ViewResponse_Closed); ok {
+			return x.Closed
+		}
+	}
+	return nil
+}
+
+type isViewResponse_Event interface {
+	isViewResponse_Event()
+}
+
+type ViewResponse_Opened struct {
+	Opened *ViewOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
+}
+
+type ViewResponse_Frame struct {
+	Frame *ViewFrame `protobuf:"bytes,2,opt,name=frame,proto3,oneof"`
+}
+
+type ViewResponse_State struct {
+	State *ViewState `protobuf:"bytes,3,opt,name=state,proto3,oneof"`
+}
+
+type ViewResponse_Closed struct {
+	Closed *ViewClosed `protobuf:"bytes,4,opt,name=closed,proto3,oneof"`
+}
+
+func (*ViewResponse_Opened) isViewResponse_Event() {}
+
+func (*ViewResponse_Frame) isViewResponse_Event() {}
+
+func (*ViewResponse_State) isViewResponse_Event() {}
+
+func (*ViewResponse_Closed) isViewResponse_Event() {}
+
+// ViewOpened says that the view is open.
+type ViewOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of the requested kinds.
+	Kind ViewKind `protobuf:"varint,1,opt,name=kind,proto3,enum=gantry.v1.ViewKind" json:"kind,omitempty"`
+	// The size of the session.
+	Size    *ViewSize     `protobuf:"bytes,2,opt,name=size,proto3" json:"size,omitempty"`
+	Title   string        `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	Targets []*ViewTarget `protobuf:"bytes,4,rep,name=targets,proto3" json:"targets,omitempty"`
+	// Whether the session takes no input; the host then refuses it.
+	ReadOnly      bool `protobuf:"varint,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewOpened) Reset() {
+	*x = ViewOpened{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewOpened) ProtoMessage() {}
+
+func (x *ViewOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewOpened.ProtoReflect.Descriptor instead.
+func (*ViewOpened) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ViewOpened) GetKind() ViewKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ViewKind_VIEW_KIND_UNSPECIFIED
+}
+
+func (x *ViewOpened) GetSize() *ViewSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+func (x *ViewOpened) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *ViewOpened) GetTargets() []*ViewTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *ViewOpened) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+// ViewTarget is one of several things that a session shows, such as a tab.
+type ViewTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Title string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// Whether it is the one that is shown.
+	Active        bool `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewTarget) Reset() {
+	*x = ViewTarget{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewTarget) ProtoMessage() {}
+
+func (x *ViewTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewTarget.ProtoReflect.Descriptor instead.
+func (*ViewTarget) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ViewTarget) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ViewTarget) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *ViewTarget) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+// ViewFrame is new content. Exactly one of output and picture is set, depending on the kind.
+type ViewFrame struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 for the first frame, and one more for each further frame.
+	Number        uint64       `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Output        *ViewOutput  `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	Picture       *ViewPicture `protobuf:"bytes,3,opt,name=picture,proto3" json:"picture,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewFrame) Reset() {
+	*x = ViewFrame{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewFrame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewFrame) ProtoMessage() {}
+
+func (x *ViewFrame) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewFrame.ProtoReflect.Descriptor instead.
+func (*ViewFrame) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ViewFrame) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ViewFrame) GetOutput() *ViewOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *ViewFrame) GetPicture() *ViewPicture {
+	if x != nil {
+		return x.Picture
+	}
+	return nil
+}
+
+// ViewOutput is output of a terminal.
+type ViewOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of bytes of output before this piece. If it is greater than the end of the previous piece, output was dropped
+	// in between.
+	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// At most 65536 bytes.
+	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewOutput) Reset() {
+	*x = ViewOutput{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewOutput) ProtoMessage() {}
+
+func (x *ViewOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewOutput.ProtoReflect.Descriptor instead.
+func (*ViewOutput) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ViewOutput) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ViewOutput) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ViewPicture is a complete picture.
+type ViewPicture struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For example "image/jpeg".
+	MediaType string `protobuf:"bytes,1,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	Data      []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// The size of what the picture shows. Pointers are in its pixels.
+	Viewport *ViewSize `protobuf:"bytes,3,opt,name=viewport,proto3" json:"viewport,omitempty"`
+	// Pixels of the picture for each pixel of the viewport. 0: 1.
+	Scale         float64 `protobuf:"fixed64,4,opt,name=scale,proto3" json:"scale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewPicture) Reset() {
+	*x = ViewPicture{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewPicture) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewPicture) ProtoMessage() {}
+
+func (x *ViewPicture) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewPicture.ProtoReflect.Descriptor instead.
+func (*ViewPicture) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ViewPicture) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *ViewPicture) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ViewPicture) GetViewport() *ViewSize {
+	if x != nil {
+		return x.Viewport
+	}
+	return nil
+}
+
+func (x *ViewPicture) GetScale() float64 {
+	if x != nil {
+		return x.Scale
+	}
+	return 0
+}
+
+// ViewState says what the session shows; it replaces the previous state. The host knows by itself who has control.
+type ViewState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Title string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
+	// May be empty.
+	Address string        `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Targets []*ViewTarget `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
+	// Absent: no dialog is open.
+	Dialog *ViewDialog `protobuf:"bytes,4,opt,name=dialog,proto3" json:"dialog,omitempty"`
+	// The size of the session.
+	Size          *ViewSize `protobuf:"bytes,5,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewState) Reset() {
+	*x = ViewState{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewState) ProtoMessage() {}
+
+func (x *ViewState) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewState.ProtoReflect.Descriptor instead.
+func (*ViewState) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ViewState) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *ViewState) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ViewState) GetTargets() []*ViewTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *ViewState) GetDialog() *ViewDialog {
+	if x != nil {
+		return x.Dialog
+	}
+	return nil
+}
+
+func (x *ViewState) GetSize() *ViewSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+// ViewDialog is a dialog that waits for an answer.
+type ViewDialog struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "alert", "confirm", "prompt", "beforeunload", "file" or another word.
+	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewDialog) Reset() {
+	*x = ViewDialog{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewDialog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewDialog) ProtoMessage() {}
+
+func (x *ViewDialog) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewDialog.ProtoReflect.Descriptor instead.
+func (*ViewDialog) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *ViewDialog) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ViewDialog) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ViewClosed says that the view has ended.
+type ViewClosed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For people, for example "the program has exited with code 0".
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ViewClosed) Reset() {
+	*x = ViewClosed{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ViewClosed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ViewClosed) ProtoMessage() {}
+
+func (x *ViewClosed) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ViewClosed.ProtoReflect.Descriptor instead.
+func (*ViewClosed) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ViewClosed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_gantry_v1_tool_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_tool_proto_rawDesc = "" +
@@ -2815,7 +4758,124 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x13StopSessionResponse\"/\n" +
 	"\x10EndThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"\x13\n" +
-	"\x11EndThreadResponse*\x95\x01\n" +
+	"\x11EndThreadResponse\"\xac\x02\n" +
+	"\vViewRequest\x12)\n" +
+	"\x04open\x18\x01 \x01(\v2\x13.gantry.v1.ViewOpenH\x00R\x04open\x12&\n" +
+	"\x03ack\x18\x02 \x01(\v2\x12.gantry.v1.ViewAckH\x00R\x03ack\x12/\n" +
+	"\x06resize\x18\x03 \x01(\v2\x15.gantry.v1.ViewResizeH\x00R\x06resize\x12,\n" +
+	"\x05input\x18\x04 \x01(\v2\x14.gantry.v1.ViewInputH\x00R\x05input\x122\n" +
+	"\acontrol\x18\x05 \x01(\v2\x16.gantry.v1.ViewControlH\x00R\acontrol\x12,\n" +
+	"\x05close\x18\x06 \x01(\v2\x14.gantry.v1.ViewCloseH\x00R\x05closeB\t\n" +
+	"\arequest\"\xcf\x01\n" +
+	"\bViewOpen\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12)\n" +
+	"\x05kinds\x18\x03 \x03(\x0e2\x13.gantry.v1.ViewKindR\x05kinds\x12'\n" +
+	"\x04size\x18\x04 \x01(\v2\x13.gantry.v1.ViewSizeR\x04size\x12\x19\n" +
+	"\bmax_rate\x18\x05 \x01(\x01R\amaxRate\x12\x18\n" +
+	"\aquality\x18\x06 \x01(\rR\aquality\"8\n" +
+	"\bViewSize\x12\x14\n" +
+	"\x05width\x18\x01 \x01(\rR\x05width\x12\x16\n" +
+	"\x06height\x18\x02 \x01(\rR\x06height\"!\n" +
+	"\aViewAck\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"5\n" +
+	"\n" +
+	"ViewResize\x12'\n" +
+	"\x04size\x18\x01 \x01(\v2\x13.gantry.v1.ViewSizeR\x04size\"!\n" +
+	"\vViewControl\x12\x12\n" +
+	"\x04take\x18\x01 \x01(\bR\x04take\"\v\n" +
+	"\tViewClose\"\xec\x03\n" +
+	"\tViewInput\x12,\n" +
+	"\x05bytes\x18\x01 \x01(\v2\x14.gantry.v1.ViewBytesH\x00R\x05bytes\x122\n" +
+	"\apointer\x18\x02 \x01(\v2\x16.gantry.v1.ViewPointerH\x00R\apointer\x12,\n" +
+	"\x05wheel\x18\x03 \x01(\v2\x14.gantry.v1.ViewWheelH\x00R\x05wheel\x12&\n" +
+	"\x03key\x18\x04 \x01(\v2\x12.gantry.v1.ViewKeyH\x00R\x03key\x12)\n" +
+	"\x04text\x18\x05 \x01(\v2\x13.gantry.v1.ViewTextH\x00R\x04text\x12,\n" +
+	"\x05paste\x18\x06 \x01(\v2\x14.gantry.v1.ViewPasteH\x00R\x05paste\x12,\n" +
+	"\x05files\x18\a \x01(\v2\x14.gantry.v1.ViewFilesH\x00R\x05files\x125\n" +
+	"\bnavigate\x18\b \x01(\v2\x17.gantry.v1.ViewNavigateH\x00R\bnavigate\x12/\n" +
+	"\x06switch\x18\t \x01(\v2\x15.gantry.v1.ViewSwitchH\x00R\x06switch\x12/\n" +
+	"\x06answer\x18\n" +
+	" \x01(\v2\x15.gantry.v1.ViewAnswerH\x00R\x06answerB\a\n" +
+	"\x05input\"\x1f\n" +
+	"\tViewBytes\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x8e\x01\n" +
+	"\vViewPointer\x12\f\n" +
+	"\x01x\x18\x01 \x01(\x01R\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\x01R\x01y\x12-\n" +
+	"\x06action\x18\x03 \x01(\x0e2\x15.gantry.v1.ViewActionR\x06action\x12\x16\n" +
+	"\x06button\x18\x04 \x01(\rR\x06button\x12\x1c\n" +
+	"\tmodifiers\x18\x05 \x03(\tR\tmodifiers\"Y\n" +
+	"\tViewWheel\x12\f\n" +
+	"\x01x\x18\x01 \x01(\x01R\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\x01R\x01y\x12\x17\n" +
+	"\adelta_x\x18\x03 \x01(\x01R\x06deltaX\x12\x17\n" +
+	"\adelta_y\x18\x04 \x01(\x01R\x06deltaY\"M\n" +
+	"\aViewKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
+	"\x04down\x18\x02 \x01(\bR\x04down\x12\x1c\n" +
+	"\tmodifiers\x18\x03 \x03(\tR\tmodifiers\"\x1e\n" +
+	"\bViewText\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"\x1f\n" +
+	"\tViewPaste\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"!\n" +
+	"\tViewFiles\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\"(\n" +
+	"\fViewNavigate\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\")\n" +
+	"\n" +
+	"ViewSwitch\x12\x1b\n" +
+	"\ttarget_id\x18\x01 \x01(\tR\btargetId\"8\n" +
+	"\n" +
+	"ViewAnswer\x12\x16\n" +
+	"\x06accept\x18\x01 \x01(\bR\x06accept\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xd5\x01\n" +
+	"\fViewResponse\x12/\n" +
+	"\x06opened\x18\x01 \x01(\v2\x15.gantry.v1.ViewOpenedH\x00R\x06opened\x12,\n" +
+	"\x05frame\x18\x02 \x01(\v2\x14.gantry.v1.ViewFrameH\x00R\x05frame\x12,\n" +
+	"\x05state\x18\x03 \x01(\v2\x14.gantry.v1.ViewStateH\x00R\x05state\x12/\n" +
+	"\x06closed\x18\x04 \x01(\v2\x15.gantry.v1.ViewClosedH\x00R\x06closedB\a\n" +
+	"\x05event\"\xc2\x01\n" +
+	"\n" +
+	"ViewOpened\x12'\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x13.gantry.v1.ViewKindR\x04kind\x12'\n" +
+	"\x04size\x18\x02 \x01(\v2\x13.gantry.v1.ViewSizeR\x04size\x12\x14\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\x12/\n" +
+	"\atargets\x18\x04 \x03(\v2\x15.gantry.v1.ViewTargetR\atargets\x12\x1b\n" +
+	"\tread_only\x18\x05 \x01(\bR\breadOnly\"J\n" +
+	"\n" +
+	"ViewTarget\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
+	"\x06active\x18\x03 \x01(\bR\x06active\"\x84\x01\n" +
+	"\tViewFrame\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12-\n" +
+	"\x06output\x18\x02 \x01(\v2\x15.gantry.v1.ViewOutputR\x06output\x120\n" +
+	"\apicture\x18\x03 \x01(\v2\x16.gantry.v1.ViewPictureR\apicture\"8\n" +
+	"\n" +
+	"ViewOutput\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\x87\x01\n" +
+	"\vViewPicture\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x01 \x01(\tR\tmediaType\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12/\n" +
+	"\bviewport\x18\x03 \x01(\v2\x13.gantry.v1.ViewSizeR\bviewport\x12\x14\n" +
+	"\x05scale\x18\x04 \x01(\x01R\x05scale\"\xc4\x01\n" +
+	"\tViewState\x12\x14\n" +
+	"\x05title\x18\x01 \x01(\tR\x05title\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12/\n" +
+	"\atargets\x18\x03 \x03(\v2\x15.gantry.v1.ViewTargetR\atargets\x12-\n" +
+	"\x06dialog\x18\x04 \x01(\v2\x15.gantry.v1.ViewDialogR\x06dialog\x12'\n" +
+	"\x04size\x18\x05 \x01(\v2\x13.gantry.v1.ViewSizeR\x04size\":\n" +
+	"\n" +
+	"ViewDialog\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"$\n" +
+	"\n" +
+	"ViewClosed\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason*\x95\x01\n" +
 	"\vSourceState\x12\x1c\n" +
 	"\x18SOURCE_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SOURCE_STATE_STARTING\x10\x01\x12\x16\n" +
@@ -2832,12 +4892,23 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x17SESSION_END_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SESSION_END_EXITED\x10\x01\x12\x16\n" +
 	"\x12SESSION_END_DENIED\x10\x02\x12\x14\n" +
-	"\x10SESSION_END_LOST\x10\x032\x9e\x03\n" +
+	"\x10SESSION_END_LOST\x10\x03*S\n" +
+	"\bViewKind\x12\x19\n" +
+	"\x15VIEW_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12VIEW_KIND_TERMINAL\x10\x01\x12\x14\n" +
+	"\x10VIEW_KIND_SCREEN\x10\x02*i\n" +
+	"\n" +
+	"ViewAction\x12\x1b\n" +
+	"\x17VIEW_ACTION_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10VIEW_ACTION_MOVE\x10\x01\x12\x14\n" +
+	"\x10VIEW_ACTION_DOWN\x10\x02\x12\x12\n" +
+	"\x0eVIEW_ACTION_UP\x10\x032\xdb\x03\n" +
 	"\vToolService\x12<\n" +
 	"\x05Watch\x12\x17.gantry.v1.WatchRequest\x1a\x18.gantry.v1.WatchResponse0\x01\x12?\n" +
 	"\x06Thread\x12\x18.gantry.v1.ThreadRequest\x1a\x19.gantry.v1.ThreadResponse0\x01\x12=\n" +
 	"\x06Assess\x12\x18.gantry.v1.AssessRequest\x1a\x19.gantry.v1.AssessResponse\x12;\n" +
-	"\x04Call\x12\x16.gantry.v1.CallRequest\x1a\x17.gantry.v1.CallResponse(\x010\x01\x12L\n" +
+	"\x04Call\x12\x16.gantry.v1.CallRequest\x1a\x17.gantry.v1.CallResponse(\x010\x01\x12;\n" +
+	"\x04View\x12\x16.gantry.v1.ViewRequest\x1a\x17.gantry.v1.ViewResponse(\x010\x01\x12L\n" +
 	"\vStopSession\x12\x1d.gantry.v1.StopSessionRequest\x1a\x1e.gantry.v1.StopSessionResponse\x12F\n" +
 	"\tEndThread\x12\x1b.gantry.v1.EndThreadRequest\x1a\x1c.gantry.v1.EndThreadResponseB=Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1b\x06proto3"
 
@@ -2853,103 +4924,167 @@ func file_gantry_v1_tool_proto_rawDescGZIP() []byte {
 	return file_gantry_v1_tool_proto_rawDescData
 }
 
-var file_gantry_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_gantry_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_gantry_v1_tool_proto_goTypes = []any{
 	(SourceState)(0),            // 0: gantry.v1.SourceState
 	(Exposure)(0),               // 1: gantry.v1.Exposure
 	(SessionEnd)(0),             // 2: gantry.v1.SessionEnd
-	(*WatchRequest)(nil),        // 3: gantry.v1.WatchRequest
-	(*WatchResponse)(nil),       // 4: gantry.v1.WatchResponse
-	(*ToolSource)(nil),          // 5: gantry.v1.ToolSource
-	(*ToolDescriptor)(nil),      // 6: gantry.v1.ToolDescriptor
-	(*Freeform)(nil),            // 7: gantry.v1.Freeform
-	(*ThreadRequest)(nil),       // 8: gantry.v1.ThreadRequest
-	(*ThreadResponse)(nil),      // 9: gantry.v1.ThreadResponse
-	(*ContextText)(nil),         // 10: gantry.v1.ContextText
-	(*SessionOpened)(nil),       // 11: gantry.v1.SessionOpened
-	(*SessionOutput)(nil),       // 12: gantry.v1.SessionOutput
-	(*SessionExited)(nil),       // 13: gantry.v1.SessionExited
-	(*CallInput)(nil),           // 14: gantry.v1.CallInput
-	(*AssessRequest)(nil),       // 15: gantry.v1.AssessRequest
-	(*AssessResponse)(nil),      // 16: gantry.v1.AssessResponse
-	(*Escalation)(nil),          // 17: gantry.v1.Escalation
-	(*GrantFacts)(nil),          // 18: gantry.v1.GrantFacts
-	(*CallRequest)(nil),         // 19: gantry.v1.CallRequest
-	(*CallStart)(nil),           // 20: gantry.v1.CallStart
-	(*CallCaps)(nil),            // 21: gantry.v1.CallCaps
-	(*CallPause)(nil),           // 22: gantry.v1.CallPause
-	(*CallResume)(nil),          // 23: gantry.v1.CallResume
-	(*CallCancel)(nil),          // 24: gantry.v1.CallCancel
-	(*CallResponse)(nil),        // 25: gantry.v1.CallResponse
-	(*CallStarted)(nil),         // 26: gantry.v1.CallStarted
-	(*OutputDelta)(nil),         // 27: gantry.v1.OutputDelta
-	(*Progress)(nil),            // 28: gantry.v1.Progress
-	(*Note)(nil),                // 29: gantry.v1.Note
-	(*CallResult)(nil),          // 30: gantry.v1.CallResult
-	(*StopSessionRequest)(nil),  // 31: gantry.v1.StopSessionRequest
-	(*StopSessionResponse)(nil), // 32: gantry.v1.StopSessionResponse
-	(*EndThreadRequest)(nil),    // 33: gantry.v1.EndThreadRequest
-	(*EndThreadResponse)(nil),   // 34: gantry.v1.EndThreadResponse
-	nil,                         // 35: gantry.v1.ToolDescriptor.HookFieldsEntry
-	(*Effect)(nil),              // 36: gantry.v1.Effect
-	(*Item)(nil),                // 37: gantry.v1.Item
-	(*ArtifactRef)(nil),         // 38: gantry.v1.ArtifactRef
-	(*ResultPart)(nil),          // 39: gantry.v1.ResultPart
+	(ViewKind)(0),               // 3: gantry.v1.ViewKind
+	(ViewAction)(0),             // 4: gantry.v1.ViewAction
+	(*WatchRequest)(nil),        // 5: gantry.v1.WatchRequest
+	(*WatchResponse)(nil),       // 6: gantry.v1.WatchResponse
+	(*ToolSource)(nil),          // 7: gantry.v1.ToolSource
+	(*ToolDescriptor)(nil),      // 8: gantry.v1.ToolDescriptor
+	(*Freeform)(nil),            // 9: gantry.v1.Freeform
+	(*ThreadRequest)(nil),       // 10: gantry.v1.ThreadRequest
+	(*ThreadResponse)(nil),      // 11: gantry.v1.ThreadResponse
+	(*ContextText)(nil),         // 12: gantry.v1.ContextText
+	(*SessionOpened)(nil),       // 13: gantry.v1.SessionOpened
+	(*SessionOutput)(nil),       // 14: gantry.v1.SessionOutput
+	(*SessionExited)(nil),       // 15: gantry.v1.SessionExited
+	(*CallInput)(nil),           // 16: gantry.v1.CallInput
+	(*AssessRequest)(nil),       // 17: gantry.v1.AssessRequest
+	(*AssessResponse)(nil),      // 18: gantry.v1.AssessResponse
+	(*Escalation)(nil),          // 19: gantry.v1.Escalation
+	(*GrantFacts)(nil),          // 20: gantry.v1.GrantFacts
+	(*CallRequest)(nil),         // 21: gantry.v1.CallRequest
+	(*CallStart)(nil),           // 22: gantry.v1.CallStart
+	(*CallCaps)(nil),            // 23: gantry.v1.CallCaps
+	(*CallPause)(nil),           // 24: gantry.v1.CallPause
+	(*CallResume)(nil),          // 25: gantry.v1.CallResume
+	(*CallCancel)(nil),          // 26: gantry.v1.CallCancel
+	(*CallResponse)(nil),        // 27: gantry.v1.CallResponse
+	(*CallStarted)(nil),         // 28: gantry.v1.CallStarted
+	(*OutputDelta)(nil),         // 29: gantry.v1.OutputDelta
+	(*Progress)(nil),            // 30: gantry.v1.Progress
+	(*Note)(nil),                // 31: gantry.v1.Note
+	(*CallResult)(nil),          // 32: gantry.v1.CallResult
+	(*StopSessionRequest)(nil),  // 33: gantry.v1.StopSessionRequest
+	(*StopSessionResponse)(nil), // 34: gantry.v1.StopSessionResponse
+	(*EndThreadRequest)(nil),    // 35: gantry.v1.EndThreadRequest
+	(*EndThreadResponse)(nil),   // 36: gantry.v1.EndThreadResponse
+	(*ViewRequest)(nil),         // 37: gantry.v1.ViewRequest
+	(*ViewOpen)(nil),            // 38: gantry.v1.ViewOpen
+	(*ViewSize)(nil),            // 39: gantry.v1.ViewSize
+	(*ViewAck)(nil),             // 40: gantry.v1.ViewAck
+	(*ViewResize)(nil),          // 41: gantry.v1.ViewResize
+	(*ViewControl)(nil),         // 42: gantry.v1.ViewControl
+	(*ViewClose)(nil),           // 43: gantry.v1.ViewClose
+	(*ViewInput)(nil),           // 44: gantry.v1.ViewInput
+	(*ViewBytes)(nil),           // 45: gantry.v1.ViewBytes
+	(*ViewPointer)(nil),         // 46: gantry.v1.ViewPointer
+	(*ViewWheel)(nil),           // 47: gantry.v1.ViewWheel
+	(*ViewKey)(nil),             // 48: gantry.v1.ViewKey
+	(*ViewText)(nil),            // 49: gantry.v1.ViewText
+	(*ViewPaste)(nil),           // 50: gantry.v1.ViewPaste
+	(*ViewFiles)(nil),           // 51: gantry.v1.ViewFiles
+	(*ViewNavigate)(nil),        // 52: gantry.v1.ViewNavigate
+	(*ViewSwitch)(nil),          // 53: gantry.v1.ViewSwitch
+	(*ViewAnswer)(nil),          // 54: gantry.v1.ViewAnswer
+	(*ViewResponse)(nil),        // 55: gantry.v1.ViewResponse
+	(*ViewOpened)(nil),          // 56: gantry.v1.ViewOpened
+	(*ViewTarget)(nil),          // 57: gantry.v1.ViewTarget
+	(*ViewFrame)(nil),           // 58: gantry.v1.ViewFrame
+	(*ViewOutput)(nil),          // 59: gantry.v1.ViewOutput
+	(*ViewPicture)(nil),         // 60: gantry.v1.ViewPicture
+	(*ViewState)(nil),           // 61: gantry.v1.ViewState
+	(*ViewDialog)(nil),          // 62: gantry.v1.ViewDialog
+	(*ViewClosed)(nil),          // 63: gantry.v1.ViewClosed
+	nil,                         // 64: gantry.v1.ToolDescriptor.HookFieldsEntry
+	(*Effect)(nil),              // 65: gantry.v1.Effect
+	(*Item)(nil),                // 66: gantry.v1.Item
+	(*ArtifactRef)(nil),         // 67: gantry.v1.ArtifactRef
+	(*ResultPart)(nil),          // 68: gantry.v1.ResultPart
 }
 var file_gantry_v1_tool_proto_depIdxs = []int32{
-	6,  // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	5,  // 1: gantry.v1.WatchResponse.sources:type_name -> gantry.v1.ToolSource
+	8,  // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	7,  // 1: gantry.v1.WatchResponse.sources:type_name -> gantry.v1.ToolSource
 	0,  // 2: gantry.v1.ToolSource.state:type_name -> gantry.v1.SourceState
-	7,  // 3: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
+	9,  // 3: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
 	1,  // 4: gantry.v1.ToolDescriptor.exposure:type_name -> gantry.v1.Exposure
-	36, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
-	35, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
-	10, // 7: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
-	11, // 8: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
-	12, // 9: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
-	13, // 10: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
+	65, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
+	64, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
+	12, // 7: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
+	13, // 8: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
+	14, // 9: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
+	15, // 10: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
 	2,  // 11: gantry.v1.SessionExited.end:type_name -> gantry.v1.SessionEnd
-	14, // 12: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
-	30, // 13: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
-	36, // 14: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
-	17, // 15: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
-	37, // 16: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
-	36, // 17: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
-	20, // 18: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
-	22, // 19: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
-	23, // 20: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
-	24, // 21: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
-	14, // 22: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
-	18, // 23: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
-	21, // 24: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
-	26, // 25: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
-	27, // 26: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
-	28, // 27: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
-	38, // 28: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	37, // 29: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
-	29, // 30: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
-	30, // 31: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
-	37, // 32: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
-	39, // 33: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
-	37, // 34: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
-	3,  // 35: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
-	8,  // 36: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
-	15, // 37: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
-	19, // 38: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
-	31, // 39: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
-	33, // 40: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
-	4,  // 41: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
-	9,  // 42: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
-	16, // 43: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
-	25, // 44: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
-	32, // 45: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
-	34, // 46: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
-	41, // [41:47] is the sub-list for method output_type
-	35, // [35:41] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	16, // 12: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
+	32, // 13: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
+	65, // 14: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
+	19, // 15: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
+	66, // 16: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
+	65, // 17: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
+	22, // 18: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
+	24, // 19: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
+	25, // 20: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
+	26, // 21: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
+	16, // 22: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
+	20, // 23: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
+	23, // 24: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
+	28, // 25: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
+	29, // 26: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
+	30, // 27: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
+	67, // 28: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	66, // 29: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
+	31, // 30: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
+	32, // 31: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
+	66, // 32: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
+	68, // 33: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
+	66, // 34: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
+	38, // 35: gantry.v1.ViewRequest.open:type_name -> gantry.v1.ViewOpen
+	40, // 36: gantry.v1.ViewRequest.ack:type_name -> gantry.v1.ViewAck
+	41, // 37: gantry.v1.ViewRequest.resize:type_name -> gantry.v1.ViewResize
+	44, // 38: gantry.v1.ViewRequest.input:type_name -> gantry.v1.ViewInput
+	42, // 39: gantry.v1.ViewRequest.control:type_name -> gantry.v1.ViewControl
+	43, // 40: gantry.v1.ViewRequest.close:type_name -> gantry.v1.ViewClose
+	3,  // 41: gantry.v1.ViewOpen.kinds:type_name -> gantry.v1.ViewKind
+	39, // 42: gantry.v1.ViewOpen.size:type_name -> gantry.v1.ViewSize
+	39, // 43: gantry.v1.ViewResize.size:type_name -> gantry.v1.ViewSize
+	45, // 44: gantry.v1.ViewInput.bytes:type_name -> gantry.v1.ViewBytes
+	46, // 45: gantry.v1.ViewInput.pointer:type_name -> gantry.v1.ViewPointer
+	47, // 46: gantry.v1.ViewInput.wheel:type_name -> gantry.v1.ViewWheel
+	48, // 47: gantry.v1.ViewInput.key:type_name -> gantry.v1.ViewKey
+	49, // 48: gantry.v1.ViewInput.text:type_name -> gantry.v1.ViewText
+	50, // 49: gantry.v1.ViewInput.paste:type_name -> gantry.v1.ViewPaste
+	51, // 50: gantry.v1.ViewInput.files:type_name -> gantry.v1.ViewFiles
+	52, // 51: gantry.v1.ViewInput.navigate:type_name -> gantry.v1.ViewNavigate
+	53, // 52: gantry.v1.ViewInput.switch:type_name -> gantry.v1.ViewSwitch
+	54, // 53: gantry.v1.ViewInput.answer:type_name -> gantry.v1.ViewAnswer
+	4,  // 54: gantry.v1.ViewPointer.action:type_name -> gantry.v1.ViewAction
+	56, // 55: gantry.v1.ViewResponse.opened:type_name -> gantry.v1.ViewOpened
+	58, // 56: gantry.v1.ViewResponse.frame:type_name -> gantry.v1.ViewFrame
+	61, // 57: gantry.v1.ViewResponse.state:type_name -> gantry.v1.ViewState
+	63, // 58: gantry.v1.ViewResponse.closed:type_name -> gantry.v1.ViewClosed
+	3,  // 59: gantry.v1.ViewOpened.kind:type_name -> gantry.v1.ViewKind
+	39, // 60: gantry.v1.ViewOpened.size:type_name -> gantry.v1.ViewSize
+	57, // 61: gantry.v1.ViewOpened.targets:type_name -> gantry.v1.ViewTarget
+	59, // 62: gantry.v1.ViewFrame.output:type_name -> gantry.v1.ViewOutput
+	60, // 63: gantry.v1.ViewFrame.picture:type_name -> gantry.v1.ViewPicture
+	39, // 64: gantry.v1.ViewPicture.viewport:type_name -> gantry.v1.ViewSize
+	57, // 65: gantry.v1.ViewState.targets:type_name -> gantry.v1.ViewTarget
+	62, // 66: gantry.v1.ViewState.dialog:type_name -> gantry.v1.ViewDialog
+	39, // 67: gantry.v1.ViewState.size:type_name -> gantry.v1.ViewSize
+	5,  // 68: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
+	10, // 69: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
+	17, // 70: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
+	21, // 71: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
+	37, // 72: gantry.v1.ToolService.View:input_type -> gantry.v1.ViewRequest
+	33, // 73: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
+	35, // 74: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
+	6,  // 75: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
+	11, // 76: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
+	18, // 77: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
+	27, // 78: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
+	55, // 79: gantry.v1.ToolService.View:output_type -> gantry.v1.ViewResponse
+	34, // 80: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
+	36, // 81: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
+	75, // [75:82] is the sub-list for method output_type
+	68, // [68:75] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_tool_proto_init() }
@@ -2983,13 +5118,39 @@ func file_gantry_v1_tool_proto_init() {
 		(*CallResponse_Note)(nil),
 		(*CallResponse_Result)(nil),
 	}
+	file_gantry_v1_tool_proto_msgTypes[32].OneofWrappers = []any{
+		(*ViewRequest_Open)(nil),
+		(*ViewRequest_Ack)(nil),
+		(*ViewRequest_Resize)(nil),
+		(*ViewRequest_Input)(nil),
+		(*ViewRequest_Control)(nil),
+		(*ViewRequest_Close)(nil),
+	}
+	file_gantry_v1_tool_proto_msgTypes[39].OneofWrappers = []any{
+		(*ViewInput_Bytes)(nil),
+		(*ViewInput_Pointer)(nil),
+		(*ViewInput_Wheel)(nil),
+		(*ViewInput_Key)(nil),
+		(*ViewInput_Text)(nil),
+		(*ViewInput_Paste)(nil),
+		(*ViewInput_Files)(nil),
+		(*ViewInput_Navigate)(nil),
+		(*ViewInput_Switch)(nil),
+		(*ViewInput_Answer)(nil),
+	}
+	file_gantry_v1_tool_proto_msgTypes[50].OneofWrappers = []any{
+		(*ViewResponse_Opened)(nil),
+		(*ViewResponse_Frame)(nil),
+		(*ViewResponse_State)(nil),
+		(*ViewResponse_Closed)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_tool_proto_rawDesc), len(file_gantry_v1_tool_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   33,
+			NumEnums:      5,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	ToolService_Thread_FullMethodName      = "/gantry.v1.ToolService/Thread"
 	ToolService_Assess_FullMethodName      = "/gantry.v1.ToolService/Assess"
 	ToolService_Call_FullMethodName        = "/gantry.v1.ToolService/Call"
+	ToolService_View_FullMethodName        = "/gantry.v1.ToolService/View"
 	ToolService_StopSession_FullMethodName = "/gantry.v1.ToolService/StopSession"
 	ToolService_EndThread_FullMethodName   = "/gantry.v1.ToolService/EndThread"
 )
@@ -44,6 +45,11 @@ type ToolServiceClient interface {
 	// Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
 	// exactly one result, even after a cancel, and nothing after that.
 	Call(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallRequest, CallResponse], error)
+	// View shows a session to a person, and passes on what the person does. The host's first message is open. The plugin sends
+	// opened first; closed, if it sends that, is the last message. The stream also ends when the host sends close or ends it.
+	// A session may have several views at the same time. An unknown session is answered with NOT_FOUND, a session that has
+	// none of the requested kinds with FAILED_PRECONDITION. Plugins without views do not implement View (UNIMPLEMENTED).
+	View(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ViewRequest, ViewResponse], error)
 	// StopSession ends a session. Unknown IDs are ignored.
 	StopSession(ctx context.Context, in *StopSessionRequest, opts ...grpc.CallOption) (*StopSessionResponse, error)
 	// EndThread releases all resources of a thread. Unknown IDs are ignored.
@@ -119,6 +125,19 @@ func (c *toolServiceClient) Call(ctx context.Context, opts ...grpc.CallOption) (
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolService_CallClient = grpc.BidiStreamingClient[CallRequest, CallResponse]
 
+func (c *toolServiceClient) View(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ViewRequest, ViewResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolService_ServiceDesc.Streams[3], ToolService_View_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ViewRequest, ViewResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolService_ViewClient = grpc.BidiStreamingClient[ViewRequest, ViewResponse]
+
 func (c *toolServiceClient) StopSession(ctx context.Context, in *StopSessionRequest, opts ...grpc.CallOption) (*StopSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StopSessionResponse)
@@ -154,6 +173,11 @@ type ToolServiceServer interface {
 	// Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
 	// exactly one result, even after a cancel, and nothing after that.
 	Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error
+	// View shows a session to a person, and passes on what the person does. The host's first message is open. The plugin sends
+	// opened first; closed, if it sends that, is the last message. The stream also ends when the host sends close or ends it.
+	// A session may have several views at the same time. An unknown session is answered with NOT_FOUND, a session that has
+	// none of the requested kinds with FAILED_PRECONDITION. Plugins without views do not implement View (UNIMPLEMENTED).
+	View(grpc.BidiStreamingServer[ViewRequest, ViewResponse]) error
 	// StopSession ends a session. Unknown IDs are ignored.
 	StopSession(context.Context, *StopSessionRequest) (*StopSessionResponse, error)
 	// EndThread releases all resources of a thread. Unknown IDs are ignored.
@@ -179,6 +203,9 @@ func (UnimplementedToolServiceServer) Assess(context.Context, *AssessRequest) (*
 }
 func (UnimplementedToolServiceServer) Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error {
 	return status.Error(codes.Unimplemented, "method Call not implemented")
+}
+func (UnimplementedToolServiceServer) View(grpc.BidiStreamingServer[ViewRequest, ViewResponse]) error {
+	return status.Error(codes.Unimplemented, "method View not implemented")
 }
 func (UnimplementedToolServiceServer) StopSession(context.Context, *StopSessionRequest) (*StopSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StopSession not implemented")
@@ -254,6 +281,13 @@ func _ToolService_Call_Handler(srv interface{}, stream grpc.ServerStream) error 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolService_CallServer = grpc.BidiStreamingServer[CallRequest, CallResponse]
 
+func _ToolService_View_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ToolServiceServer).View(&grpc.GenericServerStream[ViewRequest, ViewResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolService_ViewServer = grpc.BidiStreamingServer[ViewRequest, ViewResponse]
+
 func _ToolService_StopSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StopSessionRequest)
 	if err := dec(in); err != nil {
@@ -324,6 +358,12 @@ var ToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Call",
 			Handler:       _ToolService_Call_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "View",
+			Handler:       _ToolService_View_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

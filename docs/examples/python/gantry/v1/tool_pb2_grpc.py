@@ -55,6 +55,11 @@ class ToolServiceStub:
                 request_serializer=gantry_dot_v1_dot_tool__pb2.CallRequest.SerializeToString,
                 response_deserializer=gantry_dot_v1_dot_tool__pb2.CallResponse.FromString,
                 _registered_method=True)
+        self.View = channel.stream_stream(
+                '/gantry.v1.ToolService/View',
+                request_serializer=gantry_dot_v1_dot_tool__pb2.ViewRequest.SerializeToString,
+                response_deserializer=gantry_dot_v1_dot_tool__pb2.ViewResponse.FromString,
+                _registered_method=True)
         self.StopSession = channel.unary_unary(
                 '/gantry.v1.ToolService/StopSession',
                 request_serializer=gantry_dot_v1_dot_tool__pb2.StopSessionRequest.SerializeToString,
@@ -100,6 +105,16 @@ class ToolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def View(self, request_iterator, context):
+        """View shows a session to a person, and passes on what the person does. The host's first message is open. The plugin sends
+        opened first; closed, if it sends that, is the last message. The stream also ends when the host sends close or ends it.
+        A session may have several views at the same time. An unknown session is answered with NOT_FOUND, a session that has
+        none of the requested kinds with FAILED_PRECONDITION. Plugins without views do not implement View (UNIMPLEMENTED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StopSession(self, request, context):
         """StopSession ends a session. Unknown IDs are ignored.
         """
@@ -136,6 +151,11 @@ def add_ToolServiceServicer_to_server(servicer, server):
                     servicer.Call,
                     request_deserializer=gantry_dot_v1_dot_tool__pb2.CallRequest.FromString,
                     response_serializer=gantry_dot_v1_dot_tool__pb2.CallResponse.SerializeToString,
+            ),
+            'View': grpc.stream_stream_rpc_method_handler(
+                    servicer.View,
+                    request_deserializer=gantry_dot_v1_dot_tool__pb2.ViewRequest.FromString,
+                    response_serializer=gantry_dot_v1_dot_tool__pb2.ViewResponse.SerializeToString,
             ),
             'StopSession': grpc.unary_unary_rpc_method_handler(
                     servicer.StopSession,
@@ -257,6 +277,33 @@ class ToolService:
             '/gantry.v1.ToolService/Call',
             gantry_dot_v1_dot_tool__pb2.CallRequest.SerializeToString,
             gantry_dot_v1_dot_tool__pb2.CallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def View(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/gantry.v1.ToolService/View',
+            gantry_dot_v1_dot_tool__pb2.ViewRequest.SerializeToString,
+            gantry_dot_v1_dot_tool__pb2.ViewResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,7 @@ type Process interface {
 	Done() <-chan struct{}
 	Exit() (process.Exit, bool)
 	Signal(sig os.Signal) error
+	Resize(size process.Size) error
 	Kill() error
 	Wait() error
 	// Release releases what the host keeps for a later process of the plugin. It is called once, after all other methods.
@@ -95,6 +96,7 @@ type Session struct {
 	interaction chan struct{} // has a token while no call interacts with the session
 	typing      chan struct{} // has a token while nothing is being typed
 	exited      chan struct{} // closed when the process has ended
+	over        chan struct{} // closed when the process has ended and its output has been read
 	closed      chan struct{} // closed when its output has ended
 	work        sync.WaitGroup
 	release     sync.Once // of its resources
@@ -106,6 +108,7 @@ type Session struct {
 		tail     *output.Buffer
 		live     func([]byte) // shows output as it appears
 		viewer   Viewer
+		watchers []Watcher
 		over     bool // the viewer was notified of the end, or is when it is set
 		code     int
 		known    bool // whether code is known
@@ -117,7 +120,7 @@ type Session struct {
 func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	s := &Session{
 		ID: id, Info: p.Info, process: p.Process, in: p.In, out: p.Out, pending: p.Record, stopWaiting: hurry,
-		interaction: make(chan struct{}, 1), typing: make(chan struct{}, 1), exited: make(chan struct{}), closed: make(chan struct{}),
+		interaction: make(chan struct{}, 1), typing: make(chan struct{}, 1), exited: make(chan struct{}), over: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if s.pending == nil {
 		var err error
@@ -147,6 +150,9 @@ func (s *Session) read() {
 			s.mu.Lock()
 			s.mu.tail.Write(piece)
 			live := s.mu.live
+			for _, w := range s.mu.watchers {
+				w.Output(s.pending.Total()-int64(len(piece)), piece)
+			}
 			s.mu.Unlock()
 			s.received.Add(int64(len(piece)))
 			if live != nil {
@@ -172,6 +178,7 @@ func (s *Session) watch() {
 	s.mu.over = true
 	viewer := s.mu.viewer
 	s.mu.Unlock()
+	close(s.over)
 	if viewer != nil {
 		s.reportEnd(viewer)
 	}
@@ -325,6 +332,11 @@ func (s *Session) Input(ctx context.Context, text string) error {
 	default:
 		return ErrNotReading // previous input is still being typed
 	}
+	return s.write(ctx, text)
+}
+
+// write writes text to the terminal. The caller has taken the token of typing, which write returns.
+func (s *Session) write(ctx context.Context, text string) error {
 	done := make(chan error, 1)
 	// Owned by the session: the write may block, and ends at the latest when release closes the terminal.
 	go func() {

@@ -31,6 +31,7 @@ type program struct {
 	unknown bool
 	signals chan os.Signal
 	stuck   bool // ignores being killed
+	size    process.Size
 
 	released bool
 }
@@ -45,6 +46,11 @@ func (p *program) Exit() (process.Exit, bool) { return process.Exit{Code: p.code
 func (p *program) Wait() error                { <-p.done; return nil }
 func (p *program) Release() error             { p.released = true; return nil }
 func (p *program) Signal(s os.Signal) error   { p.signals <- s; return nil }
+
+func (p *program) Resize(s process.Size) error {
+	p.size = s
+	return nil
+}
 
 func (p *program) Kill() error {
 	if !p.stuck {

@@ -73,6 +73,7 @@ func New(version, binary string) tool.Plugin {
 		Tools:        f.tools(),
 		Capabilities: []string{"spawn"},
 		Configured:   f.configured,
+		View:         f.view,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
 			id, err := strconv.Atoi(sessionID)
 			if err != nil {

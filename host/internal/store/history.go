@@ -2,12 +2,14 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store/database"
@@ -109,6 +111,7 @@ type ItemFilter struct {
 	Turn  event.TurnID // items of the turn, and those between turns
 	Types []event.ItemType
 	IDs   []string // of items, or of their calls
+	Said  string   // only messages of users and agents that contain the text, ignoring case; empty: all items
 	// From and Through are the numbers of the first event, from and up to which items are listed; 0: no limit.
 	From, Through uint64
 }
@@ -142,6 +145,9 @@ func (h History) Items(ctx context.Context, f ItemFilter, w Window) ([]ItemInfo,
 	}
 	if len(f.IDs) > 0 {
 		where("(items.id IN ? OR items.call_id <> '' AND items.call_id IN ?)", f.IDs, f.IDs)
+	}
+	if f.Said != "" {
+		where("items.last_seq IN (?)", matchingPassages(g, []string{f.Said}).Select("passages.seq").Where("passages.thread_id = ?", string(h.thread)))
 	}
 	if f.From > 0 {
 		where("items.first_seq >= ?", f.From)
@@ -218,6 +224,54 @@ func (h History) read(ctx context.Context, condition, rest string, arg any) ([]e
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+// LogEntry is an event as it is stored.
+type LogEntry struct {
+	Seq  uint64
+	Turn event.TurnID // empty: it is outside of turns
+	Time time.Time
+	Kind string
+	Body json.RawMessage
+}
+
+// maxLogBytes limits the bodies in a part of a log. One event may be larger.
+const maxLogBytes = 4 << 20
+
+// Log returns the events of a window, including those of reverted turns and those of kinds that this version does not know. It returns
+// fewer events than the window has if they are large; more says whether events follow. Errors are those of [Store.Events].
+func (h History) Log(ctx context.Context, w Window) (entries []LogEntry, more bool, err error) {
+	r, err := h.store.reader(ctx, h.thread)
+	if err != nil {
+		return nil, false, err
+	}
+	limit := max(w.Limit, 1)
+	w.Limit = limit + 1
+	condition, order, args := w.clause("seq")
+	rows, err := r.g.Raw("SELECT seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ?"+condition+order, append([]any{string(h.thread)}, args...)...).Rows()
+	if err != nil {
+		return nil, false, r.failed(0, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	size := 0
+	for rows.Next() {
+		row := eventRow{ThreadID: string(h.thread)}
+		if err := rows.Scan(&row.Seq, &row.TurnID, &row.Time, &row.Kind, &row.Body, &row.Sum); err != nil {
+			return nil, false, r.failed(0, &unreadableError{err})
+		}
+		if len(entries) == limit || len(entries) > 0 && size+len(row.Body) > maxLogBytes {
+			return entries, true, nil
+		}
+		if err := row.verify(row.Seq); err != nil {
+			return nil, false, r.damaged(row.Seq-1, err)
+		}
+		size += len(row.Body)
+		entries = append(entries, LogEntry{row.Seq, event.TurnID(row.TurnID), database.Time(row.Time), row.Kind, json.RawMessage(row.Body)})
+	}
+	if err := rows.Err(); err != nil {
+		return nil, false, r.failed(0, err)
+	}
+	return entries, false, nil
 }
 
 // missing returns the error for an event that is not there.

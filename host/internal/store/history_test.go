@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,6 +132,66 @@ func TestHistoryEvents(t *testing.T) {
 	}
 	if want := []uint64{3, 4}; !slices.Equal(between, want) {
 		t.Errorf("events %v, want %v", between, want)
+	}
+}
+
+// The log of a thread is read in both directions, in parts.
+func TestHistoryLog(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	story := storetest.Story("a", 2)
+	mustAppend(t, s, story...)
+	h := s.History("a")
+	for _, test := range []struct {
+		w    store.Window
+		want []uint64
+		more bool
+	}{
+		{store.Window{Limit: 2}, []uint64{1, 2}, true},
+		{store.Window{At: 2, Limit: 2}, []uint64{3, 4}, true},
+		{store.Window{At: 20, Limit: 2}, []uint64{21}, false},
+		{store.Window{At: 20, Inclusive: true, Limit: 2}, []uint64{20, 21}, false},
+		{store.Window{At: 3, Descending: true, Limit: 2}, []uint64{2, 1}, false},
+		{store.Window{Descending: true, Limit: 2}, []uint64{21, 20}, true},
+		{store.Window{At: 21, Limit: 2}, nil, false},
+	} {
+		entries, more, err := h.Log(t.Context(), test.w)
+		var got []uint64
+		for _, e := range entries {
+			got = append(got, e.Seq)
+			if want := story[e.Seq-1]; e.Kind != want.Body.Kind() || e.Turn != want.Turn || !e.Time.Equal(want.Time) || !json.Valid(e.Body) {
+				t.Errorf("event %d is %+v", e.Seq, e)
+			}
+		}
+		if err != nil || !slices.Equal(got, test.want) || more != test.more {
+			t.Errorf("%+v: %v, %v, %v, want %v, %v", test.w, got, more, err, test.want, test.more)
+		}
+	}
+	large := event.Item{ID: "large", Type: event.ItemUserMessage, Status: event.StatusCompleted, Text: strings.Repeat("x", 3<<20)}
+	for n := range uint64(3) {
+		mustAppend(t, s, event.Event{Seq: 22 + n, Thread: "a", Body: event.ItemCompleted{Item: large}})
+	}
+	if entries, more, err := h.Log(t.Context(), store.Window{At: 20, Limit: 9}); err != nil || len(entries) != 2 || !more {
+		t.Errorf("large events: %d, %v, %v", len(entries), more, err)
+	}
+}
+
+func TestHistorySaid(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for id, other := range map[event.ThreadID]string{"a": "nothing", "b": "a needle of another thread"} {
+		w := newWriter(t, s, id)
+		w.say("1", "Find the NEEDLE, please")
+		w.say("2", other)
+		w.say("3", "a needle in a haystack")
+		w.say("4", "needle taken back")
+		w.revert("4", 0)
+	}
+	for text, want := range map[string]int{"needle": 2, "needle in": 1, "ne": 2, "in needle": 0, "x%": 0} {
+		items, err := s.History("a").Items(t.Context(), store.ItemFilter{Said: text, Types: []event.ItemType{event.ItemUserMessage}}, store.Window{Limit: 9})
+		if err != nil || len(items) != want {
+			t.Errorf("%q: %+v, %v, want %d", text, items, err, want)
+		}
 	}
 }
 

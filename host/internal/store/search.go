@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/store/database"
 	"gorm.io/gorm"
 )
 
@@ -37,8 +38,8 @@ const (
 )
 
 // Search finds threads whose name, or one of whose messages, contains all words of the query, ignoring case; a word may be part of
-// a longer word. It searches the beginning of the messages of users and agents in turns that were not reverted. The threads
-// updated last come first. f.Before is ignored.
+// a longer word. It searches the beginning of the messages of users and agents in turns that were not reverted. The order and
+// the position are those of [Store.Threads].
 func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, error) {
 	words := strings.Fields(query)
 	switch {
@@ -56,7 +57,10 @@ func (s *Store) Search(ctx context.Context, query string, f Filter) ([]Hit, erro
 		named = named.Where(`LOWER(threads.name) LIKE ? ESCAPE '\'`, containsPattern(w))
 	}
 	q := f.where(g.Model(&threadRow{})).Where(g.Where("threads.id IN (?)", said.Session(&gorm.Session{}).Select("passages.thread_id")).Or(named)).
-		Order("updated_at DESC, id DESC")
+		Order(f.order())
+	if f.Before != (Cursor{}) {
+		q = q.Where(f.after(), database.Nanos(f.Before.Updated), string(f.Before.ID))
+	}
 	if f.Limit > 0 {
 		q = q.Limit(f.Limit)
 	}

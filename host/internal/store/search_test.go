@@ -96,3 +96,36 @@ func TestSearchInAnOldHome(t *testing.T) {
 		t.Errorf("%+v, %v", turns, err)
 	}
 }
+
+// Pages of a search have together what one search has, in either direction.
+func TestSearchPages(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for i := range 7 {
+		newWriter(t, s, event.ThreadID(fmt.Sprint("t", i))).say("1", "needle") // all in the same second
+	}
+	for _, ascending := range []bool{false, true} {
+		f := store.Filter{Limit: 3, Sort: store.ByCreated, Ascending: ascending}
+		var got []string
+		for {
+			hits, err := s.Search(t.Context(), "needle", f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hits {
+				got = append(got, string(h.Thread.ID))
+				f.Before = h.Thread.CursorBy(f.Sort)
+			}
+			if len(hits) < f.Limit {
+				break
+			}
+		}
+		want := "t6 t5 t4 t3 t2 t1 t0"
+		if ascending {
+			want = "t0 t1 t2 t3 t4 t5 t6"
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("ascending %v: %v", ascending, got)
+		}
+	}
+}

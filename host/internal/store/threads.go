@@ -104,6 +104,7 @@ type Filter struct {
 	Cwds      []string // as Cwd, for several folders; empty: all
 	Providers []string // labels of provider blocks; empty: all
 	Sources   []string // empty: all
+	NoSources []string // not from these front ends
 	Without   []event.ThreadID
 	HasTurns  bool // only threads that have had a turn
 }
@@ -155,6 +156,9 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 	}
 	if len(f.Sources) > 0 {
 		q = q.Where("threads.source IN ?", f.Sources)
+	}
+	if len(f.NoSources) > 0 {
+		q = q.Where("threads.source NOT IN ?", f.NoSources)
 	}
 	if len(f.Without) > 0 {
 		q = q.Where("threads.id NOT IN ?", f.Without)

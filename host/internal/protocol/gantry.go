@@ -4,12 +4,14 @@ import "encoding/json"
 
 // The methods whose names begin with gantry/ are additions: codex's app server does not have them.
 
-// GantryThreadEventsParams are the parameters of gantry/thread/events, which reads the log of a thread.
+// GantryThreadEventsParams are the parameters of gantry/thread/events, which reads the log of a thread as it is stored, with reverted
+// turns. The default limit is 100, the maximum 1,000.
 type GantryThreadEventsParams struct {
 	ThreadID string `json:"threadId"`
 	Page
-	SortDirection *SortDirection `json:"sortDirection,omitempty"` // default: asc
+	SortDirection *SortDirection `json:"sortDirection,omitempty"` // default: asc, and desc with BeforeSeq
 	AfterSeq      *uint64        `json:"afterSeq,omitempty"`      // instead of a cursor: begin with the event after this one
+	BeforeSeq     *uint64        `json:"beforeSeq,omitempty"`     // instead of a cursor: go back from the event before this one
 }
 
 // GantryThreadEventsResponse is the result of gantry/thread/events.

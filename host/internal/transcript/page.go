@@ -19,6 +19,7 @@ type Reader interface {
 	Items(ctx context.Context, f store.ItemFilter, w store.Window) ([]store.ItemInfo, error)
 	At(ctx context.Context, seqs []uint64) ([]event.Event, error)
 	Exits(ctx context.Context, after uint64, limit int) ([]event.Event, error)
+	Log(ctx context.Context, w store.Window) (entries []store.LogEntry, more bool, err error)
 }
 
 // Limits of pages. Compatible with codex.
@@ -58,6 +59,7 @@ type cursor struct {
 	Thread    event.ThreadID `json:"requestedThreadId"`
 	Seq       uint64         `json:"rolloutOrdinal"` // first event of a turn or an item
 	Inclusive bool           `json:"includeAnchor"`
+	Skip      int            `json:"skip,omitempty"` // occurrences in the item
 	Scope     scope          `json:"scope"`
 }
 
@@ -69,6 +71,9 @@ type scope struct {
 const (
 	ofTurns = "turns"
 	ofItems = "itemsByCreatedAtOrdinal"
+
+	ofOccurrences = "occurrences"
+	ofEvents      = "events"
 )
 
 func (c cursor) text() *string {
@@ -85,15 +90,21 @@ func (r Request) window(thread event.ThreadID, kind string, order protocol.SortD
 		order = r.Order
 	}
 	w := store.Window{Descending: order == protocol.Descending, Limit: r.limit() + 1}
-	if r.Cursor == "" {
-		return w, nil
-	}
-	var c cursor
-	if err := json.Unmarshal([]byte(r.Cursor), &c); err != nil || c.Thread != thread || c.Scope.Kind != kind || c.Seq == 0 || c.Seq > math.MaxInt64 {
-		return w, &CursorError{r.Cursor}
-	}
+	c, err := r.at(thread, kind)
 	w.At, w.Inclusive = c.Seq, c.Inclusive
-	return w, nil
+	return w, err
+}
+
+// at returns the position of the cursor; without one, the beginning.
+func (r Request) at(thread event.ThreadID, kind string) (c cursor, err error) {
+	if r.Cursor == "" {
+		return c, nil
+	}
+	err = json.Unmarshal([]byte(r.Cursor), &c)
+	if err != nil || c.Thread != thread || c.Scope.Kind != kind || c.Seq == 0 || c.Seq > math.MaxInt64 || c.Skip < 0 {
+		return cursor{}, &CursorError{r.Cursor}
+	}
+	return c, nil
 }
 
 // cursors returns the cursors of a page, whose rows begin with the events firsts. more says that the list goes on. The next page begins
@@ -102,7 +113,9 @@ func cursors(thread event.ThreadID, kind string, firsts []uint64, more bool) (ne
 	if len(firsts) == 0 {
 		return nil, nil
 	}
-	at := func(seq uint64, inclusive bool) *string { return cursor{thread, seq, inclusive, scope{kind}}.text() }
+	at := func(seq uint64, inclusive bool) *string {
+		return cursor{Thread: thread, Seq: seq, Inclusive: inclusive, Scope: scope{kind}}.text()
+	}
 	if more {
 		next = at(firsts[len(firsts)-1], false)
 	}

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -108,6 +109,18 @@ func (h *Hub) Events(ctx context.Context, id event.ThreadID, after uint64) iter.
 		return func(yield func(event.Event, error) bool) { yield(event.Event{}, err) }
 	}
 	return s.Events(ctx, id, after)
+}
+
+// Artifact opens stored content that an event of a thread refers to by its digest. If the error has the code [NotFound] or [Damaged], the
+// content is not available. Reading may also fail with [Damaged], so content is not to be used before [io.EOF].
+func (h *Hub) Artifact(ctx context.Context, id event.ThreadID, digest string) (io.ReadCloser, error) {
+	s := h.store
+	h.mu.Lock()
+	if l := h.mu.threads[id]; l != nil {
+		s = l.space.host.Store() // an ephemeral thread has another one
+	}
+	h.mu.Unlock()
+	return s.Artifact(ctx, digest)
 }
 
 // Started returns the first event of a thread.

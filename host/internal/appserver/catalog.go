@@ -3,9 +3,6 @@ package appserver
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -122,68 +119,6 @@ func (s catalog) providerList(ctx context.Context, _ *call, _ protocol.ModelProv
 
 func (s catalog) providerCapabilities(context.Context, *call, protocol.ModelProviderCapabilitiesReadParams) (out protocol.ModelProviderCapabilitiesReadResponse, err error) {
 	return out, nil
-}
-
-func (s catalog) configRead(ctx context.Context, _ *call, p protocol.ConfigReadParams) (out protocol.ConfigReadResponse, err error) {
-	cfg, err := s.configuration(ctx, p.Cwd)
-	if err != nil {
-		return out, err
-	}
-	e := effective{cfg: cfg}
-	values := map[string]any{
-		"approval_policy": e.approval(), "approvals_reviewer": e.reviewer(), "sandbox_mode": wireMode(cfg.Sandbox.Mode),
-	}
-	if m := defaultModel(cfg); m != nil {
-		values["model"], values["model_provider"] = m.Label, m.Provider
-		if m.Reasoning != "" {
-			values["model_reasoning_effort"] = m.Reasoning
-		}
-	}
-	out.Config = map[string]json.RawMessage{}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		raw, err := protocol.Marshal(values[key])
-		if err != nil {
-			return out, err
-		}
-		out.Config[key] = raw
-	}
-	if p.IncludeLayers {
-		out.Layers = layersOf(cfg)
-	}
-	return out, nil
-}
-
-// layersOf returns the files of a configuration, those with the highest precedence first. Their contents are not in the form that codex's
-// files have, so they are left out.
-func layersOf(cfg *config.Config) []protocol.ConfigLayer {
-	out := []protocol.ConfigLayer{}
-	for _, f := range slices.Backward(cfg.Files) {
-		var name protocol.ConfigLayerSourceBody
-		switch f.Layer {
-		case config.LayerBuiltin:
-			name = protocol.PackagedDefaultsLayer{File: f.Path}
-		case config.LayerSystem:
-			name = protocol.SystemLayer{File: f.Path}
-		case config.LayerUser, config.LayerFile:
-			name = protocol.UserLayer{File: f.Path}
-		case config.LayerProject:
-			name = protocol.ProjectLayer{Folder: filepath.Dir(f.Path)}
-		default:
-			name = protocol.SessionFlagsLayer{}
-		}
-		out = append(out, protocol.ConfigLayer{Name: protocol.ConfigLayerSource{Body: name}, Version: versionOf(f.Path), Config: json.RawMessage("{}")})
-	}
-	return out
-}
-
-// versionOf identifies the content of a file.
-func versionOf(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		b = nil // a file that has gone has the version of an empty one
-	}
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // wireMode returns a sandbox mode of the configuration as codex names it.

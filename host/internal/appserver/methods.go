@@ -53,7 +53,10 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodModelProviderCapabilitiesRead, c.providerCapabilities)
 	on(m, protocol.MethodHooksList, c.hooksList)
 	on(m, protocol.MethodSkillsList, c.skillsList)
-	on(m, protocol.MethodConfigRead, c.configRead)
+	f := settings{c}
+	on(m, protocol.MethodConfigRead, f.configRead)
+	on(m, protocol.MethodConfigValueWrite, f.valueWrite)
+	on(m, protocol.MethodConfigBatchWrite, f.batchWrite)
 	on(m, protocol.MethodConfigRequirementsRead, c.requirementsRead)
 	on(m, protocol.MethodConfigMCPServerReload, c.mcpReload)
 	on(m, protocol.MethodPermissionProfileList, c.profileList)

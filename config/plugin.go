@@ -223,6 +223,26 @@ func (b *PluginBlock) Variables() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// KeySecret returns the name of the stored secret that is the block's key: that of the setting api_key, or else the only one of the block.
+// ok is false if there is no such secret, or more than one.
+func (b *PluginBlock) KeySecret() (name string, ok bool) {
+	seen := make(map[string]bool)
+	key := ""
+	b.body.Secrets(func(setting []string, secret string) {
+		seen[secret] = true
+		if setting[len(setting)-1] == "api_key" {
+			key = secret // of the highest layer
+		}
+	})
+	if names := slices.Sorted(maps.Keys(seen)); key == "" && len(names) == 1 {
+		key = names[0]
+	}
+	return key, key != ""
+}
+
+// HasKey reports whether the block has a key, or another secret, that is there. Programs of command() are not run.
+func (b *PluginBlock) HasKey() bool { return b.body.Keyed() }
+
 // forbidden are variables that make a program load code other than the locked one.
 var forbidden = []string{
 	"PATH", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "RUBYOPT", "CLASSPATH", "GOROOT", "BASH_ENV", "ENV",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -56,6 +57,31 @@ func sensitive(s contract.ConfigBlock, names []string) bool {
 		}
 	}
 	return true
+}
+
+// Secrets calls read for the stored secrets that settings read, with the names that lead to the setting, lowest layer first.
+func (b Block) Secrets(read func(setting []string, secret string)) {
+	b.named(func(names []string, x hcl.Expression, f Fragment) {
+		x.Value(f.Scope.RecordingSecrets(func(secret string) { read(names, secret) }))
+	})
+}
+
+// Keyed reports whether a secret is there: the value of secret() or command(), or a text whose setting has the name of one.
+func (b Block) Keyed() bool {
+	found := false
+	b.named(func(names []string, x hcl.Expression, f Fragment) {
+		v, hds := x.Value(f.Scope.Context())
+		if hds.HasErrors() || v.IsNull() {
+			return
+		}
+		plain, marked := v.UnmarkDeep()
+		const sample = `"x"`
+		named := diag.MaskValue(names[len(names)-1], sample) != sample
+		if len(marked) > 0 || named && plain.Type() == cty.String && plain.IsKnown() && plain.AsString() != "" {
+			found = true
+		}
+	})
+	return found
 }
 
 // each visits the values in all layers.

@@ -96,16 +96,21 @@ func (s *Scope) Recording(read func(name string)) *hcl.EvalContext {
 			return v, true
 		}
 		return "", true // continue, so that later reads are recorded too
-	}, func(string) {})
+	}, func(string) {}, func(string) {})
 }
 
 // RecordingFiles returns a context that calls read with the absolute paths of the files that an expression reads, without reading
 // them.
 func (s *Scope) RecordingFiles(read func(path string)) *hcl.EvalContext {
-	return s.recording(s.sources.LookupEnv, read)
+	return s.recording(s.sources.LookupEnv, read, func(string) {})
 }
 
-func (s *Scope) recording(lookup func(string) (string, bool), read func(path string)) *hcl.EvalContext {
+// RecordingSecrets returns a context that calls read for the names of the secrets that an expression reads. Nothing else is read or run.
+func (s *Scope) RecordingSecrets(read func(name string)) *hcl.EvalContext {
+	return s.recording(func(string) (string, bool) { return "", true }, func(string) {}, read)
+}
+
+func (s *Scope) recording(lookup func(string) (string, bool), file, secret func(name string)) *hcl.EvalContext {
 	unknown := func(string) (cty.Value, error) { return cty.UnknownVal(cty.String), nil }
 	return &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: map[string]function.Function{
 		"env": envFunction(lookup),
@@ -116,11 +121,14 @@ func (s *Scope) recording(lookup func(string) (string, bool), read func(path str
 		}),
 		"file": textFunction("path", func(path string) (cty.Value, error) {
 			if full, err := s.Path(path); err == nil {
-				read(full)
+				file(full)
 			}
 			return unknown("")
 		}),
-		"secret": textFunction("name", unknown),
+		"secret": textFunction("name", func(name string) (cty.Value, error) {
+			secret(name)
+			return unknown("")
+		}),
 	}}
 }
 

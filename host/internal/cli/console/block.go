@@ -2,12 +2,16 @@ package console
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
+	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -34,6 +38,35 @@ func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.
 	}
 	h, err := a.HostOf(ctx, home, &only, HostOptions{Dir: a.Dir, Ephemeral: true})
 	return h, b, err
+}
+
+// ProviderCommand runs a command of a provider that the user has asked for, such as its login, and returns its message, which may be empty.
+// The request is the user's consent to the command's side effects.
+func (a *Env) ProviderCommand(ctx context.Context, label, command string, input map[string]any, asker service.Asker) (message string, err error) {
+	h, b, err := a.BlockHost(ctx, ProviderNamed(label))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return "", err
+	}
+	out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: command, Input: raw, Asker: asker, Confirmed: true})
+	if errors.Is(err, pluginset.ErrNoCommand) {
+		return "", hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
+			"store its key with `gantry secret set NAME`, and set api_key = secret(\"NAME\") in its block")
+	}
+	if err != nil {
+		return "", err
+	}
+	var said struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(out, &said) != nil { // a command may return something else
+		return "", nil
+	}
+	return said.Message, nil
 }
 
 // ProviderNamed returns a function that finds a provider block.

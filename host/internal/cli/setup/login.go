@@ -2,14 +2,10 @@ package setup
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
-	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/spf13/cobra"
 )
 
@@ -44,29 +40,10 @@ func (a *app) logoutCommand() *cobra.Command {
 
 // providerCommand runs a command of a provider and prints its message. By running `gantry login` or `gantry logout`, which do
 // nothing else, the user confirms the command's side effects.
-func (a *app) providerCommand(ctx context.Context, label, command string, input map[string]any) (err error) {
-	h, b, err := a.BlockHost(ctx, console.ProviderNamed(label))
-	if err != nil {
-		return err
+func (a *app) providerCommand(ctx context.Context, label, command string, input map[string]any) error {
+	message, err := a.ProviderCommand(ctx, label, command, input, console.CommandAsker{Env: a.Env})
+	if err == nil && message != "" {
+		fmt.Fprintln(a.Stderr, render.Clean(message))
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	raw, err := json.Marshal(input)
-	if err != nil {
-		return err
-	}
-	out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: command, Input: raw, Asker: console.CommandAsker{Env: a.Env}, Confirmed: true})
-	if errors.Is(err, pluginset.ErrNoCommand) {
-		return hint.With(fmt.Errorf("%s: provider %q has no %s", b.Where(), b.Label, command),
-			"store its key with `gantry secret set NAME`, and set api_key = secret(\"NAME\") in its block")
-	}
-	if err != nil {
-		return err
-	}
-	var said struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(out, &said) == nil && said.Message != "" {
-		fmt.Fprintln(a.Stderr, render.Clean(said.Message))
-	}
-	return nil
+	return err
 }

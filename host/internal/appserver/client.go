@@ -38,6 +38,7 @@ type client struct {
 	experimental bool
 	optOut       []string
 	subs         map[event.ThreadID]*subscription
+	holding      map[event.ThreadID][]func() // broadcasts that follow a response
 }
 
 // call is a request that is being handled.
@@ -168,6 +169,36 @@ func (c *client) send(method string, params any) {
 		return
 	}
 	_ = c.conn.Notify(c.life, rpc.Notification{Method: method, Params: raw, EmittedAtMs: now()}) // the client may be gone
+}
+
+// post sends a broadcast. What a request of this connection changes follows its response; the status of the thread does not wait.
+func (c *client) post(thread event.ThreadID, key string, n rpc.Notification) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waiting, held := c.holding[thread]
+	if held && n.Method != protocol.NotifyThreadStatusChanged.Name && n.Method != protocol.NotifyThreadClosed.Name {
+		c.holding[thread] = append(waiting, func() { c.conn.Post(key, n) })
+		return
+	}
+	c.conn.Post(key, n)
+}
+
+// holdBroadcasts holds the broadcasts about a thread back until the returned function is called. Requests about a thread run one at a time.
+func (c *client) holdBroadcasts(id event.ThreadID) (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holding == nil {
+		c.holding = map[event.ThreadID][]func(){}
+	}
+	c.holding[id] = nil
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, post := range c.holding[id] {
+			post()
+		}
+		delete(c.holding, id)
+	}
 }
 
 // close ends everything that belongs to the connection. Threads and their questions continue.

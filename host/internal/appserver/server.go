@@ -47,6 +47,8 @@ type Server struct {
 		closing bool
 		clients map[*client]bool
 		feeds   map[event.ThreadID]*feed
+		// settling are requests that wait until all connections have been told what they have changed.
+		settling map[event.ThreadID]chan struct{}
 	}
 }
 
@@ -54,7 +56,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Logger}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.mu.clients, s.mu.feeds = map[*client]bool{}, map[event.ThreadID]*feed{}
+	s.mu.clients, s.mu.feeds, s.mu.settling = map[*client]bool{}, map[event.ThreadID]*feed{}, map[event.ThreadID]chan struct{}{}
 	s.handlers = s.methods()
 	changes := cfg.Hub.Watch()
 	s.work.Go(func() { // ends with the server
@@ -136,7 +138,7 @@ func (s *Server) broadcast(thread event.ThreadID, key, method string, params any
 			s.log.Error("notification not sent", "method", method, "err", err)
 			return
 		}
-		c.conn.Post(key, rpc.Notification{Method: method, Params: raw, EmittedAtMs: now()})
+		c.post(thread, key, rpc.Notification{Method: method, Params: raw, EmittedAtMs: now()})
 	}
 }
 
@@ -145,12 +147,14 @@ func now() int64 { return time.Now().UnixMilli() }
 // watch tells all connections what happens to threads.
 func (s *Server) watch(changes *hub.Changes) {
 	defer func() { changes.Close() }()
+	defer s.settled("")
 	for {
 		ch, err := changes.Next(s.life)
 		switch {
 		case err != nil && hub.ErrorOf(err).Code == hub.Lagged:
 			changes.Close()
 			changes = s.cfg.Hub.Watch()
+			s.settled("")
 			for _, id := range s.cfg.Hub.Loaded() {
 				s.changed(hub.Change{Kind: hub.ThreadStatus, Thread: id, Status: s.cfg.Hub.Status(id)})
 			}
@@ -162,12 +166,14 @@ func (s *Server) watch(changes *hub.Changes) {
 	}
 }
 
-// changed reports a change of a thread. Subscribers learn of its status, its name and reverted turns in order with its other events.
+// changed reports a change of a thread. Subscribers learn of its status, its name, and what happens to it while it runs in order with its
+// other events. The subscriptions to a thread that does not run are about to end, so that they report nothing more.
 func (s *Server) changed(ch hub.Change) {
 	id := string(ch.Thread)
 	if ch.Kind == hub.ThreadLoaded && !ch.Status.Remote {
 		return // the request that loads it announces it, after its response
 	}
+	stopped := ch.Status.State == hub.NotLoaded
 	switch ch.Kind {
 	case hub.ThreadStatus, hub.ThreadLoaded:
 		s.broadcast(ch.Thread, "status/"+id, protocol.NotifyThreadStatusChanged.Name,
@@ -178,16 +184,58 @@ func (s *Server) changed(ch hub.Change) {
 		s.broadcast(ch.Thread, "closed/"+id, protocol.NotifyThreadClosed.Name, protocol.ThreadClosedNotification{ThreadID: id}, true)
 	case hub.ThreadNamed:
 		s.broadcast(ch.Thread, "name/"+id, protocol.NotifyThreadNameUpdated.Name,
-			protocol.ThreadNameUpdatedNotification{ThreadID: id, ThreadName: orNull(ch.Name)}, false)
+			protocol.ThreadNameUpdatedNotification{ThreadID: id, ThreadName: orNull(ch.Name)}, stopped)
 	case hub.ThreadArchived:
-		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadArchived.Name, protocol.ThreadArchivedNotification{ThreadID: id}, false)
+		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadArchived.Name, protocol.ThreadArchivedNotification{ThreadID: id}, stopped)
+		s.settled(ch.Thread)
 	case hub.ThreadUnarchived:
-		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadUnarchived.Name, protocol.ThreadUnarchivedNotification{ThreadID: id}, false)
+		s.broadcast(ch.Thread, "archived/"+id, protocol.NotifyThreadUnarchived.Name, protocol.ThreadUnarchivedNotification{ThreadID: id}, stopped)
+		s.settled(ch.Thread)
 	case hub.ThreadReverted:
-		s.broadcast(ch.Thread, "reverted/"+id, protocol.NotifyThreadReverted.Name, protocol.ThreadRevertedNotification{ThreadID: id}, false)
+		s.broadcast(ch.Thread, "reverted/"+id, protocol.NotifyThreadReverted.Name, protocol.ThreadRevertedNotification{ThreadID: id}, stopped)
 	case hub.ThreadDeleted:
 		s.broadcast(ch.Thread, "deleted/"+id, protocol.NotifyThreadDeleted.Name, protocol.ThreadDeletedNotification{ThreadID: id}, true)
+		s.settled(ch.Thread)
 	}
+}
+
+// settled continues the requests that wait for the report of a change of a thread; "": of all threads.
+func (s *Server) settled(id event.ThreadID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for thread, done := range s.mu.settling {
+		if thread == id || id == "" {
+			close(done)
+			delete(s.mu.settling, thread)
+		}
+	}
+}
+
+// changing makes a change of a thread that all connections are told of. This one is told after the response, but before it that the thread
+// is not loaded any more, if that is so.
+func (c *call) changing(ctx context.Context, id event.ThreadID, change func() error) error {
+	s := c.server
+	c.afterwards(c.holdBroadcasts(id))
+	s.mu.Lock()
+	done := s.mu.settling[id] // of another connection's request, of which only one succeeds
+	if done == nil {
+		done = make(chan struct{})
+		s.mu.settling[id] = done
+	}
+	s.mu.Unlock()
+	if t, ok := s.cfg.Hub.Find(ctx, id); ok && t.Remote() {
+		s.settled(id) // this process may learn of it later
+	}
+	if err := change(); err != nil {
+		s.settled(id)
+		return err
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-s.life.Done():
+	}
+	return nil
 }
 
 // statusOf converts the state of a thread.

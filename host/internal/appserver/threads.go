@@ -487,20 +487,20 @@ func (s threads) threadLoadedList(_ context.Context, _ *call, p protocol.ThreadL
 	return out, nil
 }
 
-func (s threads) threadArchive(ctx context.Context, _ *call, p protocol.ThreadArchiveParams) (out protocol.ThreadArchiveResponse, err error) {
+func (s threads) threadArchive(ctx context.Context, c *call, p protocol.ThreadArchiveParams) (out protocol.ThreadArchiveResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
 	}
-	return out, s.cfg.Hub.Archive(ctx, id)
+	return out, c.changing(ctx, id, func() error { return s.cfg.Hub.Archive(ctx, id) })
 }
 
-func (s threads) threadUnarchive(ctx context.Context, _ *call, p protocol.ThreadUnarchiveParams) (out protocol.ThreadUnarchiveResponse, err error) {
+func (s threads) threadUnarchive(ctx context.Context, c *call, p protocol.ThreadUnarchiveParams) (out protocol.ThreadUnarchiveResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
 	}
-	if err := s.cfg.Hub.Unarchive(ctx, id); err != nil {
+	if err := c.changing(ctx, id, func() error { return s.cfg.Hub.Unarchive(ctx, id) }); err != nil {
 		return out, err
 	}
 	info, err := s.cfg.Hub.Info(ctx, string(id))
@@ -511,12 +511,12 @@ func (s threads) threadUnarchive(ctx context.Context, _ *call, p protocol.Thread
 	return out, nil
 }
 
-func (s threads) threadDelete(ctx context.Context, _ *call, p protocol.ThreadDeleteParams) (out protocol.ThreadDeleteResponse, err error) {
+func (s threads) threadDelete(ctx context.Context, c *call, p protocol.ThreadDeleteParams) (out protocol.ThreadDeleteResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
 	}
-	return out, s.cfg.Hub.Delete(ctx, id)
+	return out, c.changing(ctx, id, func() error { return s.cfg.Hub.Delete(ctx, id) })
 }
 
 func (s threads) threadSetName(ctx context.Context, _ *call, p protocol.ThreadSetNameParams) (out protocol.ThreadSetNameResponse, err error) {

@@ -26,7 +26,8 @@ type Message struct {
 	} `json:"error"`
 	Seq uint64 `json:"seq"`
 
-	Raw []byte `json:"-"` // as it arrived
+	Raw     []byte `json:"-"` // as it arrived
+	Answers string `json:"-"` // of a response: the method of the request
 }
 
 // Into decodes the parameters.
@@ -37,6 +38,12 @@ func (m Message) Into(t testing.TB, v any) {
 	}
 }
 
+// Sent is a message of a client.
+type Sent struct {
+	After int // number of messages in All
+	Raw   []byte
+}
+
 // Client is a client of an app server. Only the test's goroutine uses it.
 type Client struct {
 	t     testing.TB
@@ -44,7 +51,9 @@ type Client struct {
 	stop  func()
 	check *checker // nil: messages are not checked
 	// All are the messages that have arrived, in order.
-	All  []Message
+	All []Message
+	// Sent are the messages that were sent, each with the number of messages that had arrived before it.
+	Sent []Sent
 	next int // ID of the next request
 
 	mu      sync.Mutex
@@ -139,15 +148,17 @@ func (c *Client) checked() {
 	})
 }
 
-// conforms fails the test if a message does not match its schema.
-func (c *Client) conforms(m Message) {
+// conforms fails the test if a message does not match its schema. It returns the method of the request that the message answers.
+func (c *Client) conforms(m Message) (answers string) {
 	c.t.Helper()
 	if c.check == nil {
-		return
+		return ""
 	}
-	if err := c.check.received(m.Raw); err != nil {
+	answers, err := c.check.received(m.Raw)
+	if err != nil {
 		c.t.Errorf("a message does not match its schema: %v", err)
 	}
+	return answers
 }
 
 // Close ends the connection. On stdio, it waits for the end of the server.
@@ -159,6 +170,7 @@ func (c *Client) Send(line string) {
 	if c.check != nil {
 		c.check.sent([]byte(line))
 	}
+	c.Sent = append(c.Sent, Sent{len(c.All), []byte(line)})
 	if err := c.send([]byte(line)); err != nil {
 		c.t.Fatal(err)
 	}
@@ -193,8 +205,8 @@ func (c *Client) Next() Message {
 	}
 	m := c.in[0]
 	c.in = c.in[1:]
+	m.Answers = c.conforms(m)
 	c.All = append(c.All, m)
-	c.conforms(m)
 	return m
 }
 

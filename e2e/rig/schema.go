@@ -219,25 +219,25 @@ func (c *checker) sent(raw []byte) {
 	}
 }
 
-// received returns an error if a message of the server does not match its schema.
-func (c *checker) received(raw []byte) error {
+// received returns the method of the request that a message of the server answers, and an error if the message does not match its schema.
+func (c *checker) received(raw []byte) (answers string, err error) {
 	var m Message
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return err
+		return "", err
 	}
 	c.mu.Lock()
-	method, experimental := "", c.experimental
+	experimental := c.experimental
 	if asked := c.asked[string(m.ID)]; m.Method == "" && len(asked) > 0 {
-		method = asked[0]
+		answers = asked[0]
 		c.asked[string(m.ID)] = asked[1:]
 	}
 	c.mu.Unlock()
 	s, err := schemasOf(experimental)
 	if err != nil {
-		return err
+		return answers, err
 	}
-	if err := s.check(raw, method); err != nil {
-		return fmt.Errorf("%s%s: %w\n%s", m.Method, method, err, bytes.TrimSpace(raw))
+	if err := s.check(raw, answers); err != nil {
+		return answers, fmt.Errorf("%s%s: %w\n%s", m.Method, answers, err, bytes.TrimSpace(raw))
 	}
-	return nil
+	return answers, nil
 }

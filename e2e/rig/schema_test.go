@@ -33,7 +33,7 @@ func TestChecker(t *testing.T) {
 		if tc.sent != "" {
 			c.sent([]byte(tc.sent))
 		}
-		if err := c.received([]byte(tc.received)); (err == nil) != tc.ok {
+		if _, err := c.received([]byte(tc.received)); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}

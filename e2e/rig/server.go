@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -40,7 +41,9 @@ func (r *Rig) Serve(transport string, args ...string) *Server {
 	if transport == "ws" {
 		s.Token = "a token that no other process knows"
 		path := filepath.Join(r.Home, "token")
-		r.Write(path, s.Token+"\n")
+		if err := os.WriteFile(path, []byte(s.Token+"\n"), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
 		listen = []string{"app-server", "--listen", "ws://127.0.0.1:0", "--ws-auth", "capability-token", "--ws-token-file", path}
 	}
 	s.Run = r.Start(append(listen, args...)...)

@@ -121,46 +121,47 @@ func decode[B Body](data []byte) (Body, error) {
 
 // bodies has a decoder for every kind; a test checks that it is complete.
 var bodies = map[string]func([]byte) (Body, error){
-	ThreadStarted{}.Kind():    decode[ThreadStarted],
-	ThreadNamed{}.Kind():      decode[ThreadNamed],
-	ThreadReverted{}.Kind():   decode[ThreadReverted],
-	ThreadForked{}.Kind():     decode[ThreadForked],
-	ThreadArchived{}.Kind():   decode[ThreadArchived],
-	TurnStarted{}.Kind():      decode[TurnStarted],
-	TurnEnded{}.Kind():        decode[TurnEnded],
-	ModelChanged{}.Kind():     decode[ModelChanged],
-	SettingsChanged{}.Kind():  decode[SettingsChanged],
-	HistoryAdded{}.Kind():     decode[HistoryAdded],
-	HistoryCompacted{}.Kind(): decode[HistoryCompacted],
-	ContextUpdated{}.Kind():   decode[ContextUpdated],
-	FeatureChanged{}.Kind():   decode[FeatureChanged],
-	InputAccepted{}.Kind():    decode[InputAccepted],
-	MailPosted{}.Kind():       decode[MailPosted],
-	ItemStarted{}.Kind():      decode[ItemStarted],
-	ItemCompleted{}.Kind():    decode[ItemCompleted],
-	ItemDelta{}.Kind():        decode[ItemDelta],
-	CallDecided{}.Kind():      decode[CallDecided],
-	CallStarted{}.Kind():      decode[CallStarted],
-	CallEnded{}.Kind():        decode[CallEnded],
-	UsageReported{}.Kind():    decode[UsageReported],
-	StreamRetried{}.Kind():    decode[StreamRetried],
-	QuestionAsked{}.Kind():    decode[QuestionAsked],
-	QuestionResolved{}.Kind(): decode[QuestionResolved],
-	SessionOpened{}.Kind():    decode[SessionOpened],
-	SessionOutput{}.Kind():    decode[SessionOutput],
-	SessionExited{}.Kind():    decode[SessionExited],
-	Notice{}.Kind():           decode[Notice],
-	FilesKept{}.Kind():        decode[FilesKept],
-	FilesChanged{}.Kind():     decode[FilesChanged],
-	TurnDiff{}.Kind():         decode[TurnDiff],
-	ReviewStarted{}.Kind():    decode[ReviewStarted],
-	ReviewEnded{}.Kind():      decode[ReviewEnded],
-	HookStarted{}.Kind():      decode[HookStarted],
-	HookCompleted{}.Kind():    decode[HookCompleted],
-	NetworkDecision{}.Kind():  decode[NetworkDecision],
-	PluginEvent{}.Kind():      decode[PluginEvent],
-	PluginState{}.Kind():      decode[PluginState],
-	SourceChanged{}.Kind():    decode[SourceChanged],
+	ThreadStarted{}.Kind():     decode[ThreadStarted],
+	ThreadNamed{}.Kind():       decode[ThreadNamed],
+	ThreadReverted{}.Kind():    decode[ThreadReverted],
+	ThreadForked{}.Kind():      decode[ThreadForked],
+	ThreadArchived{}.Kind():    decode[ThreadArchived],
+	TurnStarted{}.Kind():       decode[TurnStarted],
+	TurnEnded{}.Kind():         decode[TurnEnded],
+	ModelChanged{}.Kind():      decode[ModelChanged],
+	SettingsChanged{}.Kind():   decode[SettingsChanged],
+	HistoryAdded{}.Kind():      decode[HistoryAdded],
+	HistoryCompacted{}.Kind():  decode[HistoryCompacted],
+	ContextUpdated{}.Kind():    decode[ContextUpdated],
+	FeatureChanged{}.Kind():    decode[FeatureChanged],
+	InputAccepted{}.Kind():     decode[InputAccepted],
+	MailPosted{}.Kind():        decode[MailPosted],
+	ItemStarted{}.Kind():       decode[ItemStarted],
+	ItemCompleted{}.Kind():     decode[ItemCompleted],
+	ItemDelta{}.Kind():         decode[ItemDelta],
+	CallDecided{}.Kind():       decode[CallDecided],
+	CallStarted{}.Kind():       decode[CallStarted],
+	CallEnded{}.Kind():         decode[CallEnded],
+	UsageReported{}.Kind():     decode[UsageReported],
+	StreamRetried{}.Kind():     decode[StreamRetried],
+	QuestionAsked{}.Kind():     decode[QuestionAsked],
+	QuestionResolved{}.Kind():  decode[QuestionResolved],
+	SessionOpened{}.Kind():     decode[SessionOpened],
+	SessionOutput{}.Kind():     decode[SessionOutput],
+	SessionExited{}.Kind():     decode[SessionExited],
+	SessionControlled{}.Kind(): decode[SessionControlled],
+	Notice{}.Kind():            decode[Notice],
+	FilesKept{}.Kind():         decode[FilesKept],
+	FilesChanged{}.Kind():      decode[FilesChanged],
+	TurnDiff{}.Kind():          decode[TurnDiff],
+	ReviewStarted{}.Kind():     decode[ReviewStarted],
+	ReviewEnded{}.Kind():       decode[ReviewEnded],
+	HookStarted{}.Kind():       decode[HookStarted],
+	HookCompleted{}.Kind():     decode[HookCompleted],
+	NetworkDecision{}.Kind():   decode[NetworkDecision],
+	PluginEvent{}.Kind():       decode[PluginEvent],
+	PluginState{}.Kind():       decode[PluginState],
+	SourceChanged{}.Kind():     decode[SourceChanged],
 }
 
 // Unknown is the unchanged body of an event of a newer version.
@@ -487,6 +488,14 @@ type SessionExited struct {
 	Output string `json:"output,omitempty"`
 }
 
+// SessionControlled says that a person has taken control of a session, or has given it back. In between, calls that work on the session
+// wait.
+type SessionControlled struct {
+	Session string `json:"session"`
+	Plugin  string `json:"plugin"`
+	Person  bool   `json:"person"` // a person has control; false: the agent
+}
+
 // Notice is a message for people. Level is "info", "warning" or "error".
 type Notice struct {
 	Level string `json:"level"`
@@ -531,52 +540,54 @@ type SourceChanged struct {
 	Required bool   `json:"required,omitempty"` // the first turn of a thread waits for it, and fails without it
 }
 
-func (u Unknown) Kind() string        { return u.Name }
-func (ThreadStarted) Kind() string    { return "thread.started" }
-func (ThreadNamed) Kind() string      { return "thread.named" }
-func (TurnStarted) Kind() string      { return "turn.started" }
-func (TurnEnded) Kind() string        { return "turn.ended" }
-func (ModelChanged) Kind() string     { return "model.changed" }
-func (HistoryAdded) Kind() string     { return "history.added" }
-func (ItemStarted) Kind() string      { return "item.started" }
-func (ItemCompleted) Kind() string    { return "item.completed" }
-func (ItemDelta) Kind() string        { return "item.delta" }
-func (CallDecided) Kind() string      { return "call.decided" }
-func (CallStarted) Kind() string      { return "call.started" }
-func (CallEnded) Kind() string        { return "call.ended" }
-func (UsageReported) Kind() string    { return "usage.reported" }
-func (StreamRetried) Kind() string    { return "stream.retried" }
-func (QuestionAsked) Kind() string    { return "question.asked" }
-func (QuestionResolved) Kind() string { return "question.resolved" }
-func (SessionOpened) Kind() string    { return "session.opened" }
-func (SessionOutput) Kind() string    { return "session.output" }
-func (SessionExited) Kind() string    { return "session.exited" }
-func (Notice) Kind() string           { return "notice" }
-func (PluginEvent) Kind() string      { return "plugin.event" }
-func (PluginState) Kind() string      { return "plugin.state" }
-func (SourceChanged) Kind() string    { return "source.changed" }
+func (u Unknown) Kind() string         { return u.Name }
+func (ThreadStarted) Kind() string     { return "thread.started" }
+func (ThreadNamed) Kind() string       { return "thread.named" }
+func (TurnStarted) Kind() string       { return "turn.started" }
+func (TurnEnded) Kind() string         { return "turn.ended" }
+func (ModelChanged) Kind() string      { return "model.changed" }
+func (HistoryAdded) Kind() string      { return "history.added" }
+func (ItemStarted) Kind() string       { return "item.started" }
+func (ItemCompleted) Kind() string     { return "item.completed" }
+func (ItemDelta) Kind() string         { return "item.delta" }
+func (CallDecided) Kind() string       { return "call.decided" }
+func (CallStarted) Kind() string       { return "call.started" }
+func (CallEnded) Kind() string         { return "call.ended" }
+func (UsageReported) Kind() string     { return "usage.reported" }
+func (StreamRetried) Kind() string     { return "stream.retried" }
+func (QuestionAsked) Kind() string     { return "question.asked" }
+func (QuestionResolved) Kind() string  { return "question.resolved" }
+func (SessionOpened) Kind() string     { return "session.opened" }
+func (SessionOutput) Kind() string     { return "session.output" }
+func (SessionExited) Kind() string     { return "session.exited" }
+func (SessionControlled) Kind() string { return "session.controlled" }
+func (Notice) Kind() string            { return "notice" }
+func (PluginEvent) Kind() string       { return "plugin.event" }
+func (PluginState) Kind() string       { return "plugin.state" }
+func (SourceChanged) Kind() string     { return "source.changed" }
 
-func (Unknown) durable() bool          { return true }
-func (ThreadStarted) durable() bool    { return true }
-func (ThreadNamed) durable() bool      { return true }
-func (TurnStarted) durable() bool      { return true }
-func (TurnEnded) durable() bool        { return true }
-func (ModelChanged) durable() bool     { return true }
-func (HistoryAdded) durable() bool     { return true }
-func (ItemStarted) durable() bool      { return true }
-func (ItemCompleted) durable() bool    { return true }
-func (ItemDelta) durable() bool        { return false }
-func (CallDecided) durable() bool      { return true }
-func (CallStarted) durable() bool      { return true }
-func (CallEnded) durable() bool        { return true }
-func (UsageReported) durable() bool    { return true }
-func (StreamRetried) durable() bool    { return true }
-func (QuestionAsked) durable() bool    { return true }
-func (QuestionResolved) durable() bool { return true }
-func (SessionOpened) durable() bool    { return true }
-func (SessionOutput) durable() bool    { return false }
-func (SessionExited) durable() bool    { return true }
-func (Notice) durable() bool           { return true }
-func (e PluginEvent) durable() bool    { return !e.Transient }
-func (PluginState) durable() bool      { return false }
-func (SourceChanged) durable() bool    { return false }
+func (Unknown) durable() bool           { return true }
+func (ThreadStarted) durable() bool     { return true }
+func (ThreadNamed) durable() bool       { return true }
+func (TurnStarted) durable() bool       { return true }
+func (TurnEnded) durable() bool         { return true }
+func (ModelChanged) durable() bool      { return true }
+func (HistoryAdded) durable() bool      { return true }
+func (ItemStarted) durable() bool       { return true }
+func (ItemCompleted) durable() bool     { return true }
+func (ItemDelta) durable() bool         { return false }
+func (CallDecided) durable() bool       { return true }
+func (CallStarted) durable() bool       { return true }
+func (CallEnded) durable() bool         { return true }
+func (UsageReported) durable() bool     { return true }
+func (StreamRetried) durable() bool     { return true }
+func (QuestionAsked) durable() bool     { return true }
+func (QuestionResolved) durable() bool  { return true }
+func (SessionOpened) durable() bool     { return true }
+func (SessionOutput) durable() bool     { return false }
+func (SessionExited) durable() bool     { return true }
+func (SessionControlled) durable() bool { return true }
+func (Notice) durable() bool            { return true }
+func (e PluginEvent) durable() bool     { return !e.Transient }
+func (PluginState) durable() bool       { return false }
+func (SourceChanged) durable() bool     { return false }

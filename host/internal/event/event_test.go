@@ -20,7 +20,7 @@ func everyBody() []Body {
 	return []Body{
 		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallDecided{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
-		SessionOutput{}, SessionExited{}, Notice{}, PluginEvent{}, PluginState{}, SourceChanged{}, ContextUpdated{}, FeatureChanged{}, InputAccepted{}, MailPosted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
+		SessionOutput{}, SessionExited{}, SessionControlled{}, Notice{}, PluginEvent{}, PluginState{}, SourceChanged{}, ContextUpdated{}, FeatureChanged{}, InputAccepted{}, MailPosted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
 		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{}, NetworkDecision{}, HookStarted{}, HookCompleted{}, ReviewStarted{}, ReviewEnded{},
 	}
 }

@@ -129,8 +129,8 @@ type Files interface {
 	Diff(ctx context.Context) *event.TurnDiff
 }
 
-// Deps are the parts that the pipeline uses. All are required but Reviewer, Rulebook, Permits, Denial, Keep, HostTools, BuiltIn, Tool, Files and
-// Redact.
+// Deps are the parts that the pipeline uses. All are required but Reviewer, Rulebook, Permits, Denial, Keep, HostTools, BuiltIn, Tool, Files,
+// Control and Redact.
 type Deps struct {
 	Hooks    hook.Hooks
 	Policy   Policy
@@ -152,8 +152,11 @@ type Deps struct {
 	// Tool returns the user's settings for a tool; its calls are decided on by their effects alone if it returns nil or is nil.
 	Tool      func(e *registry.Entry) *policy.Tool
 	Processes Processes
-	Files     Files            // of the turn; nil: files are not backed up
-	Redact    *redact.Redactor // removes secrets from results and items; nil: nothing is removed
+	Files     Files // of the turn; nil: files are not backed up
+	// Control waits while a person has control of a session of a plugin, and reports whether it did; nil: nobody ever has. Its error is
+	// the cause of ctx's end.
+	Control func(ctx context.Context, plugin, session string) (waited bool, err error)
+	Redact  *redact.Redactor // removes secrets from results and items; nil: nothing is removed
 }
 
 // Settings are the settings of a turn.
@@ -262,7 +265,9 @@ func (p *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) outcome {
 		r.assess,              // learns the effects, or gets an early result
 		r.awaitOthers(ticket), // calls that work on the same session run one at a time, in order
 		r.show(ticket),        // publishes the item, in order
+		r.awaitControl,        // while a person has control of a session that the call works on
 		r.decision.decide,     // policy, hooks, reviewer, user
+		r.decideAgain,         // if a person has had control in the meantime
 		r.grant,               // what its processes may do
 		r.journal,             // commits the start before any side effect
 	} {

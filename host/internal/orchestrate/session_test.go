@@ -26,7 +26,9 @@ import (
 // the call says, and the call a second.
 type typist struct {
 	*bench
-	began time.Time
+	began   time.Time
+	control func(ctx context.Context, plugin, session string) (bool, error) // nil: nobody has control
+	decided *[]string                                                       // the lines that the policy has decided on; nil: not recorded
 }
 
 type keys struct {
@@ -68,16 +70,26 @@ func (p typist) Call(_ context.Context, s contract.CallStart, ctl tool.Control, 
 // typing dispatches calls of one answer, by their arguments.
 func (p typist) typing(t *testing.T, ctx context.Context, calls ...string) (wait func() []event.Outcome) {
 	t.Helper()
+	return p.typingWith(t, ctx, orchestrate.NewTokens(), calls...)
+}
+
+func (p typist) typingWith(t *testing.T, ctx context.Context, tokens *orchestrate.Tokens, calls ...string) (wait func() []event.Outcome) {
+	t.Helper()
 	reg := registry.New()
 	d := contract.Descriptor{Name: "type", Assess: true, ParallelSafe: true, InputSchema: json.RawMessage(`{"type":"object"}`)}
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{d}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	pipeline := orchestrate.New(orchestrate.Deps{
-		Hooks: p, Policy: func(policy.Request) policy.Decision { return policy.Decision{Verdict: policy.Run} }, Approver: p, Granter: p,
-		Journal: p, Retry: orchestrate.NoRetry, Processes: p,
+		Hooks: p, Policy: func(r policy.Request) policy.Decision {
+			if p.decided != nil {
+				*p.decided = append(*p.decided, r.Typed.All)
+			}
+			return policy.Decision{Verdict: policy.Run}
+		}, Approver: p, Granter: p,
+		Journal: p, Retry: orchestrate.NoRetry, Processes: p, Control: p.control,
 		Backends: func(string) (orchestrate.ToolBackend, bool) { return p, true },
-	}, orchestrate.NewTokens(), hclog.NewNullLogger())
+	}, tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	var futures []*orchestrate.Future
 	for i, args := range calls {

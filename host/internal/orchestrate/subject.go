@@ -57,18 +57,27 @@ func (s *subject) builtIn() bool {
 	return s.pipeline.deps.BuiltIn != nil && s.pipeline.deps.BuiltIn(s.entry.Plugin)
 }
 
-// sessions lists the sessions that the call works on according to its plugin, whether it types into them or only reads.
-func (s *subject) sessions() []string {
+// sessionIDs lists the sessions that the call works on according to its plugin, whether it types into them or only reads.
+func (s *subject) sessionIDs() []string {
 	var out []string
 	for _, e := range s.assessment.Effects {
 		if in, ok := e.(contract.SessionInputEffect); ok {
-			out = append(out, s.entry.Plugin+" "+in.SessionID)
+			out = append(out, in.SessionID)
 		}
 	}
-	if it, ok := s.assessment.Item.(*contract.CommandItem); ok && it.SessionID != "" {
-		out = append(out, s.entry.Plugin+" "+it.SessionID)
+	if it, ok := s.assessment.Item.(*contract.CommandItem); ok && it.SessionID != "" && !slices.Contains(out, it.SessionID) {
+		out = append(out, it.SessionID)
 	}
 	return out
+}
+
+// sessions lists the same sessions for the gate, where sessions of different plugins may have the same ID.
+func (s *subject) sessions() []string {
+	ids := s.sessionIDs()
+	for i, id := range ids {
+		ids[i] = s.entry.Plugin + " " + id
+	}
+	return ids
 }
 
 // sessionInput is text that a call types into a session.

@@ -317,6 +317,12 @@ func (t *Tokens) typing(s session, text string) {
 	t.typed = last(append(t.typed, typedLine{s, line}), maxTyped)
 }
 
+// Typed records text that a person has typed into a session, so that a line that the person has begun and a call completes is decided on
+// as a whole.
+func (t *Tokens) Typed(plugin string, thread event.ThreadID, id, text string) {
+	t.typing(session{plugin, thread, id}, text)
+}
+
 // broke records that a live call gets no result.
 func (t *Tokens) broke(l *Live) {
 	if l.wide { // sessions that it started may be adopted, with unknown IDs

@@ -155,6 +155,12 @@ func (h *Human) Event(e event.Event) {
 		}
 	case event.SessionExited:
 		h.line("%s", h.paint(dim, fmt.Sprintf("session %s %s (exit %d)", b.Session, b.How, b.ExitCode)))
+	case event.SessionControlled:
+		if b.Person {
+			h.line("%s", h.paint(yellow, Clean(fmt.Sprintf("! a person has taken control of session %s; calls that work on it wait", b.Session))))
+		} else {
+			h.line("%s", h.paint(dim, Clean("the agent has control of session "+b.Session+" again")))
+		}
 	case event.NetworkDecision:
 		if !b.Allowed {
 			reason := b.Reason

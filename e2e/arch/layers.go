@@ -23,7 +23,7 @@ var Rows = [][]string{
 	{"pluginset"},
 	{"threadsocket"},
 	{"branch", "review", "guardian", "usershell", "workbench"},
-	{"child", "features", "pluginthread"},
+	{"child", "features", "pluginthread", "view"},
 	{"thread"},
 	{"turn"},
 	{"prompt", "history", "compact", "usage"},

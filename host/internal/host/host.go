@@ -250,7 +250,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 			if err != nil {
 				return library.Thread{}, err
 			}
-			return library.Thread{Thread: r.thread, Reverted: r.restore, StopSession: r.plugins.Stop}, nil
+			return library.Thread{Thread: r.thread, Reverted: r.restore, StopSession: r.plugins.Stop, OpenView: r.views.Open}, nil
 		},
 	}
 	if opts.Maintenance != nil {

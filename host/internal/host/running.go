@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
 	"github.com/gantry-agent/gantry/host/internal/scratch"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/view"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -33,6 +34,7 @@ type running struct {
 	external map[string]string       // context that clients attach to their users' input
 
 	plugins *pluginthread.Thread
+	views   *view.Sessions
 	role    child.Role
 	hooks   *hook.Thread // nil: none
 	end     context.CancelCauseFunc
@@ -64,6 +66,12 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 			return grants.Denial(h.opts.Environ, g, cwd, output)
 		},
 	}, t)
+	r.views = view.New(view.Config{
+		Holder:  r.plugins.Holder,
+		Open:    r.openView,
+		Publish: r.publishControl,
+		Typed:   func(plugin, session, text string) { h.tokens.Typed(plugin, t.ID(), session, text) },
+	})
 	return r
 }
 

@@ -208,6 +208,7 @@ func (h *Host) CloseThread(id event.ThreadID, cause error) {
 // End implements [thread.Engine]. Plugins forget the thread, and its processes are ended.
 func (h *Host) End(ctx context.Context, id event.ThreadID) {
 	if r, err := h.running(id); err == nil {
+		r.views.End()
 		r.plugins.End(ctx)
 	}
 	// A separate timeout: a plugin that hangs must not prevent processes from being ended.

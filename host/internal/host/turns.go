@@ -125,7 +125,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), r.sandbox(), text) },
 		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
 			return grants.Denial(h.opts.Environ, g, cwd, output)
-		}, Processes: h.launcher, Files: files, Redact: h.redactor(),
+		}, Processes: h.launcher, Files: files, Control: r.views.Wait, Redact: h.redactor(),
 	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 	tools := r.catalogue(plan.Started)
 	started := plan.Started

@@ -21,6 +21,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/gantry-agent/gantry/host/internal/view"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -30,6 +32,7 @@ type Thread struct {
 	// Reverted is called with the context state that remains after a revert.
 	Reverted    func(*event.Reference)
 	StopSession func(ctx context.Context, label, session string) error
+	OpenView    func(ctx context.Context, label string, o contract.ViewOpen) (*view.View, error)
 }
 
 // Library implements [threadsocket.Library].
@@ -132,6 +135,16 @@ func (l *Library) StopSession(ctx context.Context, id event.ThreadID, label, ses
 		return err
 	}
 	return r.StopSession(ctx, label, session)
+}
+
+// OpenView shows a session of a thread to a person. plugin may be empty if only one plugin has a session with this ID.
+func (l *Library) OpenView(ctx context.Context, id event.ThreadID, plugin string, o contract.ViewOpen) (*view.View, error) {
+	r, err := l.Running(id)
+	if err != nil {
+		return nil, err
+	}
+	o.ThreadID = string(id)
+	return r.OpenView(ctx, plugin, o)
 }
 
 // ArchiveThread implements [threadsocket.Library].

@@ -204,6 +204,17 @@ func (s *Thread) event(label string, ev contract.ThreadEvent) {
 
 // Stop ends a session. label names its plugin; if it is empty, only one plugin may have a session with this ID.
 func (s *Thread) Stop(ctx context.Context, label, id string) error {
+	holder, err := s.Holder(label, id)
+	if err != nil {
+		return err
+	}
+	backend, _ := s.cfg.Backend(holder)
+	return backend.StopSession(ctx, string(s.thread.ID()), id)
+}
+
+// Holder returns the plugin that has a session open. If label is empty, only one plugin may have a session with this ID; otherwise label
+// is that plugin.
+func (s *Thread) Holder(label, id string) (string, error) {
 	s.mu.Lock()
 	var holders, open []string
 	for l, sessions := range s.mu.open {
@@ -219,14 +230,13 @@ func (s *Thread) Stop(ctx context.Context, label, id string) error {
 	slices.Sort(open)
 	switch {
 	case len(holders) == 0 && len(open) == 0:
-		return fmt.Errorf("no session %q: thread %s has no open session", id, s.thread.ID())
+		return "", fmt.Errorf("no session %q: thread %s has no open session", id, s.thread.ID())
 	case len(holders) == 0:
-		return hint.With(fmt.Errorf("no session %q is open", id), "choose one of "+strings.Join(slices.Compact(open), ", "))
+		return "", hint.With(fmt.Errorf("no session %q is open", id), "choose one of "+strings.Join(slices.Compact(open), ", "))
 	case len(holders) > 1:
-		return hint.With(fmt.Errorf("session %q is ambiguous", id), "name its plugin: "+strings.Join(holders, ", "))
+		return "", hint.With(fmt.Errorf("session %q is ambiguous", id), "name its plugin: "+strings.Join(holders, ", "))
 	}
-	backend, _ := s.cfg.Backend(holders[0])
-	return backend.StopSession(ctx, string(s.thread.ID()), id)
+	return holders[0], nil
 }
 
 // SetContext sets a text that a plugin, or a part of the host under its own label, has for the model. An empty text removes it.

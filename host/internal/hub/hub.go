@@ -115,6 +115,7 @@ type Reverted struct {
 
 // Hub is every thread that can be reached. Its methods may be called concurrently.
 type Hub struct {
+	Reader
 	cfg     Config
 	log     hclog.Logger
 	stored  func() (*store.Store, error) // opens the store once
@@ -143,6 +144,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	h := &Hub{cfg: cfg, log: cfg.Logger.Named("hub"), wake: make(chan struct{}, 1)}
+	h.Reader = Reader{h}
 	h.mu.threads, h.mu.spaces = map[event.ThreadID]*local{}, map[string]*space{}
 	h.others = newOthers(h)
 	h.monitor = newMonitor(func() { notify(h.wake) })

@@ -48,10 +48,13 @@ const (
 	Abort          = approval.Abort          // deny, and interrupt the turn
 )
 
+// Reader reads what is stored of threads, whether they run or not.
+type Reader struct{ hub *Hub }
+
 // Info describes a thread, found by its ID, by a unique prefix of the ID, or by its name. Ephemeral threads are found by their ID while
 // they are loaded.
-func (h *Hub) Info(ctx context.Context, query string) (Info, error) {
-	s, err := h.storeOf(ctx, event.ThreadID(query))
+func (r Reader) Info(ctx context.Context, query string) (Info, error) {
+	s, err := r.storeOf(ctx, event.ThreadID(query))
 	if err != nil {
 		return Info{}, err
 	}
@@ -59,23 +62,23 @@ func (h *Hub) Info(ctx context.Context, query string) (Info, error) {
 }
 
 // storeOf returns the store that has a thread. If the thread runs here, the store is up to date.
-func (h *Hub) storeOf(ctx context.Context, id event.ThreadID) (*store.Store, error) {
-	h.mu.Lock()
-	l := h.mu.threads[id]
-	h.mu.Unlock()
+func (r Reader) storeOf(ctx context.Context, id event.ThreadID) (*store.Store, error) {
+	r.hub.mu.Lock()
+	l := r.hub.mu.threads[id]
+	r.hub.mu.Unlock()
 	if l == nil {
-		return h.stored()
+		return r.hub.stored()
 	}
 	if err := l.thread.Flush(ctx); err != nil {
-		h.log.Debug("log of a thread may be incomplete", "thread", id, "err", err)
+		r.hub.log.Debug("log of a thread may be incomplete", "thread", id, "err", err)
 	}
 	return l.space.host.Store(), nil
 }
 
 // List lists stored threads; those that were updated last come first. A thread whose last turn runs in no process has the status
 // "stopped".
-func (h *Hub) List(ctx context.Context, f Filter) ([]Info, error) {
-	s, err := h.stored()
+func (r Reader) List(ctx context.Context, f Filter) ([]Info, error) {
+	s, err := r.hub.stored()
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +88,8 @@ func (h *Hub) List(ctx context.Context, f Filter) ([]Info, error) {
 }
 
 // Search finds stored threads by their names and messages.
-func (h *Hub) Search(ctx context.Context, query string, f Filter) ([]Hit, error) {
-	s, err := h.stored()
+func (r Reader) Search(ctx context.Context, query string, f Filter) ([]Hit, error) {
+	s, err := r.hub.stored()
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +97,8 @@ func (h *Hub) Search(ctx context.Context, query string, f Filter) ([]Hit, error)
 }
 
 // Turns lists the turns of a thread in order, including reverted ones.
-func (h *Hub) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error) {
-	s, err := h.storeOf(ctx, id)
+func (r Reader) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error) {
+	s, err := r.storeOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +106,8 @@ func (h *Hub) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error) 
 }
 
 // Events reads the stored events of a thread with numbers greater than after.
-func (h *Hub) Events(ctx context.Context, id event.ThreadID, after uint64) iter.Seq2[event.Event, error] {
-	s, err := h.storeOf(ctx, id)
+func (r Reader) Events(ctx context.Context, id event.ThreadID, after uint64) iter.Seq2[event.Event, error] {
+	s, err := r.storeOf(ctx, id)
 	if err != nil {
 		return func(yield func(event.Event, error) bool) { yield(event.Event{}, err) }
 	}
@@ -113,26 +116,24 @@ func (h *Hub) Events(ctx context.Context, id event.ThreadID, after uint64) iter.
 
 // Artifact opens stored content that an event of a thread refers to by its digest. If the error has the code [NotFound] or [Damaged], the
 // content is not available. Reading may also fail with [Damaged], so content is not to be used before [io.EOF].
-func (h *Hub) Artifact(ctx context.Context, id event.ThreadID, digest string) (io.ReadCloser, error) {
-	s := h.store
-	h.mu.Lock()
-	if l := h.mu.threads[id]; l != nil {
-		s = l.space.host.Store() // an ephemeral thread has another one
+func (r Reader) Artifact(ctx context.Context, id event.ThreadID, digest string) (io.ReadCloser, error) {
+	s, err := r.storeOf(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	h.mu.Unlock()
 	return s.Artifact(ctx, digest)
 }
 
 // Started returns the first event of a thread.
-func (h *Hub) Started(ctx context.Context, id event.ThreadID) (event.ThreadStarted, error) {
-	s, err := h.storeOf(ctx, id)
+func (r Reader) Started(ctx context.Context, id event.ThreadID) (event.ThreadStarted, error) {
+	s, err := r.storeOf(ctx, id)
 	if err != nil {
 		return event.ThreadStarted{}, err
 	}
-	return h.started(ctx, s, id)
+	return r.started(ctx, s, id)
 }
 
-func (h *Hub) started(ctx context.Context, s *store.Store, id event.ThreadID) (event.ThreadStarted, error) {
+func (r Reader) started(ctx context.Context, s *store.Store, id event.ThreadID) (event.ThreadStarted, error) {
 	for e, err := range s.Events(ctx, id, 0) {
 		if err != nil {
 			return event.ThreadStarted{}, err

@@ -32,7 +32,7 @@ func (a *Env) Strict(cmd *cobra.Command) {
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			return cmp.Or(checkEmptyFlags(cmd), checkExclusive(cmd), a.checkColor(), check(cmd, args))
+			return cmp.Or(checkEmptyFlags(cmd), checkExclusive(cmd), checkColor(a.Flags.Color), check(cmd, args))
 		}
 	}
 	if run := cmd.RunE; run != nil {

@@ -128,9 +128,9 @@ func checkEmptyFlags(cmd *cobra.Command) (err error) {
 }
 
 // checkColor validates --color.
-func (a *Env) checkColor() error {
-	if !slices.Contains(ColorWords, a.Flags.Color) {
-		return UsageError{fmt.Sprintf("invalid value %q for --color", a.Flags.Color), diag.DidYouMean(a.Flags.Color, ColorWords, "use auto, always or never")}
+func checkColor(word string) error {
+	if !slices.Contains(ColorWords, word) {
+		return UsageError{fmt.Sprintf("invalid value %q for --color", word), diag.DidYouMean(word, ColorWords, "use auto, always or never")}
 	}
 	return nil
 }

@@ -39,11 +39,11 @@ func (h *Hub) resumeCopy(ctx context.Context, id event.ThreadID, p ResumeParams)
 		h.leave(s)
 		return nil, err
 	}
-	loaded, err := h.register(s, t)
+	loaded, err := h.register(s, t, nil)
 	if err != nil {
 		return nil, err
 	}
-	return loaded, loaded.Configure(ctx, p.Settings)
+	return loaded.facade, loaded.configure(ctx, p.Settings)
 }
 
 func resumeIn(ctx context.Context, s *space, from *store.Store, id event.ThreadID, f *Fork) (*thread.Thread, error) {

@@ -131,8 +131,9 @@ type Hub struct {
 	mu struct {
 		sync.Mutex
 		closing bool
-		threads map[event.ThreadID]*local // that run here
-		spaces  map[string]*space         // by their key
+		threads map[event.ThreadID]*local  // that run here
+		moving  map[event.ThreadID]*Thread // from one host to another
+		spaces  map[string]*space          // by their key
 	}
 	closed func() error // does the work of Close once
 }
@@ -145,7 +146,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	}
 	h := &Hub{cfg: cfg, log: cfg.Logger.Named("hub"), wake: make(chan struct{}, 1)}
 	h.Reader = Reader{h}
-	h.mu.threads, h.mu.spaces = map[event.ThreadID]*local{}, map[string]*space{}
+	h.mu.threads, h.mu.moving, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*Thread{}, map[string]*space{}
 	h.others = newOthers(h)
 	h.monitor = newMonitor(func() { notify(h.wake) })
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -238,7 +239,11 @@ func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
 		h.leave(s)
 		return nil, err
 	}
-	return h.register(s, t)
+	l, err := h.register(s, t, nil)
+	if err != nil {
+		return nil, err
+	}
+	return l.facade, nil
 }
 
 // StartReview starts a new thread for a review of changes in its folder. Nothing is started if there is nothing to review. begin starts
@@ -257,7 +262,11 @@ func (h *Hub) StartReview(ctx context.Context, p StartParams, target ReviewTarge
 		return nil, nil, err
 	}
 	return t, func(ctx context.Context) (Accepted, error) {
-		return t.runner.(*local).submitAs(ctx, thread.Submission{Task: task})
+		r, err := t.current(ctx)
+		if err != nil {
+			return Accepted{}, err
+		}
+		return r.(*local).submitAs(ctx, thread.Submission{Task: task})
 	}, nil
 }
 
@@ -333,9 +342,9 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 		if w.Dir == "" {
 			w.Dir = cmp.Or(p.Settings.Cwd, info.Cwd)
 		}
-		t, err := h.loadIn(ctx, w, info.ID, p)
-		if l, ok := errors.AsType[*store.LockedError](err); ok {
-			locked = l
+		l, err := h.loadIn(ctx, w, info.ID, nil)
+		if e, ok := errors.AsType[*store.LockedError](err); ok {
+			locked = e
 			select {
 			case <-time.After(loadPause):
 				continue
@@ -343,7 +352,10 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 				return nil, errClosed
 			}
 		}
-		return t, err
+		if err != nil {
+			return nil, err
+		}
+		return l.facade, l.configure(ctx, p.Settings)
 	}
 	return nil, locked
 }
@@ -354,8 +366,8 @@ func silent(err error) bool {
 	return ok
 }
 
-// loadIn loads a thread into the host of a workspace.
-func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, p ResumeParams) (*Thread, error) {
+// loadIn loads a thread into the host of a workspace. facade is a thread that moves there; nil: it is not in this process.
+func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, facade *Thread) (*local, error) {
 	st, err := h.stored()
 	if err != nil {
 		return nil, err
@@ -374,11 +386,7 @@ func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, p Resu
 		h.leave(s)
 		return nil, err
 	}
-	loaded, err := h.register(s, t)
-	if err != nil {
-		return nil, err
-	}
-	return loaded, loaded.Configure(ctx, p.Settings)
+	return h.register(s, t, facade)
 }
 
 // Find returns a thread that runs, here or in another process. It loads nothing.
@@ -396,14 +404,24 @@ func (h *Hub) Reach(ctx context.Context, id event.ThreadID) (*Thread, error) {
 		h.mu.Lock()
 		l := h.mu.threads[id]
 		var settled chan struct{}
+		moving := h.mu.moving[id]
 		if l != nil {
 			settled = l.st.unloading
+			if l.facade.moves() {
+				moving = l.facade
+			}
 		}
 		h.mu.Unlock()
-		if l == nil {
-			break
-		}
-		if settled == nil {
+		switch {
+		case moving != nil:
+			return moving, nil
+		case l == nil:
+			r, err := h.others.reach(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			return r.facade, nil
+		case settled == nil:
 			return l.facade, nil
 		}
 		select {
@@ -412,11 +430,6 @@ func (h *Hub) Reach(ctx context.Context, id event.ThreadID) (*Thread, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	r, err := h.others.reach(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return r.facade, nil
 }
 
 // Loaded returns the threads that run here, sorted.

@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -552,6 +553,123 @@ func TestWorkspaces(t *testing.T) {
 	if got := mode(plain); got != standard {
 		t.Errorf("the first thread: sandbox %q, was %q", got, standard)
 	}
+}
+
+// trustedProject gives a folder a configuration of its own, which the user trusts.
+func trustedProject(t testing.TB, home, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, ".gantry"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gantry", "gantry.hcl"), []byte("sandbox {\n  mode = \"workspace-write\"\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configuration(home, "").Load(t.Context(), hub.Workspace{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trust.Open(home).Add(t.Context(), dir, c.Project.Digest); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A thread that goes to a folder with another configuration runs under that one. Its followers, its name for clients, and what was set for
+// it stay.
+func TestMoves(t *testing.T) {
+	home := newHome(t, recite)
+	project := t.TempDir()
+	trustedProject(t, home, project)
+	cfg := configuration(home, binaries(t))
+	opening, broken := cfg.Open, errors.New("the host can't be opened")
+	var fail error
+	cfg.Open = func(ctx context.Context, w hub.Workspace, c *config.Config, shared host.Shared) (*host.Host, error) {
+		if fail != nil {
+			return nil, fail
+		}
+		return opening(ctx, w, c, shared)
+	}
+	h := open(t, cfg)
+	plain := t.TempDir()
+	th := start(t, h, hub.StartParams{Workspace: hub.Workspace{Dir: plain}})
+	if err := th.Configure(t.Context(), event.Settings{Approval: "on-request"}); err != nil {
+		t.Fatal(err)
+	}
+	changes := h.Watch()
+	defer changes.Close()
+	leave, err := th.Attend(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	evs := follow(t, th, 0)
+	var last uint64
+	turn := func(task, dir string) event.TurnStarted {
+		t.Helper()
+		a, err := th.Submit(t.Context(), hub.Submission{Input: text(task), Settings: event.Settings{Cwd: dir}, Durable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var began event.TurnStarted
+		until(t, evs, func(e event.Event) bool {
+			if e.Seq != 0 && e.Seq != last+1 {
+				t.Errorf("event %d follows %d", e.Seq, last)
+			}
+			last = max(last, e.Seq)
+			if b, ok := e.Body.(event.TurnStarted); ok {
+				began = b
+			}
+			return is[event.TurnEnded](e) && e.Turn == a.Turn
+		})
+		return began
+	}
+	before := turn("one", "")
+
+	fail = broken
+	if err := th.Configure(t.Context(), event.Settings{Cwd: project}); !errors.Is(err, broken) {
+		t.Errorf("a folder whose host fails: %v", err)
+	}
+	fail = nil
+	if got := turn("two", ""); got.Cwd != plain || got.Sandbox != before.Sandbox {
+		t.Errorf("after the move that failed: %+v", got)
+	}
+	if got := turn("three", project); got.Cwd != project || got.Sandbox != "workspace-write" || got.Approval != "on-request" {
+		t.Errorf("in the project: folder %s, sandbox %s, approval %s", got.Cwd, got.Sandbox, got.Approval)
+	}
+	if got := turn("four", plain); got.Cwd != plain || got.Sandbox != before.Sandbox {
+		t.Errorf("back: folder %s, sandbox %s", got.Cwd, got.Sandbox)
+	}
+	if same, ok := h.Find(t.Context(), th.ID()); !ok || same != th {
+		t.Error("the thread is another one for clients")
+	}
+
+	evs2 := follow(t, th, hub.FromNow)
+	slow := submit(t, th, "slow")
+	until(t, evs2, is[event.TurnStarted])
+	if err := th.Configure(t.Context(), event.Settings{Cwd: project}); code(err) != hub.Busy {
+		t.Errorf("during a turn: %v (code %q)", err, code(err))
+	}
+	if err := th.Interrupt(t.Context(), slow.Turn); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Rename(t.Context(), th.ID(), "moved"); err != nil {
+		t.Fatal(err)
+	}
+	for { // it was neither closed nor loaded for those that watch
+		ch, err := changes.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ch.Kind == hub.ThreadClosed || ch.Kind == hub.ThreadLoaded {
+			t.Errorf("a move is reported as %s", ch.Kind)
+		}
+		if ch.Kind == hub.ThreadNamed {
+			break
+		}
+	}
+	if err := h.Unload(t.Context(), th.ID()); err != nil {
+		t.Fatal(err)
+	}
+	<-th.Done()
 }
 
 // followed follows a thread, which may be unloaded before that.

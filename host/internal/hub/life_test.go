@@ -16,7 +16,8 @@ import (
 // in ways that a client can handle, and nothing is left running, which goleak checks.
 func TestLife(t *testing.T) {
 	home, bin := newHome(t, recite), binaries(t)
-	dirs := []string{t.TempDir(), t.TempDir()}
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	trustedProject(t, home, dirs[2])
 	var known []event.ThreadID // of earlier rounds
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := configuration(home, bin)
@@ -25,7 +26,7 @@ func TestLife(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		l := &life{t: t, h: h, ids: slices.Clone(known)}
+		l := &life{t: t, h: h, dirs: dirs, ids: slices.Clone(known)}
 		changes := h.Watch()
 		l.work.Go(func() {
 			for {
@@ -35,7 +36,7 @@ func TestLife(t *testing.T) {
 				}
 			}
 		})
-		ops := rapid.SampledFrom([]string{"start", "start", "resume", "follow", "follow", "submit", "submit", "slow", "interrupt", "leave", "unload", "archive", "rename"})
+		ops := rapid.SampledFrom([]string{"start", "start", "resume", "follow", "follow", "submit", "submit", "slow", "interrupt", "leave", "unload", "archive", "rename", "move"})
 		var clients sync.WaitGroup
 		for range rapid.IntRange(1, 4).Draw(rt, "clients") {
 			plan := rapid.SliceOfN(ops, 1, 12).Draw(rt, "plan")
@@ -58,6 +59,7 @@ func TestLife(t *testing.T) {
 type life struct {
 	t    *testing.T
 	h    *hub.Hub
+	dirs []string
 	work sync.WaitGroup // readers of events, which end with the threads
 
 	mu  sync.Mutex
@@ -121,6 +123,13 @@ func (l *life) client(dir string, plan []string) {
 			l.allow(op, err, hub.Closed, hub.IsArchived)
 		case "interrupt":
 			l.allow(op, th.Interrupt(ctx, ""), hub.NoTurn, hub.Closed)
+		case "move":
+			// Under the same configuration it waits for the turn, which may be a slow one.
+			bound, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			if err := th.Configure(bound, event.Settings{Cwd: l.dirs[i%len(l.dirs)]}); bound.Err() == nil {
+				l.allow(op, err, hub.Closed, hub.Busy, hub.IsArchived)
+			}
+			cancel()
 		case "leave":
 			if len(follows) > 0 {
 				follows[0].Close()

@@ -26,10 +26,12 @@ type local struct {
 	}
 }
 
-// register makes a thread known that a host runs.
-func (h *Hub) register(s *space, t *thread.Thread) (*Thread, error) {
-	l := &local{hub: h, space: s, thread: t, over: make(chan struct{})}
-	l.facade = &Thread{id: t.ID(), started: t.Started(), runner: l}
+// register makes a thread known that a host runs. facade is the thread that has moved to the host; nil: it is new in this process.
+func (h *Hub) register(s *space, t *thread.Thread, facade *Thread) (*local, error) {
+	l := &local{hub: h, space: s, thread: t, facade: facade, over: make(chan struct{})}
+	if facade == nil {
+		l.facade = newThread(t.ID(), t.Started(), l)
+	}
 	h.mu.Lock()
 	select {
 	case <-t.Done(): // threadEnded may have been called
@@ -39,10 +41,13 @@ func (h *Hub) register(s *space, t *thread.Thread) (*Thread, error) {
 	default:
 	}
 	h.mu.threads[t.ID()] = l
+	delete(h.mu.moving, t.ID())
 	h.mu.Unlock()
-	h.monitor.loaded(t.ID(), Status{State: Idle})
+	if facade == nil {
+		h.monitor.loaded(t.ID(), Status{State: Idle})
+	}
 	notify(h.wake) // there may be too many
-	return l.facade, nil
+	return l, nil
 }
 
 // threadEnded is called when a thread has ended in a host.
@@ -50,6 +55,10 @@ func (h *Hub) threadEnded(id event.ThreadID) {
 	h.mu.Lock()
 	l := h.mu.threads[id]
 	delete(h.mu.threads, id)
+	moves := l != nil && l.facade.moves()
+	if moves {
+		h.mu.moving[id] = l.facade
+	}
 	if l != nil {
 		close(l.over)
 		if l.st.unloading != nil {
@@ -58,9 +67,15 @@ func (h *Hub) threadEnded(id event.ThreadID) {
 		}
 	}
 	h.mu.Unlock()
-	h.monitor.ended(id)
 	if l != nil {
 		h.leave(l.space)
+	}
+	if moves {
+		return
+	}
+	h.monitor.ended(id)
+	if l != nil {
+		l.facade.end()
 	}
 }
 
@@ -82,9 +97,8 @@ func (l *local) use() (done func(), err error) {
 	}, nil
 }
 
-func (l *local) ended() <-chan struct{} { return l.over }
-func (l *local) remote() bool           { return false }
-func (l *local) ephemeral() bool        { return l.space.workspace.Ephemeral }
+func (l *local) remote() bool    { return false }
+func (l *local) ephemeral() bool { return l.space.workspace.Ephemeral }
 
 // submitAs submits while the thread is in use.
 func (l *local) submitAs(ctx context.Context, s thread.Submission) (Accepted, error) {

@@ -126,6 +126,9 @@ func (e *localEvents) next(ctx context.Context) (event.Event, error) {
 		if e.missed != nil {
 			ev, err, more := e.missed()
 			if more && err != nil {
+				if e.life.Err() != nil {
+					err = errClosed // while it read
+				}
 				return event.Event{}, err
 			}
 			if more && ev.Seq <= e.until {
@@ -165,6 +168,8 @@ func (e *localEvents) more() bool {
 	defer e.leave()
 	return e.missed != nil || sub.More()
 }
+
+func (e *localEvents) position() uint64 { return e.last }
 
 func (e *localEvents) close() {
 	e.mu.Lock()

@@ -32,7 +32,7 @@ type relay struct {
 // subscribe subscribes to the events that tell the thread's state, and returns the state before them.
 func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
 	initial = Status{State: Idle, Remote: true}
-	r.facade = &Thread{id: r.id, runner: r}
+	r.facade = newThread(r.id, event.ThreadStarted{}, r)
 	s, err := r.hub.stored()
 	if err != nil {
 		return initial, err
@@ -109,6 +109,7 @@ func (r *relay) forget() {
 	h := r.hub
 	h.others.forget(r)
 	close(r.over)
+	r.facade.end()
 	h.monitor.ended(r.id)
 }
 
@@ -147,9 +148,8 @@ func (r *relay) worker(ctx context.Context) (*threadsocket.Client, error) {
 	return r.mu.work, nil
 }
 
-func (r *relay) ended() <-chan struct{} { return r.over }
-func (r *relay) remote() bool           { return true }
-func (r *relay) ephemeral() bool        { return false }
+func (r *relay) remote() bool    { return true }
+func (r *relay) ephemeral() bool { return false }
 
 func (r *relay) submit(ctx context.Context, s Submission) (Accepted, error) {
 	c, err := r.worker(ctx)
@@ -385,6 +385,8 @@ func (e *relayEvents) next(ctx context.Context) (event.Event, error) {
 }
 
 func (e *relayEvents) more() bool { return e.conn().More() }
+
+func (e *relayEvents) position() uint64 { return e.last }
 
 func (e *relayEvents) close() {
 	e.mu.Lock()

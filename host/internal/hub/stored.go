@@ -150,7 +150,11 @@ func (r Reader) started(ctx context.Context, s *store.Store, id event.ThreadID) 
 // loaded.
 func (h *Hub) Fork(ctx context.Context, id event.ThreadID, f Fork) (event.ThreadID, error) {
 	if t, ok := h.Find(ctx, id); ok {
-		return t.runner.fork(ctx, f)
+		r, err := t.current(ctx)
+		if err != nil {
+			return "", err
+		}
+		return r.fork(ctx, f)
 	}
 	s, err := h.stored()
 	if err != nil {
@@ -178,7 +182,11 @@ func (h *Hub) Rollback(ctx context.Context, id event.ThreadID, turns int) (Rever
 
 func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context, *store.Store) (thread.Cut, error)) (Reverted, error) {
 	if t, ok := h.Find(ctx, id); ok {
-		return t.runner.revert(ctx, before, turns)
+		r, err := t.current(ctx)
+		if err != nil {
+			return Reverted{}, err
+		}
+		return r.revert(ctx, before, turns)
 	}
 	s, err := h.stored()
 	if err != nil {
@@ -194,7 +202,11 @@ func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turn
 // Rename names a thread.
 func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error {
 	if t, ok := h.Find(ctx, id); ok {
-		return t.runner.rename(ctx, name)
+		r, err := t.current(ctx)
+		if err != nil {
+			return err
+		}
+		return r.rename(ctx, name)
 	}
 	name, err := branch.Name(name)
 	if err != nil {
@@ -229,7 +241,11 @@ func (h *Hub) Archive(ctx context.Context, id event.ThreadID) error {
 	}
 	t, ok := h.Find(ctx, id)
 	if ok && (t.Remote() || t.Ephemeral()) {
-		return t.runner.archive(ctx, true)
+		r, err := t.current(ctx)
+		if err != nil {
+			return err
+		}
+		return r.archive(ctx, true)
 	}
 	if err := h.Unload(ctx, id); err != nil {
 		return err
@@ -247,7 +263,11 @@ func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error {
 		return fmt.Errorf("thread %s is not archived", id)
 	}
 	if t, ok := h.Find(ctx, id); ok {
-		return t.runner.archive(ctx, false)
+		r, err := t.current(ctx)
+		if err != nil {
+			return err
+		}
+		return r.archive(ctx, false)
 	}
 	return h.append(ctx, id, event.ThreadArchived{}, Change{Kind: ThreadUnarchived})
 }

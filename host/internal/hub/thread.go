@@ -3,6 +3,8 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -91,7 +93,21 @@ func Replaced(e event.TurnEnded) bool { return e.Reason == orchestrate.ErrReplac
 type Thread struct {
 	id      event.ThreadID
 	started event.ThreadStarted
-	runner  runner
+	done    chan struct{}
+	over    sync.Once // closes done
+
+	mu struct {
+		sync.Mutex
+		runner    runner
+		moving    chan struct{} // closed at the end of a move to another host; nil: there is none
+		attending map[*attendance]struct{}
+	}
+}
+
+func newThread(id event.ThreadID, started event.ThreadStarted, r runner) *Thread {
+	t := &Thread{id: id, started: started, done: make(chan struct{})}
+	t.mu.runner, t.mu.attending = r, map[*attendance]struct{}{}
+	return t
 }
 
 // runner reaches a running thread.
@@ -116,7 +132,6 @@ type runner interface {
 	revert(ctx context.Context, before string, turns int) (Reverted, error)
 	rename(ctx context.Context, name string) error
 	archive(ctx context.Context, archive bool) error
-	ended() <-chan struct{}
 	remote() bool
 	ephemeral() bool
 }
@@ -128,23 +143,30 @@ func (t *Thread) ID() event.ThreadID { return t.id }
 func (t *Thread) Started() event.ThreadStarted { return t.started }
 
 // Remote reports whether another process runs the thread.
-func (t *Thread) Remote() bool { return t.runner.remote() }
+func (t *Thread) Remote() bool { return t.kind().remote() }
 
 // Ephemeral reports whether the thread is not stored.
-func (t *Thread) Ephemeral() bool { return t.runner.ephemeral() }
+func (t *Thread) Ephemeral() bool { return t.kind().ephemeral() }
 
 // Workspace returns the workspace in which the thread runs; nil: another process runs it.
 func (t *Thread) Workspace() *Workspace {
-	if l, ok := t.runner.(*local); ok {
+	if l, ok := t.kind().(*local); ok {
 		w := l.space.workspace
 		return &w
 	}
 	return nil
 }
 
-// Done is closed when the thread has ended or was unloaded. For a thread of another process, it is closed when the connection to that
-// process has ended.
-func (t *Thread) Done() <-chan struct{} { return t.runner.ended() }
+// kind returns how the thread is reached, also during a move, which does not change what kind that is.
+func (t *Thread) kind() runner {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.runner
+}
+
+// Done is closed when the thread has ended or was unloaded, but not when it moves to another host. For a thread of another process, it is
+// closed when the connection to that process has ended.
+func (t *Thread) Done() <-chan struct{} { return t.done }
 
 // Follow returns the thread's stored events with numbers greater than after, then those that are published from now on, including
 // transient ones. [FromNow] leaves out the stored ones. No stored event is left out or repeated, even if the caller is slow. Until the
@@ -152,81 +174,149 @@ func (t *Thread) Done() <-chan struct{} { return t.runner.ended() }
 //
 // A thread that is followed is not unloaded.
 func (t *Thread) Follow(ctx context.Context, after uint64, p Policy) (*Events, error) {
-	s, err := t.runner.follow(ctx, after, p)
-	if err != nil {
-		return nil, err
+	for {
+		r, err := t.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := r.follow(ctx, after, p)
+		if errors.Is(err, errClosed) && t.hasLeft(r) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return newEvents(t, r, s, p), nil
 	}
-	return &Events{source: s}, nil
 }
 
 // Submit submits input: it starts a turn or joins the running one. It waits while the thread's queue is full, and until the end of the
 // running turn if it can't join that. With an error, nothing was accepted.
 func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
-	return t.runner.submit(ctx, s)
+	r, err := t.enter(ctx, s.Settings.Cwd)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return r.submit(ctx, s)
 }
 
 // Steer adds input to a given running turn. It never waits and never starts a turn. When it returns without an error, the input survives
 // a crash of the process. Errors have the codes [NoTurn], [OtherTurn] or [NotSteerable].
 func (t *Thread) Steer(ctx context.Context, into event.TurnID, in Input) (Accepted, error) {
-	return t.runner.steer(ctx, into, in)
+	r, err := t.current(ctx)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return r.steer(ctx, into, in)
 }
 
 // Interrupt interrupts the running turn, which must be the given one unless turn is empty, and returns when it has ended. Errors have the
 // codes [NoTurn] or [OtherTurn].
 func (t *Thread) Interrupt(ctx context.Context, turn event.TurnID) error {
-	return t.runner.interrupt(ctx, turn)
+	r, err := t.current(ctx)
+	if err != nil {
+		return err
+	}
+	return r.interrupt(ctx, turn)
 }
 
 // Answer answers a question. Only the first answer is used; later ones get an error with the code [Answered].
 func (t *Thread) Answer(ctx context.Context, question string, a Answer) error {
-	return t.runner.answer(ctx, question, a)
+	r, err := t.current(ctx)
+	if err != nil {
+		return err
+	}
+	return r.answer(ctx, question, a)
 }
 
-// Attend says that a person can answer the thread's questions and stop it, until leave is called. Without anyone attending, questions
-// are refused. A server whose clients may come back keeps attending while they are away, so that questions wait for them.
-func (t *Thread) Attend(ctx context.Context) (leave func(), err error) { return t.runner.attend(ctx) }
-
 // Settings returns the thread's settings.
-func (t *Thread) Settings(ctx context.Context) (event.Settings, error) { return t.runner.settings(ctx) }
+func (t *Thread) Settings(ctx context.Context) (event.Settings, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return event.Settings{}, err
+	}
+	return r.settings(ctx)
+}
 
 // Configure changes the settings of later turns and returns when they apply, which is after the running turn. Empty fields change
-// nothing.
+// nothing. A thread of this process that moves to a folder to which another configuration applies is loaded anew under that one; while a
+// turn runs, the error has the code [Busy].
 func (t *Thread) Configure(ctx context.Context, change event.Settings) error {
-	return t.runner.configure(ctx, change)
+	r, err := t.enter(ctx, change.Cwd)
+	if err != nil {
+		return err
+	}
+	return r.configure(ctx, change)
 }
 
 // Compact shortens the thread's history in a turn of its own. A running turn is stopped.
-func (t *Thread) Compact(ctx context.Context) (Accepted, error) { return t.runner.compact(ctx) }
+func (t *Thread) Compact(ctx context.Context) (Accepted, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return r.compact(ctx)
+}
 
 // Shell runs a command of the user, without a sandbox: during the running turn or in a turn of its own. The default timeout is an hour.
 func (t *Thread) Shell(ctx context.Context, command string, timeout time.Duration) (Accepted, error) {
-	return t.runner.shell(ctx, command, timeout)
+	r, err := t.current(ctx)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return r.shell(ctx, command, timeout)
 }
 
 // Review reviews changes in the thread's folder in a turn of its own. A running turn is stopped.
 func (t *Thread) Review(ctx context.Context, target ReviewTarget) (Accepted, error) {
-	return t.runner.review(ctx, target)
+	r, err := t.current(ctx)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return r.review(ctx, target)
 }
 
 // Post delivers a message of another agent. With an error, it was not accepted.
 func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
-	return t.runner.post(ctx, m)
+	r, err := t.current(ctx)
+	if err != nil {
+		return Posted{}, err
+	}
+	return r.post(ctx, m)
 }
 
 // Undo restores the files of a turn. If there are obstacles, they are in the report and nothing was changed.
 func (t *Thread) Undo(ctx context.Context, p UndoParams) (UndoReport, error) {
-	return t.runner.undo(ctx, p)
+	r, err := t.current(ctx)
+	if err != nil {
+		return UndoReport{}, err
+	}
+	return r.undo(ctx, p)
 }
 
 // StopSession ends a session that a call left running. plugin may be empty if only one plugin has a session with this ID.
 func (t *Thread) StopSession(ctx context.Context, plugin, session string) error {
-	return t.runner.stopSession(ctx, plugin, session)
+	r, err := t.current(ctx)
+	if err != nil {
+		return err
+	}
+	return r.stopSession(ctx, plugin, session)
 }
 
 // Plugins returns the plugins of the host that runs the thread.
-func (t *Thread) Plugins(ctx context.Context) ([]PluginStatus, error) { return t.runner.plugins(ctx) }
+func (t *Thread) Plugins(ctx context.Context) ([]PluginStatus, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.plugins(ctx)
+}
 
 // ReloadPlugin replaces the process of a plugin of that host. An empty path means the same file.
 func (t *Thread) ReloadPlugin(ctx context.Context, plugin, path string) error {
-	return t.runner.reload(ctx, plugin, path)
+	r, err := t.current(ctx)
+	if err != nil {
+		return err
+	}
+	return r.reload(ctx, plugin, path)
 }

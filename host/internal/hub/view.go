@@ -27,7 +27,11 @@ const (
 // OpenView shows a session that a call left running. plugin may be empty if only one plugin has a session with this ID. Only the process
 // that runs the thread shows its sessions. A thread with a view is not unloaded.
 func (t *Thread) OpenView(ctx context.Context, plugin string, o contract.ViewOpen) (*View, error) {
-	l, ok := t.runner.(*local)
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := r.(*local)
 	if !ok {
 		return nil, hint.New("the thread runs in another process, which shows its sessions only to its own clients",
 			"open the view in that process, or end it and resume the thread here")

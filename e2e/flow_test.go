@@ -269,7 +269,7 @@ do = [{ text = "done" }]
 	if left := rig.Processes(t, r.Home, "gantry-"); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
 	}
-	sockets, err := filepath.Glob(filepath.Join(r.Home, "run", "*.sock"))
+	sockets, err := filepath.Glob(filepath.Join(r.Home, "run", "*.[sp]*")) // of threads and of processes
 	if err != nil || len(sockets) > 0 {
 		t.Errorf("sockets left: %v %v", sockets, err)
 	}

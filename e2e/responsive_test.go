@@ -62,7 +62,7 @@ do = [{ text = "done" }]
 		for i := range pings {
 			<-next.C // so that the command is what runs, not this
 			began := time.Now()
-			if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%d,"method":"process/ping"}`+"\n", i); err != nil {
+			if _, err := fmt.Fprintf(conn, `{"id":%d,"method":"gantry/thread/ping"}`+"\n", i); err != nil {
 				b.Fatal(err)
 			}
 			answer, err := in.ReadString('\n')

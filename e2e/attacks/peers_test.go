@@ -24,8 +24,8 @@ else:
     os.write(wr, str(os.getppid()).encode())
     import time
     time.sleep(600)
-s = connect()`), tests: []string{"host/internal/proctree TestContains"}},
-	{id: "E18", attempt: "the same with commands of the user's (`thread/shellCommand`), settings, tasks, another plugin", required: "refused", codex: "", ours: "refused", flow: answersItself(`s = connect()`)},
+s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLook"}},
+	{id: "E18", attempt: "the same with commands of the user's (`gantry/thread/shell`), settings, tasks, another plugin", required: "refused", codex: "", ours: "refused", flow: answersItself(`s = connect()`)},
 	{id: "E19", attempt: "the same from a daemon that has killed its `gantry-launch`", required: "refused", codex: "", ours: "refused: gantry itself adopts what a killed launcher leaves",
 		flow: killsItsLauncher, tests: []string{"host/internal/launch TestDaemonOfAKilledLauncherIsAdopted"}},
 }
@@ -44,20 +44,21 @@ def connect():
     s = socket.socket(socket.AF_UNIX)
     s.connect(glob.glob(home + "/run/*.sock")[0])
     return s
+thread = os.path.basename(glob.glob(home + "/run/*.sock")[0])[:-5]
 %s
 f = s.makefile("rw")
 n = 0
 def ask(method, **params):
     global n
     n += 1
-    f.write(json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}) + "\n")
+    f.write(json.dumps({"id": n, "method": method, "params": dict(params, threadId=thread)}) + "\n")
     f.flush()
     while True:
         m = json.loads(f.readline())
         if m.get("id") == n:
             return m
-for method, params in [("process/ping", {}), ("thread/shellCommand", {"command": "touch " + trace}), ("thread/settings/update", {"approval": "never"}),
-        ("turn/start", {"text": "x"}), ("turn/steer", {"text": "x"}), ("plugin/reload", {"plugin": "shell", "path": trace}), ("thread/subscribe", {"after": 0, "attend": True})]:
+for method, params in [("gantry/thread/ping", {}), ("gantry/thread/shell", {"command": "touch " + trace}), ("gantry/thread/configure", {"approval": "never"}),
+        ("gantry/thread/start", {"text": "x"}), ("gantry/thread/steer", {"text": "x"}), ("gantry/thread/reloadPlugin", {"plugin": "shell", "path": trace}), ("gantry/thread/subscribe", {"after": 0, "attend": True, "subscription": 1})]:
     a = ask(method, **params)
     lines.append(method + (" REFUSED" if "error" in a and "was started by the gantry" in a["error"]["message"] else " let in"))
 with open(said + ".new", "w") as out: out.write("\n".join(lines + ["ready"]))
@@ -65,11 +66,11 @@ os.rename(said + ".new", said)
 for line in f:
     m = json.loads(line)
     body = m.get("params", {})
-    if m.get("method") == "thread/event" and "question.asked" in line:
+    if m.get("method") == "gantry/thread/event" and "question.asked" in line:
         print(line, flush=True)
         event = body.get("body") or body.get("data") or body
         ident = json.loads(line[line.index('{"id"'):].split(",")[0] + "}")["id"] if '{"id"' in line else event["id"]
-        f.write(json.dumps({"jsonrpc": "2.0", "id": 99, "method": "question/answer", "params": {"id": ident, "choice": "approve"}}) + "\n")
+        f.write(json.dumps({"id": 99, "method": "gantry/thread/answer", "params": {"threadId": thread, "id": ident, "choice": "approve"}}) + "\n")
         f.flush()
 `, f.Home, trace, said, begin))
 		waits := filepath.Join(f.world.top, "waits.py")
@@ -78,7 +79,7 @@ for line in f:
 		f.call("c2", "python3 "+waits)
 		f.call("c3", "touch "+trace)
 		out := f.run(t)
-		if !strings.Contains(out["c2"], "process/ping let in") || strings.Count(out["c2"], "REFUSED") != 6 || !strings.Contains(out["c2"], "ready") {
+		if !strings.Contains(out["c2"], "gantry/thread/ping let in") || strings.Count(out["c2"], "REFUSED") != 6 || !strings.Contains(out["c2"], "ready") {
 			t.Errorf("%s", out["c2"])
 		}
 		if exists(trace) {
@@ -109,9 +110,11 @@ if os.fork() == 0:
     os.kill(launcher, 9)
     while os.getppid() == launcher: pass
     s = socket.socket(socket.AF_UNIX)
-    s.connect(glob.glob(home + "/run/*.sock")[0])
+    path = glob.glob(home + "/run/*.sock")[0]
+    s.connect(path)
+    thread = os.path.basename(path)[:-5]
     f = s.makefile("rw")
-    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "thread/shellCommand", "params": {"command": "touch " + trace}}) + "\n")
+    f.write(json.dumps({"id": 1, "method": "gantry/thread/shell", "params": {"threadId": thread, "command": "touch " + trace}}) + "\n")
     f.flush()
     answer = f.readline()
     with open(said + ".new", "w") as out: out.write(answer)

@@ -227,16 +227,16 @@ func workloads() []workload {
 // word is what somebody says to a thread that runs.
 type word struct {
 	text    string
-	request string // line of JSON that says it
+	request string // line of JSON that says it, to THREAD
 	mail    bool   // else the user says it
 }
 
 func startTurn(text string) word {
-	return word{text, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"text":%q}}`, text), false}
+	return word{text, fmt.Sprintf(`{"id":1,"method":"gantry/thread/start","params":{"threadId":"THREAD","text":%q}}`, text), false}
 }
 
 func postMail(text string, trigger bool) word {
-	return word{text, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"thread/mail/post","params":{"author":"/root/other","text":%q,"triggerTurn":%v}}`, text, trigger), true}
+	return word{text, fmt.Sprintf(`{"id":1,"method":"gantry/thread/mail","params":{"threadId":"THREAD","author":"/root/other","text":%q,"triggerTurn":%v}}`, text, trigger), true}
 }
 
 // beside hands words over while the call c1 runs.
@@ -246,13 +246,14 @@ func beside(p *play, words ...word) {
 		if !until(ended, func() bool { return exists(p.r, "started-c1") }) {
 			return
 		}
-		host := dial(p.t, p.r)
+		host, thread := dial(p.t, p.r)
 		if host == nil {
 			return
 		}
 		defer host.Close()
 		answers := bufio.NewReader(host)
 		for _, w := range words {
+			w.request = strings.Replace(w.request, "THREAD", thread, 1)
 			if taken(p.t, host, answers, w) {
 				p.said = append(p.said, w.text)
 			}
@@ -261,17 +262,16 @@ func beside(p *play, words ...word) {
 }
 
 // dial connects to the only thread that runs; nil: its host has died meanwhile.
-func dial(t *testing.T, r *rig.Rig) net.Conn {
+func dial(t *testing.T, r *rig.Rig) (conn net.Conn, thread string) {
 	t.Helper()
 	sockets, err := filepath.Glob(filepath.Join(r.Home, "run", "*-*-*-*-*.sock"))
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("sockets of threads: %v, %v", sockets, err)
 	}
-	conn, err := net.Dial("unix", sockets[0])
-	if err != nil {
-		return nil
+	if conn, err = net.Dial("unix", sockets[0]); err != nil {
+		return nil, ""
 	}
-	return conn
+	return conn, strings.TrimSuffix(filepath.Base(sockets[0]), ".sock")
 }
 
 // taken hands something over and tells whether the host acknowledged that the running turn gets it.

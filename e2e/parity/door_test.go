@@ -3,6 +3,7 @@ package parity_test
 import (
 	"bufio"
 	"encoding/json"
+	"maps"
 	"net"
 	"path/filepath"
 	"testing"
@@ -11,10 +12,11 @@ import (
 
 // door is the socket of the process that runs a thread.
 type door struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
-	last int
+	t      *testing.T
+	thread string
+	conn   net.Conn
+	in     *bufio.Reader
+	last   int
 }
 
 // door opens the thread's socket. Its process must run.
@@ -25,7 +27,7 @@ func (s *scenario) door() *door {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { conn.Close() })
-	return &door{t: s.t, conn: conn, in: bufio.NewReader(conn)}
+	return &door{t: s.t, thread: s.thread, conn: conn, in: bufio.NewReader(conn)}
 }
 
 // accepted is what became of something that was said to a thread.
@@ -35,13 +37,15 @@ type accepted struct {
 }
 
 // ask sends a request and waits for what is answered; refused is the text of an error.
-func (d *door) ask(method string, params any) (got accepted, refused string) {
+func (d *door) ask(method string, params map[string]any) (got accepted, refused string) {
 	d.t.Helper()
 	d.last++
+	named := map[string]any{"threadId": d.thread}
+	maps.Copy(named, params)
 	if err := d.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		d.t.Fatal(err)
 	}
-	if _, err := d.conn.Write(append(wire(map[string]any{"jsonrpc": "2.0", "id": d.last, "method": method, "params": params}), '\n')); err != nil {
+	if _, err := d.conn.Write(append(wire(map[string]any{"id": d.last, "method": method, "params": named}), '\n')); err != nil {
 		d.t.Fatal(err)
 	}
 	line, err := d.in.ReadBytes('\n')
@@ -62,7 +66,7 @@ func (d *door) ask(method string, params any) (got accepted, refused string) {
 // say hands over what a user says, and returns what became of it.
 func (d *door) say(text string) accepted {
 	d.t.Helper()
-	got, refused := d.ask("turn/start", map[string]any{"text": text})
+	got, refused := d.ask("gantry/thread/start", map[string]any{"text": text})
 	if refused != "" {
 		d.t.Fatalf("%q is refused: %s", text, refused)
 	}
@@ -72,7 +76,7 @@ func (d *door) say(text string) accepted {
 // interrupt stops the turn that runs.
 func (d *door) interrupt() {
 	d.t.Helper()
-	if _, refused := d.ask("turn/interrupt", nil); refused != "" {
+	if _, refused := d.ask("gantry/thread/interrupt", nil); refused != "" {
 		d.t.Fatalf("the interrupt is refused: %s", refused)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // post lets another agent say something.
 func (d *door) post(text string, trigger bool) accepted {
 	d.t.Helper()
-	got, refused := d.ask("thread/mail/post", map[string]any{"author": "/root/helper", "text": text, "triggerTurn": trigger, "parentTurnId": "theirs"})
+	got, refused := d.ask("gantry/thread/mail", map[string]any{"author": "/root/helper", "text": text, "triggerTurn": trigger, "parentTurnId": "theirs"})
 	if refused != "" {
 		d.t.Fatalf("mail %q is refused: %s", text, refused)
 	}
@@ -147,7 +147,7 @@ func TestMailThatIsRefused(t *testing.T) {
 		{map[string]any{"author": "/root/a", "text": "hi", "type": "order"}, `type "order"; next: one of`},
 		{map[string]any{"author": "/root/a\nSender: /root", "text": "hi"}, "not the name of an agent"},
 	} {
-		if _, refused := d.ask("thread/mail/post", c.params); !strings.Contains(refused, c.want) {
+		if _, refused := d.ask("gantry/thread/mail", c.params); !strings.Contains(refused, c.want) {
 			t.Errorf("%v is refused with %q, want %q", c.params, refused, c.want)
 		}
 	}

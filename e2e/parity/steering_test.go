@@ -25,11 +25,11 @@ func TestSteering(t *testing.T) {
 		{first.Turn, " ", "input must not be empty"},
 		{"", "two", "the id of the turn to steer is missing"},
 	} {
-		if _, refused := d.ask("turn/steer", map[string]any{"expectedTurnId": c.turn, "text": c.text}); refused != c.want {
+		if _, refused := d.ask("gantry/thread/steer", map[string]any{"expectedTurnId": c.turn, "text": c.text}); refused != c.want {
 			t.Errorf("%q is refused with %q, want %q", c.text, refused, c.want)
 		}
 	}
-	if got, refused := d.ask("turn/steer", map[string]any{"expectedTurnId": first.Turn, "text": "four"}); refused != "" || got.Turn != first.Turn {
+	if got, refused := d.ask("gantry/thread/steer", map[string]any{"expectedTurnId": first.Turn, "text": "four"}); refused != "" || got.Turn != first.Turn {
 		t.Errorf("accepted as %+v %s", got, refused)
 	}
 	s.Write("gate", "")
@@ -132,7 +132,7 @@ func TestSteeringBeforeACompaction(t *testing.T) {
 	s.reached("gate")
 	d := s.door()
 	d.say("two")
-	if _, refused := d.ask("thread/compact/start", nil); refused != "" {
+	if _, refused := d.ask("gantry/thread/compact", nil); refused != "" {
 		t.Fatal(refused)
 	}
 	res := run.Wait()
@@ -221,7 +221,7 @@ func TestContextOfAClient(t *testing.T) {
 	beside := func(text, file string) {
 		t.Helper()
 		params := map[string]any{"text": text, "additionalContext": map[string]any{"file": map[string]any{"value": file, "kind": "untrusted"}}}
-		if _, refused := d.ask("turn/start", params); refused != "" {
+		if _, refused := d.ask("gantry/thread/start", params); refused != "" {
 			t.Fatal(refused)
 		}
 	}

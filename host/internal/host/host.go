@@ -37,6 +37,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/usershell"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -86,6 +87,8 @@ type Shared struct {
 	Store *store.Store
 	// Observe is called with the events of each thread; see [thread.Config]. nil: not called.
 	Observe func([]event.Event)
+	// Sockets makes threads reachable for other processes. Its owner closes it after the hosts. nil: the host has a socket of its own.
+	Sockets *threadsocket.Server
 	// Ended is called when a thread has ended and its lock is released; nil: not called.
 	Ended func(event.ThreadID)
 }
@@ -117,6 +120,7 @@ type Host struct {
 	scratch     *scratch.Dir
 	library     *library.Library
 	cleanup     []func(context.Context) error
+	sockets     *threadsocket.Server
 	sweep       sync.Once // removes stale sockets before the first thread starts
 
 	life context.Context // ends when the host closes
@@ -153,6 +157,10 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.onClose(func(context.Context) error { return os.RemoveAll(h.folders.own) })
+	if h.sockets = opts.Shared.Sockets; h.sockets == nil || h.folders.base != opts.Home {
+		h.sockets = threadsocket.NewServer(threadsocket.Config{Home: h.folders.base, Logger: h.log})
+		h.onClose(func(context.Context) error { return h.sockets.Close() })
+	}
 	state := &stateStore{database: opts.Database, dir: h.folders.base}
 	h.onClose(state.close)
 	if h.store = opts.Shared.Store; h.store == nil || opts.Ephemeral {

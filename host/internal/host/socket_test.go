@@ -20,6 +20,7 @@ import (
 // line is a client of a thread's socket that knows nothing but its protocol.
 type line struct {
 	t    *testing.T
+	id   event.ThreadID
 	conn net.Conn
 	in   *bufio.Reader
 	last int
@@ -36,14 +37,19 @@ func plain(t *testing.T, opts host.Options, id event.ThreadID) *line {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return &line{t: t, conn: conn, in: bufio.NewReader(conn)}
+	return &line{t: t, id: id, conn: conn, in: bufio.NewReader(conn)}
 }
 
 // ask sends a request, and returns the fields of its result, or the text of its error. What comes in between is passed over.
 func (l *line) ask(method, params string) (result map[string]any, refused string) {
 	l.t.Helper()
 	l.last++
-	req, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": l.last, "method": method, "params": json.RawMessage(params)})
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal([]byte(params), &fields); err != nil {
+		l.t.Fatal(err)
+	}
+	fields["threadId"] = json.RawMessage(`"` + string(l.id) + `"`)
+	req, err := json.Marshal(map[string]any{"id": l.last, "method": method, "params": fields})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -113,11 +119,11 @@ func TestShapesOfTheSocket(t *testing.T) {
 	_, th := started(t, opts)
 	l, sub := plain(t, opts, th.ID()), subscribed(t, th)
 	dir := t.TempDir()
-	l.asked("thread/settings/update", `{"cwd": "`+dir+`", "approval": "on-request", "sandbox": "read-only"}`)
+	l.asked("gantry/thread/configure", `{"cwd": "`+dir+`", "approval": "on-request", "sandbox": "read-only"}`)
 	if got := th.Settings(); got.Cwd != dir || got.Approval != "on-request" || got.Sandbox != "read-only" {
 		t.Errorf("settings %+v", got)
 	}
-	a := l.asked("turn/start", `{"text": "hello", "approval": "never", "additionalContext": {"file": {"value": "a.go"}}}`)
+	a := l.asked("gantry/thread/start", `{"text": "hello", "approval": "never", "additionalContext": {"file": {"value": "a.go"}}}`)
 	if a["steered"] != false || a["turn"] == "" {
 		t.Errorf("a task is answered with %v", a)
 	}
@@ -126,7 +132,7 @@ func TestShapesOfTheSocket(t *testing.T) {
 		t.Errorf("the turn began as %+v", began)
 	}
 
-	c := l.asked("thread/shellCommand", `{"command": "pwd; exit 3", "timeoutMs": 60000}`)
+	c := l.asked("gantry/thread/shell", `{"command": "pwd; exit 3", "timeoutMs": 60000}`)
 	if c["beside"] != false {
 		t.Errorf("a command is answered with %v", c)
 	}
@@ -143,7 +149,7 @@ func TestShapesOfTheSocket(t *testing.T) {
 		t.Error("the command did not run in the thread's folder")
 	}
 
-	r := l.asked("review/start", `{"target": {"type": "custom", "instructions": "look at everything"}}`)
+	r := l.asked("gantry/thread/review", `{"target": {"type": "custom", "instructions": "look at everything"}}`)
 	var kinds []event.ItemType
 	for _, e := range events(t, sub, r["turn"]) {
 		if done, ok := e.Body.(event.ItemCompleted); ok {
@@ -155,23 +161,23 @@ func TestShapesOfTheSocket(t *testing.T) {
 	}
 
 	for _, c := range []struct{ method, params, want string }{
-		{"thread/settings/update", `{"cwd": "here"}`, "not an absolute path"},
-		{"thread/settings/update", `{"cwd": "/nowhere/at/all"}`, "can't be used"},
-		{"thread/settings/update", `{"approval": "nevr"}`, `did you mean "never"`},
-		{"thread/settings/update", `{"sandbox": "none"}`, `no sandbox mode "none"`},
-		{"thread/settings/update", `{"model": "other"}`, `"other"`},
-		{"thread/settings/update", `{"cwd": 5}`, "thread/settings/update: json"},
-		{"turn/start", `{"text": "hello", "sandbox": "none"}`, `no sandbox mode "none"`},
-		{"turn/start", `{"text": ""}`, "the task is empty"},
-		{"turn/steer", `{"text": "hello", "expectedTurnId": "x"}`, "no active turn to steer"},
-		{"turn/interrupt", `{}`, "no active turn to interrupt"},
-		{"thread/shellCommand", `{"command": " "}`, "the command is empty"},
-		{"thread/shellCommand", `{"command": "true", "timeoutMs": -1}`, "must be positive"},
-		{"thread/shellCommand", `{"command": "true", "timeoutMs": 9223372036854775807}`, "at most"},
-		{"review/start", `{"target": {"type": "custom"}}`, "the instructions are empty"},
-		{"review/start", `{"target": {"type": "everything"}}`, "everything"},
-		{"review/start", `{"target": {"type": "baseBranch", "branch": "main"}}`, "can't be reviewed"},
-		{"thread/undo", `{}`, `no method "thread/undo"`},
+		{"gantry/thread/configure", `{"cwd": "here"}`, "not an absolute path"},
+		{"gantry/thread/configure", `{"cwd": "/nowhere/at/all"}`, "can't be used"},
+		{"gantry/thread/configure", `{"approval": "nevr"}`, `did you mean "never"`},
+		{"gantry/thread/configure", `{"sandbox": "none"}`, `no sandbox mode "none"`},
+		{"gantry/thread/configure", `{"model": "other"}`, `"other"`},
+		{"gantry/thread/configure", `{"cwd": 5}`, "gantry/thread/configure: json"},
+		{"gantry/thread/start", `{"text": "hello", "sandbox": "none"}`, `no sandbox mode "none"`},
+		{"gantry/thread/start", `{"text": ""}`, "the task is empty"},
+		{"gantry/thread/steer", `{"text": "hello", "expectedTurnId": "x"}`, "no active turn to steer"},
+		{"gantry/thread/interrupt", `{}`, "no active turn to interrupt"},
+		{"gantry/thread/shell", `{"command": " "}`, "the command is empty"},
+		{"gantry/thread/shell", `{"command": "true", "timeoutMs": -1}`, "must be positive"},
+		{"gantry/thread/shell", `{"command": "true", "timeoutMs": 9223372036854775807}`, "at most"},
+		{"gantry/thread/review", `{"target": {"type": "custom"}}`, "the instructions are empty"},
+		{"gantry/thread/review", `{"target": {"type": "everything"}}`, "everything"},
+		{"gantry/thread/review", `{"target": {"type": "baseBranch", "branch": "main"}}`, "can't be reviewed"},
+		{"gantry/thread/undo", `{}`, `no method "gantry/thread/undo"`},
 	} {
 		if _, refused := l.ask(c.method, c.params); !strings.Contains(refused, c.want) {
 			t.Errorf("%s %s: %q, want %q", c.method, c.params, refused, c.want)
@@ -264,7 +270,7 @@ limits {
 	_, th := started(t, opts)
 	sub := subscribed(t, th)
 	l := plain(t, opts, th.ID())
-	a := l.asked("turn/start", `{"text": "go", "model": "away"}`)
+	a := l.asked("gantry/thread/start", `{"text": "go", "model": "away"}`)
 	for {
 		e, err := sub.Next(t.Context())
 		if err != nil {
@@ -277,7 +283,7 @@ limits {
 			break
 		}
 	}
-	l.asked("turn/interrupt", `{}`)
+	l.asked("gantry/thread/interrupt", `{}`)
 	if end := lastEnd(events(t, sub, a["turn"])); end.Status != event.TurnInterrupted {
 		t.Errorf("the turn ended %+v", end)
 	}

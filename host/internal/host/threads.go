@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net"
 	"slices"
-	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/child"
@@ -139,14 +137,14 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 			threadsocket.Sweep(h.life, h.folders.base, h.store, h.log)
 		}
 	})
-	ln, err := threadsocket.Listen(h.folders.base, cfg.ID)
-	if err != nil {
-		return nil, errors.Join(err, lock.Release())
-	}
 	cfg.Budget = usage.Budget(h.opts.Config.Budget)
 	cfg.Features, cfg.QuestionTimeout = features.All(), h.opts.Config.Approval.Timeout
 	cfg.Sink, cfg.Engine, cfg.Observe, cfg.Logger = h.store, h, h.opts.Shared.Observe, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
+	shut, err := h.sockets.Open(h.reachable(t))
+	if err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
 	r := newRunning(h, t, as, cfg.State.ContextState)
 	life, end := context.WithCancelCause(h.life)
 	r.end, r.over, r.starting = end, make(chan struct{}), true
@@ -160,11 +158,6 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		defer close(r.over)
 		defer end(nil)
 		r.plugins.Begin(ctx)
-		// Clients stay connected until the thread has ended, to receive its last events.
-		serving, disconnect := context.WithCancel(context.WithoutCancel(ctx))
-		defer disconnect()
-		var clients sync.WaitGroup
-		clients.Go(func() { h.serve(serving, ln, t) })
 		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
 			h.log.Error("thread ended", "thread", cfg.ID, "err", err)
 		}
@@ -172,9 +165,9 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 			h.guardian.End(t.ID())
 		}
 		r.endHooks(ctx)
-		// Close the socket before releasing the lock: then its file belongs to the next holder.
-		disconnect()
-		clients.Wait()
+		// Clients are served until the thread has ended, to receive its last events. The link to the socket is removed before the lock
+		// is released: then it belongs to the next holder.
+		shut()
 		h.mu.Lock()
 		delete(h.mu.threads, cfg.ID)
 		h.mu.Unlock()
@@ -190,7 +183,8 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		h.mu.Lock()
 		delete(h.mu.threads, cfg.ID)
 		h.mu.Unlock()
-		return nil, errors.Join(thread.ErrClosed, ln.Close(), lock.Release())
+		shut()
+		return nil, errors.Join(thread.ErrClosed, lock.Release())
 	}
 	r.publishEarly()
 	return t, nil
@@ -221,15 +215,15 @@ func (h *Host) End(ctx context.Context, id event.ThreadID) {
 	h.scratch.Remove(id)
 }
 
-// serve serves the clients of a thread until ctx ends.
-func (h *Host) serve(ctx context.Context, ln *net.UnixListener, t *thread.Thread) {
-	threadsocket.Serve(ctx, ln, threadsocket.Thread{
+// reachable is what clients reach of a thread.
+func (h *Host) reachable(t *thread.Thread) threadsocket.Thread {
+	return threadsocket.Thread{
 		Thread: t,
 		Events: func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 			return h.store.Events(ctx, t.ID(), after)
 		},
-		Library: h.library, Shell: h.shell, Reviewer: h.reviewer,
-	}, h.plugins, h.log.Named("threadsocket").With("thread", t.ID()))
+		Library: h.library, Shell: h.shell, Reviewer: h.reviewer, Plugins: h.plugins,
+	}
 }
 
 // openChild is the [child.Opener] of this host.

@@ -60,10 +60,20 @@ func ErrorOf(err error) *Error {
 		e.Task = n.Kind
 	}
 	switch {
+	case unreachable(err):
+		e.Code = Locked
 	case errors.Is(err, threadsocket.ErrGone):
 		e.Code = Closed
 	case errors.Is(err, errLagged):
 		e.Code = Lagged
 	}
 	return e
+}
+
+// unreachable reports whether an error says that a process runs a thread and can't be asked, so that trying again would
+// only take longer.
+func unreachable(err error) bool {
+	_, silent := errors.AsType[*threadsocket.SilentError](err)
+	_, older := errors.AsType[*threadsocket.OlderError](err)
+	return silent || older
 }

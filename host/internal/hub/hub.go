@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -57,6 +58,9 @@ type Config struct {
 	// idle longest first; 0: [DefaultMaxIdle].
 	MaxIdle int
 	Logger  hclog.Logger
+	// Serve serves clients of other processes that connect to the socket of a thread and speak the app server's protocol; see
+	// [threadsocket.Config]. nil: they are refused.
+	Serve func(ctx context.Context, conn net.Conn, launched bool)
 }
 
 // Workspace is what threads share a host for. Threads whose workspaces have the same effective configuration share a host.
@@ -122,6 +126,7 @@ type Hub struct {
 	monitor *monitor
 	loads   singleflight.Group // of threads, by their ID
 	others  *others
+	sockets *threadsocket.Server
 
 	life context.Context // ends when the hub closes
 	end  context.CancelCauseFunc
@@ -148,6 +153,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	h.Reader = Reader{h}
 	h.mu.threads, h.mu.moving, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*Thread{}, map[string]*space{}
 	h.others = newOthers(h)
+	h.sockets = threadsocket.NewServer(threadsocket.Config{Home: cfg.Home, Logger: cfg.Logger, Serve: cfg.Serve})
 	h.monitor = newMonitor(func() { notify(h.wake) })
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.closed = sync.OnceValue(h.shutDown)
@@ -202,6 +208,7 @@ func (h *Hub) shutDown() error {
 	}
 	closing.Go(h.others.close) // waited for below
 	closing.Wait()
+	errs = append(errs, h.sockets.Close())
 	h.work.Wait()
 	h.monitor.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -278,7 +285,7 @@ func (h *Hub) Resume(ctx context.Context, id event.ThreadID, p ResumeParams) (*T
 	}
 	if t, err := h.Reach(ctx, id); err == nil {
 		return t, nil
-	} else if silent(err) {
+	} else if unreachable(err) {
 		return nil, err
 	}
 	// Other callers may wait for the same thread, so it is loaded even if this one gives up.
@@ -328,7 +335,7 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 	for range loadTries {
 		if t, err := h.Reach(ctx, id); err == nil {
 			return t, nil
-		} else if silent(err) {
+		} else if unreachable(err) {
 			return nil, err
 		}
 		info, err := s.Thread(ctx, string(id))
@@ -358,12 +365,6 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 		return l.facade, l.configure(ctx, p.Settings)
 	}
 	return nil, locked
-}
-
-// silent reports whether the process that runs a thread does not answer, so that trying again would only take longer.
-func silent(err error) bool {
-	_, ok := errors.AsType[*threadsocket.SilentError](err)
-	return ok
 }
 
 // loadIn loads a thread into the host of a workspace. facade is a thread that moves there; nil: it is not in this process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,13 +16,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"golang.org/x/sync/singleflight"
 )
 
 const (
-	// maxRelays limits the threads of other processes whose states are followed, because each needs a connection. Others are reached
-	// when a client asks for them.
-	maxRelays = 256
+	// maxRelays limits the threads of other processes whose states are followed. Others are reached when a client asks for them.
+	maxRelays = 4096
 	// maxConnecting limits how many are connected to at once.
 	maxConnecting = 8
 )
@@ -36,12 +37,14 @@ type others struct {
 		sync.Mutex
 		closed bool
 		relays map[event.ThreadID]*relay
+		// processes that run them, by the path of their socket.
+		processes map[string]*process
 	}
 }
 
 func newOthers(h *Hub) *others {
 	o := &others{hub: h}
-	o.mu.relays = map[event.ThreadID]*relay{}
+	o.mu.relays, o.mu.processes = map[event.ThreadID]*relay{}, map[string]*process{}
 	return o
 }
 
@@ -50,9 +53,15 @@ func (o *others) close() {
 	o.mu.Lock()
 	o.mu.closed = true
 	relays := slices.Collect(maps.Values(o.mu.relays))
+	processes := slices.Collect(maps.Values(o.mu.processes))
 	o.mu.Unlock()
 	for _, r := range relays {
 		r.close()
+	}
+	for _, p := range processes { // that are followed
+		if <-p.ready; p.conn != nil {
+			p.conn.Close()
+		}
 	}
 }
 
@@ -108,29 +117,32 @@ func (o *others) connect(ctx context.Context, id event.ThreadID) (*relay, error)
 		return nil, fmt.Errorf("thread %s belongs to this process", id)
 	}
 	r = &relay{hub: h, id: id, over: make(chan struct{})}
-	if r.path, err = runsocket.Path(h.cfg.Home, id); err != nil {
-		return nil, err
+	if r.process, r.leave, err = o.process(ctx, id); err != nil {
+		return nil, r.asked(err)
 	}
-	if r.watch, err = r.dial(ctx); err != nil {
-		return nil, err
-	}
+	r.client = r.process.conn.Thread(id)
 	initial, err := r.subscribe(ctx)
 	if err != nil {
-		_ = r.watch.Close() // nothing is lost
+		r.disconnect()
 		return nil, r.asked(err)
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.mu.closed {
-		return nil, errors.Join(errClosed, r.watch.Close())
+	closed := o.mu.closed
+	if !closed {
+		o.mu.relays[id] = r
+		h.monitor.loaded(id, initial)
+		h.work.Go(r.follows) // ends with the subscription
 	}
-	o.mu.relays[id] = r
-	h.monitor.loaded(id, initial)
-	h.work.Go(r.follows) // ends with the connection
+	o.mu.Unlock()
+	if closed {
+		r.disconnect()
+		return nil, errClosed
+	}
 	return r, nil
 }
 
-// notice follows the threads that other processes run, until the hub closes. Their sockets are in the run folder, whose changes wake it.
+// notice follows the threads that other processes run, until the hub closes. The links to their sockets are in the run folder, whose
+// changes wake it.
 func (o *others) notice() {
 	h := o.hub
 	path, err := runsocket.Path(h.cfg.Home, event.NewThreadID())
@@ -171,7 +183,7 @@ func (o *others) notice() {
 			if !ok {
 				return
 			}
-			if e.Has(fsnotify.Chmod) { // the file is created before anyone listens, and its mode is changed after that
+			if e.Has(fsnotify.Create) { // a link, which is made when clients can connect
 				o.noticed(filepath.Base(e.Name), slots)
 			}
 		case err, ok := <-watcher.Errors:
@@ -184,7 +196,7 @@ func (o *others) notice() {
 	}
 }
 
-// noticed connects to the process that listens on a socket of the run folder, unless it is this one.
+// noticed connects to the process to which a link of the run folder leads, unless it is this one.
 func (o *others) noticed(name string, slots chan struct{}) {
 	name, ok := strings.CutSuffix(name, ".sock")
 	id, err := event.ParseThreadID(name)
@@ -216,4 +228,101 @@ func (o *others) noticed(name string, slots chan struct{}) {
 			r.disconnect()
 		}
 	})
+}
+
+// process is another process, whose threads share a connection. It is closed when no one needs it.
+type process struct {
+	path  string        // of its socket
+	ready chan struct{} // closed when conn or err is set
+	conn  *threadsocket.Process
+	err   error
+	uses  int // guarded by the mutex of others
+}
+
+// process returns the process that runs a thread, until release is called, which may be called more than once.
+func (o *others) process(ctx context.Context, id event.ThreadID) (_ *process, release func(), err error) {
+	link, err := runsocket.Path(o.hub.cfg.Home, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := link // of a process of an older version, which has a socket for each thread
+	if to, err := os.Readlink(link); err == nil {
+		path = filepath.Join(filepath.Dir(link), filepath.Base(to))
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, threadsocket.ErrGone
+	}
+	o.mu.Lock()
+	if o.mu.closed {
+		o.mu.Unlock()
+		return nil, nil, errClosed
+	}
+	p, found := o.mu.processes[path]
+	if found && p.failed() {
+		found = false // those that use it release it soon
+	}
+	if !found {
+		p = &process{path: path, ready: make(chan struct{})}
+		o.mu.processes[path] = p
+	}
+	p.uses++
+	o.mu.Unlock()
+	release = sync.OnceFunc(func() { o.release(p) })
+	if !found {
+		p.conn, p.err = threadsocket.Connect(ctx, path)
+		close(p.ready)
+	}
+	select {
+	case <-p.ready:
+		err = p.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return p, release, nil
+}
+
+// retain keeps a process that is in use. ok is false if it is not any more.
+func (o *others) retain(p *process) (release func(), ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p.uses == 0 || o.mu.closed {
+		return nil, false
+	}
+	p.uses++
+	return sync.OnceFunc(func() { o.release(p) }), true
+}
+
+// release closes the connection to a process that no one needs.
+func (o *others) release(p *process) {
+	o.mu.Lock()
+	p.uses--
+	last := p.uses == 0
+	if o.mu.processes[p.path] == p && (last || p.failed()) {
+		delete(o.mu.processes, p.path) // the next caller connects again
+	}
+	o.mu.Unlock()
+	if last && p.conn != nil {
+		p.conn.Close()
+	}
+}
+
+// failed reports whether the connection can't be used.
+func (p *process) failed() bool {
+	select {
+	case <-p.ready:
+	default:
+		return false
+	}
+	if p.err != nil {
+		return true
+	}
+	select {
+	case <-p.conn.Done():
+		return true
+	default:
+		return false
+	}
 }

@@ -13,20 +13,16 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
 
-// relay is a thread that another process runs, reached through its run socket.
+// relay is a thread that another process runs.
 type relay struct {
-	hub    *Hub
-	id     event.ThreadID
-	path   string // of the socket
-	facade *Thread
-	// watch is the connection whose subscription tells the thread's state. Requests that are answered soon use it as well.
-	watch *threadsocket.Client
-	over  chan struct{} // closed when that connection has ended
-
-	mu struct {
-		sync.Mutex
-		work *threadsocket.Client // for requests that may wait for the end of a turn; nil: not connected yet
-	}
+	hub     *Hub
+	id      event.ThreadID
+	process *process
+	facade  *Thread
+	// client has the subscription that tells the thread's state, and is used for all requests.
+	client *threadsocket.Client
+	over   chan struct{} // closed when that subscription has ended
+	leave  func()        // releases the process
 }
 
 // subscribe subscribes to the events that tell the thread's state, and returns the state before them.
@@ -43,10 +39,10 @@ func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
 	}
 	if err != nil {
 		// It has just started, or it is ephemeral: its first event is still to come, or only its owner has it.
-		if _, err := r.watch.Subscribe(ctx, threadsocket.SubscribeParams{}); err != nil {
+		if _, err := r.client.Subscribe(ctx, threadsocket.SubscribeParams{Only: threadsocket.OnlyStates}); err != nil {
 			return initial, err
 		}
-		e, err := r.watch.Next(ctx)
+		e, err := r.client.Next(ctx)
 		if err != nil {
 			return initial, err
 		}
@@ -69,18 +65,13 @@ func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
 	case string(event.TurnFailed):
 		initial.State = Failed
 	}
-	_, err = r.watch.Subscribe(ctx, threadsocket.SubscribeParams{After: after})
+	_, err = r.client.Subscribe(ctx, threadsocket.SubscribeParams{After: after, Only: threadsocket.OnlyStates})
 	return initial, err
 }
 
 // gone says that no process runs a thread.
 func gone(id event.ThreadID) error {
 	return &Error{Code: Closed, Message: fmt.Sprintf("no process runs thread %s", id), Next: "resume it"}
-}
-
-func (r *relay) dial(ctx context.Context) (*threadsocket.Client, error) {
-	c, err := threadsocket.Dial(ctx, r.path)
-	return c, r.asked(err)
 }
 
 // asked converts the result of a request: if the process has ended, the error says so.
@@ -95,7 +86,7 @@ func (r *relay) asked(err error) error {
 func (r *relay) follows() {
 	defer r.forget()
 	for {
-		e, err := r.watch.Next(r.hub.life)
+		e, err := r.client.Next(r.hub.life)
 		if err != nil {
 			return
 		}
@@ -114,12 +105,8 @@ func (r *relay) forget() {
 }
 
 func (r *relay) disconnect() {
-	_ = r.watch.Close() // nothing is lost: the thread continues
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.mu.work != nil {
-		_ = r.mu.work.Close() // as above
-	}
+	_ = r.client.Close() // nothing is lost: the thread continues
+	r.leave()
 }
 
 // close ends the relay and waits.
@@ -128,36 +115,12 @@ func (r *relay) close() {
 	<-r.over
 }
 
-// worker returns the connection for requests that may wait for the end of a turn: the server reads only so many of them at once, so they
-// must not be in the way of others.
-func (r *relay) worker(ctx context.Context) (*threadsocket.Client, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	select {
-	case <-r.over:
-		return nil, gone(r.id)
-	default:
-	}
-	if r.mu.work == nil {
-		c, err := r.dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r.mu.work = c
-	}
-	return r.mu.work, nil
-}
-
 func (r *relay) remote() bool    { return true }
 func (r *relay) ephemeral() bool { return false }
 
 func (r *relay) submit(ctx context.Context, s Submission) (Accepted, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return Accepted{}, err
-	}
 	text, parts := s.Input.wire()
-	a, err := c.Start(ctx, threadsocket.StartParams{
+	a, err := r.client.Start(ctx, threadsocket.StartParams{
 		Text: text, Parts: parts, OutputSchema: s.OutputSchema, Settings: wireSettings(s.Settings), AdditionalContext: s.Input.wireContext(), ClientID: s.ClientID,
 	})
 	if errors.Is(err, threadsocket.ErrGone) && s.Settings != (event.Settings{}) {
@@ -168,45 +131,48 @@ func (r *relay) submit(ctx context.Context, s Submission) (Accepted, error) {
 
 func (r *relay) steer(ctx context.Context, into event.TurnID, in Input) (Accepted, error) {
 	text, parts := in.wire()
-	a, err := r.watch.Steer(ctx, threadsocket.SteerParams{
+	a, err := r.client.Steer(ctx, threadsocket.SteerParams{
 		ExpectedTurn: into, Text: text, Parts: parts, AdditionalContext: in.wireContext(), ClientID: in.ClientID,
 	})
 	return Accepted{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, r.asked(err)
 }
 
 func (r *relay) interrupt(ctx context.Context, turn event.TurnID) error {
-	return r.asked(r.watch.Interrupt(ctx, threadsocket.InterruptParams{Turn: turn, Wait: true}))
+	return r.asked(r.client.Interrupt(ctx, threadsocket.InterruptParams{Turn: turn, Wait: true}))
 }
 
 func (r *relay) answer(ctx context.Context, question string, a Answer) error {
-	return r.asked(r.watch.Answer(ctx, threadsocket.AnswerParams{ID: question, Choice: a.Choice, Data: a.Data}))
+	return r.asked(r.client.Answer(ctx, threadsocket.AnswerParams{ID: question, Choice: a.Choice, Data: a.Data}))
 }
 
-// attend attends on a connection of its own, whose events no one needs.
+// attend attends with a subscription of its own, whose events no one needs.
 func (r *relay) attend(ctx context.Context) (leave func(), err error) {
-	c, err := r.dial(ctx)
+	c, leave, err := r.subscription()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: FromNow, Attend: true}); err != nil {
-		return nil, errors.Join(r.asked(err), c.Close())
+	if _, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: FromNow, Only: threadsocket.OnlyNone, Attend: true}); err != nil {
+		leave()
+		return nil, r.asked(err)
 	}
-	var draining sync.WaitGroup
-	draining.Go(func() { // ends with the connection, which leave or the other process closes
-		for {
-			if _, err := c.Next(context.WithoutCancel(ctx)); err != nil {
-				return
-			}
-		}
-	})
-	return sync.OnceFunc(func() {
+	return leave, nil
+}
+
+// subscription returns a client for a subscription, and a function that ends it.
+func (r *relay) subscription() (c *threadsocket.Client, leave func(), err error) {
+	release, ok := r.hub.others.retain(r.process)
+	if !ok {
+		return nil, nil, gone(r.id)
+	}
+	c = r.process.conn.Thread(r.id)
+	return c, sync.OnceFunc(func() {
 		_ = c.Close() // nothing is lost
-		draining.Wait()
+		release()
 	}), nil
 }
 
 func (r *relay) settings(ctx context.Context) (event.Settings, error) {
-	s, err := r.watch.Settings(ctx)
+	s, err := r.client.Settings(ctx)
 	return event.Settings{Model: s.Model, Cwd: s.Cwd, Reasoning: s.Effort, Approval: s.Approval, Sandbox: s.Sandbox}, r.asked(err)
 }
 
@@ -215,123 +181,90 @@ func wireSettings(s event.Settings) threadsocket.Settings {
 }
 
 func (r *relay) configure(ctx context.Context, change event.Settings) error {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return err
-	}
-	return r.asked(c.Configure(ctx, wireSettings(change)))
+	return r.asked(r.client.Configure(ctx, wireSettings(change)))
 }
 
 func (r *relay) compact(ctx context.Context) (Accepted, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return Accepted{}, err
-	}
-	a, err := c.Compact(ctx)
+	a, err := r.client.Compact(ctx)
 	return Accepted{Turn: a.Turn, Steered: a.Steered}, r.asked(err)
 }
 
 func (r *relay) shell(ctx context.Context, command string, timeout time.Duration) (Accepted, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return Accepted{}, err
-	}
-	a, err := c.Shell(ctx, threadsocket.ShellParams{Command: command, TimeoutMS: timeout.Milliseconds()})
+	a, err := r.client.Shell(ctx, threadsocket.ShellParams{Command: command, TimeoutMS: timeout.Milliseconds()})
 	return Accepted{Turn: a.Turn, Concurrent: a.Concurrent, Call: a.Call}, r.asked(err)
 }
 
 func (r *relay) review(ctx context.Context, target ReviewTarget) (Accepted, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return Accepted{}, err
-	}
-	a, err := c.Review(ctx, threadsocket.ReviewParams{Target: target})
+	a, err := r.client.Review(ctx, threadsocket.ReviewParams{Target: target})
 	return Accepted{Turn: a.Turn}, r.asked(err)
 }
 
 func (r *relay) post(ctx context.Context, m event.Mail) (Posted, error) {
-	p, err := r.watch.Mail(ctx, threadsocket.MailParams{
+	p, err := r.client.Mail(ctx, threadsocket.MailParams{
 		Author: m.Author, Recipient: m.Recipient, Type: m.Type, Text: m.Text, TriggerTurn: m.TriggerTurn, ParentTurn: m.AuthorTurn,
 	})
 	return Posted{Item: p.Item, Turn: p.Turn, Began: p.Began}, r.asked(err)
 }
 
 func (r *relay) undo(ctx context.Context, p UndoParams) (UndoReport, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return UndoReport{}, err
-	}
-	report, err := c.Undo(ctx, p)
+	report, err := r.client.Undo(ctx, p)
 	return report, r.asked(err)
 }
 
 func (r *relay) stopSession(ctx context.Context, plugin, session string) error {
-	return r.asked(r.watch.StopSession(ctx, threadsocket.StopParams{Plugin: plugin, Session: session}))
+	return r.asked(r.client.StopSession(ctx, threadsocket.StopParams{Plugin: plugin, Session: session}))
 }
 
 func (r *relay) plugins(ctx context.Context) ([]PluginStatus, error) {
-	list, err := r.watch.Plugins(ctx)
+	list, err := r.client.Plugins(ctx)
 	return list, r.asked(err)
 }
 
 func (r *relay) reload(ctx context.Context, plugin, path string) error {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return err
-	}
-	return r.asked(c.Reload(ctx, threadsocket.ReloadParams{Plugin: plugin, Path: path}))
+	return r.asked(r.client.Reload(ctx, threadsocket.ReloadParams{Plugin: plugin, Path: path}))
 }
 
 func (r *relay) fork(ctx context.Context, f Fork) (event.ThreadID, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return "", err
-	}
-	fork, err := c.Fork(ctx, threadsocket.ForkParams{LastTurn: f.Through, BeforeTurn: f.Before, Name: f.Name})
+	fork, err := r.client.Fork(ctx, threadsocket.ForkParams{LastTurn: f.Through, BeforeTurn: f.Before, Name: f.Name})
 	return fork.Thread, r.asked(err)
 }
 
 func (r *relay) revert(ctx context.Context, before string, turns int) (Reverted, error) {
-	c, err := r.worker(ctx)
-	if err != nil {
-		return Reverted{}, err
-	}
 	var done threadsocket.RevertResult
+	var err error
 	if before != "" {
-		done, err = c.Revert(ctx, threadsocket.RevertParams{BeforeTurn: before})
+		done, err = r.client.Revert(ctx, threadsocket.RevertParams{BeforeTurn: before})
 	} else {
-		done, err = c.Rollback(ctx, threadsocket.RollbackParams{Turns: turns})
+		done, err = r.client.Rollback(ctx, threadsocket.RollbackParams{Turns: turns})
 	}
 	return Reverted{Before: done.BeforeTurn, Turns: done.Turns, Usage: done.Usage}, r.asked(err)
 }
 
 func (r *relay) rename(ctx context.Context, name string) error {
-	return r.asked(r.watch.Name(ctx, name))
+	return r.asked(r.client.Name(ctx, name))
 }
 
 func (r *relay) archive(ctx context.Context, archive bool) error {
-	return r.asked(r.watch.Archive(ctx, archive))
+	return r.asked(r.client.Archive(ctx, archive))
 }
 
-// relayEvents reads the events of a thread on a connection of its own. A reader that was too slow for the other process connects again
-// after its last event.
+// relayEvents reads the events of a thread with a subscription of its own. A reader that was too slow for the other process subscribes
+// again after its last event.
 type relayEvents struct {
 	relay *relay
-	last  uint64 // number of the last durable event that was returned, or before the first one; [FromNow]: none yet
-
-	life   context.Context // ends with close
-	cancel context.CancelFunc
+	merge bool
+	last  uint64 // number of the last durable event that was returned, or before the first one
 
 	mu struct {
 		sync.Mutex
-		conn   *threadsocket.Client
+		client *threadsocket.Client
+		leave  func()
 		closed bool
 	}
 }
 
-func (r *relay) follow(ctx context.Context, after uint64, _ Policy) (source, error) {
-	e := &relayEvents{relay: r, last: after}
-	e.life, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+func (r *relay) follow(ctx context.Context, after uint64, p Policy) (source, error) {
+	e := &relayEvents{relay: r, merge: p != Lossless, last: after}
 	if err := e.subscribe(ctx); err != nil {
 		e.close()
 		return nil, err
@@ -340,35 +273,41 @@ func (r *relay) follow(ctx context.Context, after uint64, _ Policy) (source, err
 }
 
 func (e *relayEvents) subscribe(ctx context.Context) error {
-	c, err := e.relay.dial(ctx)
+	c, leave, err := e.relay.subscription()
 	if err != nil {
 		return err
 	}
-	if _, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: e.last}); err != nil {
-		return errors.Join(e.relay.asked(err), c.Close())
+	r, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: e.last, Merge: e.merge})
+	if err != nil {
+		leave()
+		return e.relay.asked(err)
 	}
+	e.last = min(e.last, r.After)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.closed {
-		return errors.Join(errClosed, c.Close())
+		leave()
+		return errClosed
 	}
-	e.mu.conn = c
+	if e.mu.leave != nil {
+		e.mu.leave() // the one that was too slow
+	}
+	e.mu.client, e.mu.leave = c, leave
 	return nil
 }
 
-func (e *relayEvents) conn() *threadsocket.Client {
+func (e *relayEvents) current() *threadsocket.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.mu.conn
+	return e.mu.client
 }
 
 func (e *relayEvents) next(ctx context.Context) (event.Event, error) {
 	for {
-		c := e.conn()
-		ev, err := c.Next(ctx)
+		ev, err := e.current().Next(ctx)
 		switch {
 		case errors.Is(err, threadsocket.ErrLagged):
-			if err := errors.Join(c.Close(), e.subscribe(ctx)); err != nil {
+			if err := e.subscribe(ctx); err != nil {
 				return event.Event{}, err
 			}
 			continue
@@ -376,7 +315,7 @@ func (e *relayEvents) next(ctx context.Context) (event.Event, error) {
 			return event.Event{}, e.relay.asked(err)
 		case ev.Seq == 0:
 			return ev, nil
-		case e.last != FromNow && ev.Seq <= e.last:
+		case ev.Seq <= e.last:
 			continue // the caller has it
 		}
 		e.last = ev.Seq
@@ -384,19 +323,15 @@ func (e *relayEvents) next(ctx context.Context) (event.Event, error) {
 	}
 }
 
-func (e *relayEvents) more() bool { return e.conn().More() }
+func (e *relayEvents) more() bool { return e.current().More() }
 
 func (e *relayEvents) position() uint64 { return e.last }
 
 func (e *relayEvents) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.mu.closed {
-		return
-	}
 	e.mu.closed = true
-	e.cancel()
-	if e.mu.conn != nil {
-		_ = e.mu.conn.Close() // nothing is lost
+	if e.mu.leave != nil {
+		e.mu.leave()
 	}
 }

@@ -105,7 +105,7 @@ func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
 }
 
 func (h *Hub) openHost(ctx context.Context, w Workspace, cfg *config.Config) (_ *host.Host, err error) {
-	shared := host.Shared{Observe: h.monitor.observe, Ended: h.threadEnded}
+	shared := host.Shared{Observe: h.monitor.observe, Sockets: h.sockets, Ended: h.threadEnded}
 	if !w.Ephemeral {
 		if shared.Store, err = h.stored(); err != nil {
 			return nil, err

@@ -178,20 +178,3 @@ func (l *Library) UndoFiles(ctx context.Context, id event.ThreadID, p threadsock
 	}
 	return report, err
 }
-
-// Threads implements [threadsocket.Library].
-func (l *Library) Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error) {
-	infos, err := l.Store.Threads(ctx, f)
-	l.Store.MarkStopped(ctx, infos)
-	return infos, err
-}
-
-// Search implements [threadsocket.Library].
-func (l *Library) Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error) {
-	return l.Store.Search(ctx, query, f)
-}
-
-// Turns implements [threadsocket.Library].
-func (l *Library) Turns(ctx context.Context, id event.ThreadID) ([]store.TurnInfo, error) {
-	return l.Store.Turns(ctx, id)
-}

@@ -8,10 +8,10 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/undo"
-	"github.com/sourcegraph/jsonrpc2"
 )
 
 // Code is the kind of a host's error, for programs. It is empty if the error has no kind.
@@ -61,26 +61,27 @@ func wireError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*jsonrpc2.Error](err); ok {
+	if _, ok := errors.AsType[*rpc.Error](err); ok {
 		return err
 	}
 	message, next := hint.Split(err)
-	e := &jsonrpc2.Error{Message: hint.Line(message, next)}
+	e := &rpc.Error{Code: rpc.InvalidRequest, Message: hint.Line(message, next)}
 	d := errorData{Code: CodeOf(err), Next: next}
 	if n, ok := errors.AsType[*thread.NotSteerableError](err); ok {
 		d.Task = n.Kind
 	}
 	if d != (errorData{}) {
-		e.SetError(d)
+		e.Data = d
 	}
 	return e
 }
 
 // errorOf converts the error of a response.
-func errorOf(e *jsonrpc2.Error) error {
+func errorOf(e *rpc.Error) error {
 	var d errorData
-	if e.Data == nil || json.Unmarshal(*e.Data, &d) != nil {
-		return hint.Parse(e.Message) // an older host, or another program
+	raw, ok := e.Data.(json.RawMessage)
+	if !ok || json.Unmarshal(raw, &d) != nil {
+		return hint.Parse(e.Message) // another program
 	}
 	message := e.Message
 	if d.Next != "" {

@@ -9,10 +9,10 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/undo"
-	"github.com/sourcegraph/jsonrpc2"
 )
 
 // A client gets what kind of error it is and what to do about it, also where the error was wrapped on its way.
@@ -41,7 +41,7 @@ func TestErrorsSurviveTheSocket(t *testing.T) {
 		"no hint":        {errors.New("broken"), "", "broken", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent, _ := errors.AsType[*jsonrpc2.Error](wireError(test.err))
+			sent, _ := errors.AsType[*rpc.Error](wireError(test.err))
 			if sent.Message != test.err.Error() {
 				t.Errorf("message on the wire: %q", sent.Message)
 			}
@@ -49,9 +49,13 @@ func TestErrorsSurviveTheSocket(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got jsonrpc2.Error
+			var data json.RawMessage
+			got := rpc.Error{Data: &data}
 			if err := json.Unmarshal(line, &got); err != nil {
 				t.Fatal(err)
+			}
+			if got.Data = data; data == nil {
+				got.Data = nil
 			}
 			back := errorOf(&got)
 			if message, next := hint.Split(back); message != test.message || next != test.next {
@@ -65,7 +69,7 @@ func TestErrorsSurviveTheSocket(t *testing.T) {
 			}
 		})
 	}
-	old := &jsonrpc2.Error{Message: "thread t1 is archived; next: unarchive it"} // a host of an earlier version
+	old := &rpc.Error{Message: "thread t1 is archived; next: unarchive it"} // another program
 	if message, next := hint.Split(errorOf(old)); message != "thread t1 is archived" || next != "unarchive it" {
 		t.Errorf("%q, %q", message, next)
 	}

@@ -7,10 +7,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
-const methodMail = "thread/mail/post"
+const methodMail = prefix + "mail"
 
 // MailParams are a message of another agent to the thread's agent.
 type MailParams struct {
+	OfThread
 	Author    string         `json:"author"`              // a path or an id: letters, digits, dashes, underscores and slashes
 	Recipient string         `json:"recipient,omitempty"` // default: "/root"
 	Type      event.MailType `json:"type,omitempty"`      // default: "message"
@@ -30,8 +31,8 @@ type MailResult struct {
 	Began bool         `json:"began,omitempty"`
 }
 
-func (s *session) mail(ctx context.Context, p MailParams) (MailResult, error) {
-	posted, err := s.thread.Post(ctx, event.Mail{
+func (t *served) mail(ctx context.Context, p MailParams) (MailResult, error) {
+	posted, err := t.Post(ctx, event.Mail{
 		Author: p.Author, Recipient: cmp.Or(p.Recipient, "/root"), Type: cmp.Or(p.Type, event.MailMessage), Text: p.Text,
 		TriggerTurn: p.TriggerTurn, AuthorTurn: p.ParentTurn,
 	})
@@ -40,6 +41,7 @@ func (s *session) mail(ctx context.Context, p MailParams) (MailResult, error) {
 
 // Mail sends a message of another agent. If it returns an error, the message was not accepted.
 func (c *Client) Mail(ctx context.Context, p MailParams) (r MailResult, err error) {
+	p.Thread = c.thread
 	err = c.call(ctx, methodMail, p, &r)
 	return r, err
 }

@@ -1,14 +1,12 @@
-// Package threadsocket lets other programs of the same user work with the threads of a running host: JSON-RPC 2.0 over a Unix socket,
-// one message per line.
+// Package threadsocket lets other processes of the same user work with the threads of this one: JSON-RPC, one message per line, over a
+// Unix socket that the process has for all its threads.
 //
-// It owns: the methods and their parameters, the subscription of a connection, and who may connect. It must not know: how a thread
-// works, and what a client displays.
+// It owns: the socket and the links that lead to it, the methods and their parameters, the subscriptions of a connection, and who may
+// connect. It must not know: how a thread works, and what a client displays.
 //
-// Start with [Serve] and [Dial]. Methods: thread/subscribe, thread/compact/start, thread/settings/update, thread/settings/read,
-// thread/shellCommand, review/start, turn/start, turn/steer, turn/interrupt, thread/mail/post, question/answer, plugin/list, plugin/reload,
-// process/ping, and those in threads.go: thread/fork, thread/revert and others. After thread/subscribe, events arrive as
-// notifications thread/event. The notification thread/lagged is the last one for a client that was too slow; it should subscribe
-// again after the last number that it has seen.
+// Start with [Server] and [Dial]. Each request names its thread. After gantry/thread/subscribe, events arrive as notifications
+// gantry/thread/event, as many as the client has said that it can take: see [Window]. The notification gantry/thread/unsubscribed ends a
+// subscription: the thread has ended, or the client was too slow and should subscribe again after the last number that it has seen.
 package threadsocket
 
 import (
@@ -21,40 +19,87 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Methods and notifications.
+// Methods of a process and of its threads.
 const (
-	methodSubscribe = "thread/subscribe"
-	methodCompact   = "thread/compact/start"
-	methodSettings  = "thread/settings/update"
-	methodCurrent   = "thread/settings/read"
-	methodShell     = "thread/shellCommand"
-	methodReview    = "review/start"
-	methodStart     = "turn/start"
-	methodSteer     = "turn/steer"
-	methodInterrupt = "turn/interrupt"
-	methodAnswer    = "question/answer"
-	methodPlugins   = "plugin/list"
-	methodReload    = "plugin/reload"
-	methodPing      = "process/ping" // answered at once: the host is running
-	noteEvent       = "thread/event"
-	noteLagged      = "thread/lagged"
+	prefix = "gantry/thread/"
+
+	methodPing      = prefix + "ping" // answered at once: the process is running
+	methodSubscribe = prefix + "subscribe"
+	methodStart     = prefix + "start"
+	methodSteer     = prefix + "steer"
+	methodInterrupt = prefix + "interrupt"
+	methodAnswer    = prefix + "answer"
+	methodCompact   = prefix + "compact"
+	methodConfigure = prefix + "configure"
+	methodSettings  = prefix + "settings"
+	methodShell     = prefix + "shell"
+	methodReview    = prefix + "review"
+	methodPlugins   = prefix + "plugins"
+	methodReload    = prefix + "reloadPlugin"
+
+	noteEvent        = prefix + "event"
+	noteUnsubscribed = prefix + "unsubscribed"
+	noteReceived     = prefix + "received"    // of the client
+	noteUnsubscribe  = prefix + "unsubscribe" // of the client
+)
+
+// OfThread names the thread of a request.
+type OfThread struct {
+	Thread event.ThreadID `json:"threadId"`
+}
+
+// Window is the number of events of a subscription that a client gets before it has reported to have received some. It has room for as
+// many, so that the connection is always read, whatever one reader does.
+const Window = 256
+
+// Events that a subscription asks for.
+const (
+	OnlyStates = "states" // the beginnings and ends of turns, questions and their ends, and what happens to the thread as a whole
+	OnlyNone   = "none"   // the end of the subscription alone
 )
 
 // SubscribeParams request the thread's events: the stored ones after number After, then new ones.
 type SubscribeParams struct {
-	After uint64 `json:"after"`
-	// Attend means that the client answers questions while it is connected.
+	OfThread
+	// Subscription is chosen by the client, which uses each number once in a connection.
+	Subscription uint64 `json:"subscription"`
+	After        uint64 `json:"after"`
+	Only         string `json:"only,omitempty"` // [OnlyStates] or [OnlyNone]; "": all events
+	// Merge means that deltas of an item may be merged for a client that is slow, instead of ending the subscription.
+	Merge bool `json:"merge,omitempty"`
+	// Attend means that the client answers questions as long as it is subscribed.
 	Attend bool `json:"attend,omitempty"`
+}
+
+// eventNote delivers an event of a subscription.
+type eventNote struct {
+	Subscription uint64      `json:"subscription"`
+	Event        event.Event `json:"event"`
+}
+
+// receivedNote reports how many more events of a subscription a client has received.
+type receivedNote struct {
+	Subscription uint64 `json:"subscription"`
+	Events       int    `json:"events"`
+}
+
+// endNote ends a subscription. Lagged means that the client was too slow.
+type endNote struct {
+	Subscription uint64 `json:"subscription"`
+	Lagged       bool   `json:"lagged,omitempty"`
 }
 
 // SubscribeResult identifies the thread.
 type SubscribeResult struct {
 	Thread event.ThreadID `json:"thread"`
 	Cwd    string         `json:"cwd"`
+	// After is the number of the last stored event before the first one of the subscription.
+	After uint64 `json:"after"`
 }
 
 // StartParams are a user's input.
 type StartParams struct {
+	OfThread
 	Text string `json:"text"`
 	// Parts are the input instead of Text, for example with images.
 	Parts        llm.Parts       `json:"parts,omitempty"`
@@ -69,6 +114,7 @@ type StartParams struct {
 
 // SteerParams are a user's input for the turn that they see. It is refused if that turn is not running.
 type SteerParams struct {
+	OfThread
 	ExpectedTurn      event.TurnID                 `json:"expectedTurnId"`
 	Text              string                       `json:"text"`
 	Parts             llm.Parts                    `json:"parts,omitempty"`               // as in StartParams
@@ -78,6 +124,7 @@ type SteerParams struct {
 
 // InterruptParams select the turn to interrupt.
 type InterruptParams struct {
+	OfThread
 	Turn event.TurnID `json:"turnId,omitempty"` // the only turn to interrupt; empty: any
 	Wait bool         `json:"wait,omitempty"`   // answer when the turn has ended; implied by Turn
 }
@@ -92,6 +139,12 @@ type Settings struct {
 	Sandbox  string `json:"sandbox,omitempty"`
 }
 
+// ConfigureParams change the settings of a thread.
+type ConfigureParams struct {
+	OfThread
+	Settings
+}
+
 func settingsOf(s event.Settings) Settings {
 	return Settings{Model: s.Model, Cwd: s.Cwd, Effort: s.Reasoning, Approval: s.Approval, Sandbox: s.Sandbox}
 }
@@ -102,6 +155,7 @@ func (s Settings) change() thread.Change {
 
 // ShellParams run a command of the user, concurrently with the running turn or in a turn of its own.
 type ShellParams struct {
+	OfThread
 	Command   string `json:"command"`
 	TimeoutMS int64  `json:"timeoutMs,omitempty"` // default: an hour
 }
@@ -115,6 +169,7 @@ type ShellResult struct {
 
 // ReviewParams start a review of the changes in the thread's folder. A running turn is stopped.
 type ReviewParams struct {
+	OfThread
 	Target review.Target `json:"target"`
 }
 
@@ -133,6 +188,7 @@ type StartResult struct {
 
 // AnswerParams answer a question.
 type AnswerParams struct {
+	OfThread
 	ID     string          `json:"id"`
 	Choice string          `json:"choice,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
@@ -140,6 +196,7 @@ type AnswerParams struct {
 
 // ReloadParams replace a plugin's process while it is running. An empty Path means the same file.
 type ReloadParams struct {
+	OfThread
 	Plugin string `json:"plugin"`
 	Path   string `json:"path,omitempty"`
 }

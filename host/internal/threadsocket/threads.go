@@ -11,18 +11,15 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/undo"
 )
 
-// Methods that change the thread of the socket or read stored threads. All but the listings are about this thread.
+// Methods that change a thread as a whole, or its sessions.
 const (
-	methodFork      = "thread/fork"
-	methodRevert    = "thread/revert"
-	methodRollback  = "thread/rollback"
-	methodArchive   = "thread/archive"
-	methodUnarchive = "thread/unarchive"
-	methodName      = "thread/name/set"
-	methodStop      = "session/stop"
-	methodTurns     = "thread/turns/list"
-	methodList      = "thread/list"
-	methodSearch    = "thread/search"
+	methodFork      = prefix + "fork"
+	methodRevert    = prefix + "revert"
+	methodRollback  = prefix + "rollback"
+	methodArchive   = prefix + "archive"
+	methodUnarchive = prefix + "unarchive"
+	methodName      = prefix + "rename"
+	methodStop      = prefix + "stopSession"
 )
 
 // Library is what clients can do with threads. thread is a thread that runs in the host.
@@ -36,14 +33,12 @@ type Library interface {
 	StopSession(ctx context.Context, thread event.ThreadID, plugin, session string) error
 	// UndoFiles restores the files of a turn. Conflicts are part of the report, not an error.
 	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)
-	Turns(ctx context.Context, thread event.ThreadID) ([]store.TurnInfo, error)
-	Threads(ctx context.Context, f store.Filter) ([]store.ThreadInfo, error)
-	Search(ctx context.Context, query string, f store.Filter) ([]store.Hit, error)
 }
 
 // ForkParams select where the thread is forked: after a completed turn, before a turn, or by default at the end. A turn is
 // identified by its ID, a prefix of it, or its number among the turns that were not reverted.
 type ForkParams struct {
+	OfThread
 	LastTurn   string `json:"lastTurnId,omitempty"`
 	BeforeTurn string `json:"beforeTurnId,omitempty"`
 	Name       string `json:"name,omitempty"` // of the fork; empty: that of the thread
@@ -57,11 +52,13 @@ type ForkResult struct {
 
 // RevertParams identify the first turn that is reverted. All later turns are reverted as well.
 type RevertParams struct {
+	OfThread
 	BeforeTurn string `json:"beforeTurnId"`
 }
 
 // RollbackParams are the number of turns with user input to revert, starting from the last.
 type RollbackParams struct {
+	OfThread
 	Turns int `json:"numTurns"`
 }
 
@@ -74,41 +71,15 @@ type RevertResult struct {
 
 // NameParams set the thread's name.
 type NameParams struct {
+	OfThread
 	Name string `json:"name"`
 }
 
 // StopParams identify a session to end.
 type StopParams struct {
+	OfThread
 	Session string `json:"sessionId"`
 	Plugin  string `json:"plugin,omitempty"` // of the session; empty: the only one with a session of this ID
-}
-
-// ListParams select threads, sorted by last update, newest first.
-type ListParams struct {
-	Archived   bool   `json:"archived,omitempty"` // only archived threads
-	Cwd        string `json:"cwd,omitempty"`      // only threads of this folder; empty: of all folders
-	SearchTerm string `json:"searchTerm,omitempty"`
-	Limit      int    `json:"limit,omitempty"`  // 0: 25; at most 100
-	Cursor     string `json:"cursor,omitempty"` // NextCursor of the previous page
-}
-
-// ListResult is a page of threads.
-type ListResult struct {
-	Data       []ThreadInfo `json:"data"`
-	NextCursor string       `json:"nextCursor,omitempty"` // empty: this is the last page
-}
-
-// SearchParams search the names and messages of threads; see [store.Store.Search].
-type SearchParams struct {
-	SearchTerm string `json:"searchTerm"`
-	Archived   bool   `json:"archived,omitempty"`
-	Cwd        string `json:"cwd,omitempty"`
-	Limit      int    `json:"limit,omitempty"` // threads; 0: 25; at most 100
-}
-
-// SearchResult lists the matching threads, newest first.
-type SearchResult struct {
-	Data []Hit `json:"data"`
 }
 
 // Hit is a thread that matches, with the first matching passages. If there are none, its name matches.
@@ -158,11 +129,6 @@ type TurnInfo struct {
 	Reverted bool         `json:"reverted,omitempty"`
 }
 
-// TurnsResult lists the turns of a thread, oldest first, including reverted ones.
-type TurnsResult struct {
-	Data []TurnInfo `json:"data"`
-}
-
 // InfoOf converts the description of a thread.
 func InfoOf(t store.ThreadInfo) ThreadInfo {
 	return ThreadInfo{
@@ -195,96 +161,43 @@ func TurnsOf(turns []store.TurnInfo) []TurnInfo {
 	return out
 }
 
-func (s *session) fork(ctx context.Context, p ForkParams) (ForkResult, error) {
-	id, err := s.thread.Library.ForkThread(ctx, s.thread.ID(), branch.Point{Before: p.BeforeTurn, Through: p.LastTurn}, p.Name)
-	return ForkResult{Thread: id, ForkedFrom: s.thread.ID()}, err
+func (t *served) fork(ctx context.Context, p ForkParams) (ForkResult, error) {
+	id, err := t.Library.ForkThread(ctx, t.ID(), branch.Point{Before: p.BeforeTurn, Through: p.LastTurn}, p.Name)
+	return ForkResult{Thread: id, ForkedFrom: t.ID()}, err
 }
 
-func (s *session) revert(ctx context.Context, p RevertParams) (RevertResult, error) {
+func (t *served) revert(ctx context.Context, p RevertParams) (RevertResult, error) {
 	if p.BeforeTurn == "" {
 		return RevertResult{}, errors.New("beforeTurnId is missing: set it to the first turn to revert")
 	}
-	return reverted(s.thread.Library.RevertThread(ctx, s.thread.ID(), p.BeforeTurn, 0))
+	return reverted(t.Library.RevertThread(ctx, t.ID(), p.BeforeTurn, 0))
 }
 
-func (s *session) rollback(ctx context.Context, p RollbackParams) (RevertResult, error) {
-	return reverted(s.thread.Library.RevertThread(ctx, s.thread.ID(), "", p.Turns))
+func (t *served) rollback(ctx context.Context, p RollbackParams) (RevertResult, error) {
+	return reverted(t.Library.RevertThread(ctx, t.ID(), "", p.Turns))
 }
 
 func reverted(e event.ThreadReverted, err error) (RevertResult, error) {
 	return RevertResult{BeforeTurn: e.Before, Turns: e.Turns, Usage: e.Thread.Usage}, err
 }
 
-func (s *session) name(ctx context.Context, p NameParams) (any, error) {
-	return nil, s.thread.Library.NameThread(ctx, s.thread.ID(), p.Name)
-}
-
-func (s *session) stop(ctx context.Context, p StopParams) (any, error) {
-	return nil, s.thread.Library.StopSession(ctx, s.thread.ID(), p.Plugin, p.Session)
-}
-
-func (s *session) turns(ctx context.Context, _ struct{}) (TurnsResult, error) {
-	turns, err := s.thread.Library.Turns(ctx, s.thread.ID())
-	return TurnsResult{Data: TurnsOf(turns)}, err
-}
-
-// Sizes of pages.
-const (
-	defaultPage = 25
-	maxPage     = 100
-)
-
-func page(limit int) int {
-	if limit <= 0 {
-		return defaultPage
-	}
-	return min(limit, maxPage)
-}
-
-func (s *session) list(ctx context.Context, p ListParams) (ListResult, error) {
-	before, err := store.ParseCursor(p.Cursor)
-	if err != nil {
-		return ListResult{}, err
-	}
-	n := page(p.Limit)
-	infos, err := s.thread.Library.Threads(ctx, store.Filter{Cwd: p.Cwd, Archived: p.Archived, Name: p.SearchTerm, Before: before, Limit: n + 1})
-	if err != nil {
-		return ListResult{}, err
-	}
-	r := ListResult{Data: []ThreadInfo{}}
-	for i, t := range infos {
-		if i == n {
-			r.NextCursor = infos[n-1].Cursor().String()
-			break
-		}
-		r.Data = append(r.Data, InfoOf(t))
-	}
-	return r, nil
-}
-
-func (s *session) search(ctx context.Context, p SearchParams) (SearchResult, error) {
-	hits, err := s.thread.Library.Search(ctx, p.SearchTerm, store.Filter{Cwd: p.Cwd, Archived: p.Archived, Limit: page(p.Limit)})
-	r := SearchResult{Data: make([]Hit, len(hits))}
-	for i, h := range hits {
-		r.Data[i] = HitOf(h)
-	}
-	return r, err
-}
-
 // Fork creates a stored thread with the same history.
 func (c *Client) Fork(ctx context.Context, p ForkParams) (r ForkResult, err error) {
+	p.Thread = c.thread
 	err = c.call(ctx, methodFork, p, &r)
 	return r, err
 }
 
 // Revert reverts a turn and all later ones.
 func (c *Client) Revert(ctx context.Context, p RevertParams) (r RevertResult, err error) {
+	p.Thread = c.thread
 	err = c.call(ctx, methodRevert, p, &r)
 	return r, err
 }
 
 // Rollback reverts the last turns.
 func (c *Client) Rollback(ctx context.Context, p RollbackParams) (r RevertResult, err error) {
+	p.Thread = c.thread
 	err = c.call(ctx, methodRollback, p, &r)
 	return r, err
 }
@@ -295,33 +208,16 @@ func (c *Client) Archive(ctx context.Context, archive bool) error {
 	if archive {
 		method = methodArchive
 	}
-	return c.call(ctx, method, nil, nil)
+	return c.call(ctx, method, c.target(), nil)
 }
 
 // Name sets the thread's name.
 func (c *Client) Name(ctx context.Context, name string) error {
-	return c.call(ctx, methodName, NameParams{Name: name}, nil)
+	return c.call(ctx, methodName, NameParams{OfThread: c.target(), Name: name}, nil)
 }
 
 // StopSession ends a session of the thread.
 func (c *Client) StopSession(ctx context.Context, p StopParams) error {
+	p.Thread = c.thread
 	return c.call(ctx, methodStop, p, nil)
-}
-
-// Turns lists the turns of the thread.
-func (c *Client) Turns(ctx context.Context) (r TurnsResult, err error) {
-	err = c.call(ctx, methodTurns, nil, &r)
-	return r, err
-}
-
-// List lists the threads in the host's home.
-func (c *Client) List(ctx context.Context, p ListParams) (r ListResult, err error) {
-	err = c.call(ctx, methodList, p, &r)
-	return r, err
-}
-
-// Search searches the threads in the host's home.
-func (c *Client) Search(ctx context.Context, p SearchParams) (r SearchResult, err error) {
-	err = c.call(ctx, methodSearch, p, &r)
-	return r, err
 }

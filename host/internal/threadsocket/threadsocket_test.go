@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,15 +13,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // log keeps what a thread stores, and replays it.
 type log struct {
@@ -104,35 +101,67 @@ func (p *plugins) ReloadPlugin(_ context.Context, label, path string) error {
 	return nil
 }
 
-// serve runs a thread with a socket and returns the socket's path.
-func serve(t *testing.T) (string, *thread.Thread, *plugins) {
+// home is a home folder whose path is short, for sockets.
+func home(t *testing.T) string {
 	t.Helper()
-	l, p := &log{}, &plugins{}
-	th := thread.New(thread.Config{
-		ID: event.NewThreadID(), Start: &event.ThreadStarted{Cwd: "/w"}, Sink: l, Engine: engine{}, Logger: hclog.NewNullLogger(),
-	})
 	dir, err := os.MkdirTemp("", "g")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "s")
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// process is a server in a home folder.
+func process(t *testing.T, cfg threadsocket.Config) *threadsocket.Server {
+	t.Helper()
+	s := threadsocket.NewServer(cfg)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// run runs a thread of a server, and returns the path at which clients find it, and a function that ends it.
+func run(t *testing.T, s *threadsocket.Server, dir string, p threadsocket.Plugins) (path string, th *thread.Thread, end func()) {
+	t.Helper()
+	l := &log{}
+	th = thread.New(thread.Config{
+		ID: event.NewThreadID(), Start: &event.ThreadStarted{Cwd: "/w"}, Sink: l, Engine: engine{}, Logger: hclog.NewNullLogger(),
+	})
+	path, err := runsocket.Path(dir, th.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut, err := s.Open(threadsocket.Thread{Thread: th, Events: l.after, Plugins: p})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	work.Go(func() { _ = th.Run(ctx) })
 	work.Go(func() {
-		threadsocket.Serve(ctx, ln, threadsocket.Thread{Thread: th, Events: l.after}, p, hclog.NewNullLogger())
+		_ = th.Run(ctx)
+		shut()
 	})
-	t.Cleanup(func() {
+	end = func() {
 		cancel()
 		work.Wait()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	t.Cleanup(end)
+	return path, th, end
+}
+
+// serve runs a thread in a process of its own.
+func serve(t *testing.T) (string, *thread.Thread, *plugins) {
+	t.Helper()
+	dir, p := home(t), &plugins{}
+	path, th, _ := run(t, process(t, threadsocket.Config{Home: dir}), dir, p)
 	return path, th, p
 }
 
@@ -290,7 +319,7 @@ func TestEmptyTask(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	if _, err := threadsocket.Dial(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, threadsocket.ErrGone) {
+	if _, err := threadsocket.Dial(t.Context(), filepath.Join(t.TempDir(), string(event.NewThreadID())+".sock")); !errors.Is(err, threadsocket.ErrGone) {
 		t.Errorf("Dial = %v, want %v", err, threadsocket.ErrGone)
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/undo"
 )
 
-const methodUndo = "thread/files/undo"
+const methodUndo = prefix + "undoFiles"
 
 // UndoParams select the file changes to undo: those of a turn, or of another undo.
 type UndoParams struct {
+	OfThread
 	Turn string `json:"turn,omitempty"` // number, ID, or prefix of an ID; empty: the last turn with changes that were not undone
 	Redo bool   `json:"redo,omitempty"` // instead of a turn: undo the last undo
 	undo.Options
@@ -42,12 +43,13 @@ func (p UndoParams) Take(ctx context.Context, s checkpoint.Store, j undo.Journal
 	return undo.Execute(ctx, s, j, choice, p.Options)
 }
 
-func (s *session) undo(ctx context.Context, p UndoParams) (undo.Report, error) {
-	return s.thread.Library.UndoFiles(ctx, s.thread.ID(), p)
+func (t *served) undo(ctx context.Context, p UndoParams) (undo.Report, error) {
+	return t.Library.UndoFiles(ctx, t.ID(), p)
 }
 
 // Undo restores the files of a turn.
 func (c *Client) Undo(ctx context.Context, p UndoParams) (r undo.Report, err error) {
+	p.Thread = c.thread
 	err = c.call(ctx, methodUndo, p, &r)
 	return r, err
 }

@@ -2,6 +2,7 @@ package threadsocket
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -39,33 +40,52 @@ func (e *SilentError) NextStep() string {
 		"if it hangs, end it with `kill -KILL %[1]d`", e.PID)
 }
 
+// OlderError means that the process is of an older version of gantry, which speaks another protocol.
+type OlderError struct {
+	PID int // 0: unknown
+}
+
+// Error implements error.
+func (e *OlderError) Error() string {
+	who := "the gantry that runs the thread"
+	if e.PID != 0 {
+		who += fmt.Sprintf(" (process %d)", e.PID)
+	}
+	return hint.Line(who+" is of another version", e.NextStep())
+}
+
+// NextStep says which process to restart.
+func (e *OlderError) NextStep() string {
+	if e.PID == 0 {
+		return "end it, or wait for its end; then resume the thread"
+	}
+	return fmt.Sprintf("end process %d, or wait for its end; then resume the thread", e.PID)
+}
+
 // watch closes the connection if the host does not answer. It counts checks instead of time, so that a client that was itself
 // stopped does not blame the host.
-func (c *Client) watch() {
+func (p *Process) watch(ctx context.Context) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for missed := 0; ; {
 		select {
-		case <-c.rpc.DisconnectNotify():
+		case <-p.rpc.Done():
 			return
 		case <-tick.C:
 		}
-		if c.stalled.Load() {
-			missed = 0 // the client itself is not reading, so it can't receive answers
-			continue
-		}
-		if c.heard.Swap(false) {
+		if p.heard.Swap(false) {
 			missed = 0
 		} else if missed++; missed >= mostMissed {
-			c.end(&SilentError{PID: c.pid})
-			_ = c.rpc.Close() // ends waiting requests; an error means that it is closed already
+			p.fail(&SilentError{PID: p.pid})
+			p.stop() // ends waiting requests
 			return
 		}
 		// Ping in a separate goroutine: a large request that the host does not read would block the loop.
-		if c.pinging.CompareAndSwap(false, true) {
-			c.watching.Go(func() { // ends when the ping is written, or with the connection
-				defer c.pinging.Store(false)
-				_, _ = c.rpc.DispatchCall(context.Background(), methodPing, nil) // if the connection is closed, the loop notices it as well
+		if p.pinging.CompareAndSwap(false, true) {
+			p.work.Go(func() { // ends when the ping is written, or with the connection
+				defer p.pinging.Store(false)
+				// If the connection is closed, the loop notices it as well.
+				_ = p.rpc.Start(ctx, methodPing, nil, func(json.RawMessage, error) { p.heard.Store(true) })
 			})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
-	"github.com/sourcegraph/jsonrpc2"
 )
 
 // stopped is the other end of a process that was stopped: the kernel takes what is sent, and nobody answers.
@@ -57,47 +57,32 @@ func TestSilentHost(t *testing.T) {
 func host(t *testing.T, events int) *threadsocket.Client {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	// One writer: who waits for a mutex, as two would, keeps the bubble's clock from moving.
-	send, done := make(chan func(*jsonrpc2.Conn) error, events+1000), make(chan struct{})
-	for i := range events {
-		send <- func(conn *jsonrpc2.Conn) error {
-			return conn.Notify(t.Context(), "thread/event", event.Event{Seq: uint64(i + 1), Body: event.ThreadNamed{Name: "x"}})
-		}
-	}
-	conn := jsonrpc2.NewConn(t.Context(), jsonrpc2.NewPlainObjectStream(theirs), handler(func(r *jsonrpc2.Request) {
-		answer := func(conn *jsonrpc2.Conn) error { return conn.Reply(t.Context(), r.ID, nil) }
-		if r.Method == "plugin/reload" {
-			time.AfterFunc(10*time.Minute, func() { send <- answer })
-			return
-		}
-		send <- answer
-	}))
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		for {
+	conn := rpc.New(rpc.Lines(theirs, theirs, theirs), rpc.Config{Handle: func(ctx context.Context, r *rpc.Request) {
+		if r.Method == "gantry/thread/reloadPlugin" {
 			select {
-			case f := <-send:
-				if f(conn) != nil {
-					return
-				}
-			case <-done:
-				return
+			case <-time.After(10 * time.Minute):
+			case <-ctx.Done():
 			}
 		}
-	})
+		r.Reply(struct{}{})
+	}, Stall: -1})
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = conn.Serve(context.WithoutCancel(t.Context())) }) // ends with the connection
 	c := threadsocket.NewClient(t.Context(), ours, 1)
+	for i := range events {
+		err := conn.Notify(t.Context(), rpc.Notification{Method: "gantry/thread/event", Params: map[string]any{
+			"subscription": 1, "event": event.Event{Seq: uint64(i + 1), Body: event.ThreadNamed{Name: "x"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(func() {
 		_ = c.Close()
-		_ = conn.Close()
-		close(done) // not send: a request that was read just now may still be answered into it
-		writing.Wait()
+		serving.Wait()
 	})
 	return c
 }
-
-type handler func(*jsonrpc2.Request)
-
-func (f handler) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) { f(r) }
 
 // What takes long is no silence.
 func TestSlowAnswer(t *testing.T) {
@@ -116,7 +101,7 @@ func TestSlowAnswer(t *testing.T) {
 
 // A reader that takes a break leaves events and answers unread; that is not the host's silence.
 func TestSlowReader(t *testing.T) {
-	const events = 1000 // more than wait for Next
+	const events = threadsocket.Window
 	synctest.Test(t, func(t *testing.T) {
 		c := host(t, events)
 		<-time.After(time.Hour)

@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/serve"
 	"github.com/gantry-agent/gantry/host/internal/cli/setup"
 	"github.com/gantry-agent/gantry/host/internal/cli/threads"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
 )
@@ -42,7 +43,8 @@ func Main(version, builtins string, args []string, drivers ...store.Driver) int 
 	ctx, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	a := &app{&console.Env{
-		Version: version, Builtins: console.ParsePins(builtins), Drivers: drivers, Stdin: os.Stdin, Stdout: &console.Output{File: os.Stdout}, Stderr: os.Stderr, Dir: dir, Environ: os.Environ(), Leave: leave,
+		Version: version, Builtins: console.ParsePins(builtins), Drivers: drivers, Stdin: os.Stdin, Stdout: &console.Output{File: os.Stdout}, Stderr: os.Stderr, Dir: dir, Environ: os.Environ(),
+		Leave: func() { leave(orchestrate.ErrShutdown) },
 	}}
 	status := a.run(ctx, args)
 	if a.EndedBy != nil {

@@ -41,7 +41,7 @@ type Env struct {
 	Stderr   io.Writer
 	Dir      string // the folder where gantry was started
 	Environ  []string
-	Leave    context.CancelCauseFunc
+	Leave    func() // ends the command and everything that it has started
 	redactor redact.Redactor
 	log      hclog.Logger // created by Logger on first use
 	Began    bool         // a command is running: its errors are not usage errors

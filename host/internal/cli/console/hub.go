@@ -1,21 +1,33 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/spf13/cobra"
 )
 
 // HubOptions are a command's requirements for a hub.
 type HubOptions struct {
+	// Dir is the only folder in which threads run. Its configuration is read once, also for the store, and its warnings are printed. "":
+	// threads run in many folders.
+	Dir        string
+	Ephemeral  bool                // only ephemeral threads run
+	OnlyLooks  bool                // the command changes nothing that is stored
+	OneTurn    bool                // the command ends after one turn
 	Keyless    bool                // the command needs no keys
 	TrustHooks bool                // run hooks that the user has not trusted
 	Override   func(*config.Model) // changes the models of threads; nil: no change
-	// OnWarnings is called with the warnings of a configuration that a thread uses, which are the same each time; nil: they are logged.
+	// OnWarnings is called with the warnings of a configuration that a thread uses, which are the same each time; nil: they are printed
+	// once if Dir is set, otherwise logged.
 	OnWarnings func(w hub.Workspace, ds diag.Diagnostics) error
 }
 
@@ -29,7 +41,11 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	where, err := a.storeConfig(ctx)
+	cfg, ds := a.ReadConfig(ctx, home, cmp.Or(o.Dir, a.Dir))
+	if err := ds.Err(); err != nil {
+		return nil, err
+	}
+	where, err := a.Database(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -40,19 +56,30 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 			}
 			return nil
 		}
+		if o.Dir != "" {
+			if err := a.Warn(ds); err != nil {
+				return nil, err
+			}
+			o.OnWarnings = func(hub.Workspace, diag.Diagnostics) error { return nil }
+		}
 	}
 	read := func(ctx context.Context, w hub.Workspace, user []byte) (*config.Config, diag.Diagnostics, error) {
-		cfg, ds := a.readConfig(ctx, home, w.Dir, overrides{sets: w.Sets, profile: w.Profile, user: user})
+		cfg, ds := cfg, ds
+		if w.Dir != o.Dir || len(w.Sets) > 0 || w.Profile != "" || user != nil {
+			cfg, ds = a.readConfig(ctx, home, w.Dir, overrides{sets: w.Sets, profile: w.Profile, user: user})
+		}
 		if err := ds.Err(); err != nil {
 			return nil, nil, err
 		}
 		if len(w.WritableRoots) > 0 {
-			cfg.Sandbox.WritableRoots = slices.Concat(cfg.Sandbox.WritableRoots, w.WritableRoots)
+			with := *cfg // cfg may be in use elsewhere
+			with.Sandbox.WritableRoots = slices.Concat(cfg.Sandbox.WritableRoots, w.WritableRoots)
+			cfg = &with
 		}
 		return cfg, ds, nil
 	}
 	return hub.New(ctx, hub.Config{
-		Home: home, Store: where, Environ: a.Environ, Logger: logger,
+		Home: home, Store: ConfigOf(home, where, logger), Environ: a.Environ, Logger: logger, Ephemeral: o.Ephemeral || o.OnlyLooks, OneTurn: o.OneTurn,
 		Load: func(ctx context.Context, w hub.Workspace) (*config.Config, error) {
 			cfg, ds, err := read(ctx, w, nil)
 			if err != nil {
@@ -66,9 +93,46 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 		},
 		Open: func(ctx context.Context, w hub.Workspace, cfg *config.Config, shared host.Shared) (*host.Host, error) {
 			return a.HostOf(ctx, home, cfg, HostOptions{
-				Dir: w.Dir, Ephemeral: w.Ephemeral, Keyless: o.Keyless, TrustHooks: o.TrustHooks, Override: o.Override,
+				Dir: w.Dir, Ephemeral: w.Ephemeral, OnlyLooks: o.OnlyLooks, Keyless: o.Keyless, TrustHooks: o.TrustHooks, Override: o.Override,
 				sets: w.Sets, profile: w.Profile, shared: shared,
 			})
 		},
 	})
 }
+
+// WithHub calls f with a hub and closes it. The store is the one that the configuration of the current folder says.
+func (a *Env) WithHub(cmd *cobra.Command, f func(ctx context.Context, h *hub.Hub) error) (err error) {
+	ctx := cmd.Context()
+	h, err := a.OpenHub(ctx, HubOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	return f(ctx, h)
+}
+
+// NamedThread resolves the user's name for a thread of a hub: an ID, a prefix of one, or a name. A thread that is not stored is found by
+// its ID while it runs.
+func NamedThread(ctx context.Context, h *hub.Hub, which string) (event.ThreadID, error) {
+	info, err := h.Info(ctx, which)
+	if err == nil {
+		return info.ID, nil
+	}
+	if id, perr := event.ParseThreadID(which); perr == nil {
+		if t, ok := h.Find(ctx, id); ok {
+			return t.ID(), nil
+		}
+	}
+	return "", err
+}
+
+// ThreadIn is like [NamedThread], and resolves "" to the most recent thread of the folder cwd, or of all folders.
+func ThreadIn(ctx context.Context, h *hub.Hub, which, cwd string, all bool) (event.ThreadID, error) {
+	if which == "" {
+		return newest(ctx, h.List, cwd, all)
+	}
+	return NamedThread(ctx, h, which)
+}
+
+// Unwritable reports whether an error means that the home folder can't be written.
+func Unwritable(home string, err error) bool { return store.IsUnwritable(err) && !host.Writable(home) }

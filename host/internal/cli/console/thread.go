@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
@@ -24,11 +25,16 @@ func FindThread(ctx context.Context, s *store.Store, which, cwd string, all bool
 		info, err := s.Thread(ctx, which)
 		return info.ID, err
 	}
+	return newest(ctx, s.Threads, cwd, all)
+}
+
+// newest returns the most recent thread of the folder cwd, or of all folders.
+func newest(ctx context.Context, list func(context.Context, store.Filter) ([]store.ThreadInfo, error), cwd string, all bool) (event.ThreadID, error) {
 	f := store.Filter{Cwd: cwd, Limit: 1}
 	if all {
 		f.Cwd = ""
 	}
-	infos, err := s.Threads(ctx, f)
+	infos, err := list(ctx, f)
 	if err != nil {
 		return "", err
 	}
@@ -57,16 +63,13 @@ func (a *Env) RunsHere(id event.ThreadID, err error) bool {
 const TurnHelp = "TURN is a turn's number, its ID or a prefix of it; `gantry threads turns THREAD` lists them."
 
 // ForkFlags are the flags that say where to fork a thread.
-type ForkFlags struct {
-	At   branch.Point
-	Name string
-}
+type ForkFlags struct{ hub.Fork }
 
 // Register adds the flags to a command.
 func (f *ForkFlags) Register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.At.Through, "through", "", "end the fork after `TURN`")
-	fs.StringVar(&f.At.Before, "before", "", "end the fork before `TURN`")
+	fs.StringVar(&f.Through, "through", "", "end the fork after `TURN`")
+	fs.StringVar(&f.Before, "before", "", "end the fork before `TURN`")
 	fs.StringVar(&f.Name, "name", "", "name the fork `NAME`")
 	Exclusive(cmd, "through", "before")
 }
@@ -81,22 +84,6 @@ func CheckName(name string) (string, error) {
 		return "", Usage("%w", err)
 	}
 	return name, nil
-}
-
-// Fork stores a copy of a thread. The thread may be running, and need not be stored itself.
-func (a *Env) Fork(ctx context.Context, s *store.Store, which string, f ForkFlags) (fork event.ThreadID, err error) {
-	if f.Name, err = CheckName(f.Name); err != nil {
-		return "", err
-	}
-	err = a.OnThread(ctx, s, which, func(id event.ThreadID) error {
-		fork, err = branch.Fork(ctx, s, id, f.At, f.Name)
-		return err
-	}, func(c *threadsocket.Client) error {
-		r, err := c.Fork(ctx, threadsocket.ForkParams{LastTurn: f.At.Through, BeforeTurn: f.At.Before, Name: f.Name})
-		fork = r.Thread
-		return err
-	})
-	return fork, err
 }
 
 // OnThread changes a thread: in the store if no process runs it, otherwise by a request to that process.

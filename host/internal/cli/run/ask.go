@@ -1,48 +1,53 @@
 package run
 
 import (
+	"context"
 	"slices"
 	"sync"
 
-	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 )
 
 // asks answers a thread's questions on the terminal, one at a time in order. An answer always belongs to the question on the
-// screen; input typed before it appeared is discarded. Without a terminal, questions are denied at once rather than left open, and
-// piped input is never an answer.
+// screen; input typed before it appeared is discarded. Without a terminal, nobody attends: questions are denied at once rather than left
+// open, and piped input is never an answer.
 type asks struct {
-	app     *app
-	thread  *thread.Thread
-	screen  *render.Screen
-	attends bool
-	leave   func()
-	done    chan struct{}
-	clerk   sync.WaitGroup
-	typed   console.LineReader // used only by the prompter
+	ctx    context.Context // of the command
+	thread *hub.Thread
+	screen *render.Screen
+	leave  func()
+	done   chan struct{}
+	clerk  sync.WaitGroup
+	typed  console.LineReader // used only by the prompter
 
 	mu struct {
 		sync.Mutex
 		waiting []*question // the first one is on the screen
 	}
-	changes map[event.CallID][]event.FileChange // of running calls; used only by the caller of ask
+	changes map[event.CallID][]event.FileChange // of running calls; used only by the caller of event
 }
 
-// started records the changes that a call would make, for its question.
-func (s *asks) started(it event.Item) {
-	if s.attends && len(it.Changes) > 0 {
-		if s.changes == nil {
-			s.changes = map[event.CallID][]event.FileChange{}
+// event follows an event of the thread. It does not wait for an answer.
+func (s *asks) event(e event.Event) {
+	if s == nil {
+		return
+	}
+	switch b := e.Body.(type) {
+	case event.ItemStarted:
+		if len(b.Item.Changes) > 0 {
+			s.changes[b.Item.Call] = b.Item.Changes
 		}
-		s.changes[it.Call] = it.Changes
+	case event.ItemCompleted:
+		delete(s.changes, b.Item.Call)
+	case event.QuestionAsked:
+		s.ask(b)
+	case event.QuestionResolved:
+		s.resolved(b)
 	}
 }
-
-// completed forgets the changes of a call.
-func (s *asks) completed(it event.Item) { delete(s.changes, it.Call) }
 
 type question struct {
 	event.QuestionAsked
@@ -50,29 +55,34 @@ type question struct {
 	over    chan event.QuestionResolved // capacity 1: the question was answered elsewhere or withdrawn
 }
 
-func (a *app) attend(t *thread.Thread, f execFlags) *asks {
-	s := &asks{app: a, thread: t, screen: &render.Screen{Out: a.Stderr}, leave: func() {}, done: make(chan struct{})}
+// attend returns nil if there is no terminal, or its output is for programs.
+func (a *app) attend(ctx context.Context, t *hub.Thread, f execFlags) (*asks, error) {
 	if f.json || f.events || !a.Terminal() {
-		return s
+		return nil, nil
 	}
-	s.attends = true
-	s.leave = t.Approvals().Attend()
+	leave, err := t.Attend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &asks{
+		ctx: ctx, thread: t, screen: &render.Screen{Out: a.Stderr}, leave: leave, done: make(chan struct{}), changes: map[event.CallID][]event.FileChange{},
+	}
 	s.typed = console.LineReader{Terminal: a.Stdin, Done: s.done}
-	return s
+	return s, nil
 }
 
 // close treats the question on the screen as unanswered and waits for the prompter.
 func (s *asks) close() {
+	if s == nil {
+		return
+	}
 	s.leave()
 	close(s.done)
 	s.clerk.Wait()
 }
 
-// ask appends a question to the queue. It does not wait for the answer.
+// ask appends a question to the queue.
 func (s *asks) ask(q event.QuestionAsked) {
-	if !s.attends {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.waiting = append(s.mu.waiting, &question{q, s.changes[q.Call], make(chan event.QuestionResolved, 1)})
@@ -98,9 +108,7 @@ func (s *asks) work() {
 		s.mu.Lock()
 		q := s.mu.waiting[0]
 		s.mu.Unlock()
-		if answer, ok := s.put(q); ok {
-			_ = s.thread.Approvals().Resolve(q.ID, answer) // another client may have answered first
-		}
+		s.put(q)
 		s.mu.Lock()
 		s.mu.waiting = slices.Delete(s.mu.waiting, 0, 1)
 		idle := len(s.mu.waiting) == 0
@@ -111,18 +119,18 @@ func (s *asks) work() {
 	}
 }
 
-// put shows a question and waits for a line that answers it. ok is false if an answer is no longer needed.
-func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
+// put shows a question and waits for a line that answers it.
+func (s *asks) put(q *question) {
 	select {
 	case <-q.over:
-		return approval.Answer{}, false // answered while it waited in the queue
+		return // answered while it waited in the queue
 	case <-s.done:
-		return approval.Answer{}, false
+		return
 	default:
 	}
 	options := q.Options
 	if q.About == event.QuestionApproval && len(options) == 0 { // from an older host
-		options = []string{approval.Approve, approval.Deny, approval.Abort}
+		options = []string{hub.Approve, hub.Deny, hub.Abort}
 	}
 	s.screen.Ask(render.Question(q.QuestionAsked, options, q.changes))
 	defer s.screen.Done()
@@ -134,19 +142,38 @@ func (s *asks) put(q *question) (_ approval.Answer, ok bool) {
 			s.typed.Taken()
 			if !more {
 				s.screen.Say("\n  no more answers possible: refused\n")
-				return approval.Answer{Choice: approval.Deny, By: "user"}, true
+				s.answer(q, hub.Deny)
+				return
 			}
 			if choice, ok := render.Choose(line, options); ok {
-				return approval.Answer{Choice: choice, By: "user"}, true
+				s.answer(q, choice)
+				return
 			}
 			s.screen.Say("  type a letter or a word from the list: ")
 		case r := <-q.over:
 			s.screen.Say("\n  " + elsewhere(r) + "\n")
-			return approval.Answer{}, false
+			return
 		case <-s.done:
 			s.screen.Say("\n")
-			return approval.Answer{}, false
+			return
 		}
+	}
+}
+
+// answer answers a question. If another client has answered first, the user is told what counts.
+func (s *asks) answer(q *question, choice string) {
+	err := s.thread.Answer(s.ctx, q.ID, hub.Answer{Choice: choice})
+	if err == nil {
+		return
+	}
+	if e := hub.ErrorOf(err); e.Code != hub.Answered {
+		s.screen.Say("  not answered: " + render.Clean(e.Error()) + "\n")
+		return
+	}
+	select {
+	case r := <-q.over:
+		s.screen.Say("  " + elsewhere(r) + "\n")
+	case <-s.done:
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -33,19 +32,7 @@ func (a *app) compactCommand() *cobra.Command {
 			case !last:
 				which = args[0]
 			}
-			id, err := a.compact(cmd.Context(), f, which, all)
-			if !a.RunsHere(id, err) {
-				return err
-			}
-			home, err := a.Home()
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(a.Stderr, "another process runs this thread and will compact it")
-			return a.attachTo(cmd.Context(), home, id, f, func(ctx context.Context, c *threadsocket.Client) (begun, error) {
-				r, err := c.Compact(ctx)
-				return begun{turn: r.Turn}, err
-			})
+			return a.compact(cmd.Context(), f, which, all)
 		},
 	}
 	f.registerOutput(cmd)
@@ -54,27 +41,31 @@ func (a *app) compactCommand() *cobra.Command {
 	return cmd
 }
 
-// compact compacts a thread that no other process runs.
-func (a *app) compact(ctx context.Context, f execFlags, which string, all bool) (id event.ThreadID, err error) {
+// compact compacts the thread that which names, or the newest one.
+func (a *app) compact(ctx context.Context, f execFlags, which string, all bool) (err error) {
 	cwd, err := a.WorkDir("")
 	if err != nil {
-		return "", err
+		return err
 	}
-	h, err := a.OpenHost(ctx, console.HostOptions{Dir: cwd})
+	h, err := a.OpenHub(ctx, console.HubOptions{Dir: cwd, OneTurn: true})
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	if id, err = console.FindThread(ctx, h.Store(), which, cwd, all); err != nil {
-		return "", err
-	}
-	t, err := h.ResumeThread(ctx, id)
+	t, err := a.resume(ctx, h, hub.Workspace{Dir: cwd}, which, all, "will compact it")
 	if err != nil {
-		return id, err
+		return err
 	}
-	ended, err := a.runTurn(ctx, h, t, f, thread.Submission{Compact: true})
+	asks, err := a.attend(ctx, t, f)
+	if err != nil {
+		return err
+	}
+	ended, err := a.runTurn(ctx, t, output{view: a.view(f, asks), asks: asks}, func(ctx context.Context, t *hub.Thread) (begun, error) {
+		accepted, err := t.Compact(ctx)
+		return begun{turn: accepted.Turn}, err
+	})
 	if err == nil && ended.Status != event.TurnCompleted {
 		err = console.ErrTurn
 	}
-	return id, err
+	return err
 }

@@ -6,17 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
-	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/host"
-	"github.com/gantry-agent/gantry/host/internal/orchestrate"
-	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/spf13/cobra"
 )
@@ -35,7 +30,6 @@ type execFlags struct {
 	dir         string
 	verbose     bool
 	replay      bool // no requests are sent, so no key is needed
-	ownTurn     bool // of a thread in another process, show only the turn that was started here
 	access      accessFlags
 	codex       codexFlags
 }
@@ -65,8 +59,8 @@ func (a *app) execCommand() *cobra.Command {
 			if err := tape.load(cmd.Context(), a, &f); err != nil {
 				return err
 			}
-			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
-				return h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: cmp.Or(f.codex.source, "exec")})
+			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *hub.Hub, w hub.Workspace) (*hub.Thread, error) {
+				return h.Start(ctx, hub.StartParams{Workspace: w, Model: f.model, Source: cmp.Or(f.codex.source, "exec")})
 			})
 		},
 	}
@@ -104,8 +98,8 @@ func (f *execFlags) registerTask(cmd *cobra.Command) {
 	fs.StringVarP(&f.dir, "cd", "C", "", "work in `DIR`")
 }
 
-// exec runs one turn on the thread that open returns.
-func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(context.Context, *host.Host, string) (*thread.Thread, error)) (err error) {
+// exec runs one turn on the thread that open returns, which may run in another process.
+func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(context.Context, *hub.Hub, hub.Workspace) (*hub.Thread, error)) (err error) {
 	cwd, err := a.WorkDir(f.dir)
 	if err != nil {
 		return unfit(err)
@@ -115,7 +109,7 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		return unfit(err)
 	}
 	if f.moves {
-		sub.Cwd = cwd
+		sub.Settings.Cwd = cwd
 	}
 	if err := a.prepareOutput(&f); err != nil {
 		return err
@@ -125,26 +119,32 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 			return err
 		}
 	}
-	h, err := a.OpenHost(ctx, console.HostOptions{
-		Dir: cwd, Ephemeral: f.ephemeral, Keyless: f.replay, Folders: f.access.folders, TrustHooks: f.access.hooks, Override: f.codex.override(),
+	w := hub.Workspace{Dir: cwd, WritableRoots: f.access.folders, Ephemeral: f.ephemeral}
+	h, err := a.OpenHub(ctx, console.HubOptions{
+		Dir: cwd, Ephemeral: f.ephemeral, OneTurn: true, Keyless: f.replay, TrustHooks: f.access.hooks, Override: f.codex.override(),
 	})
 	if err != nil {
-		if home, homeErr := a.Home(); homeErr == nil && store.IsUnwritable(err) && !host.Writable(home) {
-			err = fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // appended to the next step
-		}
-		return err
+		return a.orEphemeral(err)
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	if f.switchTo != "" {
-		if _, err := h.Models().Find(f.switchTo); err != nil {
+	if f.switchTo != "" { // before anything is changed
+		cfg, err := h.Configuration(ctx, w)
+		if err != nil {
+			return err
+		}
+		if _, err := cfg.Find(f.switchTo); err != nil {
 			return err
 		}
 	}
-	t, err := open(ctx, h, cwd)
+	t, err := open(ctx, h, w)
+	if err != nil {
+		return a.orEphemeral(err)
+	}
+	asks, err := a.attend(ctx, t, f)
 	if err != nil {
 		return err
 	}
-	ended, err := a.runTurn(ctx, h, t, f, sub)
+	ended, err := a.runTurn(ctx, t, output{view: a.view(f, asks), asks: asks}, submit(sub))
 	if err != nil {
 		return err
 	}
@@ -152,6 +152,14 @@ func (a *app) exec(ctx context.Context, f execFlags, prompt string, open func(co
 		return console.ErrTurn
 	}
 	return f.writeLast(ended.LastMessage)
+}
+
+// orEphemeral adds to an error that the home folder can't be written what works without one.
+func (a *app) orEphemeral(err error) error {
+	if home, homeErr := a.Home(); homeErr == nil && console.Unwritable(home, err) {
+		return fmt.Errorf("%w, or use --ephemeral, which stores nothing", err) // appended to the next step
+	}
+	return err
 }
 
 // unfit converts a usage error about a task, file or folder, so that the exit status is 1. As in codex's exec, status 2 is
@@ -165,77 +173,20 @@ func unfit(err error) error {
 }
 
 // submission returns what to submit to the thread.
-func (f *execFlags) submission(prompt string) (sub thread.Submission, err error) {
-	sub.Model, sub.Reasoning = f.switchTo, f.codex.settings.Reasoning
+func (f *execFlags) submission(prompt string) (sub hub.Submission, err error) {
+	sub.Settings.Model, sub.Settings.Reasoning = f.switchTo, f.codex.settings.Reasoning
 	if prompt != "" {
-		sub.Input.Parts = append(sub.Input.Parts, &llm.Text{Text: prompt})
+		sub.Parts = append(sub.Parts, &llm.Text{Text: prompt})
 	}
 	images, err := readImages(f.images)
 	if err != nil {
 		return sub, err
 	}
-	sub.Input.Parts = append(sub.Input.Parts, images...)
+	sub.Parts = append(sub.Parts, images...)
 	if f.schema != "" {
 		sub.OutputSchema, err = readSchema(f.schema)
 	}
 	return sub, err
-}
-
-// runTurn submits a task and shows the thread until the turn, and any turn that replaced it, has ended.
-func (a *app) runTurn(ctx context.Context, h *host.Host, t *thread.Thread, f execFlags, sub thread.Submission) (event.TurnEnded, error) {
-	asks := a.attend(t, f)
-	return a.showTurn(ctx, h, t, asks, a.view(f, asks), sub)
-}
-
-// showTurn is like runTurn with a command's own view. It closes asks.
-func (a *app) showTurn(ctx context.Context, h *host.Host, t *thread.Thread, asks *asks, show render.View, sub thread.Submission) (event.TurnEnded, error) {
-	defer asks.close()
-	// Subscribe before submitting, so that no event is missed.
-	events, err := follow(ctx, t, func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
-		return h.Store().Events(ctx, t.ID(), after)
-	})
-	if err != nil {
-		return event.TurnEnded{}, err
-	}
-	defer events.Close()
-	show.Started(t.ID())
-
-	stop := a.interruptOnSignal(ctx, t)
-	defer stop()
-	sub.ExitAfterTurn = true
-	accepted, err := t.Submit(ctx, sub)
-	if err != nil {
-		return event.TurnEnded{}, err
-	}
-	var replaced *event.TurnEnded
-	for {
-		e, err := events.Next(ctx)
-		if err != nil {
-			return event.TurnEnded{}, err
-		}
-		if err := show.Event(e, events.More()); err != nil {
-			return event.TurnEnded{}, fmt.Errorf("write the output: %w", err)
-		}
-		switch b := e.Body.(type) {
-		case event.ItemStarted:
-			asks.started(b.Item)
-		case event.ItemCompleted:
-			asks.completed(b.Item)
-		case event.QuestionAsked:
-			asks.ask(b)
-		case event.QuestionResolved:
-			asks.resolved(b)
-		case event.TurnEnded:
-			switch {
-			case replaced != nil:
-				return *replaced, show.Ended(*replaced)
-			case e.Turn == accepted.Turn && b.Reason == orchestrate.ErrReplaced.Error():
-				replaced = &b // the host must not stop before another client's turn has ended
-			case e.Turn == accepted.Turn:
-				return b, show.Ended(b)
-			}
-		}
-	}
 }
 
 var errNull = errors.New("it is null")

@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
-	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/host"
-	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -58,7 +54,7 @@ func (a *app) forkCommand() *cobra.Command {
 }
 
 // forkAndGoOn forks a thread, either the named or the most recent one, and runs a task in the fork if there is one.
-func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags, which string, all bool, prompt string) error {
+func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags, which string, all bool, prompt string) (err error) {
 	cwd, err := a.WorkDir(f.dir)
 	if err != nil {
 		return unfit(err)
@@ -66,23 +62,37 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags,
 	if at.Name, err = console.CheckName(at.Name); err != nil {
 		return err
 	}
-	var fork event.ThreadID
-	make := func(ctx context.Context, s *store.Store) error {
-		if which == "" {
-			newest, err := console.FindThread(ctx, s, "", cwd, all)
-			if err != nil {
-				return err
-			}
-			which = string(newest)
-		}
-		fork, err = a.Fork(ctx, s, which, at)
-		return err
-	}
 	if prompt == "" {
-		if f.ephemeral {
-			return console.UsageError{Text: "a fork with --ephemeral needs a TASK", Next: "add one, or remove --ephemeral"}
+		return a.fork(cmd, f, at, which, cwd, all)
+	}
+	f.switchTo, f.moves = f.model, f.dir != ""
+	return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *hub.Hub, w hub.Workspace) (*hub.Thread, error) {
+		id, err := console.ThreadIn(ctx, h, which, cwd, all)
+		if err != nil {
+			return nil, err
 		}
-		if err := a.WithStore(cmd, make); err != nil {
+		p := hub.ResumeParams{Workspace: w}
+		if f.ephemeral {
+			p.Fork = &at.Fork
+		} else if id, err = h.Fork(ctx, id, at.Fork); err != nil {
+			return nil, err
+		}
+		return h.Resume(ctx, id, p)
+	})
+}
+
+// fork forks a thread and prints the ID of the fork.
+func (a *app) fork(cmd *cobra.Command, f execFlags, at console.ForkFlags, which, cwd string, all bool) error {
+	if f.ephemeral {
+		return console.UsageError{Text: "a fork with --ephemeral needs a TASK", Next: "add one, or remove --ephemeral"}
+	}
+	return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+		id, err := console.ThreadIn(ctx, h, which, cwd, all)
+		if err != nil {
+			return err
+		}
+		fork, err := h.Fork(ctx, id, at.Fork)
+		if err != nil {
 			return err
 		}
 		if f.json {
@@ -91,21 +101,5 @@ func (a *app) forkAndGoOn(cmd *cobra.Command, f execFlags, at console.ForkFlags,
 		}
 		fmt.Fprintln(a.Stdout, fork)
 		return nil
-	}
-	f.switchTo, f.moves = f.model, f.dir != ""
-	return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, _ string) (*thread.Thread, error) {
-		if f.ephemeral {
-			copied, err := a.copyThread(ctx, h.Store(), which, cwd, all)
-			if err != nil {
-				return nil, err
-			}
-			// The copy belongs to this run alone, so the process that runs the thread is not involved.
-			if fork, err = branch.Fork(ctx, h.Store(), event.ThreadID(copied), at.At, at.Name); err != nil {
-				return nil, err
-			}
-		} else if err := make(ctx, h.Store()); err != nil {
-			return nil, err
-		}
-		return h.ResumeThread(ctx, fork)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/host"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -63,22 +63,23 @@ func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, as
 	if err != nil {
 		return err
 	}
-	p := host.PrepareParams{Cwd: cwd}
-	if p.Submission, err = f.submission(prompt); err != nil {
+	sub, err := f.submission(prompt)
+	if err != nil {
 		return err
 	}
-	p.Submission.Model = f.model
-	h, err := a.OpenHost(ctx, console.HostOptions{Dir: cwd, Ephemeral: which == "", OnlyLooks: true, Keyless: true})
+	sub.Settings.Model = f.model
+	h, err := a.OpenHub(ctx, console.HubOptions{Dir: cwd, Ephemeral: which == "", OnlyLooks: true, Keyless: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
+	var id event.ThreadID
 	if which != "" {
-		if p.Thread, err = console.FindThread(ctx, h.Store(), which, cwd, false); err != nil {
+		if id, err = console.ThreadIn(ctx, h, which, cwd, false); err != nil {
 			return err
 		}
 	}
-	prepared, err := h.Prepare(ctx, p)
+	prepared, err := h.Prepare(ctx, hub.Workspace{Dir: cwd, Ephemeral: which == ""}, id, sub)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (a *app) prepare(ctx context.Context, f execFlags, which, prompt string, as
 }
 
 // showPrepared prints a request for users.
-func showPrepared(w io.Writer, p *host.Prepared) error {
+func showPrepared(w io.Writer, p *hub.Prepared) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s\n", p.Method, p.URL)
 	for _, h := range p.Headers {
@@ -122,7 +123,7 @@ type preparedJSON struct {
 	BodyText string            `json:"bodyText,omitempty"` // a body that is not JSON
 }
 
-func (a *app) printPrepared(p *host.Prepared) error {
+func (a *app) printPrepared(p *hub.Prepared) error {
 	out := preparedJSON{Provider: p.Model.Provider, Model: p.Model.ModelName, Method: p.Method, URL: p.URL, Headers: map[string]string{}}
 	for _, h := range p.Headers {
 		if before, several := out.Headers[h.Name]; several {

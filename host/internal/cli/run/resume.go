@@ -2,17 +2,10 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
-	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/host"
-	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -49,24 +42,9 @@ func (a *app) resumeCommand() *cobra.Command {
 				return err
 			}
 			f.switchTo, f.moves = f.model, f.dir != ""
-			var resumed event.ThreadID
-			err = a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *host.Host, cwd string) (*thread.Thread, error) {
-				if f.ephemeral {
-					if which, err = a.copyThread(ctx, h.Store(), which, cwd, all); err != nil {
-						return nil, err
-					}
-				}
-				id, err := console.FindThread(ctx, h.Store(), which, cwd, all)
-				if err != nil {
-					return nil, err
-				}
-				resumed = id
-				return h.ResumeThread(ctx, id)
+			return a.exec(cmd.Context(), f, prompt, func(ctx context.Context, h *hub.Hub, w hub.Workspace) (*hub.Thread, error) {
+				return a.resume(ctx, h, w, which, all, "receives the task")
 			})
-			if f.ephemeral || !a.RunsHere(resumed, err) {
-				return err
-			}
-			return a.handToOwner(cmd.Context(), resumed, f, prompt)
 		},
 	}
 	f.register(cmd)
@@ -75,46 +53,15 @@ func (a *app) resumeCommand() *cobra.Command {
 	return cmd
 }
 
-// copyThread copies a stored thread to the ephemeral store of this run.
-func (a *app) copyThread(ctx context.Context, to *store.Store, which, cwd string, all bool) (id string, err error) {
-	from, err := a.LookIntoStore(ctx)
+// resume returns the thread that which names, or the newest one. If another process runs it, the user is told what that process does.
+func (a *app) resume(ctx context.Context, h *hub.Hub, w hub.Workspace, which string, all bool, does string) (*hub.Thread, error) {
+	id, err := console.ThreadIn(ctx, h, which, w.Dir, all)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, from.Close(ctx)) }()
-	found, err := console.FindThread(ctx, from, which, cwd, all)
-	if err != nil {
-		return "", err
+	t, err := h.Resume(ctx, id, hub.ResumeParams{Workspace: w})
+	if err == nil && t.Remote() {
+		fmt.Fprintf(a.Stderr, "another process runs this thread and %s\n", does)
 	}
-	events, written := io.Pipe()
-	go func() { // owned by the caller: exits with the import, which closes its end of the pipe
-		written.CloseWithError(from.Export(ctx, found, written))
-	}()
-	_, err = to.Import(ctx, events)
-	events.Close()
-	return string(found), err
-}
-
-// handToOwner submits a task to the process that runs the thread, and shows its turn.
-func (a *app) handToOwner(ctx context.Context, id event.ThreadID, f execFlags, prompt string) error {
-	sub, err := f.submission(prompt)
-	if err != nil {
-		return err
-	}
-	if len(f.images) > 0 {
-		return hint.With(fmt.Errorf("another process runs thread %s, and can't receive images", id), "end that process, or remove --image")
-	}
-	home, err := a.Home()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(a.Stderr, "another process runs this thread and receives the task")
-	f.ownTurn = true
-	settings := threadsocket.Settings{Model: f.switchTo, Effort: sub.Reasoning}
-	if f.moves {
-		if settings.Cwd, err = a.WorkDir(f.dir); err != nil {
-			return err
-		}
-	}
-	return a.attachTo(ctx, home, id, f, handOver(prompt, settings, sub.OutputSchema))
+	return t, err
 }

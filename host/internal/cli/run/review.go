@@ -10,10 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/host"
-	"github.com/gantry-agent/gantry/host/internal/review"
-	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -35,7 +32,7 @@ func (a *app) reviewCommand() *cobra.Command {
 		Example: "  gantry review\n  gantry review --base main --json\n  gantry review \"the error paths of cmd/serve\"",
 		Args:    console.Takes(0, 1, "WHAT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t := review.Target{Kind: review.Uncommitted}
+			t := hub.ReviewTarget{Kind: hub.Uncommitted}
 			switch {
 			case len(args) > 0 && (target.uncommitted || target.base != "" || target.commit != ""):
 				return console.UsageError{Text: fmt.Sprintf("%q and a flag both select what to review", args[0]), Next: "use only one of them"}
@@ -44,26 +41,13 @@ func (a *app) reviewCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				t = review.Target{Kind: review.Custom, Instructions: what}
+				t = hub.ReviewTarget{Kind: hub.Custom, Instructions: what}
 			case cmd.Flags().Changed("base"):
-				t = review.Target{Kind: review.BaseBranch, Branch: target.base}
+				t = hub.ReviewTarget{Kind: hub.BaseBranch, Branch: target.base}
 			case cmd.Flags().Changed("commit"):
-				t = review.Target{Kind: review.Commit, SHA: target.commit}
+				t = hub.ReviewTarget{Kind: hub.Commit, SHA: target.commit}
 			}
-			id, err := a.review(cmd.Context(), f, t, in, findings)
-			if !a.RunsHere(id, err) {
-				return err
-			}
-			home, err := a.Home()
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(a.Stderr, "another process runs this thread and will review")
-			show := a.reviewView(f, findings)
-			return a.attachWith(cmd.Context(), home, id, f, show, func(ctx context.Context, c *threadsocket.Client) (begun, error) {
-				r, err := c.Review(ctx, threadsocket.ReviewParams{Target: t})
-				return begun{turn: r.Turn}, err
-			})
+			return a.review(cmd.Context(), f, t, in, findings)
 		},
 	}
 	fs := cmd.Flags()
@@ -85,42 +69,36 @@ func (a *app) reviewCommand() *cobra.Command {
 	return cmd
 }
 
-// review runs a review in a thread of this process. With a [store.LockedError] it returns the ID of the thread that another
-// process runs.
-func (a *app) review(ctx context.Context, f execFlags, target review.Target, in string, findings bool) (id event.ThreadID, err error) {
+// review runs a review in a new thread, or in the one that in names.
+func (a *app) review(ctx context.Context, f execFlags, target hub.ReviewTarget, in string, findings bool) (err error) {
 	cwd, err := a.WorkDir(f.dir)
 	if err != nil {
-		return "", err
+		return err
 	}
-	h, err := a.OpenHost(ctx, console.HostOptions{Dir: cwd, Ephemeral: f.ephemeral})
+	h, err := a.OpenHub(ctx, console.HubOptions{Dir: cwd, Ephemeral: f.ephemeral, OneTurn: true})
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	var t *thread.Thread
-	if in != "" {
-		if id, err = console.FindThread(ctx, h.Store(), in, cwd, false); err != nil {
-			return "", err
-		}
-		if t, err = h.ResumeThread(ctx, id); err != nil {
-			return id, err
-		}
-		cwd = t.Settings().Cwd
+	w := hub.Workspace{Dir: cwd, Ephemeral: f.ephemeral}
+	var t *hub.Thread
+	start := func(ctx context.Context) (hub.Accepted, error) { return t.Review(ctx, target) }
+	if in == "" {
+		t, start, err = h.StartReview(ctx, hub.StartParams{Workspace: w, Model: f.model, Source: "review"}, target)
+	} else {
+		t, err = a.resume(ctx, h, w, in, false, "will review")
 	}
-	task, err := h.Reviewer().Task(ctx, cwd, target)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if t == nil { // only now, so that a review without changes creates no thread
-		if t, err = h.StartThread(ctx, host.Params{Cwd: cwd, Model: f.model, Source: "review"}); err != nil {
-			return "", err
-		}
-	}
-	ended, err := a.showTurn(ctx, h, t, a.attend(t, execFlags{events: true}), a.reviewView(f, findings), thread.Submission{Task: task})
+	ended, err := a.runTurn(ctx, t, output{view: a.reviewView(f, findings)}, func(ctx context.Context, _ *hub.Thread) (begun, error) {
+		accepted, err := start(ctx)
+		return begun{turn: accepted.Turn}, err
+	})
 	if err == nil && ended.Status != event.TurnCompleted {
 		err = console.ErrTurn
 	}
-	return "", err
+	return err
 }
 
 // reviewView shows the progress of a review, and its findings at the end.

@@ -8,15 +8,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gantry-agent/gantry/host/internal/orchestrate"
-	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 )
 
 // leaveAfter is how long the host may take to stop its processes after the second Ctrl-C.
 const leaveAfter = 3 * time.Second
 
 // interruptOnSignal handles signals: the first Ctrl-C interrupts the turn, the second exits; SIGTERM exits.
-func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop func()) {
+func (a *app) interruptOnSignal(ctx context.Context, t *hub.Thread) (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// A closed terminal ends the run like SIGTERM: the turn ends and all processes stop. Under nohup the run continues.
@@ -49,14 +48,15 @@ func (a *app) interruptOnSignal(ctx context.Context, t *thread.Thread) (stop fun
 				count++
 				if count == 1 && s == os.Interrupt {
 					fmt.Fprintln(a.Stderr, "\ninterrupting; press Ctrl-C again to exit")
-					_ = t.Interrupt(ctx, orchestrate.ErrInterrupted) // an idle thread has nothing to interrupt
+					// Ends with the turn. An idle thread has nothing to interrupt.
+					go func() { _ = t.Interrupt(ctx, "") }()
 					continue
 				}
 				if s != os.Interrupt {
 					a.EndedBy = s
 				}
 				time.AfterFunc(leaveAfter, func() { os.Exit(EndBy(s)) }) // the host did not stop in time
-				a.Leave(orchestrate.ErrShutdown)
+				a.Leave()
 				<-done
 				signal.Stop(signals)
 				return

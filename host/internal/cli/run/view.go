@@ -12,7 +12,7 @@ func (a *app) view(f execFlags, asks *asks) render.View {
 	}
 	h := render.NewHuman(a.Stderr, a.Colour(a.Stderr), f.verbose)
 	if asks != nil {
-		h.ShowOn(asks.screen, asks.attends)
+		h.ShowOn(asks.screen, true)
 	}
 	return render.HumanView{Human: h, Last: a.LastMessage()}
 }

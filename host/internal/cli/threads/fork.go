@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -16,8 +16,16 @@ func (a *app) threadsFork() *cobra.Command {
 		Long: "fork creates a copy of THREAD up to its end or to a turn, and doesn't change THREAD. `gantry fork` does the same and\n" +
 			"continues the fork. " + console.TurnHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-				fork, err := a.Fork(ctx, s, args[0], at)
+			var err error
+			if at.Name, err = console.CheckName(at.Name); err != nil {
+				return err
+			}
+			return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				id, err := console.NamedThread(ctx, h, args[0])
+				if err != nil {
+					return err
+				}
+				fork, err := h.Fork(ctx, id, at.Fork)
 				if err != nil {
 					return err
 				}

@@ -187,6 +187,7 @@ func (w *Workspace) Check() []Problem {
 	out = append(out, w.only(Reserved)...)
 	out = append(out, w.testOnly()...)
 	out = append(out, w.layers(Rows, Edges)...)
+	out = append(out, w.frontEnds(Shared, FrontEnds)...)
 	out = append(out, w.processes(Starters)...)
 	out = append(out, w.shellParsers(ShellParsers)...)
 	out = append(out, w.sizes()...)

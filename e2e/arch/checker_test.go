@@ -132,6 +132,28 @@ func TestReservations(t *testing.T) {
 		"name example.com/none", "name gone")
 }
 
+func TestFrontEnds(t *testing.T) {
+	t.Parallel()
+	imp := func(paths ...string) (out string) {
+		for _, p := range paths {
+			out += "\nimport _ \"github.com/gantry-agent/gantry/host/internal/" + p + "\""
+		}
+		return out
+	}
+	w := workspace(t, map[string]string{
+		"host/internal/hub/h.go": "package hub" + imp("store"), "host/internal/store/s.go": "package store", "host/internal/picture/p.go": "package picture",
+		"host/internal/door/d.go":      "package door" + imp("hub", "store", "door/in"),
+		"host/internal/door/d_test.go": "package door" + imp("picture"),
+		"host/internal/door/in/i.go":   "package in" + imp("picture"),
+		"host/internal/other/o.go":     "package other" + imp("store"),
+	})
+	door := FrontEnd{Packages: []string{"host/internal/door/..."}, Own: []string{"host/internal/door/..."}}
+	expect(t, w.frontEnds([]string{"host/internal/hub"}, []FrontEnd{door}), "door/d.go: imports host/internal/store", "in/i.go: imports host/internal/picture")
+	door.Also = []Edge{{"", "host/internal/store", "because"}, {"host/internal/door/in", "host/internal/picture", "because"}, {"", "host/internal/other", "because"}}
+	expect(t, w.frontEnds([]string{"host/internal/hub"}, []FrontEnd{door}), "lists host/internal/other for host/internal/door/..., which nobody uses")
+	expect(t, w.frontEnds(nil, []FrontEnd{{Packages: []string{"host/internal/gone"}}}), "name host/internal/gone, which does not exist")
+}
+
 func TestTestPackages(t *testing.T) {
 	t.Parallel()
 	const imp = "\nimport _ \"github.com/gantry-agent/gantry/a/storetest\""

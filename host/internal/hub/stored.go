@@ -26,6 +26,9 @@ type (
 	Cursor = store.Cursor
 	// Hit is a thread that matches a search.
 	Hit = store.Hit
+	// History reads parts of a thread's history, and Window selects them.
+	History = store.History
+	Window  = store.Window
 )
 
 // What listings are sorted by.
@@ -103,6 +106,15 @@ func (r Reader) Turns(ctx context.Context, id event.ThreadID) ([]TurnInfo, error
 		return nil, err
 	}
 	return s.Turns(ctx, id)
+}
+
+// History returns the history of a thread. A thread that does not exist has an empty one.
+func (h *Hub) History(ctx context.Context, id event.ThreadID) (History, error) {
+	s, err := h.storeOf(ctx, id)
+	if err != nil {
+		return History{}, err
+	}
+	return s.History(id), nil
 }
 
 // Events reads the stored events of a thread with numbers greater than after.

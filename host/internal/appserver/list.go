@@ -2,12 +2,14 @@ package appserver
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/host/internal/transcript"
 )
 
 // Limits of pages; those of codex.
@@ -35,9 +37,38 @@ func cursorOf(p protocol.Page) (c hub.Cursor, inclusive bool, err error) {
 	text, inclusive := strings.CutPrefix(*p.Cursor, backwards)
 	c, err = hub.ParseCursor(text)
 	if err != nil || text == "" {
-		return c, false, rpc.Errorf(rpc.InvalidRequest, "invalid cursor: %s", *p.Cursor)
+		return c, false, pageError(&transcript.CursorError{Cursor: *p.Cursor})
 	}
 	return c, inclusive, nil
+}
+
+// listing is a page of threads that is being listed.
+type listing struct {
+	filter hub.Filter
+	limit  int
+}
+
+// listingOf begins a page. One thread more than the page has is read.
+func listingOf(p protocol.Page, by protocol.ThreadSortKey, order *protocol.SortDirection) (l listing, err error) {
+	l.limit = limitOf(p)
+	l.filter = hub.Filter{Sort: hub.ByCreated, Ascending: deref(order) == protocol.Ascending, Limit: l.limit + 1}
+	if by != "" && by != protocol.SortByCreatedAt {
+		l.filter.Sort = hub.ByUpdated
+	}
+	l.filter.Before, l.filter.Inclusive, err = cursorOf(p)
+	return l, err
+}
+
+// page returns how many of the threads that were found belong to the page, and its cursors. thread returns the thread at an index.
+func (l listing) page(found int, thread func(int) hub.Info) (n int, next, back *string) {
+	n = min(found, l.limit)
+	if n == 0 {
+		return 0, nil, nil
+	}
+	if found > n {
+		next = orNull(thread(n - 1).CursorBy(l.filter.Sort).String())
+	}
+	return n, next, orNull(backwards + thread(0).CursorBy(l.filter.Sort).String())
 }
 
 func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListParams) (out protocol.ThreadListResponse, err error) {
@@ -45,14 +76,17 @@ func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListP
 	case p.ParentThreadID != nil || p.AncestorThreadID != nil:
 		return out, rpc.Errorf(rpc.InvalidParams, "parentThreadId and ancestorThreadId are not supported: list all threads, and read their parentThreadId")
 	case p.SectionID != nil || p.ProjectID != nil || p.AttachedToThreadID != nil:
-		return out, nil // threads have no sections, projects or attachments
+		return protocol.ThreadListResponse{Data: []protocol.Thread{}}, nil // threads have no sections, projects or attachments
 	}
-	f := hub.Filter{
-		Archived: deref(p.Archived), Name: deref(p.SearchTerm), Limit: limitOf(p.Page) + 1, Sort: hub.ByCreated, Providers: p.ModelProviders,
-		Sources: sourcesOf(p.SourceKinds), HasTurns: true, Ascending: p.SortDirection != nil && *p.SortDirection == protocol.Ascending,
+	l, err := listingOf(p.Page, protocol.ThreadSortKey(deref(p.SortKey)), p.SortDirection)
+	if err != nil {
+		return out, err
 	}
-	if p.SortKey != nil && *p.SortKey != protocol.SortByCreatedAt {
-		f.Sort = hub.ByUpdated
+	f := &l.filter
+	f.Archived, f.Name, f.Providers, f.HasTurns = deref(p.Archived), deref(p.SearchTerm), p.ModelProviders, true
+	from(p.SourceKinds, f)
+	if len(p.Originators) > 0 {
+		f.Sources = both(f.Sources, p.Originators)
 	}
 	if p.Cwd != nil {
 		f.Cwds = *p.Cwd
@@ -60,42 +94,69 @@ func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListP
 	for _, id := range p.ExcludedThreadIDs {
 		f.Without = append(f.Without, event.ThreadID(id))
 	}
-	if f.Before, f.Inclusive, err = cursorOf(p.Page); err != nil {
-		return out, err
-	}
-	infos, err := s.cfg.Hub.List(ctx, f)
+	infos, err := s.cfg.Hub.List(ctx, *f)
 	if err != nil {
 		return out, err
 	}
-	if len(infos) == f.Limit {
-		infos = infos[:f.Limit-1]
-		out.NextCursor = orNull(infos[len(infos)-1].CursorBy(f.Sort).String())
-	}
-	for _, info := range infos {
-		out.Data = append(out.Data, s.describe(ctx, info))
-	}
-	if len(infos) > 0 {
-		out.BackwardsCursor = orNull(backwards + infos[0].CursorBy(f.Sort).String())
+	n, next, back := l.page(len(infos), func(i int) hub.Info { return infos[i] })
+	out.Data, out.NextCursor, out.BackwardsCursor = make([]protocol.Thread, n), next, back
+	for i := range out.Data {
+		out.Data[i] = s.describe(ctx, infos[i])
 	}
 	return out, nil
 }
 
-// sourcesOf returns the front ends of the kinds of sources; nil: all. Kinds that gantry's threads do not have match nothing.
-func sourcesOf(kinds []protocol.ThreadSourceKind) []string {
-	var out []string
-	for _, k := range kinds {
-		switch k {
-		case protocol.SourceKindExec:
-			out = append(out, "exec")
-		case protocol.SourceKindCLI:
-			out = append(out, "cli", "tui")
-		case protocol.SourceKindVSCode, protocol.SourceKindAppServer:
-			return nil // the names of clients are theirs to choose
-		case protocol.SourceKindSubAgent, protocol.SourceKindSubAgentReview:
-			out = append(out, event.SourceReviewer)
-		default:
-			out = append(out, string(k))
+// kindOf returns the kind of a front end. Clients of a server choose their names; codex lists them as an editor.
+func kindOf(source string) protocol.ThreadSourceKind {
+	switch source {
+	case "exec":
+		return protocol.SourceKindExec
+	case "cli", "tui":
+		return protocol.SourceKindCLI
+	case event.SourceReviewer:
+		return protocol.SourceKindSubAgentReview
+	case "":
+		return protocol.SourceKindUnknown
+	}
+	return protocol.SourceKindVSCode
+}
+
+// from restricts a filter to front ends of some kinds; none: interactive ones, as in codex.
+func from(kinds []protocol.ThreadSourceKind, f *hub.Filter) {
+	if len(kinds) == 0 {
+		kinds = []protocol.ThreadSourceKind{protocol.SourceKindCLI, protocol.SourceKindVSCode}
+	}
+	wanted := func(source string) bool {
+		kind := kindOf(source)
+		return slices.Contains(kinds, kind) || kind == protocol.SourceKindSubAgentReview && slices.Contains(kinds, protocol.SourceKindSubAgent) ||
+			kind == protocol.SourceKindVSCode && slices.Contains(kinds, protocol.SourceKindAppServer)
+	}
+	all := wanted("any client")
+	for _, source := range []string{"exec", "cli", "tui", event.SourceReviewer, ""} {
+		switch w := wanted(source); {
+		case w && !all:
+			f.Sources = append(f.Sources, source)
+		case !w && all:
+			f.NoSources = append(f.NoSources, source)
 		}
+	}
+	f.IncludeWorkers = wanted(event.SourceReviewer)
+	if !all && len(f.Sources) == 0 {
+		f.Sources = []string{noSource} // none of our threads is of these kinds
+	}
+}
+
+// noSource is a front end that no thread has: names of clients are legal in an HTTP header.
+const noSource = "\n"
+
+// both returns what two lists have in common; an empty first list is that of all.
+func both(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	out := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+	if len(out) == 0 {
+		return []string{noSource}
 	}
 	return out
 }
@@ -104,19 +165,23 @@ func (s threads) threadSearch(ctx context.Context, _ *call, p protocol.ThreadSea
 	if strings.TrimSpace(p.SearchTerm) == "" {
 		return out, rpc.Errorf(rpc.InvalidRequest, "searchTerm must not be empty")
 	}
-	if p.Cursor != nil {
-		return out, rpc.Errorf(rpc.InvalidRequest, "invalid cursor: %s", *p.Cursor) // no page has one
-	}
-	hits, err := s.cfg.Hub.Search(ctx, p.SearchTerm, hub.Filter{Archived: deref(p.Archived), Limit: limitOf(p.Page), Sources: sourcesOf(p.SourceKinds)})
+	l, err := listingOf(p.Page, protocol.ThreadSortKey(deref(p.SortKey)), p.SortDirection)
 	if err != nil {
 		return out, err
 	}
-	for _, h := range hits {
-		r := protocol.ThreadSearchResult{Thread: s.describe(ctx, h.Thread), Snippet: h.Thread.Name}
+	l.filter.Archived = deref(p.Archived)
+	from(p.SourceKinds, &l.filter)
+	hits, err := s.cfg.Hub.Search(ctx, p.SearchTerm, l.filter)
+	if err != nil {
+		return out, invalid(err)
+	}
+	n, next, back := l.page(len(hits), func(i int) hub.Info { return hits[i].Thread })
+	out.Data, out.NextCursor, out.BackwardsCursor = make([]protocol.ThreadSearchResult, n), next, back
+	for i, h := range hits[:n] {
+		out.Data[i] = protocol.ThreadSearchResult{Thread: s.describe(ctx, h.Thread), Snippet: h.Thread.Name}
 		if len(h.Passages) > 0 {
-			r.Snippet = h.Passages[0].Snippet
+			out.Data[i].Snippet = h.Passages[0].Snippet
 		}
-		out.Data = append(out.Data, r)
 	}
 	return out, nil
 }

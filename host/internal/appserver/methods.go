@@ -10,7 +10,7 @@ func reads(method string) bool {
 	switch method {
 	case protocol.MethodInitialize.Name, protocol.MethodThreadRead.Name, protocol.MethodThreadList.Name, protocol.MethodThreadLoadedList.Name,
 		protocol.MethodThreadTurnsList.Name, protocol.MethodThreadItemsList.Name, protocol.MethodThreadItemsRead.Name,
-		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name, protocol.MethodModelList.Name,
+		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name, protocol.MethodGantryThreadEvents.Name, protocol.MethodModelList.Name,
 		protocol.MethodModelProviderList.Name, protocol.MethodConfigRead.Name, protocol.MethodServerDiagnostics.Name,
 		protocol.MethodHooksList.Name, protocol.MethodSkillsList.Name:
 		return true
@@ -64,6 +64,7 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodExperimentalFeatureList, c.featureList)
 	on(m, protocol.MethodServerDiagnostics, c.diagnostics)
 	on(m, protocol.MethodAccountRead, c.accountRead)
+	history{s}.register(m)
 	bench{s}.register(m)
 	return m
 }

@@ -266,6 +266,9 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 			return out, err
 		}
 	}
+	if err = s.pages(ctx, p, &out); err != nil {
+		return out, err
+	}
 	usage := s.usageOf(ctx, t.ID())
 	c.afterwards(func() {
 		if usage != nil {
@@ -281,6 +284,36 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	return out, nil
 }
 
+// pages adds to a response what a client needs to read the history in pages.
+func (s threads) pages(ctx context.Context, p protocol.ThreadResumeParams, out *protocol.ThreadResumeResponse) error {
+	past, err := s.pastOf(ctx, p.ThreadID)
+	if err != nil {
+		if p.InitialTurnsPage == nil {
+			return nil // it is not stored
+		}
+		return err
+	}
+	if out.TurnsBackwardsCursor, out.ItemsBackwardsCursor, err = past.ends(ctx); err != nil || p.InitialTurnsPage == nil {
+		return err
+	}
+	page, err := past.turns(ctx, requestOf(protocol.Page{Limit: p.InitialTurnsPage.Limit}, p.InitialTurnsPage.SortDirection), p.InitialTurnsPage.ItemsView)
+	out.InitialTurnsPage = &page
+	return err
+}
+
+// lastTurn returns the last turn of a thread that was not reverted; nil: there is none.
+func (s *Server) lastTurn(ctx context.Context, id event.ThreadID) (*hub.TurnInfo, error) {
+	past, err := s.cfg.Hub.History(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	turns, err := past.Turns(ctx, hub.Window{Descending: true, Limit: 1})
+	if err != nil || len(turns) == 0 {
+		return nil, err
+	}
+	return &turns[0], nil
+}
+
 // lastSettled returns the number of the last event of a thread before its running turn.
 func (s *Server) lastSettled(ctx context.Context, id event.ThreadID) (uint64, error) {
 	info, err := s.cfg.Hub.Info(ctx, string(id))
@@ -292,12 +325,12 @@ func (s *Server) lastSettled(ctx context.Context, id event.ThreadID) (uint64, er
 		}
 		return 0, err
 	}
-	turns, err := s.cfg.Hub.Turns(ctx, id)
+	turn, err := s.lastTurn(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if n := len(turns); n > 0 && turns[n-1].LastSeq == 0 {
-		return turns[n-1].FirstSeq - 1, nil
+	if turn != nil && turn.LastSeq == 0 {
+		return turn.FirstSeq - 1, nil
 	}
 	return info.Seq, nil
 }
@@ -407,6 +440,11 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 		}
 	}
 	out.Seq = &last
+	if past, err := s.pastOf(ctx, string(fork)); err == nil { // an ephemeral fork has the turns of its source
+		if out.TurnsBackwardsCursor, out.ItemsBackwardsCursor, err = past.ends(ctx); err != nil {
+			return out, err
+		}
+	}
 	c.warn(o)
 	usage := s.usageOf(ctx, t.ID())
 	if usage != nil {
@@ -422,8 +460,8 @@ func (s *Server) usageOf(ctx context.Context, id event.ThreadID) *protocol.Threa
 		return nil
 	}
 	turn := ""
-	if turns, err := s.cfg.Hub.Turns(ctx, id); err == nil && len(turns) > 0 {
-		turn = string(turns[len(turns)-1].ID)
+	if last, err := s.lastTurn(ctx, id); err == nil && last != nil {
+		turn = string(last.ID)
 	}
 	return &protocol.ThreadTokenUsageUpdatedNotification{
 		ThreadID: string(id), TurnID: turn, TokenUsage: protocol.ThreadTokenUsage{Total: tokensOf(info.Tokens), Last: tokensOf(event.Tokens{})},
@@ -460,7 +498,7 @@ func (s threads) threadRead(ctx context.Context, _ *call, p protocol.ThreadReadP
 	if err != nil {
 		return out, err
 	}
-	if s.cfg.Hub.Status(id).State != hub.Active {
+	if !loaded {
 		transcript.Stopped(turns)
 	}
 	out.Thread.Turns = nonNil(turns)
@@ -544,7 +582,12 @@ func (s threads) threadRevert(ctx context.Context, _ *call, p protocol.ThreadRev
 		return out, err
 	}
 	out.Thread = s.describe(ctx, info)
-	return out, nil
+	past, err := s.pastOf(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	out.TurnsBackwardsCursor, out.ItemsBackwardsCursor, err = past.ends(ctx)
+	return out, err
 }
 
 func (s threads) threadCompact(ctx context.Context, c *call, p protocol.ThreadCompactStartParams) (out protocol.ThreadCompactStartResponse, err error) {

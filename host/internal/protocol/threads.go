@@ -179,6 +179,8 @@ type ThreadForkParams struct {
 // ThreadForkResponse is the result of thread/fork.
 type ThreadForkResponse struct {
 	ThreadStartResponse
+	TurnsBackwardsCursor *string `json:"turnsBackwardsCursor"`
+	ItemsBackwardsCursor *string `json:"itemsBackwardsCursor"`
 	// Seq is the number of the last event that the response contains. An addition of gantry.
 	Seq *uint64 `json:"seq,omitempty"`
 }

@@ -187,6 +187,19 @@ func BenchmarkThreads(b *testing.B) {
 			latencies(b, took)
 		})
 	}
+	for _, by := range []store.Sort{store.ByUpdated, store.ByCreated} {
+		b.Run(fmt.Sprintf("of=%d/limit=50/folder/by=%s", threads, cmp.Or(by, "updated_at")), func(b *testing.B) {
+			list, err := s.Threads(b.Context(), store.Filter{Limit: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if page, err := s.Threads(b.Context(), store.Filter{Limit: 50, Cwds: []string{list[0].Cwd}, Sort: by}); err != nil || len(page) != 50 {
+					b.Fatal(len(page), err)
+				}
+			}
+		})
+	}
 	b.Run("find", func(b *testing.B) {
 		list, err := s.Threads(b.Context(), store.Filter{Limit: 1})
 		if err != nil {

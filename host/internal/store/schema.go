@@ -182,6 +182,13 @@ func threadMigrations() []database.Migration {
 			// The end of a command whose process outlives its call is far from the command's other events.
 			`CREATE INDEX events_exits ON events (thread_id, seq) WHERE kind = 'session.exited'`,
 		},
+	}, {
+		Name: "pages of the threads of a folder",
+		SQL: []string{
+			`DROP INDEX threads_cwd`, // without IDs, threads that were updated at the same time had to be sorted
+			`CREATE INDEX threads_cwd ON threads (cwd, updated_at, id)`,
+			`CREATE INDEX threads_cwd_created ON threads (cwd, created_at, id)`,
+		},
 	}}
 }
 

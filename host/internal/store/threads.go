@@ -148,7 +148,9 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 	if f.Cwd != "" {
 		q = q.Where("threads.cwd = ?", f.Cwd)
 	}
-	if len(f.Cwds) > 0 {
+	if len(f.Cwds) == 1 { // an index has the order of one folder's threads
+		q = q.Where("threads.cwd = ?", f.Cwds[0])
+	} else if len(f.Cwds) > 1 {
 		q = q.Where("threads.cwd IN ?", f.Cwds)
 	}
 	if len(f.Providers) > 0 {

@@ -301,6 +301,11 @@ func (s *Server) methodNames(experimental bool) []string {
 // that the client can avoid.
 func wireError(err error) error {
 	if e, ok := errors.AsType[*rpc.Error](err); ok {
+		if _, next := hint.Split(err); next != "" && e.Data == nil {
+			with := *e
+			with.Data = protocol.ErrorData{Next: &next}
+			e = &with
+		}
 		return e
 	}
 	e := hub.ErrorOf(err)

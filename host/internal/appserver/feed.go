@@ -21,24 +21,57 @@ type feed struct {
 	leave  func() // ends attendance
 	end    context.CancelFunc
 	done   chan struct{}  // closed when it has ended
+	upto   uint64         // number of the last event that was stored when the feed began
+	caught chan struct{}  // closed when that is folded
 	cfg    *config.Config // of the thread's folder when it was loaded
 
 	mu        sync.Mutex
 	fold      transcript.Fold
-	seq       uint64 // number of the last stored event that was folded
+	settings  event.Settings // of the next turn
+	model     string         // label of the model, where settings has none
+	seq       uint64         // number of the last stored event that was folded
 	subs      []*subscription
 	questions []*question // pending, in the order in which they were asked
 	ended     bool
 }
 
-// feedOf returns the feed of a thread, and starts it if there is none. after is the number of the last stored event before the thread's
-// running turn, or of its last event if it runs no turn.
+// feedOf returns the feed of a thread, and starts it if there is none. What was stored before is folded when it returns, so that the
+// response to a client that subscribes has it. after is the number of the last stored event before the thread's running turn, or of its
+// last event if it runs no turn.
 func (s *Server) feedOf(ctx context.Context, t *hub.Thread, after uint64) (*feed, error) {
-	s.mu.Lock()
-	f := s.mu.feeds[t.ID()]
-	s.mu.Unlock()
-	if f != nil {
-		return f, nil
+	f, err := s.beginFeed(ctx, t, after)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-f.caught:
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return f, nil
+}
+
+func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*feed, error) {
+	for {
+		s.mu.Lock()
+		f := s.mu.feeds[t.ID()]
+		s.mu.Unlock()
+		if f == nil {
+			break
+		}
+		if f.thread == t || t.Remote() {
+			return f, nil
+		}
+		select { // the thread was unloaded and loaded again: the old feed is about to end
+		case <-f.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	info, err := s.cfg.Hub.Info(ctx, string(t.ID()))
+	if err != nil && hub.ErrorOf(err).Code != hub.NotFound { // it is ephemeral, or not stored yet
+		return nil, err
 	}
 	now, err := s.effective(ctx, t)
 	if err != nil {
@@ -62,7 +95,11 @@ func (s *Server) feedOf(ctx context.Context, t *hub.Thread, after uint64) (*feed
 		return nil, err
 	}
 	life, end := context.WithCancel(s.life)
-	f = &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, seq: after}
+	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, settings: now.settings, seq: after,
+		upto: info.Seq, caught: make(chan struct{})}
+	if f.seq >= f.upto {
+		close(f.caught)
+	}
 	s.mu.feeds[t.ID()] = f
 	s.work.Go(func() { // ends with the thread or the server
 		defer close(f.done)
@@ -109,6 +146,9 @@ func (f *feed) apply(e event.Event) {
 	defer f.mu.Unlock()
 	changes := f.fold.Apply(e)
 	if e.Seq != 0 {
+		if f.seq < f.upto && e.Seq >= f.upto {
+			close(f.caught)
+		}
 		f.seq = e.Seq
 	}
 	out := make([]*outgoing, 0, len(changes)+1)
@@ -126,9 +166,9 @@ func (f *feed) apply(e event.Event) {
 	for _, c := range changes {
 		out = append(out, &outgoing{method: c.Method, params: c.Params, seq: f.seq})
 	}
-	if c, ok := e.Body.(event.SettingsChanged); ok {
+	if f.changed(e.Body) {
 		out = append(out, &outgoing{method: protocol.NotifyThreadSettingsUpdated.Name, seq: f.seq, params: protocol.ThreadSettingsUpdatedNotification{
-			ThreadID: string(f.thread.ID()), ThreadSettings: f.settings(c.Settings),
+			ThreadID: string(f.thread.ID()), ThreadSettings: f.threadSettings(),
 		}})
 	}
 	if a, ok := e.Body.(event.QuestionAsked); ok {
@@ -142,10 +182,25 @@ func (f *feed) apply(e event.Event) {
 	}
 }
 
-// settings converts the settings of the thread.
-func (f *feed) settings(set event.Settings) protocol.ThreadSettings {
+// changed records a change of the settings, and reports whether the event is one. A turn that changes the model has an event of its own
+// for that.
+func (f *feed) changed(b event.Body) bool {
+	switch b := b.(type) {
+	case event.SettingsChanged:
+		f.settings = b.Settings
+	case event.ModelChanged:
+		f.model, f.settings.Model = b.To.Model, ""
+	default:
+		return false
+	}
+	return true
+}
+
+// threadSettings converts the settings of the thread.
+func (f *feed) threadSettings() protocol.ThreadSettings {
+	set := f.settings
 	e := effective{set, f.cfg}
-	model := cmp.Or(set.Model, f.thread.Started().Model)
+	model := cmp.Or(set.Model, f.model, f.thread.Started().Model)
 	provider := f.thread.Started().Provider
 	for _, m := range f.cfg.Models {
 		if m.Label == model {

@@ -310,7 +310,7 @@ func wireError(err error) error {
 	}
 	e := hub.ErrorOf(err)
 	code := int64(rpc.InvalidRequest)
-	if e.Code == "" {
+	if e.Code == "" && e.Next == "" { // what the user can act on is a refusal
 		code = rpc.Internal
 	}
 	out := rpc.Errorf(code, "%s", e.Message)

@@ -116,6 +116,14 @@ func (s *Server) opened(ctx context.Context, t *hub.Thread) (protocol.ThreadStar
 	if err != nil {
 		return out, err
 	}
+	if e.settings.Model != "" { // of the next turn
+		described.Model = &e.settings.Model
+		for _, m := range e.cfg.Models {
+			if m.Label == e.settings.Model {
+				described.ModelProvider = m.Provider
+			}
+		}
+	}
 	described.ReasoningEffort = orNull(e.settings.Reasoning)
 	described.Cwd = e.settings.Cwd
 	return protocol.ThreadStartResponse{
@@ -204,6 +212,14 @@ func (c *client) source() string {
 	return c.info.Name
 }
 
+// unused reports whether a thread can be loaded anew: it is stored, runs here, but no turn, and no client has subscribed to it.
+func (s threads) unused(t *hub.Thread) bool {
+	if t.Remote() || t.Ephemeral() || s.cfg.Hub.Status(t.ID()).State == hub.Active {
+		return false
+	}
+	return !slices.ContainsFunc(s.all(), func(c *client) bool { return c.subscribed(t.ID()) })
+}
+
 func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadResumeParams) (out protocol.ThreadResumeResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
@@ -221,7 +237,14 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	if err != nil {
 		return out, err
 	}
-	_, wasLoaded := s.cfg.Hub.Find(ctx, id)
+	loaded, wasLoaded := s.cfg.Hub.Find(ctx, id)
+	if wasLoaded && o.Settings != (event.Settings{}) && s.unused(loaded) {
+		// It has the settings with which it was loaded. A thread that is in use keeps them.
+		if err := s.cfg.Hub.Unload(ctx, id); err != nil {
+			return out, err
+		}
+		wasLoaded = false
+	}
 	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{Workspace: o.Workspace, Settings: o.Settings})
 	if err != nil {
 		return out, err
@@ -557,7 +580,7 @@ func (s threads) threadDelete(ctx context.Context, c *call, p protocol.ThreadDel
 	return out, c.changing(ctx, id, func() error { return s.cfg.Hub.Delete(ctx, id) })
 }
 
-func (s threads) threadSetName(ctx context.Context, _ *call, p protocol.ThreadSetNameParams) (out protocol.ThreadSetNameResponse, err error) {
+func (s threads) threadSetName(ctx context.Context, c *call, p protocol.ThreadSetNameParams) (out protocol.ThreadSetNameResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
@@ -566,6 +589,7 @@ func (s threads) threadSetName(ctx context.Context, _ *call, p protocol.ThreadSe
 	if name == "" {
 		return out, rpc.Errorf(rpc.InvalidRequest, "thread name must not be empty")
 	}
+	c.afterwards(c.hold(id)) // subscribers are told after the response
 	return out, s.cfg.Hub.Rename(ctx, id, name)
 }
 

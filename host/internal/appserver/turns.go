@@ -121,6 +121,9 @@ func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParam
 		}
 		change.Cwd = w.Dir
 	}
+	if len(p.Input) == 0 {
+		return out, rpc.Errorf(rpc.InvalidParams, "input must not be empty")
+	}
 	if err := c.follow(ctx, t); err != nil { // the caller gets the events of the turn, even if it had not subscribed
 		return out, err
 	}

@@ -272,7 +272,7 @@ func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error {
 		return err
 	}
 	if info.Archived.IsZero() {
-		return fmt.Errorf("thread %s is not archived", id)
+		return &Error{Code: NotFound, Message: fmt.Sprintf("thread %s is not archived", id)}
 	}
 	if t, ok := h.Find(ctx, id); ok {
 		r, err := t.current(ctx)

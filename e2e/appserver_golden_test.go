@@ -127,6 +127,7 @@ do = [{ text = "in short" }]
 	{"fork", answers, "", nil, func(k *dialog) {
 		k.turn("hi")
 		k.Call("thread/name/set", map[string]any{"threadId": k.thread, "name": "My name"}, nil)
+		k.Notified("thread/name/updated")
 		k.Call("thread/fork", map[string]any{"threadId": k.thread}, nil)
 		k.Notified("thread/started")
 	}},

@@ -1,0 +1,452 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// vectors are the cases that were recorded with codex's app server, and the tests that hold ours to them, or to what it should do
+// instead. host tests are named by package.
+var vectors = map[string]string{
+	"handshake 1-4, 6-10, 12, 13 (method), 14, 15, 20": "TestAppServerEnvelope, rpc.TestDecode, protocol.TestRefusedParams",
+	"handshake 5, 11, 13 (field, value), 16-19, 21":    "TestAppServerHandshake",
+	"threads 1, 2, 13, 14":                             "TestAppServerFreshThread",
+	"threads 3-7":                                      "transcript.TestPages, of their methods: not yet",
+	"threads 8-10":                                     "TestAppServerFork",
+	"threads 11, 12, 15-17, 19":                        "TestAppServerStoredThreads",
+	"threads 18":                                       "TestAppServerTwoProcesses",
+	"threads 20":                                       "not yet",
+	"threads 21":                                       "TestAppServerEphemeral",
+	"turns 1, 2":                                       "TestAppServerSteer",
+	"turns 3-7":                                        "TestAppServerTurnVectors",
+	"turns 8, 9, 10":                                   "TestAppServerManyClients",
+	"turns 11, 12":                                     "TestAppServerEndOfServer",
+	"command/exec 1-9":                                 "workbench.TestCommandExec, TestCommandExecRefuses, TestCommandExecStreams, TestCloseEndsCommands",
+	"fs 10-12":                                         "workbench.TestReadFile, TestCopy, TestWatch",
+	"exec 1-8":                                         "exec_test.go, threads_test.go",
+	"recorded sequences, on all transports":            "TestAppServerConversations",
+}
+
+func refusal(t *testing.T, c *rig.Client, method string, params any, code int, message string) {
+	t.Helper()
+	if got, text := c.Refused(method, params); got != code || !strings.HasPrefix(text, message) {
+		t.Errorf("%s %v: %d %s, want %d %s", method, params, got, text, code, message)
+	}
+}
+
+type object = map[string]any
+
+// The rest of the handshake and the envelope, with a client that has not declared experimentalApi.
+func TestAppServerHandshake(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	c := r.AppServer()
+	c.Send(`{"jsonrpc":"2.0","id":"init-1","method":"initialize","more":1,"params":{"clientInfo":{"name":"","version":"1","more":2},"more":3,` +
+		`"capabilities":{"optOutNotificationMethods":["thread/started","no/such"]}}}`)
+	if m := c.Reply(`"init-1"`); m.Error != nil {
+		t.Fatalf("%+v", m.Error)
+	}
+	unknown := "01a20e55-eea7-7bf0-b27f-480cea2baedf"
+	for _, method := range []string{"thread/read", "thread/resume", "turn/start"} {
+		m := c.Reply(c.Request(method, object{"threadId": unknown, "input": []any{}}))
+		if m.Error == nil || m.Error.Code != -32600 || !strings.Contains(string(m.Error.Data), `"kind":"not_found"`) {
+			t.Errorf("%s: %s", method, m.Raw)
+		}
+	}
+	refusal(t, c, "thread/start", object{"dynamicTools": []any{}}, -32600, "thread/start.dynamicTools requires experimentalApi")
+	granular := object{"granular": object{"sandbox_approval": true, "rules": true, "mcp_elicitations": true}}
+	refusal(t, c, "thread/start", object{"approvalPolicy": granular}, -32600, "askForApproval.granular requires experimentalApi")
+	for range 2 {
+		c.Send(`{"id":30,"method":"thread/loaded/list","params":{}}`)
+	}
+	for range 2 {
+		if m := c.Next(); string(m.ID) != "30" || m.Error != nil {
+			t.Errorf("%s", m.Raw)
+		}
+	}
+	c.Call("config/mcpServer/reload", nil, nil)
+	c.Call("config/mcpServer/reload", object{}, nil)
+	refusal(t, c, "thread/list", object{"cursor": "zzz"}, -32600, "invalid cursor: zzz")
+	c.Call("thread/start", object{}, nil)
+	c.Call("thread/loaded/list", object{}, nil)
+	for _, m := range c.All {
+		if m.Method == "thread/started" {
+			t.Error("the client has opted out of thread/started")
+		}
+	}
+}
+
+// A thread without turns, and who is subscribed to it.
+func TestAppServerFreshThread(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	server := r.Serve("unix")
+	c, other := server.Connect(), server.Connect()
+	greet(t, c)
+	greet(t, other)
+	thread := begin(t, c, object{})
+	var list struct{ Data []any }
+	if c.Call("thread/list", object{}, &list); len(list.Data) != 0 {
+		t.Errorf("a thread without turns is listed: %v", list.Data)
+	}
+	var read struct{ Thread struct{ Turns []any } }
+	if c.Call("thread/read", object{"threadId": thread, "includeTurns": true}, &read); len(read.Thread.Turns) != 0 {
+		t.Errorf("%v", read)
+	}
+	var gone struct{ Status string }
+	for _, want := range []string{"unsubscribed", "notSubscribed"} {
+		if c.Call("thread/unsubscribe", object{"threadId": thread}, &gone); gone.Status != want {
+			t.Errorf("%s, want %s", gone.Status, want)
+		}
+	}
+	if c.Call("thread/unsubscribe", object{"threadId": "01a20e55-eea7-7bf0-b27f-480cea2baedf"}, &gone); gone.Status != "notLoaded" {
+		t.Errorf("%s", gone.Status)
+	}
+	submit(t, other, thread, "hi") // which subscribes
+	other.Notified("turn/completed")
+	c.Until(func(m rig.Message) bool {
+		return m.Method == "thread/status/changed" && strings.Contains(string(m.Params), "idle")
+	})
+	for _, m := range c.All {
+		if strings.HasPrefix(m.Method, "item/") || strings.HasPrefix(m.Method, "turn/") {
+			t.Errorf("a client that has not subscribed gets %s", m.Method)
+		}
+	}
+}
+
+type openedThread struct {
+	Model  string
+	Thread struct {
+		ID, Name, Preview, ForkedFromID string
+		Status                          struct{ Type string }
+		Turns                           []struct{ ID, Status string }
+	}
+}
+
+// turnsOf plays turns and returns their IDs.
+func turnsOf(t *testing.T, c *rig.Client, thread string, texts ...string) (ids []string) {
+	t.Helper()
+	for _, s := range texts {
+		ids = append(ids, submit(t, c, thread, s))
+		c.Notified("turn/completed")
+	}
+	return ids
+}
+
+func TestAppServerFork(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, object{})
+	ids := turnsOf(t, c, thread, "one", "two", "three")
+	c.Call("thread/name/set", object{"threadId": thread, "name": " My name "}, nil)
+	var f openedThread
+	if c.Call("thread/fork", object{"threadId": thread}, &f); f.Thread.Name != "My name" || f.Thread.Preview != "one" || f.Thread.ForkedFromID != thread ||
+		f.Thread.ID == thread || len(f.Thread.Turns) != 3 {
+		t.Errorf("%+v", f)
+	}
+	for _, at := range []object{{"lastTurnId": ids[0]}, {"beforeTurnId": ids[1]}} {
+		at["threadId"] = thread
+		var f openedThread
+		if c.Call("thread/fork", at, &f); len(f.Thread.Turns) != 1 || f.Thread.Turns[0].Status != "completed" {
+			t.Errorf("%v: %+v", at, f)
+		}
+	}
+	refusal(t, c, "thread/fork", object{"threadId": thread, "lastTurnId": ids[0], "beforeTurnId": ids[1]}, -32602, "")
+	refusal(t, c, "thread/fork", object{"threadId": thread, "lastTurnId": "none"}, -32600, "turn not found: none")
+	refusal(t, c, "thread/name/set", object{"threadId": thread, "name": " "}, -32600, "thread name must not be empty")
+}
+
+// Resuming, archiving, deleting and reverting.
+func TestAppServerStoredThreads(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	r.Config("model \"second\" {\n  provider = \"scripted\"\n  name     = \"scripted\"\n}\n")
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, object{})
+	ids := turnsOf(t, c, thread, "one", "two", "three")
+	var o openedThread
+	if c.Call("thread/resume", object{"threadId": thread, "model": "second"}, &o); o.Model != "default" {
+		t.Errorf("a thread with subscribers has changed to %s", o.Model)
+	}
+	c.Call("thread/unsubscribe", object{"threadId": thread}, nil)
+	from := len(c.All)
+	if c.Call("thread/resume", object{"threadId": thread, "model": "second"}, &o); o.Model != "second" || o.Thread.Status.Type != "idle" {
+		t.Errorf("a thread without subscribers has %s", o.Model)
+	}
+	c.Notified("thread/status/changed")
+	want := []string{"thread/status/changed notLoaded", "thread/closed", "response", "thread/status/changed idle"}
+	if got := sequence(t, c.All[from:]); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	c.Call("thread/revert", object{"threadId": thread, "beforeTurnId": ids[2]}, nil)
+	var two openedThread
+	if c.Call("thread/read", object{"threadId": thread, "includeTurns": true}, &two); len(two.Thread.Turns) != 2 {
+		t.Errorf("%d turns after reverting the third", len(two.Thread.Turns))
+	}
+	var f openedThread
+	c.Call("thread/fork", object{"threadId": thread}, &f)
+	c.Call("thread/archive", object{"threadId": thread}, nil)
+	for _, method := range []string{"thread/resume", "thread/fork", "thread/archive"} {
+		refusal(t, c, method, object{"threadId": thread}, -32600, "")
+	}
+	c.Call("thread/read", object{"threadId": thread}, nil)
+	c.Call("thread/unarchive", object{"threadId": thread}, nil)
+	refusal(t, c, "thread/unarchive", object{"threadId": thread}, -32600, "")
+	refusal(t, c, "turn/start", object{"threadId": thread, "input": []any{}}, -32600, "thread not found: "+thread)
+	c.Call("thread/resume", object{"threadId": thread}, nil)
+	turnsOf(t, c, thread, "four")
+	// Codex refuses to delete a thread whose history a fork shares. Here the fork keeps what it needs.
+	c.Call("thread/delete", object{"threadId": thread}, nil)
+	var read openedThread
+	if c.Call("thread/read", object{"threadId": f.Thread.ID, "includeTurns": true}, &read); len(read.Thread.Turns) != 2 {
+		t.Errorf("the fork has %d turns after its source was deleted", len(read.Thread.Turns))
+	}
+	refusal(t, c, "thread/read", object{"threadId": thread}, -32600, "no thread ")
+}
+
+// Two servers on one home: one process runs the thread, both can read it.
+func TestAppServerTwoProcesses(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	a, b := r.AppServer(), r.AppServer()
+	greet(t, a)
+	greet(t, b)
+	thread := begin(t, a, object{})
+	turnsOf(t, a, thread, "one")
+	var read openedThread
+	if b.Call("thread/read", object{"threadId": thread, "includeTurns": true}, &read); len(read.Thread.Turns) != 1 {
+		t.Errorf("%+v", read)
+	}
+	refusal(t, b, "thread/delete", object{"threadId": thread}, -32600, "")
+}
+
+// A thread that is not stored.
+func TestAppServerEphemeral(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, object{"ephemeral": true})
+	turnsOf(t, c, thread, "one")
+	var list struct{ Data []any }
+	if c.Call("thread/list", object{}, &list); len(list.Data) != 0 {
+		t.Errorf("it is listed: %v", list.Data)
+	}
+	refusal(t, c, "thread/archive", object{"threadId": thread}, -32600, "")
+	turnsOf(t, c, thread, "two")
+}
+
+func TestAppServerTurnVectors(t *testing.T) {
+	t.Parallel()
+	t.Run("steer during compaction", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, "[[step]]\ndo = [{ text = \""+long+"\" }]\n[[step]]\ndo = [{ text = \"in sh\" }]\nbreak = { how = \"hang\" }\n")
+		c := r.AppServer()
+		greet(t, c)
+		thread := begin(t, c, object{})
+		turnsOf(t, c, thread, "one")
+		c.Call("thread/compact/start", object{"threadId": thread}, nil)
+		var started struct{ Turn struct{ ID string } }
+		c.Notified("turn/started").Into(t, &started)
+		c.Notified("item/started")
+		m := c.Reply(c.Request("turn/steer", object{"threadId": thread, "expectedTurnId": started.Turn.ID, "input": text("more")}))
+		if m.Error == nil || m.Error.Code != -32600 || m.Error.Message != "cannot steer a compact turn" ||
+			!strings.Contains(string(m.Error.Data), `"activeTurnNotSteerable":{"turnKind":"compact"}`) {
+			t.Errorf("%s", m.Raw)
+		}
+		c.Call("turn/interrupt", object{"threadId": thread, "turnId": started.Turn.ID}, nil)
+	})
+	t.Run("input", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, answers)
+		c := r.AppServer()
+		greet(t, c)
+		thread := begin(t, c, object{})
+		// Codex starts a turn without a message. A model that is asked nothing has nothing to answer.
+		refusal(t, c, "turn/start", object{"threadId": thread, "input": []any{}}, -32602, "input must not be empty")
+		m := c.Reply(c.Request("turn/start", object{"threadId": thread, "input": text(strings.Repeat("x", 1<<20+1))}))
+		if m.Error == nil || m.Error.Code != -32602 || !strings.Contains(string(m.Error.Data), `"input_error_code":"input_too_large","max_chars":1048576,"actual_chars":1048577`) {
+			t.Errorf("%s", m.Raw)
+		}
+	})
+	t.Run("settings of a turn", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, answers)
+		r.Config("model \"second\" {\n  provider = \"scripted\"\n  name     = \"scripted\"\n}\n")
+		c := r.AppServer()
+		greet(t, c)
+		thread := begin(t, c, object{})
+		schema := object{"type": "object", "properties": object{"a": object{"type": "string"}}, "required": []any{"a"}, "additionalProperties": false}
+		c.Call("turn/start", object{"threadId": thread, "input": text("one"), "outputSchema": schema, "model": "second"}, nil)
+		c.Notified("turn/completed")
+		turnsOf(t, c, thread, "two")
+		updated := 0
+		for _, m := range c.All {
+			if m.Method == "thread/settings/updated" {
+				updated++
+			}
+		}
+		if updated != 1 {
+			t.Errorf("%d times thread/settings/updated", updated)
+		}
+		q := r.Requests()
+		for i, want := range []bool{true, false} {
+			raw, err := json.Marshal(q[i].Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(string(raw), `"required":["a"]`); got != want {
+				t.Errorf("request %d has the schema: %v", i+1, got)
+			}
+		}
+		var read openedThread
+		if c.Call("thread/resume", object{"threadId": thread}, &read); read.Model != "second" {
+			t.Errorf("the second turn had the model %s", read.Model)
+		}
+	})
+}
+
+// Clients come and go: a question is put to each, the first answer counts, and it waits for clients that come back.
+func TestAppServerManyClients(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, commandScript("touch made"))
+	server := r.Serve("unix", untrusted...)
+	a, b := server.Connect(), server.Connect()
+	greet(t, a)
+	greet(t, b)
+	thread := begin(t, a, object{})
+	turn := submit(t, a, thread, "hi")
+	q := a.Notified("item/commandExecution/requestApproval")
+	var o openedThread
+	if b.Call("thread/resume", object{"threadId": thread}, &o); len(o.Thread.Turns) != 1 || o.Thread.Turns[0].ID != turn || o.Thread.Turns[0].Status != "inProgress" {
+		t.Errorf("%+v", o)
+	}
+	if again := b.Notified("item/commandExecution/requestApproval"); string(again.ID) != string(q.ID) {
+		t.Errorf("the question %s is %s for the second client", q.ID, again.ID)
+	}
+	a.Close()
+	b.Close()
+	stranger := server.Connect()
+	greet(t, stranger)
+	stranger.Answer(q, object{"decision": "accept"}) // it has not subscribed
+	stranger.Call("thread/loaded/list", object{}, nil)
+	if exists(r.Dir, "made") {
+		t.Error("the answer of a client that has not subscribed counts")
+	}
+	c, d := server.Connect(), server.Connect()
+	for _, x := range []*rig.Client{c, d} {
+		greet(t, x)
+		x.Call("thread/resume", object{"threadId": thread}, nil)
+		if again := x.Notified("item/commandExecution/requestApproval"); string(again.ID) != string(q.ID) {
+			t.Errorf("the question %s is %s afterwards", q.ID, again.ID)
+		}
+	}
+	d.Answer(q, object{"decision": "decline"})
+	c.Notified("serverRequest/resolved")
+	c.Answer(q, object{"decision": "accept"})
+	c.Notified("turn/completed")
+	d.Notified("turn/completed")
+	if exists(r.Dir, "made") {
+		t.Error("the second answer counts")
+	}
+}
+
+// The end of a server in a turn: the turn is interrupted, and the thread can be used.
+func TestAppServerEndOfServer(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"SIGKILL", "end of input"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, commandScript("touch running; sleep 60"))
+			var c *rig.Client
+			if how == "SIGKILL" {
+				server := r.Serve("unix")
+				c = server.Connect()
+				greet(t, c)
+				thread := begin(t, c, object{})
+				submit(t, c, thread, "hi")
+				r.Until("the command runs", func() bool { return exists(r.Dir, "running") })
+				server.Signal(syscall.SIGKILL)
+				server.Wait()
+				resumedInterrupted(t, r, thread)
+				return
+			}
+			c = r.AppServer()
+			greet(t, c)
+			thread := begin(t, c, object{})
+			submit(t, c, thread, "hi")
+			r.Until("the command runs", func() bool { return exists(r.Dir, "running") })
+			c.Close() // which waits for exit status 0
+			resumedInterrupted(t, r, thread)
+		})
+	}
+}
+
+// resumedInterrupted resumes a thread whose only turn was cut off, with another turn.
+func resumedInterrupted(t *testing.T, r *rig.Rig, thread string) {
+	t.Helper()
+	if err := os.Remove(r.Dir + "/running"); err != nil {
+		t.Fatal(err)
+	}
+	c := r.AppServer()
+	greet(t, c)
+	var o struct {
+		Thread struct {
+			Turns []struct {
+				Status      string
+				CompletedAt *int64
+				Items       []struct{ Type, Status string }
+			}
+		}
+	}
+	c.Call("thread/resume", object{"threadId": thread}, &o)
+	if len(o.Thread.Turns) != 1 {
+		t.Fatalf("%+v", o)
+	}
+	if o.Thread.Turns[0].Status != "interrupted" || o.Thread.Turns[0].CompletedAt == nil {
+		t.Errorf("%+v", o)
+	}
+	for _, item := range o.Thread.Turns[0].Items {
+		if item.Status == "inProgress" {
+			t.Errorf("an item is open: %+v", item)
+		}
+	}
+	turn := submit(t, c, thread, "again")
+	r.Until("the command runs", func() bool { return exists(r.Dir, "running") })
+	c.Call("turn/interrupt", object{"threadId": thread, "turnId": turn}, nil)
+}
+
+// TestVectorsAreHeld checks that the tests of vectors that are in this package exist.
+func TestVectorsAreHeld(t *testing.T) {
+	t.Parallel()
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []string
+	for _, f := range files {
+		if b, err := os.ReadFile(f.Name()); err == nil && strings.HasSuffix(f.Name(), "_test.go") {
+			for line := range strings.Lines(string(b)) {
+				if name, ok := strings.CutPrefix(line, "func Test"); ok {
+					tests = append(tests, "Test"+name[:strings.IndexByte(name, '(')])
+				}
+			}
+		}
+	}
+	for cases, held := range vectors {
+		for name := range strings.SplitSeq(held, ", ") {
+			if strings.HasPrefix(name, "TestAppServer") && !slices.Contains(tests, name) {
+				t.Errorf("%s: there is no %s", cases, name)
+			}
+		}
+	}
+}

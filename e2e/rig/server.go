@@ -60,13 +60,26 @@ func (r *Rig) Serve(transport string, args ...string) *Server {
 
 // Dial opens a websocket with further headers, without the token. The caller closes it.
 func (s *Server) Dial(header http.Header) (*websocket.Conn, *http.Response, error) {
+	return s.dial("/", header)
+}
+
+// DialPath opens a websocket at a path as a client that may use the server. The caller closes it.
+func (s *Server) DialPath(path string) (*websocket.Conn, *http.Response, error) {
+	header := http.Header{}
+	if s.Token != "" {
+		header.Set("Authorization", "Bearer "+s.Token)
+	}
+	return s.dial(path, header)
+}
+
+func (s *Server) dial(at string, header http.Header) (*websocket.Conn, *http.Response, error) {
 	d := websocket.Dialer{HandshakeTimeout: patience}
-	url := s.URL
+	url := s.URL + at
 	if path, ok := strings.CutPrefix(s.URL, "unix://"); ok {
 		d.NetDialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
-		url = "ws://localhost/"
+		url = "ws://localhost" + at
 	}
 	return d.Dial(url, header)
 }
@@ -75,11 +88,7 @@ func (s *Server) Dial(header http.Header) (*websocket.Conn, *http.Response, erro
 func (s *Server) Open() *websocket.Conn {
 	t := s.rig.t
 	t.Helper()
-	header := http.Header{}
-	if s.Token != "" {
-		header.Set("Authorization", "Bearer "+s.Token)
-	}
-	conn, _, err := s.Dial(header)
+	conn, _, err := s.DialPath("/")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, s.Output())
 	}

@@ -39,6 +39,7 @@ type client struct {
 	optOut       []string
 	subs         map[event.ThreadID]*subscription
 	holding      map[event.ThreadID][]func() // broadcasts that follow a response
+	views        map[string]*shown           // nil: none
 }
 
 // call is a request that is being handled.
@@ -209,11 +210,14 @@ func (c *client) close() {
 	c.server.mu.Unlock()
 	c.mu.Lock()
 	c.closed = true
-	subs := c.subs
-	c.subs = nil
+	subs, views := c.subs, c.views
+	c.subs, c.views = nil, nil
 	c.mu.Unlock()
 	for _, s := range subs {
 		s.close()
+	}
+	for _, v := range views {
+		v.view.Close()
 	}
 	c.closeBench()
 	c.work.Wait()

@@ -66,5 +66,12 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodAccountRead, c.accountRead)
 	history{s}.register(m)
 	bench{s}.register(m)
+
+	v := views{s}
+	on(m, protocol.MethodGantryViewOpen, v.viewOpen)
+	on(m, protocol.MethodGantryViewInput, v.viewInput)
+	on(m, protocol.MethodGantryViewAck, v.viewAck)
+	on(m, protocol.MethodGantryViewControl, v.viewControl)
+	on(m, protocol.MethodGantryViewClose, v.viewClose)
 	return m
 }

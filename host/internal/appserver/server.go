@@ -28,6 +28,8 @@ type Config struct {
 	// Workspace is that of threads whose client names no folder.
 	Workspace hub.Workspace
 	Logger    hclog.Logger
+	// FramePaths: clients can connect for the frames of a view; [Server.Frames] serves them.
+	FramePaths bool
 	// RPC has the bounds of connections.
 	RPC rpc.Config
 }
@@ -49,6 +51,7 @@ type Server struct {
 		feeds   map[event.ThreadID]*feed
 		// settling are requests that wait until all connections have been told what they have changed.
 		settling map[event.ThreadID]chan struct{}
+		frames   map[string]*shown // views whose client has not connected for the frames, by their token
 	}
 }
 
@@ -57,6 +60,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Logger}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.mu.clients, s.mu.feeds, s.mu.settling = map[*client]bool{}, map[event.ThreadID]*feed{}, map[event.ThreadID]chan struct{}{}
+	s.mu.frames = map[string]*shown{}
 	s.handlers = s.methods()
 	changes := cfg.Hub.Watch()
 	s.work.Go(func() { // ends with the server

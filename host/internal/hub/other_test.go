@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // another is another process that runs a thread.
@@ -105,6 +106,9 @@ func TestAThreadOfAnotherProcess(t *testing.T) {
 	th, ok := h.Find(ctx, o.id)
 	if !ok || !th.Remote() || th.Started().Source != "other" {
 		t.Fatalf("found %v, %+v", ok, th)
+	}
+	if _, err := th.OpenView(ctx, "", contract.ViewOpen{SessionID: "1"}); err == nil || hub.ErrorOf(err).Next == "" {
+		t.Errorf("a view of its sessions: %v", err)
 	}
 	if again, err := h.Resume(ctx, o.id, hub.ResumeParams{}); err != nil || again != th {
 		t.Errorf("resumed as %v, %v", again, err)

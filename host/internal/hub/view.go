@@ -13,8 +13,8 @@ import (
 type (
 	// View is one person's view of a session of a plugin, such as a terminal.
 	View = view.View
-	// ViewUpdate is news of a view.
-	ViewUpdate = view.Update
+	// ViewState is what a session shows, and who has control of it.
+	ViewState = view.State
 )
 
 // Who has control of a session that is viewed.

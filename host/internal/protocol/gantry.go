@@ -106,10 +106,13 @@ type GantryPluginCommandResponse struct {
 type GantryViewOpenParams struct {
 	ThreadID  string           `json:"threadId"`
 	SessionID string           `json:"sessionId"`
-	Kinds     []GantryViewKind `json:"kinds"` // that the client can show
+	Plugin    *string          `json:"plugin,omitempty"` // whose session it is; needed only if two plugins have a session with this ID
+	Kinds     []GantryViewKind `json:"kinds"`            // that the client can show
 	Size      GantryViewSize   `json:"size"`
 	MaxRate   *float64         `json:"maxRate,omitempty"` // frames per second
 	Quality   *uint32          `json:"quality,omitempty"` // of pictures, 1 to 100
+	// Inline: frames come as notifications instead of on a connection of their own. On stdio they always do.
+	Inline bool `json:"inline,omitempty"`
 }
 
 // GantryViewKind is a kind of view.
@@ -129,13 +132,17 @@ type GantryViewSize struct {
 	Height uint32 `json:"height"`
 }
 
-// GantryViewOpenResponse is the result of gantry/view/open. Frames come on a connection of their own.
+// GantryViewOpenResponse is the result of gantry/view/open.
 type GantryViewOpenResponse struct {
-	ViewID  string             `json:"viewId"`
-	Kind    GantryViewKind     `json:"kind"`
-	Size    GantryViewSize     `json:"size"`
-	Title   string             `json:"title"`
-	Targets []GantryViewTarget `json:"targets"`
+	ViewID   string             `json:"viewId"`
+	Kind     GantryViewKind     `json:"kind"`
+	Size     GantryViewSize     `json:"size"` // of the session
+	Title    string             `json:"title"`
+	Targets  []GantryViewTarget `json:"targets"`
+	ReadOnly bool               `json:"readOnly"` // the session takes no input
+	// FramesPath is the path at which the client connects for the frames, once and within 30 s, at the address of this connection; null:
+	// they come as notifications gantry/view/frame.
+	FramesPath *string `json:"framesPath"`
 }
 
 // GantryViewTarget is one of several things that a session shows, such as a tab.
@@ -266,6 +273,15 @@ func (ViewResizeInput) kind() string { return "resize" }
 // GantryViewInputResponse is the result of gantry/view/input.
 type GantryViewInputResponse struct{}
 
+// GantryViewAckParams are the parameters of gantry/view/ack, which says that a frame was shown. The next one comes after that.
+type GantryViewAckParams struct {
+	ViewID string `json:"viewId"`
+	Number uint64 `json:"number"`
+}
+
+// GantryViewAckResponse is the result of gantry/view/ack.
+type GantryViewAckResponse struct{}
+
 // GantryViewControlParams are the parameters of gantry/view/control. While a person has control, the agent's calls wait.
 type GantryViewControlParams struct {
 	ViewID string `json:"viewId"`
@@ -283,6 +299,31 @@ type GantryViewCloseParams struct {
 // GantryViewCloseResponse is the result of gantry/view/close.
 type GantryViewCloseResponse struct{}
 
+// GantryViewFrameNotification is a frame of a view that is shown inline.
+type GantryViewFrameNotification struct {
+	ViewID string `json:"viewId"`
+	GantryViewFrame
+	DataBase64 string `json:"dataBase64"`
+}
+
+// GantryViewFrame describes a frame. On a connection for frames, it is the head of a binary message: 4 bytes with its length, most
+// significant first, this object as JSON, and the data.
+type GantryViewFrame struct {
+	Number    uint64          `json:"number"`
+	Offset    *uint64         `json:"offset"`    // of a terminal: bytes of output before this frame; a gap means that output was dropped
+	MediaType *string         `json:"mediaType"` // of a picture
+	Viewport  *GantryViewSize `json:"viewport"`  // what the picture shows; pointers are in its pixels
+	Scale     *float64        `json:"scale"`     // pixels of the picture for each pixel of the viewport
+}
+
+// GantryViewControlledNotification announces that a person has taken control of a session, or has given it back.
+type GantryViewControlledNotification struct {
+	ThreadID  string `json:"threadId"`
+	SessionID string `json:"sessionId"`
+	Plugin    string `json:"plugin"`
+	Person    bool   `json:"person"` // a person has control; false: the agent
+}
+
 // GantryViewStateNotification announces what a view shows.
 type GantryViewStateNotification struct {
 	ViewID  string             `json:"viewId"`
@@ -291,6 +332,7 @@ type GantryViewStateNotification struct {
 	Targets []GantryViewTarget `json:"targets"`
 	Dialog  *GantryViewDialog  `json:"dialog"` // null: none is open
 	Control GantryViewControl  `json:"control"`
+	Size    GantryViewSize     `json:"size"` // of the session
 }
 
 // GantryViewDialog is a dialog that waits for an answer.

@@ -54,6 +54,8 @@ var (
 	NotifyAuthRecoveryCompleted           = notification[AuthRecoveryNotification]("modelProvider/authRecoveryCompleted", ToSubscribers)
 	NotifyAccountUpdated                  = notification[AccountUpdatedNotification]("account/updated", ToAll)
 	NotifyAccountLoginCompleted           = notification[AccountLoginCompletedNotification]("account/login/completed", ToConnection)
+	NotifyGantryViewFrame                 = notification[GantryViewFrameNotification]("gantry/view/frame", ToConnection)
+	NotifyGantryViewControlled            = notification[GantryViewControlledNotification]("gantry/view/controlled", ToSubscribers)
 	NotifyGantryViewState                 = notification[GantryViewStateNotification]("gantry/view/state", ToConnection)
 	NotifyGantryViewClosed                = notification[GantryViewClosedNotification]("gantry/view/closed", ToConnection)
 )
@@ -79,7 +81,8 @@ func Notifications() []*NotificationSpec {
 		NotifyFuzzyFileSearchSessionCompleted.NotificationSpec, NotifyEnvironmentConnected.NotificationSpec,
 		NotifyEnvironmentDisconnected.NotificationSpec, NotifyAuthRecoveryStarted.NotificationSpec,
 		NotifyAuthRecoveryCompleted.NotificationSpec, NotifyAccountUpdated.NotificationSpec,
-		NotifyAccountLoginCompleted.NotificationSpec, NotifyGantryViewState.NotificationSpec, NotifyGantryViewClosed.NotificationSpec,
+		NotifyAccountLoginCompleted.NotificationSpec, NotifyGantryViewFrame.NotificationSpec,
+		NotifyGantryViewControlled.NotificationSpec, NotifyGantryViewState.NotificationSpec, NotifyGantryViewClosed.NotificationSpec,
 	}
 }
 

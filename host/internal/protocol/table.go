@@ -238,6 +238,7 @@ var (
 	MethodGantryPluginCommand = method[GantryPluginCommandParams, GantryPluginCommandResponse]("gantry/plugin/command", Key{})
 	MethodGantryViewOpen      = method[GantryViewOpenParams, GantryViewOpenResponse]("gantry/view/open", Key{})
 	MethodGantryViewInput     = method[GantryViewInputParams, GantryViewInputResponse]("gantry/view/input", local("view", "viewId"))
+	MethodGantryViewAck       = method[GantryViewAckParams, GantryViewAckResponse]("gantry/view/ack", Key{})
 	MethodGantryViewControl   = method[GantryViewControlParams, GantryViewControlResponse]("gantry/view/control", local("view", "viewId"))
 	MethodGantryViewClose     = method[GantryViewCloseParams, GantryViewCloseResponse]("gantry/view/close", local("view", "viewId"))
 )
@@ -275,7 +276,7 @@ func Methods() []*MethodSpec {
 		MethodAccountLogout.MethodSpec,
 		MethodGantryThreadEvents.MethodSpec, MethodGantryTurnUndo.MethodSpec, MethodGantryPluginList.MethodSpec,
 		MethodGantryPluginCommand.MethodSpec, MethodGantryViewOpen.MethodSpec, MethodGantryViewInput.MethodSpec,
-		MethodGantryViewControl.MethodSpec, MethodGantryViewClose.MethodSpec,
+		MethodGantryViewAck.MethodSpec, MethodGantryViewControl.MethodSpec, MethodGantryViewClose.MethodSpec,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -70,10 +71,14 @@ func refused(err error, o contract.ViewOpen) error {
 	return err
 }
 
+// viewSendTimeout is how long a plugin may take to read what a person does. After that the view is closed.
+const viewSendTimeout = 10 * time.Second
+
 // Send sends a message to the plugin. It blocks while the plugin does not read.
 func (v *View) Send(r contract.ViewRequest) error {
 	v.sending.Lock()
 	defer v.sending.Unlock()
+	defer time.AfterFunc(viewSendTimeout, v.cancel).Stop()
 	if err := v.stream.Send(convert.ViewRequestToProto(r)); err != nil && !errors.Is(err, io.EOF) { // EOF: Recv returns the error
 		return plugin.Classify(err, v.lease)
 	}

@@ -101,6 +101,10 @@ func (f *Fold) report(b event.Body) {
 	switch b := b.(type) {
 	case event.Notice:
 		f.notice(b)
+	case event.SessionControlled:
+		emit(f, protocol.NotifyGantryViewControlled, protocol.GantryViewControlledNotification{
+			ThreadID: f.thread(), SessionID: b.Session, Plugin: b.Plugin, Person: b.Person,
+		})
 	case event.TurnDiff:
 		emit(f, protocol.NotifyTurnDiffUpdated, protocol.TurnDiffUpdatedNotification{ThreadID: f.thread(), TurnID: f.turnID(), Diff: b.Diff})
 	case event.ReviewStarted:

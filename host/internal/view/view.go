@@ -263,7 +263,7 @@ func (v *View) relay() string {
 		switch {
 		case v.sessions.life.Err() != nil:
 			return "the thread has ended"
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) || err != nil && v.life.Err() != nil:
 			return "the view was closed"
 		case err != nil:
 			return "the view broke: " + err.Error()

@@ -38,6 +38,10 @@ type Config struct {
 	// Idle is called once, when draining begins. It returns when no turn is running, and when ctx ends. Nil: no turn ever runs.
 	Idle func(ctx context.Context)
 
+	// Views finds the view whose frames a client wants that connects to /view/TOKEN; ok is false if there is none. Its handler gets a
+	// stream that writes binary messages. Nil: the path has no meaning. Of Unix and TCP.
+	Views func(token string, p Peer) (handle Handler, ok bool)
+
 	Logger hclog.Logger // nil: none
 
 	MaxClients   int           // connected at the same time; default 1,024

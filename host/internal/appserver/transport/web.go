@@ -141,6 +141,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, err.Error(), http.StatusUnauthorized)
 		return
 	}
+	handle, frames := w.handle, strings.HasPrefix(r.URL.Path, pathView) && w.cfg.Views != nil
 	if w.gate.refused() {
 		http.Error(rw, "the server is stopping", http.StatusServiceUnavailable)
 		return
@@ -159,6 +160,13 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "the process of the client can't be determined", http.StatusInternalServerError)
 		return
 	}
+	if frames {
+		var ok bool
+		if handle, ok = w.cfg.Views(strings.TrimPrefix(r.URL.Path, pathView), p); !ok {
+			http.Error(rw, "no such view", http.StatusNotFound)
+			return
+		}
+	}
 	w.clients.Add(1) // before the upgrade, which ends the pending connection
 	defer w.clients.Done()
 	c, err := w.upgrader.Upgrade(rw, r, nil)
@@ -166,8 +174,28 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.cfg.Logger.Debug("websocket handshake failed", "peer", r.RemoteAddr, "err", err)
 		return
 	}
-	serveStream(w.ctx, w.kill, rpc.WebSocket(c), p, w.handle)
+	stream := rpc.WebSocket(c)
+	if frames {
+		c.SetReadLimit(maxAck)
+		stream = frameStream{stream, c}
+	}
+	serveStream(w.ctx, w.kill, stream, p, handle)
 }
+
+// pathView begins the paths of connections for the frames of a view.
+const pathView = "/view/"
+
+// maxAck is the size in bytes of the largest message of a client on a connection for frames.
+const maxAck = 1 << 10
+
+// frameStream writes binary messages, and reads text messages.
+type frameStream struct {
+	rpc.Stream
+	c *websocket.Conn
+}
+
+// Write implements [rpc.Stream].
+func (s frameStream) Write(msg []byte) error { return s.c.WriteMessage(websocket.BinaryMessage, msg) }
 
 // knownHost reports whether a request names this server by an address that no other machine's owner can point here: that of the
 // connection, or one of the loopback.

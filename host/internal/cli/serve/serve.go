@@ -116,6 +116,7 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	defer func() { err = errors.Join(err, h.Close()) }()
 	server := appserver.New(appserver.Config{
 		Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
+		FramePaths: addr.Kind != transport.Stdio,
 	})
 	defer server.Close()
 
@@ -127,6 +128,10 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	defer signal.Stop(signals)
 	ln, err := transport.Listen(ctx, transport.Config{
 		Address: addr, Auth: auth, Home: home, Stdin: a.Stdin, Stdout: os.Stdout, Signals: signals, Idle: server.Idle, Logger: logger.Named("transport"),
+		Views: func(token string, p transport.Peer) (transport.Handler, bool) {
+			handle, ok := server.Frames(token, p.Launched)
+			return func(ctx context.Context, stream rpc.Stream, _ transport.Peer) { handle(ctx, stream) }, ok
+		},
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,248 @@
+package e2e_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gorilla/websocket"
+)
+
+// viewScript is a model that starts a terminal in the first turn, and types into it in each further one, beside another command.
+const viewScript = `
+[[step]]
+when = { since_user = 0 }
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo ready; while read line; do echo \"$(stty size) $line\"; done", tty = true, yield_time_ms = 250, login = false } }]
+[[step]]
+capture = [{ call = "c1", pattern = 'session ID (?P<id>\d+)' }]
+do = [{ text = "done" }]
+[[step]]
+do = [
+  { call = "write_stdin", id = "c2", raw = '{"session_id": ${id}, "chars": "by agent\n", "yield_time_ms": 250}' },
+  { call = "exec_command", id = "c3", args = { cmd = "touch beside", login = false } },
+]
+[[step]]
+do = [{ text = "done" }]
+[[step]]
+do = [{ call = "write_stdin", id = "c4", raw = '{"session_id": ${id}, "chars": "interrupted\n", "yield_time_ms": 250}' },
+  { call = "exec_command", id = "c5", args = { cmd = "touch again", login = false } }]
+`
+
+// viewer is a client with a view.
+type viewer struct {
+	t      *testing.T
+	c      *rig.Client
+	id     string
+	frames *websocket.Conn // nil: inline
+	shown  string
+	end    uint64
+}
+
+// viewOpened is the result of gantry/view/open.
+type viewOpened struct {
+	ViewID, Kind, Title string
+	Size                struct{ Width, Height int }
+	ReadOnly            bool
+	FramesPath          *string
+}
+
+func openView(t *testing.T, c *rig.Client, thread, session string) viewOpened {
+	t.Helper()
+	var o viewOpened
+	c.Call("gantry/view/open", map[string]any{
+		"threadId": thread, "sessionId": session, "kinds": []string{"terminal", "screen"}, "size": map[string]any{"width": 100, "height": 30},
+	}, &o)
+	return o
+}
+
+// frame receives a frame and acknowledges it.
+func (w *viewer) frame() {
+	w.t.Helper()
+	var head struct{ Number, Offset uint64 }
+	var data []byte
+	if w.frames == nil {
+		m := w.c.Notified("gantry/view/frame")
+		var p struct{ DataBase64 string }
+		m.Into(w.t, &head)
+		m.Into(w.t, &p)
+		data, _ = base64.StdEncoding.DecodeString(p.DataBase64)
+	} else {
+		kind, b, err := w.frames.ReadMessage()
+		if err != nil || kind != websocket.BinaryMessage || len(b) < 4 {
+			w.t.Fatalf("message %d %q: %v", kind, b, err)
+		}
+		n := 4 + binary.BigEndian.Uint32(b)
+		if err := json.Unmarshal(b[4:n], &head); err != nil {
+			w.t.Fatal(err)
+		}
+		data = b[n:]
+	}
+	if w.shown != "" && head.Offset != w.end {
+		w.t.Errorf("frame %d at %d, want %d", head.Number, head.Offset, w.end)
+	}
+	w.end = head.Offset + uint64(len(data))
+	w.shown += string(data)
+	if w.frames == nil {
+		w.c.Request("gantry/view/ack", map[string]any{"viewId": w.id, "number": head.Number})
+	} else if err := w.frames.WriteJSON(map[string]any{"ack": head.Number}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *viewer) shows(text string) {
+	w.t.Helper()
+	for !strings.Contains(w.shown, text) {
+		w.frame()
+	}
+}
+
+func (w *viewer) input(in map[string]any) {
+	w.t.Helper()
+	w.c.Call("gantry/view/input", map[string]any{"viewId": w.id, "input": in}, nil)
+}
+
+func (w *viewer) types(text string) {
+	w.t.Helper()
+	w.input(map[string]any{"type": "bytes", "dataBase64": base64.StdEncoding.EncodeToString([]byte(text))})
+}
+
+// control takes or gives back control, and waits until the thread says so.
+func (w *viewer) control(take bool) {
+	w.t.Helper()
+	id := w.c.Request("gantry/view/control", map[string]any{"viewId": w.id, "take": take})
+	both(w.c, func(m rig.Message) bool { return m.Method == "" && string(m.ID) == id && m.Error == nil }, controlled(take))
+}
+
+// controlled matches the notification that a person has control of a session (true), or the agent.
+func controlled(person bool) func(rig.Message) bool {
+	return func(m rig.Message) bool {
+		return m.Method == "gantry/view/controlled" && strings.Contains(string(m.Params), fmt.Sprintf(`"person":%v`, person))
+	}
+}
+
+// both waits for two messages, in any order.
+func both(c *rig.Client, one, two func(rig.Message) bool) {
+	var first, second bool
+	c.Until(func(m rig.Message) bool {
+		first, second = first || one(m), second || two(m)
+		return first && second
+	})
+}
+
+// refusedWith sends a request that must be refused with a next step.
+func refusedWith(t *testing.T, c *rig.Client, method string, params map[string]any, text string) {
+	t.Helper()
+	m := c.Reply(c.Request(method, params))
+	if m.Error == nil || !strings.Contains(m.Error.Message, text) || !strings.Contains(string(m.Error.Data), `"next":"`) {
+		t.Errorf("%s: %+v, want an error about %q with a next step", method, m.Error, text)
+	}
+}
+
+// A person watches a terminal, types, resizes it and takes control: the agent's call waits until it is given back, or interrupted.
+func TestViewOfATerminal(t *testing.T) {
+	t.Parallel()
+	for _, transport := range rig.Transports() {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, viewScript)
+			var server *rig.Server
+			var c *rig.Client
+			if transport == "stdio" {
+				c = r.AppServer()
+			} else {
+				server = r.Serve(transport)
+				c = server.Connect()
+			}
+			greet(t, c)
+			thread := begin(t, c, map[string]any{})
+			submit(t, c, thread, "start it")
+			c.Notified("turn/completed")
+			unknown := map[string]any{"threadId": thread, "sessionId": "4711", "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}
+			refusal := c.Reply(c.Request("gantry/view/open", unknown))
+			if refusal.Error == nil || !strings.Contains(refusal.Error.Message, `no session "4711" is open`) {
+				t.Fatalf("unknown session: %+v", refusal.Error)
+			}
+			var next struct{ Next string }
+			if err := json.Unmarshal(refusal.Error.Data, &next); err != nil {
+				t.Fatal(err)
+			}
+			session := strings.TrimPrefix(next.Next, "choose one of ")
+			refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"screen"}, "size": map[string]any{"width": 1, "height": 1}}, "can't be shown as screen")
+
+			o := openView(t, c, thread, session)
+			if o.Kind != "terminal" || o.Size.Width != 80 || o.ReadOnly || (o.FramesPath == nil) != (server == nil) {
+				t.Errorf("opened %+v", o)
+			}
+			w := &viewer{t: t, c: c, id: o.ViewID}
+			if server != nil {
+				var err error
+				if w.frames, _, err = server.DialPath(*o.FramesPath); err != nil {
+					t.Fatal(err)
+				}
+				defer w.frames.Close()
+				for _, path := range []string{*o.FramesPath, "/view/unknown"} { // a token is valid once
+					if _, resp, err := server.DialPath(path); err == nil || resp == nil || resp.StatusCode != http.StatusNotFound {
+						t.Errorf("connected again: %v", err)
+					}
+				}
+			}
+			w.shows("ready\r\n")
+			w.types("by hand\n")
+			w.shows("24 80 by hand\r\n")
+			w.input(map[string]any{"type": "resize", "size": map[string]any{"width": 132, "height": 43}})
+			w.types("after it\n")
+			w.shows("43 132 after it\r\n")
+			refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "key", "key": "a", "down": true}}, "only bytes")
+			refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": "none", "input": map[string]any{"type": "text", "text": "a"}}, "view not found")
+
+			w.control(true)
+			from := len(c.All)
+			submit(t, c, thread, "type")
+			r.Until("the call beside it has run", func() bool { return exists(r.Dir, "beside") })
+			w.types("in control\n")
+			w.shows("43 132 in control\r\n")
+			if strings.Contains(w.shown, "by agent") {
+				t.Errorf("the agent has typed while a person had control: %q", w.shown)
+			}
+			w.control(false)
+			w.shows("43 132 by agent\r\n")
+			c.Notified("turn/completed")
+			var order []string
+			for _, m := range c.All[from:] {
+				switch m.Method {
+				case "gantry/view/controlled", "item/commandExecution/terminalInteraction", "turn/completed":
+					order = append(order, m.Method)
+				}
+			}
+			if want := []string{"gantry/view/controlled", "item/commandExecution/terminalInteraction", "turn/completed"}; !slices.Equal(order, want) {
+				t.Errorf("order %q, want %q", order, want)
+			}
+
+			w.control(true)
+			turn := submit(t, c, thread, "type again")
+			r.Until("the call beside it has run", func() bool { return exists(r.Dir, "again") })
+			c.Call("turn/interrupt", map[string]any{"threadId": thread, "turnId": turn}, nil)
+			if w.frames != nil { // the end of the view gives control back
+				_ = w.frames.Close()
+			} else {
+				c.Call("gantry/view/close", map[string]any{"viewId": w.id}, nil)
+			}
+			both(c, controlled(false), func(m rig.Message) bool {
+				return m.Method == "gantry/view/closed" && strings.Contains(string(m.Params), "the view was closed")
+			})
+			if strings.Contains(w.shown, "interrupted") {
+				t.Errorf("the interrupted call has typed: %q", w.shown)
+			}
+			again := openView(t, c, thread, session) // the session continues
+			if again.Size.Width != 132 {
+				t.Errorf("opened again: %+v", again)
+			}
+		})
+	}
+}

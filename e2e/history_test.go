@@ -352,11 +352,16 @@ func TestHistoryThreadList(t *testing.T) {
 		{map[string]any{"archived": true}, 0},
 		{map[string]any{"modelProviders": []string{"none"}}, 0},
 		{map[string]any{"projectId": "p"}, 0},
+		{map[string]any{"parentThreadId": oldest[0]}, 0},
+		{map[string]any{"ancestorThreadId": oldest[0]}, 0},
 		{map[string]any{"limit": 0}, 1},
 	} {
 		if p := list("thread/list", test.params); len(p.Data) != test.want {
 			t.Errorf("%v: %s, want %d", test.params, p.ids(names), test.want)
 		}
+	}
+	if code, message := c.Refused("thread/list", map[string]any{"parentThreadId": oldest[0], "ancestorThreadId": oldest[0]}); code != -32602 {
+		t.Errorf("two filters that exclude each other: %d %s", code, message)
 	}
 	if p := list("thread/search", map[string]any{"limit": 5}); p.Data[4].Snippet != "needle 0" {
 		t.Errorf("snippets: %+v", p.Data)

@@ -73,8 +73,8 @@ func (l listing) page(found int, thread func(int) hub.Info) (n int, next, back *
 
 func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListParams) (out protocol.ThreadListResponse, err error) {
 	switch {
-	case p.ParentThreadID != nil || p.AncestorThreadID != nil:
-		return out, rpc.Errorf(rpc.InvalidParams, "parentThreadId and ancestorThreadId are not supported: list all threads, and read their parentThreadId")
+	case p.ParentThreadID != nil && p.AncestorThreadID != nil:
+		return out, rpc.Errorf(rpc.InvalidParams, "`parentThreadId` and `ancestorThreadId` exclude each other")
 	case p.SectionID != nil || p.ProjectID != nil || p.AttachedToThreadID != nil:
 		return protocol.ThreadListResponse{Data: []protocol.Thread{}}, nil // threads have no sections, projects or attachments
 	}
@@ -84,7 +84,12 @@ func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListP
 	}
 	f := &l.filter
 	f.Archived, f.Name, f.Providers, f.HasTurns = deref(p.Archived), deref(p.SearchTerm), p.ModelProviders, true
-	from(p.SourceKinds, f)
+	f.Parent, f.Ancestor = event.ThreadID(deref(p.ParentThreadID)), event.ThreadID(deref(p.AncestorThreadID))
+	if children := f.Parent != "" || f.Ancestor != ""; children && len(p.SourceKinds) == 0 {
+		f.IncludeWorkers = true // they are of no interactive kind
+	} else {
+		from(p.SourceKinds, f)
+	}
 	if len(p.Originators) > 0 {
 		f.Sources = both(f.Sources, p.Originators)
 	}
@@ -141,6 +146,7 @@ func from(kinds []protocol.ThreadSourceKind, f *hub.Filter) {
 		}
 	}
 	f.IncludeWorkers = wanted(event.SourceReviewer)
+	f.NoParents = !slices.ContainsFunc(kinds, func(k protocol.ThreadSourceKind) bool { return strings.HasPrefix(string(k), "subAgent") })
 	if !all && len(f.Sources) == 0 {
 		f.Sources = []string{noSource} // none of our threads is of these kinds
 	}

@@ -58,7 +58,8 @@ func (s *Server) describe(ctx context.Context, info hub.Info) protocol.Thread {
 	st := s.cfg.Hub.Status(info.ID)
 	updated := unix(info.Updated)
 	return protocol.Thread{
-		ID: string(info.ID), SessionID: string(info.ID), ForkedFromID: orNull(string(info.ForkedFrom)), Preview: info.Preview, Name: orNull(info.Name),
+		ID: string(info.ID), SessionID: string(info.ID), ForkedFromID: orNull(string(info.ForkedFrom)),
+		ParentThreadID: orNull(string(info.Parent)), Preview: info.Preview, Name: orNull(info.Name),
 		HistoryMode: protocol.HistoryPaginated, ModelProvider: info.Provider, Model: orNull(modelName(info)),
 		CreatedAt: unix(info.Created), UpdatedAt: updated, RecencyAt: &updated, Status: statusOf(st), Cwd: info.Cwd, CLIVersion: s.cfg.Version,
 		Source: sourceOf(info.Source), Originator: info.Source, Turns: []protocol.Turn{},
@@ -96,12 +97,11 @@ func (s *Server) describeRunning(ctx context.Context, t *hub.Thread) (protocol.T
 	if err != nil {
 		info = hub.Info{
 			ID: t.ID(), Cwd: started.Cwd, Model: started.Model, Provider: started.Provider, ModelName: started.ModelName, Source: started.Source, Created: time.Now(),
-			Updated: time.Now(), ForkedFrom: started.ForkedFrom,
+			Updated: time.Now(), ForkedFrom: started.ForkedFrom, Parent: started.Parent,
 		}
 	}
 	out := s.describe(ctx, info)
 	out.Ephemeral = t.Ephemeral()
-	out.ParentThreadID = orNull(string(started.Parent))
 	return out, nil
 }
 

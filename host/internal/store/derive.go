@@ -88,7 +88,7 @@ func (r *record) derive(e event.Event) {
 	case event.ThreadStarted:
 		r.set = map[string]any{
 			"cwd": b.Cwd, "model": b.Model, "provider": b.Provider, "model_name": b.ModelName, "source": b.Source,
-			"forked_from": string(b.ForkedFrom), "created_at": r.Time, "updated_at": r.Time,
+			"forked_from": string(b.ForkedFrom), "parent": string(b.Parent), "created_at": r.Time, "updated_at": r.Time,
 		}
 	case event.ThreadNamed:
 		r.set = map[string]any{"name": b.Name, "updated_at": r.Time}

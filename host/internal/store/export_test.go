@@ -65,6 +65,7 @@ func WriteFirstSchema(ctx context.Context, path string, events []event.Event) er
 				return err
 			}
 			rec.passage = nil
+			delete(rec.set, "parent") // threads had no parents then
 			g.recs = append(g.recs, &rec)
 		}
 		// Events had no checksums then.

@@ -189,6 +189,13 @@ func threadMigrations() []database.Migration {
 			`CREATE INDEX threads_cwd ON threads (cwd, updated_at, id)`,
 			`CREATE INDEX threads_cwd_created ON threads (cwd, created_at, id)`,
 		},
+	}, {
+		Name: "parents of threads",
+		// Threads that were stored before and work for others have the source of a reviewer.
+		SQL: []string{
+			`ALTER TABLE threads ADD COLUMN parent TEXT NOT NULL DEFAULT ''`,
+			`CREATE INDEX threads_parent ON threads (parent) WHERE parent <> ''`,
+		},
 	}}
 }
 
@@ -233,6 +240,7 @@ type threadRow struct {
 	ModelName  string
 	Source     string
 	ForkedFrom string
+	Parent     string
 	Name       string
 	Preview    string
 	Status     string

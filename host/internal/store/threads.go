@@ -39,14 +39,15 @@ type ThreadInfo struct {
 	Seq        uint64 // number of the last event
 	Tokens     event.Tokens
 	ForkedFrom event.ThreadID
-	Run        string // the host process that wrote last
+	Parent     event.ThreadID // the thread that it works for; empty: for its user
+	Run        string         // the host process that wrote last
 }
 
 func (r threadRow) info() ThreadInfo {
 	t := ThreadInfo{
 		ID: event.ThreadID(r.ID), Cwd: r.Cwd, Model: r.Model, Provider: r.Provider, ModelName: r.ModelName, Source: r.Source,
 		Name: r.Name, Preview: r.Preview, Status: r.Status, Created: database.Time(r.CreatedAt), Updated: database.Time(r.UpdatedAt),
-		Archived: database.Time(r.ArchivedAt), Turns: r.Turns, Seq: r.Seq, ForkedFrom: event.ThreadID(r.ForkedFrom), Run: r.RunID,
+		Archived: database.Time(r.ArchivedAt), Turns: r.Turns, Seq: r.Seq, ForkedFrom: event.ThreadID(r.ForkedFrom), Parent: event.ThreadID(r.Parent), Run: r.RunID,
 	}
 	if t.Status == "" {
 		t.Status = StatusNew
@@ -107,6 +108,10 @@ type Filter struct {
 	NoSources []string // not from these front ends
 	Without   []event.ThreadID
 	HasTurns  bool // only threads that have had a turn
+
+	Parent    event.ThreadID // only threads that work for this one directly
+	Ancestor  event.ThreadID // only threads that work for this one, or for one that does
+	NoParents bool           // only threads that work for their user
 }
 
 // Threads lists threads; unless the filter has another order, those updated last come first.
@@ -165,6 +170,17 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 	if len(f.Without) > 0 {
 		q = q.Where("threads.id NOT IN ?", f.Without)
 	}
+	if f.Parent != "" {
+		q = q.Where("threads.parent = ?", string(f.Parent))
+	}
+	if f.Ancestor != "" {
+		q = q.Where(`threads.id IN (WITH RECURSIVE descendants (id) AS (SELECT id FROM threads WHERE parent = ?
+			UNION SELECT threads.id FROM threads JOIN descendants ON threads.parent = descendants.id AND threads.parent <> '') SELECT id FROM descendants)`,
+			string(f.Ancestor))
+	}
+	if f.NoParents {
+		q = q.Where("threads.parent = ''")
+	}
 	if f.HasTurns {
 		q = q.Where("threads.turns > 0")
 	}
@@ -201,7 +217,7 @@ func threadInfos(q *gorm.DB, expected int) (infos []ThreadInfo, err error) {
 	for rows.Next() {
 		var r threadRow
 		err := rows.Scan(&r.ID, &r.Seq, &r.RunID, &r.CreatedAt, &r.UpdatedAt, &r.ArchivedAt, &r.Cwd, &r.Model, &r.Provider,
-			&r.ModelName, &r.Source, &r.ForkedFrom, &r.Name, &r.Preview, &r.Status, &r.Turns, &r.Tokens)
+			&r.ModelName, &r.Source, &r.ForkedFrom, &r.Parent, &r.Name, &r.Preview, &r.Status, &r.Turns, &r.Tokens)
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +227,7 @@ func threadInfos(q *gorm.DB, expected int) (infos []ThreadInfo, err error) {
 }
 
 const threadInfoColumns = "id, seq, run_id, created_at, updated_at, archived_at, cwd, model, provider, model_name, source, " +
-	"forked_from, name, preview, status, turns, tokens"
+	"forked_from, parent, name, preview, status, turns, tokens"
 
 // ambiguousShown is the number of threads that an [*AmbiguousError] names.
 const ambiguousShown = 5

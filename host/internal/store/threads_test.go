@@ -182,3 +182,26 @@ func TestThreadIsFoundByIDPrefixAndName(t *testing.T) {
 		t.Errorf("ten that fit: %v", err)
 	}
 }
+
+func TestThreadsAreListedByParent(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	for _, child := range []struct{ id, parent event.ThreadID }{{"a", ""}, {"b", "a"}, {"c", "b"}, {"d", "a"}, {"e", ""}} {
+		mustAppend(t, s, event.Event{Seq: 1, Thread: child.id, Time: time.Unix(1_700_000_000, 0), Body: event.ThreadStarted{Parent: child.parent}})
+	}
+	for _, test := range []struct {
+		f    store.Filter
+		want string
+	}{
+		{store.Filter{Parent: "a"}, "b d"}, {store.Filter{Parent: "c"}, ""}, {store.Filter{Ancestor: "a"}, "b c d"}, {store.Filter{Ancestor: "b"}, "c"},
+		{store.Filter{Ancestor: "x"}, ""}, {store.Filter{NoParents: true}, "a e"}, {store.Filter{}, "a b c d e"},
+	} {
+		test.f.Ascending = true
+		if got, err := s.Threads(t.Context(), test.f); err != nil || ids(got) != test.want {
+			t.Errorf("%+v: %q, %v, want %q", test.f, ids(got), err, test.want)
+		}
+	}
+	if c, err := s.Thread(t.Context(), "c"); err != nil || c.Parent != "b" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

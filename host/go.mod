@@ -8,6 +8,7 @@ replace github.com/gantry-agent/gantry/sdk => ../sdk
 
 require (
 	github.com/aymanbagabas/go-udiff v0.4.1
+	github.com/coder/acp-go-sdk v0.13.0
 	github.com/creack/pty v1.1.24
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/gantry-agent/gantry/config v0.0.0

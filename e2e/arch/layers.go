@@ -15,7 +15,7 @@ const root = "host/internal/"
 var Rows = [][]string{
 	{"cli"},
 	{"install"},
-	{"appserver"},
+	{"appserver", "acp"},
 	{"hub"},
 	{"host"},
 	{"judges", "library", "git"},

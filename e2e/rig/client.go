@@ -66,7 +66,21 @@ type Client struct {
 // Each message that the client receives is checked against the schemas that gantry generates.
 func (r *Rig) AppServer(args ...string) *Client {
 	r.t.Helper()
-	cmd := exec.Command(filepath.Join(r.Bin, r.Host), append([]string{"app-server"}, args...)...)
+	c := r.stdio(append([]string{"app-server"}, args...))
+	c.checked()
+	return c
+}
+
+// Agent starts gantry acp, and returns its editor, which has not sent anything. It is ended with the test.
+func (r *Rig) Agent(args ...string) *Client {
+	r.t.Helper()
+	return r.stdio(append([]string{"acp"}, args...))
+}
+
+// stdio starts a command that serves the other end of its standard input and output.
+func (r *Rig) stdio(args []string) *Client {
+	r.t.Helper()
+	cmd := exec.Command(filepath.Join(r.Bin, r.Host), args...)
 	cmd.Dir, cmd.Env = r.Dir, r.Env
 	stderr := &buffer{}
 	cmd.Stderr = stderr
@@ -88,14 +102,13 @@ func (r *Rig) AppServer(args ...string) *Client {
 	c.stop = sync.OnceFunc(func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
-			r.t.Errorf("app-server: %v\n%s", err, stderr.String())
+			r.t.Errorf("%s: %v\n%s", args[0], err, stderr.String())
 		}
 		if r.t.Failed() {
-			r.t.Logf("app-server wrote to stderr:\n%s", stderr.String())
+			r.t.Logf("%s wrote to stderr:\n%s", args[0], stderr.String())
 		}
 	})
 	r.t.Cleanup(c.stop)
-	c.checked()
 	return c
 }
 

@@ -236,11 +236,6 @@ func (s catalog) featureList(context.Context, *call, protocol.ExperimentalFeatur
 	return out, nil
 }
 
-// accountRead returns no account: gantry has keys of providers, and no provider is special.
-func (s catalog) accountRead(context.Context, *call, protocol.GetAccountParams) (out protocol.GetAccountResponse, err error) {
-	return out, nil
-}
-
 // mcpReload answers what codex's clients call after a change. Threads read the configuration of their plugins anyway.
 func (s catalog) mcpReload(context.Context, *call, protocol.NoParams) (out protocol.MCPServerRefreshResponse, err error) {
 	return out, nil

@@ -63,8 +63,15 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodCollaborationModeList, c.modeList)
 	on(m, protocol.MethodExperimentalFeatureList, c.featureList)
 	on(m, protocol.MethodServerDiagnostics, c.diagnostics)
-	on(m, protocol.MethodAccountRead, c.accountRead)
 	history{s}.register(m)
+
+	a := accounts{c}
+	on(m, protocol.MethodAccountRead, a.read)
+	if s.cfg.Accounts != nil {
+		on(m, protocol.MethodAccountLoginStart, a.login)
+		on(m, protocol.MethodAccountLoginCancel, a.cancel)
+		on(m, protocol.MethodAccountLogout, a.logout)
+	}
 	bench{s}.register(m)
 
 	v := views{s}

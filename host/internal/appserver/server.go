@@ -30,6 +30,8 @@ type Config struct {
 	Logger    hclog.Logger
 	// FramePaths: clients can connect for the frames of a view; [Server.Frames] serves them.
 	FramePaths bool
+	// Accounts stores keys and logs in; nil: clients can't.
+	Accounts Accounts
 	// RPC has the bounds of connections.
 	RPC rpc.Config
 }
@@ -51,7 +53,8 @@ type Server struct {
 		feeds   map[event.ThreadID]*feed
 		// settling are requests that wait until all connections have been told what they have changed.
 		settling map[event.ThreadID]chan struct{}
-		frames   map[string]*shown // views whose client has not connected for the frames, by their token
+		frames   map[string]*shown             // views whose client has not connected for the frames, by their token
+		logins   map[string]context.CancelFunc // that wait for the user
 	}
 }
 
@@ -61,6 +64,7 @@ func New(cfg Config) *Server {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.mu.clients, s.mu.feeds, s.mu.settling = map[*client]bool{}, map[event.ThreadID]*feed{}, map[event.ThreadID]chan struct{}{}
 	s.mu.frames = map[string]*shown{}
+	s.mu.logins = map[string]context.CancelFunc{}
 	s.handlers = s.methods()
 	changes := cfg.Hub.Watch()
 	s.work.Go(func() { // ends with the server

@@ -117,6 +117,7 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	server := appserver.New(appserver.Config{
 		Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
 		FramePaths: addr.Kind != transport.Stdio,
+		Accounts:   accounts{a, home},
 	})
 	defer server.Close()
 

@@ -39,6 +39,7 @@ provider "two" {
   source = "./p"
   a      = secret("there")
   b      = secret("other")
+  base_url = "https://me:pw@example.com/v1"
 }
 provider "none" {
   source   = "./p"
@@ -64,6 +65,9 @@ provider "none" {
 		b, ok := c.Provider(label)
 		if !ok {
 			t.Fatal(label)
+		}
+		if url := b.BaseURL(); url != map[string]string{"none": "https://example.com", "two": "https://me:(hidden)@example.com/v1"}[label] {
+			t.Errorf("%s is at %q", label, url)
 		}
 		name, found := b.KeySecret()
 		if name != want.secret || found != (want.secret != "") || b.HasKey() != want.has {

@@ -243,6 +243,13 @@ func (b *PluginBlock) KeySecret() (name string, ok bool) {
 // HasKey reports whether the block has a key, or another secret, that is there. Programs of command() are not run.
 func (b *PluginBlock) HasKey() bool { return b.body.Keyed() }
 
+// BaseURL returns the block's setting base_url, which providers have for the address of their service; empty: the provider's default.
+// Secrets in it are masked.
+func (b *PluginBlock) BaseURL() string {
+	const name = "base_url"
+	return strings.TrimPrefix(diag.Mask(name+" = "+b.body.Text(name)), name+" = ")
+}
+
 // forbidden are variables that make a program load code other than the locked one.
 var forbidden = []string{
 	"PATH", "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "RUBYOPT", "CLASSPATH", "GOROOT", "BASH_ENV", "ENV",

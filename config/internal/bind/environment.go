@@ -84,6 +84,20 @@ func (b Block) Keyed() bool {
 	return found
 }
 
+// Text returns the value of a setting of the block itself that is plain text, of the highest layer that has one.
+func (b Block) Text(name string) (text string) {
+	b.named(func(names []string, x hcl.Expression, f Fragment) {
+		if len(names) != 1 || names[0] != name {
+			return
+		}
+		text = ""
+		if v, hds := x.Value(f.Scope.Context()); !hds.HasErrors() && !v.IsMarked() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String {
+			text = v.AsString()
+		}
+	})
+	return text
+}
+
 // each visits the values in all layers.
 func (b Block) each(visit func(hcl.Expression, Fragment)) {
 	b.named(func(_ []string, x hcl.Expression, f Fragment) { visit(x, f) })

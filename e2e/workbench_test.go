@@ -156,3 +156,81 @@ func TestAppServerHooks(t *testing.T) {
 		t.Errorf("%+v", skills)
 	}
 }
+
+// What is configured, and what the server does.
+func TestAppServerCatalog(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, idleScript)
+	r.Config("provider \"other\" {\n  source   = \"builtin/compatible\"\n  base_url = \"https://me:hush@example.com/v1\"\n  api_key  = env(\"OTHER_KEY\")\n}\n" +
+		"provider \"third\" {\n  source  = \"builtin/openai\"\n  api_key = secret(\"third\")\n}\n")
+	c := r.AppServer()
+	greet(t, c)
+	var providers struct {
+		Data []struct {
+			ID, Name string
+			CanEdit  bool
+			BaseURL  *string
+			Settings struct {
+				Type string
+				Auth struct{ Mode, EnvKey string }
+			}
+		}
+		DefaultProviderID string
+		CanChangeDefault  bool
+	}
+	c.Call("modelProvider/list", map[string]any{}, &providers)
+	if providers.DefaultProviderID != "scripted" || providers.CanChangeDefault || len(providers.Data) != 3 {
+		t.Fatalf("%+v", providers)
+	}
+	for i, want := range []struct{ id, mode, variable, url string }{
+		{"scripted", "none", "", ""}, {"other", "environmentVariable", "OTHER_KEY", "https://me:(hidden)@example.com/v1"}, {"third", "externallyConfigured", "", ""},
+	} {
+		p := providers.Data[i]
+		url := ""
+		if p.BaseURL != nil {
+			url = *p.BaseURL
+		}
+		if p.ID != want.id || p.Settings.Type != "customGateway" || p.Settings.Auth.Mode != want.mode || p.Settings.Auth.EnvKey != want.variable || url != want.url || p.CanEdit {
+			t.Errorf("%+v, want %+v", p, want)
+		}
+	}
+	var profiles struct {
+		Data []struct {
+			ID, Description string
+			Allowed         bool
+		}
+		NextCursor *string
+	}
+	c.Call("permissionProfile/list", map[string]any{"limit": 2}, &profiles)
+	if len(profiles.Data) != 2 || profiles.Data[0].ID != ":danger-full-access" || !profiles.Data[0].Allowed || profiles.NextCursor == nil {
+		t.Fatalf("%+v", profiles)
+	}
+	c.Call("permissionProfile/list", map[string]any{"cursor": profiles.NextCursor}, &profiles)
+	if len(profiles.Data) != 1 || profiles.Data[0].ID != ":workspace" || profiles.NextCursor != nil {
+		t.Errorf("%+v", profiles)
+	}
+	var features struct{ Data []any }
+	if c.Call("experimentalFeature/list", map[string]any{}, &features); features.Data == nil || len(features.Data) != 0 {
+		t.Errorf("%+v", features)
+	}
+	if code, message := c.Refused("experimentalFeature/enablement/set", map[string]any{"enablement": map[string]bool{"apps": true}}); code != -32600 || !strings.Contains(message, "apps") {
+		t.Errorf("%d %s", code, message)
+	}
+	begin(t, c, map[string]any{})
+	var d struct {
+		Process struct{ ID, ResidentMemoryBytes int }
+		Gauges  []struct {
+			Name  string
+			Value int
+		}
+	}
+	c.Call("server/diagnostics", map[string]any{}, &d)
+	gauges := map[string]int{}
+	for _, g := range d.Gauges {
+		gauges[g.Name] = g.Value
+	}
+	if d.Process.ID == 0 || d.Process.ResidentMemoryBytes < 1<<20 || gauges["connections"] != 1 || gauges["subscriptions"] != 1 || gauges["loadedThreads"] != 1 ||
+		gauges["activeThreads"] != 0 || gauges["goroutines"] < 1 {
+		t.Errorf("%+v", d)
+	}
+}

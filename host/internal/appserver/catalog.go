@@ -8,11 +8,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
@@ -108,7 +110,8 @@ func (s catalog) providerList(ctx context.Context, _ *call, _ protocol.ModelProv
 	}
 	for _, b := range cfg.Providers {
 		out.Data = append(out.Data, protocol.ModelProviderSummary{
-			ID: b.Label, Name: b.Label, Settings: protocol.ProviderSettings{Body: protocol.CustomGatewayProvider{Auth: protocol.GatewayAuth{Body: protocol.GatewayExternalAuth{}}}},
+			ID: b.Label, Name: b.Label, BaseURL: orNull(b.BaseURL()),
+			Settings: protocol.ProviderSettings{Body: protocol.CustomGatewayProvider{Auth: protocol.GatewayAuth{Body: authOf(b)}}},
 		})
 	}
 	if m := defaultModel(cfg); m != nil {
@@ -117,7 +120,30 @@ func (s catalog) providerList(ctx context.Context, _ *call, _ protocol.ModelProv
 	return out, nil
 }
 
-func (s catalog) providerCapabilities(context.Context, *call, protocol.ModelProviderCapabilitiesReadParams) (out protocol.ModelProviderCapabilitiesReadResponse, err error) {
+// authOf returns where a provider's key comes from.
+func authOf(b *config.PluginBlock) protocol.GatewayAuthBody {
+	if _, stored := b.KeySecret(); stored {
+		return protocol.GatewayExternalAuth{}
+	}
+	if names := b.Variables(); len(names) > 0 {
+		return protocol.GatewayEnvKey{EnvKey: names[0]}
+	}
+	if b.HasKey() {
+		return protocol.GatewayExternalAuth{}
+	}
+	return protocol.GatewayNoAuth{}
+}
+
+// providerCapabilities returns what the provider of the default model does itself for threads.
+func (s catalog) providerCapabilities(ctx context.Context, _ *call, _ protocol.ModelProviderCapabilitiesReadParams) (out protocol.ModelProviderCapabilitiesReadResponse, err error) {
+	cfg, err := s.configuration(ctx, nil)
+	if err != nil {
+		return out, err
+	}
+	if m := defaultModel(cfg); m != nil {
+		out.WebSearch = slices.ContainsFunc(m.HostedTools, func(t config.HostedTool) bool { return t.Kind == "web_search" })
+		out.ImageGeneration = slices.ContainsFunc(m.HostedTools, func(t config.HostedTool) bool { return t.Kind == "image_generation" })
+	}
 	return out, nil
 }
 
@@ -232,7 +258,16 @@ func (s catalog) modeList(context.Context, *call, protocol.CollaborationModeList
 	return out, nil
 }
 
+// featureList returns no features: what gantry has is switched on and off with settings.
 func (s catalog) featureList(context.Context, *call, protocol.ExperimentalFeatureListParams) (out protocol.ExperimentalFeatureListResponse, err error) {
+	return out, nil
+}
+
+func (s catalog) featureSet(_ context.Context, _ *call, p protocol.ExperimentalFeatureEnablementSetParams) (out protocol.ExperimentalFeatureEnablementSetResponse, err error) {
+	for _, name := range slices.Sorted(maps.Keys(p.Enablement)) {
+		return out, hint.With(rpc.Errorf(rpc.InvalidRequest, "unknown feature `%s`: this server has none", name), "`gantry config schema` lists the settings")
+	}
+	out.Enablement = map[string]bool{}
 	return out, nil
 }
 
@@ -246,11 +281,29 @@ func (s catalog) diagnostics(context.Context, *call, protocol.ServerDiagnosticsP
 	if rss, ok := residentMemory(); ok {
 		out.Process.ResidentMemoryBytes = &rss
 	}
+	loaded := s.cfg.Hub.Loaded()
+	active := 0
+	for _, id := range loaded {
+		if s.cfg.Hub.Status(id).State == hub.Active {
+			active++
+		}
+	}
+	subscriptions := 0
+	for _, c := range s.all() {
+		c.mu.Lock()
+		subscriptions += len(c.subs)
+		c.mu.Unlock()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out.Gauges = []protocol.ServerDiagnosticsGauge{
-		{Name: "connections", Value: uint64(len(s.mu.clients))}, {Name: "loadedThreads", Value: uint64(len(s.cfg.Hub.Loaded()))},
-		{Name: "followedThreads", Value: uint64(len(s.mu.feeds))},
+	for _, g := range []struct {
+		name  string
+		value int
+	}{
+		{"connections", len(s.mu.clients)}, {"subscriptions", subscriptions}, {"loadedThreads", len(loaded)}, {"activeThreads", active},
+		{"followedThreads", len(s.mu.feeds)}, {"pendingLogins", len(s.mu.logins)}, {"goroutines", runtime.NumGoroutine()},
+	} {
+		out.Gauges = append(out.Gauges, protocol.ServerDiagnosticsGauge{Name: g.name, Value: uint64(g.value)})
 	}
 	return out, nil
 }

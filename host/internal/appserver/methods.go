@@ -62,6 +62,7 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodPermissionProfileList, c.profileList)
 	on(m, protocol.MethodCollaborationModeList, c.modeList)
 	on(m, protocol.MethodExperimentalFeatureList, c.featureList)
+	on(m, protocol.MethodExperimentalFeatureEnablementSet, c.featureSet)
 	on(m, protocol.MethodServerDiagnostics, c.diagnostics)
 	history{s}.register(m)
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
@@ -25,8 +26,48 @@ const (
 	maxDepth   = 256      // of a folder that is copied
 )
 
+// asCommand runs f with no more rights than commands of the sandbox have. Root and others with capabilities could open any file, while
+// their commands have no capabilities. Without a sandbox, commands have all rights.
+func (b *Bench) asCommand(f func() error) (err error) {
+	if !b.confined() {
+		return f()
+	}
+	var failure any
+	done := make(chan struct{})
+	go func() { // ends before asCommand returns
+		defer close(done)
+		defer func() { failure = recover() }()
+		if err = confineThread(); err == nil {
+			err = f()
+		}
+	}()
+	if <-done; failure != nil {
+		panic(failure) // it costs the request, not the server
+	}
+	return err
+}
+
+func asCommand[R any](b *Bench, f func() (R, error)) (out R, err error) {
+	err = b.asCommand(func() (err error) {
+		out, err = f()
+		return err
+	})
+	return out, err
+}
+
+// confined reports whether files have to be opened without the process's capabilities.
+func (b *Bench) confined() bool {
+	return privileged() && slices.ContainsFunc(b.cfg.Workspaces(), func(w *Workspace) bool {
+		return !launch.Unconfined{}.Enforces(w.Granter.Files(w.mode(), w.dir()))
+	})
+}
+
 // FsReadFile implements fs/readFile. It reads regular files up to 64 MiB.
 func (b *Bench) FsReadFile(_ context.Context, q protocol.FsReadFileParams) (protocol.FsReadFileResponse, error) {
+	return asCommand(b, func() (protocol.FsReadFileResponse, error) { return b.readFile(q) })
+}
+
+func (b *Bench) readFile(q protocol.FsReadFileParams) (protocol.FsReadFileResponse, error) {
 	p, err := b.find("path", q.Path)
 	if err != nil {
 		return protocol.FsReadFileResponse{}, err
@@ -68,6 +109,10 @@ func (b *Bench) target(field, path string, follow bool) (string, rules, error) {
 
 // FsWriteFile implements fs/writeFile. A file that exists keeps its mode and its other names.
 func (b *Bench) FsWriteFile(_ context.Context, q protocol.FsWriteFileParams) error {
+	return b.asCommand(func() error { return b.writeFile(q) })
+}
+
+func (b *Bench) writeFile(q protocol.FsWriteFileParams) error {
 	data, err := base64.StdEncoding.DecodeString(q.DataBase64)
 	if err != nil {
 		return rpc.Errorf(rpc.InvalidRequest, "dataBase64 is invalid: %s", err)
@@ -115,6 +160,10 @@ func (p place) create(perm fs.FileMode) (*os.File, error) {
 
 // FsCreateDirectory implements fs/createDirectory.
 func (b *Bench) FsCreateDirectory(_ context.Context, q protocol.FsCreateDirectoryParams) error {
+	return b.asCommand(func() error { return b.createDirectory(q) })
+}
+
+func (b *Bench) createDirectory(q protocol.FsCreateDirectoryParams) error {
 	real, r, err := b.target("path", q.Path, true)
 	if err != nil {
 		return err
@@ -156,6 +205,10 @@ func (b *Bench) FsCreateDirectory(_ context.Context, q protocol.FsCreateDirector
 
 // FsGetMetadata implements fs/getMetadata.
 func (b *Bench) FsGetMetadata(_ context.Context, q protocol.FsGetMetadataParams) (protocol.FsGetMetadataResponse, error) {
+	return asCommand(b, func() (protocol.FsGetMetadataResponse, error) { return b.getMetadata(q) })
+}
+
+func (b *Bench) getMetadata(q protocol.FsGetMetadataParams) (protocol.FsGetMetadataResponse, error) {
 	out := protocol.FsGetMetadataResponse{}
 	if err := absolute("path", q.Path); err != nil {
 		return out, err
@@ -179,6 +232,10 @@ func (b *Bench) FsGetMetadata(_ context.Context, q protocol.FsGetMetadataParams)
 
 // FsReadDirectory implements fs/readDirectory, for folders of at most 100,000 entries.
 func (b *Bench) FsReadDirectory(ctx context.Context, q protocol.FsReadDirectoryParams) (protocol.FsReadDirectoryResponse, error) {
+	return asCommand(b, func() (protocol.FsReadDirectoryResponse, error) { return b.readDirectory(ctx, q) })
+}
+
+func (b *Bench) readDirectory(ctx context.Context, q protocol.FsReadDirectoryParams) (protocol.FsReadDirectoryResponse, error) {
 	out := protocol.FsReadDirectoryResponse{Entries: []protocol.FsReadDirectoryEntry{}}
 	p, err := b.find("path", q.Path)
 	if err != nil {
@@ -219,6 +276,10 @@ func (b *Bench) FsReadDirectory(ctx context.Context, q protocol.FsReadDirectoryP
 // FsRemove implements fs/remove. Of a symbolic link it removes the link. A folder with something that commands can't remove is not
 // touched.
 func (b *Bench) FsRemove(ctx context.Context, q protocol.FsRemoveParams) error {
+	return b.asCommand(func() error { return b.remove(ctx, q) })
+}
+
+func (b *Bench) remove(ctx context.Context, q protocol.FsRemoveParams) error {
 	recursive, force := q.Recursive == nil || *q.Recursive, q.Force == nil || *q.Force
 	real, r, err := b.target("path", q.Path, false)
 	if err != nil {
@@ -271,6 +332,10 @@ func (r rules) removable(ctx context.Context, p place) error {
 
 // FsCopy implements fs/copy. Symbolic links in a folder are copied as links. Files that exist are replaced, folders merged.
 func (b *Bench) FsCopy(ctx context.Context, q protocol.FsCopyParams) error {
+	return b.asCommand(func() error { return b.copy(ctx, q) })
+}
+
+func (b *Bench) copy(ctx context.Context, q protocol.FsCopyParams) error {
 	from, err := b.find("sourcePath", q.SourcePath)
 	if err != nil {
 		return err

@@ -91,7 +91,11 @@ func (b *Bench) searchWalk(roots []string) (*walk, error) {
 	if len(roots) > maxRoots {
 		return nil, rpc.Errorf(rpc.InvalidRequest, "roots has %d folders, the limit is %d", len(roots), maxRoots)
 	}
-	return b.newWalk(roots)
+	w, err := asCommand(b, func() (*walk, error) { return b.newWalk(roots) })
+	if err == nil {
+		w.confined = b.confined()
+	}
+	return w, err
 }
 
 func (s *searches) enter() error {

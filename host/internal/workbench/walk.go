@@ -37,6 +37,8 @@ type walk struct {
 	roots  []string // resolved
 	rules  []rules  // of each root
 	denied [][]glob.Pattern
+	// confined: the goroutines give up the process's capabilities.
+	confined bool
 
 	mu    sync.Mutex
 	ready *sync.Cond // there is a folder, or the walk has ended
@@ -155,6 +157,9 @@ func (w *walk) run(ctx context.Context, begin func(walkers int), visit func(walk
 	var work sync.WaitGroup
 	for i := range n {
 		work.Go(func() {
+			if w.confined && confineThread() != nil {
+				return // nothing is found
+			}
 			for f, ok := w.next(); ok; f, ok = w.next() {
 				w.read(ctx, f, func(list []found) { visit(i, list) })
 				w.done()

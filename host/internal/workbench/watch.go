@@ -45,6 +45,10 @@ type watch struct {
 
 // FsWatch implements fs/watch. A folder is watched without its subfolders; a file need not exist.
 func (b *Bench) FsWatch(_ context.Context, q protocol.FsWatchParams) (protocol.FsWatchResponse, error) {
+	return asCommand(b, func() (protocol.FsWatchResponse, error) { return b.watch(q) })
+}
+
+func (b *Bench) watch(q protocol.FsWatchParams) (protocol.FsWatchResponse, error) {
 	if q.WatchID == "" {
 		return protocol.FsWatchResponse{}, rpc.Errorf(rpc.InvalidRequest, "watchId must not be empty")
 	}

@@ -82,6 +82,7 @@ var table = slices.Concat(
 	effects,
 	consented,
 	cageRows,
+	clients,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -105,6 +106,7 @@ var sections = []struct {
 	{"A", "What plugins say and ask for", 25},
 	{"S", "Consent to content", 27},
 	{"C", "Plugins' processes", 29},
+	{"W", "Clients of the app server", 9},
 }
 
 // The list is complete, in order, and each row is tried somehow.

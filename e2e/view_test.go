@@ -42,6 +42,21 @@ type viewer struct {
 	frames *websocket.Conn // nil: inline
 	shown  string
 	end    uint64
+	seen   int // messages of the client that were searched for frames
+}
+
+// inline returns the next frame that has come, or comes, as a notification.
+func (w *viewer) inline() rig.Message {
+	w.t.Helper()
+	for {
+		for w.seen < len(w.c.All) {
+			w.seen++
+			if m := w.c.All[w.seen-1]; m.Method == "gantry/view/frame" {
+				return m
+			}
+		}
+		w.c.Next()
+	}
 }
 
 // viewOpened is the result of gantry/view/open.
@@ -50,6 +65,27 @@ type viewOpened struct {
 	Size                struct{ Width, Height int }
 	ReadOnly            bool
 	FramesPath          *string
+}
+
+// sessionOf waits until the thread has an open session, and returns its ID. The plugin reports it on another stream than the result of
+// the call.
+func sessionOf(t *testing.T, r *rig.Rig, c *rig.Client, thread string) (session string) {
+	t.Helper()
+	params := map[string]any{"threadId": thread, "sessionId": "4711", "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}
+	r.Until("the session is open", func() bool {
+		m := c.Reply(c.Request("gantry/view/open", params))
+		if m.Error == nil || !strings.Contains(m.Error.Message, `no session "4711"`) {
+			t.Fatalf("unknown session: %+v", m.Error)
+		}
+		var data struct{ Next string }
+		if err := json.Unmarshal(m.Error.Data, &data); err != nil || data.Next == "" {
+			t.Fatalf("no next step in %s: %v", m.Error.Data, err)
+		}
+		var ok bool
+		session, ok = strings.CutPrefix(data.Next, "choose one of ")
+		return ok
+	})
+	return session
 }
 
 func openView(t *testing.T, c *rig.Client, thread, session string) viewOpened {
@@ -67,7 +103,7 @@ func (w *viewer) frame() {
 	var head struct{ Number, Offset uint64 }
 	var data []byte
 	if w.frames == nil {
-		m := w.c.Notified("gantry/view/frame")
+		m := w.inline()
 		var p struct{ DataBase64 string }
 		m.Into(w.t, &head)
 		m.Into(w.t, &p)
@@ -163,16 +199,7 @@ func TestViewOfATerminal(t *testing.T) {
 			thread := begin(t, c, map[string]any{})
 			submit(t, c, thread, "start it")
 			c.Notified("turn/completed")
-			unknown := map[string]any{"threadId": thread, "sessionId": "4711", "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}
-			refusal := c.Reply(c.Request("gantry/view/open", unknown))
-			if refusal.Error == nil || !strings.Contains(refusal.Error.Message, `no session "4711" is open`) {
-				t.Fatalf("unknown session: %+v", refusal.Error)
-			}
-			var next struct{ Next string }
-			if err := json.Unmarshal(refusal.Error.Data, &next); err != nil {
-				t.Fatal(err)
-			}
-			session := strings.TrimPrefix(next.Next, "choose one of ")
+			session := sessionOf(t, r, c, thread)
 			refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"screen"}, "size": map[string]any{"width": 1, "height": 1}}, "can't be shown as screen")
 
 			o := openView(t, c, thread, session)

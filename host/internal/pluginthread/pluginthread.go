@@ -230,7 +230,8 @@ func (s *Thread) Holder(label, id string) (string, error) {
 	slices.Sort(open)
 	switch {
 	case len(holders) == 0 && len(open) == 0:
-		return "", fmt.Errorf("no session %q: thread %s has no open session", id, s.thread.ID())
+		return "", hint.With(fmt.Errorf("no session %q: thread %s has no open session", id, s.thread.ID()),
+			"wait until a call has left a program running")
 	case len(holders) == 0:
 		return "", hint.With(fmt.Errorf("no session %q is open", id), "choose one of "+strings.Join(slices.Compact(open), ", "))
 	case len(holders) > 1:

@@ -66,3 +66,109 @@ func TestAppServerRepeatedMessage(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// queued returns the texts of a thread's queue.
+func queued(c *rig.Client, thread string) (texts, ids []string) {
+	var list struct {
+		Data []struct {
+			ID    string
+			Input []struct{ Text string }
+		}
+	}
+	c.Call("thread/queue/list", map[string]any{"threadId": thread}, &list)
+	for _, q := range list.Data {
+		texts, ids = append(texts, q.Input[0].Text), append(ids, q.ID)
+	}
+	return texts, ids
+}
+
+// enqueue adds a text to the queue of a thread, and returns the entry's ID.
+func enqueue(c *rig.Client, thread, s, message string) string {
+	var added struct {
+		QueuedSubmission struct{ ID, ClientUserMessageID string }
+	}
+	c.Call("thread/queue/add", map[string]any{"threadId": thread, "input": text(s), "clientUserMessageId": message}, &added)
+	return added.QueuedSubmission.ID
+}
+
+// What waits in the queue of a thread can be edited, outlives a kill of the server, and gets turns of its own.
+func TestAppServerQueue(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { user = "hold", since_user = 0 }
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch running; until [ -e go ]; do sleep 0.01; done", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "done" }]
+`)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "hold")
+	r.Until("the command runs", func() bool { return exists(r.Dir, "running") })
+	one, two := enqueue(c, thread, "one", "m1"), enqueue(c, thread, "two", "m2")
+	if again := enqueue(c, thread, "one", "m1"); again != one {
+		t.Errorf("the repeated submission is %s, want %s", again, one)
+	}
+	three := enqueue(c, thread, "three", "m3")
+	c.Call("thread/queue/update", map[string]any{"threadId": thread, "queuedSubmissionId": two, "input": text("second")}, nil)
+	c.Call("thread/queue/reorder", map[string]any{"threadId": thread, "queuedSubmissionIds": []string{three, two, one}}, nil)
+	if code, message := c.Refused("thread/queue/reorder", map[string]any{"threadId": thread, "queuedSubmissionIds": []string{three}}); code != -32600 {
+		t.Errorf("an incomplete order: %d %s", code, message)
+	}
+	if code, message := c.Refused("thread/queue/update", map[string]any{"threadId": thread, "queuedSubmissionId": "none", "input": text("x")}); code != -32600 ||
+		message != "queued submission not found: none" {
+		t.Errorf("an unknown entry: %d %s", code, message)
+	}
+	if code, message := c.Refused("thread/queue/add", map[string]any{"threadId": thread, "input": []any{}, "clientUserMessageId": "m4"}); code != -32600 ||
+		message != "input must not be empty" {
+		t.Errorf("nothing: %d %s", code, message)
+	}
+	if code, _ := c.Refused("thread/queue/start", map[string]any{"threadId": thread}); code != -32600 {
+		t.Errorf("during a turn: %d", code)
+	}
+	var deleted struct{ Deleted bool }
+	for _, want := range []bool{true, false} {
+		if c.Call("thread/queue/delete", map[string]any{"threadId": thread, "queuedSubmissionId": one}, &deleted); deleted.Deleted != want {
+			t.Errorf("deleted: %v, want %v", deleted.Deleted, want)
+		}
+	}
+	changes := 0
+	for _, m := range c.All {
+		if m.Method == "thread/queue/changed" {
+			changes++
+		}
+	}
+	if changes < 5 { // three are added, two edits; the last notification may follow
+		t.Errorf("%d changes of the queue", changes)
+	}
+	c.Kill()
+
+	r.Write("go", "")
+	c = r.AppServer()
+	greet(t, c)
+	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	if got, _ := queued(c, thread); !slices.Equal(got, []string{"three", "second"}) {
+		t.Errorf("after the kill: %q", got)
+	}
+	var s struct{ Turn struct{ ID, Status string } }
+	if c.Call("thread/queue/start", map[string]any{"threadId": thread, "queuedSubmissionId": two}, &s); s.Turn.ID == "" || s.Turn.Status != "inProgress" {
+		t.Errorf("%+v", s)
+	}
+	for range 2 {
+		c.Notified("turn/completed")
+	}
+	if got, _ := queued(c, thread); len(got) > 0 {
+		t.Errorf("%q are left", got)
+	}
+	if got := userMessages(c, thread); !slices.Equal(got, []string{"hold ", "second m2", "three m3"}) {
+		t.Errorf("%q", got)
+	}
+	// An idle thread begins at once.
+	enqueue(c, thread, "four", "m4")
+	c.Notified("turn/completed")
+	if got := userMessages(c, thread); len(got) != 4 || got[3] != "four m4" {
+		t.Errorf("%q", got)
+	}
+}

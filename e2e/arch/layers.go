@@ -25,6 +25,7 @@ var Rows = [][]string{
 	{"branch", "review", "guardian", "usershell", "workbench"},
 	{"child", "features", "pluginthread", "view"},
 	{"thread"},
+	{"queue"},
 	{"turn"},
 	{"prompt", "history", "compact", "usage"},
 	{"rulebook", "hookconfig", "scratch"},

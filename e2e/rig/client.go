@@ -49,6 +49,7 @@ type Client struct {
 	t     testing.TB
 	send  func(line []byte) error
 	stop  func()
+	kill  func()   // like stop, without notice
 	check *checker // nil: messages are not checked
 	// All are the messages that have arrived, in order.
 	All []Message
@@ -99,9 +100,17 @@ func (r *Rig) stdio(args []string) *Client {
 		_, err := in.Write(append(line, '\n'))
 		return err
 	})
+	killed := false
+	c.kill = func() {
+		killed = true
+		if err := cmd.Process.Kill(); err != nil {
+			r.t.Error(err)
+		}
+		c.stop()
+	}
 	c.stop = sync.OnceFunc(func() {
 		in.Close()
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && !killed {
 			r.t.Errorf("%s: %v\n%s", args[0], err, stderr.String())
 		}
 		if r.t.Failed() {
@@ -176,6 +185,9 @@ func (c *Client) conforms(m Message) (answers string) {
 
 // Close ends the connection. On stdio, it waits for the end of the server.
 func (c *Client) Close() { c.stop() }
+
+// Kill kills the server, and waits for its end.
+func (c *Client) Kill() { c.kill() }
 
 // Send sends a line.
 func (c *Client) Send(line string) {

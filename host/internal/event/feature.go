@@ -2,6 +2,9 @@ package event
 
 import "encoding/json"
 
+// QueueFeature is the feature that keeps what the user has written for later turns.
+const QueueFeature = "queue"
+
 // FeatureChanged changes the state that a feature keeps with the thread.
 type FeatureChanged struct {
 	Feature string `json:"feature"`

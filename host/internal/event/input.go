@@ -10,6 +10,8 @@ type InputAccepted struct {
 	Message llm.Message `json:"message"`
 	// ClientID is the client's identity of the message, by which a repeated request is recognized.
 	ClientID string `json:"clientId,omitempty"`
+	// Queued: the input was waiting in the thread's queue.
+	Queued bool `json:"queued,omitempty"`
 }
 
 func (InputAccepted) Kind() string  { return "input.accepted" }

@@ -5,7 +5,10 @@
 // Start with [All].
 package features
 
-import "github.com/gantry-agent/gantry/host/internal/thread"
+import (
+	"github.com/gantry-agent/gantry/host/internal/queue"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
 
 // All returns the features of every thread. Each process that reads a thread's log applies all of them.
-func All() []thread.Feature { return nil }
+func All() []thread.Feature { return []thread.Feature{queue.Feature{}} }

@@ -1,8 +1,11 @@
 package hub
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -52,4 +55,80 @@ func contextKey(key string) bool {
 		}
 	}
 	return key != "" && len(key) <= 64
+}
+
+// Kinds of a [QueueChange].
+const (
+	QueueAdd    = queue.Add
+	QueueUpdate = queue.Update
+	QueueDelete = queue.Delete
+	QueueOrder  = queue.Order
+)
+
+// Queue returns the input that waits for turns of the thread, in the order in which they begin.
+func (t *Thread) Queue(ctx context.Context) ([]Queued, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.queued(ctx)
+}
+
+// ChangeQueue changes the queue and returns it. The change survives a crash of the process. An idle thread begins with the first entry
+// that is added; further ones begin by themselves when a turn has completed. After a turn that failed or was interrupted, they wait for
+// another turn, for an addition, or for [Thread.StartQueued]. Adding a message of a client that the queue has already, or whose turn has
+// begun, changes nothing. An unknown entry is an error with the code [NotFound].
+func (t *Thread) ChangeQueue(ctx context.Context, c QueueChange) ([]Queued, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.changeQueue(ctx, c)
+}
+
+// StartQueued begins a turn with an entry of the queue; "": the first one. While a turn runs, the error has the code [Busy].
+func (t *Thread) StartQueued(ctx context.Context, id event.ItemID) (Accepted, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return r.startQueued(ctx, id)
+}
+
+func (l *local) queued(context.Context) ([]Queued, error) {
+	return queue.EntriesOf(l.thread.Feature(queue.ID))
+}
+
+func (l *local) changeQueue(ctx context.Context, c QueueChange) ([]Queued, error) {
+	done, err := l.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return threadsocket.ChangeQueue(ctx, l.thread, c)
+}
+
+func (l *local) startQueued(ctx context.Context, id event.ItemID) (Accepted, error) {
+	done, err := l.use()
+	if err != nil {
+		return Accepted{}, err
+	}
+	defer done()
+	a, err := l.thread.Supply(ctx, id)
+	return accepted(a), err
+}
+
+func (r *relay) queued(ctx context.Context) ([]Queued, error) {
+	entries, err := r.client.Queue(ctx)
+	return entries, r.asked(err)
+}
+
+func (r *relay) changeQueue(ctx context.Context, c QueueChange) ([]Queued, error) {
+	entries, err := r.client.ChangeQueue(ctx, c)
+	return entries, r.asked(err)
+}
+
+func (r *relay) startQueued(ctx context.Context, id event.ItemID) (Accepted, error) {
+	a, err := r.client.StartQueued(ctx, threadsocket.QueueStartParams{ID: id})
+	return Accepted{Turn: a.Turn}, r.asked(err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/undo"
@@ -31,6 +32,9 @@ type (
 	UndoParams = threadsocket.UndoParams
 	// UndoReport says what an undo has done, or would do.
 	UndoReport = undo.Report
+	// Queued is input that waits for a turn of its own, and QueueChange a change of such input.
+	Queued      = queue.Entry
+	QueueChange = queue.Change
 	// PluginStatus is the status of a plugin of the host that runs a thread.
 	PluginStatus = threadsocket.PluginStatus
 )
@@ -132,6 +136,9 @@ type runner interface {
 	revert(ctx context.Context, before string, turns int) (Reverted, error)
 	rename(ctx context.Context, name string) error
 	archive(ctx context.Context, archive bool) error
+	queued(ctx context.Context) ([]Queued, error)
+	changeQueue(ctx context.Context, c QueueChange) ([]Queued, error)
+	startQueued(ctx context.Context, id event.ItemID) (Accepted, error)
 	remote() bool
 	ephemeral() bool
 }

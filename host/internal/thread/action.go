@@ -45,7 +45,7 @@ type (
 	}
 )
 
-func (t *Thread) perform(ctx context.Context, acts []action) {
+func perform(ctx context.Context, t *Thread, acts []action) {
 	for _, a := range acts {
 		a.perform(ctx, t)
 	}
@@ -53,10 +53,10 @@ func (t *Thread) perform(ctx context.Context, acts []action) {
 
 func (a startTurn) perform(ctx context.Context, t *Thread) {
 	if !a.sub.taken && !a.sub.claim() {
-		t.perform(ctx, t.st.next())
+		perform(ctx, t, t.st.next())
 		return
 	}
-	id := event.NewTurnID()
+	id := cmp.Or(a.sub.id, event.NewTurnID())
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.st.turn, t.st.cancel, t.st.inbox, t.st.task = id, cancel, t.signal.NewInbox(), a.sub.kind()
 	t.st.ended = make(chan struct{})
@@ -75,10 +75,10 @@ func (a startTurn) perform(ctx context.Context, t *Thread) {
 
 func (a startMaintenance) perform(ctx context.Context, t *Thread) {
 	if !a.sub.claim() {
-		t.perform(ctx, t.st.next())
+		perform(ctx, t, t.st.next())
 		return
 	}
-	t.goExclusive(ctx, func(ctx context.Context) (answer func()) {
+	goExclusive(ctx, t, func(ctx context.Context) (answer func()) {
 		a.sub.maintenance(ctx)
 		return func() { a.sub.accepted <- Accepted{} }
 	})
@@ -130,7 +130,7 @@ func (a refuse) perform(context.Context, *Thread) {
 }
 
 func (a runAlone) perform(ctx context.Context, t *Thread) {
-	t.goExclusive(ctx, func(ctx context.Context) (answer func()) {
+	goExclusive(ctx, t, func(ctx context.Context) (answer func()) {
 		err := a.call(ctx, t)
 		return func() { a.reply <- err } // the thread is idle when the caller gets the answer
 	})
@@ -143,7 +143,7 @@ func (a addToTurn) perform(_ context.Context, t *Thread) {
 }
 
 func (a keep) perform(ctx context.Context, t *Thread) {
-	t.goExclusive(ctx, func(ctx context.Context) (answer func()) {
+	goExclusive(ctx, t, func(ctx context.Context) (answer func()) {
 		if err := t.record(ctx, a.said...); err != nil {
 			t.cfg.Logger.Error("results of a concurrent task not recorded", "thread", t.cfg.ID, "err", err)
 		}

@@ -25,7 +25,7 @@ type Feature interface {
 }
 
 // Starter is a [Feature] that may begin a turn of its own when the thread is idle: a goal that is not reached yet. No feature of
-// gantry does so yet.
+// gantry does so yet. For input of the user, see [Supplier].
 //
 // The thread asks in the order of [Config.Features], until one begins a turn: after a turn that has completed, when no submission
 // waits and no mail asks for a turn; and after [Thread.Wake]. It does not ask after a turn that failed or was interrupted, nor while
@@ -64,6 +64,9 @@ func (o *owner) wake() []action {
 func (o *owner) idle() (acts []action) {
 	if !o.asks || o.asleep() {
 		return nil
+	}
+	if acts := o.supplies(); acts != nil {
+		return acts
 	}
 	o.asks = false
 	for _, s := range o.starters {

@@ -76,7 +76,7 @@ func TestARepeatedMessageIsAcceptedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		th = New(Config{ID: th.ID(), State: s, Sink: sink, Engine: &engine{}, Logger: hclog.NewNullLogger()})
+		th = New(Config{ID: th.ID(), State: s, Sink: sink, Engine: parrot(new([]string), atOnce), Logger: hclog.NewNullLogger()})
 		var running sync.WaitGroup
 		running.Go(func() { _ = th.Run(ctx) })
 		if a, err := th.Submit(t.Context(), fromClient("m1", "go")); err != nil || a.Turn != turn || !a.Repeated {
@@ -112,7 +112,7 @@ func TestARepeatedMessageIsAcceptedOnce(t *testing.T) {
 func TestARepeatedMessageAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &crashing{}
-		th, stop := startThread(t, &engine{}, sink)
+		th, stop := startThread(t, parrot(new([]string), atOnce), sink)
 		submitOrFail(t, th, fromClient("m1", "go"))
 		synctest.Wait()
 		stop()
@@ -126,7 +126,7 @@ func TestARepeatedMessageAfterACrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			th := New(Config{ID: th.ID(), State: s, Sink: again, Engine: &engine{}, Logger: hclog.NewNullLogger()})
+			th := New(Config{ID: th.ID(), State: s, Sink: again, Engine: parrot(new([]string), atOnce), Logger: hclog.NewNullLogger()})
 			var running sync.WaitGroup
 			running.Go(func() { _ = th.Run(ctx) })
 			submitOrFail(t, th, fromClient("m1", "go"))

@@ -17,6 +17,7 @@ const maxQueued = 512
 
 type submitMsg struct {
 	Submission
+	id       event.TurnID  // of the turn; empty: a new one
 	into     event.TurnID  // the only turn that the input may join; empty: any
 	accepted chan Accepted // one slot
 	// claimed by the owner, which then handles the submission, or by a submitter that has given up. The second one to claim it
@@ -48,6 +49,25 @@ type stopping struct {
 type exclusiveMsg struct {
 	run   func(context.Context) error
 	reply chan error // one slot
+	// supply asks for a turn instead of run, which is nil then.
+	supply *supplyMsg
+}
+
+// action returns what is done when no turn runs.
+func (m exclusiveMsg) action() action {
+	if m.supply != nil {
+		return supply{*m.supply}
+	}
+	return runAlone{m}
+}
+
+// refuse tells the caller that a turn runs.
+func (m exclusiveMsg) refuse() {
+	if m.supply != nil {
+		m.supply.reply <- Accepted{refused: ErrBusy}
+		return
+	}
+	m.reply <- ErrBusy
 }
 
 // completion is what a goroutine of the thread reports when it ends.
@@ -82,8 +102,9 @@ type owner struct {
 	ended      chan struct{}                               // closed when the running turn has ended
 	beside     map[*concurrentTask]context.CancelCauseFunc // tasks that run beside turns
 	starters   []Starter
+	suppliers  suppliers
 	state      func(feature string) json.RawMessage
-	asks       bool          // the starters are asked when the thread becomes idle
+	asks       bool          // the suppliers and starters are asked when the thread becomes idle
 	archived   *atomic.Bool  // if set, no turn starts by itself
 	leaves     bool          // the thread ends after this turn, or the next one
 	left       []llm.Message // results of tasks that ended beside a turn without input, or after it
@@ -170,10 +191,10 @@ func (o *owner) between(m exclusiveMsg) []action {
 		o.behind = append(o.behind, m)
 		return nil
 	case o.busy():
-		m.reply <- ErrBusy
+		m.refuse()
 		return nil
 	}
-	return []action{runAlone{m}}
+	return []action{m.action()}
 }
 
 func (o *owner) turnEnded(m turnMsg) []action {
@@ -217,7 +238,7 @@ func (o *owner) next() []action {
 	if len(o.behind) > 0 {
 		m := o.behind[0]
 		o.behind = o.behind[1:]
-		return []action{runAlone{m}}
+		return []action{m.action()}
 	}
 	for len(o.queue) > 0 {
 		m := o.queue[0]

@@ -2,7 +2,9 @@ package thread
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 
@@ -111,9 +113,27 @@ func (s State) Revert(cut Cut) event.ThreadReverted { return s.reverted(cut.Even
 func (s State) reverted(e event.ThreadReverted) event.ThreadReverted {
 	c := s.checkpoint()
 	c.Model, c.Usage, c.Settings = e.Thread.Model, e.Thread.Usage, back(e.Thread.Settings, c.Settings)
-	c.Features = e.Thread.Features
+	c.Features = s.back(e.Thread.Features)
 	e.Thread = c
 	return e
+}
+
+// back returns the earlier states of features, except those that stay as they are.
+func (s State) back(was map[string]json.RawMessage) map[string]json.RawMessage {
+	out := maps.Clone(was)
+	for _, f := range s.features {
+		if _, ok := f.(Lasting); !ok {
+			continue
+		}
+		delete(out, f.ID())
+		if is, ok := s.Features[f.ID()]; ok {
+			if out == nil {
+				out = map[string]json.RawMessage{}
+			}
+			out[f.ID()] = is
+		}
+	}
+	return out
 }
 
 // back returns the earlier settings, except those that say what may happen without the user: they stay as they are.

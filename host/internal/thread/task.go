@@ -48,7 +48,7 @@ func (*concurrentTask) work(ctx context.Context, task Task, w Worker) {
 }
 
 // goExclusive starts brief work while no turn runs. answer is called when the thread is idle again; nil: no caller waits.
-func (t *Thread) goExclusive(ctx context.Context, work func(context.Context) (answer func())) {
+func goExclusive(ctx context.Context, t *Thread, work func(context.Context) (answer func())) {
 	t.st.alone = true
 	t.turns.Go(func() { // owned by the thread: end waits
 		answer := work(ctx)

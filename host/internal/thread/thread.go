@@ -130,6 +130,8 @@ type Thread struct {
 	mail    *turn.Mailbox
 	signal  *turn.Signal
 	posting chan struct{} // mutex that makes the log and the mailbox have the same order
+	// amending guards the states of features between a decision and its event.
+	amending amending
 
 	turns    sync.WaitGroup
 	archived atomic.Bool
@@ -140,7 +142,7 @@ func New(cfg Config) *Thread {
 	t := &Thread{
 		cfg: cfg, state: cfg.State, history: history.Restore(cfg.State.Messages, cfg.State.Count), meter: cfg.Meter,
 		in: make(chan submitMsg), control: make(chan interruptMsg), alone: make(chan exclusiveMsg), results: make(chan completion), done: make(chan struct{}),
-		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), woken: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
+		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), amending: make(amending, 1), woken: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
 	}
 	if t.meter == nil {
 		t.meter = usage.NewMeter(cfg.State.Usage, cfg.Budget)
@@ -153,6 +155,9 @@ func New(cfg Config) *Thread {
 	for _, f := range cfg.Features {
 		if s, ok := f.(Starter); ok {
 			t.st.starters = append(t.st.starters, s)
+		}
+		if s, ok := f.(Supplier); ok {
+			t.st.suppliers = append(t.st.suppliers, s)
 		}
 	}
 	t.st.beside = map[*concurrentTask]context.CancelCauseFunc{}
@@ -363,7 +368,7 @@ func (t *Thread) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		t.perform(ctx, acts)
+		perform(ctx, t, acts)
 	}
 }
 

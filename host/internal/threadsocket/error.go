@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -19,7 +20,7 @@ type Code string
 
 // Codes.
 const (
-	NotFound Code = "not_found" // a thread, an artifact or a setting
+	NotFound Code = "not_found" // a thread, an artifact, a setting or a queued submission
 	Locked   Code = "locked"    // another process runs the thread
 	Archived Code = "archived"
 	Damaged  Code = "damaged" // the stored data of a thread or artifact
@@ -32,6 +33,7 @@ const (
 	NotSteerable Code = "not_steerable" // the running turn accepts no input
 	Answered     Code = "answered"      // the question is not pending
 	Closed       Code = "closed"        // the thread has ended
+	Invalid      Code = "invalid"       // the request can't be met, whatever the thread does
 )
 
 // Error is an error that a host answered with.
@@ -107,7 +109,7 @@ func CodeOf(err error) Code {
 		return Closed
 	case errors.Is(err, thread.ErrArchived):
 		return Archived
-	case is[*store.NotFoundError](err):
+	case is[*store.NotFoundError](err), is[*queue.GoneError](err), errors.Is(err, thread.ErrNoInput):
 		return NotFound
 	case is[*store.LockedError](err):
 		return Locked
@@ -115,6 +117,8 @@ func CodeOf(err error) Code {
 		return Archived
 	case is[*store.DamageError](err), is[*store.CorruptError](err):
 		return Damaged
+	case is[*queue.InvalidError](err):
+		return Invalid
 	case is[*undo.RefusedError](err):
 		return Refused
 	case errors.Is(err, errFamily):

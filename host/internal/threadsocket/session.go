@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -69,7 +70,7 @@ func (s *session) answer(ctx context.Context, r *rpc.Request) (any, error) {
 	switch r.Method {
 	case methodPing:
 		return struct{}{}, nil
-	case methodSubscribe, methodSettings, methodPlugins:
+	case methodSubscribe, methodSettings, methodPlugins, methodQueue:
 	default:
 		if s.launched {
 			s.server.log.Warn("a process that this host has started was refused", "method", r.Method)
@@ -145,6 +146,13 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		return call(ctx, r, func(ctx context.Context, p StopParams) (struct{}, error) {
 			return struct{}{}, t.Library.StopSession(ctx, t.ID(), p.Plugin, p.Session)
 		})
+	case methodQueue:
+		entries, err := queue.EntriesOf(t.Feature(queue.ID))
+		return QueueResult{entries}, err
+	case methodQueueChange:
+		return call(ctx, r, t.changeQueue)
+	case methodQueueStart:
+		return call(ctx, r, t.startQueued)
 	case methodUndo:
 		return call(ctx, r, t.undo)
 	}

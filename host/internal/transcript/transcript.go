@@ -123,11 +123,26 @@ func (f *Fold) report(b event.Body) {
 		} else {
 			emit(f, protocol.NotifyThreadUnarchived, protocol.ThreadUnarchivedNotification{ThreadID: f.thread()})
 		}
+	case event.FeatureChanged, event.InputAccepted:
+		if ofQueue(b) {
+			emit(f, protocol.NotifyThreadQueueChanged, protocol.ThreadQueueChangedNotification{ThreadID: f.thread()})
+		}
 	case event.ThreadReverted:
 		f.reverted(b)
 	case event.ThreadForked:
 		f.total(b.Thread.Usage)
 	}
+}
+
+// ofQueue reports whether an event changes the queue of the thread.
+func ofQueue(b event.Body) bool {
+	switch b := b.(type) {
+	case event.FeatureChanged:
+		return b.Feature == event.QueueFeature
+	case event.InputAccepted:
+		return b.Queued
+	}
+	return false
 }
 
 func emit[P any](f *Fold, n protocol.Notification[P], params P) {

@@ -1,0 +1,88 @@
+package threadsocket
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/queue"
+	"github.com/gantry-agent/gantry/host/internal/thread"
+)
+
+// Methods about the queue of the thread.
+const (
+	methodQueue       = prefix + "queue"
+	methodQueueChange = prefix + "changeQueue"
+	methodQueueStart  = prefix + "startQueued"
+)
+
+// QueueResult is the queue of the thread.
+type QueueResult struct {
+	Data []queue.Entry `json:"data"`
+}
+
+// QueueChangeParams change the queue of the thread.
+type QueueChangeParams struct {
+	OfThread
+	Change queue.Change `json:"change"`
+}
+
+// QueueStartParams select an entry of the queue.
+type QueueStartParams struct {
+	OfThread
+	ID event.ItemID `json:"id,omitempty"` // empty: the first
+}
+
+// ChangeQueue changes the queue of a thread and returns it; see [queue.Change]. Adding a message of a client that the queue has already,
+// or whose turn has begun, changes nothing.
+func ChangeQueue(ctx context.Context, t *thread.Thread, c queue.Change) (after []queue.Entry, err error) {
+	err = t.Amend(ctx, queue.ID, func(state json.RawMessage) (data json.RawMessage, err error) {
+		if c.Op == queue.Add && c.Entry != nil && c.Entry.ClientID != "" {
+			if after, err = queue.EntriesOf(state); err != nil {
+				return nil, err
+			}
+			_, begun := thread.MessageOf(t.Feature(thread.MessagesID), c.Entry.ClientID)
+			if begun || slices.ContainsFunc(after, func(e queue.Entry) bool { return e.ClientID == c.Entry.ClientID }) {
+				return nil, nil
+			}
+		}
+		after, data, err = queue.Decide(state, c)
+		return data, err
+	})
+	if err == nil && c.Op == queue.Add {
+		t.Wake()
+	}
+	return after, err
+}
+
+func (t *served) changeQueue(ctx context.Context, p QueueChangeParams) (QueueResult, error) {
+	entries, err := ChangeQueue(ctx, t.Thread.Thread, p.Change)
+	return QueueResult{entries}, err
+}
+
+func (t *served) startQueued(ctx context.Context, p QueueStartParams) (StartResult, error) {
+	a, err := t.Supply(ctx, p.ID)
+	return StartResult{Turn: a.Turn}, err
+}
+
+// Queue returns the queue of the thread.
+func (c *Client) Queue(ctx context.Context) ([]queue.Entry, error) {
+	var r QueueResult
+	err := c.call(ctx, methodQueue, c.target(), &r)
+	return r.Data, err
+}
+
+// ChangeQueue changes the queue of the thread and returns it.
+func (c *Client) ChangeQueue(ctx context.Context, change queue.Change) ([]queue.Entry, error) {
+	var r QueueResult
+	err := c.call(ctx, methodQueueChange, QueueChangeParams{c.target(), change}, &r)
+	return r.Data, err
+}
+
+// StartQueued begins a turn with an entry of the queue.
+func (c *Client) StartQueued(ctx context.Context, p QueueStartParams) (r StartResult, err error) {
+	p.Thread = c.thread
+	err = c.call(ctx, methodQueueStart, p, &r)
+	return r, err
+}

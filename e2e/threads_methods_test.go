@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -170,5 +171,45 @@ do = [{ text = "done" }]
 	c.Notified("turn/completed")
 	if got := userMessages(c, thread); len(got) != 4 || got[3] != "four m4" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Items that a client adds are in the history that the model reads. If one of them is invalid, none is added.
+func TestAppServerInjectItems(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { absent = "the sky is green" }
+do = [{ text = "what?" }]
+[[step]]
+times = -1
+do = [{ text = "I know" }]
+`)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	message := func(s string) any {
+		return map[string]any{"type": "message", "role": "user", "content": []any{map[string]any{"type": "input_text", "text": s}}}
+	}
+	code, refused := c.Refused("thread/inject_items", map[string]any{"threadId": thread, "items": []any{message("the sky is green"), map[string]any{}}})
+	if code != -32600 || !strings.HasPrefix(refused, "items[1] is not a valid response item: ") {
+		t.Errorf("%d %s", code, refused)
+	}
+	ask := func() string {
+		submit(t, c, thread, "so?")
+		var end struct{ Turn struct{ Items []struct{ Text string } } }
+		c.Notified("turn/completed").Into(t, &end)
+		return end.Turn.Items[0].Text
+	}
+	if got := ask(); got != "what?" {
+		t.Errorf("after the refusal: %s", got)
+	}
+	c.Call("thread/inject_items", map[string]any{"threadId": thread, "items": []any{message("the sky is green")}}, nil)
+	c.Kill()
+	c = r.AppServer()
+	greet(t, c)
+	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	if got := ask(); got != "I know" {
+		t.Errorf("after the kill: %s", got)
 	}
 }

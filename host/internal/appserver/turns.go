@@ -2,7 +2,6 @@ package appserver
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -58,15 +57,8 @@ func inputPart(p protocol.UserInput, left *int) (llm.Part, int, error) {
 	case protocol.TextInput:
 		return &llm.Text{Text: b.Text}, utf8.RuneCountInString(b.Text), nil
 	case protocol.ImageInput:
-		head, data, ok := strings.Cut(b.URL, ",")
-		if !ok || !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") {
-			return nil, 0, errors.New("an image must be a data URL with base64: remote images are not fetched")
-		}
-		raw, err := base64.StdEncoding.DecodeString(data)
-		if err != nil {
-			return nil, 0, fmt.Errorf("the data URL of an image is not base64: %w", err)
-		}
-		return imagePart(raw, "", deref(b.Detail), left)
+		part, err := dataImage(b.URL, string(deref(b.Detail)), left)
+		return part, 0, err
 	case protocol.LocalImageInput:
 		raw, _, err := picture.Read(b.Path, *left)
 		if err != nil {

@@ -95,6 +95,29 @@ func (t *Thread) StartQueued(ctx context.Context, id event.ItemID) (Accepted, er
 	return r.startQueued(ctx, id)
 }
 
+// Inject adds messages to the history that the model sees, all of them or none, without a turn. It waits for the end of a running turn.
+// The messages survive a crash of the process. A call among them must have its output among them.
+func (t *Thread) Inject(ctx context.Context, ms []llm.Message) error {
+	r, err := t.current(ctx)
+	if err != nil {
+		return err
+	}
+	return r.inject(ctx, ms)
+}
+
+func (l *local) inject(ctx context.Context, ms []llm.Message) error {
+	done, err := l.use()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return l.thread.Inject(ctx, ms...)
+}
+
+func (r *relay) inject(ctx context.Context, ms []llm.Message) error {
+	return r.asked(r.client.Inject(ctx, threadsocket.InjectParams{Messages: ms}))
+}
+
 func (l *local) queued(context.Context) ([]Queued, error) {
 	return queue.EntriesOf(l.thread.Feature(queue.ID))
 }

@@ -136,6 +136,7 @@ type runner interface {
 	revert(ctx context.Context, before string, turns int) (Reverted, error)
 	rename(ctx context.Context, name string) error
 	archive(ctx context.Context, archive bool) error
+	inject(ctx context.Context, ms []llm.Message) error
 	queued(ctx context.Context) ([]Queued, error)
 	changeQueue(ctx context.Context, c QueueChange) ([]Queued, error)
 	startQueued(ctx context.Context, id event.ItemID) (Accepted, error)

@@ -144,7 +144,7 @@ func (a addToTurn) perform(_ context.Context, t *Thread) {
 
 func (a keep) perform(ctx context.Context, t *Thread) {
 	goExclusive(ctx, t, func(ctx context.Context) (answer func()) {
-		if err := t.record(ctx, a.said...); err != nil {
+		if err := record(ctx, t, a.said...); err != nil {
 			t.cfg.Logger.Error("results of a concurrent task not recorded", "thread", t.cfg.ID, "err", err)
 		}
 		return nil

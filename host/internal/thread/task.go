@@ -60,7 +60,7 @@ func goExclusive(ctx context.Context, t *Thread, work func(context.Context) (ans
 }
 
 // record adds messages to the log and the history while no turn runs.
-func (t *Thread) record(ctx context.Context, ms ...llm.Message) error {
+func record(ctx context.Context, t *Thread, ms ...llm.Message) error {
 	if _, err := t.bus.Publish(ctx, "", event.HistoryAdded{Messages: ms}); err != nil {
 		return err
 	}

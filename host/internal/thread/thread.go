@@ -427,7 +427,7 @@ func (t *Thread) end(ctx context.Context) {
 		}
 	}
 	if len(t.st.left) > 0 {
-		if err := t.record(context.WithoutCancel(ctx), t.st.left...); err != nil {
+		if err := record(context.WithoutCancel(ctx), t, t.st.left...); err != nil {
 			t.cfg.Logger.Error("results of a concurrent task not recorded", "thread", t.cfg.ID, "err", err)
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// Methods about the queue of the thread.
+// Methods about the queue of the thread, and about messages that only the model sees.
 const (
+	methodInject      = prefix + "inject"
 	methodQueue       = prefix + "queue"
 	methodQueueChange = prefix + "changeQueue"
 	methodQueueStart  = prefix + "startQueued"
@@ -32,6 +34,18 @@ type QueueChangeParams struct {
 type QueueStartParams struct {
 	OfThread
 	ID event.ItemID `json:"id,omitempty"` // empty: the first
+}
+
+// InjectParams are messages that are added to the history, all of them or none, after the running turn.
+type InjectParams struct {
+	OfThread
+	Messages []llm.Message `json:"messages"`
+}
+
+// Inject adds messages to the history of the thread.
+func (c *Client) Inject(ctx context.Context, p InjectParams) error {
+	p.Thread = c.thread
+	return c.call(ctx, methodInject, p, nil)
 }
 
 // ChangeQueue changes the queue of a thread and returns it; see [queue.Change]. Adding a message of a client that the queue has already,

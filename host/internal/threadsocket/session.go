@@ -146,6 +146,10 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		return call(ctx, r, func(ctx context.Context, p StopParams) (struct{}, error) {
 			return struct{}{}, t.Library.StopSession(ctx, t.ID(), p.Plugin, p.Session)
 		})
+	case methodInject:
+		return call(ctx, r, func(ctx context.Context, p InjectParams) (struct{}, error) {
+			return struct{}{}, t.Inject(ctx, p.Messages...)
+		})
 	case methodQueue:
 		entries, err := queue.EntriesOf(t.Feature(queue.ID))
 		return QueueResult{entries}, err

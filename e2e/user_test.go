@@ -10,6 +10,9 @@ import (
 // asOrdinaryUser are the tests that the list of attacks names. TestTableIsComplete checks that none is missing.
 var asOrdinaryUser = []string{
 	"TestAnswersForATool",
+	"TestAppServerHostileClients",
+	"TestAppServerLaunchedClient",
+	"TestAppServerRefusesHandshakes",
 	"TestApprovalBindsTheEnvironment",
 	"TestApprovalForTheSession",
 	"TestARepositoryWithHusky",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// peers are the rows about who may speak for the user on a thread's run socket.
+// peers are the rows about who may speak for the user on a thread's run socket, and to the app server.
 var peers = []row{
 	{id: "E16", attempt: "under full access, connect to the thread's run socket and answer the question about the next command", required: "refused", codex: "",
 		ours: "refused: processes started by the host can read, not act", flow: answersItself(`s = connect()`), tests: []string{"host/internal/proctree TestContains"}},
@@ -28,6 +28,23 @@ s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLo
 	{id: "E18", attempt: "the same with commands of the user's (`gantry/thread/shell`), settings, tasks, another plugin", required: "refused", codex: "", ours: "refused", flow: answersItself(`s = connect()`)},
 	{id: "E19", attempt: "the same from a daemon that has killed its `gantry-launch`", required: "refused", codex: "", ours: "refused: gantry itself adopts what a killed launcher leaves",
 		flow: killsItsLauncher, tests: []string{"host/internal/launch TestDaemonOfAKilledLauncherIsAdopted"}},
+	{id: "E20", attempt: "a web page connects to the app server on loopback", required: "refused", codex: "refused", ours: "403: `Origin` is refused",
+		tests: []string{"e2e TestAppServerRefusesHandshakes"}},
+	{id: "E21", attempt: "a web page whose name is pointed at loopback does so (DNS rebinding)", required: "refused", codex: "", ours: "403: `Host` must be the address that the server listens on",
+		tests: []string{"e2e TestAppServerRefusesHandshakes", "host/internal/appserver/transport TestRequests"}},
+	{id: "E22", attempt: "connect to the app server on loopback without a token, or with a wrong one", required: "refused", codex: "connected: loopback needs no token", escaped: true, ours: "401",
+		tests: []string{"e2e TestAppServerRefusesHandshakes", "host/internal/appserver/transport TestCapabilityToken"}},
+	{id: "E23", attempt: "a command connects to the app server and answers its own question, starts, steers or interrupts turns, changes settings, writes files", required: "refused",
+		codex: "answered: every connection may answer", escaped: true, ours: "refused, with the token as well: processes started by the host can read, not act",
+		tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver/transport TestLaunchedClient"}},
+	{id: "E24", attempt: "another user connects to the app server's socket, to which its owner has opened the path", required: "refused", codex: "", ours: "refused: the kernel says who connects",
+		tests: []string{"host/internal/appserver/transport TestOtherUser"}},
+	{id: "E25", attempt: "keep the app server from serving others: handshakes that are oversized, slow, never complete, or many", required: "bounded", codex: "",
+		ours: "431, closed after 10 s, at most 256 at the same time", tests: []string{"e2e TestAppServerRefusesHandshakes", "host/internal/appserver/transport TestSlowHandshakes", "host/internal/appserver/transport TestTooManyClients"}},
+	{id: "E26", attempt: "the same by messages: garbage, half a message, 100 MB, batches, 10,000 requests, answers that are never read", required: "no effect on others", codex: "",
+		ours: "no effect on others", tests: []string{"e2e TestAppServerHostileClients", "host/internal/rpc TestAReaderThatStopsCostsAtMost8MiB"}},
+	{id: "E27", attempt: "reach files outside the workspace through `fs/*`: `..`, symbolic links, links that appear during the call", required: "refused", codex: "", ours: "refused",
+		tests: []string{"host/internal/workbench TestReadFile", "host/internal/workbench TestWriteFile", "host/internal/workbench TestLinksThatAppear"}},
 }
 
 // answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.

@@ -11,7 +11,7 @@ import (
 )
 
 // greet completes the handshake of a connection.
-func greet(t *testing.T, c *rig.Client) {
+func greet(t testing.TB, c *rig.Client) {
 	t.Helper()
 	c.Call("initialize", map[string]any{
 		"clientInfo": map[string]any{"name": "test", "version": "1"}, "capabilities": map[string]any{"experimentalApi": true},
@@ -20,7 +20,7 @@ func greet(t *testing.T, c *rig.Client) {
 }
 
 // begin starts a thread, and returns its ID.
-func begin(t *testing.T, c *rig.Client, params map[string]any) string {
+func begin(t testing.TB, c *rig.Client, params map[string]any) string {
 	t.Helper()
 	var r struct{ Thread struct{ ID string } }
 	c.Call("thread/start", params, &r)
@@ -29,7 +29,7 @@ func begin(t *testing.T, c *rig.Client, params map[string]any) string {
 }
 
 // submit starts a turn with a text, and returns its ID.
-func submit(t *testing.T, c *rig.Client, thread, text string) string {
+func submit(t testing.TB, c *rig.Client, thread, text string) string {
 	t.Helper()
 	var r struct{ Turn struct{ ID, Status string } }
 	c.Call("turn/start", map[string]any{"threadId": thread, "input": []any{map[string]any{"type": "text", "text": text}}}, &r)

@@ -17,6 +17,7 @@
 //	go build           a program that builds against sdk
 //	go file=PATH       a part of that file
 //	json               each line is JSON
+//	go client          a client of the app server, which a test in e2e runs; also in python and typescript
 //	toml, proto, starlark   nothing
 //	… file=PATH        any language: written to that file before the page's next block is run
 package docs_test
@@ -93,6 +94,9 @@ func topLevel(t *testing.T) []string {
 // repositoryPath is the path of this repository that a word stands for, "" when it stands for none.
 func repositoryPath(word string, top []string) string {
 	path := strings.TrimSuffix(strings.TrimPrefix(strings.Trim(word, `"'();,:`), "./"), "/...")
+	if wireMethod.MatchString(path) {
+		return ""
+	}
 	first, rest, inside := strings.Cut(path, "/")
 	if !slices.Contains(top, first) || inside && strings.ContainsAny(rest, "={}<>$") {
 		return ""
@@ -103,6 +107,9 @@ func repositoryPath(word string, top []string) string {
 	}
 	return path
 }
+
+// wireMethod matches methods of the app server whose names begin like a folder.
+var wireMethod = regexp.MustCompile(`^config/(read|value/write|batchWrite|mcpServer/reload)$`)
 
 // Tests that a document names exist.
 func TestTestsExist(t *testing.T) {

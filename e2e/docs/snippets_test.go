@@ -23,6 +23,7 @@ func TestBlocksAreKnown(t *testing.T) {
 	known := map[string]bool{}
 	for _, info := range []string{
 		"sh", "sh run", "text", "text shown", "text demo", "hcl", "hcl fragment", "hcl lock", "go build", "go", "toml", "proto", "starlark", "json",
+		"go client", "python client", "typescript client",
 	} {
 		known[info] = true
 	}

@@ -26,7 +26,13 @@ var FrontEnds = []FrontEnd{
 	},
 	{
 		Packages: []string{root + "cli/serve"},
-		Own:      []string{root + "cli/console", root + "appserver/..."},
+		Own:      []string{root + "cli/console", root + "appserver/...", root + "acp"},
+		Also:     []Edge{{"", root + "approval", "the login command of a provider may ask a question"}},
+	},
+	{
+		Packages: []string{root + "acp"},
+		Own:      []string{root + "acp"},
+		Also:     []Edge{{"", root + "picture", "it checks the images of a prompt"}},
 	},
 	{
 		Packages: []string{root + "appserver/..."},

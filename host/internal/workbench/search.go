@@ -38,6 +38,7 @@ var preferPaths = sync.OnceFunc(func() { algo.Init("path") })
 
 // searches are the searches of a connection.
 type searches struct {
+	bench    *Bench
 	mu       sync.Mutex
 	running  int
 	index    int // bytes that sessions keep
@@ -51,21 +52,21 @@ type search struct{ cancel context.CancelCauseFunc }
 // FuzzyFileSearch implements fuzzyFileSearch: the best 50 files and folders whose paths contain the characters of the query in their
 // order. Words of the query are looked for one by one; capital letters are distinguished if the query has any. It covers at most a million
 // files. A search that is replaced returns nothing.
-func (b *Bench) FuzzyFileSearch(ctx context.Context, q protocol.FuzzyFileSearchParams) (protocol.FuzzyFileSearchResponse, error) {
+func (b *searches) FuzzyFileSearch(ctx context.Context, q protocol.FuzzyFileSearchParams) (protocol.FuzzyFileSearchResponse, error) {
 	none := protocol.FuzzyFileSearchResponse{Files: []protocol.FuzzyFileSearchResult{}}
 	w, err := b.searchWalk(q.Roots)
 	if err != nil {
 		return protocol.FuzzyFileSearchResponse{}, err
 	}
-	if err := b.searches.enter(); err != nil {
+	if err := b.enter(); err != nil {
 		return protocol.FuzzyFileSearchResponse{}, err
 	}
-	defer b.searches.leave()
+	defer b.leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(b.life, func() { cancel(errClosed) })()
+	defer context.AfterFunc(b.bench.life, func() { cancel(errClosed) })()
 	if q.CancellationToken != nil {
-		defer b.searches.replace(*q.CancellationToken, &search{cancel})()
+		defer b.replace(*q.CancellationToken, &search{cancel})()
 	}
 	p, ok := newPattern(q.Query)
 	if !ok {
@@ -87,13 +88,13 @@ func (b *Bench) FuzzyFileSearch(ctx context.Context, q protocol.FuzzyFileSearchP
 	return protocol.FuzzyFileSearchResponse{Files: merge(tops, q.Roots)}, nil
 }
 
-func (b *Bench) searchWalk(roots []string) (*walk, error) {
+func (b *searches) searchWalk(roots []string) (*walk, error) {
 	if len(roots) > maxRoots {
 		return nil, rpc.Errorf(rpc.InvalidRequest, "roots has %d folders, the limit is %d", len(roots), maxRoots)
 	}
-	w, err := asCommand(b, func() (*walk, error) { return b.newWalk(roots) })
+	w, err := asCommand(b.bench, func() (*walk, error) { return b.newWalk(roots) })
 	if err == nil {
-		w.confined = b.confined()
+		w.confined = b.bench.confined()
 	}
 	return w, err
 }

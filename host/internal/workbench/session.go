@@ -32,7 +32,7 @@ type session struct {
 
 // FuzzyFileSearchSessionStart implements fuzzyFileSearch/sessionStart. The caller calls begin once it has answered the request: then the
 // client is notified of the empty result of the empty query.
-func (b *Bench) FuzzyFileSearchSessionStart(_ context.Context, q protocol.FuzzyFileSearchSessionStartParams) (begin func(), err error) {
+func (b *searches) FuzzyFileSearchSessionStart(_ context.Context, q protocol.FuzzyFileSearchSessionStartParams) (begin func(), err error) {
 	if q.SessionID == "" {
 		return nil, rpc.Errorf(rpc.InvalidRequest, "sessionId must not be empty")
 	}
@@ -40,16 +40,16 @@ func (b *Bench) FuzzyFileSearchSessionStart(_ context.Context, q protocol.FuzzyF
 	if err != nil {
 		return nil, err
 	}
-	if err := b.searches.enter(); err != nil {
+	if err := b.enter(); err != nil {
 		return nil, err
 	}
 	s := &session{id: q.SessionID, roots: q.Roots, wake: make(chan struct{}, 1)}
-	b.mu.Lock() // the connection must not end meanwhile
-	defer b.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(b.life)
+	b.bench.mu.Lock() // the connection must not end meanwhile
+	defer b.bench.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(b.bench.life)
 	s.stop = cancel
-	if err := b.searches.open(s); err != nil || b.life.Err() != nil {
-		b.searches.leave()
+	if err := b.open(s); err != nil || b.bench.life.Err() != nil {
+		b.leave()
 		cancel(nil)
 		if err == nil {
 			err = errClosed
@@ -57,8 +57,8 @@ func (b *Bench) FuzzyFileSearchSessionStart(_ context.Context, q protocol.FuzzyF
 		return nil, err
 	}
 	answered, begin := context.WithCancel(ctx)
-	b.work.Go(func() {
-		defer b.searches.leave()
+	b.bench.work.Go(func() {
+		defer b.leave()
 		<-answered.Done()
 		b.runSession(ctx, s, w)
 	})
@@ -81,10 +81,10 @@ func (s *searches) open(n *session) error {
 
 // FuzzyFileSearchSessionUpdate implements fuzzyFileSearch/sessionUpdate. The result comes as notifications: one or more
 // fuzzyFileSearch/sessionUpdated, then fuzzyFileSearch/sessionCompleted, unless the next query comes first.
-func (b *Bench) FuzzyFileSearchSessionUpdate(_ context.Context, q protocol.FuzzyFileSearchSessionUpdateParams) error {
-	b.searches.mu.Lock()
-	s := b.searches.sessions[q.SessionID]
-	b.searches.mu.Unlock()
+func (b *searches) FuzzyFileSearchSessionUpdate(_ context.Context, q protocol.FuzzyFileSearchSessionUpdateParams) error {
+	b.mu.Lock()
+	s := b.sessions[q.SessionID]
+	b.mu.Unlock()
 	if s == nil {
 		return rpc.Errorf(rpc.InvalidRequest, "no session with sessionId %q", q.SessionID)
 	}
@@ -97,12 +97,12 @@ func (b *Bench) FuzzyFileSearchSessionUpdate(_ context.Context, q protocol.Fuzzy
 }
 
 // FuzzyFileSearchSessionStop implements fuzzyFileSearch/sessionStop. That there is no such session is no error.
-func (b *Bench) FuzzyFileSearchSessionStop(_ context.Context, q protocol.FuzzyFileSearchSessionStopParams) error {
-	b.searches.mu.Lock()
-	defer b.searches.mu.Unlock()
-	if s := b.searches.sessions[q.SessionID]; s != nil {
+func (b *searches) FuzzyFileSearchSessionStop(_ context.Context, q protocol.FuzzyFileSearchSessionStopParams) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.sessions[q.SessionID]; s != nil {
 		s.stop(errStopped)
-		delete(b.searches.sessions, q.SessionID)
+		delete(b.sessions, q.SessionID)
 	}
 	return nil
 }
@@ -115,17 +115,17 @@ func (s *session) signal() {
 }
 
 // runSession finds files and answers queries until the session ends.
-func (b *Bench) runSession(ctx context.Context, s *session, w *walk) {
+func (b *searches) runSession(ctx context.Context, s *session, w *walk) {
 	var work sync.WaitGroup
 	defer func() {
 		work.Wait()
-		b.searches.take(-s.size)
+		b.take(-s.size)
 	}()
 	work.Go(func() {
 		ctx, full := context.WithCancel(ctx)
 		defer full()
 		w.run(ctx, func(int) {}, func(_ int, list []found) {
-			if !s.add(list, &b.searches) {
+			if !s.add(list, b) {
 				full()
 			}
 		})
@@ -153,10 +153,10 @@ func (b *Bench) runSession(ctx context.Context, s *session, w *walk) {
 			s.signal()
 			continue
 		}
-		b.cfg.Notify("fuzzyFileSearch/sessionUpdated", protocol.FuzzyFileSearchSessionUpdatedNotification{SessionID: s.id, Query: query, Files: list})
+		b.bench.cfg.Notify("fuzzyFileSearch/sessionUpdated", protocol.FuzzyFileSearchSessionUpdatedNotification{SessionID: s.id, Query: query, Files: list})
 		answered, final = revision, complete || len(query) == 0
 		if final {
-			b.cfg.Notify("fuzzyFileSearch/sessionCompleted", protocol.FuzzyFileSearchSessionCompletedNotification{SessionID: s.id})
+			b.bench.cfg.Notify("fuzzyFileSearch/sessionCompleted", protocol.FuzzyFileSearchSessionCompletedNotification{SessionID: s.id})
 		}
 	}
 }

@@ -57,11 +57,11 @@ type folder struct {
 }
 
 // newWalk checks roots and returns a walk of them.
-func (b *Bench) newWalk(roots []string) (*walk, error) {
+func (b *searches) newWalk(roots []string) (*walk, error) {
 	w := &walk{left: maxWalked}
 	w.ready = sync.NewCond(&w.mu)
 	for i, root := range roots {
-		p, err := b.find("roots", root)
+		p, err := b.bench.find("roots", root)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (b *Bench) newWalk(roots []string) (*walk, error) {
 			return nil, named(root, err)
 		}
 		f.Close()
-		r := b.workspace(p.path).rules()
+		r := b.bench.workspace(p.path).rules()
 		var denied []glob.Pattern
 		for _, text := range r.grant.DenyRead {
 			g, err := glob.Parse(text)

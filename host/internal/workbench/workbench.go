@@ -85,7 +85,7 @@ type Bench struct {
 	commands  table
 	processes table
 	watches   watches
-	searches  searches
+	searches
 }
 
 // New returns a workbench. It starts nothing. Close it when the connection has ended.
@@ -94,6 +94,7 @@ func New(cfg Config) *Bench {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	b := &Bench{cfg: cfg}
+	b.searches.bench = b
 	b.life, b.end = context.WithCancelCause(context.Background())
 	return b
 }

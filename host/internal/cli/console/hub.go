@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"slices"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/host/internal/appserver"
+	"github.com/gantry-agent/gantry/host/internal/appserver/transport"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/spf13/cobra"
 )
@@ -29,6 +33,9 @@ type HubOptions struct {
 	// OnWarnings is called with the warnings of a configuration that a thread uses, which are the same each time; nil: they are printed
 	// once if Dir is set, otherwise logged.
 	OnWarnings func(w hub.Workspace, ds diag.Diagnostics) error
+	// Serve serves clients that connect to the socket of a thread of this process and speak the app server's protocol; nil: an app
+	// server of the hub's own does.
+	Serve func(ctx context.Context, s rpc.Stream, launched bool) error
 }
 
 // OpenHub opens a hub. The configuration of each workspace is that of its folder, with the flags of the command line.
@@ -78,8 +85,33 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 		}
 		return cfg, ds, nil
 	}
-	return hub.New(ctx, hub.Config{
-		Home: home, Store: ConfigOf(home, where, logger), Environ: a.Environ, Logger: logger, Ephemeral: o.Ephemeral || o.OnlyLooks, OneTurn: o.OneTurn,
+	var h *hub.Hub
+	opened := make(chan struct{}) // closed when h is set
+	defer close(opened)
+	serve := func(ctx context.Context, conn net.Conn, launched bool) {
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return
+		}
+		transport.ServeConn(ctx, transport.Config{Logger: logger.Named("transport")}, conn, transport.Peer{Kind: transport.Unix, Launched: launched},
+			func(ctx context.Context, stream rpc.Stream, p transport.Peer) {
+				serve := o.Serve
+				if serve == nil { // few processes have such clients, so they don't share a server
+					server := appserver.New(appserver.Config{
+						Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
+					})
+					defer server.Close()
+					serve = server.Serve
+				}
+				if err := serve(ctx, stream, p.Launched); err != nil {
+					logger.Debug("client left", "err", err)
+				}
+			})
+	}
+	h, err = hub.New(ctx, hub.Config{
+		Serve: serve,
+		Home:  home, Store: ConfigOf(home, where, logger), Environ: a.Environ, Logger: logger, Ephemeral: o.Ephemeral || o.OnlyLooks, OneTurn: o.OneTurn,
 		Load: func(ctx context.Context, w hub.Workspace) (*config.Config, error) {
 			cfg, ds, err := read(ctx, w, nil)
 			if err != nil {
@@ -98,6 +130,7 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 			})
 		},
 	})
+	return h, err
 }
 
 // WithHub calls f with a hub and closes it. The store is the one that the configuration of the current folder says.

@@ -109,16 +109,26 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := a.OpenHub(ctx, console.HubOptions{})
+	var server *appserver.Server
+	started := make(chan struct{}) // closed when server is set
+	h, err := a.OpenHub(ctx, console.HubOptions{Serve: func(ctx context.Context, s rpc.Stream, launched bool) error {
+		select {
+		case <-started:
+			return server.Serve(ctx, s, launched)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	server := appserver.New(appserver.Config{
+	server = appserver.New(appserver.Config{
 		Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
 		FramePaths: addr.Kind != transport.Stdio,
 		Accounts:   accounts{a, home},
 	})
+	close(started)
 	defer server.Close()
 
 	signals := make(chan os.Signal, 4)

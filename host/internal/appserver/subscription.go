@@ -89,7 +89,7 @@ func (c *client) subscribe(f *feed, after uint64, prepare func()) (*subscription
 	s.life, s.end = context.WithCancel(c.life)
 	if !f.subscribe(s, func() {
 		s.last = f.seq
-		if after != latest && after < f.seq {
+		if after <= f.seq { // even if equal: the client lacks what is not stored, such as the text of open items, and the questions
 			s.last, s.behind = after, true
 		}
 		if prepare != nil {

@@ -297,8 +297,8 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 		if usage != nil {
 			c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage)
 		}
-		for _, q := range questions {
-			if after == latest {
+		if after > seq { // otherwise catching up ends with the questions
+			for _, q := range questions {
 				_ = c.ask(c.life, q) // the client may be gone
 			}
 		}

@@ -619,12 +619,21 @@ func TestOtherClients(t *testing.T) {
 	second.until(said("heard two"))
 	second.expect("user: two", "thought: hmm", "agent: heard two")
 	first.expect("thought: hmm", "agent: heard two")
+	if _, err := first.SetSessionMode(t.Context(), sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: "read-only"}); err != nil {
+		t.Fatal(err)
+	}
+	first.until(said("mode: read-only"))
 	if err := h.Unload(t.Context(), event.ThreadID(s.SessionId)); err != nil {
 		t.Fatal(err)
 	}
 	first.clear()
 	first.say(s.SessionId, sdk.TextBlock("three"))
 	first.expect("thought: hmm", "agent: heard three")
+	if th, ok := h.Find(t.Context(), event.ThreadID(s.SessionId)); !ok {
+		t.Error("the thread was not continued")
+	} else if set, err := th.Settings(t.Context()); err != nil || set.Sandbox != "read-only" {
+		t.Errorf("the mode was not kept: %+v, %v", set, err)
+	}
 }
 
 // Modes are presets of approval and sandbox. Editors that know config options use those.

@@ -21,14 +21,15 @@ import (
 
 // session is a thread that the editor has opened.
 type session struct {
-	agent    *agent
-	id       acp.SessionId
-	thread   *hub.Thread
-	leave    func() // ends attendance
-	defaults defaults
-	life     context.Context
-	end      context.CancelFunc
-	work     sync.WaitGroup
+	agent     *agent
+	id        acp.SessionId
+	thread    *hub.Thread
+	workspace hub.Workspace
+	leave     func() // ends attendance
+	defaults  defaults
+	life      context.Context
+	end       context.CancelFunc
+	work      sync.WaitGroup
 
 	// What the pump uses alone. Before it starts, the handler of the request that opens the session does.
 	events *hub.Events
@@ -91,7 +92,7 @@ func (a *agent) newSession(ctx context.Context, p acp.NewSessionRequest) (any, f
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.open(ctx, t, 0)
+	s, err := a.open(ctx, t, w, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,13 +235,11 @@ func (a *agent) live(ctx context.Context, id acp.SessionId) (*session, error) {
 	if !over {
 		return s, nil
 	}
-	w := a.cfg.Workspace
-	w.Dir = set.Cwd
-	t, err := a.cfg.Hub.Resume(ctx, s.thread.ID(), hub.ResumeParams{Workspace: w})
+	t, err := a.cfg.Hub.Resume(ctx, s.thread.ID(), hub.ResumeParams{Workspace: s.workspace, Settings: set})
 	if err != nil {
 		return nil, err
 	}
-	next, err := a.open(ctx, t, s.seq) // the pump of s has ended
+	next, err := a.open(ctx, t, s.workspace, s.seq) // the pump of s has ended
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +266,7 @@ func (a *agent) reopen(ctx context.Context, raw acp.SessionId, o opening, replay
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.open(ctx, t, last)
+	s, err := a.open(ctx, t, w, last)
 	if err != nil {
 		return nil, err
 	}
@@ -304,9 +303,9 @@ func (a *agent) settled(ctx context.Context, id event.ThreadID) (uint64, hub.Inf
 }
 
 // open attaches the editor to a thread. The session's updates begin after an event, when it is started.
-func (a *agent) open(ctx context.Context, t *hub.Thread, after uint64) (*session, error) {
+func (a *agent) open(ctx context.Context, t *hub.Thread, w hub.Workspace, after uint64) (*session, error) {
 	s := &session{
-		agent: a, id: acp.SessionId(t.ID()), thread: t, ended: map[string]outcome{}, pending: map[string]event.QuestionAsked{},
+		agent: a, id: acp.SessionId(t.ID()), thread: t, workspace: w, ended: map[string]outcome{}, pending: map[string]event.QuestionAsked{},
 	}
 	a.mu.Lock()
 	s.view = newView(flag(a.client.Meta, "terminal_output"), s.read)

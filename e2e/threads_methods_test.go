@@ -213,3 +213,69 @@ do = [{ text = "I know" }]
 		t.Errorf("after the kill: %s", got)
 	}
 }
+
+// A command that outlives its turn is listed, and ended by its client. Its item ends as failed.
+func TestAppServerBackgroundTerminals(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { since_user = 0 }
+times = 2
+do = [{ call = "exec_command", id = "c${request}", args = { cmd = "touch running; sleep 600", yield_time_ms = 250, login = false } }]
+[[step]]
+times = -1
+do = [{ text = "it runs" }]
+`)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	type list struct {
+		Data []struct{ ItemID, ProcessID, Command, Cwd string }
+	}
+	terminals := func() (l list) {
+		c.Call("thread/backgroundTerminals/list", map[string]any{"threadId": thread}, &l)
+		return l
+	}
+	ended := func() {
+		t.Helper()
+		var done struct {
+			Item struct {
+				Type, Status string
+				ExitCode     int
+			}
+		}
+		c.Notified("item/completed").Into(t, &done)
+		if done.Item.Type != "commandExecution" || done.Item.Status != "failed" || done.Item.ExitCode == 0 {
+			t.Errorf("%+v", done)
+		}
+	}
+	if l := terminals(); len(l.Data) != 0 {
+		t.Errorf("before any command: %+v", l)
+	}
+	for range 2 {
+		submit(t, c, thread, "run it")
+		c.Notified("turn/completed")
+	}
+	l := terminals()
+	if len(l.Data) != 2 || l.Data[0].ItemID != "c1" || l.Data[0].Cwd != r.Dir || !strings.Contains(l.Data[0].Command, "sleep 600") {
+		t.Fatalf("%+v", l)
+	}
+	var result struct{ Terminated bool }
+	end := map[string]any{"threadId": thread, "processId": l.Data[0].ProcessID}
+	if c.Call("thread/backgroundTerminals/terminate", end, &result); !result.Terminated {
+		t.Error("nothing was ended")
+	}
+	ended()
+	if c.Call("thread/backgroundTerminals/terminate", end, &result); result.Terminated {
+		t.Error("it was ended twice")
+	}
+	if l := terminals(); len(l.Data) != 1 {
+		t.Errorf("after the end of one: %+v", l)
+	}
+	c.Call("thread/backgroundTerminals/clean", map[string]any{"threadId": thread}, nil)
+	ended()
+	c.Call("thread/backgroundTerminals/clean", map[string]any{"threadId": thread}, nil)
+	if l := terminals(); len(l.Data) != 0 {
+		t.Errorf("after the end of all: %+v", l)
+	}
+}

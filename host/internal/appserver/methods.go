@@ -12,7 +12,7 @@ func reads(method string) bool {
 		protocol.MethodThreadTurnsList.Name, protocol.MethodThreadItemsList.Name, protocol.MethodThreadItemsRead.Name,
 		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name, protocol.MethodGantryThreadEvents.Name, protocol.MethodModelList.Name,
 		protocol.MethodModelProviderList.Name, protocol.MethodConfigRead.Name, protocol.MethodServerDiagnostics.Name,
-		protocol.MethodHooksList.Name, protocol.MethodThreadQueueList.Name, protocol.MethodSkillsList.Name:
+		protocol.MethodHooksList.Name, protocol.MethodThreadQueueList.Name, protocol.MethodThreadTerminalsList.Name, protocol.MethodSkillsList.Name:
 		return true
 	}
 	return false
@@ -76,6 +76,7 @@ func (s *Server) methods() map[string]handler {
 	}
 	bench{s}.register(m)
 	queues{s}.register(m)
+	terminals{s}.register(m)
 
 	v := views{s}
 	on(m, protocol.MethodGantryViewOpen, v.viewOpen)

@@ -6,10 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
@@ -362,4 +365,124 @@ func (s views) viewClose(_ context.Context, c *call, p protocol.GantryViewCloseP
 	}
 	sh.view.Close()
 	return out, nil
+}
+
+// terminals has the methods about commands whose process outlives their call.
+type terminals struct{ *Server }
+
+// register adds the handlers.
+func (s terminals) register(m map[string]handler) {
+	on(m, protocol.MethodThreadTerminalsList, s.list)
+	on(m, protocol.MethodThreadTerminalsEnd, s.terminate)
+	on(m, protocol.MethodThreadTerminalsClean, s.clean)
+}
+
+// openTerminal is a session with its command.
+type openTerminal struct {
+	event.SessionOpened
+	command, cwd string
+}
+
+// openTerminals returns the open sessions of commands, in the order in which they were opened. Processes of reverted turns are among them,
+// since a revert does not end them.
+func (s terminals) openTerminals(ctx context.Context, id event.ThreadID) ([]openTerminal, error) {
+	commands := map[event.CallID]event.Item{}
+	var open []openTerminal
+	for e, err := range s.cfg.Hub.Events(ctx, id, 0) {
+		if err != nil {
+			return nil, err
+		}
+		switch b := e.Body.(type) {
+		case event.ItemStarted:
+			if b.Item.Type == event.ItemCommand {
+				commands[b.Item.Call] = b.Item
+			}
+		case event.SessionOpened:
+			if it, ok := commands[b.Call]; ok {
+				open = append(open, openTerminal{b, it.Command, it.Cwd})
+			}
+		case event.SessionExited:
+			open = slices.DeleteFunc(open, func(t openTerminal) bool { return t.Session == b.Session })
+		}
+	}
+	return open, nil
+}
+
+func (s terminals) list(ctx context.Context, _ *call, p protocol.ThreadBackgroundTerminalsListParams) (out protocol.ThreadBackgroundTerminalsListResponse, err error) {
+	t, err := s.running(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	open, err := s.openTerminals(ctx, t.ID())
+	if err != nil {
+		return out, err
+	}
+	from, limit := 0, len(open)
+	if cursor := deref(p.Cursor); cursor != "" {
+		if from = slices.IndexFunc(open, func(o openTerminal) bool { return o.Session == cursor }) + 1; from == 0 {
+			return out, rpc.Errorf(rpc.InvalidRequest, "invalid cursor: %s", cursor)
+		}
+	}
+	if p.Limit != nil {
+		limit = int(min(max(1, *p.Limit), 1<<20))
+	}
+	out.Data = []protocol.ThreadBackgroundTerminal{}
+	for _, o := range open[from:] {
+		if len(out.Data) == limit {
+			out.NextCursor = &out.Data[limit-1].ProcessID
+			break
+		}
+		out.Data = append(out.Data, protocol.ThreadBackgroundTerminal{ItemID: string(o.Call), ProcessID: o.Session, Command: o.command, Cwd: o.cwd})
+	}
+	return out, nil
+}
+
+func (s terminals) terminate(ctx context.Context, c *call, p protocol.ThreadBackgroundTerminalsTerminateParams) (out protocol.ThreadBackgroundTerminalsTerminateResponse, err error) {
+	n, err := s.stop(ctx, c, p.ThreadID, func(o openTerminal) bool { return o.Session == p.ProcessID })
+	out.Terminated = n > 0
+	return out, err
+}
+
+func (s terminals) clean(ctx context.Context, c *call, p protocol.ThreadBackgroundTerminalsCleanParams) (out protocol.ThreadBackgroundTerminalsCleanResponse, err error) {
+	_, err = s.stop(ctx, c, p.ThreadID, func(openTerminal) bool { return true })
+	return out, err
+}
+
+// stop ends sessions of a thread, and returns how many there were. Those that have ended meanwhile are no error. The notifications about
+// them follow the response.
+func (s terminals) stop(ctx context.Context, c *call, thread string, which func(openTerminal) bool) (n int, err error) {
+	t, err := s.running(ctx, thread)
+	if err != nil {
+		return 0, err
+	}
+	c.afterwards(c.hold(t.ID()))
+	open, err := s.openTerminals(ctx, t.ID())
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, o := range open {
+		if !which(o) {
+			continue
+		}
+		if err := s.end(ctx, t, o); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(failed...)
+}
+
+// end ends a session. If it has ended meanwhile, that is no error.
+func (s terminals) end(ctx context.Context, t *hub.Thread, o openTerminal) error {
+	err := t.StopSession(ctx, o.Plugin, o.Session)
+	if err == nil {
+		return nil
+	}
+	open, again := s.openTerminals(ctx, t.ID())
+	if again == nil && !slices.ContainsFunc(open, func(is openTerminal) bool { return is.SessionOpened == o.SessionOpened }) {
+		return nil
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package attacks_test
 
 import (
 	"encoding/base64"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,8 @@ type request struct {
 
 var evil = base64.StdEncoding.EncodeToString([]byte("evil"))
 
-// writes are all ways to change a path.
+// writes are all ways to change a path. It must be in the test's own world: where a check fails, the request is carried out, and as root there
+// is nothing that it would not remove.
 func writes(f *flow, path string) []request {
 	return []request{
 		{"fs/writeFile", map[string]any{"path": path, "dataBase64": evil}},
@@ -82,11 +84,11 @@ func clientWrites(t *testing.T, w *world) {
 	for _, path := range []string{
 		f.world.out, filepath.Join(f.world.out, "file"), filepath.Join(f.world.user, ".ssh"), filepath.Join(f.world.user, ".netrc"), f.Home, filepath.Join(f.Home, "gantry.hcl"),
 		filepath.Join(f.world.ws, ".git/hooks"), filepath.Join(f.world.ws, ".git/config"), filepath.Join(f.world.ws, "lib/.git/hooks/pre-commit"),
-		filepath.Join(f.world.ws, "app/.codex/config.toml"), filepath.Join(f.world.ws, "secret.env"), "/etc/passwd", "/proc/self/mem",
+		filepath.Join(f.world.ws, "app/.codex/config.toml"), filepath.Join(f.world.ws, "secret.env"),
 	} {
 		list = append(list, writes(f, path)...)
 	}
-	list = append(list, request{"fs/remove", map[string]any{"path": f.world.ws}}, request{"fs/remove", map[string]any{"path": f.world.top}}, request{"fs/remove", map[string]any{"path": "/"}})
+	list = append(list, request{"fs/remove", map[string]any{"path": f.world.ws}}, request{"fs/remove", map[string]any{"path": f.world.top}})
 	refuses(t, f, c, list)
 }
 
@@ -125,7 +127,7 @@ func clientReads(t *testing.T, w *world) {
 	var list []request
 	for _, path := range []string{
 		in("user/.ssh/id"), in("user/.netrc"), in("ws/secret.env"), in("ws/sub/LOUD.ENV"), in("ws/keys/id"), in("ws/plain"), in("ws/home/gantry.hcl"), filepath.Join(f.Home, "gantry.hcl"),
-		"/proc/self/environ", "/proc/self/fd/0", "/proc/self/root" + in("user/.ssh/id"), "/etc/shadow",
+		"/proc/self/environ", "/proc/self/fd/0", "/proc/self/root" + in("user/.ssh/id"),
 	} {
 		list = append(list,
 			request{"fs/readFile", map[string]any{"path": path}}, request{"fs/watch", map[string]any{"watchId": path, "path": path}},
@@ -153,8 +155,13 @@ func clientOpensOddFiles(t *testing.T, w *world) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var list []request
-	for _, path := range []string{pipe, "/dev/zero", "/dev/tty", "/dev/stdin", filepath.Join(f.world.services.dir, "stream")} {
+	socket, err := net.Listen("unix", filepath.Join(f.world.ws, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	list := []request{{"fs/readFile", map[string]any{"path": "/dev/zero"}}, {"fs/readFile", map[string]any{"path": "/dev/stdin"}}, {"fs/readFile", map[string]any{"path": "/dev/tty"}}}
+	for _, path := range []string{pipe, filepath.Join(f.world.ws, "socket")} {
 		list = append(list, request{"fs/readFile", map[string]any{"path": path}}, request{"fs/writeFile", map[string]any{"path": path, "dataBase64": evil}},
 			request{"fs/copy", map[string]any{"sourcePath": path, "destinationPath": filepath.Join(f.world.ws, "copy")}},
 			request{"fs/readDirectory", map[string]any{"path": path}})

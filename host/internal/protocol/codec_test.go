@@ -177,6 +177,41 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzMessages reads arbitrary JSON as every message: answers of clients strictly, and all messages as those of a newer program.
+func FuzzMessages(f *testing.F) {
+	types := messages()
+	for i, typ := range types {
+		sample := rapid.Custom(func(t *rapid.T) []byte {
+			_ = rapid.Bool().Draw(t, "something, also for types without fields")
+			v := reflect.New(typ)
+			draw(t, v.Elem(), shapeOf(typ))
+			b, err := Marshal(v.Interface())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		})
+		f.Add(uint16(i), sample.Example(i))
+	}
+	f.Fuzz(func(t *testing.T, i uint16, raw []byte) {
+		typ := types[int(i)%len(types)]
+		if v := reflect.New(typ); decodeParams(v.Elem(), raw) == nil {
+			again := reflect.New(typ)
+			b, err := Marshal(v.Interface())
+			if err != nil || decodeParams(again.Elem(), b) != nil {
+				t.Fatalf("%s does not survive: %s, %v", typ, b, err)
+			}
+		}
+		v := reflect.New(typ)
+		if json.Unmarshal(raw, v.Interface()) != nil {
+			return
+		}
+		if b, err := Marshal(v.Interface()); err != nil || !json.Valid(b) {
+			t.Fatalf("%s: %s, %v", typ, b, err)
+		}
+	})
+}
+
 // FuzzScan compares the scanner with encoding/json.
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{`{}`, `[]`, `{"a":1,"b":[{"c":"]}\\\""}],"d":null}`, " [1 , \"x\" ,{ } ] ", `{"\u0061":{},"":[[]]}`, `[-1.5e3,true,false]`} {

@@ -28,7 +28,7 @@ func TestAppServerSettings(t *testing.T) {
 	c.Call("thread/start", map[string]any{
 		"cwd": r.Dir, "approvalPolicy": "never", "sandbox": "workspace-write",
 		"config": map[string]any{
-			"approval_policy": "untrusted", "model_reasoning_effort": "high", "approvals_reviewer": "auto_review", "model_verbosity": "low",
+			"approval_policy": "untrusted", "model_reasoning_effort": "high", "approvals_reviewer": "auto_review", "model_verbosity": "low", "features.apps": true,
 			"sandbox_workspace_write": map[string]any{"network_access": true}, "sandbox_workspace_write.writable_roots": []string{"/opt"},
 		},
 	}, &s)
@@ -36,9 +36,9 @@ func TestAppServerSettings(t *testing.T) {
 		!s.Sandbox.NetworkAccess || len(s.Sandbox.WritableRoots) != 1 || s.Sandbox.WritableRoots[0] != "/opt" {
 		t.Errorf("%+v", s)
 	}
-	var w struct{ Summary string }
-	if c.Notified("configWarning").Into(t, &w); !strings.Contains(w.Summary, "model_verbosity") {
-		t.Errorf("%+v", w)
+	var w struct{ Summary, Details string }
+	if c.Notified("configWarning").Into(t, &w); w.Summary != "2 settings were ignored" || !strings.HasPrefix(w.Details, "features.apps, model_verbosity: ") {
+		t.Errorf("%+v", w) // one warning: codex's terminal shows each to the user
 	}
 
 	turn := func(policy map[string]any) rig.Message {

@@ -209,14 +209,19 @@ func flatten(prefix string, values, out map[string]json.RawMessage) {
 	}
 }
 
-// warn tells the client which of its settings were ignored.
+// warn tells the client which of its settings were ignored, all at once: codex's terminal sends dozens that only codex has.
 func (c *call) warn(o overrides) {
-	for _, name := range o.unknown {
-		details := "gantry has no setting with this meaning; its own are in gantry.hcl"
-		c.afterwards(func() {
-			c.send(protocol.NotifyConfigWarning.Name, protocol.ConfigWarningNotification{Summary: "the setting " + name + " was ignored", Details: &details})
-		})
+	if len(o.unknown) == 0 {
+		return
 	}
+	summary := fmt.Sprintf("%d settings were ignored", len(o.unknown))
+	if len(o.unknown) == 1 {
+		summary = "the setting " + o.unknown[0] + " was ignored"
+	}
+	details := strings.Join(o.unknown, ", ") + ": gantry has no settings with this meaning; its own are in gantry.hcl"
+	c.afterwards(func() {
+		c.send(protocol.NotifyConfigWarning.Name, protocol.ConfigWarningNotification{Summary: summary, Details: &details})
+	})
 }
 
 // effective are the settings of a thread with the configuration's values.

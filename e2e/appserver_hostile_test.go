@@ -256,6 +256,9 @@ do = [{ text = "done" }]
 				if reads != (outcome == "allowed") {
 					t.Errorf("%s of a launched process: %s", method, outcome)
 				}
+				if strings.HasPrefix(method, "gantry/view/") && !strings.Contains(outcome, "may only read threads") {
+					t.Errorf("%s was not refused because of who asks: %s", method, outcome)
+				}
 			}
 			if n := strings.Count(r.Read("attacked"), "\n"); n < 10 {
 				t.Errorf("%d tries: %s", n, r.Read("attacked"))
@@ -337,6 +340,9 @@ func TestAttackOfALaunchedClient(t *testing.T) {
 	try("turn/interrupt", object{"threadId": thread, "turnId": turn})
 	try("command/exec", object{"command": []string{"touch", "made"}})
 	try("fs/writeFile", object{"path": "/tmp/made", "dataBase64": ""})
+	size := object{"width": 80, "height": 24}
+	try("gantry/view/open", object{"threadId": thread, "sessionId": "4711", "kinds": []string{"terminal"}, "size": size})
+	try("gantry/view/control", object{"viewId": "none", "take": true})
 	if err := os.WriteFile("attacked.tmp", report.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}

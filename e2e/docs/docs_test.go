@@ -16,9 +16,9 @@
 //	hcl lock           a lock file
 //	go build           a program that builds against sdk
 //	go file=PATH       a part of that file
-//	json               each line is JSON
+//	json               JSON, or each line is
 //	go client          a client of the app server, which a test in e2e runs; also in python and typescript
-//	toml, proto, starlark   nothing
+//	toml, proto, starlark, typescript   nothing
 //	… file=PATH        any language: written to that file before the page's next block is run
 package docs_test
 

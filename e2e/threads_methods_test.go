@@ -197,7 +197,9 @@ do = [{ text = "I know" }]
 	}
 	ask := func() string {
 		submit(t, c, thread, "so?")
-		var end struct{ Turn struct{ Items []struct{ Text string } } }
+		var end struct {
+			Turn struct{ Items []struct{ Text string } }
+		}
 		c.Notified("turn/completed").Into(t, &end)
 		return end.Turn.Items[0].Text
 	}

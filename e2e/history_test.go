@@ -368,6 +368,60 @@ func TestHistoryThreadList(t *testing.T) {
 	}
 }
 
+// A turn is unread until the thread is marked as read; subscribers learn of marks.
+func TestHistoryReadState(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, counting)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	_, ids := turnsNamed(t, c, thread, "one", "two")
+	type readState struct {
+		FirstUnread *struct{ Type, TurnID string }
+		Revision    string
+	}
+	state := func() readState {
+		t.Helper()
+		var read struct{ ReadState readState }
+		c.Call("thread/read", map[string]any{"threadId": thread}, &read)
+		var list struct{ ReadStates map[string]readState }
+		c.Call("thread/list", map[string]any{}, &list)
+		if fmt.Sprint(list.ReadStates[thread].Revision) != read.ReadState.Revision {
+			t.Errorf("listed as %+v, read as %+v", list.ReadStates[thread], read.ReadState)
+		}
+		return read.ReadState
+	}
+	before := state()
+	if before.FirstUnread == nil || before.FirstUnread.TurnID != ids[0] {
+		t.Errorf("%+v", before)
+	}
+	params := map[string]any{"threadId": thread, "operation": map[string]any{"type": "read"}, "expectedRevision": before.Revision}
+	var marked struct{ ReadState readState }
+	c.Call("thread/readState/update", params, &marked)
+	var told struct {
+		ThreadID  string
+		ReadState readState
+	}
+	c.Notified("thread/readState/changed").Into(t, &told)
+	if marked.ReadState.FirstUnread != nil || told.ThreadID != thread || told.ReadState != marked.ReadState || state() != marked.ReadState {
+		t.Errorf("%+v, %+v, %+v", marked, told, state())
+	}
+	if code, message := c.Refused("thread/readState/update", params); code != -32600 || !strings.Contains(message, "changed meanwhile") {
+		t.Errorf("an old revision: %d %s", code, message)
+	}
+	params["operation"], params["expectedRevision"] = map[string]any{"type": "unread"}, marked.ReadState.Revision
+	c.Call("thread/readState/update", params, &marked)
+	if u := marked.ReadState.FirstUnread; u == nil || u.Type != "turn" || u.TurnID != ids[1] {
+		t.Errorf("unread: %+v", u)
+	}
+	var fork struct{ Thread struct{ ID string } }
+	c.Call("thread/fork", map[string]any{"threadId": thread}, &fork)
+	thread = fork.Thread.ID
+	if s := state(); s.FirstUnread != nil {
+		t.Errorf("a fork: %+v", s)
+	}
+}
+
 // What a turn did to files is undone, and the undo is undone; a dry run says what would happen.
 func TestHistoryUndo(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,7 @@ func (s history) register(m map[string]handler) {
 	on(m, protocol.MethodThreadItemsList, s.itemsList)
 	on(m, protocol.MethodThreadItemsRead, s.itemsRead)
 	on(m, protocol.MethodThreadSearchOccurrences, s.searchOccurrences)
+	on(m, protocol.MethodThreadReadStateUpdate, s.readStateUpdate)
 	on(m, protocol.MethodGantryThreadEvents, s.events)
 	on(m, protocol.MethodGantryTurnUndo, s.undo)
 }
@@ -176,6 +177,51 @@ func (s history) searchOccurrences(ctx context.Context, _ *call, p protocol.Thre
 	}
 	out, err = transcript.Occurrences(ctx, h, h.id, p.SearchTerm, requestOf(p.Page, nil))
 	return out, pageError(err)
+}
+
+// readStateUpdate marks a thread as read or unread. Subscribers learn of it after the response.
+func (s history) readStateUpdate(ctx context.Context, c *call, p protocol.ThreadReadStateUpdateParams) (out protocol.ThreadReadStateUpdateResponse, err error) {
+	h, err := s.pastOf(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	_, unread := p.Operation.Body.(protocol.MarkUnread)
+	state, err := h.Mark(ctx, unread, p.ExpectedRevision)
+	if err != nil {
+		return out, invalid(err)
+	}
+	out.ReadState = readState(state)
+	c.afterwards(func() {
+		s.tell(h.id, protocol.NotifyThreadReadStateChanged.Name, protocol.ThreadReadStateChangedNotification{ThreadID: string(h.id), ReadState: out.ReadState})
+	})
+	return out, nil
+}
+
+// readState converts the read state of a thread.
+func readState(r hub.ReadState) protocol.ThreadReadState {
+	out := protocol.ThreadReadState{Revision: r.Revision}
+	switch {
+	case r.First != "":
+		out.FirstUnread = &protocol.ThreadUnreadPosition{Body: protocol.UnreadTurn{TurnID: string(r.First)}}
+	case r.Unread:
+		out.FirstUnread = &protocol.ThreadUnreadPosition{Body: protocol.UnreadThreadStart{}}
+	}
+	return out
+}
+
+// tell sends a notification that no event causes to the subscribers of a thread.
+func (s *Server) tell(id event.ThreadID, method string, params any) {
+	s.mu.Lock()
+	f := s.mu.feeds[id]
+	s.mu.Unlock()
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, sub := range f.subs {
+		sub.push(&outgoing{method: method, params: params, seq: f.seq})
+	}
 }
 
 func (s history) events(ctx context.Context, _ *call, p protocol.GantryThreadEventsParams) (out protocol.GantryThreadEventsResponse, err error) {

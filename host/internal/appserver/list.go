@@ -71,7 +71,7 @@ func (l listing) page(found int, thread func(int) hub.Info) (n int, next, back *
 	return n, next, orNull(backwards + thread(0).CursorBy(l.filter.Sort).String())
 }
 
-func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListParams) (out protocol.ThreadListResponse, err error) {
+func (s threads) threadList(ctx context.Context, c *call, p protocol.ThreadListParams) (out protocol.ThreadListResponse, err error) {
 	switch {
 	case p.ParentThreadID != nil && p.AncestorThreadID != nil:
 		return out, rpc.Errorf(rpc.InvalidParams, "`parentThreadId` and `ancestorThreadId` exclude each other")
@@ -99,6 +99,7 @@ func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListP
 	for _, id := range p.ExcludedThreadIDs {
 		f.Without = append(f.Without, event.ThreadID(id))
 	}
+	f.ReadStates = !c.stable() // other clients don't get them
 	infos, err := s.cfg.Hub.List(ctx, *f)
 	if err != nil {
 		return out, err
@@ -107,6 +108,12 @@ func (s threads) threadList(ctx context.Context, _ *call, p protocol.ThreadListP
 	out.Data, out.NextCursor, out.BackwardsCursor = make([]protocol.Thread, n), next, back
 	for i := range out.Data {
 		out.Data[i] = s.describe(ctx, infos[i])
+		if f.ReadStates {
+			if out.ReadStates == nil {
+				out.ReadStates = map[string]protocol.ThreadReadState{}
+			}
+			out.ReadStates[out.Data[i].ID] = readState(infos[i].Read)
+		}
 	}
 	return out, nil
 }

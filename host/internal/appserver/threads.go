@@ -499,7 +499,7 @@ func tokensOf(t event.Tokens) protocol.TokenUsageBreakdown {
 	}
 }
 
-func (s threads) threadRead(ctx context.Context, _ *call, p protocol.ThreadReadParams) (out protocol.ThreadReadResponse, err error) {
+func (s threads) threadRead(ctx context.Context, c *call, p protocol.ThreadReadParams) (out protocol.ThreadReadResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
@@ -514,8 +514,21 @@ func (s threads) threadRead(ctx context.Context, _ *call, p protocol.ThreadReadP
 		}
 		out.Thread = s.describe(ctx, info)
 	}
-	if err != nil || !p.IncludeTurns {
+	if err != nil {
 		return out, err
+	}
+	if !c.stable() {
+		past, err := s.pastOf(ctx, p.ThreadID)
+		if err == nil { // else it is not stored
+			state, err := past.ReadState(ctx)
+			if err != nil {
+				return out, err
+			}
+			out.ReadState = new(readState(state))
+		}
+	}
+	if !p.IncludeTurns {
+		return out, nil
 	}
 	turns, err := transcript.Turns(s.cfg.Hub.Events(ctx, id, 0), protocol.ItemsFull)
 	if err != nil {

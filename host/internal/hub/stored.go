@@ -29,6 +29,8 @@ type (
 	// History reads parts of a thread's history, and Window selects them.
 	History = store.History
 	Window  = store.Window
+	// ReadState says how far the user has read a thread.
+	ReadState = store.ReadState
 )
 
 // What listings are sorted by.

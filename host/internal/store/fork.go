@@ -86,6 +86,7 @@ func copyThread(tx *gorm.DB, f event.ThreadForked, id, run string) error {
 			SELECT ?, seq, turn_id, role, text FROM passages WHERE thread_id = ? AND seq <= ? ORDER BY seq`, []any{id, from, upto}},
 		{`INSERT INTO reverts (thread_id, seq, from_seq, through_seq)
 			SELECT ?, seq, from_seq, through_seq FROM reverts WHERE thread_id = ? AND seq <= ?`, []any{id, from, upto}},
+		{"INSERT INTO read_states (thread_id, seq, marks) VALUES (?, ?, 0)", []any{id, upto}}, // who forks a thread has read it
 		// Which event refers to an artifact is not recorded, so the fork may keep artifacts that it doesn't need.
 		{"INSERT INTO artifact_refs (sha256, thread_id) SELECT sha256, ? FROM artifact_refs WHERE thread_id = ?", []any{id, from}},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/storetest"
@@ -255,4 +256,73 @@ func TestThreadsAreListedByKeys(t *testing.T) {
 			t.Errorf("%+v: %q, %v, want %q", test.filter, ids(got), err, test.want)
 		}
 	}
+}
+
+// A thread is unread from the first turn that ended after what was read. A mark with an old revision changes nothing.
+func TestReadStates(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t)
+	w := newWriter(t, s, "a")
+	h := s.History("a")
+	state := func() store.ReadState {
+		t.Helper()
+		r, err := h.ReadState(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos, err := s.Threads(t.Context(), store.Filter{ReadStates: true})
+		if err != nil || infos[0].Read != r {
+			t.Errorf("listed as %+v, %v, want %+v", infos, err, r)
+		}
+		return r
+	}
+	revisions := map[string]bool{}
+	mark := func(unread bool) {
+		t.Helper()
+		was := state()
+		now, err := h.Mark(t.Context(), unread, was.Revision)
+		if err != nil || now != state() || revisions[now.Revision] {
+			t.Errorf("marked as %+v, %v, and it is %+v", now, err, state())
+		}
+		revisions[was.Revision], revisions[now.Revision] = true, true
+		if _, err := h.Mark(t.Context(), unread, was.Revision); err == nil {
+			t.Error("a mark with an old revision has no error")
+		} else if _, next := hint.Split(err); next == "" {
+			t.Errorf("%v without a next step", err)
+		}
+	}
+	want := func(unread bool, first event.TurnID) {
+		t.Helper()
+		if got := state(); got.Unread != unread || got.First != first {
+			t.Errorf("state %+v, want %v %q", got, unread, first)
+		}
+	}
+	want(false, "")
+	mark(true)
+	want(true, "") // it has no turn
+	mark(false)
+	want(false, "")
+	w.begin("1", "one")
+	want(false, "") // it has not ended
+	mark(false)
+	w.end("done")
+	want(true, "1")
+	w.say("2", "two")
+	want(true, "1")
+	mark(false)
+	want(false, "")
+	w.say("3", "three")
+	want(true, "3")
+	w.revert("3", 0)
+	want(false, "")
+	mark(true)
+	want(true, "2")
+	if _, err := s.History("x").ReadState(t.Context()); !isNotFound(err) {
+		t.Errorf("a thread that is not stored: %v", err)
+	}
+	if _, err := s.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	newWriter(t, s, "a")
+	want(false, "")
 }

@@ -92,6 +92,7 @@ func deleteThread(tx *gorm.DB, thread string) (dead []artifacts.Unused, err erro
 		"DELETE FROM items WHERE thread_id = ?",
 		"DELETE FROM passages WHERE thread_id = ?",
 		"DELETE FROM reverts WHERE thread_id = ?",
+		"DELETE FROM read_states WHERE thread_id = ?",
 		"DELETE FROM artifact_refs WHERE thread_id = ?",
 		"DELETE FROM agent_edges WHERE child = ?",
 		"DELETE FROM agent_edges WHERE parent = ?",

@@ -196,6 +196,15 @@ func threadMigrations() []database.Migration {
 			`ALTER TABLE threads ADD COLUMN parent TEXT NOT NULL DEFAULT ''`,
 			`CREATE INDEX threads_parent ON threads (parent) WHERE parent <> ''`,
 		},
+	}, {
+		Name: "how far threads were read",
+		SQL: []string{
+			`CREATE TABLE read_states (
+				thread_id TEXT PRIMARY KEY,
+				seq INTEGER NOT NULL,
+				marks INTEGER NOT NULL)`,
+			`INSERT INTO read_states (thread_id, seq, marks) SELECT id, seq, 0 FROM threads`, // those that were stored before are read
+		},
 	}}
 }
 

@@ -41,6 +41,7 @@ type ThreadInfo struct {
 	ForkedFrom event.ThreadID
 	Parent     event.ThreadID // the thread that it works for; empty: for its user
 	Run        string         // the host process that wrote last
+	Read       ReadState      // with [Filter.ReadStates]
 }
 
 func (r threadRow) info() ThreadInfo {
@@ -109,6 +110,8 @@ type Filter struct {
 	Without   []event.ThreadID
 	HasTurns  bool // only threads that have had a turn
 
+	ReadStates bool // set the read states of the threads
+
 	Parent    event.ThreadID // only threads that work for this one directly
 	Ancestor  event.ThreadID // only threads that work for this one, or for one that does
 	NoParents bool           // only threads that work for their user
@@ -136,6 +139,9 @@ func (s *Store) Threads(ctx context.Context, f Filter) ([]ThreadInfo, error) {
 	infos, err := threadInfos(q, int(expected))
 	if err != nil {
 		return nil, fmt.Errorf("list threads: %w", s.db.Explain(err))
+	}
+	if f.ReadStates {
+		return infos, s.addReadStates(g, infos)
 	}
 	return infos, nil
 }

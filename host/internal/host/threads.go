@@ -222,7 +222,8 @@ func (h *Host) reachable(t *thread.Thread) threadsocket.Thread {
 		Events: func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 			return h.store.Events(ctx, t.ID(), after)
 		},
-		Library: h.library, Shell: h.shell, Reviewer: h.reviewer, Plugins: h.plugins,
+		Committed: func(ctx context.Context, seq uint64) error { return h.store.AwaitCommit(ctx, t.ID(), seq) },
+		Library:   h.library, Shell: h.shell, Reviewer: h.reviewer, Plugins: h.plugins,
 	}
 }
 

@@ -221,6 +221,12 @@ func (s *Store) Barrier(ctx context.Context, thread event.ThreadID, seq uint64) 
 	return err
 }
 
+// AwaitCommit returns when all events of the thread up to seq survive a crash of this process. While nothing can be written it fails with a
+// [*DegradedError].
+func (s *Store) AwaitCommit(ctx context.Context, thread event.ThreadID, seq uint64) error {
+	return s.db.sink.Await(ctx, thread, seq, false)
+}
+
 // Degraded returns nil while writing works, else the [*DegradedError].
 func (s *Store) Degraded() error { return s.db.sink.Degraded() }
 

@@ -26,11 +26,13 @@ import (
 type Thread struct {
 	*thread.Thread
 	// Events reads the stored events after a number.
-	Events   func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
-	Library  Library
-	Shell    *usershell.Shell
-	Reviewer *review.Reviewer
-	Plugins  Plugins
+	Events func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
+	// Committed returns when the events up to a number survive the end of this process.
+	Committed func(ctx context.Context, seq uint64) error
+	Library   Library
+	Shell     *usershell.Shell
+	Reviewer  *review.Reviewer
+	Plugins   Plugins
 }
 
 // Plugins is what clients can do with the plugins of the host that runs a thread.

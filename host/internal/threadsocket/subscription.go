@@ -195,6 +195,13 @@ func (sub *subscription) send(t *served, from *thread.Subscription, after uint64
 		if err != nil {
 			return errors.Is(err, thread.ErrLagged)
 		}
+		if e.Seq != 0 {
+			// The client outlives this process. It must not have seen an event that the log lacks afterwards, because another one would
+			// get its number. A store that can't write doesn't keep it from watching.
+			if err := t.Committed(sub.ctx, e.Seq); err != nil && sub.ctx.Err() != nil {
+				return false
+			}
+		}
 		if sub.deliver(e) != nil {
 			return false
 		}

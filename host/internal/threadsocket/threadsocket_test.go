@@ -42,6 +42,8 @@ func (l *log) Barrier(_ context.Context, _ event.ThreadID, seq uint64) error {
 	return nil
 }
 
+func (l *log) committed(context.Context, uint64) error { return nil }
+
 func (l *log) after(_ context.Context, after uint64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		l.mu.Lock()
@@ -139,7 +141,7 @@ func run(t *testing.T, s *threadsocket.Server, dir string, p threadsocket.Plugin
 	if err != nil {
 		t.Fatal(err)
 	}
-	shut, err := s.Open(threadsocket.Thread{Thread: th, Events: l.after, Plugins: p})
+	shut, err := s.Open(threadsocket.Thread{Thread: th, Events: l.after, Committed: l.committed, Plugins: p})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ func TestWireErrorHasTheNextStep(t *testing.T) {
 		{plain, rpc.InvalidRequest, ""},
 		{hint.With(plain, "try again"), rpc.InvalidRequest, "try again"},
 		{hint.With(full, "try again"), rpc.InvalidParams, ""},
-		{hint.New("no", "try again"), rpc.Internal, "try again"},
+		{hint.New("no", "try again"), rpc.InvalidRequest, "try again"}, // the user can act on it
+		{errors.New("no"), rpc.Internal, ""},
 	} {
 		e, ok := errors.AsType[*rpc.Error](wireError(tc.err))
 		if !ok || e.Code != tc.code || e.Message != "no" {

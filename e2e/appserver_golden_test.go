@@ -167,6 +167,7 @@ func TestAppServerConversations(t *testing.T) {
 				tc.talk(k)
 				end := len(c.Sent)
 				c.Call("thread/loaded/list", map[string]any{}, nil) // what is sent after the end arrives before the response
+				numbered(t, c.All)
 				got := rendered(t, r, c, received, c.Sent[sent:end])
 				if *update && transport == "stdio" {
 					if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -182,6 +183,25 @@ func TestAppServerConversations(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// numbered checks that the numbers of a thread's notifications never fall, and that those of items and turns have one.
+func numbered(t *testing.T, messages []rig.Message) {
+	t.Helper()
+	last := map[string]uint64{}
+	for _, m := range messages {
+		var p struct{ ThreadID string }
+		if m.Method == "" || json.Unmarshal(m.Params, &p) != nil || p.ThreadID == "" {
+			continue
+		}
+		if (strings.HasPrefix(m.Method, "item/") || strings.HasPrefix(m.Method, "turn/")) && m.ID == nil && m.Seq == 0 {
+			t.Errorf("%s has no number", m.Raw)
+		}
+		if m.Seq != 0 && m.Seq < last[p.ThreadID] {
+			t.Errorf("%s follows number %d", m.Raw, last[p.ThreadID])
+		}
+		last[p.ThreadID] = max(last[p.ThreadID], m.Seq)
 	}
 }
 

@@ -273,3 +273,31 @@ func TestViewOfATerminal(t *testing.T) {
 		})
 	}
 }
+
+// The end of the plugin's process ends the view and gives control back; the next process adopts the session, which is shown again.
+func TestViewSurvivesItsPlugin(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, viewScript)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "start it")
+	c.Notified("turn/completed")
+	session := sessionOf(t, r, c, thread)
+	w := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID}
+	w.types("before\n")
+	w.shows("24 80 before\r\n")
+	w.control(true)
+	rig.Kill(t, rig.Processes(t, r.Home, "gantry-tool-shell")...)
+	both(c, controlled(false), func(m rig.Message) bool {
+		return m.Method == "gantry/view/closed" && strings.Contains(string(m.Params), w.id) && strings.Contains(string(m.Params), "the view broke")
+	})
+	refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "text", "text": "a"}}, "view not found")
+
+	again := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID, seen: len(c.All)}
+	again.types("after\n")
+	again.shows("24 80 after\r\n")
+	if strings.Count(again.shown, "24 80 before\r\n") > 1 {
+		t.Errorf("output is repeated: %q", again.shown)
+	}
+}

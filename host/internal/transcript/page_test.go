@@ -284,6 +284,9 @@ func FuzzCursor(f *testing.F) {
 	f.Add("zzz")
 	f.Add(`{"requestedThreadId":"a","rolloutOrdinal":2,"includeAnchor":true,"scope":{"kind":"turns"}}`)
 	f.Add(`{"requestedThreadId":"a","rolloutOrdinal":18446744073709551615,"includeAnchor":false,"scope":{"kind":"turns"}}`)
+	f.Add(`{"requestedThreadId":"a","rolloutOrdinal":3,"includeAnchor":true,"skip":1,"scope":{"kind":"occurrences"}}`)
+	f.Add(`{"requestedThreadId":"a","rolloutOrdinal":3,"includeAnchor":false,"skip":-1,"scope":{"kind":"events"}}`)
+	f.Add(`{"requestedThreadId":"a","rolloutOrdinal":9,"includeAnchor":true,"scope":{"kind":"itemsByCreatedAtOrdinal"}}`)
 	s := storetest.Open(f)
 	h := keep(f, s, storetest.Story("a", 3))
 	f.Fuzz(func(t *testing.T, text string) {
@@ -295,6 +298,21 @@ func FuzzCursor(f *testing.F) {
 			t.Fatal(err)
 		case text != "" && !json.Valid([]byte(text)):
 			t.Fatalf("a page for a cursor that is not JSON: %d turns", len(p.Data))
+		}
+		req := transcript.Request{Cursor: text}
+		_, items := transcript.ItemsPage(t.Context(), h, "a", transcript.ItemsRequest{Request: req})
+		_, occurrences := transcript.Occurrences(t.Context(), h, "a", "bug", req)
+		_, log := transcript.EventsPage(t.Context(), h, "a", transcript.EventsRequest{Request: req})
+		accepted := 0
+		for _, err := range []error{err, items, occurrences, log} {
+			if err == nil {
+				accepted++
+			} else if !errors.As(err, &invalid) {
+				t.Fatal(err)
+			}
+		}
+		if text != "" && accepted > 1 {
+			t.Fatalf("%d kinds of lists accept the cursor %s", accepted, text)
 		}
 	})
 }

@@ -304,13 +304,9 @@ func (s settings) batchWrite(ctx context.Context, _ *call, p protocol.ConfigBatc
 	if exists(path) && !slices.Contains(cfg.Files, config.File{Layer: config.LayerUser, Path: path}) {
 		return out, refused(protocol.UserLayerNotFound, hint.New("this server does not use the user's file", "start it without the flag for that"))
 	}
-	var changes []namedChange
-	for _, e := range p.Edits {
-		c, err := s.change(cfg, e)
-		if err != nil {
-			return out, err
-		}
-		changes = append(changes, c...)
+	changes, err := s.changes(cfg, p.Edits)
+	if err != nil {
+		return out, err
 	}
 	var after *config.Config
 	err = edit.Update(ctx, path, 0o600, func(old []byte) ([]byte, error) {
@@ -369,6 +365,24 @@ func refused(code protocol.ConfigWriteErrorCode, err error) error {
 	e := rpc.Errorf(rpc.InvalidRequest, "%s", text)
 	e.Data = protocol.ErrorData{ConfigWriteErrorCode: &code, Next: orNull(next)}
 	return e
+}
+
+// changes converts edits. Settings of the default model are those of the model that an edit before them makes the default.
+func (s settings) changes(cfg *config.Config, edits []protocol.ConfigEdit) (out []namedChange, err error) {
+	with := *cfg
+	for _, e := range edits {
+		list, err := s.change(&with, e)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list {
+			if label, ok := c.Value.(string); ok && slices.Equal(c.Path, []string{"default_model"}) {
+				with.DefaultModel = label
+			}
+		}
+		out = append(out, list...)
+	}
+	return out, nil
 }
 
 // change converts an edit.

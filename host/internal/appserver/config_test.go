@@ -35,6 +35,19 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// Codex's terminal writes the model and its effort together.
+func TestEffortOfTheNewModel(t *testing.T) {
+	edit := func(path, value string) protocol.ConfigEdit {
+		return protocol.ConfigEdit{KeyPath: path, Value: json.RawMessage(value), MergeStrategy: protocol.MergeReplace}
+	}
+	for _, name := range []string{"model", "default_model", "gantry.default_model"} {
+		list, err := settings{}.changes(&config.Config{DefaultModel: "old"}, []protocol.ConfigEdit{edit(name, `"new"`), edit("model_reasoning_effort", `"low"`)})
+		if err != nil || len(list) != 2 || !slices.Equal(list[1].Path, []string{"model", "new", "reasoning"}) {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+}
+
 // The key paths that clients read are those that they can write.
 func TestKeyPaths(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

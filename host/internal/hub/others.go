@@ -171,7 +171,7 @@ func (o *others) notice() {
 			h.log.Warn("run folder not read", "err", err)
 		}
 		for _, e := range entries {
-			o.noticed(e.Name(), slots)
+			o.noticed(filepath.Join(dir, e.Name()), slots)
 		}
 	}
 	scan()
@@ -184,7 +184,7 @@ func (o *others) notice() {
 				return
 			}
 			if e.Has(fsnotify.Create) { // a link, which is made when clients can connect
-				o.noticed(filepath.Base(e.Name), slots)
+				o.noticed(e.Name, slots)
 			}
 		case err, ok := <-watcher.Errors:
 			if !ok {
@@ -197,20 +197,17 @@ func (o *others) notice() {
 }
 
 // noticed connects to the process to which a link of the run folder leads, unless it is this one.
-func (o *others) noticed(name string, slots chan struct{}) {
-	name, ok := strings.CutSuffix(name, ".sock")
+func (o *others) noticed(link string, slots chan struct{}) {
+	name, ok := strings.CutSuffix(filepath.Base(link), ".sock")
 	id, err := event.ParseThreadID(name)
-	if !ok || err != nil {
+	if !ok || err != nil || o.hub.sockets.Owns(link) {
 		return
 	}
 	h := o.hub
-	h.mu.Lock()
-	mine := h.mu.threads[id] != nil
-	h.mu.Unlock()
 	o.mu.Lock()
 	known := o.mu.relays[id] != nil || len(o.mu.relays) >= maxRelays
 	o.mu.Unlock()
-	if mine || known {
+	if known {
 		return
 	}
 	select {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -78,6 +79,14 @@ func NewServer(cfg Config) *Server {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.mu.threads = map[event.ThreadID]*served{}
 	return s
+}
+
+// Owns reports whether a link in the run folder leads to this server.
+func (s *Server) Owns(link string) bool {
+	to, err := os.Readlink(link)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && s.mu.ln != nil && to == filepath.Base(s.mu.ln.path)
 }
 
 // Close closes all connections and the socket, and waits. The threads should have ended before. It is idempotent.

@@ -281,3 +281,67 @@ do = [{ text = "it runs" }]
 		t.Errorf("after the end of all: %+v", l)
 	}
 }
+
+// What a client says about a thread's repository is kept with the thread, whether it runs or not.
+func TestAppServerMetadata(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "hi")
+	c.Notified("turn/completed")
+	type result struct {
+		Thread struct {
+			GitInfo *struct{ SHA, Branch, OriginURL *string }
+		}
+	}
+	show := func(r result) string {
+		if r.Thread.GitInfo == nil {
+			return "none"
+		}
+		out := ""
+		for _, p := range []*string{r.Thread.GitInfo.SHA, r.Thread.GitInfo.Branch, r.Thread.GitInfo.OriginURL} {
+			if p == nil {
+				out += "null "
+			} else {
+				out += *p + " "
+			}
+		}
+		return out
+	}
+	update := func(git map[string]any) string {
+		var u result
+		c.Call("thread/metadata/update", map[string]any{"threadId": thread, "gitInfo": git}, &u)
+		return show(u)
+	}
+	for _, params := range []map[string]any{{"threadId": thread}, {"threadId": thread, "gitInfo": map[string]any{}}} {
+		code, message := c.Refused("thread/metadata/update", params)
+		if code != -32600 || message != "thread metadata update must include at least one field" {
+			t.Errorf("%d %s", code, message)
+		}
+	}
+	if got := update(map[string]any{"sha": "abc", "branch": "main"}); got != "abc main null " {
+		t.Errorf("set: %s", got)
+	}
+	if got := update(map[string]any{"sha": nil, "originUrl": "https://example.org/x"}); got != "null main https://example.org/x " {
+		t.Errorf("changed: %s", got)
+	}
+	c.Close()
+	c = r.AppServer()
+	greet(t, c)
+	var read result
+	if c.Call("thread/read", map[string]any{"threadId": thread}, &read); show(read) != "null main https://example.org/x " {
+		t.Errorf("after a restart: %s", show(read))
+	}
+	if got := update(map[string]any{"branch": "next"}); got != "null next https://example.org/x " {
+		t.Errorf("of a thread that does not run: %s", got)
+	}
+	var fork result
+	if c.Call("thread/fork", map[string]any{"threadId": thread}, &fork); show(fork) != "null next https://example.org/x " {
+		t.Errorf("of a fork: %s", show(fork))
+	}
+	if got := update(map[string]any{"branch": nil, "originUrl": nil}); got != "none" {
+		t.Errorf("cleared: %s", got)
+	}
+}

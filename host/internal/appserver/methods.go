@@ -39,6 +39,7 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodThreadRevert, t.threadRevert)
 	on(m, protocol.MethodThreadCompactStart, t.threadCompact)
 	on(m, protocol.MethodThreadShellCommand, t.threadShellCommand)
+	on(m, protocol.MethodThreadMetadataUpdate, t.threadMetadataUpdate)
 	on(m, protocol.MethodThreadInjectItems, t.threadInject)
 	on(m, protocol.MethodThreadSettingsUpdate, t.threadSettingsUpdate)
 

@@ -62,8 +62,16 @@ func (s *Server) describe(ctx context.Context, info hub.Info) protocol.Thread {
 		ParentThreadID: orNull(string(info.Parent)), Preview: info.Preview, Name: orNull(info.Name),
 		HistoryMode: protocol.HistoryPaginated, ModelProvider: info.Provider, Model: orNull(modelName(info)),
 		CreatedAt: unix(info.Created), UpdatedAt: updated, RecencyAt: &updated, Status: statusOf(st), Cwd: info.Cwd, CLIVersion: s.cfg.Version,
-		Source: sourceOf(info.Source), Originator: info.Source, Turns: []protocol.Turn{},
+		GitInfo: gitInfo(info), Source: sourceOf(info.Source), Originator: info.Source, Turns: []protocol.Turn{},
 	}
+}
+
+// gitInfo returns what clients have said about the thread's repository; nil: nothing.
+func gitInfo(info hub.Info) *protocol.GitInfo {
+	if info.Git == (hub.Info{}).Git {
+		return nil
+	}
+	return &protocol.GitInfo{SHA: orNull(info.Git.SHA), Branch: orNull(info.Git.Branch), OriginURL: orNull(info.Git.Origin)}
 }
 
 // modelName returns the name under which a client can choose the model of a thread: the label of its block, or PROVIDER/NAME.
@@ -604,6 +612,39 @@ func (s threads) threadSetName(ctx context.Context, c *call, p protocol.ThreadSe
 	}
 	c.afterwards(c.hold(id)) // subscribers are told after the response
 	return out, s.cfg.Hub.Rename(ctx, id, name)
+}
+
+func (s threads) threadMetadataUpdate(ctx context.Context, _ *call, p protocol.ThreadMetadataUpdateParams) (out protocol.ThreadMetadataUpdateResponse, err error) {
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	if p.ProjectID.Value != nil {
+		return out, rpc.Errorf(rpc.InvalidParams, "projectId: there are no projects")
+	}
+	var git event.ThreadDescribed
+	if p.GitInfo != nil {
+		git = event.ThreadDescribed{SHA: cleared(p.GitInfo.SHA), Branch: cleared(p.GitInfo.Branch), Origin: cleared(p.GitInfo.OriginURL)}
+	}
+	switch {
+	case git != (event.ThreadDescribed{}):
+		if err := s.cfg.Hub.Describe(ctx, id, git); err != nil {
+			return out, err
+		}
+	case !p.ProjectID.Set:
+		return out, rpc.Errorf(rpc.InvalidRequest, "thread metadata update must include at least one field")
+	}
+	read, err := s.threadRead(ctx, nil, protocol.ThreadReadParams{ThreadID: p.ThreadID})
+	out.Thread = read.Thread
+	return out, err
+}
+
+// cleared returns nil for a field that is absent, and "" for null.
+func cleared(n protocol.Nullable[string]) *string {
+	if !n.Set || n.Value != nil {
+		return n.Value
+	}
+	return new("")
 }
 
 func (s threads) threadRevert(ctx context.Context, _ *call, p protocol.ThreadRevertParams) (out protocol.ThreadRevertResponse, err error) {

@@ -185,6 +185,9 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if name != "" {
 		bodies = append(bodies, event.ThreadNamed{Name: name})
 	}
+	if g := info.Git; g != (store.Git{}) {
+		bodies = append(bodies, event.ThreadDescribed{SHA: &g.SHA, Branch: &g.Branch, Origin: &g.Origin})
+	}
 	return id, s.Fork(ctx, tailOf(id, through, state.OpenTurn, bodies))
 }
 
@@ -203,7 +206,7 @@ func tailOf(id event.ThreadID, through uint64, turn event.TurnID, bodies []event
 // ofTurn reports whether an event belongs to the turn that a fork interrupts.
 func ofTurn(b event.Body) bool {
 	switch b.(type) {
-	case event.ThreadForked, event.ThreadNamed:
+	case event.ThreadForked, event.ThreadNamed, event.ThreadDescribed:
 		return false
 	}
 	return true

@@ -123,6 +123,7 @@ func decode[B Body](data []byte) (Body, error) {
 var bodies = map[string]func([]byte) (Body, error){
 	ThreadStarted{}.Kind():     decode[ThreadStarted],
 	ThreadNamed{}.Kind():       decode[ThreadNamed],
+	ThreadDescribed{}.Kind():   decode[ThreadDescribed],
 	ThreadReverted{}.Kind():    decode[ThreadReverted],
 	ThreadForked{}.Kind():      decode[ThreadForked],
 	ThreadArchived{}.Kind():    decode[ThreadArchived],

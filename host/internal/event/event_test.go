@@ -18,7 +18,7 @@ import (
 // everyBody is one value of each kind. TestBodiesIsComplete finds the kinds that miss here or in bodies.
 func everyBody() []Body {
 	return []Body{
-		ThreadStarted{}, ThreadNamed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
+		ThreadStarted{}, ThreadNamed{}, ThreadDescribed{}, TurnStarted{}, TurnEnded{}, HistoryAdded{}, HistoryCompacted{}, ItemStarted{}, ItemCompleted{}, ItemDelta{},
 		ModelChanged{}, CallDecided{}, CallStarted{}, CallEnded{}, UsageReported{}, StreamRetried{}, QuestionAsked{}, QuestionResolved{}, SessionOpened{},
 		SessionOutput{}, SessionExited{}, SessionControlled{}, Notice{}, PluginEvent{}, PluginState{}, SourceChanged{}, ContextUpdated{}, FeatureChanged{}, InputAccepted{}, MailPosted{}, ThreadReverted{}, ThreadForked{}, ThreadArchived{},
 		FilesKept{}, FilesChanged{}, TurnDiff{}, SettingsChanged{}, NetworkDecision{}, HookStarted{}, HookCompleted{}, ReviewStarted{}, ReviewEnded{},

@@ -27,6 +27,17 @@ type ThreadArchived struct {
 	Archived bool `json:"archived"`
 }
 
+// ThreadDescribed changes what clients have said about the repository in which the thread works. Nil fields stay as they are, empty ones
+// are cleared.
+type ThreadDescribed struct {
+	SHA    *string `json:"sha,omitempty"` // of the commit
+	Branch *string `json:"branch,omitempty"`
+	Origin *string `json:"origin,omitempty"` // URL
+}
+
+func (ThreadDescribed) Kind() string  { return "thread.described" }
+func (ThreadDescribed) durable() bool { return true }
+
 func (ThreadReverted) Kind() string { return "thread.reverted" }
 func (ThreadForked) Kind() string   { return "thread.forked" }
 func (ThreadArchived) Kind() string { return "thread.archived" }

@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
 
 // local is a thread that runs in this process.
@@ -230,6 +231,10 @@ func reverted(e event.ThreadReverted, err error) (Reverted, error) {
 
 func (l *local) rename(ctx context.Context, name string) error {
 	return l.space.host.Library().NameThread(ctx, l.thread.ID(), name)
+}
+
+func (l *local) describe(ctx context.Context, git event.ThreadDescribed) error {
+	return threadsocket.Describe(ctx, l.thread, git)
 }
 
 func (l *local) archive(ctx context.Context, archive bool) error {

@@ -244,6 +244,10 @@ func (r *relay) rename(ctx context.Context, name string) error {
 	return r.asked(r.client.Name(ctx, name))
 }
 
+func (r *relay) describe(ctx context.Context, git event.ThreadDescribed) error {
+	return r.asked(r.client.Describe(ctx, git))
+}
+
 func (r *relay) archive(ctx context.Context, archive bool) error {
 	return r.asked(r.client.Archive(ctx, archive))
 }

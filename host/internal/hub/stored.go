@@ -229,6 +229,22 @@ func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error 
 	return h.append(ctx, id, event.ThreadNamed{Name: name}, Change{Kind: ThreadNamed, Name: name})
 }
 
+// Describe changes what is known about the repository in which a thread works. Nil fields stay as they are, empty ones are cleared.
+func (h *Hub) Describe(ctx context.Context, id event.ThreadID, git event.ThreadDescribed) error {
+	if t, ok := h.Find(ctx, id); ok {
+		r, err := t.current(ctx)
+		if err != nil {
+			return err
+		}
+		return r.describe(ctx, git)
+	}
+	s, err := h.stored()
+	if err != nil {
+		return err
+	}
+	return branch.AppendEvent(ctx, s, id, git)
+}
+
 // append adds an event to the log of a thread that is not running.
 func (h *Hub) append(ctx context.Context, id event.ThreadID, body event.Body, c Change) error {
 	s, err := h.stored()

@@ -135,6 +135,7 @@ type runner interface {
 	fork(ctx context.Context, f Fork) (event.ThreadID, error)
 	revert(ctx context.Context, before string, turns int) (Reverted, error)
 	rename(ctx context.Context, name string) error
+	describe(ctx context.Context, git event.ThreadDescribed) error
 	archive(ctx context.Context, archive bool) error
 	inject(ctx context.Context, ms []llm.Message) error
 	queued(ctx context.Context) ([]Queued, error)

@@ -92,6 +92,13 @@ func (r *record) derive(e event.Event) {
 		}
 	case event.ThreadNamed:
 		r.set = map[string]any{"name": b.Name, "updated_at": r.Time}
+	case event.ThreadDescribed:
+		r.set = map[string]any{}
+		for column, value := range map[string]*string{"git_sha": b.SHA, "git_branch": b.Branch, "git_origin": b.Origin} {
+			if value != nil {
+				r.set[column] = *value
+			}
+		}
 	case event.ThreadArchived:
 		r.set = map[string]any{"archived_at": int64(0)}
 		if b.Archived {

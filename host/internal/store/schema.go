@@ -205,6 +205,13 @@ func threadMigrations() []database.Migration {
 				marks INTEGER NOT NULL)`,
 			`INSERT INTO read_states (thread_id, seq, marks) SELECT id, seq, 0 FROM threads`, // those that were stored before are read
 		},
+	}, {
+		Name: "repositories of threads",
+		SQL: []string{
+			`ALTER TABLE threads ADD COLUMN git_sha TEXT NOT NULL DEFAULT ''`,
+			`ALTER TABLE threads ADD COLUMN git_branch TEXT NOT NULL DEFAULT ''`,
+			`ALTER TABLE threads ADD COLUMN git_origin TEXT NOT NULL DEFAULT ''`,
+		},
 	}}
 }
 
@@ -255,6 +262,9 @@ type threadRow struct {
 	Status     string
 	Turns      int
 	Tokens     string
+	GitSHA     string `gorm:"column:git_sha"`
+	GitBranch  string
+	GitOrigin  string
 }
 
 func (threadRow) TableName() string { return "threads" }

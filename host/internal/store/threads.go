@@ -42,6 +42,14 @@ type ThreadInfo struct {
 	Parent     event.ThreadID // the thread that it works for; empty: for its user
 	Run        string         // the host process that wrote last
 	Read       ReadState      // with [Filter.ReadStates]
+	Git        Git
+}
+
+// Git is what clients have said about the repository in which a thread works. Empty fields are unknown.
+type Git struct {
+	SHA    string // of the commit
+	Branch string
+	Origin string // URL
 }
 
 func (r threadRow) info() ThreadInfo {
@@ -49,6 +57,7 @@ func (r threadRow) info() ThreadInfo {
 		ID: event.ThreadID(r.ID), Cwd: r.Cwd, Model: r.Model, Provider: r.Provider, ModelName: r.ModelName, Source: r.Source,
 		Name: r.Name, Preview: r.Preview, Status: r.Status, Created: database.Time(r.CreatedAt), Updated: database.Time(r.UpdatedAt),
 		Archived: database.Time(r.ArchivedAt), Turns: r.Turns, Seq: r.Seq, ForkedFrom: event.ThreadID(r.ForkedFrom), Parent: event.ThreadID(r.Parent), Run: r.RunID,
+		Git: Git{r.GitSHA, r.GitBranch, r.GitOrigin},
 	}
 	if t.Status == "" {
 		t.Status = StatusNew
@@ -223,7 +232,7 @@ func threadInfos(q *gorm.DB, expected int) (infos []ThreadInfo, err error) {
 	for rows.Next() {
 		var r threadRow
 		err := rows.Scan(&r.ID, &r.Seq, &r.RunID, &r.CreatedAt, &r.UpdatedAt, &r.ArchivedAt, &r.Cwd, &r.Model, &r.Provider,
-			&r.ModelName, &r.Source, &r.ForkedFrom, &r.Parent, &r.Name, &r.Preview, &r.Status, &r.Turns, &r.Tokens)
+			&r.ModelName, &r.Source, &r.ForkedFrom, &r.Parent, &r.Name, &r.Preview, &r.Status, &r.Turns, &r.Tokens, &r.GitSHA, &r.GitBranch, &r.GitOrigin)
 		if err != nil {
 			return nil, err
 		}
@@ -233,7 +242,7 @@ func threadInfos(q *gorm.DB, expected int) (infos []ThreadInfo, err error) {
 }
 
 const threadInfoColumns = "id, seq, run_id, created_at, updated_at, archived_at, cwd, model, provider, model_name, source, " +
-	"forked_from, parent, name, preview, status, turns, tokens"
+	"forked_from, parent, name, preview, status, turns, tokens, git_sha, git_branch, git_origin"
 
 // ambiguousShown is the number of threads that an [*AmbiguousError] names.
 const ambiguousShown = 5

@@ -320,6 +320,7 @@ func (g *group) takenOver(tx *gorm.DB) (bool, error) {
 // threadColumns are the derived columns in a fixed order, so that equal groups produce equal statements.
 var threadColumns = [...]string{
 	"created_at", "updated_at", "archived_at", "cwd", "model", "provider", "model_name", "source", "forked_from", "parent", "name", "status", "tokens",
+	"git_sha", "git_branch", "git_origin",
 }
 
 func (g *group) insertThread(tx *gorm.DB) error {

@@ -142,6 +142,10 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		return call(ctx, r, func(ctx context.Context, p NameParams) (struct{}, error) {
 			return struct{}{}, t.Library.NameThread(ctx, t.ID(), p.Name)
 		})
+	case methodDescribe:
+		return call(ctx, r, func(ctx context.Context, p DescribeParams) (struct{}, error) {
+			return struct{}{}, Describe(ctx, t.Thread.Thread, p.Git)
+		})
 	case methodStop:
 		return call(ctx, r, func(ctx context.Context, p StopParams) (struct{}, error) {
 			return struct{}{}, t.Library.StopSession(ctx, t.ID(), p.Plugin, p.Session)

@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 )
 
@@ -19,6 +20,7 @@ const (
 	methodArchive   = prefix + "archive"
 	methodUnarchive = prefix + "unarchive"
 	methodName      = prefix + "rename"
+	methodDescribe  = prefix + "describe"
 	methodStop      = prefix + "stopSession"
 )
 
@@ -214,6 +216,26 @@ func (c *Client) Archive(ctx context.Context, archive bool) error {
 // Name sets the thread's name.
 func (c *Client) Name(ctx context.Context, name string) error {
 	return c.call(ctx, methodName, NameParams{OfThread: c.target(), Name: name}, nil)
+}
+
+// DescribeParams say what is known about the repository in which the thread works.
+type DescribeParams struct {
+	OfThread
+	Git event.ThreadDescribed `json:"git"`
+}
+
+// Describe changes what is known about the repository in which a thread works.
+func Describe(ctx context.Context, t *thread.Thread, git event.ThreadDescribed) error {
+	seq, err := t.Publish(ctx, "", git)
+	if err != nil {
+		return err
+	}
+	return t.Barrier(ctx, seq)
+}
+
+// Describe changes what is known about the repository in which the thread works.
+func (c *Client) Describe(ctx context.Context, git event.ThreadDescribed) error {
+	return c.call(ctx, methodDescribe, DescribeParams{c.target(), git}, nil)
 }
 
 // StopSession ends a session of the thread.

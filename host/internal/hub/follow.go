@@ -15,7 +15,8 @@ type Policy int
 
 // The policies. In both cases, a follower that has fallen behind continues from the log and misses only transient events.
 const (
-	// Coalesce: the thread never waits. Deltas of an item are merged. It is for followers on behalf of a client.
+	// Coalesce: the thread never waits. Deltas of an item are merged. An event is delivered when it survives the
+	// end of the process. It is for followers on behalf of a client.
 	Coalesce Policy = iota + 1
 	// Lossless: the thread waits for the follower as long as it still reads, so that transient events are not missed either. It is
 	// ignored for threads of other processes.

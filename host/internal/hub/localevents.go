@@ -16,8 +16,10 @@ import (
 type localEvents struct {
 	thread *thread.Thread
 	stored func(ctx context.Context, after uint64) iter.Seq2[event.Event, error]
-	policy thread.Policy
-	last   uint64 // number of the last durable event that was returned, or before the first one
+	// committed returns when the events up to a number survive the end of this process.
+	committed func(ctx context.Context, seq uint64) error
+	policy    thread.Policy
+	last      uint64 // number of the last durable event that was returned, or before the first one
 
 	life   context.Context // ends with close
 	cancel context.CancelFunc
@@ -47,6 +49,9 @@ func (l *local) follow(ctx context.Context, after uint64, p Policy) (source, err
 	e := &localEvents{thread: l.thread, policy: policy, last: after, done: sync.OnceFunc(done)}
 	e.stored = func(ctx context.Context, after uint64) iter.Seq2[event.Event, error] {
 		return l.space.host.Store().Events(ctx, l.thread.ID(), after)
+	}
+	e.committed = func(ctx context.Context, seq uint64) error {
+		return l.space.host.Store().AwaitCommit(ctx, l.thread.ID(), seq)
 	}
 	e.life, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.subscribe(ctx, after == FromNow); err != nil {
@@ -153,6 +158,13 @@ func (e *localEvents) next(ctx context.Context) (event.Event, error) {
 		if ev.Seq != 0 {
 			if ev.Seq <= e.last {
 				continue // the caller has it
+			}
+			// A front end's client may outlive this process. It must not have seen an event that the log lacks afterwards, because another
+			// one would get its number. A store that can't write doesn't keep it from watching.
+			if e.policy != thread.Lossless {
+				if err := e.committed(ctx, ev.Seq); err != nil && ctx.Err() != nil {
+					return event.Event{}, context.Cause(ctx)
+				}
 			}
 			e.last = ev.Seq
 		}

@@ -82,9 +82,9 @@ type Options struct {
 
 // Shared is what the hosts of a process share. The zero value shares nothing.
 type Shared struct {
-	// Store stores the threads of hosts that are not ephemeral. Its owner closes it after the hosts, and tells them about its state; see
-	// [Host.StoreHealth]. nil: the host opens a store of its own.
-	Store *store.Store
+	// Store returns the store of the threads of hosts that are not ephemeral. Its owner closes it after the hosts, and tells them about its
+	// state; see [Host.StoreHealth]. nil: the host opens a store of its own.
+	Store func() (*store.Store, error)
 	// Observe is called with the events of each thread; see [thread.Config]. nil: not called.
 	Observe func([]event.Event)
 	// Sockets makes threads reachable for other processes. Its owner closes it after the hosts. nil: the host has a socket of its own.
@@ -163,7 +163,11 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	state := &stateStore{database: opts.Database, dir: h.folders.base}
 	h.onClose(state.close)
-	if h.store = opts.Shared.Store; h.store == nil || opts.Ephemeral {
+	if open := opts.Shared.Store; open != nil && !opts.Ephemeral {
+		if h.store, err = open(); err != nil {
+			return nil, err
+		}
+	} else {
 		if h.store, err = openStore(ctx, opts, h.folders, h.StoreHealth); err != nil {
 			return nil, err
 		}

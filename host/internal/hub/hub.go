@@ -40,6 +40,8 @@ type Config struct {
 	Home string
 	// Store is the store of threads, which all hosts share. The hub sets OnDegraded.
 	Store store.Config
+	// Lazy: the store is opened when it is needed. By default, New opens it.
+	Lazy bool
 	// Ephemeral hubs run only ephemeral threads. The store is opened when a stored thread is read, and need not be writable.
 	Ephemeral bool
 	// OneTurn: the hub is closed after the turn that the caller starts, so mail starts no turns from then on.
@@ -158,8 +160,16 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.closed = sync.OnceValue(h.shutDown)
 	cfg.Store.OnDegraded = h.storeHealth
-	h.stored = sync.OnceValues(func() (*store.Store, error) { return h.openStore(context.WithoutCancel(ctx), cfg.Store) })
-	if !cfg.Ephemeral {
+	h.stored = sync.OnceValues(func() (*store.Store, error) {
+		h.mu.Lock()
+		closing := h.mu.closing
+		h.mu.Unlock()
+		if closing {
+			return nil, errClosed
+		}
+		return openStore(context.WithoutCancel(ctx), cfg.Store, cfg.Ephemeral)
+	})
+	if !cfg.Ephemeral && !cfg.Lazy {
 		if _, err := h.stored(); err != nil {
 			return nil, err
 		}
@@ -168,15 +178,10 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-func (h *Hub) openStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
-	h.mu.Lock()
-	closing := h.mu.closing
-	h.mu.Unlock()
-	if closing {
-		return nil, errClosed
-	}
+// openStore opens the store. That of an ephemeral hub may be read-only.
+func openStore(ctx context.Context, cfg store.Config, ephemeral bool) (*store.Store, error) {
 	s, err := store.Open(ctx, cfg)
-	if h.cfg.Ephemeral && store.IsUnwritable(err) {
+	if ephemeral && store.IsUnwritable(err) {
 		cfg.ReadOnly = true
 		return store.Open(ctx, cfg)
 	}

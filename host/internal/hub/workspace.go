@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/host"
 )
@@ -83,7 +82,9 @@ func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
 	h.mu.Unlock()
 	if !found {
 		// Other callers may wait for the host, so it is opened even if this one gives up.
-		s.host, s.err = h.openHost(context.WithoutCancel(ctx), w, cfg)
+		s.host, s.err = h.cfg.Open(context.WithoutCancel(ctx), w, cfg, host.Shared{
+			Store: h.stored, Observe: h.monitor.observe, Sockets: h.sockets, Ended: h.threadEnded,
+		})
 		if s.err != nil {
 			h.mu.Lock()
 			delete(h.mu.spaces, key) // the next caller tries again
@@ -102,16 +103,6 @@ func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
 		return nil, s.err
 	}
 	return s, nil
-}
-
-func (h *Hub) openHost(ctx context.Context, w Workspace, cfg *config.Config) (_ *host.Host, err error) {
-	shared := host.Shared{Observe: h.monitor.observe, Sockets: h.sockets, Ended: h.threadEnded}
-	if !w.Ephemeral {
-		if shared.Store, err = h.stored(); err != nil {
-			return nil, err
-		}
-	}
-	return h.cfg.Open(ctx, w, cfg, shared)
 }
 
 // leave ends the use of a host, which is closed later if no one else uses it.

@@ -111,7 +111,7 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 	}
 	h, err = hub.New(ctx, hub.Config{
 		Serve: serve,
-		Home:  home, Store: ConfigOf(home, where, logger), Environ: a.Environ, Logger: logger, Ephemeral: o.Ephemeral || o.OnlyLooks, OneTurn: o.OneTurn,
+		Home:  home, Store: ConfigOf(home, where, logger), Environ: a.Environ, Logger: logger, Ephemeral: o.Ephemeral || o.OnlyLooks, Lazy: o.Dir != "", OneTurn: o.OneTurn,
 		Load: func(ctx context.Context, w hub.Workspace) (*config.Config, error) {
 			cfg, ds, err := read(ctx, w, nil)
 			if err != nil {

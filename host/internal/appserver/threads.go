@@ -178,6 +178,9 @@ func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStar
 		return out, err
 	}
 	o.Ephemeral = deref(p.Ephemeral)
+	if len(p.DynamicTools) > 0 { // codex's terminal always offers some, and works without them
+		s.log.Warn("tools of a client are not offered to models", "client", c.source(), "tools", len(p.DynamicTools))
+	}
 	t, err := s.cfg.Hub.Start(ctx, hub.StartParams{
 		Workspace: o.Workspace, Model: o.Model, Effort: o.Reasoning, Source: c.source(), Approval: o.Approval, Sandbox: o.Sandbox,
 		BaseInstructions: deref(p.BaseInstructions), DeveloperInstructions: deref(p.DeveloperInstructions),

@@ -43,10 +43,10 @@ s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLo
 		ours: "431, closed after 10 s, at most 256 at the same time", tests: []string{"e2e TestAppServerRefusesHandshakes", "host/internal/appserver/transport TestSlowHandshakes", "host/internal/appserver/transport TestTooManyClients"}},
 	{id: "E26", attempt: "the same by messages: garbage, half a message, 100 MB, batches, 10,000 requests, answers that are never read", required: "no effect on others", codex: "",
 		ours: "no effect on others", tests: []string{"e2e TestAppServerHostileClients", "host/internal/rpc TestAReaderThatStopsCostsAtMost8MiB"}},
-	{id: "E28", attempt: "a command watches a session through the app server, takes control of it, or connects for the frames of a view whose path it has found", required: "refused",
-		codex: "", ours: "refused, with the token as well", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver TestFramesOnce", "host/internal/appserver/transport TestConnectionsForFrames"}},
 	{id: "E27", attempt: "reach files outside the workspace through `fs/*`: `..`, symbolic links, links that appear during the call", required: "refused", codex: "", ours: "refused",
 		tests: []string{"host/internal/workbench TestReadFile", "host/internal/workbench TestWriteFile", "host/internal/workbench TestLinksThatAppear"}},
+	{id: "E28", attempt: "a command watches a session through the app server, takes control of it, or connects for the frames of a view whose path it has found", required: "refused",
+		codex: "", ours: "refused, with the token as well", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver TestFramesOnce", "host/internal/appserver/transport TestConnectionsForFrames"}},
 }
 
 // answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.

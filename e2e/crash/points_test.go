@@ -333,11 +333,13 @@ func (w workload) play(p *play) {
 var (
 	transient = []string{"item.delta", "session.output", "plugin.state", "source.changed", "turn.diff"}
 	without   = map[string]string{
-		"settings.changed": "a command ends with its turn, and settings change between turns",
-		"hook.started":     "no workload has hooks; they are stored like the notices beside them",
-		"hook.completed":   "as hook.started",
-		"network.decision": "no workload has a sandbox",
-		"feature.changed":  "no thread has a feature with state yet",
+		"settings.changed":   "a command ends with its turn, and settings change between turns",
+		"hook.started":       "no workload has hooks; they are stored like the notices beside them",
+		"hook.completed":     "as hook.started",
+		"network.decision":   "no workload has a sandbox",
+		"session.controlled": "no workload has a person who takes control; it is stored like the notices beside it",
+		"thread.described":   "no workload has a client that describes its repository",
+		"feature.changed":    "no thread has a feature with state yet",
 		// A model in a person's place would ask in a thread of its own, which is a workload of its own.
 		"approval.review.started": "no workload has a reviewer",
 		"approval.review.ended":   "no workload has a reviewer",

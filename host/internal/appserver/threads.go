@@ -617,7 +617,7 @@ func (s threads) threadSetName(ctx context.Context, c *call, p protocol.ThreadSe
 	return out, s.cfg.Hub.Rename(ctx, id, name)
 }
 
-func (s threads) threadMetadataUpdate(ctx context.Context, _ *call, p protocol.ThreadMetadataUpdateParams) (out protocol.ThreadMetadataUpdateResponse, err error) {
+func (s threads) threadMetadataUpdate(ctx context.Context, c *call, p protocol.ThreadMetadataUpdateParams) (out protocol.ThreadMetadataUpdateResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
@@ -637,7 +637,7 @@ func (s threads) threadMetadataUpdate(ctx context.Context, _ *call, p protocol.T
 	case !p.ProjectID.Set:
 		return out, rpc.Errorf(rpc.InvalidRequest, "thread metadata update must include at least one field")
 	}
-	read, err := s.threadRead(ctx, nil, protocol.ThreadReadParams{ThreadID: p.ThreadID})
+	read, err := s.threadRead(ctx, c, protocol.ThreadReadParams{ThreadID: p.ThreadID})
 	out.Thread = read.Thread
 	return out, err
 }

@@ -26,7 +26,7 @@ type begin func(context.Context, *hub.Thread) (begun, error)
 func submit(sub hub.Submission) begin {
 	return func(ctx context.Context, t *hub.Thread) (begun, error) {
 		a, err := t.Submit(ctx, sub)
-		if t.Remote() && hub.ErrorOf(err).Code == hub.Closed && sub.Settings != (event.Settings{}) {
+		if err != nil && t.Remote() && hub.ErrorOf(err).Code == hub.Closed && sub.Settings != (event.Settings{}) {
 			err = hint.With(fmt.Errorf("%w: the change was waiting for the running turn, whose process has ended", err), "run the command again")
 		}
 		return begun{turn: a.Turn}, err

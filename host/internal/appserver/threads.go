@@ -1,9 +1,7 @@
 package appserver
 
 import (
-	"cmp"
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -139,37 +137,6 @@ func (s *Server) opened(ctx context.Context, t *hub.Thread) (protocol.ThreadStar
 		RuntimeWorkspaceRoots: []string{e.settings.Cwd}, InstructionSources: []string{}, ApprovalPolicy: e.approval(), ApprovalsReviewer: e.reviewer(),
 		Sandbox: e.sandbox(), ActivePermissionProfile: e.profile(), ReasoningEffort: described.ReasoningEffort,
 	}, nil
-}
-
-// effective returns the settings of a thread with the values of its workspace's configuration.
-func (s *Server) effective(ctx context.Context, t *hub.Thread) (effective, error) {
-	settings, err := t.Settings(ctx)
-	if err != nil {
-		return effective{}, err
-	}
-	w := cmp.Or(t.Workspace(), &s.cfg.Workspace)
-	in := *w
-	in.Dir = settings.Cwd
-	cfg, err := s.cfg.Hub.Configuration(ctx, in)
-	return effective{settings, cfg}, err
-}
-
-// accessOf returns the approval policy and the sandbox mode to which a request changes those of a loaded thread; empty ones are not changed.
-func (s *Server) accessOf(ctx context.Context, t *hub.Thread, a access) (approval, sandbox string, err error) {
-	granular := a.approval != nil && a.approval.Granular != nil
-	if a.policy != nil || granular {
-		e, err := s.effective(ctx, t)
-		if err != nil {
-			return "", "", err
-		}
-		if err := a.check(e); err != nil {
-			return "", "", err
-		}
-		if is := e.approval().Granular; granular && is != nil && *is == *a.approval.Granular {
-			a.approval = nil // clients repeat what they know
-		}
-	}
-	return a.settings()
 }
 
 func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStartParams) (out protocol.ThreadStartResponse, err error) {
@@ -698,21 +665,4 @@ func (s threads) threadShellCommand(ctx context.Context, c *call, p protocol.Thr
 	}
 	_, err = t.Shell(ctx, p.Command, timeout)
 	return out, err
-}
-
-func (s threads) threadSettingsUpdate(ctx context.Context, c *call, p protocol.ThreadSettingsUpdateParams) (out protocol.ThreadSettingsUpdateResponse, err error) {
-	t, err := s.running(ctx, p.ThreadID)
-	if err != nil {
-		return out, err
-	}
-	approval, sandbox, err := s.accessOf(ctx, t, access{approval: p.ApprovalPolicy, policy: p.SandboxPolicy, profile: p.Permissions})
-	if err != nil {
-		return out, err
-	}
-	if p.Cwd != nil && !filepath.IsAbs(*p.Cwd) {
-		return out, rpc.Errorf(rpc.InvalidParams, "cwd: %q is not an absolute path", *p.Cwd)
-	}
-	release := c.hold(t.ID())
-	c.afterwards(release)
-	return out, t.Configure(ctx, event.Settings{Cwd: deref(p.Cwd), Model: deref(p.Model), Reasoning: deref(p.Effort.Value), Approval: approval, Sandbox: sandbox})
 }

@@ -162,6 +162,17 @@ const (
 	ExposureHidden
 )
 
+// Nesting says who may call a tool: the model, or other calls, for example those of code.
+type Nesting int
+
+// The values of [Nesting]; an unknown value means both.
+const (
+	NestingUnknown Nesting = iota
+	NestingBoth
+	NestingNever // only the model
+	NestingOnly  // only other calls; the model neither sees nor finds the tool
+)
+
 // Freeform describes a tool that takes raw text in a grammar.
 type Freeform struct {
 	Syntax     string `json:"syntax,omitempty"` // "lark", "regex" or empty: any text
@@ -178,6 +189,7 @@ type Descriptor struct {
 	Freeform            *Freeform         `json:"freeform,omitempty"`
 	OutputSchema        json.RawMessage   `json:"outputSchema,omitempty"`
 	Exposure            Exposure          `json:"exposure,omitempty"`
+	Nesting             Nesting           `json:"nesting,omitempty"`
 	SearchText          string            `json:"searchText,omitempty"`
 	Effects             []Effect          `json:"-"`                // of every call; ignored with Assess; "effects" in JSON
 	Assess              bool              `json:"assess,omitempty"` // Assess is asked before each call

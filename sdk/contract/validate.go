@@ -227,6 +227,9 @@ func (d *Descriptor) Validate() error {
 			c.add("tool %q: output schema: %w", d.Name, err)
 		}
 	}
+	if d.Exposure == ExposureHidden && d.Nesting == NestingNever {
+		c.add("tool %q: it is hidden from the model, and other calls may not call it, so it has no caller", d.Name)
+	}
 	return errors.Join(c...)
 }
 

@@ -25,6 +25,7 @@ type callOption = grpc.CallOption
 const (
 	threadID = "kit-thread"
 	turnID   = "kit-turn"
+	parentID = "kit-parent" // of nested calls
 	// maxDelta is the maximum size of an output delta.
 	maxDelta = 8192
 )
@@ -232,11 +233,15 @@ func says(r *gantryv1.CallResult) string {
 func (k *kit) startOf(c Call) *gantryv1.CallStart {
 	k.calls++
 	id := fmt.Sprintf("kit-call-%d", k.calls)
+	var parents []string
+	if d := k.descriptor(c); d != nil && d.Nesting == contract.NestingOnly {
+		parents = []string{parentID}
+	}
 	return &gantryv1.CallStart{
 		ThreadId: threadID, TurnId: turnID, CallId: id, Namespace: c.Namespace, Tool: c.Tool, Input: inputOf(c),
 		Grant: &gantryv1.GrantFacts{SandboxMode: "full-access", Network: true, Digest: "kit"}, Cwd: k.work, CallToken: wire.NewToken(),
 		ToolsRevision: k.revision, Caps: &gantryv1.CallCaps{MaxOutputBytes: 8 << 20, MaxInlineBytes: 1 << 20, MaxModelTokens: 10_000},
-		ModelTraits: []string{"images"}, Attempt: 1,
+		Parents: parents, ModelTraits: []string{"images"}, Attempt: 1,
 	}
 }
 

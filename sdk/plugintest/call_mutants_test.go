@@ -55,6 +55,9 @@ func toolMutants() []mutant {
 		{check: "tools.schema", how: "name", change: watch(func(w *gantryv1.WatchResponse) {
 			w.Tools = append(w.Tools, &gantryv1.ToolDescriptor{Name: "two words", InputSchemaJson: []byte(`{"type":"object"}`)})
 		})},
+		{check: "tools.schema", how: "no caller", change: watch(func(w *gantryv1.WatchResponse) {
+			w.Tools[0].Exposure, w.Tools[0].Nesting = gantryv1.Exposure_EXPOSURE_HIDDEN, gantryv1.Nesting_NESTING_NEVER
+		})},
 		{check: "capabilities.declared", how: "state", change: func(r *reference) {
 			r.during = func(_ context.Context, c *tool.Call) error {
 				_, _ = c.Env().Client().GetState(c.Hard(), &gantryv1.GetStateRequest{Key: "k"})
@@ -235,6 +238,12 @@ func callMutants() []mutant {
 				return err
 			}
 			return ss.SendMsg(resultEvent("no notes today", true))
+		}))},
+		{check: "call.nested", how: "only for the model", change: stream(onStart(func(s *gantryv1.CallStart) error {
+			if len(s.GetParents()) > 0 {
+				return refused(codes.FailedPrecondition)
+			}
+			return nil
 		}))},
 		{check: "call.output", how: "wrong offset", change: output(func(d *gantryv1.OutputDelta, send func(any) error) error {
 			return send(outputEvent(d.GetOffset()+7, d.GetData()))

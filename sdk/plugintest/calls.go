@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
@@ -105,6 +107,33 @@ func (k *kit) expectError(ctx context.Context, p *process, c Call, next string) 
 	}
 	if len(t.result.GetParts()) == 0 {
 		return failed(next, "%s: the error result is empty", t.what)
+	}
+	return passed("%s", says(t.result))
+}
+
+// checkNested repeats an example with the other kind of caller.
+func checkNested(ctx context.Context, k *kit) verdict {
+	i := slices.IndexFunc(k.cfg.Calls, func(c Call) bool {
+		d := k.descriptor(c)
+		return c.Does == Answers && d != nil && d.ReadOnly && d.Nesting != contract.NestingNever && d.Nesting != contract.NestingOnly
+	})
+	if i < 0 {
+		return skipped(needsExample(Answers, "succeeds"), "no example of a read-only tool that both the model and other calls may call")
+	}
+	p, err := k.ready(ctx)
+	if err != nil {
+		return broken(err)
+	}
+	t, err := k.perform(ctx, p, k.cfg.Calls[i], func(s *gantryv1.CallStart) { s.Parents = []string{parentID} })
+	if err == nil {
+		err = t.failure()
+	}
+	const next = "treat a call with parents like any other"
+	switch {
+	case err != nil:
+		return failed(next, "%v", err)
+	case t.result.GetIsError():
+		return failed(next, "%s, called by another call: it failed with %s", t.what, says(t.result))
 	}
 	return passed("%s", says(t.result))
 }

@@ -135,7 +135,7 @@ func checks() []check {
 			needs: []string{"watch.first"}, run: checkWatchLasts,
 		},
 		{
-			id: "tools.schema", why: "Every tool has a valid name and a schema or grammar that compiles.", kind: tool,
+			id: "tools.schema", why: "Every tool has a valid name, a schema or grammar that compiles, and a caller: the model or other calls.", kind: tool,
 			needs: []string{"watch.first"}, run: checkToolSchemas,
 		},
 		{
@@ -161,6 +161,10 @@ func checks() []check {
 		{
 			id: "call.example", why: "The examples with the behaviour \"answers\" succeed.", kind: tool,
 			needs: []string{"call.order"}, run: checkExamples,
+		},
+		{
+			id: "call.nested", why: "A call succeeds whether the model or another call, which the start then names, has called the tool.", kind: tool,
+			needs: []string{"call.example"}, run: checkNested,
 		},
 		{
 			id: "call.output", why: "Output is sent in deltas of at most 8192 bytes with correct offsets, split between characters, up to the limit of the call.", kind: tool,

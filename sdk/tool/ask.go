@@ -121,7 +121,8 @@ func (c *Call) CallTool(ctx context.Context, namespace, name string, args any) (
 	return nil, fmt.Errorf("call tool %q: the host sent no result", name)
 }
 
-// ListTools lists the tools that CallTool can run.
+// ListTools lists the tools that CallTool can run: those that are not hidden or [ModelOnly], and whose required traits the
+// thread's model has.
 func (c *Call) ListTools(ctx context.Context) ([]contract.Descriptor, error) {
 	resp, err := c.env.host().ListTools(ctx, &gantryv1.ListToolsRequest{CallToken: c.start.CallToken})
 	if err != nil {

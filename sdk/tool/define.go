@@ -157,6 +157,12 @@ func Deferred() Option { return func(t *Tool) { t.descriptor.Exposure = contract
 // Hidden declares that the tool is callable but never shown to the model.
 func Hidden() Option { return func(t *Tool) { t.descriptor.Exposure = contract.ExposureHidden } }
 
+// ModelOnly declares that only the model may call the tool, not other calls, for example those of code.
+func ModelOnly() Option { return func(t *Tool) { t.descriptor.Nesting = contract.NestingNever } }
+
+// CodeOnly declares that only other calls may call the tool, for example those of code. The model neither sees nor finds it.
+func CodeOnly() Option { return func(t *Tool) { t.descriptor.Nesting = contract.NestingOnly } }
+
 // Hook sets the name under which hooks see the tool, and additional names that hook matchers match.
 func Hook(name string, aliases ...string) Option {
 	return func(t *Tool) { t.descriptor.HookName, t.descriptor.HookAliases = name, aliases }

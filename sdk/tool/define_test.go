@@ -52,6 +52,13 @@ func TestDescriptor(t *testing.T) {
 	if d := tool.New("x", "", run, tool.Hidden(), tool.Assess(func(context.Context, *tool.AssessCall, place) (*contract.Assessment, error) { return nil, nil })).Descriptor(); !d.Assess || d.Exposure != contract.ExposureHidden {
 		t.Errorf("descriptor %+v", d)
 	}
+	for want, option := range map[contract.Nesting]tool.Option{
+		contract.NestingUnknown: tool.ReadOnly(), contract.NestingNever: tool.ModelOnly(), contract.NestingOnly: tool.CodeOnly(),
+	} {
+		if d := tool.New("x", "", run, option).Descriptor(); d.Nesting != want {
+			t.Errorf("nesting %d, want %d", d.Nesting, want)
+		}
+	}
 	own := json.RawMessage(`{"type":"object","required":["x"]}`)
 	if d := tool.New("x", "", func(context.Context, *tool.Call, json.RawMessage) (*tool.Result, error) { return nil, nil }, tool.Schema(own)).Descriptor(); string(d.InputSchema) != string(own) {
 		t.Errorf("schema %s", d.InputSchema)

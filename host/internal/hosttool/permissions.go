@@ -20,7 +20,7 @@ func requestPermissions() Tool {
 	return Tool{
 		Label: LabelPrefix + "permissions",
 		Descriptor: contract.Descriptor{
-			Name: permissionsName, ReadOnly: true,
+			Name: permissionsName, ReadOnly: true, Nesting: contract.NestingNever,
 			Description: "Asks the user for permissions that the sandbox does not give: to read or write further folders, to reach the network. " +
 				"What is granted holds for later calls, until the turn ends or as long as the thread runs; the answer says which. Ask for as little as the task needs.",
 			InputSchema: json.RawMessage(`{"additionalProperties":false,"properties":{` +

@@ -25,7 +25,7 @@ func search() Tool {
 	return Tool{
 		Label: LabelPrefix + "search",
 		Descriptor: contract.Descriptor{
-			Name: "tool_search", ReadOnly: true, ParallelSafe: true,
+			Name: "tool_search", ReadOnly: true, ParallelSafe: true, Nesting: contract.NestingNever,
 			InputSchema: json.RawMessage(`{"additionalProperties":false,"properties":{` +
 				`"limit":{"description":"Most tools to find; 8 where it is left out.","minimum":1,"type":"integer"},` +
 				`"query":{"description":"What the tool should do, or its name, in a few words.","minLength":1,"type":"string"}},"required":["query"],"type":"object"}`),
@@ -46,10 +46,10 @@ func offerSearch(c Conditions) Offer {
 	return Offered
 }
 
-// deferred lists the tools that are found by search.
+// deferred lists the tools that a model finds by search.
 func deferred(tools *registry.Snapshot) (out []*registry.Entry) {
 	for _, e := range tools.Entries() {
-		if e.Exposure == contract.ExposureDeferred {
+		if e.Exposure == contract.ExposureDeferred && e.Nesting != contract.NestingOnly {
 			out = append(out, e)
 		}
 	}

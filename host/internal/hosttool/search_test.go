@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -51,6 +52,9 @@ func TestSearch(t *testing.T) {
 		}),
 		deferredTool("", "widget_a", "a widget"), deferredTool("", "widget_b", "a widget"), deferredTool("", "widget_c", "a widget"),
 		deferredTool("", "look", "a picture", func(d *contract.Descriptor) { d.ModelTraits = []string{"images"} }),
+		contract.Descriptor{
+			Name: "calendar_for_code", Exposure: contract.ExposureDeferred, Nesting: contract.NestingOnly, InputSchema: json.RawMessage(`{"type":"object"}`),
+		},
 		contract.Descriptor{Name: "calendar_of_nobody", Exposure: contract.ExposureHidden, InputSchema: json.RawMessage(`{"type":"object"}`)},
 	)
 	for _, tc := range []struct{ query, want string }{
@@ -108,6 +112,23 @@ func TestSearch(t *testing.T) {
 	}
 	if _, _, err := findTools(s, json.RawMessage(`{"query":" "}`), nil); err == nil {
 		t.Error("a blank query is searched for")
+	}
+}
+
+// Code neither finds the host's tools nor may it call them: they are for the model.
+func TestHostToolsAreForTheModel(t *testing.T) {
+	d := greet
+	d.Exposure = contract.ExposureDeferred
+	s := Default().Extend(snapshot(t, d), Conditions{
+		AdditionalPermissions: true, Approval: policy.OnRequest, Sandbox: "workspace-write", Model: llm.ModelRow{ToolKinds: []string{"search"}},
+	})
+	if code := s.CodeTools(nil); len(s.Entries()) != 3 || len(code) != 1 || code[0].Name != "greet" {
+		t.Errorf("of %d tools, code finds %d", len(s.Entries()), len(code))
+	}
+	for _, e := range s.Entries()[1:] {
+		if err := e.CheckCaller(true); err == nil {
+			t.Errorf("code may call %s", e.Name)
+		}
 	}
 }
 

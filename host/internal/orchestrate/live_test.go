@@ -30,6 +30,7 @@ type family struct {
 	tokens  *orchestrate.Tokens
 	decide  func(policy.Request) policy.Decision // nil: what has effects is asked about
 	effects []contract.Effect                    // of the outer call
+	nesting contract.Nesting                     // of the inner tool
 	do      func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
 }
 
@@ -50,7 +51,8 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 	reg := registry.New()
 	schema := json.RawMessage(`{"type":"object"}`)
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
-		{Name: "outer", InputSchema: schema, Effects: f.effects}, {Name: "inner", InputSchema: schema}, {Name: "thinker", InputSchema: schema, Assess: true},
+		{Name: "outer", InputSchema: schema, Effects: f.effects}, {Name: "inner", InputSchema: schema, Nesting: f.nesting},
+		{Name: "thinker", InputSchema: schema, Assess: true},
 	}}); len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -360,5 +362,32 @@ func TestNotesWithAStructuredResult(t *testing.T) {
 	}
 	if a := f.dispatch(t, t.Context()); !slices.Contains(a.Context, "it reached a limit") {
 		t.Errorf("of a call that broke the model reads %q and %q", text(a), a.Context)
+	}
+}
+
+// A tool is refused to callers that its descriptor excludes, with an error that says who may call it; its plugin is not called.
+func TestNestingDecidesWhoCalls(t *testing.T) {
+	f := &family{bench: &bench{}, nesting: contract.NestingNever}
+	f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		return l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+	}
+	if a := f.dispatch(t, t.Context()); f.index("begin inner") >= 0 || !strings.Contains(text(a), "inner can only be called by the model itself") {
+		t.Errorf("code called a tool for the model: %q", text(a))
+	}
+	d := assessed
+	d.Nesting = contract.NestingOnly
+	b := &bench{}
+	if a := b.run(t, d, `{}`); a.Outcome != event.OutcomeError || !strings.Contains(text(a), "act can only be called by code") || b.index("assess") >= 0 {
+		t.Errorf("the model called a tool for code: %s %q", a.Outcome, text(a))
+	}
+	f = &family{bench: &bench{}, nesting: contract.NestingOnly}
+	f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		if s.Tool == "inner" {
+			return contract.Text("filtered"), nil
+		}
+		return l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+	}
+	if a := f.dispatch(t, t.Context()); text(a) != "filtered" {
+		t.Errorf("code may not call a tool for code: %q", text(a))
 	}
 }

@@ -258,6 +258,9 @@ func (p *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) outcome {
 	if r.entry == nil {
 		return *failed(unsupported(r.call.Model))
 	}
+	if err := r.entry.CheckCaller(r.call.parent != nil); err != nil {
+		return *failed(err.Error())
+	}
 	for _, stage := range []func(context.Context) *outcome{
 		r.parse,               // validates the arguments
 		r.awaitTurn(ticket),   // the gate: the call is assessed against the state that earlier calls have left

@@ -337,8 +337,8 @@ func (s *Snapshot) Lookup(namespace, name string) (*Entry, bool) {
 // Entries lists all tools in order. The slice is shared.
 func (s *Snapshot) Entries() []*Entry { return s.entries }
 
-// ModelTools returns the tools that a model is offered: those that are not hidden and whose required traits the model has. Deferred
-// tools are left out if the model is offered a tool that searches for them; it can call them by name in either case.
+// ModelTools returns the tools that a model is offered: those that are not hidden, that models may call, and whose required traits the
+// model has. Deferred tools are left out if the model is offered a tool that searches for them; it can call them by name in either case.
 func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 	traits := row.Traits()
 	searches := slices.ContainsFunc(s.entries, func(e *Entry) bool {
@@ -355,12 +355,35 @@ func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 			if t, ok := e.Declare(row); ok {
 				out = append(out, t)
 			}
-		case e.Exposure == contract.ExposureHidden, e.Exposure == contract.ExposureDeferred && searches, !e.Suits(traits):
+		case e.Exposure == contract.ExposureHidden, e.Exposure == contract.ExposureDeferred && searches, !e.Suits(traits),
+			e.Nesting == contract.NestingOnly:
 		default:
 			out = append(out, e.Declaration(row))
 		}
 	}
 	return out
+}
+
+// CodeTools returns the tools that calls can find and call in a thread whose model has these traits.
+func (s *Snapshot) CodeTools(traits []string) []*Entry {
+	var out []*Entry
+	for _, e := range s.entries {
+		if e.Exposure != contract.ExposureHidden && e.Nesting != contract.NestingNever && e.Suits(traits) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// CheckCaller returns an error if the tool may not be called by another call (nested) or by the model (not nested). It is for the caller.
+func (e *Entry) CheckCaller(nested bool) error {
+	switch {
+	case nested && e.Nesting == contract.NestingNever:
+		return fmt.Errorf("%s can only be called by the model itself, not by code or another tool", e.FullName())
+	case !nested && e.Nesting == contract.NestingOnly:
+		return fmt.Errorf("%s can only be called by code or another tool, not by the model itself", e.FullName())
+	}
+	return nil
 }
 
 // Suits reports whether a model with these traits can be offered the tool.

@@ -172,6 +172,46 @@ func TestModelTools(t *testing.T) {
 	}
 }
 
+// Who may call a tool depends on its nesting; a tool without one may be called by the model and by other calls.
+func TestNesting(t *testing.T) {
+	nesting := func(name string, n contract.Nesting, change func(*contract.Descriptor)) contract.Descriptor {
+		d := greet
+		d.Name, d.Nesting = name, n
+		change(&d)
+		return d
+	}
+	plain := func(*contract.Descriptor) {}
+	s := snapshot(t,
+		nesting("unset", contract.NestingUnknown, plain), nesting("both", contract.NestingBoth, plain),
+		nesting("never", contract.NestingNever, plain), nesting("only", contract.NestingOnly, plain),
+		nesting("deferred", contract.NestingOnly, func(d *contract.Descriptor) { d.Exposure = contract.ExposureDeferred }),
+		nesting("hidden", contract.NestingOnly, func(d *contract.Descriptor) { d.Exposure = contract.ExposureHidden }),
+		nesting("look", contract.NestingBoth, func(d *contract.Descriptor) { d.ModelTraits = []string{"images"} }),
+	)
+	var model, code []string
+	for _, tl := range s.ModelTools(llm.ModelRow{}) {
+		model = append(model, tl.Name)
+	}
+	for _, e := range s.CodeTools(nil) {
+		code = append(code, e.Name)
+	}
+	if want := []string{"unset", "both", "never"}; !slices.Equal(model, want) {
+		t.Errorf("the model is offered %q, want %q", model, want)
+	}
+	if want := []string{"unset", "both", "only", "deferred"}; !slices.Equal(code, want) {
+		t.Errorf("code finds %q, want %q", code, want)
+	}
+	if n := len(s.CodeTools([]string{"images"})); n != 5 {
+		t.Errorf("with images, code finds %d tools, want 5", n)
+	}
+	for _, e := range s.Entries() {
+		byModel, byCode := e.CheckCaller(false) == nil, e.CheckCaller(true) == nil
+		if byModel != (e.Nesting != contract.NestingOnly) || byCode != (e.Nesting != contract.NestingNever) {
+			t.Errorf("%s: by the model %v, by code %v", e.Name, byModel, byCode)
+		}
+	}
+}
+
 // A tool has the same declaration and digest whether its descriptor comes from the plugin or from a cache.
 func TestOrderOfASchemaIsIrrelevant(t *testing.T) {
 	tool := func(schema string) (*Entry, llm.Tool) {

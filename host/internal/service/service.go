@@ -18,7 +18,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
-	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
@@ -242,10 +241,8 @@ func (s *server) ListTools(_ context.Context, r *gantryv1.ListToolsRequest) (*ga
 		return nil, err
 	}
 	out := &gantryv1.ListToolsResponse{}
-	for _, e := range l.Call.Tools.Entries() {
-		if e.Exposure != contract.ExposureHidden {
-			out.Tools = append(out.Tools, convert.DescriptorToProto(e.Descriptor))
-		}
+	for _, e := range l.Call.Tools.CodeTools(l.Call.Traits) {
+		out.Tools = append(out.Tools, convert.DescriptorToProto(e.Descriptor))
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -227,6 +228,8 @@ func (w *world) call(ctx context.Context, do func(context.Context, contract.Call
 	schema := json.RawMessage(`{"type":"object"}`)
 	if problems := reg.Set("mine", contract.ToolSet{Tools: []contract.Descriptor{
 		{Name: "work", InputSchema: schema}, {Name: "echo", InputSchema: schema}, {Name: "secret", InputSchema: schema, Exposure: contract.ExposureHidden},
+		{Name: "person", InputSchema: schema, Nesting: contract.NestingNever}, {Name: "filter", InputSchema: schema, Nesting: contract.NestingOnly},
+		{Name: "look", InputSchema: schema, ModelTraits: []string{"images"}}, {Name: "edit", InputSchema: schema, ModelTraits: []string{"edits"}},
 	}}); len(problems) > 0 {
 		w.t.Fatal(problems)
 	}
@@ -245,7 +248,8 @@ func (w *world) call(ctx context.Context, do func(context.Context, contract.Call
 	var gate orchestrate.Gate
 	return pipeline.Dispatch(ctx, &gate, orchestrate.Call{
 		Settings: orchestrate.Settings{
-			Thread: w.thread, Turn: "u", Cwd: w.t.TempDir(), Approval: "on-request", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100},
+			Thread: w.thread, Turn: "u", Cwd: w.t.TempDir(), Approval: "on-request", Tools: reg.Snapshot(), Traits: []string{"images"},
+			Output: history.Policy{Limit: 100},
 		},
 		Model: &llm.ToolCall{ID: "c1", Name: "work", Input: "{}"}, ID: "c1",
 	}).Wait()
@@ -513,8 +517,12 @@ func TestArtifactsSecretsAndEvents(t *testing.T) {
 			t.Errorf("nested call without input: %+v, %v", r, err)
 		}
 		r, err := mine.ListTools(t.Context(), &gantryv1.ListToolsRequest{CallToken: s.CallToken})
-		if err != nil || len(r.GetTools()) != 2 {
-			t.Errorf("tools: %+v, %v; hidden ones are nobody's", r, err)
+		var names []string
+		for _, d := range r.GetTools() {
+			names = append(names, d.GetName())
+		}
+		if want := []string{"work", "echo", "filter", "look"}; err != nil || !slices.Equal(names, want) {
+			t.Errorf("tools: %q, %v, want %q", names, err, want)
 		}
 		if _, err := mine.Sample(t.Context(), &gantryv1.SampleRequest{CallToken: s.CallToken}); err == nil {
 			t.Error("a sample without a model")

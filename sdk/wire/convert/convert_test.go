@@ -138,6 +138,7 @@ var lastOf = map[reflect.Type]int64{
 	reflect.TypeFor[contract.Severity]():    int64(contract.SeverityWarning),
 	reflect.TypeFor[contract.StepKind]():    int64(contract.StepIndex),
 	reflect.TypeFor[contract.Exposure]():    int64(contract.ExposureHidden),
+	reflect.TypeFor[contract.Nesting]():     int64(contract.NestingOnly),
 	reflect.TypeFor[contract.SourceState](): int64(contract.SourceFailed),
 	reflect.TypeFor[contract.ChangeKind]():  int64(contract.ChangeDelete),
 	reflect.TypeFor[contract.Audience]():    int64(contract.AudienceBoth),
@@ -452,6 +453,14 @@ func TestEnumsKeepTheirMeaning(t *testing.T) {
 		}[k.String()]
 		if got := convert.DescriptorToProto(contract.Descriptor{Exposure: k}).GetExposure(); got != want {
 			t.Errorf("exposure %v becomes %v", k, got)
+		}
+	}
+	for n, want := range map[contract.Nesting]gantryv1.Nesting{
+		contract.NestingBoth: gantryv1.Nesting_NESTING_BOTH, contract.NestingNever: gantryv1.Nesting_NESTING_NEVER,
+		contract.NestingOnly: gantryv1.Nesting_NESTING_ONLY,
+	} {
+		if got := convert.DescriptorToProto(contract.Descriptor{Nesting: n}).GetNesting(); got != want {
+			t.Errorf("nesting %v becomes %v", n, got)
 		}
 	}
 	for k, want := range map[contract.Kind]gantryv1.PluginKind{

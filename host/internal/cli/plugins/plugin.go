@@ -404,6 +404,7 @@ func showTool(w io.Writer, d contract.Descriptor) {
 		{d.ReadOnly, "only reads"}, {d.ParallelSafe, "runs concurrently"}, {d.Assess, "assesses each call before it runs"},
 		{d.EffectsByHost, "acts only through the host"},
 		{d.Exposure == contract.ExposureDeferred, "found by search"}, {d.Exposure == contract.ExposureHidden, "hidden from the model"},
+		{d.Nesting == contract.NestingNever, "only for the model"}, {d.Nesting == contract.NestingOnly, "only for code and other tools"},
 		{d.SerialGroup != "", "one at a time with " + d.SerialGroup}, {len(d.ModelTraits) > 0, "for models with " + strings.Join(d.ModelTraits, ", ")},
 	} {
 		if t.on {

@@ -76,7 +76,8 @@ type HostServiceClient interface {
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error)
 	// CallTool runs another tool of the thread, through the same pipeline as any other call.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
-	// ListTools lists the tools that CallTool can run.
+	// ListTools lists the tools that CallTool can run: those that are not hidden, that other calls may call, and whose required
+	// traits the thread's model has.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// Sample sends one request to the model, within the thread's budget.
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (*SampleResponse, error)
@@ -358,7 +359,8 @@ type HostServiceServer interface {
 	Ask(context.Context, *AskRequest) (*AskResponse, error)
 	// CallTool runs another tool of the thread, through the same pipeline as any other call.
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)
-	// ListTools lists the tools that CallTool can run.
+	// ListTools lists the tools that CallTool can run: those that are not hidden, that other calls may call, and whose required
+	// traits the thread's model has.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// Sample sends one request to the model, within the thread's budget.
 	Sample(context.Context, *SampleRequest) (*SampleResponse, error)

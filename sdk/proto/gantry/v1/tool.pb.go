@@ -132,6 +132,59 @@ func (Exposure) EnumDescriptor() ([]byte, []int) {
 	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{1}
 }
 
+// Nesting says who may call a tool: the model, or other calls (HostService.CallTool), for example those of code.
+type Nesting int32
+
+const (
+	Nesting_NESTING_UNSPECIFIED Nesting = 0 // both
+	Nesting_NESTING_BOTH        Nesting = 1
+	Nesting_NESTING_NEVER       Nesting = 2 // only the model
+	Nesting_NESTING_ONLY        Nesting = 3 // only other calls; the model neither sees nor finds the tool
+)
+
+// Enum value maps for Nesting.
+var (
+	Nesting_name = map[int32]string{
+		0: "NESTING_UNSPECIFIED",
+		1: "NESTING_BOTH",
+		2: "NESTING_NEVER",
+		3: "NESTING_ONLY",
+	}
+	Nesting_value = map[string]int32{
+		"NESTING_UNSPECIFIED": 0,
+		"NESTING_BOTH":        1,
+		"NESTING_NEVER":       2,
+		"NESTING_ONLY":        3,
+	}
+)
+
+func (x Nesting) Enum() *Nesting {
+	p := new(Nesting)
+	*p = x
+	return p
+}
+
+func (x Nesting) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Nesting) Descriptor() protoreflect.EnumDescriptor {
+	return file_gantry_v1_tool_proto_enumTypes[2].Descriptor()
+}
+
+func (Nesting) Type() protoreflect.EnumType {
+	return &file_gantry_v1_tool_proto_enumTypes[2]
+}
+
+func (x Nesting) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Nesting.Descriptor instead.
+func (Nesting) EnumDescriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{2}
+}
+
 // SessionEnd says how a session ended.
 type SessionEnd int32
 
@@ -169,11 +222,11 @@ func (x SessionEnd) String() string {
 }
 
 func (SessionEnd) Descriptor() protoreflect.EnumDescriptor {
-	return file_gantry_v1_tool_proto_enumTypes[2].Descriptor()
+	return file_gantry_v1_tool_proto_enumTypes[3].Descriptor()
 }
 
 func (SessionEnd) Type() protoreflect.EnumType {
-	return &file_gantry_v1_tool_proto_enumTypes[2]
+	return &file_gantry_v1_tool_proto_enumTypes[3]
 }
 
 func (x SessionEnd) Number() protoreflect.EnumNumber {
@@ -182,7 +235,7 @@ func (x SessionEnd) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SessionEnd.Descriptor instead.
 func (SessionEnd) EnumDescriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{2}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{3}
 }
 
 // ViewKind is what a view consists of.
@@ -219,11 +272,11 @@ func (x ViewKind) String() string {
 }
 
 func (ViewKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_gantry_v1_tool_proto_enumTypes[3].Descriptor()
+	return file_gantry_v1_tool_proto_enumTypes[4].Descriptor()
 }
 
 func (ViewKind) Type() protoreflect.EnumType {
-	return &file_gantry_v1_tool_proto_enumTypes[3]
+	return &file_gantry_v1_tool_proto_enumTypes[4]
 }
 
 func (x ViewKind) Number() protoreflect.EnumNumber {
@@ -232,7 +285,7 @@ func (x ViewKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ViewKind.Descriptor instead.
 func (ViewKind) EnumDescriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{3}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{4}
 }
 
 // ViewAction is what a pointer does.
@@ -272,11 +325,11 @@ func (x ViewAction) String() string {
 }
 
 func (ViewAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_gantry_v1_tool_proto_enumTypes[4].Descriptor()
+	return file_gantry_v1_tool_proto_enumTypes[5].Descriptor()
 }
 
 func (ViewAction) Type() protoreflect.EnumType {
-	return &file_gantry_v1_tool_proto_enumTypes[4]
+	return &file_gantry_v1_tool_proto_enumTypes[5]
 }
 
 func (x ViewAction) Number() protoreflect.EnumNumber {
@@ -285,7 +338,7 @@ func (x ViewAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ViewAction.Descriptor instead.
 func (ViewAction) EnumDescriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{5}
 }
 
 type WatchRequest struct {
@@ -500,6 +553,8 @@ type ToolDescriptor struct {
 	// nothing by itself and nothing to sessions of other calls. The host then sends Call while it is still storing the call's
 	// start, and holds back these requests until that is done, so the call loses no time. Default false.
 	EffectsByHost bool `protobuf:"varint,21,opt,name=effects_by_host,json=effectsByHost,proto3" json:"effects_by_host,omitempty"`
+	// Not "never" for a hidden tool, which then had no caller.
+	Nesting       Nesting `protobuf:"varint,22,opt,name=nesting,proto3,enum=gantry.v1.Nesting" json:"nesting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -679,6 +734,13 @@ func (x *ToolDescriptor) GetEffectsByHost() bool {
 		return x.EffectsByHost
 	}
 	return false
+}
+
+func (x *ToolDescriptor) GetNesting() Nesting {
+	if x != nil {
+		return x.Nesting
+	}
+	return Nesting_NESTING_UNSPECIFIED
 }
 
 // Freeform describes a tool that takes raw text in a grammar.
@@ -4578,7 +4640,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x16.gantry.v1.SourceStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
-	"\brequired\x18\x04 \x01(\bR\brequired\"\xfb\x06\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\"\xa9\a\n" +
 	"\x0eToolDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -4603,7 +4665,8 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\fmodel_traits\x18\x12 \x03(\tR\vmodelTraits\x12\x16\n" +
 	"\x06source\x18\x13 \x01(\tR\x06source\x12+\n" +
 	"\x11lenient_arguments\x18\x14 \x01(\bR\x10lenientArguments\x12&\n" +
-	"\x0feffects_by_host\x18\x15 \x01(\bR\reffectsByHost\x1a=\n" +
+	"\x0feffects_by_host\x18\x15 \x01(\bR\reffectsByHost\x12,\n" +
+	"\anesting\x18\x16 \x01(\x0e2\x12.gantry.v1.NestingR\anesting\x1a=\n" +
 	"\x0fHookFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"^\n" +
@@ -4886,7 +4949,12 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x14EXPOSURE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fEXPOSURE_DIRECT\x10\x01\x12\x15\n" +
 	"\x11EXPOSURE_DEFERRED\x10\x02\x12\x13\n" +
-	"\x0fEXPOSURE_HIDDEN\x10\x03*o\n" +
+	"\x0fEXPOSURE_HIDDEN\x10\x03*Y\n" +
+	"\aNesting\x12\x17\n" +
+	"\x13NESTING_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fNESTING_BOTH\x10\x01\x12\x11\n" +
+	"\rNESTING_NEVER\x10\x02\x12\x10\n" +
+	"\fNESTING_ONLY\x10\x03*o\n" +
 	"\n" +
 	"SessionEnd\x12\x1b\n" +
 	"\x17SESSION_END_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -4924,167 +4992,169 @@ func file_gantry_v1_tool_proto_rawDescGZIP() []byte {
 	return file_gantry_v1_tool_proto_rawDescData
 }
 
-var file_gantry_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_gantry_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_gantry_v1_tool_proto_goTypes = []any{
 	(SourceState)(0),            // 0: gantry.v1.SourceState
 	(Exposure)(0),               // 1: gantry.v1.Exposure
-	(SessionEnd)(0),             // 2: gantry.v1.SessionEnd
-	(ViewKind)(0),               // 3: gantry.v1.ViewKind
-	(ViewAction)(0),             // 4: gantry.v1.ViewAction
-	(*WatchRequest)(nil),        // 5: gantry.v1.WatchRequest
-	(*WatchResponse)(nil),       // 6: gantry.v1.WatchResponse
-	(*ToolSource)(nil),          // 7: gantry.v1.ToolSource
-	(*ToolDescriptor)(nil),      // 8: gantry.v1.ToolDescriptor
-	(*Freeform)(nil),            // 9: gantry.v1.Freeform
-	(*ThreadRequest)(nil),       // 10: gantry.v1.ThreadRequest
-	(*ThreadResponse)(nil),      // 11: gantry.v1.ThreadResponse
-	(*ContextText)(nil),         // 12: gantry.v1.ContextText
-	(*SessionOpened)(nil),       // 13: gantry.v1.SessionOpened
-	(*SessionOutput)(nil),       // 14: gantry.v1.SessionOutput
-	(*SessionExited)(nil),       // 15: gantry.v1.SessionExited
-	(*CallInput)(nil),           // 16: gantry.v1.CallInput
-	(*AssessRequest)(nil),       // 17: gantry.v1.AssessRequest
-	(*AssessResponse)(nil),      // 18: gantry.v1.AssessResponse
-	(*Escalation)(nil),          // 19: gantry.v1.Escalation
-	(*GrantFacts)(nil),          // 20: gantry.v1.GrantFacts
-	(*CallRequest)(nil),         // 21: gantry.v1.CallRequest
-	(*CallStart)(nil),           // 22: gantry.v1.CallStart
-	(*CallCaps)(nil),            // 23: gantry.v1.CallCaps
-	(*CallPause)(nil),           // 24: gantry.v1.CallPause
-	(*CallResume)(nil),          // 25: gantry.v1.CallResume
-	(*CallCancel)(nil),          // 26: gantry.v1.CallCancel
-	(*CallResponse)(nil),        // 27: gantry.v1.CallResponse
-	(*CallStarted)(nil),         // 28: gantry.v1.CallStarted
-	(*OutputDelta)(nil),         // 29: gantry.v1.OutputDelta
-	(*Progress)(nil),            // 30: gantry.v1.Progress
-	(*Note)(nil),                // 31: gantry.v1.Note
-	(*CallResult)(nil),          // 32: gantry.v1.CallResult
-	(*StopSessionRequest)(nil),  // 33: gantry.v1.StopSessionRequest
-	(*StopSessionResponse)(nil), // 34: gantry.v1.StopSessionResponse
-	(*EndThreadRequest)(nil),    // 35: gantry.v1.EndThreadRequest
-	(*EndThreadResponse)(nil),   // 36: gantry.v1.EndThreadResponse
-	(*ViewRequest)(nil),         // 37: gantry.v1.ViewRequest
-	(*ViewOpen)(nil),            // 38: gantry.v1.ViewOpen
-	(*ViewSize)(nil),            // 39: gantry.v1.ViewSize
-	(*ViewAck)(nil),             // 40: gantry.v1.ViewAck
-	(*ViewResize)(nil),          // 41: gantry.v1.ViewResize
-	(*ViewControl)(nil),         // 42: gantry.v1.ViewControl
-	(*ViewClose)(nil),           // 43: gantry.v1.ViewClose
-	(*ViewInput)(nil),           // 44: gantry.v1.ViewInput
-	(*ViewBytes)(nil),           // 45: gantry.v1.ViewBytes
-	(*ViewPointer)(nil),         // 46: gantry.v1.ViewPointer
-	(*ViewWheel)(nil),           // 47: gantry.v1.ViewWheel
-	(*ViewKey)(nil),             // 48: gantry.v1.ViewKey
-	(*ViewText)(nil),            // 49: gantry.v1.ViewText
-	(*ViewPaste)(nil),           // 50: gantry.v1.ViewPaste
-	(*ViewFiles)(nil),           // 51: gantry.v1.ViewFiles
-	(*ViewNavigate)(nil),        // 52: gantry.v1.ViewNavigate
-	(*ViewSwitch)(nil),          // 53: gantry.v1.ViewSwitch
-	(*ViewAnswer)(nil),          // 54: gantry.v1.ViewAnswer
-	(*ViewResponse)(nil),        // 55: gantry.v1.ViewResponse
-	(*ViewOpened)(nil),          // 56: gantry.v1.ViewOpened
-	(*ViewTarget)(nil),          // 57: gantry.v1.ViewTarget
-	(*ViewFrame)(nil),           // 58: gantry.v1.ViewFrame
-	(*ViewOutput)(nil),          // 59: gantry.v1.ViewOutput
-	(*ViewPicture)(nil),         // 60: gantry.v1.ViewPicture
-	(*ViewState)(nil),           // 61: gantry.v1.ViewState
-	(*ViewDialog)(nil),          // 62: gantry.v1.ViewDialog
-	(*ViewClosed)(nil),          // 63: gantry.v1.ViewClosed
-	nil,                         // 64: gantry.v1.ToolDescriptor.HookFieldsEntry
-	(*Effect)(nil),              // 65: gantry.v1.Effect
-	(*Item)(nil),                // 66: gantry.v1.Item
-	(*ArtifactRef)(nil),         // 67: gantry.v1.ArtifactRef
-	(*ResultPart)(nil),          // 68: gantry.v1.ResultPart
+	(Nesting)(0),                // 2: gantry.v1.Nesting
+	(SessionEnd)(0),             // 3: gantry.v1.SessionEnd
+	(ViewKind)(0),               // 4: gantry.v1.ViewKind
+	(ViewAction)(0),             // 5: gantry.v1.ViewAction
+	(*WatchRequest)(nil),        // 6: gantry.v1.WatchRequest
+	(*WatchResponse)(nil),       // 7: gantry.v1.WatchResponse
+	(*ToolSource)(nil),          // 8: gantry.v1.ToolSource
+	(*ToolDescriptor)(nil),      // 9: gantry.v1.ToolDescriptor
+	(*Freeform)(nil),            // 10: gantry.v1.Freeform
+	(*ThreadRequest)(nil),       // 11: gantry.v1.ThreadRequest
+	(*ThreadResponse)(nil),      // 12: gantry.v1.ThreadResponse
+	(*ContextText)(nil),         // 13: gantry.v1.ContextText
+	(*SessionOpened)(nil),       // 14: gantry.v1.SessionOpened
+	(*SessionOutput)(nil),       // 15: gantry.v1.SessionOutput
+	(*SessionExited)(nil),       // 16: gantry.v1.SessionExited
+	(*CallInput)(nil),           // 17: gantry.v1.CallInput
+	(*AssessRequest)(nil),       // 18: gantry.v1.AssessRequest
+	(*AssessResponse)(nil),      // 19: gantry.v1.AssessResponse
+	(*Escalation)(nil),          // 20: gantry.v1.Escalation
+	(*GrantFacts)(nil),          // 21: gantry.v1.GrantFacts
+	(*CallRequest)(nil),         // 22: gantry.v1.CallRequest
+	(*CallStart)(nil),           // 23: gantry.v1.CallStart
+	(*CallCaps)(nil),            // 24: gantry.v1.CallCaps
+	(*CallPause)(nil),           // 25: gantry.v1.CallPause
+	(*CallResume)(nil),          // 26: gantry.v1.CallResume
+	(*CallCancel)(nil),          // 27: gantry.v1.CallCancel
+	(*CallResponse)(nil),        // 28: gantry.v1.CallResponse
+	(*CallStarted)(nil),         // 29: gantry.v1.CallStarted
+	(*OutputDelta)(nil),         // 30: gantry.v1.OutputDelta
+	(*Progress)(nil),            // 31: gantry.v1.Progress
+	(*Note)(nil),                // 32: gantry.v1.Note
+	(*CallResult)(nil),          // 33: gantry.v1.CallResult
+	(*StopSessionRequest)(nil),  // 34: gantry.v1.StopSessionRequest
+	(*StopSessionResponse)(nil), // 35: gantry.v1.StopSessionResponse
+	(*EndThreadRequest)(nil),    // 36: gantry.v1.EndThreadRequest
+	(*EndThreadResponse)(nil),   // 37: gantry.v1.EndThreadResponse
+	(*ViewRequest)(nil),         // 38: gantry.v1.ViewRequest
+	(*ViewOpen)(nil),            // 39: gantry.v1.ViewOpen
+	(*ViewSize)(nil),            // 40: gantry.v1.ViewSize
+	(*ViewAck)(nil),             // 41: gantry.v1.ViewAck
+	(*ViewResize)(nil),          // 42: gantry.v1.ViewResize
+	(*ViewControl)(nil),         // 43: gantry.v1.ViewControl
+	(*ViewClose)(nil),           // 44: gantry.v1.ViewClose
+	(*ViewInput)(nil),           // 45: gantry.v1.ViewInput
+	(*ViewBytes)(nil),           // 46: gantry.v1.ViewBytes
+	(*ViewPointer)(nil),         // 47: gantry.v1.ViewPointer
+	(*ViewWheel)(nil),           // 48: gantry.v1.ViewWheel
+	(*ViewKey)(nil),             // 49: gantry.v1.ViewKey
+	(*ViewText)(nil),            // 50: gantry.v1.ViewText
+	(*ViewPaste)(nil),           // 51: gantry.v1.ViewPaste
+	(*ViewFiles)(nil),           // 52: gantry.v1.ViewFiles
+	(*ViewNavigate)(nil),        // 53: gantry.v1.ViewNavigate
+	(*ViewSwitch)(nil),          // 54: gantry.v1.ViewSwitch
+	(*ViewAnswer)(nil),          // 55: gantry.v1.ViewAnswer
+	(*ViewResponse)(nil),        // 56: gantry.v1.ViewResponse
+	(*ViewOpened)(nil),          // 57: gantry.v1.ViewOpened
+	(*ViewTarget)(nil),          // 58: gantry.v1.ViewTarget
+	(*ViewFrame)(nil),           // 59: gantry.v1.ViewFrame
+	(*ViewOutput)(nil),          // 60: gantry.v1.ViewOutput
+	(*ViewPicture)(nil),         // 61: gantry.v1.ViewPicture
+	(*ViewState)(nil),           // 62: gantry.v1.ViewState
+	(*ViewDialog)(nil),          // 63: gantry.v1.ViewDialog
+	(*ViewClosed)(nil),          // 64: gantry.v1.ViewClosed
+	nil,                         // 65: gantry.v1.ToolDescriptor.HookFieldsEntry
+	(*Effect)(nil),              // 66: gantry.v1.Effect
+	(*Item)(nil),                // 67: gantry.v1.Item
+	(*ArtifactRef)(nil),         // 68: gantry.v1.ArtifactRef
+	(*ResultPart)(nil),          // 69: gantry.v1.ResultPart
 }
 var file_gantry_v1_tool_proto_depIdxs = []int32{
-	8,  // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	7,  // 1: gantry.v1.WatchResponse.sources:type_name -> gantry.v1.ToolSource
+	9,  // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	8,  // 1: gantry.v1.WatchResponse.sources:type_name -> gantry.v1.ToolSource
 	0,  // 2: gantry.v1.ToolSource.state:type_name -> gantry.v1.SourceState
-	9,  // 3: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
+	10, // 3: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
 	1,  // 4: gantry.v1.ToolDescriptor.exposure:type_name -> gantry.v1.Exposure
-	65, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
-	64, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
-	12, // 7: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
-	13, // 8: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
-	14, // 9: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
-	15, // 10: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
-	2,  // 11: gantry.v1.SessionExited.end:type_name -> gantry.v1.SessionEnd
-	16, // 12: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
-	32, // 13: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
-	65, // 14: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
-	19, // 15: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
-	66, // 16: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
-	65, // 17: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
-	22, // 18: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
-	24, // 19: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
-	25, // 20: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
-	26, // 21: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
-	16, // 22: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
-	20, // 23: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
-	23, // 24: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
-	28, // 25: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
-	29, // 26: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
-	30, // 27: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
-	67, // 28: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	66, // 29: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
-	31, // 30: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
-	32, // 31: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
-	66, // 32: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
-	68, // 33: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
-	66, // 34: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
-	38, // 35: gantry.v1.ViewRequest.open:type_name -> gantry.v1.ViewOpen
-	40, // 36: gantry.v1.ViewRequest.ack:type_name -> gantry.v1.ViewAck
-	41, // 37: gantry.v1.ViewRequest.resize:type_name -> gantry.v1.ViewResize
-	44, // 38: gantry.v1.ViewRequest.input:type_name -> gantry.v1.ViewInput
-	42, // 39: gantry.v1.ViewRequest.control:type_name -> gantry.v1.ViewControl
-	43, // 40: gantry.v1.ViewRequest.close:type_name -> gantry.v1.ViewClose
-	3,  // 41: gantry.v1.ViewOpen.kinds:type_name -> gantry.v1.ViewKind
-	39, // 42: gantry.v1.ViewOpen.size:type_name -> gantry.v1.ViewSize
-	39, // 43: gantry.v1.ViewResize.size:type_name -> gantry.v1.ViewSize
-	45, // 44: gantry.v1.ViewInput.bytes:type_name -> gantry.v1.ViewBytes
-	46, // 45: gantry.v1.ViewInput.pointer:type_name -> gantry.v1.ViewPointer
-	47, // 46: gantry.v1.ViewInput.wheel:type_name -> gantry.v1.ViewWheel
-	48, // 47: gantry.v1.ViewInput.key:type_name -> gantry.v1.ViewKey
-	49, // 48: gantry.v1.ViewInput.text:type_name -> gantry.v1.ViewText
-	50, // 49: gantry.v1.ViewInput.paste:type_name -> gantry.v1.ViewPaste
-	51, // 50: gantry.v1.ViewInput.files:type_name -> gantry.v1.ViewFiles
-	52, // 51: gantry.v1.ViewInput.navigate:type_name -> gantry.v1.ViewNavigate
-	53, // 52: gantry.v1.ViewInput.switch:type_name -> gantry.v1.ViewSwitch
-	54, // 53: gantry.v1.ViewInput.answer:type_name -> gantry.v1.ViewAnswer
-	4,  // 54: gantry.v1.ViewPointer.action:type_name -> gantry.v1.ViewAction
-	56, // 55: gantry.v1.ViewResponse.opened:type_name -> gantry.v1.ViewOpened
-	58, // 56: gantry.v1.ViewResponse.frame:type_name -> gantry.v1.ViewFrame
-	61, // 57: gantry.v1.ViewResponse.state:type_name -> gantry.v1.ViewState
-	63, // 58: gantry.v1.ViewResponse.closed:type_name -> gantry.v1.ViewClosed
-	3,  // 59: gantry.v1.ViewOpened.kind:type_name -> gantry.v1.ViewKind
-	39, // 60: gantry.v1.ViewOpened.size:type_name -> gantry.v1.ViewSize
-	57, // 61: gantry.v1.ViewOpened.targets:type_name -> gantry.v1.ViewTarget
-	59, // 62: gantry.v1.ViewFrame.output:type_name -> gantry.v1.ViewOutput
-	60, // 63: gantry.v1.ViewFrame.picture:type_name -> gantry.v1.ViewPicture
-	39, // 64: gantry.v1.ViewPicture.viewport:type_name -> gantry.v1.ViewSize
-	57, // 65: gantry.v1.ViewState.targets:type_name -> gantry.v1.ViewTarget
-	62, // 66: gantry.v1.ViewState.dialog:type_name -> gantry.v1.ViewDialog
-	39, // 67: gantry.v1.ViewState.size:type_name -> gantry.v1.ViewSize
-	5,  // 68: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
-	10, // 69: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
-	17, // 70: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
-	21, // 71: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
-	37, // 72: gantry.v1.ToolService.View:input_type -> gantry.v1.ViewRequest
-	33, // 73: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
-	35, // 74: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
-	6,  // 75: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
-	11, // 76: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
-	18, // 77: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
-	27, // 78: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
-	55, // 79: gantry.v1.ToolService.View:output_type -> gantry.v1.ViewResponse
-	34, // 80: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
-	36, // 81: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
-	75, // [75:82] is the sub-list for method output_type
-	68, // [68:75] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	66, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
+	65, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
+	2,  // 7: gantry.v1.ToolDescriptor.nesting:type_name -> gantry.v1.Nesting
+	13, // 8: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
+	14, // 9: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
+	15, // 10: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
+	16, // 11: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
+	3,  // 12: gantry.v1.SessionExited.end:type_name -> gantry.v1.SessionEnd
+	17, // 13: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
+	33, // 14: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
+	66, // 15: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
+	20, // 16: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
+	67, // 17: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
+	66, // 18: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
+	23, // 19: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
+	25, // 20: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
+	26, // 21: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
+	27, // 22: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
+	17, // 23: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
+	21, // 24: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
+	24, // 25: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
+	29, // 26: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
+	30, // 27: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
+	31, // 28: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
+	68, // 29: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	67, // 30: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
+	32, // 31: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
+	33, // 32: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
+	67, // 33: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
+	69, // 34: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
+	67, // 35: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
+	39, // 36: gantry.v1.ViewRequest.open:type_name -> gantry.v1.ViewOpen
+	41, // 37: gantry.v1.ViewRequest.ack:type_name -> gantry.v1.ViewAck
+	42, // 38: gantry.v1.ViewRequest.resize:type_name -> gantry.v1.ViewResize
+	45, // 39: gantry.v1.ViewRequest.input:type_name -> gantry.v1.ViewInput
+	43, // 40: gantry.v1.ViewRequest.control:type_name -> gantry.v1.ViewControl
+	44, // 41: gantry.v1.ViewRequest.close:type_name -> gantry.v1.ViewClose
+	4,  // 42: gantry.v1.ViewOpen.kinds:type_name -> gantry.v1.ViewKind
+	40, // 43: gantry.v1.ViewOpen.size:type_name -> gantry.v1.ViewSize
+	40, // 44: gantry.v1.ViewResize.size:type_name -> gantry.v1.ViewSize
+	46, // 45: gantry.v1.ViewInput.bytes:type_name -> gantry.v1.ViewBytes
+	47, // 46: gantry.v1.ViewInput.pointer:type_name -> gantry.v1.ViewPointer
+	48, // 47: gantry.v1.ViewInput.wheel:type_name -> gantry.v1.ViewWheel
+	49, // 48: gantry.v1.ViewInput.key:type_name -> gantry.v1.ViewKey
+	50, // 49: gantry.v1.ViewInput.text:type_name -> gantry.v1.ViewText
+	51, // 50: gantry.v1.ViewInput.paste:type_name -> gantry.v1.ViewPaste
+	52, // 51: gantry.v1.ViewInput.files:type_name -> gantry.v1.ViewFiles
+	53, // 52: gantry.v1.ViewInput.navigate:type_name -> gantry.v1.ViewNavigate
+	54, // 53: gantry.v1.ViewInput.switch:type_name -> gantry.v1.ViewSwitch
+	55, // 54: gantry.v1.ViewInput.answer:type_name -> gantry.v1.ViewAnswer
+	5,  // 55: gantry.v1.ViewPointer.action:type_name -> gantry.v1.ViewAction
+	57, // 56: gantry.v1.ViewResponse.opened:type_name -> gantry.v1.ViewOpened
+	59, // 57: gantry.v1.ViewResponse.frame:type_name -> gantry.v1.ViewFrame
+	62, // 58: gantry.v1.ViewResponse.state:type_name -> gantry.v1.ViewState
+	64, // 59: gantry.v1.ViewResponse.closed:type_name -> gantry.v1.ViewClosed
+	4,  // 60: gantry.v1.ViewOpened.kind:type_name -> gantry.v1.ViewKind
+	40, // 61: gantry.v1.ViewOpened.size:type_name -> gantry.v1.ViewSize
+	58, // 62: gantry.v1.ViewOpened.targets:type_name -> gantry.v1.ViewTarget
+	60, // 63: gantry.v1.ViewFrame.output:type_name -> gantry.v1.ViewOutput
+	61, // 64: gantry.v1.ViewFrame.picture:type_name -> gantry.v1.ViewPicture
+	40, // 65: gantry.v1.ViewPicture.viewport:type_name -> gantry.v1.ViewSize
+	58, // 66: gantry.v1.ViewState.targets:type_name -> gantry.v1.ViewTarget
+	63, // 67: gantry.v1.ViewState.dialog:type_name -> gantry.v1.ViewDialog
+	40, // 68: gantry.v1.ViewState.size:type_name -> gantry.v1.ViewSize
+	6,  // 69: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
+	11, // 70: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
+	18, // 71: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
+	22, // 72: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
+	38, // 73: gantry.v1.ToolService.View:input_type -> gantry.v1.ViewRequest
+	34, // 74: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
+	36, // 75: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
+	7,  // 76: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
+	12, // 77: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
+	19, // 78: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
+	28, // 79: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
+	56, // 80: gantry.v1.ToolService.View:output_type -> gantry.v1.ViewResponse
+	35, // 81: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
+	37, // 82: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
+	76, // [76:83] is the sub-list for method output_type
+	69, // [69:76] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_tool_proto_init() }
@@ -5149,7 +5219,7 @@ func file_gantry_v1_tool_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_tool_proto_rawDesc), len(file_gantry_v1_tool_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -210,7 +210,8 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTools(self, request, context):
-        """ListTools lists the tools that CallTool can run.
+        """ListTools lists the tools that CallTool can run: those that are not hidden, that other calls may call, and whose required
+        traits the thread's model has.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

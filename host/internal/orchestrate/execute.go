@@ -164,6 +164,7 @@ var (
 	ErrReplaced    = errors.New("replaced by another task")
 	ErrTimeUp      = errors.New("the turn's time limit is exceeded")
 	ErrShutdown    = errors.New("the host is shutting down")
+	errAborted     = errors.New("aborted at a question") // of a nested call, by the user
 )
 
 // cancelReason is the reason that a plugin is given when its call is asked to stop.

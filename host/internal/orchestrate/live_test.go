@@ -31,7 +31,9 @@ type family struct {
 	decide  func(policy.Request) policy.Decision // nil: what has effects is asked about
 	effects []contract.Effect                    // of the outer call
 	nesting contract.Nesting                     // of the inner tool
-	do      func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
+	// Effects of the inner tool.
+	innerEffects []contract.Effect
+	do           func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
 }
 
 func (f *family) Call(ctx context.Context, s contract.CallStart, ctl tool.Control, _ func(contract.CallEvent)) (*contract.Result, error) {
@@ -51,7 +53,7 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 	reg := registry.New()
 	schema := json.RawMessage(`{"type":"object"}`)
 	if problems := reg.Set("p", contract.ToolSet{Tools: []contract.Descriptor{
-		{Name: "outer", InputSchema: schema, Effects: f.effects}, {Name: "inner", InputSchema: schema, Nesting: f.nesting},
+		{Name: "outer", InputSchema: schema, Effects: f.effects}, {Name: "inner", InputSchema: schema, Nesting: f.nesting, Effects: f.innerEffects},
 		{Name: "thinker", InputSchema: schema, Assess: true},
 	}}); len(problems) > 0 {
 		t.Fatal(problems)
@@ -389,5 +391,86 @@ func TestNestingDecidesWhoCalls(t *testing.T) {
 	}
 	if a := f.dispatch(t, t.Context()); text(a) != "filtered" {
 		t.Errorf("code may not call a tool for code: %q", text(a))
+	}
+}
+
+// hearWaits receives what a call is told about questions, until stop is called.
+func hearWaits(ctl tool.Control) (stop func()) {
+	over, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // owned by the caller: stop waits for it
+		defer close(stopped)
+		for {
+			select {
+			case <-ctl.Waits:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-stopped }
+}
+
+// "Abort" at a question about a nested call, a late effect or a connection ends the calls around it and the turn.
+func TestAbortInANestedCallEndsTheTurn(t *testing.T) {
+	effect := []contract.Effect{contract.NetworkEffect{Host: "example.com"}}
+	late := func(ctx context.Context, l *orchestrate.Live) error {
+		_, err := l.Authorize(ctx, effect, "to look", nil)
+		return err
+	}
+	connects := func(ctx context.Context, l *orchestrate.Live) error {
+		l.Connect(ctx, "https", "example.com", 443, "")
+		return nil
+	}
+	for _, tc := range []struct {
+		name  string
+		depth int
+		ask   func(context.Context, *orchestrate.Live) error
+	}{
+		{"late effect", 0, late}, {"nested late effect", 1, late}, {"late effect two calls down", 2, late},
+		{"connection", 0, connects}, {"nested connection", 1, connects},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &family{bench: &bench{}}
+				f.answer.Choice = approval.Abort
+				f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+					defer hearWaits(ctl)()
+					joined, done, err := l.Join(ctx)
+					if err != nil {
+						return nil, err
+					}
+					defer done()
+					if len(s.Parents) == tc.depth {
+						err = tc.ask(joined, l)
+					} else {
+						_, err = l.CallTool(joined, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+					}
+					f.step("%d goes on: %v", len(s.Parents), err)
+					select {
+					case <-ctl.Soft.Done(): // asked to stop
+						return &contract.Result{Aborted: true}, nil
+					case <-time.After(time.Hour):
+						return contract.Text("ignored it"), nil
+					}
+				}
+				if a := f.dispatch(t, t.Context()); !a.Abort || a.Outcome != event.OutcomeAborted {
+					t.Errorf("abort %v, %s %q\n%s", a.Abort, a.Outcome, text(a), strings.Join(f.steps, "\n"))
+				}
+			})
+		})
+	}
+	// Code that has its result before it is asked to stop keeps it; the turn ends nevertheless.
+	f := &family{bench: &bench{}, innerEffects: effect}
+	f.answer.Choice = approval.Abort
+	f.do = func(ctx context.Context, l *orchestrate.Live, _ contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+		defer hearWaits(ctl)()
+		r, err := l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+		if err != nil || !r.IsError {
+			t.Errorf("nested result = %+v, %v", r, err)
+		}
+		return contract.Text("caught it"), nil
+	}
+	if a := f.dispatch(t, t.Context()); !a.Abort || text(a) != "caught it" || f.index("begin inner") >= 0 {
+		t.Errorf("abort %v, %q\n%s", a.Abort, text(a), strings.Join(f.steps, "\n"))
 	}
 }

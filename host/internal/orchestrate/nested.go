@@ -26,12 +26,24 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 		call.Model.Input, call.Model.Freeform = in.Text, true
 	}
 	a := l.Pipeline.Dispatch(ctx, l.Nested, call).Wait()
+	if a.Abort {
+		l.abortTurn()
+	}
 	if a.Raw != nil {
 		return a.Raw, nil
 	}
 	result := &contract.Result{IsError: a.Outcome != event.OutcomeOK, Aborted: a.Outcome == event.OutcomeAborted}
 	result.Parts = []contract.Part{&contract.TextPart{Text: resultText(a.Result), Fit: contract.FitBounded}}
 	return result, nil
+}
+
+// abortTurn ends the turn after the user has aborted a question that was asked in the call's name: the call that the model made is asked
+// to stop, and with it all that are nested in it.
+func (l *Live) abortTurn() {
+	for l.Call.parent != nil {
+		l = l.Call.parent
+	}
+	l.abort(errAborted)
 }
 
 // Authorize decides on effects that become known only while the call runs. denial says why they are refused; "": they are allowed.
@@ -50,6 +62,8 @@ func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason 
 	switch {
 	case end == nil:
 		return "", d.keepMoreFiles(ctx)
+	case end.abort:
+		l.abortTurn()
 	case end.kind == event.OutcomeAborted:
 		return "", context.Cause(ctx)
 	}

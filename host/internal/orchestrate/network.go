@@ -59,5 +59,8 @@ func (l *Live) Connect(ctx context.Context, protocol, host string, port uint16, 
 	if _, err := d.publish(context.WithoutCancel(ctx), reports...); err != nil {
 		return false, false
 	}
+	if end != nil && end.abort {
+		l.abortTurn()
+	}
 	return end == nil, by != byNobody && by != byCancelled
 }

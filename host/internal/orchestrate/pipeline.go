@@ -4,11 +4,12 @@
 // truncated for the model. It must not know: any tool or plugin by name, how a plugin is reached, how events are stored, how a
 // question is shown.
 //
-// Start with [Pipeline.Dispatch]; [Pipeline.run] defines the order of the stages. [Deps] has the interfaces that they use.
+// Start with [Pipeline.Dispatch]; [Pipeline.pass] defines the order of the stages. [Deps] has the interfaces that they use.
 package orchestrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -253,7 +254,7 @@ func groupOf(e *registry.Entry) string {
 	return e.SerialGroup
 }
 
-// run passes a call through the stages in their order. A stage returns nil to let the call continue, or the outcome that ends it.
+// run runs a call whose tool may exist. Its outcome also ends the turn if the user has aborted a question of a call nested in it.
 func (p *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) outcome {
 	if r.entry == nil {
 		return *failed(unsupported(r.call.Model))
@@ -261,6 +262,15 @@ func (p *Pipeline) run(ctx context.Context, r *run, ticket *Ticket) outcome {
 	if err := r.entry.CheckCaller(r.call.parent != nil); err != nil {
 		return *failed(err.Error())
 	}
+	ctx, r.abort = context.WithCancelCause(ctx)
+	defer r.abort(nil)
+	end := p.pass(ctx, r, ticket)
+	end.abort = end.abort || errors.Is(context.Cause(ctx), errAborted)
+	return end
+}
+
+// pass passes a call through the stages in their order. A stage returns nil to let the call continue, or the outcome that ends it.
+func (p *Pipeline) pass(ctx context.Context, r *run, ticket *Ticket) outcome {
 	for _, stage := range []func(context.Context) *outcome{
 		r.parse,               // validates the arguments
 		r.awaitTurn(ticket),   // the gate: the call is assessed against the state that earlier calls have left

@@ -18,6 +18,7 @@ import (
 type run struct {
 	subject
 	decision decision // about the subject
+	abort    context.CancelCauseFunc
 
 	started   time.Time
 	granted   launch.Grant

@@ -31,6 +31,7 @@ type Live struct {
 	builtIn  bool                  // the plugin comes with gantry
 	ctx      context.Context       // ends with the call
 	cancel   context.CancelCauseFunc
+	abort    context.CancelCauseFunc // asks the call to stop
 	token    string
 	// paused tells the plugin that a person is being asked (true) or no longer is (false); nil: the plugin is not told.
 	paused func(bool)
@@ -63,6 +64,7 @@ func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 	asked := r.call.Sandbox == policy.FullAccess && r.call.Approval == policy.Untrusted && !l.builtIn
 	l.bound = r.decision.escalation != nil || len(l.commands) > 0 && asked
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
+	l.abort = r.abort
 	l.token = r.pipeline.tokens.issue(l)
 	return l
 }

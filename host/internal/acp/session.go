@@ -502,7 +502,9 @@ func (s *session) apply(e event.Event) bool {
 			return false
 		}
 	case event.QuestionAsked:
-		s.asked = append(s.asked, b)
+		if b.About.ForPerson() {
+			s.asked = append(s.asked, b)
+		}
 	case event.QuestionResolved:
 		s.resolved(b.ID)
 	}

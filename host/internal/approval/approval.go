@@ -1,4 +1,4 @@
-// Package approval puts questions to people and remembers their approvals.
+// Package approval puts questions to people and to clients, and remembers people's approvals.
 //
 // It owns: pending questions, of which the first answer is used, approval keys, and approvals and permissions that apply for longer than
 // one call. It must not know: when a question is necessary, how a client shows it, how a grant is made.
@@ -73,6 +73,7 @@ type Question struct {
 	Schema  json.RawMessage
 	URL     string
 	Rule    *event.RuleOffer // written by ApproveAlways and DenyAlways
+	Tool    *event.ToolCall  // of a question to clients
 }
 
 // Answer is the answer to a question. By is who gave it: "user", "reviewer", "policy", or "cancelled" or [ByTimeout] if no one did.
@@ -87,7 +88,7 @@ const ByTimeout = "timeout"
 
 // Broker passes the questions of a thread to its clients, and their answers back. Safe for concurrent use.
 type Broker struct {
-	// Timeout is how long a question waits for an answer; 0: without limit. It is set before the first question.
+	// Timeout is how long a question waits for a person's answer; 0: without limit. It is set before the first question.
 	Timeout time.Duration
 
 	pub Publisher
@@ -95,8 +96,8 @@ type Broker struct {
 	mu struct {
 		sync.Mutex
 		onQuestion func(event.QuestionAsked)
-		attended   int                    // clients that can answer
-		alone      chan struct{}          // closed while there are none
+		people     presence
+		clients    presence               // that run their tools
 		pending    map[string]chan Answer // by question ID; buffered, removed by the first answer
 		allowed    map[string]bool        // keys, for the session
 		session    policy.Permissions
@@ -112,46 +113,71 @@ type Broker struct {
 // NewBroker makes a broker that publishes to pub.
 func NewBroker(pub Publisher) *Broker {
 	b := &Broker{pub: pub}
-	b.mu.alone = make(chan struct{})
-	close(b.mu.alone)
+	b.mu.people, b.mu.clients = newPresence(), newPresence()
 	b.mu.pending = map[string]chan Answer{}
 	b.mu.allowed = map[string]bool{}
 	return b
 }
 
-// Attend says that a client can answer questions, until the returned function is called.
-func (b *Broker) Attend() (leave func()) {
+// presence counts who can answer.
+type presence struct {
+	n     int
+	alone chan struct{} // closed while n is 0
+}
+
+func newPresence() presence {
+	p := presence{alone: make(chan struct{})}
+	close(p.alone)
+	return p
+}
+
+// Attend says that a person can answer questions, until the returned function is called.
+func (b *Broker) Attend() (leave func()) { return b.enter(&b.mu.people) }
+
+// ServeTools says that a client runs its tools, until the returned function is called. The calls that it has not answered end then, unless
+// another client runs the tools.
+func (b *Broker) ServeTools() (leave func()) { return b.enter(&b.mu.clients) }
+
+func (b *Broker) enter(p *presence) (leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.attended == 0 {
-		b.mu.alone = make(chan struct{})
+	if p.n == 0 {
+		p.alone = make(chan struct{})
 	}
-	b.mu.attended++
+	p.n++
 	return sync.OnceFunc(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.mu.attended--; b.mu.attended == 0 {
-			close(b.mu.alone)
+		if p.n--; p.n == 0 {
+			close(p.alone)
 		}
 	})
 }
 
-// OnQuestion sets a function that is called with each question after it is published. It must not wait for the answer.
+// presence returns who answers such questions, and how long a question waits for them to return after the last one has left.
+func (b *Broker) presence(about event.QuestionKind) (*presence, time.Duration) {
+	if about.ForPerson() {
+		return &b.mu.people, returnTimeout
+	}
+	return &b.mu.clients, 0
+}
+
+// OnQuestion sets a function that is called with each question to a person after it is published. It must not wait for the answer.
 func (b *Broker) OnQuestion(f func(event.QuestionAsked)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.onQuestion = f
 }
 
-// returnTimeout is how long a question waits after the last client has left, so that a client that crashed or was disconnected can
+// returnTimeout is how long a question waits after the last person has left, so that a client that crashed or was disconnected can
 // return.
 const returnTimeout = 10 * time.Second
 
-// left waits until there has been no client for returnTimeout, and reports whether that happened before the end of ctx.
-func (b *Broker) left(ctx context.Context) (gone bool) {
+// left waits until no one has been present for a time, and reports whether that happened before the end of ctx.
+func (b *Broker) left(ctx context.Context, p *presence, returns time.Duration) (gone bool) {
 	for {
 		b.mu.Lock()
-		alone := b.mu.alone
+		alone := p.alone
 		b.mu.Unlock()
 		select {
 		case <-alone:
@@ -159,12 +185,12 @@ func (b *Broker) left(ctx context.Context) (gone bool) {
 			return false
 		}
 		select {
-		case <-time.After(returnTimeout):
+		case <-time.After(returns):
 		case <-ctx.Done():
 			return false
 		}
 		b.mu.Lock()
-		still := b.mu.alone == alone
+		still := p.alone == alone
 		b.mu.Unlock()
 		if still {
 			return true
@@ -172,13 +198,14 @@ func (b *Broker) left(ctx context.Context) (gone bool) {
 	}
 }
 
-// Ask publishes a question and waits for the first answer or the end of ctx. It returns [ErrNoApprover] if no client attends: immediately,
-// or after a while if all have left; and a [*TimeoutError] if a client attends but does not answer in time.
+// Ask publishes a question and waits for the first answer or the end of ctx. It returns [ErrNoApprover] if no one can answer: immediately,
+// or after a while if all people have left; and a [*TimeoutError] if a person does not answer in time.
 func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	id := rand.Text()
 	slot := make(chan Answer, 1)
+	by, _ := b.presence(q.About)
 	b.mu.Lock()
-	if b.mu.attended == 0 {
+	if by.n == 0 {
 		b.mu.Unlock()
 		return Answer{}, ErrNoApprover
 	}
@@ -189,37 +216,43 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	asked := event.QuestionAsked{
 		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
 		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
+		Tool: q.Tool,
 	}
 	if _, err := b.pub.Publish(ctx, q.Turn, asked); err != nil {
 		b.take(id)
 		return Answer{}, err
 	}
-	if onQuestion != nil {
+	if onQuestion != nil && q.About.ForPerson() {
 		onQuestion(asked)
 	}
-	answer, err := b.await(ctx, id, slot)
+	answer, err := b.await(ctx, id, slot, q.About)
 	crashpoint.At(crashpoint.QuestionAnswered, "")
+	data := answer.Data
+	if !q.About.ForPerson() {
+		data = nil
+	}
 	// Clients that show the question must learn that it is resolved, even if ctx has ended.
 	_, perr := b.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
-		ID: id, Answer: answer.Choice, Data: answer.Data, By: answer.By,
+		ID: id, Answer: answer.Choice, Data: data, By: answer.By,
 	})
 	return answer, errors.Join(err, perr)
 }
 
-// await waits for the first answer, the end of ctx, or until all clients have left.
-func (b *Broker) await(ctx context.Context, id string, slot chan Answer) (Answer, error) {
+// await waits for the first answer, the end of ctx, or until everyone who can answer has left.
+func (b *Broker) await(ctx context.Context, id string, slot chan Answer, about event.QuestionKind) (Answer, error) {
+	by, returns := b.presence(about)
 	watch, stop := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		if b.left(watch) {
+		if b.left(watch, by, returns) {
 			close(gone)
 		}
 	})
 	defer watching.Wait()
 	defer stop()
 	var late <-chan time.Time
-	if b.Timeout > 0 {
+	if b.Timeout > 0 && about.ForPerson() {
 		timer := time.NewTimer(b.Timeout)
 		defer timer.Stop()
 		late = timer.C

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -196,6 +197,54 @@ func TestAllClientsLeave(t *testing.T) {
 		}
 		if r := l.resolved(t); r.By != "cancelled" {
 			t.Errorf("resolved = %+v", r)
+		}
+	})
+}
+
+// A call of a client's tool waits for clients that run it, and for no one else: it fails when the last one leaves, has no time limit, and is
+// not reported as a question to a person. Its answer is stored by the call.
+func TestQuestionsToClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		d := NewBroker(l)
+		d.Timeout = time.Minute
+		d.OnQuestion(func(q event.QuestionAsked) { t.Errorf("a person was asked %+v", q) })
+		defer d.Attend()()
+		call := Question{About: event.QuestionClientTool, Tool: &event.ToolCall{Name: "beep"}}
+		if _, err := d.Ask(t.Context(), call); !errors.Is(err, ErrNoApprover) {
+			t.Errorf("without a client: %v", err)
+		}
+		first, second := d.ServeTools(), d.ServeTools()
+		answers := make(chan Answer, 1)
+		ask := func() {
+			l.mu.Lock()
+			l.bodies = nil
+			l.mu.Unlock()
+			a, err := d.Ask(t.Context(), call)
+			if err != nil {
+				a.Choice = err.Error()
+			}
+			answers <- a
+		}
+		go ask() // owned by the test: received below
+		synctest.Wait()
+		first()
+		time.Sleep(time.Hour)
+		if err := d.Resolve(l.asked(), Answer{Data: json.RawMessage(`{"success":true}`), By: "user"}); err != nil {
+			t.Fatal(err)
+		}
+		if a := <-answers; string(a.Data) != `{"success":true}` {
+			t.Errorf("answer %+v", a)
+		}
+		if r := l.resolved(t); r.Data != nil || r.By != "user" {
+			t.Errorf("resolved %+v", r)
+		}
+		go ask() // owned by the test: received below
+		synctest.Wait()
+		began := time.Now()
+		second()
+		if a := <-answers; a.Choice != ErrNoApprover.Error() || time.Since(began) != 0 {
+			t.Errorf("answer %+v, after %v", a, time.Since(began))
 		}
 	})
 }

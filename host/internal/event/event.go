@@ -196,6 +196,18 @@ type ThreadStarted struct {
 	Instructions string `json:"instructions,omitempty"`
 	// DeveloperInstructions are further instructions of the client that started the thread, which never change either.
 	DeveloperInstructions string `json:"developerInstructions,omitempty"`
+	// Tools are tools of the client that started the thread. Forks have them too.
+	Tools []ClientTool `json:"tools,omitempty"`
+}
+
+// ClientTool is a tool that clients of the thread implement.
+type ClientTool struct {
+	Namespace   string          `json:"namespace,omitempty"`
+	About       string          `json:"about,omitempty"` // describes the namespace
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+	Deferred    bool            `json:"deferred,omitempty"` // models have to search for it
 }
 
 // ThreadNamed gives the thread a name.
@@ -426,9 +438,37 @@ const (
 	QuestionURL      QuestionKind = "url"
 	// QuestionPermissions requests permissions for later calls. The answer's Data may grant a subset, in the form of the request.
 	QuestionPermissions QuestionKind = "permissions"
+	// QuestionClientTool is a call of a [ClientTool], which a client answers, not a person. The answer's Data is a [ToolAnswer]; its end
+	// is stored without it, because the call's result has it.
+	QuestionClientTool QuestionKind = "client_tool"
 )
 
-// QuestionAsked is a question to a person. Every subscriber may answer; the first answer wins.
+// ForPerson reports whether a person answers such questions.
+func (k QuestionKind) ForPerson() bool { return k != QuestionClientTool }
+
+// ToolCall is what a client needs for a call of a [ClientTool].
+type ToolCall struct {
+	Namespace string          `json:"namespace,omitempty"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// ToolAnswer is a client's answer to a call of its tool.
+type ToolAnswer struct {
+	Success bool          `json:"success"`
+	Content []ToolContent `json:"content,omitempty"`
+	// Refused says why the client could not run the tool; then the other fields are empty.
+	Refused string `json:"refused,omitempty"`
+}
+
+// ToolContent is a part of the result: a text, or an image if MediaType is set.
+type ToolContent struct {
+	Text      string `json:"text,omitempty"`
+	MediaType string `json:"mediaType,omitempty"`
+	Data      []byte `json:"data,omitempty"`
+}
+
+// QuestionAsked is a question to a person or a client. Every subscriber may answer; the first answer wins.
 type QuestionAsked struct {
 	ID      string          `json:"id"`
 	About   QuestionKind    `json:"about"`
@@ -444,6 +484,7 @@ type QuestionAsked struct {
 	// Rule is the rule that the answer "approve_always" writes, and "deny_always" if it has a line for that. If it is nil, these
 	// answers are not offered.
 	Rule *RuleOffer `json:"rule,omitempty"`
+	Tool *ToolCall  `json:"tool,omitempty"` // of QuestionClientTool
 }
 
 // RuleOffer is a rule that would answer such questions permanently.

@@ -52,6 +52,7 @@ func (h *Host) Prepare(ctx context.Context, p PrepareParams) (*Prepared, error) 
 	}
 	t := thread.New(cfg)
 	o.running = newRunning(h, t, child.Role{}, cfg.State.ContextState)
+	o.running.offer(t.Started().Tools)
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = o.running
 	h.mu.Unlock()

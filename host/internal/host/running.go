@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/modelset"
 	"github.com/gantry-agent/gantry/host/internal/once"
 	"github.com/gantry-agent/gantry/host/internal/pluginthread"
@@ -41,7 +42,8 @@ type running struct {
 	over    chan struct{}                  // closed when the thread has ended and is removed
 	sample  atomic.Pointer[modelset.Model] // the model that was asked last
 	outputs scratch.Outputs
-	told    once.Set // published warnings: by their text, or by a key for a file, a rule or the hooks
+	tools   *hosttool.Client // that clients implement
+	told    once.Set         // published warnings: by their text, or by a key for a file, a rule or the hooks
 
 	publishing sync.Mutex // held while states of sources are published
 
@@ -73,6 +75,14 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 		Typed:   func(plugin, session, text string) { h.tokens.Typed(plugin, t.ID(), session, text) },
 	})
 	return r
+}
+
+// offer gives the thread the tools of its clients.
+func (r *running) offer(tools []event.ClientTool) {
+	var err error
+	if r.tools, err = hosttool.NewClient(tools, keepImages(r.host.store)); err != nil { // of another version, whose rules were different
+		r.host.log.Warn("tools of a client left out", "thread", r.thread.ID(), "err", err)
+	}
 }
 
 // restore sets the context of clients to what the model has been told, for example after a revert.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -11,9 +12,12 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
+	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 var sandboxModes = []string{"read-only", "workspace-write", "full-access"}
@@ -60,5 +64,30 @@ func (r *running) catalogue(t event.TurnStarted) func() *registry.Snapshot {
 		Unattended: r.role.Unattended, Approval: policy.Approval(t.Approval), Sandbox: t.Sandbox, AdditionalPermissions: a.AdditionalPermissions,
 		GranularPermissions: a.Granular != nil && a.Granular.RequestPermissions,
 	}
-	return func() *registry.Snapshot { return h.tools.Extend(h.plugins.Registry().Snapshot(), c) }
+	return func() *registry.Snapshot { return h.tools.Extend(r.tools.Extend(h.plugins.Registry().Snapshot()), c) }
+}
+
+// hostTool finds the implementation of a host tool that the thread has.
+func (r *running) hostTool(label string) (orchestrate.HostTool, bool) {
+	if t, ok := r.host.tools.Tool(label); ok {
+		return t, true
+	}
+	return r.tools.Tool(label)
+}
+
+// keepImages stores the images that tools of clients return.
+func keepImages(s *store.Store) hosttool.Keep {
+	return func(ctx context.Context, mediaType string, data []byte) (contract.ArtifactRef, error) {
+		return s.PutArtifact(ctx, mediaType, "", bytes.NewReader(data))
+	}
+}
+
+// hiddenTools returns the notices about tools of clients that can't be used, which were not published before.
+func (r *running) hiddenTools() (out []event.Notice) {
+	for _, n := range r.tools.Hidden(r.host.plugins.Registry().Snapshot()) {
+		if r.told.First(n.Text) {
+			out = append(out, n)
+		}
+	}
+	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/features"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
@@ -47,6 +48,8 @@ type Params struct {
 	Change thread.Change
 	// Instructions replace the model's base instructions; "": they apply. DeveloperInstructions are added to the context.
 	Instructions, DeveloperInstructions string
+	// Tools are tools that clients of the thread implement.
+	Tools []event.ClientTool
 }
 
 // StartThread starts a new thread, which runs until the host closes.
@@ -64,9 +67,12 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 			return nil, err
 		}
 	}
+	if _, err := hosttool.NewClient(p.Tools, keepImages(h.store)); err != nil {
+		return nil, err
+	}
 	start := event.ThreadStarted{
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
-		Source: p.Source, Instructions: cmp.Or(p.Instructions, h.baseFor(model)), DeveloperInstructions: p.DeveloperInstructions,
+		Source: p.Source, Instructions: cmp.Or(p.Instructions, h.baseFor(model)), DeveloperInstructions: p.DeveloperInstructions, Tools: p.Tools,
 	}
 	t, err := h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, child.Role{})
 	if err != nil {
@@ -146,6 +152,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		return nil, errors.Join(err, lock.Release())
 	}
 	r := newRunning(h, t, as, cfg.State.ContextState)
+	r.offer(t.Started().Tools)
 	life, end := context.WithCancelCause(h.life)
 	r.end, r.over, r.starting = end, make(chan struct{}), true
 	r.openHooks(cfg.Start != nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
@@ -87,7 +88,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	h.plugins.WarmTools() // they start while the model thinks
 	h.begin(r.publishSources)
 	err = r.awaitSources(ctx)
-	plan.Notices = append(append(plan.Notices, r.rulesNotices()...), r.pluginWarnings()...)
+	plan.Notices = slices.Concat(plan.Notices, r.rulesNotices(), r.pluginWarnings(), r.hiddenTools())
 	if err != nil {
 		return plan, err
 	}
@@ -121,7 +122,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 			}
 			return f, ok
 		},
-		HostTools: h.tools.Tool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
+		HostTools: r.hostTool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
 		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), r.sandbox(), text) },
 		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
 			return grants.Denial(h.opts.Environ, g, cwd, output)

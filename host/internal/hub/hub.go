@@ -91,6 +91,8 @@ type StartParams struct {
 	Approval, Sandbox string
 	// BaseInstructions replace the base instructions of the model; DeveloperInstructions are added to the context.
 	BaseInstructions, DeveloperInstructions string
+	// Tools are tools that clients of the thread implement; see [Thread.ServeTools]. An invalid one is an error with the code [Invalid].
+	Tools []event.ClientTool
 }
 
 // ResumeParams describe how a stored thread continues. They have no effect on a thread that is already running, here or elsewhere.
@@ -245,7 +247,7 @@ func (h *Hub) Start(ctx context.Context, p StartParams) (*Thread, error) {
 	}
 	t, err := s.host.StartThread(ctx, host.Params{
 		Cwd: p.Dir, Model: p.Model, Source: p.Source, Name: p.Name, Instructions: p.BaseInstructions, DeveloperInstructions: p.DeveloperInstructions,
-		Change: thread.Change{Reasoning: p.Effort, Approval: p.Approval, Sandbox: p.Sandbox},
+		Tools: p.Tools, Change: thread.Change{Reasoning: p.Effort, Approval: p.Approval, Sandbox: p.Sandbox},
 	})
 	if err != nil {
 		h.leave(s)

@@ -153,7 +153,10 @@ func (l *local) answer(_ context.Context, question string, a Answer) error {
 	return l.thread.Approvals().Resolve(question, approval.Answer{Choice: a.Choice, Data: a.Data, By: "user"})
 }
 
-func (l *local) attend(context.Context) (leave func(), err error) {
+func (l *local) attend(_ context.Context, as presence) (leave func(), err error) {
+	if as == asClient {
+		return l.thread.Approvals().ServeTools(), nil
+	}
 	attend, wait := l.thread.Approvals().Attend(), l.thread.Wait()
 	return func() { attend(); wait() }, nil
 }

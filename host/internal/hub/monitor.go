@@ -66,7 +66,9 @@ func (m *monitor) apply(e event.Event, remote bool) {
 		clear(s.asked)
 		m.idle()
 	case event.QuestionAsked:
-		s.asked[b.ID] = b.About
+		if b.About.ForPerson() {
+			s.asked[b.ID] = b.About
+		}
 	case event.QuestionResolved:
 		delete(s.asked, b.ID)
 	case event.ThreadNamed:

@@ -11,8 +11,19 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
-// attendance is a person who attends to a thread. It survives a move of the thread.
-type attendance struct{ leave func() } // guarded by the thread's mutex
+// attendance is a person or a client who can answer questions of a thread. It survives a move of the thread.
+type attendance struct {
+	as    presence
+	leave func() // guarded by the thread's mutex
+}
+
+// presence says which questions can be answered.
+type presence int
+
+const (
+	asPerson presence = iota + 1
+	asClient          // calls of the client's tools
+)
 
 // current returns how the thread is reached now. During a move, it waits for the end of it.
 func (t *Thread) current(ctx context.Context) (runner, error) {
@@ -110,7 +121,7 @@ func (t *Thread) move(ctx context.Context, from *local, w Workspace) (runner, er
 		t.mu.runner = to
 		for a := range t.mu.attending {
 			a.leave()
-			a.leave, _ = to.attend(ctx) // a thread of this process: always nil
+			a.leave, _ = to.attend(ctx, a.as) // a thread of this process: always nil
 		}
 	}
 	t.mu.moving = nil
@@ -140,12 +151,22 @@ func (t *Thread) end() { t.over.Do(func() { close(t.done) }) }
 // Attend says that a person can answer the thread's questions and stop it, until leave is called. Without anyone attending, questions
 // are refused. A server whose clients may come back keeps attending while they are away, so that questions wait for them.
 func (t *Thread) Attend(ctx context.Context) (leave func(), err error) {
+	return t.attend(ctx, asPerson)
+}
+
+// ServeTools says that a client runs the tools that the thread was started with, until leave is called. Without any, calls of these tools
+// fail, and those that are waiting do so when the last one leaves.
+func (t *Thread) ServeTools(ctx context.Context) (leave func(), err error) {
+	return t.attend(ctx, asClient)
+}
+
+func (t *Thread) attend(ctx context.Context, as presence) (leave func(), err error) {
 	for {
 		r, err := t.current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		attends, err := r.attend(ctx)
+		attends, err := r.attend(ctx, as)
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +176,7 @@ func (t *Thread) Attend(ctx context.Context) (leave func(), err error) {
 			attends()
 			continue
 		}
-		a := &attendance{attends}
+		a := &attendance{as, attends}
 		t.mu.attending[a] = struct{}{}
 		t.mu.Unlock()
 		return sync.OnceFunc(func() {

@@ -151,6 +151,11 @@ func TestAThreadOfAnotherProcess(t *testing.T) {
 		t.Errorf("end %+v", end)
 	}
 	leave()
+	if leave, err := th.ServeTools(ctx); err != nil {
+		t.Error(err)
+	} else {
+		leave()
+	}
 
 	// Requests keep the types of their errors.
 	slow := submit(t, th, "slow")

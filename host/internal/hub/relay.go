@@ -146,12 +146,12 @@ func (r *relay) answer(ctx context.Context, question string, a Answer) error {
 }
 
 // attend attends with a subscription of its own, whose events no one needs.
-func (r *relay) attend(ctx context.Context) (leave func(), err error) {
+func (r *relay) attend(ctx context.Context, as presence) (leave func(), err error) {
 	c, leave, err := r.subscription()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: FromNow, Only: threadsocket.OnlyNone, Attend: true}); err != nil {
+	if _, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: FromNow, Only: threadsocket.OnlyNone, Attend: as == asPerson, Tools: as == asClient}); err != nil {
 		leave()
 		return nil, r.asked(err)
 	}

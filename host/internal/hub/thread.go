@@ -121,7 +121,7 @@ type runner interface {
 	steer(ctx context.Context, into event.TurnID, in Input) (Accepted, error)
 	interrupt(ctx context.Context, turn event.TurnID) error
 	answer(ctx context.Context, question string, a Answer) error
-	attend(ctx context.Context) (leave func(), err error)
+	attend(ctx context.Context, as presence) (leave func(), err error)
 	settings(ctx context.Context) (event.Settings, error)
 	configure(ctx context.Context, change event.Settings) error
 	compact(ctx context.Context) (Accepted, error)

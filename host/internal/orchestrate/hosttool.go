@@ -67,6 +67,25 @@ func (c *HostCall) Ask(ctx context.Context, q approval.Question) (Ruling, error)
 	return a, err
 }
 
+// AskClients has a client of the thread run the call: the first answer is used. The error is an [approval.ErrNoApprover] if there is no such
+// client, or the last one has left. The tool returns other errors unchanged; they end the call.
+func (c *HostCall) AskClients(ctx context.Context, tool event.ToolCall) (approval.Answer, error) {
+	a, err := c.decision.pipeline.deps.Approver.Ask(ctx, approval.Question{
+		About: event.QuestionClientTool, Turn: c.Turn, Call: c.ID, Title: c.decision.entry.FullName(), Tool: &tool,
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = &endedError{*aborted()}
+	case !errors.Is(err, approval.ErrNoApprover):
+		err = &endedError{*publishFailed(ctx, err)}
+	}
+	return a, err
+}
+
+// Stored adds stored content to the call's item.
+func (c *HostCall) Stored(ref contract.ArtifactRef) { c.decision.item.stored(ref) }
+
 // Publish publishes events of the call, even after it was cancelled. The tool returns an error unchanged.
 func (c *HostCall) Publish(ctx context.Context, bodies ...event.Body) error {
 	if _, err := c.decision.publish(context.WithoutCancel(ctx), bodies...); err != nil {

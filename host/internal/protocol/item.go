@@ -273,7 +273,7 @@ type InputTextContent struct {
 
 func (InputTextContent) kind() string { return "inputText" }
 
-// InputImageContent is an image as a data URL.
+// InputImageContent is an image as a data URL, or in an item as gantry-artifact: and the digest of stored content.
 type InputImageContent struct {
 	ImageURL string `json:"imageUrl"`
 }

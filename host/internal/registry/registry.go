@@ -30,7 +30,7 @@ type Entry struct {
 	Plugin   string              // label; empty for host tools
 	HostTool string              // reserved label; empty for tools of plugins
 	Revision string              // of the tool set it came with
-	Digest   string              // of the descriptor: remembered approvals are bound to it; empty for host tools
+	Digest   string              // of the descriptor: remembered approvals are bound to it; empty for gantry's own tools
 	Schema   *contract.Validator // of the arguments; nil for freeform tools
 	// Declare returns how a model is offered a host tool, or false if the model is not; nil: by the descriptor, as for tools of plugins.
 	Declare func(row llm.ModelRow) (llm.Tool, bool)

@@ -8,6 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -117,7 +118,7 @@ func CodeOf(err error) Code {
 		return Archived
 	case is[*store.DamageError](err), is[*store.CorruptError](err):
 		return Damaged
-	case is[*queue.InvalidError](err):
+	case is[*queue.InvalidError](err), is[*hosttool.ClientToolError](err):
 		return Invalid
 	case is[*undo.RefusedError](err):
 		return Refused

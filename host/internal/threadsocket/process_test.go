@@ -368,7 +368,7 @@ func TestSweep(t *testing.T) {
 // requests are all that change something, and what a process that only looks may ask.
 var requests = []string{
 	"start", "steer", "interrupt", "answer", "compact", "configure", "shell", "review", "reloadPlugin", "mail", "fork", "revert", "rollback", "archive",
-	"unarchive", "rename", "stopSession", "undoFiles", "subscribe attend", "subscribe", "settings", "plugins", "ping",
+	"unarchive", "rename", "stopSession", "undoFiles", "subscribe attend", "subscribe tools", "subscribe", "settings", "plugins", "ping",
 }
 
 // tryAll is a process that the host has started. It prints which requests are refused to it.
@@ -380,9 +380,9 @@ func tryAll(path string) {
 	}
 	in := bufio.NewReader(conn)
 	for i, method := range requests {
-		name, attend, _ := strings.Cut(method, " ")
-		fmt.Fprintf(conn, `{"id":%d,"method":"gantry/thread/%s","params":{"threadId":%q,"subscription":%d,"only":"none","attend":%v}}`+"\n",
-			i, name, strings.TrimSuffix(filepath.Base(path), ".sock"), i, attend != "")
+		name, as, _ := strings.Cut(method, " ")
+		fmt.Fprintf(conn, `{"id":%d,"method":"gantry/thread/%s","params":{"threadId":%q,"subscription":%d,"only":"none","attend":%v,"tools":%v}}`+"\n",
+			i, name, strings.TrimSuffix(filepath.Base(path), ".sock"), i, as == "attend", as == "tools")
 		line, err := in.ReadBytes('\n')
 		var answer struct {
 			Error *struct{ Data struct{ Code string } }

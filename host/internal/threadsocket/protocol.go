@@ -69,6 +69,8 @@ type SubscribeParams struct {
 	Merge bool `json:"merge,omitempty"`
 	// Attend means that the client answers questions as long as it is subscribed.
 	Attend bool `json:"attend,omitempty"`
+	// Tools means that the client runs the tools of the thread's clients as long as it is subscribed.
+	Tools bool `json:"tools,omitempty"`
 }
 
 // eventNote delivers an event of a subscription.

@@ -27,7 +27,7 @@ type subscription struct {
 
 // subscribe starts a subscription, which ends with the connection, with the thread, or when the client says so.
 func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (r SubscribeResult, err error) {
-	if p.Attend && s.launched {
+	if (p.Attend || p.Tools) && s.launched {
 		return r, errFamily
 	}
 	if p.Only != "" && p.Only != OnlyStates && p.Only != OnlyNone {
@@ -56,7 +56,12 @@ func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (
 	}
 	sub := &subscription{session: s, id: p.Subscription, only: p.Only, wake: make(chan struct{}, 1), room: Window}
 	sub.ctx, sub.end = context.WithCancel(life)
+	leave := func() {}
+	if p.Tools { // from the response on, because a call of a tool does not wait for clients
+		leave = t.Approvals().ServeTools()
+	}
 	release := func() {
+		leave()
 		from.Close()
 		sub.end()
 		done()

@@ -255,6 +255,11 @@ func (it *item) toolCall() protocol.DynamicToolCallItem {
 		if out := it.output(); out != "" {
 			c.ContentItems = append(c.ContentItems, protocol.ToolContentItem{Body: protocol.InputTextContent{Text: out}})
 		}
+		for _, a := range it.Artifacts {
+			if it.Plugin == "" && strings.HasPrefix(a.MediaType, "image/") { // of a tool of a client
+				c.ContentItems = append(c.ContentItems, protocol.ToolContentItem{Body: protocol.InputImageContent{ImageURL: artifactURL + a.SHA256}})
+			}
+		}
 	}
 	return c
 }

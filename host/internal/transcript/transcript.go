@@ -79,7 +79,9 @@ func (f *Fold) Apply(e event.Event) []Change {
 	case event.SessionExited:
 		f.sessionExited(b)
 	case event.QuestionAsked:
-		f.asked = append(f.asked, b)
+		if b.About.ForPerson() {
+			f.asked = append(f.asked, b)
+		}
 		f.updateStatus()
 	case event.QuestionResolved:
 		f.asked = slices.DeleteFunc(f.asked, func(q event.QuestionAsked) bool { return q.ID == b.ID })

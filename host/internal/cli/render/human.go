@@ -25,6 +25,7 @@ type Human struct {
 	midLine bool
 	net     event.TurnDiff // of the running turn
 	shown   map[event.ItemID]*shownItem
+	served  map[string]bool // pending questions to clients, which people don't see
 	// Reverted are the reverted turns, which are marked where they are shown.
 	Reverted map[event.TurnID]bool
 	// active is the number of tokens of window that the conversation uses; 0: unknown.
@@ -49,7 +50,7 @@ const maxShownLine = 4 << 10
 
 // NewHuman returns a view that writes to w. verbose includes reasoning and complete output.
 func NewHuman(w io.Writer, colour, verbose bool) *Human {
-	return &Human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}}
+	return &Human{out: w, colour: colour, verbose: verbose, shown: map[event.ItemID]*shownItem{}, served: map[string]bool{}}
 }
 
 // ShowOn redirects output to s. asks is set if another component asks questions there.
@@ -145,11 +146,19 @@ func (h *Human) Event(e event.Event) {
 		}
 		h.line("%s", h.paint(yellow, text))
 	case event.QuestionAsked:
+		if !b.About.ForPerson() {
+			h.served[b.ID] = true
+			return
+		}
 		h.block = ""
 		if !h.asks {
 			h.line("%s %s", h.paint(yellow, "?"), Clean(b.Title))
 		}
 	case event.QuestionResolved:
+		if h.served[b.ID] {
+			delete(h.served, b.ID)
+			return
+		}
 		if !h.asks {
 			h.line("  %s", h.paint(dim, Clean(strings.TrimSpace("answered: "+b.Answer+" "+b.By))))
 		}

@@ -121,6 +121,7 @@ func TestHumanSideBySide(t *testing.T) {
 	for _, body := range []event.Body{
 		event.ItemStarted{Item: a}, out("a", "one\n"), event.ItemStarted{Item: b}, event.ItemStarted{Item: c},
 		out("a", "two\nthree\n"), out("b", "of b\n"), out("c", "of c\n"), out("c", "more of c\n"), ended(b, 1),
+		event.QuestionAsked{ID: "q", About: event.QuestionClientTool, Title: "beep"}, event.QuestionResolved{ID: "q", By: "user"}, // of no interest to people
 		event.QuestionAsked{Title: "$ rm"}, event.QuestionResolved{Answer: "deny", By: "user"},
 		out("c", "the last of c\n"), ended(c, 0), ended(a, 0),
 		// One after the other again: nothing has to be told apart.

@@ -43,7 +43,9 @@ func (s *asks) event(e event.Event) {
 	case event.ItemCompleted:
 		delete(s.changes, b.Item.Call)
 	case event.QuestionAsked:
-		s.ask(b)
+		if b.About.ForPerson() {
+			s.ask(b)
+		}
 	case event.QuestionResolved:
 		s.resolved(b)
 	}

@@ -131,6 +131,30 @@ do = [{ text = "in short" }]
 		k.Call("thread/fork", map[string]any{"threadId": k.thread}, nil)
 		k.Notified("thread/started")
 	}},
+	{"client-tool", lookupScript, "", nil, func(k *dialog) {
+		k.offer()
+		decide("item/tool/call", `{"contentItems":[{"type":"inputText","text":"It is 4 degrees."},{"type":"inputImage","imageUrl":"data:image/png;base64,`+pixel+`"}],"success":true}`)(k)
+	}},
+	{"client-tool-fails", lookupScript, "", nil, func(k *dialog) {
+		k.offer()
+		decide("item/tool/call", `{"contentItems":[{"type":"inputText","text":"no such place"}],"success":false}`)(k)
+	}},
+	{"client-tool-malformed", lookupScript, "", nil, func(k *dialog) {
+		k.offer()
+		decide("item/tool/call", `{"contentItems":[{"type":"inputAudio","audioUrl":"data:"}],"success":true}`)(k)
+	}},
+	{"client-tool-refused", lookupScript, "", nil, func(k *dialog) {
+		k.offer()
+		_, q := k.asked("hi", "item/tool/call")
+		k.Send(fmt.Sprintf(`{"id":%s,"error":{"code":-32000,"message":"the map is closed"}}`, q.ID))
+		k.Notified("turn/completed")
+	}},
+	{"client-tool-interrupted", lookupScript, "", nil, func(k *dialog) {
+		k.offer()
+		turn, _ := k.asked("hi", "item/tool/call")
+		k.Call("turn/interrupt", map[string]any{"threadId": k.thread, "turnId": turn}, nil)
+		k.Notified("turn/completed")
+	}},
 	{"archive", answers, "", nil, func(k *dialog) {
 		k.turn("hi")
 		k.Call("thread/archive", map[string]any{"threadId": k.thread}, nil)
@@ -140,6 +164,12 @@ do = [{ text = "in short" }]
 }
 
 var untrusted = []string{"-c", "approval.policy=untrusted"}
+
+// offer goes on with a thread for which the client has tools.
+func (k *dialog) offer() {
+	k.t.Helper()
+	k.thread = begin(k.t, k.Client, weatherTools())
+}
 
 // decide answers the first question of a turn.
 func decide(method, answer string) func(k *dialog) {
@@ -272,9 +302,13 @@ func rendered(t *testing.T, r *rig.Rig, c *rig.Client, received int, sent []rig.
 			if err := json.Unmarshal(sent[0].Raw, &m); err != nil {
 				t.Fatal(err)
 			}
-			if sent = sent[1:]; m.Method != "" {
+			sent = sent[1:]
+			switch {
+			case m.Method != "":
 				out = append(out, fmt.Sprintf("→ %s %s", m.Method, text(m.Params)))
-			} else {
+			case m.Error != nil:
+				out = append(out, fmt.Sprintf("→ error %d %s", m.Error.Code, m.Error.Message))
+			default:
 				out = append(out, "→ answer "+text(m.Result))
 			}
 		}

@@ -208,8 +208,12 @@ func TestAppServerRefusesHandshakes(t *testing.T) {
 // A process that the host has started, such as a command of the agent, may read. It has no say, even with the token.
 func TestAppServerLaunchedClient(t *testing.T) {
 	t.Parallel()
-	for _, transport := range []string{"unix", "ws"} {
-		t.Run(transport, func(t *testing.T) {
+	for _, tc := range []struct{ transport, second, question string }{
+		{"unix", `call = "exec_command", id = "c2", args = { cmd = "touch made", login = false }`, "item/commandExecution/requestApproval"},
+		{"ws", `call = "exec_command", id = "c2", args = { cmd = "touch made", login = false }`, "item/commandExecution/requestApproval"},
+		{"unix", `call = "look-up", namespace = "weather", id = "c2", args = { place = "Oslo" }`, "item/tool/call"},
+	} {
+		t.Run(tc.transport+" "+tc.question, func(t *testing.T) {
 			t.Parallel()
 			self, err := os.Executable()
 			if err != nil {
@@ -220,22 +224,26 @@ func TestAppServerLaunchedClient(t *testing.T) {
 when = { since_user = 0 }
 do = [{ call = "exec_command", id = "c1", args = { cmd = "./attack", login = false, yield_time_ms = 250 } }]
 [[step]]
-do = [{ call = "exec_command", id = "c2", args = { cmd = "touch made", login = false } }]
+do = [{ `+tc.second+` }]
 [[step]]
 times = -1
 do = [{ text = "done" }]
 `)
-			server := r.Serve(transport, untrusted...)
+			server := r.Serve(tc.transport, untrusted...)
 			r.Write("attack", fmt.Sprintf("#!/bin/sh\nGANTRY_ATTACK_URL=%s GANTRY_ATTACK_TOKEN=%q exec %s -test.run='^TestAttackOfALaunchedClient$'\n", server.URL, server.Token, self))
 			if err := os.Chmod(filepath.Join(r.Dir, "attack"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			c := server.Connect()
 			greet(t, c)
-			thread := begin(t, c, object{})
+			thread := begin(t, c, weatherTools())
 			turn := submit(t, c, thread, "hi")
 			c.Answer(c.Notified("item/commandExecution/requestApproval"), object{"decision": "accept"})
-			q := c.Notified("item/commandExecution/requestApproval")
+			ofTool := tc.question == "item/tool/call"
+			if ofTool {
+				c.Answer(c.Notified("mcpServer/elicitation/request"), object{"action": "accept"})
+			}
+			q := c.Notified(tc.question)
 			ids, err := json.Marshal([]string{thread, turn, strings.Trim(string(q.ID), `"`)})
 			if err != nil {
 				t.Fatal(err)
@@ -245,8 +253,15 @@ do = [{ text = "done" }]
 				t.Fatal(err)
 			}
 			r.Until("the attack is over", func() bool { return exists(r.Dir, "attacked") })
-			c.Answer(q, object{"decision": "decline"})
+			if ofTool {
+				c.Answer(q, inputText("of the client"))
+			} else {
+				c.Answer(q, object{"decision": "decline"})
+			}
 			c.Notified("turn/completed")
+			if _, text := modelRead(t, r); ofTool && text != "of the client" {
+				t.Errorf("the call of the client's tool has the result %q", text)
+			}
 			if exists(r.Dir, "made") {
 				t.Error("the command ran: it has answered its own question")
 			}

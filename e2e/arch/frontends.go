@@ -39,6 +39,7 @@ var FrontEnds = []FrontEnd{
 		Own:      []string{root + "appserver/..."},
 		Also: []Edge{
 			{root + "appserver", root + "picture", "it reads images that a client names by their paths"},
+			{root + "appserver/dynamictool", root + "picture", "it checks the images that tools of clients return"},
 			{root + "appserver", root + "workbench", "clients run commands and read files beside threads"},
 			{root + "appserver/transport", root + "privatedir", "its socket is in a folder of the user's own"},
 			{root + "appserver/transport", root + "proctree", "a process that the host has launched must not connect"},

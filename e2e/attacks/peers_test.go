@@ -47,6 +47,8 @@ s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLo
 		tests: []string{"host/internal/workbench TestReadFile", "host/internal/workbench TestWriteFile", "host/internal/workbench TestLinksThatAppear"}},
 	{id: "E28", attempt: "a command watches a session through the app server, takes control of it, or connects for the frames of a view whose path it has found", required: "refused",
 		codex: "", ours: "refused, with the token as well", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver TestFramesOnce", "host/internal/appserver/transport TestConnectionsForFrames"}},
+	{id: "E29", attempt: "a command answers a call of a client's tool, or makes the thread count on it for such calls", required: "refused",
+		codex: "", ours: "refused, with the token as well: the call waits for the client", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/threadsocket TestFamilyMayOnlyLook"}},
 }
 
 // answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.

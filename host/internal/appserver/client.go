@@ -40,6 +40,7 @@ type client struct {
 	subs         map[event.ThreadID]*subscription
 	holding      map[event.ThreadID][]func() // broadcasts that follow a response
 	views        map[string]*shown           // nil: none
+	toolless     bool                        // the client has said that it does not know [protocol.RequestToolCall]
 }
 
 // call is a request that is being handled.
@@ -63,15 +64,20 @@ func on[P, R any](handlers map[string]handler, m protocol.Method[P, R], f func(c
 	handlers[m.Name] = handler{m.MethodSpec, func(ctx context.Context, c *call, raw json.RawMessage) (any, error) {
 		p, err := m.Decode(raw)
 		if err != nil {
-			e := rpc.Errorf(rpc.InvalidParams, "Invalid request: %v", err)
-			e.Data = dataOf("invalid_params", err)
-			return nil, e
+			return nil, invalidParams(err)
 		}
 		if what := protocol.NeedsExperimental(m.MethodSpec, raw); what != "" && c.stable() {
 			return nil, rpc.Errorf(rpc.InvalidRequest, "%s requires experimentalApi capability", what)
 		}
 		return f(ctx, c, p)
 	}}
+}
+
+// invalidParams refuses the parameters of a request.
+func invalidParams(err error) error {
+	e := rpc.Errorf(rpc.InvalidParams, "Invalid request: %v", err)
+	e.Data = dataOf("invalid_params", err)
+	return e
 }
 
 // route orders requests by the thread or resource that they are about. Requests that stop something overtake those that wait.

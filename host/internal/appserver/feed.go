@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/appserver/dynamictool"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
@@ -24,6 +25,7 @@ type feed struct {
 	upto   uint64         // number of the last event that was stored when the feed began
 	caught chan struct{}  // closed when that is folded
 	cfg    *config.Config // of the thread's folder when it was loaded
+	tools  *dynamictool.Serving[*subscription]
 
 	mu        sync.Mutex
 	fold      transcript.Fold
@@ -96,7 +98,7 @@ func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*f
 	}
 	life, end := context.WithCancel(s.life)
 	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, settings: now.settings, seq: after,
-		upto: info.Seq, caught: make(chan struct{})}
+		upto: info.Seq, caught: make(chan struct{}), tools: dynamictool.NewServing[*subscription](t.ServeTools)}
 	if f.seq >= f.upto {
 		close(f.caught)
 	}
@@ -130,6 +132,7 @@ func (f *feed) remove() {
 	delete(f.server.mu.feeds, f.thread.ID())
 	f.server.mu.Unlock()
 	f.leave()
+	f.tools.Close()
 	f.mu.Lock()
 	f.ended = true
 	subs := f.subs
@@ -156,11 +159,7 @@ func (f *feed) apply(e event.Event) {
 		if i := slices.IndexFunc(f.questions, func(q *question) bool { return q.asked.ID == r.ID }); i >= 0 {
 			q := f.questions[i]
 			f.questions = slices.Delete(f.questions, i, i+1)
-			if q.notifies() {
-				out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: f.seq, params: protocol.ServerRequestResolvedNotification{
-					ThreadID: string(f.thread.ID()), RequestID: r.ID,
-				}})
-			}
+			out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: f.seq, params: q.resolved(), except: q.claimed})
 		}
 	}
 	for _, c := range changes {
@@ -241,7 +240,7 @@ func (f *feed) pending(id rpc.ID) *question {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, q := range f.questions {
-		if rpc.StringID(q.asked.ID) == id {
+		if rpc.StringID(q.id()) == id {
 			return q
 		}
 	}

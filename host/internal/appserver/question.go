@@ -1,12 +1,15 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver/dynamictool"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
@@ -14,7 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// question is a pending question of a thread, and the request that puts it to clients. Its ID is random and that of the request.
+// question is a pending question of a thread, and the request that puts it to clients. Its ID is random.
 type question struct {
 	feed   *feed
 	asked  event.QuestionAsked
@@ -22,18 +25,37 @@ type question struct {
 	params any
 	// answer converts a client's result. ok is false if the result means nothing: the question is refused.
 	answer func(result json.RawMessage) (a hub.Answer, ok bool)
+	// claimed is the client that has answered a call of its tool, guarded by the feed's mutex; nil: none has.
+	claimed *client
 }
 
-// notifies reports whether clients are told that the question is resolved.
-func (q *question) notifies() bool { return q.method != protocol.RequestToolCall.Name }
+// toolCallID begins the IDs of requests for calls of clients' tools. A client that does not know such requests may say so after another one
+// has answered, when nothing else is known about the request.
+const toolCallID = "tool-call-"
+
+// id returns the ID of the request.
+func (q *question) id() string {
+	if q.method == protocol.RequestToolCall.Name {
+		return toolCallID + q.asked.ID
+	}
+	return q.asked.ID
+}
+
+// resolved returns the notification for those who have not answered.
+func (q *question) resolved() protocol.ServerRequestResolvedNotification {
+	return protocol.ServerRequestResolvedNotification{ThreadID: string(q.feed.thread.ID()), RequestID: q.id()}
+}
 
 // ask sends the question to a client.
 func (c *client) ask(ctx context.Context, q *question) error {
+	if q.method == protocol.RequestToolCall.Name && c.refusesTools() {
+		return nil
+	}
 	raw, err := c.encode(q.params)
 	if err != nil {
 		return err
 	}
-	return c.conn.Request(ctx, rpc.StringID(q.asked.ID), q.method, raw)
+	return c.conn.Request(ctx, rpc.StringID(q.id()), q.method, raw)
 }
 
 // answered takes a client's response to a question. Only subscribers of the thread may answer, and the first answer counts.
@@ -42,15 +64,20 @@ func (c *client) answered(id rpc.ID, result json.RawMessage, failed *rpc.Error) 
 		return
 	}
 	c.mu.Lock()
-	subs := make([]*subscription, 0, len(c.subs))
-	for _, s := range c.subs {
-		subs = append(subs, s)
-	}
+	subs := slices.Collect(maps.Values(c.subs))
 	c.mu.Unlock()
+	if failed != nil && failed.Code == rpc.MethodNotFound && strings.HasPrefix(textOfID(id), toolCallID) {
+		c.refuseTools(subs)
+		return
+	}
 	for _, s := range subs {
 		q := s.feed.pending(id)
 		if q == nil {
 			continue
+		}
+		if q.method == protocol.RequestToolCall.Name {
+			c.ran(q, result, failed)
+			return
 		}
 		answer := hub.Answer{Choice: hub.Deny}
 		if failed == nil {
@@ -67,6 +94,65 @@ func (c *client) answered(id rpc.ID, result json.RawMessage, failed *rpc.Error) 
 		return
 	}
 	c.server.log.Debug("an answer to no pending question", "id", id)
+}
+
+func textOfID(id rpc.ID) string {
+	var text string
+	raw, err := json.Marshal(id)
+	if err != nil || json.Unmarshal(raw, &text) != nil {
+		return ""
+	}
+	return text
+}
+
+func (c *client) refusesTools() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.toolless
+}
+
+// refuseTools records that the client does not know requests for calls of its tools. Other clients may.
+func (c *client) refuseTools(subs []*subscription) {
+	c.mu.Lock()
+	c.toolless = true
+	c.mu.Unlock()
+	for _, s := range subs {
+		c.server.begin(func() { s.feed.tools.Refuse(s) })
+	}
+}
+
+// ran takes the client's answer to a call of its tool. It is the only one who is not told that the call has an answer.
+func (c *client) ran(q *question, result json.RawMessage, failed *rpc.Error) {
+	f := q.feed
+	f.mu.Lock()
+	first := q.claimed == nil
+	if first {
+		q.claimed = c
+	}
+	f.mu.Unlock()
+	if !first {
+		return
+	}
+	answer := event.ToolAnswer{}
+	if failed == nil {
+		answer = dynamictool.Answer(result)
+	} else {
+		answer.Refused = cmp.Or(failed.Message, "the client gives no reason")
+	}
+	data, err := json.Marshal(answer)
+	if err != nil { // plain data
+		panic("appserver: marshal an answer: " + err.Error())
+	}
+	c.server.begin(func() {
+		err := f.thread.Answer(c.server.life, q.asked.ID, hub.Answer{Data: data})
+		if err == nil {
+			return
+		}
+		c.server.log.Debug("answer not used", "thread", f.thread.ID(), "question", q.id(), "err", err)
+		if hub.ErrorOf(err).Code == hub.Answered { // a client of another process has been faster, or the call has ended
+			c.send(protocol.NotifyServerRequestResolved.Name, q.resolved())
+		}
+	})
 }
 
 // questionOf converts a question of a thread; nil: it has no form in the protocol, and another front end must answer it.
@@ -88,6 +174,11 @@ func (f *feed) questionOf(e event.Event, a event.QuestionAsked) *question {
 		q.userInput(thread, turn)
 	case event.QuestionForm, event.QuestionURL:
 		q.elicitation(thread, turn)
+	case event.QuestionClientTool:
+		if a.Tool == nil {
+			return nil
+		}
+		q.method, q.params = protocol.RequestToolCall.Name, dynamictool.Params(thread, turn, a.Call, *a.Tool)
 	default:
 		return nil
 	}

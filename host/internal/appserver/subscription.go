@@ -22,6 +22,7 @@ type outgoing struct {
 	params   any
 	seq      uint64
 	question *question
+	except   *client // that does not get it; nil: all do
 
 	full, stable encoding
 }
@@ -99,10 +100,16 @@ func (c *client) subscribe(f *feed, after uint64, prepare func()) (*subscription
 		s.end()
 		return nil, errEnded
 	}
+	if err := s.serveTools(); err != nil {
+		f.unsubscribe(s)
+		s.end()
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		f.unsubscribe(s)
+		f.tools.Leave(s)
 		return nil, rpc.ErrClosed
 	}
 	c.subs[id] = s
@@ -116,9 +123,24 @@ func (c *client) subscribe(f *feed, after uint64, prepare func()) (*subscription
 // latest subscribes to what happens from now on.
 const latest = ^uint64(0)
 
+// serveTools has the client run the tools of the thread's clients, unless it has said that it can't.
+func (s *subscription) serveTools() error {
+	if s.client.refusesTools() || len(s.feed.thread.Started().Tools) == 0 {
+		return nil
+	}
+	if err := s.feed.tools.Join(s.life, s); err != nil {
+		return err
+	}
+	if s.client.refusesTools() { // it has said so in the meantime, when the subscription was not known
+		s.feed.tools.Refuse(s)
+	}
+	return nil
+}
+
 // close ends the subscription.
 func (s *subscription) close() {
 	s.feed.unsubscribe(s)
+	s.feed.tools.Leave(s)
 	s.end()
 	c := s.client
 	c.mu.Lock()
@@ -151,7 +173,7 @@ func (s *subscription) push(out ...*outgoing) {
 		if s.behind {
 			break // the log has it, or will have it
 		}
-		if o.method != "" && s.client.optedOut(o.method) {
+		if o.method != "" && s.client.optedOut(o.method) || o.except == s.client {
 			continue
 		}
 		if n := len(s.queue); n > 0 {

@@ -2,10 +2,12 @@ package appserver
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver/dynamictool"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
@@ -145,13 +147,18 @@ func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStar
 		return out, err
 	}
 	o.Ephemeral = deref(p.Ephemeral)
-	if len(p.DynamicTools) > 0 { // codex's terminal always offers some, and works without them
-		s.log.Warn("tools of a client are not offered to models", "client", c.source(), "tools", len(p.DynamicTools))
+	tools, err := dynamictool.Specs(p.DynamicTools)
+	if err != nil {
+		return out, invalidParams(err)
 	}
 	t, err := s.cfg.Hub.Start(ctx, hub.StartParams{
 		Workspace: o.Workspace, Model: o.Model, Effort: o.Reasoning, Source: c.source(), Approval: o.Approval, Sandbox: o.Sandbox,
 		BaseInstructions: deref(p.BaseInstructions), DeveloperInstructions: deref(p.DeveloperInstructions),
+		Tools: tools,
 	})
+	if err != nil && len(tools) > 0 && hub.ErrorOf(err).Code == hub.Invalid {
+		return out, invalidParams(fmt.Errorf("dynamicTools: %w", err))
+	}
 	if err != nil {
 		return out, err
 	}

@@ -47,6 +47,7 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodTurnStart, u.turnStart)
 	on(m, protocol.MethodTurnSteer, u.turnSteer)
 	on(m, protocol.MethodTurnInterrupt, u.turnInterrupt)
+	on(m, protocol.MethodTurnSettingsUpdate, u.turnSettingsUpdate)
 	on(m, protocol.MethodReviewStart, u.reviewStart)
 
 	c := catalog{s}

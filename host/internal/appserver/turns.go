@@ -220,6 +220,47 @@ func (s turns) turnSteer(ctx context.Context, c *call, p protocol.TurnSteerParam
 	return out, nil
 }
 
+// turnSettingsUpdate changes the settings of a turn that runs. The summary and the service tier of answers are not settings of gantry.
+func (s turns) turnSettingsUpdate(ctx context.Context, c *call, p protocol.TurnSettingsUpdateParams) (out protocol.TurnSettingsUpdateResponse, err error) {
+	if p.TurnID == "" {
+		return out, rpc.Errorf(rpc.InvalidRequest, "turnId must not be empty")
+	}
+	if len(p.Environments) > 0 {
+		return out, rpc.Errorf(rpc.InvalidParams, "environments: there are no other environments than this machine")
+	}
+	t, err := s.running(ctx, p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	if p.ApprovalsReviewer != nil {
+		e, err := s.effective(ctx, t)
+		if err != nil {
+			return out, err
+		}
+		if *p.ApprovalsReviewer != e.reviewer() {
+			return out, rpc.Errorf(rpc.InvalidParams, "approvalsReviewer can't be changed while the thread is loaded: start or resume the thread with it")
+		}
+	}
+	release := c.hold(t.ID())
+	c.afterwards(release)
+	out.Status = protocol.TurnSettingsApplied
+	a := hub.Adjustment{Model: deref(p.Model), Effort: deref(p.Effort)}
+	if a == (hub.Adjustment{}) {
+		if st := s.cfg.Hub.Status(t.ID()); string(st.Turn) != p.TurnID {
+			out.Status = protocol.TurnSettingsTargetUnavailable
+		}
+		return out, nil
+	}
+	err = t.Adjust(ctx, event.TurnID(p.TurnID), a)
+	if err != nil {
+		switch hub.ErrorOf(err).Code {
+		case hub.NoTurn, hub.OtherTurn, hub.NotSteerable:
+			out.Status, err = protocol.TurnSettingsTargetUnavailable, nil
+		}
+	}
+	return out, err
+}
+
 // turnError gives the refusals of a turn codex's words.
 func (s *Server) turnError(ctx context.Context, t *hub.Thread, verb, turn string, err error) error {
 	described := hub.ErrorOf(err)

@@ -137,7 +137,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	participants = append(participants,
 		contextSource{h, r, id, start, started, own},
-		modelset.Fallbacks{Chain: chain, Request: common, OnModel: r.use},
+		&modelset.Choice{Chain: chain, Request: common, OnModel: r.use},
 		offlineWait{h, t},
 		commandSandbox{h.launcher, string(t.ID()), usual},
 		pluginWarnings{r},

@@ -133,6 +133,7 @@ func (r *relay) steer(ctx context.Context, into event.TurnID, in Input) (Accepte
 	text, parts := in.wire()
 	a, err := r.client.Steer(ctx, threadsocket.SteerParams{
 		ExpectedTurn: into, Text: text, Parts: parts, AdditionalContext: in.wireContext(), ClientID: in.ClientID,
+		Adjust: in.adjust,
 	})
 	return Accepted{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, r.asked(err)
 }

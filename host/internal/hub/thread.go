@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -35,6 +36,8 @@ type (
 	// Queued is input that waits for a turn of its own, and QueueChange a change of such input.
 	Queued      = queue.Entry
 	QueueChange = queue.Change
+	// Adjustment changes the settings of a running turn. Empty fields change nothing.
+	Adjustment = turn.Adjustment
 	// PluginStatus is the status of a plugin of the host that runs a thread.
 	PluginStatus = threadsocket.PluginStatus
 )
@@ -48,6 +51,8 @@ type Input struct {
 	// ClientID is the client's identity of a message. A thread accepts input with the same one once: another submission of it has the
 	// result of the first, even if the process was restarted in between. "": every submission is accepted.
 	ClientID string
+
+	adjust Adjustment // of a running turn, instead of Parts
 }
 
 // Submission is what a front end asks a thread to do next.
@@ -217,6 +222,13 @@ func (t *Thread) Steer(ctx context.Context, into event.TurnID, in Input) (Accept
 		return Accepted{}, err
 	}
 	return r.steer(ctx, into, in)
+}
+
+// Adjust changes the settings of a given running turn, from its next request to the model on. Later turns keep the thread's settings. Errors
+// have the codes [NoTurn], [OtherTurn] or [NotSteerable].
+func (t *Thread) Adjust(ctx context.Context, running event.TurnID, a Adjustment) error {
+	_, err := t.Steer(ctx, running, Input{adjust: a})
+	return err
 }
 
 // Interrupt interrupts the running turn, which must be the given one unless turn is empty, and returns when it has ended. Errors have the

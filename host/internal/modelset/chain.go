@@ -21,6 +21,7 @@ type Chain struct {
 
 	set      *Set
 	thread   event.ThreadID
+	begins   string // label of the model with which the next turn begins
 	left     []*config.Model
 	current  *config.Model
 	failed   []failedModel
@@ -35,7 +36,7 @@ type failedModel struct {
 
 // Chain returns the models for a turn of a thread with this model.
 func (s *Set) Chain(thread event.ThreadID, own *config.Model) *Chain {
-	c := &Chain{set: s, thread: thread, left: []*config.Model{own}}
+	c := &Chain{set: s, thread: thread, begins: own.Label, left: []*config.Model{own}}
 	for _, label := range own.Fallback {
 		m, ok := s.config.Model(label) // the configuration was checked for missing fallbacks
 		if ok && !slices.ContainsFunc(c.left, func(l *config.Model) bool { return l.Label == m.Label }) {
@@ -50,10 +51,7 @@ func (s *Set) Chain(thread event.ThreadID, own *config.Model) *Chain {
 func (c *Chain) Next(ctx context.Context) (*Model, error) {
 	for len(c.left) > 0 {
 		c.current, c.left = c.left[0], c.left[1:]
-		m, err := c.set.Open(ctx, c.thread, c.current)
-		if err == nil && c.NoHosted {
-			m.Hosted = nil
-		}
+		m, err := c.open(ctx, c.current)
 		if err == nil || ctx.Err() != nil {
 			return m, err
 		}
@@ -63,6 +61,14 @@ func (c *Chain) Next(ctx context.Context) (*Model, error) {
 		c.failed = append(c.failed, failedModel{c.current, err})
 	}
 	return nil, c.exhausted()
+}
+
+func (c *Chain) open(ctx context.Context, which *config.Model) (*Model, error) {
+	m, err := c.set.Open(ctx, c.thread, which)
+	if err == nil && c.NoHosted {
+		m.Hosted = nil
+	}
+	return m, err
 }
 
 // exhausted returns the error of a chain without remaining models. It has the code and the next step of the first failure.
@@ -100,35 +106,70 @@ func (c *Chain) Notices(m *Model) (out []event.Notice) {
 	if failed := c.failed[c.reported:]; len(failed) > 0 {
 		out = append(out, event.Notice{
 			Level: "warning", Text: fmt.Sprintf("%s continues this turn, because another model can't answer: %s", displayName(m.Config), reasons(failed)),
-			Next: fmt.Sprintf("The next turn begins with %q again.", c.failed[0].model.Label),
+			Next: fmt.Sprintf("The next turn begins with %q again.", c.begins),
 		})
 		c.reported = len(c.failed)
 	}
 	return out
 }
 
-// Fallbacks is the [turn.FallbackSource] of a chain.
-type Fallbacks struct {
+// Choice opens the models with which a turn continues: it is the [turn.FallbackSource] and the [turn.Adjuster] of a chain.
+type Choice struct {
 	Chain   *Chain
 	Request llm.Request                 // what is the same for all models
-	OnModel func(*Model) []event.Notice // called when a fallback takes over; returns notices about it
+	OnModel func(*Model) []event.Notice // called when another model takes over; returns notices about it
 }
 
 // Fallback implements [turn.FallbackSource].
-func (f Fallbacks) Fallback(ctx context.Context, why *llm.Error) (*turn.Fallback, error) {
+func (f *Choice) Fallback(ctx context.Context, why *llm.Error) (*turn.Fallback, error) {
 	c := f.Chain
 	c.failed = append(c.failed, failedModel{c.current, why})
 	m, err := c.Next(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return f.takeOver(m, c.Notices(m)), nil
+}
+
+// takeOver returns what the turn needs to continue with a model.
+func (f *Choice) takeOver(m *Model, why []event.Notice) *turn.Fallback {
 	next := m.fallback(f.Request)
-	next.Notices = append(c.Notices(m), f.OnModel(m)...)
-	return next, nil
+	next.Notices = append(why, f.OnModel(m)...)
+	return next
 }
 
 // HasFallback implements [turn.FallbackSource].
-func (f Fallbacks) HasFallback() bool { return len(f.Chain.left) > 0 }
+func (f *Choice) HasFallback() bool { return len(f.Chain.left) > 0 }
+
+// Adjust implements [turn.Adjuster]. Another model has fallbacks of its own, which do not replace it if it can't be opened.
+func (f *Choice) Adjust(ctx context.Context, to turn.Adjustment) (*turn.Fallback, error) {
+	c, was := f.Chain, f.Chain.current
+	chosen, after := was, c.left
+	if to.Model != "" {
+		var err error
+		if chosen, err = c.set.Find(to.Model); err != nil {
+			return nil, err
+		}
+		after = c.set.Chain(c.thread, chosen).left[1:]
+	}
+	m, err := c.open(ctx, chosen)
+	if err != nil {
+		return nil, err
+	}
+	if efforts := m.Row.ReasoningEfforts; to.Effort != "" && len(efforts) > 0 && !slices.Contains(efforts, to.Effort) {
+		return nil, hint.With(fmt.Errorf("model %s has no reasoning effort %q", displayName(chosen), to.Effort), "use one of "+strings.Join(efforts, ", "))
+	}
+	c.current, c.left, f.Request.ReasoningEffort = chosen, after, to.Effort
+	var why []event.Notice
+	if chosen.Label != was.Label {
+		c.failed, c.reported = nil, 0
+		why = append(why, event.Notice{
+			Level: "info", Text: displayName(chosen) + " continues this turn, because the user has chosen it",
+			Next: fmt.Sprintf("The next turn begins with %q again.", c.begins),
+		})
+	}
+	return f.takeOver(m, why), nil
+}
 
 // Previous is the [turn.PreviousModel] of a thread whose user chose another model.
 type Previous struct {

@@ -50,7 +50,7 @@ func TestExhaustedChain(t *testing.T) {
 // People read each failure once, whichever model goes on.
 func TestNoticesOfAChain(t *testing.T) {
 	model := func(label string) *config.Model { return &config.Model{Label: label, Provider: "p", Name: label} }
-	c := &Chain{}
+	c := &Chain{begins: "a"}
 	if n := c.Notices(&Model{Config: model("a")}); n != nil {
 		t.Errorf("news of nothing: %+v", n)
 	}

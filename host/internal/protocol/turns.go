@@ -117,7 +117,7 @@ type TurnSettingsUpdateStatus string
 // Outcomes of turn/settings/update.
 const (
 	TurnSettingsApplied           TurnSettingsUpdateStatus = "applied"
-	TurnSettingsTargetUnavailable TurnSettingsUpdateStatus = "targetUnavailable" // the turn has ended
+	TurnSettingsTargetUnavailable TurnSettingsUpdateStatus = "targetUnavailable" // the turn does not run, or asks no model
 )
 
 func (TurnSettingsUpdateStatus) values() []string {

@@ -107,6 +107,12 @@ func (a startConcurrent) perform(ctx context.Context, t *Thread) {
 func (a steerTurn) perform(_ context.Context, t *Thread) {
 	switch {
 	case !a.sub.claim(): // the submitter has given up
+	case a.sub.Input.Adjust != (turn.Adjustment{}):
+		var refused error
+		if !t.st.inbox.Adjust(a.sub.Input.Adjust) {
+			refused = ErrNoTurn
+		}
+		a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true, refused: refused}
 	case t.st.inbox.Add(a.sub.Input):
 		a.sub.accepted <- Accepted{Turn: t.st.turn, Steered: true}
 	case a.sub.into != "":

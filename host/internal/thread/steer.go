@@ -29,15 +29,21 @@ type NotSteerableError struct {
 // Error implements error.
 func (e *NotSteerableError) Error() string { return fmt.Sprintf("cannot steer a %s turn", e.Kind) }
 
-// Steer adds input to a given running turn. If it can't join that turn, nothing is accepted and the error says why. Unlike
+// Steer adds input to a given running turn, or adjusts the turn. If it can't join that turn, nothing is accepted and the error says why. Unlike
 // [Thread.Submit] it never waits and never starts a turn. When it returns without an error, the input survives a restart of the
 // host.
 func (t *Thread) Steer(ctx context.Context, into event.TurnID, in turn.Input) (Accepted, error) {
+	adjusts := in.Adjust != (turn.Adjustment{})
 	switch {
-	case in.Blank():
+	case in.Blank() != adjusts:
 		return Accepted{}, errEmpty
 	case into == "":
 		return Accepted{}, errors.New("the id of the turn to steer is missing")
+	case adjusts: // not durable: the turn ends with its host
+		if err := t.check(ctx, Change{Model: in.Adjust.Model, Reasoning: in.Adjust.Effort}); err != nil {
+			return Accepted{}, err
+		}
+		return t.submit(ctx, submitMsg{Submission: Submission{Input: in}, into: into})
 	}
 	return t.submitDurably(ctx, submitMsg{Submission: Submission{Input: in}, into: into})
 }

@@ -60,11 +60,24 @@ func TestSteer(t *testing.T) {
 		if kinds := kindsOf(sink.all()); kinds["input.accepted"] != 1 {
 			t.Errorf("events %v: what was taken must be in the log when its sender is told", kinds)
 		}
+		adjust := turn.Input{Adjust: turn.Adjustment{Effort: "high"}}
+		if a, err := th.Steer(t.Context(), first.Turn, adjust); err != nil || a.Turn != first.Turn {
+			t.Errorf("adjusted: %+v, %v", a, err)
+		}
+		if _, err := th.Steer(t.Context(), other, adjust); !errors.As(err, new(*OtherTurnError)) {
+			t.Errorf("another turn adjusted: %v", err)
+		}
+		if kinds := kindsOf(sink.all()); kinds["input.accepted"] != 1 {
+			t.Errorf("events %v: a change of the turn is no input", kinds)
+		}
 		close(release)
 		if end := lastEnd(until(t, sub, turnEnded)); end.LastMessage != "three" {
 			t.Errorf("the turn ended with %q", end.LastMessage)
 		}
 		refused(first.Turn, "late", "no active turn to steer")
+		if _, err := th.Steer(t.Context(), first.Turn, adjust); !errors.Is(err, ErrNoTurn) {
+			t.Errorf("a turn that has ended was adjusted: %v", err)
+		}
 
 		c, err := th.Submit(t.Context(), Submission{Task: &Task{Name: "review", Work: func(ctx context.Context, _ Worker) turn.Result {
 			<-ctx.Done()
@@ -75,6 +88,9 @@ func TestSteer(t *testing.T) {
 		}
 		synctest.Wait()
 		refused(c.Turn, "four", "cannot steer a review turn")
+		if _, err := th.Steer(t.Context(), c.Turn, adjust); !errors.As(err, new(*NotSteerableError)) {
+			t.Errorf("a review adjusted: %v", err)
+		}
 		if _, err := th.Steer(t.Context(), c.Turn, words("four")); !errors.As(err, new(*NotSteerableError)) {
 			t.Errorf("error %T, clients look for the kind of the turn", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -122,6 +123,8 @@ type SteerParams struct {
 	Parts             llm.Parts                    `json:"parts,omitempty"`               // as in StartParams
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`   // as in StartParams
 	ClientID          string                       `json:"clientUserMessageId,omitempty"` // as in StartParams
+	// Adjust changes the turn, instead of input.
+	Adjust turn.Adjustment `json:"adjust,omitzero"`
 }
 
 // InterruptParams select the turn to interrupt.

@@ -210,6 +210,9 @@ func (t *served) steer(ctx context.Context, p SteerParams) (StartResult, error) 
 	if err != nil {
 		return StartResult{}, err
 	}
+	if in.Adjust = p.Adjust; in.Adjust != (turn.Adjustment{}) {
+		in.Parts = nil
+	}
 	a, err := t.Steer(ctx, p.ExpectedTurn, in)
 	return StartResult{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, err
 }

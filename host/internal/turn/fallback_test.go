@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -170,4 +172,85 @@ func TestTooLongADelay(t *testing.T) {
 			t.Errorf("waited %v, asked %d times", time.Since(began), len(b.Requests()))
 		}
 	})
+}
+
+// adjuster continues a turn with other models, or with none.
+type adjuster func(turn.Adjustment) (*turn.Fallback, error)
+
+func (f adjuster) Adjust(_ context.Context, to turn.Adjustment) (*turn.Fallback, error) { return f(to) }
+
+// What the user changes in a running turn applies from the next request on. Several changes are one, and a change that fails changes nothing.
+func TestAdjustARunningTurn(t *testing.T) {
+	call := func(id string) turntest.Answer { return turntest.Say(turntest.Call(id, "change", `{}`)) }
+	for _, tc := range []struct {
+		name    string
+		changes []turn.Adjustment
+		want    turn.Adjustment
+		err     error
+	}{
+		{"a model", []turn.Adjustment{{Model: "spare"}}, turn.Adjustment{Model: "spare"}, nil},
+		{"an effort, then a model", []turn.Adjustment{{Effort: "high"}, {Model: "spare"}}, turn.Adjustment{Model: "spare"}, nil},
+		{"a model, then an effort", []turn.Adjustment{{Model: "spare"}, {Effort: "low"}, {Effort: "high"}}, turn.Adjustment{Model: "spare", Effort: "high"}, nil},
+		{"one that fails", []turn.Adjustment{{Model: "spare"}}, turn.Adjustment{Model: "spare"}, hint.New("it is away", "wait")},
+		{"none", nil, turn.Adjustment{}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			again := turntest.Say(turntest.Call("c2", "echo", `{}`))
+			spare := turntest.New(again, turntest.Say(turntest.Text("done")))
+			b := turntest.New(call("c1"), again, turntest.Say(turntest.Text("not adjusted")))
+			b.Tools = []turntest.Tool{echo("echo"), {Descriptor: contract.Descriptor{Name: "change"}, Run: func(context.Context, contract.CallStart) (*contract.Result, error) {
+				for _, a := range tc.changes {
+					if !b.Inbox.Adjust(a) {
+						t.Error("refused")
+					}
+				}
+				return contract.Text("changed"), nil
+			}}}
+			asked := 0
+			b.More = []turn.Participant{adjuster(func(to turn.Adjustment) (*turn.Fallback, error) {
+				if asked++; to != tc.want {
+					t.Errorf("adjusted to %+v, want %+v", to, tc.want)
+				}
+				if tc.err != nil {
+					return nil, tc.err
+				}
+				return &turn.Fallback{Model: spare, Row: spare.Row, Request: llm.Request{Model: "spare"}, Output: history.PolicyOf(spare.Row),
+					Notices: []event.Notice{{Level: "info", Text: "spare continues"}}}, nil
+			})}
+			res := b.Run(t, t.Context(), "go")
+			adjusted := len(tc.changes) > 0 && tc.err == nil
+			last, said := "not adjusted", []string(nil)
+			switch {
+			case adjusted:
+				last, said = "done", []string{"spare continues"}
+			case tc.err != nil:
+				said = []string{"the turn continues with its settings: it is away"}
+			}
+			if res.Status != event.TurnCompleted || res.LastMessage != last || !slices.Equal(notices(b), said) || asked != min(len(tc.changes), 1) {
+				t.Errorf("%+v, notices %q, asked %d times", res, notices(b), asked)
+			}
+			if b.Inbox.Adjust(turn.Adjustment{Effort: "high"}) {
+				t.Error("a turn that has ended was adjusted")
+			}
+		})
+	}
+}
+
+// The answer that a provider has paused is completed by the same model.
+func TestAdjustDoesNotInterruptAPausedAnswer(t *testing.T) {
+	spare := turntest.New(turntest.Say(turntest.Text("done")))
+	b := turntest.New(pauses(turntest.Say(turntest.Text("one moment"), hosted("h1"))), turntest.Say(turntest.Call("c1", "echo", `{}`)))
+	b.Row.MetadataNamespace = "acme"
+	b.Tools = []turntest.Tool{echo("echo")}
+	b.OnStream = func(n int) {
+		if n == 1 {
+			b.Inbox.Adjust(turn.Adjustment{Model: "spare"})
+		}
+	}
+	b.More = []turn.Participant{adjuster(func(turn.Adjustment) (*turn.Fallback, error) {
+		return &turn.Fallback{Model: spare, Row: spare.Row, Request: llm.Request{Model: "spare"}, Output: history.PolicyOf(spare.Row)}, nil
+	})}
+	if res := b.Run(t, t.Context(), "go"); res.LastMessage != "done" || len(b.Requests()) != 2 {
+		t.Errorf("%+v after %d requests", res, len(b.Requests()))
+	}
 }

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ type Input struct {
 	// Context is additional context from a client, by key. It replaces an earlier text with the same key; an empty text removes
 	// it.
 	Context map[string]string
+	// Adjust changes the running turn, instead of Parts.
+	Adjust Adjustment
 	// Notes are recorded as they are, instead of Parts. The host tells the model with them what the user did outside the
 	// conversation.
 	Notes []llm.Message
@@ -34,6 +37,20 @@ func (in Input) Blank() bool {
 	})
 }
 
+// Adjustment changes the settings of a running turn, from the next request to the model on. Empty fields change nothing.
+type Adjustment struct {
+	Model  string `json:"model,omitempty"`  // as a user names it
+	Effort string `json:"effort,omitempty"` // reasoning effort; with a Model, empty means the model's own
+}
+
+// after returns the adjustment that has the effect of an earlier one, and then of a.
+func (a Adjustment) after(earlier Adjustment) Adjustment {
+	if a.Model == "" {
+		return Adjustment{earlier.Model, cmp.Or(a.Effort, earlier.Effort)}
+	}
+	return a
+}
+
 // maxInbox limits the inputs that wait for the next request. A person does not type that many, and a program should wait.
 const maxInbox = 512
 
@@ -43,6 +60,7 @@ type Inbox struct {
 	mu     struct {
 		sync.Mutex
 		inputs []Input
+		adjust Adjustment
 		closed bool
 	}
 }
@@ -57,6 +75,26 @@ func (b *Inbox) Add(in Input) bool {
 	}
 	b.mu.inputs = append(b.mu.inputs, in)
 	return true
+}
+
+// Adjust changes the turn's settings and reports whether the turn may still make a request with them.
+func (b *Inbox) Adjust(a Adjustment) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.closed {
+		return false
+	}
+	b.mu.adjust = a.after(b.mu.adjust)
+	return true
+}
+
+// adjustment removes and returns the changes of the turn's settings.
+func (b *Inbox) adjustment() Adjustment {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.mu.adjust
+	b.mu.adjust = Adjustment{}
+	return a
 }
 
 // Take removes and returns the inputs.

@@ -60,6 +60,12 @@ type FallbackSource interface {
 	HasFallback() bool
 }
 
+// Adjuster opens the model that continues the turn after its user has changed the turn's settings. The first one is used.
+type Adjuster interface {
+	// Adjust opens the model. After an error, the turn continues as before.
+	Adjust(ctx context.Context, to Adjustment) (*Fallback, error)
+}
+
 // PreviousModel opens the model of the previous turn, where that was not this turn's. The first one is used.
 type PreviousModel interface {
 	PreviousModel(ctx context.Context) (*Fallback, error)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/usage"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -43,13 +45,38 @@ func (s *sampler) sampleWithFallback(ctx context.Context, once ask) (sampled, er
 		if err != nil {
 			return got, err
 		}
-		for _, n := range next.Notices {
-			if err := s.write(ctx, n); err != nil {
-				return got, err
-			}
+		if err := s.use(ctx, next); err != nil {
+			return got, err
 		}
-		s.model = *next
 	}
+}
+
+// use continues with another model.
+func (s *sampler) use(ctx context.Context, next *Fallback) error {
+	for _, n := range next.Notices {
+		if err := s.write(ctx, n); err != nil {
+			return err
+		}
+	}
+	s.model = *next
+	return nil
+}
+
+// adjust continues with what the user has chosen for the rest of the turn.
+func (s *sampler) adjust(ctx context.Context, to Adjustment) error {
+	source, ok := first[Adjuster](s.participants)
+	if to == (Adjustment{}) || !ok {
+		return nil
+	}
+	next, err := source.Adjust(ctx, to)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		text, step := hint.Split(err)
+		return s.write(ctx, event.Notice{Level: "warning", Text: "the turn continues with its settings: " + text, Next: step})
+	}
+	return s.use(ctx, next)
 }
 
 var errIdle = errors.New("idle timeout waiting for the model's stream")

@@ -272,6 +272,11 @@ func (r *runner) run(ctx context.Context) Result {
 				Next: "say how to continue, or raise limits.samplings",
 			})
 		}
+		if r.paused == 0 { // only the model that has paused can complete its answer
+			if err := r.adjust(ctx, r.Inbox.adjustment()); err != nil {
+				return r.ended(ctx, err)
+			}
+		}
 		s, err := r.sampleWithFallback(ctx, r.sample)
 		if overflows(err) && ctx.Err() == nil {
 			r.history.Overflowed()

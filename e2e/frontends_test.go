@@ -204,3 +204,35 @@ do = [{ text = "the end" }]
 		})
 	}
 }
+
+// A client answers a question while the person at the terminal is about to. What they type then does not answer the next question.
+func TestALineForAQuestionAnsweredElsewhere(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch first", login = false } }]
+[[step]]
+do = [{ call = "exec_command", id = "c2", args = { cmd = "touch second", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "the end" }]
+`)
+	run := r.Terminal("exec", "-c", "approval.policy=untrusted", "the task")
+	run.Sees("answer: ")
+	server := r.Serve("unix")
+	client := &seat{t: t, thread: threads(t, r)[0].ID}
+	client.join(server)
+	client.c.Answer(client.notified(requestApproval), map[string]any{"decision": "accept"})
+	run.Sees("answered elsewhere")
+	run.SeesTimes("answer: ", 2)
+	run.Type("y\n")
+	run.Sees("answer again: ")
+	if exists(r.Dir, "second") {
+		t.Error("the answer to the first question has approved the second command")
+	}
+	run.Type("n\n")
+	client.notified("turn/completed")
+	if res := run.Wait(); res.Code != 0 || !exists(r.Dir, "first") || exists(r.Dir, "second") {
+		t.Errorf("exit %d, the commands ran: %v, %v\n%s", res.Code, exists(r.Dir, "first"), exists(r.Dir, "second"), res.Stdout)
+	}
+}

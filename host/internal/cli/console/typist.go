@@ -15,6 +15,7 @@ type LineReader struct {
 	want    chan struct{}
 	lines   chan string // closed at the end of the input
 	waiting bool        // a line is expected and has not arrived
+	stale   bool        // that line may have been typed before the last call of Forget
 }
 
 // Line returns the channel for the next line. Call [LineReader.Taken] after receiving it.
@@ -33,10 +34,17 @@ func (t *LineReader) Line() <-chan string {
 	return t.lines
 }
 
-// Taken records that the line was received.
-func (t *LineReader) Taken() { t.waiting = false }
+// Taken records that the line was received. It reports false for a line that must be discarded: it was already expected when Forget was
+// called, so it may have been typed before.
+func (t *LineReader) Taken() (current bool) {
+	current = !t.stale
+	t.waiting, t.stale = false, false
+	return current
+}
 
-// Forget discards everything typed so far.
+// Forget discards everything typed so far. The goroutine that reads may have a line that it has not passed on yet, and can't be asked. So
+// the first line after Forget is discarded too if it was expected before: a person types an answer again rather than approving what they
+// have not read.
 func (t *LineReader) Forget() {
 	discardTyped(t.Terminal)
 	if !t.waiting {
@@ -44,8 +52,9 @@ func (t *LineReader) Forget() {
 	}
 	select { // a line for a question that ended without it
 	case <-t.lines:
-		t.waiting = false
+		t.waiting, t.stale = false, false
 	default:
+		t.stale = true
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // asks answers a thread's questions on the terminal, one at a time in order. An answer always belongs to the question on the
-// screen; input typed before it appeared is discarded. Without a terminal, nobody attends: questions are denied at once rather than left
+// screen; input typed before it appeared is discarded, and so is the first line after a question that was answered elsewhere. Without a terminal, nobody attends: questions are denied at once rather than left
 // open, and piped input is never an answer.
 type asks struct {
 	ctx    context.Context // of the command
@@ -141,11 +141,15 @@ func (s *asks) put(q *question) {
 	for {
 		select {
 		case line, more := <-s.typed.Line():
-			s.typed.Taken()
+			current := s.typed.Taken()
 			if !more {
 				s.screen.Say("\n  no more answers possible: refused\n")
 				s.answer(q, hub.Deny)
 				return
+			}
+			if !current {
+				s.screen.Say("  discarded, because it may have been meant for the previous question; answer again: ")
+				continue
 			}
 			if choice, ok := render.Choose(line, options); ok {
 				s.answer(q, choice)

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 )
 
 // Policy says what happens when a follower is slower than its thread.
@@ -24,7 +24,7 @@ const (
 )
 
 // FromNow is the number after which [Thread.Follow] begins with new events only.
-const FromNow uint64 = math.MaxUint64
+const FromNow = threadsocket.FromNow
 
 // Events are the events of a thread, in order. Only one goroutine may call Next and More.
 type Events struct {

@@ -244,3 +244,48 @@ func TestATurnThatRunsElsewhere(t *testing.T) {
 		t.Errorf("end %+v", end)
 	}
 }
+
+// A process resumes a thread whose turn was cut off, which adds events before the first turn of its own. A follower that has some of them
+// gets the others alone.
+func TestFollowWhatAResumeAdds(t *testing.T) {
+	home := newHome(t, recite)
+	h := open(t, configuration(home, binaries(t)))
+	o := other(t, home, "")
+	th, ok := h.Find(t.Context(), o.id)
+	if !ok {
+		t.Fatal("not found")
+	}
+	evs := follow(t, th, 0)
+	submit(t, th, "slow")
+	until(t, evs, is[event.ItemDelta])
+	if err := o.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-th.Done()
+	other(t, home, o.id)
+	th, err := h.Resume(t.Context(), o.id, hub.ResumeParams{})
+	if err != nil || !th.Remote() {
+		t.Fatalf("remote: %v, %v", th != nil && th.Remote(), err)
+	}
+	var added []uint64
+	for _, e := range until(t, follow(t, th, 0), is[event.TurnEnded]) {
+		if e.Seq != 0 {
+			added = append(added, e.Seq)
+		}
+	}
+	var follows []*hub.Events
+	for _, after := range added {
+		follows = append(follows, follow(t, th, after))
+	}
+	a := submit(t, th, "one")
+	for i, evs := range follows {
+		last := added[i]
+		until(t, evs, func(e event.Event) bool {
+			if e.Seq != 0 && e.Seq != last+1 {
+				t.Errorf("after %d: event %d after %d", added[i], e.Seq, last)
+			}
+			last = max(last, e.Seq)
+			return is[event.TurnEnded](e) && e.Turn == a.Turn
+		})
+	}
+}

@@ -11,6 +11,7 @@ package threadsocket
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -58,6 +59,10 @@ const (
 	OnlyStates = "states" // the beginnings and ends of turns, questions and their ends, and what happens to the thread as a whole
 	OnlyNone   = "none"   // the end of the subscription alone
 )
+
+// FromNow is the number after which a subscription has the events since the thread was loaded, if it has run no turn since then, and
+// otherwise only new ones.
+const FromNow uint64 = math.MaxUint64
 
 // SubscribeParams request the thread's events: the stored ones after number After, then new ones.
 type SubscribeParams struct {

@@ -41,7 +41,12 @@ func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (
 	if err != nil {
 		return r, err
 	}
-	if p.After < from.After() {
+	// Events before the thread's first turn in this process are repeated, also to a client that has some of them.
+	after := min(p.After, from.Last())
+	if p.After == FromNow {
+		after = from.After()
+	}
+	if after < from.After() {
 		// The log is written asynchronously: wait until the events to replay are stored.
 		if err := t.Barrier(ctx, from.After()); err != nil {
 			from.Close()
@@ -73,7 +78,7 @@ func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (
 			attend, wait := t.Approvals().Attend(), t.Wait()
 			defer func() { attend(); wait() }()
 		}
-		lagged := sub.send(t, from, p.After)
+		lagged := sub.send(t, from, after)
 		// The thread doesn't wait for a client that reads nothing.
 		s.conn.Post(fmt.Sprint(sub.id), rpc.Notification{Method: noteUnsubscribed, Params: endNote{sub.id, lagged}})
 		s.mu.Lock()
@@ -86,7 +91,7 @@ func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (
 		release()
 		return r, err
 	}
-	return SubscribeResult{Thread: t.ID(), Cwd: t.Settings().Cwd, After: min(p.After, from.After())}, nil
+	return SubscribeResult{Thread: t.ID(), Cwd: t.Settings().Cwd, After: after}, nil
 }
 
 var (
@@ -201,6 +206,9 @@ func (sub *subscription) send(t *served, from *thread.Subscription, after uint64
 			return errors.Is(err, thread.ErrLagged)
 		}
 		if e.Seq != 0 {
+			if e.Seq <= after {
+				continue // the client has it
+			}
 			// The client outlives this process. It must not have seen an event that the log lacks afterwards, because another one would
 			// get its number. A store that can't write doesn't keep it from watching.
 			if err := t.Committed(sub.ctx, e.Seq); err != nil && sub.ctx.Err() != nil {

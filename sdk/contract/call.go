@@ -36,10 +36,13 @@ type BrowserEffect struct {
 	Origin string `json:"origin"`
 }
 
-// SessionInputEffect sends input to a running session.
+// SessionInputEffect sends input to a running session. Language is that of the text, for example "python": 1 to 32 lower-case
+// letters, digits and "+#.-". The host shows such a text and asks about it as it is. If Language is empty, the session is a
+// terminal in which a shell may run, so the host examines the text for commands.
 type SessionInputEffect struct {
 	SessionID string `json:"sessionId"`
 	Text      string `json:"text"`
+	Language  string `json:"language,omitempty"`
 }
 
 // OtherEffect is any other effect.

@@ -160,6 +160,7 @@ type effectJSON struct {
 	Origin    string   `json:"origin,omitempty"`
 	SessionID string   `json:"sessionId,omitempty"`
 	Text      string   `json:"text,omitempty"`
+	Language  string   `json:"language,omitempty"`
 	Label     string   `json:"label,omitempty"`
 }
 
@@ -198,7 +199,7 @@ func effectToJSON(e Effect) effectJSON {
 	case BrowserEffect:
 		return effectJSON{Type: "browser", Origin: e.Origin}
 	case SessionInputEffect:
-		return effectJSON{Type: "session-input", SessionID: e.SessionID, Text: e.Text}
+		return effectJSON{Type: "session-input", SessionID: e.SessionID, Text: e.Text, Language: e.Language}
 	case OtherEffect:
 		return effectJSON{Type: "other", Label: e.Label}
 	}
@@ -218,7 +219,7 @@ func effectFromJSON(e effectJSON) Effect {
 	case "browser":
 		return BrowserEffect{Origin: e.Origin}
 	case "session-input":
-		return SessionInputEffect{SessionID: e.SessionID, Text: e.Text}
+		return SessionInputEffect{SessionID: e.SessionID, Text: e.Text, Language: e.Language}
 	case "other":
 		return OtherEffect{Label: e.Label}
 	}

@@ -230,7 +230,19 @@ func (d *Descriptor) Validate() error {
 	if d.Exposure == ExposureHidden && d.Nesting == NestingNever {
 		c.add("tool %q: it is hidden from the model, and other calls may not call it, so it has no caller", d.Name)
 	}
+	for _, e := range d.Effects {
+		if in, ok := e.(SessionInputEffect); ok && in.Language != "" && !IsLanguage(in.Language) {
+			c.add("tool %q: the language %q: use 1 to 32 lower-case letters, digits and \"+#.-\"", d.Name, in.Language)
+		}
+	}
 	return errors.Join(c...)
+}
+
+// IsLanguage reports whether s is a valid name of a language, see [SessionInputEffect].
+func IsLanguage(s string) bool {
+	return len(s) <= 32 && validName(s, func(r byte, _ bool) bool {
+		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.IndexByte("+#.-", r) >= 0
+	})
 }
 
 func (f *Freeform) validate(c *problems, tool string) {

@@ -94,6 +94,7 @@ func TestInvalidManifests(t *testing.T) {
 		}), "input schema: does not compile"},
 		{"output schema", tool(func(d *Descriptor) { d.OutputSchema = raw(`{"type":7}`) }), "output schema"},
 		{"no caller", tool(func(d *Descriptor) { d.Exposure, d.Nesting = ExposureHidden, NestingNever }), "so it has no caller"},
+		{"language", tool(func(d *Descriptor) { d.Effects = []Effect{SessionInputEffect{SessionID: "1", Language: "Python"}} }), `the language "Python"`},
 		{"freeform and schema", tool(func(d *Descriptor) { d.Freeform = &Freeform{Property: "x"} }), "can't have an input schema"},
 		{"tool twice", func(m *Manifest) { m.Tools = append(m.Tools, m.Tools[0]) }, "declared twice in the namespace"},
 		{"freeform without property", func(m *Manifest) { m.Tools[1].Freeform.Property = "" }, "name of its property"},

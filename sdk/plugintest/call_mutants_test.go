@@ -125,6 +125,16 @@ func toolMutants() []mutant {
 				}
 				return next(ctx, req)
 			}))},
+		{check: "call.assess", how: "language", change: unary(onUnary(gantryv1.ToolService_Assess_FullMethodName,
+			func(ctx context.Context, req any, next grpc.UnaryHandler) (any, error) {
+				resp, err := next(ctx, req)
+				if r, ok := resp.(*gantryv1.AssessResponse); ok && r.GetEarly() == nil {
+					r.Effects = append(r.Effects, &gantryv1.Effect{Kind: &gantryv1.Effect_SessionInput{
+						SessionInput: &gantryv1.SessionInputEffect{SessionId: "1", Text: "1 + 1", Language: "Python 3"},
+					}})
+				}
+				return resp, err
+			}))},
 		{check: "call.assess", how: "long digest", change: unary(onUnary(gantryv1.ToolService_Assess_FullMethodName,
 			func(ctx context.Context, req any, next grpc.UnaryHandler) (any, error) {
 				resp, err := next(ctx, req)

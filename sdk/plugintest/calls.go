@@ -232,6 +232,9 @@ func checkAssess(ctx context.Context, k *kit) verdict {
 			if e.GetKind() == nil {
 				return failed(next, "%s: an effect without a kind", a.what)
 			}
+			if l := e.GetSessionInput().GetLanguage(); l != "" && !contract.IsLanguage(l) {
+				return failed("use 1 to 32 lower-case letters, digits and \"+#.-\"", "%s: the language of its input is %s", a.what, quote(l))
+			}
 		}
 	}
 	return passed("%d tools, %d assessments", assessed, len(k.assessed))

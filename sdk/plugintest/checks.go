@@ -171,7 +171,7 @@ func checks() []check {
 			needs: []string{"call.example"}, run: checkOutput,
 		},
 		{
-			id: "call.assess", why: "Assess returns the effects of a call, and an early result for invalid arguments instead of an error.", kind: tool,
+			id: "call.assess", why: "Assess returns the effects of a call, with a valid language for input in another language than a shell's, and an early result for invalid arguments instead of an error.", kind: tool,
 			needs: []string{"call.order"}, run: checkAssess,
 		},
 		{

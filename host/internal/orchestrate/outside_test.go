@@ -25,7 +25,7 @@ type leaver struct{ *bench }
 
 type leaves struct {
 	Leave, Type    string
-	Text           string
+	Text, Language string
 	Outside, Break bool
 }
 
@@ -39,7 +39,7 @@ func (leaver) Assess(_ context.Context, r contract.AssessRequest) (*contract.Ass
 		a.Escalation = &contract.Escalation{Unsandboxed: true}
 	}
 	if in.Type != "" {
-		a.Effects = []contract.Effect{contract.SessionInputEffect{SessionID: in.Type, Text: cmp.Or(in.Text, "ls\n")}}
+		a.Effects = []contract.Effect{contract.SessionInputEffect{SessionID: in.Type, Text: cmp.Or(in.Text, "ls\n"), Language: in.Language}}
 	}
 	return a, nil
 }
@@ -88,6 +88,7 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 	do("t", `{"leave":"7","outside":true}`)
 	do("t", `{"leave":"8"}`)
 	do("t", `{"type":"7"}`)
+	do("t", `{"type":"7","text":"x = 1","language":"python"}`)
 	do("t", `{"type":"8"}`)
 	do("other", `{"type":"7"}`)
 	do("t", `{"break":true}`)
@@ -95,7 +96,7 @@ func TestTypingOutsideIsKnown(t *testing.T) {
 	do("t", `{"break":true,"outside":true}`)
 	do("t", `{"type":"8"}`)
 	do("other", `{"type":"8"}`)
-	if want := []bool{true, false, false, false, true, false}; !slices.Equal(saw, want) {
+	if want := []bool{true, true, false, false, false, true, false}; !slices.Equal(saw, want) {
 		t.Errorf("outside: %v, want %v", saw, want)
 	}
 }
@@ -135,7 +136,10 @@ func TestTypedLineIsKnown(t *testing.T) {
 	do("t", `{"type":"7","text":"-r z"}`)
 	do("t", `{"type":"7","text":"\n"}`)
 	do("t", `{"type":"7","text":"ls"}`)
-	if want := []string{"", "", "", "rm ", "rm ", "rm -r z", ""}; !slices.Equal(saw, want) {
+	do("t", `{"type":"9","text":"x = 1","language":"python"}`) // neither is remembered nor continues a line
+	do("t", `{"type":"9","text":"x","language":"python"}`)
+	do("t", `{"type":"9","text":"ls"}`)
+	if want := []string{"", "", "", "rm ", "rm ", "rm -r z", "", "", "", ""}; !slices.Equal(saw, want) {
 		t.Errorf("it stood there: %q, want %q", saw, want)
 	}
 }

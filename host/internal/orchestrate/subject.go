@@ -80,16 +80,16 @@ func (s *subject) sessions() []string {
 	return ids
 }
 
-// sessionInput is text that a call types into a session.
+// sessionInput is text that a call types into a session in which a shell may run.
 type sessionInput struct {
 	session session
 	text    string
 }
 
-// typedInto returns the session that the call types into, and the text; ok is false if it does not type.
+// typedInto returns the session that the call types into, and the text; ok is false if it does not type, or not to a shell.
 func (s *subject) typedInto() (in sessionInput, ok bool) {
 	for _, e := range s.assessment.Effects {
-		if in, is := e.(contract.SessionInputEffect); is {
+		if in, is := e.(contract.SessionInputEffect); is && in.Language == "" {
 			return sessionInput{session{s.entry.Plugin, s.call.Thread, in.SessionID}, in.Text}, true
 		}
 	}

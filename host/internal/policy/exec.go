@@ -290,19 +290,11 @@ func pattern(p *rules.Prefix) string {
 }
 
 // decideInput decides on text that is typed into a session. If a shell runs there, the text is a script, which continues the incomplete
-// line that was typed before.
+// line that was typed before. Text in another language is opaque.
 func (r Request) decideInput(e contract.SessionInputEffect) Decision {
-	scripts, sure := r.Typed.scripts(e.Text)
 	d := Decision{Verdict: Run, Reason: r.contained()}
-	for _, s := range scripts {
-		if next := r.decideTyped(s); next.Verdict > d.Verdict {
-			d = next
-		}
-	}
-	if !sure && r.Rules.Restricts() {
-		if next := r.byRule("there are rules that restrict commands, and the input has keys that move the cursor, complete words or recall lines; type the whole command instead", nil); next.Verdict > d.Verdict {
-			d = next
-		}
+	if e.Language == "" {
+		d = r.decideShellInput(e.Text)
 	}
 	if d.Verdict != Run {
 		return d
@@ -313,6 +305,23 @@ func (r Request) decideInput(e contract.SessionInputEffect) Decision {
 			return Decision{Verdict: Forbid, Reason: "rejected: the session runs outside of the sandbox, and the approval policy permits no question about the input"}
 		}
 		return Decision{Verdict: Ask, Reason: "the session runs outside of the sandbox, so the input is not confined"}
+	}
+	return d
+}
+
+// decideShellInput decides on text that a shell may read.
+func (r Request) decideShellInput(text string) Decision {
+	scripts, sure := r.Typed.scripts(text)
+	d := Decision{Verdict: Run, Reason: r.contained()}
+	for _, s := range scripts {
+		if next := r.decideTyped(s); next.Verdict > d.Verdict {
+			d = next
+		}
+	}
+	if !sure && r.Rules.Restricts() {
+		if next := r.byRule("there are rules that restrict commands, and the input has keys that move the cursor, complete words or recall lines; type the whole command instead", nil); next.Verdict > d.Verdict {
+			d = next
+		}
 	}
 	return d
 }

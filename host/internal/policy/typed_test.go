@@ -97,3 +97,42 @@ func FuzzTyping(f *testing.F) {
 		}
 	})
 }
+
+// Input in another language than a shell's is not examined for commands. It is asked about under untrusted, and outside of the sandbox.
+func TestInputInAnotherLanguage(t *testing.T) {
+	set, err := rules.Load([]rules.Source{{Path: "r.rules", Text: `prefix_rule(pattern=["git", "push"], decision="forbidden")`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"x = 1\nprint(x)", "df.groupby('a').sum()", "for i in range(3):\n    print(i)", "def f(x):\n\treturn x\n", "rm -rf /", "git push", "a \x1b[A",
+	} {
+		for _, tc := range []struct {
+			name     string
+			approval Approval
+			sandbox  string
+			outside  bool
+			granular bool
+			want     Verdict
+		}{
+			{"in the sandbox", OnRequest, "workspace-write", false, false, Run},
+			{"in the sandbox, without questions", Never, "read-only", false, false, Run},
+			{"in the sandbox, of the untrusted", Untrusted, "workspace-write", false, false, Ask},
+			{"without a sandbox", OnRequest, FullAccess, true, false, Run},
+			{"without a sandbox, of the untrusted", Untrusted, FullAccess, true, false, Ask},
+			{"outside", OnRequest, "workspace-write", true, false, Ask},
+			{"outside, without questions", Never, "workspace-write", true, false, Forbid},
+			{"outside, with such questions off", Granular, "workspace-write", true, false, Forbid},
+			{"outside, with such questions on", Granular, "workspace-write", true, true, Ask},
+		} {
+			d := Decide(Request{
+				Approval: tc.approval, Questions: Questions{Sandbox: tc.granular}, Sandbox: tc.sandbox, Outside: tc.outside, Rules: set,
+				Typed:   Typed{Line: "git ", All: "git "},
+				Effects: []contract.Effect{contract.SessionInputEffect{SessionID: "1", Text: text, Language: "python"}},
+			})
+			if d.Verdict != tc.want {
+				t.Errorf("%q %s: %s (%s), want %s", text, tc.name, d.Verdict, d.Reason, tc.want)
+			}
+		}
+	}
+}

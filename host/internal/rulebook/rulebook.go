@@ -153,9 +153,11 @@ func (b *Book) Equip(q policy.Request, env []string) policy.Request {
 }
 
 func runsCommands(e contract.Effect) bool {
-	switch e.(type) {
-	case contract.ExecEffect, contract.SessionInputEffect:
+	switch e := e.(type) {
+	case contract.ExecEffect:
 		return true
+	case contract.SessionInputEffect:
+		return e.Language == ""
 	}
 	return false
 }

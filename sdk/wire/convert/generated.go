@@ -424,6 +424,7 @@ func sessionInputEffectToProto(x contract.SessionInputEffect) *gantryv1.SessionI
 	return &gantryv1.SessionInputEffect{
 		SessionId: text(x.SessionID),
 		Text:      text(x.Text),
+		Language:  text(x.Language),
 	}
 }
 
@@ -431,6 +432,7 @@ func sessionInputEffectFromProto(p *gantryv1.SessionInputEffect) contract.Sessio
 	return contract.SessionInputEffect{
 		SessionID: p.GetSessionId(),
 		Text:      p.GetText(),
+		Language:  p.GetLanguage(),
 	}
 }
 

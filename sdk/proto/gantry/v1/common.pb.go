@@ -1316,9 +1316,13 @@ func (x *BrowserEffect) GetOrigin() string {
 
 // SessionInputEffect sends input to a running session.
 type SessionInputEffect struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Text      string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// Language of the text, for example "python": 1 to 32 lower-case letters, digits and "+#.-". The host shows such a text and
+	// asks about it as it is. Empty: the session is a terminal in which a shell may run, so the host examines the text for
+	// commands.
+	Language      string `protobuf:"bytes,3,opt,name=language,proto3" json:"language,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1363,6 +1367,13 @@ func (x *SessionInputEffect) GetSessionId() string {
 func (x *SessionInputEffect) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *SessionInputEffect) GetLanguage() string {
+	if x != nil {
+		return x.Language
 	}
 	return ""
 }
@@ -2219,11 +2230,12 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\"'\n" +
 	"\rBrowserEffect\x12\x16\n" +
-	"\x06origin\x18\x01 \x01(\tR\x06origin\"G\n" +
+	"\x06origin\x18\x01 \x01(\tR\x06origin\"c\n" +
 	"\x12SessionInputEffect\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"#\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
+	"\blanguage\x18\x03 \x01(\tR\blanguage\"#\n" +
 	"\vOtherEffect\x12\x14\n" +
 	"\x05label\x18\x01 \x01(\tR\x05label\"\x80\x03\n" +
 	"\x04Item\x122\n" +

@@ -58,7 +58,7 @@ func (BrowserEffect) isEffect()      {}
 func (SessionInputEffect) isEffect() {}
 func (OtherEffect) isEffect()        {}
 
-// Item is how a call is displayed to the user: [CommandItem], [FileChangeItem], [MCPCallItem], [WebSearchItem],
+// Item is how a call is displayed to the user: [CommandItem], [CodeItem], [FileChangeItem], [MCPCallItem], [WebSearchItem],
 // [ImageItem], [BrowserItem] or [OtherItem].
 type Item interface{ isItem() }
 
@@ -68,6 +68,13 @@ type CommandItem struct {
 	Cwd       string
 	ExitCode  *int32
 	SessionID string
+}
+
+// CodeItem is code that runs or has run. It ends with its call, even if its session continues.
+type CodeItem struct {
+	Language  string // as in [SessionInputEffect]; not empty
+	Source    string
+	SessionID string // of the session in which the code runs; may be empty
 }
 
 // FileChangeItem is a set of file changes.
@@ -129,6 +136,7 @@ type BrowserItem struct{ Action, URL string }
 type OtherItem struct{ Title string }
 
 func (*CommandItem) isItem()    {}
+func (*CodeItem) isItem()       {}
 func (*FileChangeItem) isItem() {}
 func (*MCPCallItem) isItem()    {}
 func (*WebSearchItem) isItem()  {}

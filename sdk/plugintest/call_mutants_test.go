@@ -163,6 +163,14 @@ func callMutants() []mutant {
 			return send(m)
 		}))
 	}
+	item := func(code *gantryv1.CodeItem) func(*reference) {
+		return stream(onSend(func(m *gantryv1.CallResponse, send func(any) error) error {
+			if s := m.GetStarted(); s != nil {
+				s.Item = &gantryv1.Item{Kind: &gantryv1.Item_Code{Code: code}}
+			}
+			return send(m)
+		}))
+	}
 	badArguments := func(do func(ss grpc.ServerStream) error) func(*reference) {
 		return stream(onStream(callMethod, func(ss grpc.ServerStream, next func(grpc.ServerStream) error) error {
 			bad := false
@@ -249,6 +257,8 @@ func callMutants() []mutant {
 			}
 			return ss.SendMsg(resultEvent("no notes today", true))
 		}))},
+		{check: "call.item", how: "no language", change: item(&gantryv1.CodeItem{Source: "1 + 1"})},
+		{check: "call.item", how: "no code", change: item(&gantryv1.CodeItem{Language: "python"})},
 		{check: "call.nested", how: "only for the model", change: stream(onStart(func(s *gantryv1.CallStart) error {
 			if len(s.GetParents()) > 0 {
 				return refused(codes.FailedPrecondition)

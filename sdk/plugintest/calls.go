@@ -3,6 +3,7 @@ package plugintest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,6 +110,45 @@ func (k *kit) expectError(ctx context.Context, p *process, c Call, next string) 
 		return failed(next, "%s: the error result is empty", t.what)
 	}
 	return passed("%s", says(t.result))
+}
+
+// checkItems checks the items of all calls so far.
+func checkItems(_ context.Context, k *kit) verdict {
+	items, code := 0, 0
+	check := func(what string, it *gantryv1.Item) error {
+		if it == nil {
+			return nil
+		}
+		items++
+		c := it.GetCode()
+		if c == nil {
+			return nil
+		}
+		code++
+		switch {
+		case !contract.IsLanguage(c.GetLanguage()):
+			return fmt.Errorf("%s: the language of its code is %s", what, quote(c.GetLanguage()))
+		case c.GetSource() == "":
+			return fmt.Errorf("%s: its code is missing", what)
+		}
+		return nil
+	}
+	var errs []error
+	for _, a := range k.assessed {
+		errs = append(errs, check(a.what, a.resp.GetItem()))
+	}
+	for _, t := range k.examples {
+		if t == nil { // an example that was not run
+			continue
+		}
+		for _, e := range t.events {
+			errs = append(errs, check(t.what, e.GetStarted().GetItem()), check(t.what, e.GetItem()), check(t.what, e.GetResult().GetItem()))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return failed("set language (1 to 32 lower-case letters, digits and \"+#.-\") and source", "%s", joined(err))
+	}
+	return passed("%d items, %d of code", items, code)
 }
 
 // checkNested repeats an example with the other kind of caller.

@@ -163,6 +163,10 @@ func checks() []check {
 			needs: []string{"call.order"}, run: checkExamples,
 		},
 		{
+			id: "call.item", why: "The item of a call that runs code has the code and the name of its language.", kind: tool,
+			needs: []string{"call.example"}, run: checkItems,
+		},
+		{
 			id: "call.nested", why: "A call succeeds whether the model or another call, which the start then names, has called the tool.", kind: tool,
 			needs: []string{"call.example"}, run: checkNested,
 		},

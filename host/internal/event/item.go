@@ -15,6 +15,7 @@ const (
 	ItemAgentMessage ItemType = "agent_message"
 	ItemReasoning    ItemType = "reasoning"
 	ItemCommand      ItemType = "command"
+	ItemCode         ItemType = "code"
 	ItemFileChange   ItemType = "file_change"
 	ItemMCPCall      ItemType = "mcp_call"
 	ItemWebSearch    ItemType = "web_search"
@@ -58,9 +59,10 @@ type Item struct {
 	Plugin string     `json:"plugin,omitempty"`
 	Tool   string     `json:"tool,omitempty"` // namespace and name, joined by a dot where there is a namespace
 
-	Text      string          `json:"text,omitempty"`  // of a message, of reasoning, or a title
-	Phase     string          `json:"phase,omitempty"` // of an agent's message: [PhaseCommentary]; empty: any other
-	Command   string          `json:"command,omitempty"`
+	Text      string          `json:"text,omitempty"`     // of a message, of reasoning, or a title
+	Phase     string          `json:"phase,omitempty"`    // of an agent's message: [PhaseCommentary]; empty: any other
+	Command   string          `json:"command,omitempty"`  // a command, or code
+	Language  string          `json:"language,omitempty"` // of code
 	Cwd       string          `json:"cwd,omitempty"`
 	Output    string          `json:"output,omitempty"` // output as displayed, limited in size
 	ExitCode  *int32          `json:"exitCode,omitempty"`

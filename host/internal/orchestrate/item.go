@@ -68,6 +68,8 @@ func (s *itemState) assessed(it contract.Item) {
 		if it.ExitCode != nil {
 			s.item.ExitCode = it.ExitCode
 		}
+	case *contract.CodeItem:
+		s.item.Type, s.item.Language, s.item.Command, s.item.Session = event.ItemCode, phrase(it.Language), short(it.Source), it.SessionID
 	case *contract.FileChangeItem:
 		s.item.Type, s.item.Changes = event.ItemFileChange, nil
 		room := maxItemDiff

@@ -33,3 +33,13 @@ func TestItemListsArtifacts(t *testing.T) {
 		t.Errorf("%d artifacts and %d notes that there are more, want %d and 1", len(s.item.Artifacts), notes, maxItemArtifacts)
 	}
 }
+
+// A call works on the session that its item names.
+func TestSessionsOfItems(t *testing.T) {
+	for _, it := range []contract.Item{&contract.CommandItem{SessionID: "k"}, &contract.CodeItem{SessionID: "k"}} {
+		s := &subject{assessment: contract.Assessment{Item: it}}
+		if got := s.sessionIDs(); len(got) != 1 || got[0] != "k" {
+			t.Errorf("%T: %q", it, got)
+		}
+	}
+}

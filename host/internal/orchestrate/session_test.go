@@ -195,3 +195,31 @@ func TestInterruptEndsWaitingForASession(t *testing.T) {
 		}
 	})
 }
+
+// The item of code has its language and source.
+func TestItemOfCode(t *testing.T) {
+	b := &bench{
+		assess: func(contract.AssessRequest) (*contract.Assessment, error) {
+			return &contract.Assessment{Item: &contract.CodeItem{Language: "python", Source: "1 + 1", SessionID: "k"}}, nil
+		},
+		call: func(contract.CallStart) (*contract.Result, error) { return contract.Text("2"), nil },
+	}
+	b.run(t, assessed, `{}`)
+	var items []event.Item
+	for _, body := range b.bodies {
+		switch body := body.(type) {
+		case event.ItemStarted:
+			items = append(items, body.Item)
+		case event.ItemCompleted:
+			items = append(items, body.Item)
+		}
+	}
+	for _, it := range items {
+		if it.Type != event.ItemCode || it.Language != "python" || it.Command != "1 + 1" || it.Session != "k" {
+			t.Errorf("item = %+v", it)
+		}
+	}
+	if len(items) != 2 || items[1].Status != event.StatusCompleted || items[1].Output != "out" {
+		t.Errorf("items = %+v", items)
+	}
+}

@@ -65,8 +65,15 @@ func (s *subject) sessionIDs() []string {
 			out = append(out, in.SessionID)
 		}
 	}
-	if it, ok := s.assessment.Item.(*contract.CommandItem); ok && it.SessionID != "" && !slices.Contains(out, it.SessionID) {
-		out = append(out, it.SessionID)
+	var shown string
+	switch it := s.assessment.Item.(type) {
+	case *contract.CommandItem:
+		shown = it.SessionID
+	case *contract.CodeItem:
+		shown = it.SessionID
+	}
+	if shown != "" && !slices.Contains(out, shown) {
+		out = append(out, shown)
 	}
 	return out
 }

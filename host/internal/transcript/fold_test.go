@@ -176,6 +176,8 @@ func TestItems(t *testing.T) {
 			`{"type":"commandExecution","id":"c",TIMES,"command":"make","cwd":"","processId":null,"source":"userShell","status":"failed","commandActions":[{"type":"unknown","command":"make"}],"aggregatedOutput":"","exitCode":null,"durationMs":1}`},
 		{"input of a process", event.Item{ID: "i", Call: "c", Type: event.ItemCommand, Command: "make", Session: "7"},
 			`{"type":"commandExecution","id":"c",TIMES,"command":"make","cwd":"","processId":"7","source":"unifiedExecInteraction","status":"completed","commandActions":[{"type":"unknown","command":"make"}],"aggregatedOutput":"","exitCode":null,"durationMs":1}`},
+		{"code", event.Item{ID: "i", Call: "c", Type: event.ItemCode, Language: "python", Command: "cat x", Session: "7", Output: "1\n"},
+			`{"type":"commandExecution","id":"c",TIMES,"command":"cat x","cwd":"","processId":null,"source":"agent","status":"completed","commandActions":[{"type":"unknown","command":"cat x"}],"aggregatedOutput":"1\n","exitCode":null,"durationMs":1}`},
 		{"file change", event.Item{ID: "i", Call: "c", Type: event.ItemFileChange, Changes: []event.FileChange{
 			{Path: "/w/a", Kind: "add", Diff: "+a"}, {Path: "/w/b", Kind: "delete"}, {Path: "/w/d", MovedFrom: "/w/c", Kind: "update"}, {Path: "/w/e", Kind: "update"}}},
 			`{"type":"fileChange","id":"c",TIMES,"changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"+a"},{"path":"/w/b","kind":{"type":"delete"},"diff":""},{"path":"/w/c","kind":{"type":"update","move_path":"/w/d"},"diff":""},{"path":"/w/e","kind":{"type":"update","move_path":null},"diff":""}],"status":"completed"}`},

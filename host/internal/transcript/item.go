@@ -77,6 +77,8 @@ func (it *item) shape() protocol.ThreadItem {
 		b = protocol.ReasoningItem{ItemHeader: it.header(), Summary: list(it.said()), Content: []string{}}
 	case event.ItemCommand:
 		b = it.command()
+	case event.ItemCode:
+		b = it.code()
 	case event.ItemFileChange:
 		b = protocol.FileChangeItem{ItemHeader: it.header(), Changes: it.changes(), Status: it.status()}
 	case event.ItemMCPCall:
@@ -181,6 +183,18 @@ func (it *item) command() protocol.CommandExecutionItem {
 	}
 	if it.Plugin == event.PluginUser {
 		c.Source = protocol.CommandUserShell
+	}
+	if out := it.output(); out != "" || it.ended != nil {
+		c.AggregatedOutput = &out
+	}
+	return c
+}
+
+// code returns an item of code, which the protocol does not have, as a command. It is not the session's: that outlives the code.
+func (it *item) code() protocol.CommandExecutionItem {
+	c := protocol.CommandExecutionItem{
+		ItemHeader: it.header(), Command: it.Command, Cwd: it.Cwd, Source: protocol.CommandAgent, Status: it.status(), DurationMs: it.duration(),
+		CommandActions: []protocol.CommandAction{{Body: protocol.UnknownAction{Command: it.Command}}},
 	}
 	if out := it.output(); out != "" || it.ended != nil {
 		c.AggregatedOutput = &out
@@ -431,12 +445,12 @@ func (it *item) add(text string) {
 	it.length += int64(len(text))
 }
 
-// output adds to a command's output, and reports it. Outputs of other items are not shown before they end.
+// output adds to the output of a command or of code, and reports it. Outputs of other items are not shown before they end.
 func (f *Fold) output(it *item, text string) {
 	if text == "" {
 		return
 	}
-	if it.Type == event.ItemCommand {
+	if it.Type == event.ItemCommand || it.Type == event.ItemCode {
 		emit(f, protocol.NotifyCommandOutputDelta, protocol.CommandExecutionOutputDeltaNotification{
 			ThreadID: f.thread(), TurnID: it.turn, ItemID: it.id(), Delta: text, Offset: new(uint64(it.length)),
 		})
@@ -508,7 +522,7 @@ func (f *Fold) Open() []protocol.ThreadItem {
 // typed reports input for a running process.
 func (f *Fold) typed(b event.CallStarted) {
 	it := f.byCall(b.Call)
-	if it == nil || !it.known || b.Attempt > 1 {
+	if it == nil || !it.known || it.Type != event.ItemCommand || b.Attempt > 1 {
 		return
 	}
 	for _, e := range b.Effects {

@@ -60,8 +60,9 @@ func conversions() []conversion {
 		// items
 		union[contract.Item, gantryv1.Item]("Item", "nil",
 			&contract.CommandItem{}, &contract.FileChangeItem{}, &contract.MCPCallItem{}, &contract.WebSearchItem{},
-			&contract.ImageItem{}, &contract.BrowserItem{}, &contract.OtherItem{}),
+			&contract.ImageItem{}, &contract.BrowserItem{}, &contract.OtherItem{}, &contract.CodeItem{}),
 		pair[contract.CommandItem, gantryv1.CommandItem]("commandItem"),
+		pair[contract.CodeItem, gantryv1.CodeItem]("codeItem"),
 		pair[contract.FileChangeItem, gantryv1.FileChangeItem]("fileChangeItem"),
 		pair[contract.FileChange, gantryv1.FileChange]("fileChange"),
 		pair[contract.MCPCallItem, gantryv1.McpCallItem]("mcpCallItem"),

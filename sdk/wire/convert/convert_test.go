@@ -108,7 +108,7 @@ var implementations = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[contract.Effect](): types(contract.ExecEffect{}, contract.WriteEffect{}, contract.ReadEffect{},
 		contract.NetworkEffect{}, contract.BrowserEffect{}, contract.SessionInputEffect{}, contract.OtherEffect{}),
 	reflect.TypeFor[contract.Item](): types(&contract.CommandItem{}, &contract.FileChangeItem{}, &contract.MCPCallItem{},
-		&contract.WebSearchItem{}, &contract.ImageItem{}, &contract.BrowserItem{}, &contract.OtherItem{}),
+		&contract.WebSearchItem{}, &contract.ImageItem{}, &contract.BrowserItem{}, &contract.OtherItem{}, &contract.CodeItem{}),
 	reflect.TypeFor[contract.Part](): types(&contract.TextPart{}, &contract.MediaPart{}, &contract.ArtifactPart{}, &contract.JSONPart{}, &contract.SealedPart{}),
 	reflect.TypeFor[contract.CallEvent](): types(contract.Started{}, contract.Output{}, contract.Progress{}, contract.ArtifactRef{},
 		contract.ItemUpdate{}, contract.Note{}, &contract.Result{}),

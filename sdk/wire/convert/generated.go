@@ -806,6 +806,8 @@ func ItemToProto(x contract.Item) *gantryv1.Item {
 		return &gantryv1.Item{Kind: &gantryv1.Item_Browser{Browser: browserItemToProto(*x)}}
 	case *contract.OtherItem:
 		return &gantryv1.Item{Kind: &gantryv1.Item_Other{Other: otherItemToProto(*x)}}
+	case *contract.CodeItem:
+		return &gantryv1.Item{Kind: &gantryv1.Item_Code{Code: codeItemToProto(*x)}}
 	}
 	return nil
 }
@@ -834,6 +836,9 @@ func ItemFromProto(p *gantryv1.Item) contract.Item {
 	case *gantryv1.Item_Other:
 		v := otherItemFromProto(k.Other)
 		return &v
+	case *gantryv1.Item_Code:
+		v := codeItemFromProto(k.Code)
+		return &v
 	}
 	return nil
 }
@@ -855,6 +860,22 @@ func commandItemFromProto(p *gantryv1.CommandItem) contract.CommandItem {
 		Command:   p.GetCommand(),
 		Cwd:       p.GetCwd(),
 		ExitCode:  p.ExitCode,
+		SessionID: p.GetSessionId(),
+	}
+}
+
+func codeItemToProto(x contract.CodeItem) *gantryv1.CodeItem {
+	return &gantryv1.CodeItem{
+		Language:  text(x.Language),
+		Source:    text(x.Source),
+		SessionId: text(x.SessionID),
+	}
+}
+
+func codeItemFromProto(p *gantryv1.CodeItem) contract.CodeItem {
+	return contract.CodeItem{
+		Language:  p.GetLanguage(),
+		Source:    p.GetSource(),
 		SessionID: p.GetSessionId(),
 	}
 }

@@ -233,10 +233,19 @@ func (h *Human) turnTo(s *shownItem) {
 	h.block = s.item.ID
 }
 
+// maxCodeLines bounds the lines of code that are shown.
+const maxCodeLines = 12
+
 func title(it event.Item) string {
 	switch it.Type {
 	case event.ItemCommand:
 		return "$ " + Clean(strings.ReplaceAll(it.Command, "\n", "\n    "))
+	case event.ItemCode:
+		lines := strings.Split(strings.TrimRight(it.Command, "\n"), "\n")
+		if more := len(lines) - maxCodeLines; more > 0 {
+			lines = append(lines[:maxCodeLines:maxCodeLines], fmt.Sprintf("… (%d more lines)", more))
+		}
+		return Clean(it.Language + "> " + strings.Join(lines, "\n    "))
 	case event.ItemFileChange:
 		names := make([]string, 0, len(it.Changes))
 		for _, c := range it.Changes {
@@ -393,7 +402,7 @@ func (h *Human) completed(it event.Item) {
 		h.line("  %s", h.paint(red, fmt.Sprintf("✗ exit %d", *it.ExitCode)))
 	case it.Status == event.StatusFailed:
 		h.line("  %s", h.paint(red, "✗ failed"))
-	case it.Session != "" && it.ExitCode == nil:
+	case it.Session != "" && it.ExitCode == nil && it.Type != event.ItemCode:
 		h.line("  %s", h.paint(dim, "… continues as session "+it.Session))
 	default:
 		h.line("  %s", h.paint(green, "✓"))

@@ -82,7 +82,7 @@ func (j *jsonl) Event(e event.Event) error {
 // startsVisibly reports whether an item's start is written. Messages and reasoning appear only when complete.
 func startsVisibly(it event.Item) bool {
 	switch it.Type {
-	case event.ItemCommand, event.ItemFileChange, event.ItemMCPCall, event.ItemTool, event.ItemWebSearch, event.ItemBrowser:
+	case event.ItemCommand, event.ItemCode, event.ItemFileChange, event.ItemMCPCall, event.ItemTool, event.ItemWebSearch, event.ItemBrowser:
 		return true
 	}
 	return false
@@ -172,7 +172,7 @@ func jsonlItem(it event.Item) ordered {
 			return nil
 		}
 		return ordered{"type": "reasoning", "text": it.Text}
-	case event.ItemCommand:
+	case event.ItemCommand, event.ItemCode: // codex's format has no code
 		return ordered{
 			"type": "command_execution", "command": it.Command, "aggregated_output": it.Output, "exit_code": it.ExitCode,
 			"status": commandStatus(it),

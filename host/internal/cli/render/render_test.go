@@ -22,6 +22,12 @@ func story() []event.Event {
 	tool := event.Item{ID: "i3", Type: event.ItemTool, Status: event.StatusInProgress, Tool: "forecast", Plugin: "weather", Arguments: []byte(`{"city":"<Rome>"}`)}
 	toolDone := tool
 	toolDone.Status, toolDone.Output = event.StatusDeclined, "rejected by user"
+	cell := event.Item{
+		ID: "i5", Type: event.ItemCode, Status: event.StatusInProgress, Language: "python", Session: "k",
+		Command: "import os\n" + strings.Repeat("print(1)\n", 13),
+	}
+	cellDone := cell
+	cellDone.Status, cellDone.Output = event.StatusCompleted, "1\n"
 	msg := event.Item{ID: "i4", Type: event.ItemAgentMessage, Status: event.StatusInProgress}
 	msgDone := msg
 	msgDone.Text, msgDone.Status = "all \x1b[31mdone", event.StatusCompleted
@@ -34,6 +40,7 @@ func story() []event.Event {
 		event.StreamRetried{Attempt: 2, Max: 5, DelayMS: 400, Cause: "busy"},
 		event.ItemStarted{Item: patch}, event.ItemCompleted{Item: patchDone},
 		event.ItemStarted{Item: tool}, event.ItemCompleted{Item: toolDone},
+		event.ItemStarted{Item: cell}, event.ItemDelta{Item: "i5", Delta: event.DeltaOutput, Text: "1\n"}, event.ItemCompleted{Item: cellDone},
 		event.Notice{Level: "warning", Text: "careful", Next: "look"},
 		event.ItemStarted{Item: msg}, event.ItemDelta{Item: "i4", Delta: event.DeltaText, Text: "all \x1b[31m"},
 		event.ItemDelta{Item: "i4", Delta: event.DeltaText, Offset: 4, Text: "done"}, event.ItemCompleted{Item: msgDone},

@@ -1435,6 +1435,7 @@ type Item struct {
 	//	*Item_Image
 	//	*Item_Browser
 	//	*Item_Other
+	//	*Item_Code
 	Kind          isItem_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1540,6 +1541,15 @@ func (x *Item) GetOther() *OtherItem {
 	return nil
 }
 
+func (x *Item) GetCode() *CodeItem {
+	if x != nil {
+		if x, ok := x.Kind.(*Item_Code); ok {
+			return x.Code
+		}
+	}
+	return nil
+}
+
 type isItem_Kind interface {
 	isItem_Kind()
 }
@@ -1572,6 +1582,10 @@ type Item_Other struct {
 	Other *OtherItem `protobuf:"bytes,7,opt,name=other,proto3,oneof"`
 }
 
+type Item_Code struct {
+	Code *CodeItem `protobuf:"bytes,8,opt,name=code,proto3,oneof"`
+}
+
 func (*Item_Command) isItem_Kind() {}
 
 func (*Item_FileChange) isItem_Kind() {}
@@ -1585,6 +1599,71 @@ func (*Item_Image) isItem_Kind() {}
 func (*Item_Browser) isItem_Kind() {}
 
 func (*Item_Other) isItem_Kind() {}
+
+func (*Item_Code) isItem_Kind() {}
+
+// CodeItem is code that runs or has run. It ends with its call, even if its session continues.
+type CodeItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in SessionInputEffect; not empty.
+	Language string `protobuf:"bytes,1,opt,name=language,proto3" json:"language,omitempty"`
+	Source   string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// The session in which the code runs, if any.
+	SessionId     string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodeItem) Reset() {
+	*x = CodeItem{}
+	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodeItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodeItem) ProtoMessage() {}
+
+func (x *CodeItem) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodeItem.ProtoReflect.Descriptor instead.
+func (*CodeItem) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CodeItem) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
+}
+
+func (x *CodeItem) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *CodeItem) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
 
 // CommandItem is a running or finished command.
 type CommandItem struct {
@@ -1601,7 +1680,7 @@ type CommandItem struct {
 
 func (x *CommandItem) Reset() {
 	*x = CommandItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	mi := &file_gantry_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1692,7 @@ func (x *CommandItem) String() string {
 func (*CommandItem) ProtoMessage() {}
 
 func (x *CommandItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	mi := &file_gantry_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1705,7 @@ func (x *CommandItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandItem.ProtoReflect.Descriptor instead.
 func (*CommandItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CommandItem) GetCommand() string {
@@ -1667,7 +1746,7 @@ type FileChangeItem struct {
 
 func (x *FileChangeItem) Reset() {
 	*x = FileChangeItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[17]
+	mi := &file_gantry_v1_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1758,7 @@ func (x *FileChangeItem) String() string {
 func (*FileChangeItem) ProtoMessage() {}
 
 func (x *FileChangeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[17]
+	mi := &file_gantry_v1_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1771,7 @@ func (x *FileChangeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChangeItem.ProtoReflect.Descriptor instead.
 func (*FileChangeItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FileChangeItem) GetChanges() []*FileChange {
@@ -1723,7 +1802,7 @@ type FileChange struct {
 
 func (x *FileChange) Reset() {
 	*x = FileChange{}
-	mi := &file_gantry_v1_common_proto_msgTypes[18]
+	mi := &file_gantry_v1_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1814,7 @@ func (x *FileChange) String() string {
 func (*FileChange) ProtoMessage() {}
 
 func (x *FileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[18]
+	mi := &file_gantry_v1_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1827,7 @@ func (x *FileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChange.ProtoReflect.Descriptor instead.
 func (*FileChange) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileChange) GetPath() string {
@@ -1805,7 +1884,7 @@ type McpCallItem struct {
 
 func (x *McpCallItem) Reset() {
 	*x = McpCallItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[19]
+	mi := &file_gantry_v1_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +1896,7 @@ func (x *McpCallItem) String() string {
 func (*McpCallItem) ProtoMessage() {}
 
 func (x *McpCallItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[19]
+	mi := &file_gantry_v1_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +1909,7 @@ func (x *McpCallItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpCallItem.ProtoReflect.Descriptor instead.
 func (*McpCallItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *McpCallItem) GetServer() string {
@@ -1864,7 +1943,7 @@ type WebSearchItem struct {
 
 func (x *WebSearchItem) Reset() {
 	*x = WebSearchItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[20]
+	mi := &file_gantry_v1_common_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1955,7 @@ func (x *WebSearchItem) String() string {
 func (*WebSearchItem) ProtoMessage() {}
 
 func (x *WebSearchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[20]
+	mi := &file_gantry_v1_common_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +1968,7 @@ func (x *WebSearchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebSearchItem.ProtoReflect.Descriptor instead.
 func (*WebSearchItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WebSearchItem) GetQuery() string {
@@ -1910,7 +1989,7 @@ type ImageItem struct {
 
 func (x *ImageItem) Reset() {
 	*x = ImageItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[21]
+	mi := &file_gantry_v1_common_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2001,7 @@ func (x *ImageItem) String() string {
 func (*ImageItem) ProtoMessage() {}
 
 func (x *ImageItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[21]
+	mi := &file_gantry_v1_common_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2014,7 @@ func (x *ImageItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageItem.ProtoReflect.Descriptor instead.
 func (*ImageItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ImageItem) GetPath() string {
@@ -1963,7 +2042,7 @@ type BrowserItem struct {
 
 func (x *BrowserItem) Reset() {
 	*x = BrowserItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[22]
+	mi := &file_gantry_v1_common_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2054,7 @@ func (x *BrowserItem) String() string {
 func (*BrowserItem) ProtoMessage() {}
 
 func (x *BrowserItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[22]
+	mi := &file_gantry_v1_common_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2067,7 @@ func (x *BrowserItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrowserItem.ProtoReflect.Descriptor instead.
 func (*BrowserItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BrowserItem) GetAction() string {
@@ -2015,7 +2094,7 @@ type OtherItem struct {
 
 func (x *OtherItem) Reset() {
 	*x = OtherItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[23]
+	mi := &file_gantry_v1_common_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2106,7 @@ func (x *OtherItem) String() string {
 func (*OtherItem) ProtoMessage() {}
 
 func (x *OtherItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[23]
+	mi := &file_gantry_v1_common_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2119,7 @@ func (x *OtherItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherItem.ProtoReflect.Descriptor instead.
 func (*OtherItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OtherItem) GetTitle() string {
@@ -2073,7 +2152,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_gantry_v1_common_proto_msgTypes[24]
+	mi := &file_gantry_v1_common_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2164,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[24]
+	mi := &file_gantry_v1_common_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2177,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Limits) GetMaxMessageBytes() int64 {
@@ -2237,7 +2316,7 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
 	"\blanguage\x18\x03 \x01(\tR\blanguage\"#\n" +
 	"\vOtherEffect\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"\x80\x03\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\"\xab\x03\n" +
 	"\x04Item\x122\n" +
 	"\acommand\x18\x01 \x01(\v2\x16.gantry.v1.CommandItemH\x00R\acommand\x12<\n" +
 	"\vfile_change\x18\x02 \x01(\v2\x19.gantry.v1.FileChangeItemH\x00R\n" +
@@ -2247,8 +2326,14 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"web_search\x18\x04 \x01(\v2\x18.gantry.v1.WebSearchItemH\x00R\twebSearch\x12,\n" +
 	"\x05image\x18\x05 \x01(\v2\x14.gantry.v1.ImageItemH\x00R\x05image\x122\n" +
 	"\abrowser\x18\x06 \x01(\v2\x16.gantry.v1.BrowserItemH\x00R\abrowser\x12,\n" +
-	"\x05other\x18\a \x01(\v2\x14.gantry.v1.OtherItemH\x00R\x05otherB\x06\n" +
-	"\x04kind\"\x88\x01\n" +
+	"\x05other\x18\a \x01(\v2\x14.gantry.v1.OtherItemH\x00R\x05other\x12)\n" +
+	"\x04code\x18\b \x01(\v2\x13.gantry.v1.CodeItemH\x00R\x04codeB\x06\n" +
+	"\x04kind\"]\n" +
+	"\bCodeItem\x12\x1a\n" +
+	"\blanguage\x18\x01 \x01(\tR\blanguage\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x03 \x01(\tR\tsessionId\"\x88\x01\n" +
 	"\vCommandItem\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x12 \n" +
@@ -2324,7 +2409,7 @@ func file_gantry_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gantry_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_gantry_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_gantry_v1_common_proto_goTypes = []any{
 	(Severity)(0),              // 0: gantry.v1.Severity
 	(Audience)(0),              // 1: gantry.v1.Audience
@@ -2346,15 +2431,16 @@ var file_gantry_v1_common_proto_goTypes = []any{
 	(*SessionInputEffect)(nil), // 17: gantry.v1.SessionInputEffect
 	(*OtherEffect)(nil),        // 18: gantry.v1.OtherEffect
 	(*Item)(nil),               // 19: gantry.v1.Item
-	(*CommandItem)(nil),        // 20: gantry.v1.CommandItem
-	(*FileChangeItem)(nil),     // 21: gantry.v1.FileChangeItem
-	(*FileChange)(nil),         // 22: gantry.v1.FileChange
-	(*McpCallItem)(nil),        // 23: gantry.v1.McpCallItem
-	(*WebSearchItem)(nil),      // 24: gantry.v1.WebSearchItem
-	(*ImageItem)(nil),          // 25: gantry.v1.ImageItem
-	(*BrowserItem)(nil),        // 26: gantry.v1.BrowserItem
-	(*OtherItem)(nil),          // 27: gantry.v1.OtherItem
-	(*Limits)(nil),             // 28: gantry.v1.Limits
+	(*CodeItem)(nil),           // 20: gantry.v1.CodeItem
+	(*CommandItem)(nil),        // 21: gantry.v1.CommandItem
+	(*FileChangeItem)(nil),     // 22: gantry.v1.FileChangeItem
+	(*FileChange)(nil),         // 23: gantry.v1.FileChange
+	(*McpCallItem)(nil),        // 24: gantry.v1.McpCallItem
+	(*WebSearchItem)(nil),      // 25: gantry.v1.WebSearchItem
+	(*ImageItem)(nil),          // 26: gantry.v1.ImageItem
+	(*BrowserItem)(nil),        // 27: gantry.v1.BrowserItem
+	(*OtherItem)(nil),          // 28: gantry.v1.OtherItem
+	(*Limits)(nil),             // 29: gantry.v1.Limits
 }
 var file_gantry_v1_common_proto_depIdxs = []int32{
 	0,  // 0: gantry.v1.Diagnostic.severity:type_name -> gantry.v1.Severity
@@ -2372,20 +2458,21 @@ var file_gantry_v1_common_proto_depIdxs = []int32{
 	16, // 12: gantry.v1.Effect.browser:type_name -> gantry.v1.BrowserEffect
 	17, // 13: gantry.v1.Effect.session_input:type_name -> gantry.v1.SessionInputEffect
 	18, // 14: gantry.v1.Effect.other:type_name -> gantry.v1.OtherEffect
-	20, // 15: gantry.v1.Item.command:type_name -> gantry.v1.CommandItem
-	21, // 16: gantry.v1.Item.file_change:type_name -> gantry.v1.FileChangeItem
-	23, // 17: gantry.v1.Item.mcp_call:type_name -> gantry.v1.McpCallItem
-	24, // 18: gantry.v1.Item.web_search:type_name -> gantry.v1.WebSearchItem
-	25, // 19: gantry.v1.Item.image:type_name -> gantry.v1.ImageItem
-	26, // 20: gantry.v1.Item.browser:type_name -> gantry.v1.BrowserItem
-	27, // 21: gantry.v1.Item.other:type_name -> gantry.v1.OtherItem
-	22, // 22: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
-	3,  // 23: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	21, // 15: gantry.v1.Item.command:type_name -> gantry.v1.CommandItem
+	22, // 16: gantry.v1.Item.file_change:type_name -> gantry.v1.FileChangeItem
+	24, // 17: gantry.v1.Item.mcp_call:type_name -> gantry.v1.McpCallItem
+	25, // 18: gantry.v1.Item.web_search:type_name -> gantry.v1.WebSearchItem
+	26, // 19: gantry.v1.Item.image:type_name -> gantry.v1.ImageItem
+	27, // 20: gantry.v1.Item.browser:type_name -> gantry.v1.BrowserItem
+	28, // 21: gantry.v1.Item.other:type_name -> gantry.v1.OtherItem
+	20, // 22: gantry.v1.Item.code:type_name -> gantry.v1.CodeItem
+	23, // 23: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
+	3,  // 24: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_common_proto_init() }
@@ -2427,15 +2514,16 @@ func file_gantry_v1_common_proto_init() {
 		(*Item_Image)(nil),
 		(*Item_Browser)(nil),
 		(*Item_Other)(nil),
+		(*Item_Code)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[16].OneofWrappers = []any{}
+	file_gantry_v1_common_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_common_proto_rawDesc), len(file_gantry_v1_common_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

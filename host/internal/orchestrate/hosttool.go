@@ -28,6 +28,7 @@ type HostCall struct {
 	Permits  Permits // nil: no permissions can be granted
 	decision *decision
 	found    []llm.Tool
+	live     *Live // while the tool runs
 }
 
 // Resolve returns permissions with paths in the form in which they can be granted. Its error is for the model.
@@ -114,9 +115,11 @@ func (r *run) hostCall() *HostCall {
 	return &HostCall{Call: r.call, Permits: r.pipeline.deps.Permits, decision: &r.decision}
 }
 
-// executeHost runs a host tool. There is no process, so there is no call token, nothing to retry and nothing to clean up.
+// executeHost runs a host tool. There is no process, so the call gets no token, and there is nothing to retry and nothing to clean up.
 func (r *run) executeHost(ctx context.Context, t HostTool) outcome {
 	c := r.hostCall()
+	c.live = r.live(ctx, r.granted)
+	defer c.live.end()
 	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace}
 	result, err := t.Backend(c).Call(ctx, r.callStart(), ctl, func(ev contract.CallEvent) { r.observe(ctx, ev) })
 	if ended, ok := errors.AsType[*endedError](err); ok {
@@ -125,6 +128,7 @@ func (r *run) executeHost(ctx context.Context, t HostTool) outcome {
 	if err != nil {
 		return *failed(err.Error())
 	}
+	r.context = append(r.context, c.live.note(result)...)
 	end := resultOutcome(result)
 	end.tools = c.found
 	return end

@@ -14,8 +14,17 @@ const maxDepth = 4
 
 // CallTool runs another tool of the thread for l. The call passes all stages, with a gate that belongs to l.
 func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract.Input) (*contract.Result, error) {
+	call, err := l.nest(namespace, name, in)
+	if err != nil {
+		return nil, err
+	}
+	return l.answered(l.Pipeline.Dispatch(ctx, l.Nested, call).Wait())
+}
+
+// nest returns a call that l makes.
+func (l *Live) nest(namespace, name string, in contract.Input) (Call, error) {
 	if len(l.Call.Parents) >= maxDepth {
-		return nil, fmt.Errorf("calls are nested deeper than %d", maxDepth)
+		return Call{}, fmt.Errorf("calls are nested deeper than %d", maxDepth)
 	}
 	id := event.CallID(fmt.Sprintf("%s/%s", l.Call.ID, event.NewItemID()))
 	call := l.Call
@@ -25,7 +34,11 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 	if in.Freeform {
 		call.Model.Input, call.Model.Freeform = in.Text, true
 	}
-	a := l.Pipeline.Dispatch(ctx, l.Nested, call).Wait()
+	return call, nil
+}
+
+// answered returns the result of a call that l has made.
+func (l *Live) answered(a Answer) (*contract.Result, error) {
 	if a.Abort {
 		l.abortTurn()
 	}

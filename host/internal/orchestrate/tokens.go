@@ -53,6 +53,13 @@ var ErrEnded = errors.New("the call has ended")
 
 // begin issues a token for the call. The caller ends the live call.
 func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
+	l := r.live(ctx, g)
+	l.token = r.pipeline.tokens.issue(l)
+	return l
+}
+
+// live returns the running call, which has no token.
+func (r *run) live(ctx context.Context, g launch.Grant) *Live {
 	l := &Live{Call: r.call, Plugin: r.entry.Plugin, Pipeline: r.pipeline, Grant: g, Nested: &Gate{}, item: r.item.id()}
 	for _, e := range r.assessment.Effects {
 		if x, ok := e.(contract.ExecEffect); ok {
@@ -65,7 +72,6 @@ func (r *run) begin(ctx context.Context, g launch.Grant) *Live {
 	l.bound = r.decision.escalation != nil || len(l.commands) > 0 && asked
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.abort = r.abort
-	l.token = r.pipeline.tokens.issue(l)
 	return l
 }
 

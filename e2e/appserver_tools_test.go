@@ -108,6 +108,24 @@ func TestClientTool(t *testing.T) {
 			t.Errorf("the client that has answered is told so: %s", m.Raw)
 		}
 	}
+	var log struct {
+		Data []struct {
+			Kind string
+			Body struct{ Verdict, Reason string }
+		}
+	}
+	c.Call("gantry/thread/events", object{"threadId": thread, "limit": 1000}, &log)
+	decided := 0
+	for _, e := range log.Data {
+		if e.Kind == "call.decided" {
+			if decided++; e.Body.Verdict != "run" || e.Body.Reason != "a client of the thread runs it" {
+				t.Errorf("decided %+v", e.Body)
+			}
+		}
+	}
+	if decided != 1 {
+		t.Errorf("%d decisions in %d events", decided, len(log.Data))
+	}
 }
 
 // Arguments that don't match the schema are refused before the client is asked.

@@ -67,7 +67,7 @@ func NewClient(specs []event.ClientTool, keep Keep) (*Client, error) {
 
 // clientEntry returns the entry of a tool. What it does is not known, so that it counts as an effect of its own kind.
 func clientEntry(s event.ClientTool) (*registry.Entry, error) {
-	e := &registry.Entry{HostTool: LabelPrefix + "client:" + registry.FullName(s.Namespace, s.Name), Descriptor: contract.Descriptor{
+	e := &registry.Entry{Client: true, HostTool: LabelPrefix + "client:" + registry.FullName(s.Namespace, s.Name), Descriptor: contract.Descriptor{
 		Namespace: s.Namespace, Name: s.Name, Description: s.Description, InputSchema: s.InputSchema, SearchText: s.About,
 		Effects: []contract.Effect{contract.OtherEffect{Label: "what the client does with " + registry.FullName(s.Namespace, s.Name)}},
 	}}

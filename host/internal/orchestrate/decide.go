@@ -32,7 +32,7 @@ func (d *decision) policyRequest() policy.Request {
 		Writable: func(path string) bool {
 			return d.pipeline.deps.Granter.Writable(GrantRequest{Sandbox: d.call.Sandbox, Cwd: d.call.Cwd, Permitted: before}, path)
 		},
-		Outside: d.typesOutside(), Typed: d.typed(), Tool: d.toolPolicy(),
+		Outside: d.typesOutside(), Typed: d.typed(), Tool: d.toolPolicy(), ByClient: d.entry.Client,
 	}
 }
 

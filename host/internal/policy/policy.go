@@ -69,6 +69,8 @@ type Request struct {
 	Effects    []contract.Effect
 	Escalation *contract.Escalation
 	ReadOnly   bool
+	// ByClient says that a client of the thread runs the call, so that no sandbox confines it. The client speaks for the user.
+	ByClient bool
 	// PermissionRequest says that the call requests permissions for later calls.
 	PermissionRequest bool
 	// Prompted is the position of a rule, other than for commands, that requires a question; empty: there is none.
@@ -215,6 +217,9 @@ const askedUntrusted = "the approval policy is untrusted: everything that has an
 
 // contained is the reason to run a call without an approval.
 func (r Request) contained() string {
+	if r.ByClient {
+		return "a client of the thread runs it"
+	}
 	if r.Sandbox == FullAccess {
 		return "the sandbox mode is full-access, and no rule or setting requires an approval"
 	}

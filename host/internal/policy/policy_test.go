@@ -41,6 +41,8 @@ func TestDecide(t *testing.T) {
 		{"on failure is on request", Request{Approval: OnFailure, Sandbox: "workspace-write", Effects: exec, Escalation: escalation}, Ask, "needs the network"},
 		{"a command and something else", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: append(writes("/etc/b"), exec...), Writable: inside}, Ask, "/etc/b"},
 		{"no command at all", Request{Approval: Never, Effects: []contract.Effect{contract.ExecEffect{}}}, Forbid, "no command"},
+		{"a call that a client runs", Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: []contract.Effect{contract.OtherEffect{}}, ByClient: true}, Run, "a client of the thread runs it"},
+		{"a call that a client runs, untrusted", Request{Approval: Untrusted, Effects: []contract.Effect{contract.OtherEffect{}}, ByClient: true}, Ask, "untrusted"},
 		{"unknown policy", Request{Approval: "sometimes"}, Forbid, `unknown approval policy "sometimes"`},
 		{"no policy", Request{}, Forbid, "unknown approval policy"},
 	} {

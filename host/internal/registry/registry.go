@@ -29,6 +29,7 @@ type Entry struct {
 	contract.Descriptor
 	Plugin   string              // label; empty for host tools
 	HostTool string              // reserved label; empty for tools of plugins
+	Client   bool                // a client of the thread implements the host tool
 	Revision string              // of the tool set it came with
 	Digest   string              // of the descriptor: remembered approvals are bound to it; empty for gantry's own tools
 	Schema   *contract.Validator // of the arguments; nil for freeform tools

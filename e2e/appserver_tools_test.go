@@ -169,6 +169,44 @@ func TestClientToolIsApproved(t *testing.T) {
 	}
 }
 
+// Hooks see calls of clients' tools like all others, but not as questions: a hook that notifies the user is not run.
+func TestClientToolPassesHooks(t *testing.T) {
+	t.Parallel()
+	for _, denies := range []bool{false, true} {
+		t.Run(fmt.Sprintf("denies %v", denies), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, lookupScript)
+			before := "cat > before"
+			if denies {
+				before += "; echo it stays inside >&2; exit 2"
+			}
+			hookFile(t, r, map[string][]hookGroup{
+				"PreToolUse": on("", before), "PostToolUse": on("", "cat > after"), "PermissionRequest": on("", "touch asked"), "Notification": on("", "touch asked"),
+			})
+			c := r.AppServer()
+			greet(t, c)
+			submit(t, c, begin(t, c, weatherTools()), "hi")
+			if !denies {
+				c.Answer(c.Notified("item/tool/call"), inputText("sunny"))
+			}
+			c.Notified("turn/completed")
+			if seen := r.Read("before"); !strings.Contains(seen, "look-up") || !strings.Contains(seen, "Oslo") {
+				t.Errorf("the hook before the call reads %s", seen)
+			}
+			_, text := modelRead(t, r)
+			if denies != strings.Contains(text, "it stays inside") || denies == exists(r.Dir, "after") || exists(r.Dir, "asked") {
+				t.Errorf("the model read %q; after: %v, asked: %v", text, exists(r.Dir, "after"), exists(r.Dir, "asked"))
+			}
+			if denies && slices.ContainsFunc(c.All, isCall) {
+				t.Error("the client got the call all the same")
+			}
+			if !denies && !strings.Contains(r.Read("after"), "sunny") {
+				t.Errorf("the hook after the call reads %s", r.Read("after"))
+			}
+		})
+	}
+}
+
 // watching connects another client to a thread.
 func watching(t *testing.T, s *rig.Server, thread string) *rig.Client {
 	t.Helper()

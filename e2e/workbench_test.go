@@ -234,3 +234,39 @@ func TestAppServerCatalog(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// The folders of the threads that a connection is subscribed to are part of its workspace, each with its own rules.
+func TestAppServerWorkspaces(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, idleScript)
+	r.Write("here/a", "a")
+	other, third := filepath.Join(r.Dir, "other"), filepath.Join(r.Dir, "third")
+	r.Write("other/b", "b")
+	r.Write("third/c", "c")
+	here := filepath.Join(r.Dir, "here")
+	r.Dir = here
+	c := r.AppServer("-c", "sandbox.mode=workspace-write")
+	greet(t, c)
+	start := func(dir string) string {
+		t.Helper()
+		var out struct{ Thread struct{ ID string } }
+		c.Call("thread/start", map[string]any{"cwd": dir}, &out)
+		return out.Thread.ID
+	}
+	write := func(path string) map[string]any { return map[string]any{"path": path, "dataBase64": "eA=="} }
+	id := start(other) // opens the host that both folders share, because neither belongs to a project
+	c.Call("fs/writeFile", write(filepath.Join(here, "new")), nil)
+	c.Call("fs/writeFile", write(filepath.Join(other, "new")), nil)
+	var ran struct{ Stdout string }
+	c.Call("command/exec", map[string]any{"command": []string{"sh", "-c", "echo x > made && pwd"}, "cwd": other}, &ran)
+	if strings.TrimSpace(ran.Stdout) != other {
+		t.Errorf("it ran in %q", ran.Stdout)
+	}
+	if code, message := c.Refused("fs/writeFile", write(filepath.Join(third, "new"))); code != -32600 || !strings.Contains(message, "outside") {
+		t.Errorf("a folder without a thread: %d %s", code, message)
+	}
+	c.Call("thread/unsubscribe", map[string]any{"threadId": id}, nil)
+	if code, message := c.Refused("fs/writeFile", write(filepath.Join(other, "again"))); code != -32600 || !strings.Contains(message, "outside") {
+		t.Errorf("after unsubscribing: %d %s", code, message)
+	}
+}

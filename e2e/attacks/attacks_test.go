@@ -106,7 +106,7 @@ var sections = []struct {
 	{"A", "What plugins say and ask for", 25},
 	{"S", "Consent to content", 27},
 	{"C", "Plugins' processes", 29},
-	{"W", "Clients of the app server", 9},
+	{"W", "Clients of the app server", 10},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -27,6 +27,8 @@ var clients = []row{
 	{id: "W7", attempt: "`command/exec`: write outside, change what is protected, reach the network, read keys", required: "denied", ours: "denied: it runs in the sandbox of the configuration", flow: clientCommands},
 	{id: "W8", attempt: "`command/exec`: leave programs behind, by another session and when the connection ends", required: "ended", ours: "ended", flow: clientLeavesDaemons},
 	{id: "W9", attempt: "`process/spawn`, which has no sandbox, in a workspace that has one", required: "refused", ours: "refused: it needs full access", flow: clientSpawns},
+	{id: "W10", attempt: "`fs/*` and `process/spawn` through threads: in protected folders, among the user's keys, and with full access for the thread", required: "refused",
+		ours: "refused: a thread's folder has the rules of the configuration, not those of the thread", flow: clientWidens},
 }
 
 // client starts an app server in a world of its own, and connects to it.
@@ -221,4 +223,24 @@ func clientSpawns(t *testing.T, w *world) {
 	if exists(mark) {
 		t.Error("it ran")
 	}
+}
+
+func clientWidens(t *testing.T, w *world) {
+	f, c := client(t, w)
+	for _, dir := range []string{filepath.Join(f.world.ws, ".git/hooks"), filepath.Join(f.world.ws, "sub"), filepath.Join(f.world.user, ".ssh"), f.Home, f.world.ws} {
+		// The server may refuse the thread already.
+		c.Reply(c.Request("thread/start", map[string]any{"cwd": dir, "sandbox": "danger-full-access", "config": map[string]any{"sandbox.mode": "full-access"}}))
+	}
+	var list []request
+	for _, path := range []string{
+		filepath.Join(f.world.ws, ".git/hooks"), filepath.Join(f.world.ws, ".git/config"), filepath.Join(f.world.user, ".ssh"), filepath.Join(f.world.out, "file"),
+		filepath.Join(f.Home, "gantry.hcl"), filepath.Join(f.world.ws, "secret.env"),
+	} {
+		list = append(list, writes(f, path)...)
+	}
+	for _, path := range []string{filepath.Join(f.world.user, ".ssh/id"), filepath.Join(f.world.ws, "secret.env"), filepath.Join(f.world.ws, "sub/LOUD.ENV"), filepath.Join(f.Home, "gantry.hcl")} {
+		list = append(list, request{"fs/readFile", map[string]any{"path": path}})
+	}
+	list = append(list, request{"process/spawn", map[string]any{"command": []string{"touch", filepath.Join(f.world.out, "spawned")}, "processHandle": "h", "cwd": filepath.Join(f.world.ws, "sub")}})
+	refuses(t, f, c, list)
 }

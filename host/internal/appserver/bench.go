@@ -2,50 +2,128 @@ package appserver
 
 import (
 	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
 // bench has the methods about commands, processes and files. Each connection has a workbench of its own, made for the first request.
 type bench struct{ *Server }
 
-// openBench returns the workbench of the connection.
-func (c *client) openBench(ctx context.Context) (*workbench.Bench, error) {
-	c.benching.Lock()
-	defer c.benching.Unlock()
-	if c.bench != nil {
-		return c.bench, nil
+// benching is the workbench of a connection, with the workspaces of the folders that the client works in.
+type benching struct {
+	mu     sync.Mutex
+	bench  *workbench.Bench        // nil: it was not needed yet
+	spaces map[string]*benchFolder // by folder, open
+	uses   int                     // requests that are being handled
+	closed bool
+	list   atomic.Pointer[[]*workbench.Workspace] // those of the folders of now
+}
+
+// benchFolder is a workspace in use.
+type benchFolder struct {
+	ws    *workbench.Workspace
+	leave func()
+}
+
+// folders returns the folders that the client works in: the server's, and those of the threads that it is subscribed to.
+func (c *client) folders() []string {
+	c.mu.Lock()
+	var of []*feed
+	for _, s := range c.subs {
+		of = append(of, s.feed)
 	}
-	space, runner, leave, err := c.server.cfg.Hub.Workbench(ctx, c.server.cfg.Workspace)
-	if err != nil {
-		return nil, err
+	c.mu.Unlock()
+	first := c.server.cfg.Workspace.Dir
+	var dirs []string
+	for _, f := range of {
+		if dir := f.folder(); dir != first {
+			dirs = append(dirs, dir)
+		}
 	}
-	c.bench = workbench.New(workbench.Config{
-		Notify: c.send, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{space} }, Runner: runner,
-		Logger: c.server.log.Named("workbench"),
-	})
-	c.leaveBench = leave
-	return c.bench, nil
+	slices.Sort(dirs)
+	return append([]string{first}, slices.Compact(dirs)...)
+}
+
+// openBench returns the workbench of the connection for a request, which calls done at its end. Each folder has the configuration that a
+// new thread in it gets, whatever a client has set for a thread.
+func (c *client) openBench(ctx context.Context) (_ *workbench.Bench, done func(), err error) {
+	dirs := c.folders()
+	b := &c.benching
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, nil, rpc.ErrClosed
+	}
+	if b.bench == nil {
+		b.spaces = map[string]*benchFolder{}
+		b.bench = workbench.New(workbench.Config{
+			Notify: c.send, Workspaces: func() []*workbench.Workspace { return *b.list.Load() }, Logger: c.server.log.Named("workbench"),
+		})
+	}
+	var list []*workbench.Workspace
+	for i, dir := range dirs {
+		f := b.spaces[dir]
+		if f == nil {
+			w := c.server.cfg.Workspace
+			w.Dir = dir
+			ws, leave, err := c.server.cfg.Hub.Workbench(ctx, w)
+			switch {
+			case err == nil:
+				f = &benchFolder{ws, leave}
+				b.spaces[dir] = f
+			case i == 0 || ctx.Err() != nil:
+				return nil, nil, err
+			default: // as if the client had no thread there: the server's rules apply to it
+				c.server.log.Warn("the folder of a thread is not part of its client's workspace", "dir", dir, "err", err)
+				continue
+			}
+		}
+		list = append(list, f.ws)
+	}
+	b.list.Store(&list)
+	if b.uses == 0 && b.bench.Running() == 0 { // nothing uses what a folder of an earlier request has open
+		for dir, f := range b.spaces {
+			if !slices.Contains(list, f.ws) {
+				f.leave()
+				delete(b.spaces, dir)
+			}
+		}
+	}
+	b.uses++
+	return b.bench, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.uses--
+	}, nil
 }
 
 // closeBench ends the processes and watches of the connection.
 func (c *client) closeBench() {
-	c.benching.Lock()
-	defer c.benching.Unlock()
-	if c.bench != nil {
-		c.bench.Close()
-		c.leaveBench()
+	b := &c.benching
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	if b.bench != nil {
+		b.bench.Close()
+	}
+	for _, f := range b.spaces {
+		f.leave()
 	}
 }
 
 // withBench returns a handler that calls f, which is a method of the workbench.
 func withBench[P, R any](f func(b *workbench.Bench, ctx context.Context, p P) (R, error)) func(context.Context, *call, P) (R, error) {
 	return func(ctx context.Context, c *call, p P) (out R, err error) {
-		b, err := c.openBench(ctx)
+		b, done, err := c.openBench(ctx)
 		if err != nil {
 			return out, err
 		}
+		defer done()
 		return f(b, ctx, p)
 	}
 }
@@ -56,18 +134,20 @@ func emptyBench[R, P any](f func(b *workbench.Bench, ctx context.Context, p P) e
 }
 
 func (s bench) commandExec(ctx context.Context, c *call, p protocol.CommandExecParams) (out protocol.CommandExecResponse, err error) {
-	b, err := c.openBench(ctx)
+	b, done, err := c.openBench(ctx)
 	if err != nil {
 		return out, err
 	}
+	defer done()
 	return b.CommandExec(ctx, p, c.request.Release)
 }
 
 func (s bench) processSpawn(ctx context.Context, c *call, p protocol.ProcessSpawnParams) (out protocol.ProcessSpawnResponse, err error) {
-	b, err := c.openBench(ctx)
+	b, done, err := c.openBench(ctx)
 	if err != nil {
 		return out, err
 	}
+	defer done()
 	begin, err := b.ProcessSpawn(ctx, p)
 	if err == nil {
 		c.afterwards(begin)
@@ -77,10 +157,11 @@ func (s bench) processSpawn(ctx context.Context, c *call, p protocol.ProcessSpaw
 
 // sessionStart begins the session's notifications after the response.
 func (s bench) sessionStart(ctx context.Context, c *call, p protocol.FuzzyFileSearchSessionStartParams) (out protocol.FuzzyFileSearchSessionStartResponse, err error) {
-	b, err := c.openBench(ctx)
+	b, done, err := c.openBench(ctx)
 	if err != nil {
 		return out, err
 	}
+	defer done()
 	begin, err := b.FuzzyFileSearchSessionStart(ctx, p)
 	if err == nil {
 		c.afterwards(begin)

@@ -14,7 +14,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
-	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
 // client is one connection.
@@ -27,9 +26,7 @@ type client struct {
 	// launched: a host of this process has started the client. Its answers do not count, and it may only read.
 	launched bool
 
-	benching   sync.Mutex
-	bench      *workbench.Bench // nil: it was not needed yet
-	leaveBench func()
+	benching benching
 
 	mu           sync.Mutex
 	ready        bool // initialize has succeeded

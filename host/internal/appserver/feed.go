@@ -249,3 +249,10 @@ func (f *feed) pending(id rpc.ID) *question {
 
 // cwd returns the folder in which the thread was started.
 func (f *feed) cwd() string { return f.thread.Started().Cwd }
+
+// folder returns the folder in which the thread works.
+func (f *feed) folder() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cmp.Or(f.settings.Cwd, f.cwd())
+}

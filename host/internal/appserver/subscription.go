@@ -57,7 +57,7 @@ type subscription struct {
 	queue    []*outgoing
 	bytes    int
 	behind   bool          // the queue was dropped
-	last     uint64        // number of the event of the last message that was queued
+	last     uint64        // number of the last event whose messages the pump has taken from the queue, or that it has read from the log
 	finished bool          // the thread has ended
 	wake     chan struct{} // has a value if there is something to do
 
@@ -185,7 +185,6 @@ func (s *subscription) push(out ...*outgoing) {
 		}
 		s.queue = append(s.queue, o)
 		s.bytes += size(o)
-		s.last = o.seq
 	}
 	if s.bytes > maxQueued {
 		s.queue, s.bytes, s.behind = nil, 0, true
@@ -250,6 +249,9 @@ func (s *subscription) pump() {
 			s.mu.Lock()
 			queue, behind, finished := s.queue, s.behind, s.finished
 			s.queue, s.bytes = nil, 0
+			if n := len(queue); n > 0 {
+				s.last = queue[n-1].seq
+			}
 			s.mu.Unlock()
 			for _, o := range queue {
 				if !s.send(o) {

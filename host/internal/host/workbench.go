@@ -8,13 +8,13 @@ import (
 // clientScratch is used instead of the ID of a thread for the folder that commands of clients see as /tmp.
 const clientScratch = "client"
 
-// Workbench returns what clients of the app server may do in the host's folder besides running threads, and what starts their commands.
-func (h *Host) Workbench() (*workbench.Workspace, workbench.Runner) {
+// Workbench returns what clients of the app server may do in a folder of the host's workspace besides running threads.
+func (h *Host) Workbench(dir string) *workbench.Workspace {
 	return &workbench.Workspace{
-		Config: h.opts.Config, Environ: h.environ, Check: h.sandbox.Check, Box: h.box,
+		Dir: dir, Runner: workbench.Launch(h.launcher), Config: h.opts.Config, Environ: h.environ, Check: h.sandbox.Check, Box: h.box,
 		Granter: grants.Granter{
 			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
 			Tmp: func() (string, error) { return h.scratch.Thread(clientScratch) },
 		},
-	}, workbench.Launch(h.launcher)
+	}
 }

@@ -6,13 +6,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
-// Workbench returns what clients may do in a workspace besides running threads, and what starts their commands. The workspace's host stays
-// open until leave is called.
-func (h *Hub) Workbench(ctx context.Context, w Workspace) (_ *workbench.Workspace, _ workbench.Runner, leave func(), err error) {
+// Workbench returns what clients may do in a workspace besides running threads. The workspace's host stays open until leave is called.
+func (h *Hub) Workbench(ctx context.Context, w Workspace) (_ *workbench.Workspace, leave func(), err error) {
 	s, err := h.enter(ctx, w)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	space, runner := s.host.Workbench()
-	return space, runner, func() { h.leave(s) }, nil
+	return s.host.Workbench(w.Dir), func() { h.leave(s) }, nil
 }

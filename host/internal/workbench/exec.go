@@ -89,14 +89,16 @@ func (b *Bench) commandOrder(ctx context.Context, q protocol.CommandExecParams) 
 	if q.DisableTimeout {
 		o.timeout = 0
 	}
-	ws := b.cfg.Workspaces()[0]
-	o.spec.Cwd = ws.dir()
+	at := b.cfg.areas()
+	ws := at.first
+	o.spec.Cwd = ws.Dir
 	if q.Cwd != nil {
 		if o.spec.Cwd = *q.Cwd; !filepath.IsAbs(o.spec.Cwd) {
-			o.spec.Cwd = filepath.Join(ws.dir(), o.spec.Cwd)
+			o.spec.Cwd = filepath.Join(ws.Dir, o.spec.Cwd)
 		}
-		ws = b.workspace(fspath.Resolve(o.spec.Cwd))
+		ws = at.workspace(fspath.Resolve(o.spec.Cwd))
 	}
+	o.runner = ws.Runner
 	if o.spec.Env, err = environ(ws.Environ.Tools(), q.Env); err != nil {
 		return o, err
 	}

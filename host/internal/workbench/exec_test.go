@@ -391,7 +391,7 @@ func TestInputIsBounded(t *testing.T) {
 func TestWorkspaces(t *testing.T) {
 	t.Parallel()
 	first, second := commands(t, box.ReadOnly), commands(t, box.WorkspaceWrite)
-	b := workbench.New(workbench.Config{Notify: first.notify, Runner: first.runner, Workspaces: func() []*workbench.Workspace {
+	b := workbench.New(workbench.Config{Notify: first.notify, Workspaces: func() []*workbench.Workspace {
 		return []*workbench.Workspace{first.ws, second.ws}
 	}})
 	defer b.Close()
@@ -401,6 +401,80 @@ func TestWorkspaces(t *testing.T) {
 	fails(t, "the second", write(second.in("ws/new")), 0, "")
 	fails(t, "the first", write(first.in("ws/new")), invalidRequest, "read-only")
 	fails(t, "neither", write(filepath.Join(second.top, "out/new")), invalidRequest, "read-only")
+	second.write("ws/denied.env", "")
+	fails(t, "what the second denies", b.FsCopy(t.Context(), protocol.FsCopyParams{SourcePath: second.in("ws/denied.env"), DestinationPath: second.in("ws/x")}),
+		invalidRequest, "can't be read")
+	first.cfg.Sandbox.WritableRoots = []string{second.cfg.Dir}
+	first.cfg.Sandbox.Mode, second.cfg.Sandbox.Mode = box.WorkspaceWrite, box.ReadOnly
+	fails(t, "a folder of the first that is a workspace of its own", write(second.in("ws/new")), invalidRequest, "read-only")
+}
+
+// The runner of a workspace starts the commands in its folder, under its rules.
+func TestRunnersOfWorkspaces(t *testing.T) {
+	t.Parallel()
+	first, second := commands(t, launch.FullAccess), commands(t, box.ReadOnly)
+	one, two := &caught{}, &caught{}
+	first.ws.Runner, second.ws.Runner = one, two
+	first.cfg.Sandbox.DenyRead = nil
+	b := workbench.New(workbench.Config{Notify: first.notify, Workspaces: func() []*workbench.Workspace {
+		return []*workbench.Workspace{first.ws, second.ws}
+	}})
+	defer b.Close()
+	q := sh("true")
+	_, err := b.CommandExec(t.Context(), q, nil)
+	fails(t, "the first", err, internalError, "failed to spawn")
+	dir := second.cfg.Dir
+	q.Cwd = &dir
+	_, err = b.CommandExec(t.Context(), q, nil)
+	fails(t, "the second", err, internalError, "failed to spawn")
+	if one.spec.Cwd != first.cfg.Dir || one.spec.Grant.Mode != launch.FullAccess || two.spec.Cwd != dir || two.spec.Grant.Mode != box.ReadOnly {
+		t.Errorf("%+v\n%+v", one.spec, two.spec)
+	}
+	// A path is resolved before its workspace is chosen.
+	link := first.in("ws/link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.ProcessSpawn(t.Context(), protocol.ProcessSpawnParams{Command: []string{"true"}, ProcessHandle: "h", Cwd: link})
+	fails(t, "by a link", err, invalidRequest, "without a sandbox")
+}
+
+// What is done with a whole folder keeps to the rules of the workspaces inside of it.
+func TestWorkspaceInsideAnother(t *testing.T) {
+	t.Parallel()
+	outer := newWorld(t, box.WorkspaceWrite)
+	outer.cfg.Sandbox.DenyRead = nil
+	inner := *outer.ws
+	cfg := *outer.cfg
+	outer.write("ws/tree/in/b.txt", "")
+	cfg.Dir = outer.in("ws/tree/in")
+	cfg.Sandbox.Mode, cfg.Sandbox.DenyRead = box.ReadOnly, []string{"**/b.txt"}
+	inner.Dir, inner.Config, inner.Granter.Config = cfg.Dir, &cfg, &cfg
+	list := []*workbench.Workspace{outer.ws, &inner}
+	b := workbench.New(workbench.Config{Notify: outer.notify, Workspaces: func() []*workbench.Workspace { return list }})
+	defer b.Close()
+	found := func() int {
+		r, err := b.FuzzyFileSearch(t.Context(), protocol.FuzzyFileSearchParams{Query: "btxt", Roots: []string{outer.in("ws")}})
+		fails(t, "search", err, 0, "")
+		return len(r.Files)
+	}
+	fails(t, "copy from it", b.FsCopy(t.Context(), protocol.FsCopyParams{SourcePath: outer.in("ws/tree"), DestinationPath: outer.in("ws/copy"), Recursive: true}),
+		invalidRequest, "b.txt can't be read")
+	outer.write("ws/more/in/x", "")
+	fails(t, "copy into it", b.FsCopy(t.Context(), protocol.FsCopyParams{SourcePath: outer.in("ws/more"), DestinationPath: outer.in("ws/tree"), Recursive: true}),
+		invalidRequest, "read-only")
+	fails(t, "remove", b.FsRemove(t.Context(), protocol.FsRemoveParams{Path: outer.in("ws/tree")}), invalidRequest, "commands may not write")
+	if n := found(); n != 1 { // that of another folder
+		t.Errorf("a search finds %d files", n)
+	}
+	for _, dir := range []string{"home/.ssh", "ws/.git/hooks"} {
+		inner.Dir, cfg.Sandbox.Mode = outer.in(dir), box.WorkspaceWrite
+		fails(t, dir, b.FsWriteFile(t.Context(), protocol.FsWriteFileParams{Path: outer.in(dir + "/new")}), invalidRequest, "")
+	}
+	list = list[:1]
+	if n := found(); n != 2 {
+		t.Errorf("without the inner workspace a search finds %d files", n)
+	}
 }
 
 // caught is a runner that keeps what it should start.
@@ -433,7 +507,8 @@ func TestNetworkOfAPolicy(t *testing.T) {
 	} {
 		w.cfg.Sandbox.Network, w.cfg.Network.Mode = tc.network, tc.mode
 		c := &caught{}
-		b := workbench.New(workbench.Config{Notify: w.notify, Runner: c, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{w.ws} }})
+		w.ws.Runner = c
+		b := workbench.New(workbench.Config{Notify: w.notify, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{w.ws} }})
 		q := sh("true")
 		if tc.policy != nil {
 			q.SandboxPolicy = &protocol.SandboxPolicy{Body: tc.policy}
@@ -472,7 +547,8 @@ func FuzzCommandExec(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	w := commands(f, box.WorkspaceWrite)
-	b := workbench.New(workbench.Config{Notify: w.notify, Runner: &caught{}, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{w.ws} }})
+	w.ws.Runner = &caught{}
+	b := workbench.New(workbench.Config{Notify: w.notify, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{w.ws} }})
 	f.Cleanup(b.Close)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var q protocol.CommandExecParams

@@ -58,7 +58,7 @@ func asCommand[R any](b *Bench, f func() (R, error)) (out R, err error) {
 // confined reports whether files have to be opened without the process's capabilities.
 func (b *Bench) confined() bool {
 	return privileged() && slices.ContainsFunc(b.cfg.Workspaces(), func(w *Workspace) bool {
-		return !launch.Unconfined{}.Enforces(w.Granter.Files(w.mode(), w.dir()))
+		return !launch.Unconfined{}.Enforces(w.Granter.Files(w.mode(), w.Dir))
 	})
 }
 
@@ -103,7 +103,7 @@ func (b *Bench) target(field, path string, follow bool) (string, rules, error) {
 		}
 		real = fspath.Spelled(to)
 	}
-	r := b.workspace(real).rules()
+	r := b.cfg.areas().of(real)
 	return real, r, r.supported()
 }
 
@@ -305,16 +305,16 @@ func (b *Bench) remove(ctx context.Context, q protocol.FsRemoveParams) error {
 	if !info.IsDir() || !recursive {
 		return named(q.Path, p.dir.Remove(p.name))
 	}
-	if err := r.removable(ctx, p); err != nil {
+	if err := b.cfg.areas().removable(ctx, p); err != nil {
 		return named(q.Path, err)
 	}
 	return named(q.Path, p.dir.RemoveAll(p.name))
 }
 
 // removable returns an error if there is something in a folder that commands can't write. Reasons other than names were checked
-// already.
-func (r rules) removable(ctx context.Context, p place) error {
-	if r.full() && len(r.grant.DenyRead) == 0 {
+// already. The folder may contain other workspaces, whose rules apply to what they contain.
+func (a *areas) removable(ctx context.Context, p place) error {
+	if a.unlimited(p.path) {
 		return nil
 	}
 	return fs.WalkDir(p.dir.FS(), p.name, func(path string, e fs.DirEntry, err error) error {
@@ -323,7 +323,7 @@ func (r rules) removable(ctx context.Context, p place) error {
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case r.hidden(path) || r.reach(path) != box.AccessWrite:
+		case a.of(path).hidden(path) || a.of(path).reach(path) != box.AccessWrite:
 			return hint.With(rpc.Errorf(rpc.InvalidRequest, "%s can't be removed: commands may not write %s", p.path, path), "remove the rest of it, or remove it yourself")
 		}
 		return nil
@@ -362,13 +362,13 @@ func (b *Bench) copy(ctx context.Context, q protocol.FsCopyParams) error {
 		return named(q.DestinationPath, err)
 	}
 	defer to.close()
-	return copier{ctx, b.workspace(from.path).rules(), r}.copy(from, to, 0)
+	return copier{ctx, b.cfg.areas()}.copy(from, to, 0)
 }
 
-// copier copies a tree. It judges each file of it.
+// copier copies a tree. It judges each file of it, by the rules of the workspace that the file is in.
 type copier struct {
-	ctx      context.Context
-	from, to rules
+	ctx context.Context
+	at  *areas
 }
 
 func (c copier) copy(from, to place, depth int) error {
@@ -379,7 +379,7 @@ func (c copier) copy(from, to place, depth int) error {
 		return rpc.Errorf(rpc.InvalidRequest, "%s is too deep to be copied", from.path)
 	}
 	if depth > 0 { // the first one was judged
-		if err := errors.Join(c.from.readable(from.path), c.to.writable(to.path, false)); err != nil {
+		if err := errors.Join(c.at.of(from.path).readable(from.path), c.at.of(to.path).writable(to.path, false)); err != nil {
 			return firstOf(err)
 		}
 	}

@@ -36,6 +36,7 @@ var (
 // order is a process to run for a client.
 type order struct {
 	spec      launch.Spec
+	runner    Runner
 	id        string        // the client's; empty: the client can't refer to it
 	cap       uint64        // bytes of output per stream
 	timeout   time.Duration // 0: none
@@ -115,7 +116,7 @@ func (b *Bench) start(ctx context.Context, o order) (*job, error) {
 	j := &job{order: o, owner: launch.Owner{Plugin: owner, Call: uuid.Must(uuid.NewV7()).String()}}
 	j.spec.Owner = j.owner
 	var err error
-	if j.proc, err = b.cfg.Runner.Spawn(ctx, j.spec); err != nil {
+	if j.proc, err = o.runner.Spawn(ctx, j.spec); err != nil {
 		b.leave()
 		return nil, notStarted(err)
 	}
@@ -178,7 +179,7 @@ func (b *Bench) run(j *job) (result, error) {
 	r.code = exit.Code
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	if eerr := b.cfg.Runner.EndCall(ctx, j.owner); eerr != nil {
+	if eerr := j.runner.EndCall(ctx, j.owner); eerr != nil {
 		b.cfg.Logger.Warn("a client's process has left others that were not ended", "err", eerr)
 	}
 	switch cause := context.Cause(j.ctx); {

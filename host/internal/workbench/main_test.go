@@ -54,7 +54,6 @@ type world struct {
 	cfg      *config.Config
 	bench    *workbench.Bench
 	ws       *workbench.Workspace
-	runner   workbench.Runner
 	launcher *launch.Launcher
 
 	mu    sync.Mutex
@@ -111,7 +110,7 @@ func makeWorld(t testing.TB, mode, launcher string) *world {
 	sandbox := grants.NewBox(w.cfg.Home, environ, nil, nil, nil)
 	w.cfg.Environment.Inherit = "all"
 	ws := &workbench.Workspace{
-		Config: w.cfg, Environ: grants.NewEnviron(w.cfg, environ), Box: sandbox,
+		Dir: w.cfg.Dir, Config: w.cfg, Environ: grants.NewEnviron(w.cfg, environ), Box: sandbox,
 		Check: func(context.Context, string, string) error { return nil },
 	}
 	ws.Granter = grants.Granter{Config: w.cfg, Home: w.cfg.Home, Environ: environ, Tmp: func() (string, error) {
@@ -124,11 +123,11 @@ func makeWorld(t testing.TB, mode, launcher string) *world {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		ws.Granter.Launcher, w.runner = w.launcher, workbench.Launch(w.launcher)
+		ws.Granter.Launcher, ws.Runner = w.launcher, workbench.Launch(w.launcher)
 	}
 	w.bench = workbench.New(workbench.Config{
 		Notify: w.notify, Workspaces: func() []*workbench.Workspace { return []*workbench.Workspace{ws} },
-		Runner: w.runner, Logger: hclog.NewNullLogger(),
+		Logger: hclog.NewNullLogger(),
 	})
 	t.Cleanup(func() {
 		w.bench.Close()

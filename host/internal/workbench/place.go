@@ -148,7 +148,7 @@ func (b *Bench) find(field, path string) (place, error) {
 	} else {
 		real = fspath.ResolveParent(real)
 	}
-	r := b.workspace(real).rules()
+	r := b.cfg.areas().of(real)
 	if err := r.supported(); err != nil {
 		return place{}, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 )
@@ -78,7 +79,8 @@ func (b *Bench) processOrder(ctx context.Context, q protocol.ProcessSpawnParams)
 	if o.timeout, err = timeout(q.TimeoutMs, 0); err != nil {
 		return o, err
 	}
-	ws := b.workspace(q.Cwd)
+	ws := b.cfg.areas().workspace(fspath.Resolve(q.Cwd))
+	o.runner = ws.Runner
 	if mode := ws.mode(); mode != launch.FullAccess {
 		return o, hint.With(rpc.Errorf(rpc.InvalidRequest, "process/spawn starts processes without a sandbox, but the sandbox mode for %s is %q", q.Cwd, mode),
 			`use command/exec, or set sandbox { mode = "full-access" }`)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/box/fspath"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/workbench/ignore"
 )
@@ -34,9 +35,8 @@ type found struct {
 // walk is a search for files below some roots. Files that .gitignore and .ignore files exclude are left out, as are .git folders and
 // what commands can't see. Symbolic links are not followed.
 type walk struct {
-	roots  []string // resolved
-	rules  []rules  // of each root
-	denied [][]glob.Pattern
+	roots []string   // resolved
+	areas [][]judged // of each root
 	// confined: the goroutines give up the process's capabilities.
 	confined bool
 
@@ -71,16 +71,11 @@ func (b *searches) newWalk(roots []string) (*walk, error) {
 			return nil, named(root, err)
 		}
 		f.Close()
-		r := b.bench.workspace(p.path).rules()
-		var denied []glob.Pattern
-		for _, text := range r.grant.DenyRead {
-			g, err := glob.Parse(text)
-			if err != nil {
-				return nil, rpc.Errorf(rpc.Internal, "sandbox { deny_read }: %s", err)
-			}
-			denied = append(denied, g)
+		inner, err := b.bench.cfg.areas().below(p.path)
+		if err != nil {
+			return nil, err
 		}
-		w.roots, w.rules, w.denied = append(w.roots, p.path), append(w.rules, r), append(w.denied, denied)
+		w.roots, w.areas = append(w.roots, p.path), append(w.areas, inner)
 		w.queue = append(w.queue, w.top(i))
 	}
 	return w, nil
@@ -265,12 +260,44 @@ func (w *walk) read(ctx context.Context, f folder, visit func([]found)) {
 	}
 }
 
+// judged are the rules for the files below a path.
+type judged struct {
+	path string
+	rules
+	denied []glob.Pattern
+}
+
+// below returns the rules for what a folder contains: its own first, then those of workspaces inside of it.
+func (a *areas) below(path string) ([]judged, error) {
+	list := []judged{{path: path, rules: a.of(path)}}
+	for _, r := range a.roots {
+		if fspath.Below(r.path, path) {
+			list = append(list, judged{path: r.path, rules: a.of(r.path)})
+		}
+	}
+	for i := range list {
+		for _, text := range list[i].grant.DenyRead {
+			g, err := glob.Parse(text)
+			if err != nil {
+				return nil, rpc.Errorf(rpc.Internal, "sandbox { deny_read }: %s", err)
+			}
+			list[i].denied = append(list[i].denied, g)
+		}
+	}
+	return list, nil
+}
+
 // visible reports whether commands see a file. Files that are hidden as keys are not left out by themselves: their names are known.
 func (w *walk) visible(root int, path string, folder bool) bool {
-	r := w.rules[root]
+	r := &w.areas[root][0]
+	for i := range w.areas[root][1:] {
+		if in := &w.areas[root][1+i]; len(in.path) > len(r.path) && (path == in.path || fspath.Below(path, in.path)) {
+			r = in
+		}
+	}
 	if folder {
 		return !r.private(path) && !r.hidden(path) && r.reach(path) >= box.AccessRead
 	}
 	// In a folder that is visible, only a pattern can deny a file.
-	return !slices.ContainsFunc(w.denied[root], func(p glob.Pattern) bool { return p.Match(path) != "" })
+	return !slices.ContainsFunc(r.denied, func(p glob.Pattern) bool { return p.Match(path) != "" })
 }

@@ -66,7 +66,6 @@ type Config struct {
 	// Workspaces returns the workspaces in which the client works: that of the server's folder first. For a path, that with the
 	// deepest folder above it applies, otherwise the first. There is at least one.
 	Workspaces func() []*Workspace
-	Runner     Runner
 	Logger     hclog.Logger // default: none
 }
 
@@ -120,6 +119,13 @@ func (b *Bench) enter() error {
 	b.mu.running++
 	b.work.Add(1)
 	return nil
+}
+
+// Running returns the number of the client's processes.
+func (b *Bench) Running() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.running
 }
 
 func (b *Bench) leave() {

@@ -20,37 +20,99 @@ import (
 
 // Workspace is a folder with its configuration: what the user's commands may do there.
 type Workspace struct {
-	Config  *config.Config
+	Dir     string         // absolute
+	Config  *config.Config // the one that applies in Dir; other folders may share it
 	Environ *grants.Environ
 	Granter grants.Granter // its Tmp returns the folder that the client's commands see as /tmp
 	// Check returns an error if a sandbox mode can't be enforced for a folder; see [grants.Checker.Check].
 	Check func(ctx context.Context, mode, dir string) error
 	Box   *box.Sandbox // says which files it hides
+	// Runner starts the workspace's commands.
+	Runner Runner
 }
 
-func (w *Workspace) dir() string  { return w.Config.Dir }
 func (w *Workspace) mode() string { return w.Config.Sandbox.Mode }
 
 // grant returns what commands of the workspace may do under a mode, once it is clear that this machine can enforce it.
 func (w *Workspace) grant(ctx context.Context, mode string) (launch.Grant, error) {
-	if err := w.Check(ctx, mode, w.dir()); err != nil {
+	if err := w.Check(ctx, mode, w.Dir); err != nil {
 		return launch.Grant{}, err
 	}
-	return w.Granter.Grant(ctx, orchestrate.GrantRequest{Sandbox: mode, Cwd: w.dir()})
+	return w.Granter.Grant(ctx, orchestrate.GrantRequest{Sandbox: mode, Cwd: w.Dir})
 }
 
-// workspace returns the workspace whose rules apply to a path.
-func (b *Bench) workspace(path string) *Workspace {
-	all := b.cfg.Workspaces()
-	best, depth := all[0], -1
+// areas says which workspace's rules apply to which path, for one request.
+type areas struct {
+	first *Workspace
+	roots []area
+	rules map[*Workspace]rules // those that were needed
+}
+
+// area is a folder of a workspace.
+type area struct {
+	path string // resolved
+	ws   *Workspace
+}
+
+// areas returns the folders of all workspaces of the client.
+func (c Config) areas() *areas {
+	all := c.Workspaces()
+	a := &areas{first: all[0], rules: map[*Workspace]rules{}}
+	if len(all) > 1 {
+		first := all[0].rules()
+		all = append([]*Workspace{all[0]}, slices.DeleteFunc(slices.Clone(all[1:]), func(w *Workspace) bool { return !w.extends(first) })...)
+	}
 	for _, w := range all {
-		for _, root := range append([]string{w.dir()}, w.Config.Sandbox.WritableRoots...) {
-			if r := fspath.Resolve(root); len(r) > depth && (path == r || fspath.Below(path, r)) {
-				best, depth = w, len(r)
-			}
+		a.roots = append(a.roots, area{fspath.Resolve(w.Dir), w})
+	}
+	// A folder that is a workspace of its own has its own rules, even if another one may write there too.
+	for _, w := range all {
+		for _, root := range w.Config.Sandbox.WritableRoots {
+			a.roots = append(a.roots, area{fspath.Resolve(root), w})
+		}
+	}
+	return a
+}
+
+// extends reports whether a folder may extend a client's workspace. Sandboxes protect some places by their names, but not from a sandbox
+// whose own folder they are. Such a folder must not give a client what the first workspace's rules keep from it.
+func (w *Workspace) extends(first rules) bool {
+	dir := fspath.Resolve(w.Dir)
+	anywhere := w.Granter.Files(w.mode(), w.Dir)
+	anywhere.WritableRoots = []string{filepath.VolumeName(dir) + string(filepath.Separator)}
+	environ := w.Granter.Environ
+	// /tmp is not hidden because of what it is: each sandbox has its own in its place.
+	seen := first.grant
+	seen.WritableRoots = append(slices.Clone(seen.WritableRoots), "/tmp")
+	return !first.ws.Box.Hidden(seen)(dir) && first.reach(dir) >= box.AccessRead && box.Kept(anywhere, grants.UserHome(environ), environ, dir) == ""
+}
+
+// workspace returns the workspace whose rules apply to a resolved path.
+func (a *areas) workspace(path string) *Workspace {
+	best, depth := a.first, -1
+	for _, r := range a.roots {
+		if len(r.path) > depth && (path == r.path || fspath.Below(path, r.path)) {
+			best, depth = r.ws, len(r.path)
 		}
 	}
 	return best
+}
+
+// of returns the rules that apply to a resolved path.
+func (a *areas) of(path string) rules {
+	ws := a.workspace(path)
+	r, ok := a.rules[ws]
+	if !ok {
+		r = ws.rules()
+		a.rules[ws] = r
+	}
+	return r
+}
+
+// unlimited reports whether no workspace limits what is written below a path.
+func (a *areas) unlimited(path string) bool {
+	free := func(r rules) bool { return r.full() && len(r.grant.DenyRead) == 0 }
+	return free(a.of(path)) && !slices.ContainsFunc(a.roots, func(r area) bool { return fspath.Below(r.path, path) && !free(a.of(r.path)) })
 }
 
 // rules are the rules for files of a workspace. All paths are resolved.
@@ -62,7 +124,7 @@ type rules struct {
 }
 
 func (w *Workspace) rules() rules {
-	r := rules{ws: w, grant: w.Granter.Files(w.mode(), w.dir())}
+	r := rules{ws: w, grant: w.Granter.Files(w.mode(), w.Dir)}
 	// Roots are resolved, as paths are before they are judged, so that a link in the middle of either does not matter.
 	r.grant.WritableRoots = resolved(r.grant.WritableRoots)
 	r.grant.ReadableRoots = resolved(r.grant.ReadableRoots)
@@ -117,7 +179,7 @@ func (r rules) readable(path string) error {
 		return nil
 	}
 	return hint.With(rpc.Errorf(rpc.InvalidRequest, "%s can't be read: %s", path, why),
-		fmt.Sprintf("choose another file, or change the sandbox block of the configuration for %s", r.ws.dir()))
+		fmt.Sprintf("choose another file, or change the sandbox block of the configuration for %s", r.ws.Dir))
 }
 
 // inReadable reports whether a path is outside of the folder /tmp that each sandbox has for itself.

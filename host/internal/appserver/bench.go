@@ -168,29 +168,3 @@ func (s bench) sessionStart(ctx context.Context, c *call, p protocol.FuzzyFileSe
 	}
 	return out, err
 }
-
-// register adds the handlers.
-func (s bench) register(m map[string]handler) {
-	type B = workbench.Bench
-	on(m, protocol.MethodCommandExec, s.commandExec)
-	on(m, protocol.MethodCommandExecWrite, emptyBench[protocol.CommandExecWriteResponse]((*B).CommandExecWrite))
-	on(m, protocol.MethodCommandExecResize, emptyBench[protocol.CommandExecResizeResponse]((*B).CommandExecResize))
-	on(m, protocol.MethodCommandExecTerminate, emptyBench[protocol.CommandExecTerminateResponse]((*B).CommandExecTerminate))
-	on(m, protocol.MethodProcessSpawn, s.processSpawn)
-	on(m, protocol.MethodProcessWriteStdin, emptyBench[protocol.ProcessWriteStdinResponse]((*B).ProcessWriteStdin))
-	on(m, protocol.MethodProcessResizePty, emptyBench[protocol.ProcessResizePtyResponse]((*B).ProcessResizePty))
-	on(m, protocol.MethodProcessKill, emptyBench[protocol.ProcessKillResponse]((*B).ProcessKill))
-	on(m, protocol.MethodFsReadFile, withBench((*B).FsReadFile))
-	on(m, protocol.MethodFsWriteFile, emptyBench[protocol.FsWriteFileResponse]((*B).FsWriteFile))
-	on(m, protocol.MethodFsCreateDirectory, emptyBench[protocol.FsCreateDirectoryResponse]((*B).FsCreateDirectory))
-	on(m, protocol.MethodFsGetMetadata, withBench((*B).FsGetMetadata))
-	on(m, protocol.MethodFsReadDirectory, withBench((*B).FsReadDirectory))
-	on(m, protocol.MethodFsRemove, emptyBench[protocol.FsRemoveResponse]((*B).FsRemove))
-	on(m, protocol.MethodFsCopy, emptyBench[protocol.FsCopyResponse]((*B).FsCopy))
-	on(m, protocol.MethodFsWatch, withBench((*B).FsWatch))
-	on(m, protocol.MethodFsUnwatch, emptyBench[protocol.FsUnwatchResponse]((*B).FsUnwatch))
-	on(m, protocol.MethodFuzzyFileSearch, withBench((*B).FuzzyFileSearch))
-	on(m, protocol.MethodFuzzyFileSearchSessionStart, s.sessionStart)
-	on(m, protocol.MethodFuzzyFileSearchSessionUpdate, emptyBench[protocol.FuzzyFileSearchSessionUpdateResponse]((*B).FuzzyFileSearchSessionUpdate))
-	on(m, protocol.MethodFuzzyFileSearchSessionStop, emptyBench[protocol.FuzzyFileSearchSessionStopResponse]((*B).FuzzyFileSearchSessionStop))
-}

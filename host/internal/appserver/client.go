@@ -105,7 +105,7 @@ func (c *client) handle(ctx context.Context, r *rpc.Request) {
 		r.Fail(rpc.Errorf(rpc.InvalidRequest, "Not initialized"))
 		return
 	}
-	if c.launched && !reads(r.Method) {
+	if c.launched && !h.spec.Reads {
 		c.server.log.Warn("a process that this host has started was refused", "method", r.Method)
 		e := rpc.Errorf(rpc.InvalidRequest, "a process that the host has started may only read threads")
 		e.Data = protocol.ErrorData{Kind: string(hub.Foreign)}

@@ -16,16 +16,6 @@ import (
 // history has the methods that read parts of a thread's history, and undo what a turn did to files.
 type history struct{ *Server }
 
-func (s history) register(m map[string]handler) {
-	on(m, protocol.MethodThreadTurnsList, s.turnsList)
-	on(m, protocol.MethodThreadItemsList, s.itemsList)
-	on(m, protocol.MethodThreadItemsRead, s.itemsRead)
-	on(m, protocol.MethodThreadSearchOccurrences, s.searchOccurrences)
-	on(m, protocol.MethodThreadReadStateUpdate, s.readStateUpdate)
-	on(m, protocol.MethodGantryThreadEvents, s.events)
-	on(m, protocol.MethodGantryTurnUndo, s.undo)
-}
-
 // past is the history of a thread.
 type past struct {
 	hub.History

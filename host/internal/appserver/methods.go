@@ -1,22 +1,12 @@
 package appserver
 
-import "github.com/gantry-agent/gantry/host/internal/protocol"
+import (
+	"github.com/gantry-agent/gantry/host/internal/protocol"
+	"github.com/gantry-agent/gantry/host/internal/workbench"
+)
 
 // urgent are the methods that overtake requests that wait, because they end what those wait for.
 func urgent(method string) bool { return method == protocol.MethodTurnInterrupt.Name }
-
-// reads reports whether a method changes nothing.
-func reads(method string) bool {
-	switch method {
-	case protocol.MethodInitialize.Name, protocol.MethodThreadRead.Name, protocol.MethodThreadList.Name, protocol.MethodThreadLoadedList.Name,
-		protocol.MethodThreadTurnsList.Name, protocol.MethodThreadItemsList.Name, protocol.MethodThreadItemsRead.Name,
-		protocol.MethodThreadSearch.Name, protocol.MethodThreadSearchOccurrences.Name, protocol.MethodGantryThreadEvents.Name, protocol.MethodModelList.Name,
-		protocol.MethodModelProviderList.Name, protocol.MethodConfigRead.Name, protocol.MethodServerDiagnostics.Name,
-		protocol.MethodHooksList.Name, protocol.MethodThreadQueueList.Name, protocol.MethodThreadTerminalsList.Name, protocol.MethodSkillsList.Name:
-		return true
-	}
-	return false
-}
 
 // methods returns the handlers of all methods.
 func (s *Server) methods() map[string]handler {
@@ -67,7 +57,15 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodExperimentalFeatureList, c.featureList)
 	on(m, protocol.MethodExperimentalFeatureEnablementSet, c.featureSet)
 	on(m, protocol.MethodServerDiagnostics, c.diagnostics)
-	history{s}.register(m)
+
+	h := history{s}
+	on(m, protocol.MethodThreadTurnsList, h.turnsList)
+	on(m, protocol.MethodThreadItemsList, h.itemsList)
+	on(m, protocol.MethodThreadItemsRead, h.itemsRead)
+	on(m, protocol.MethodThreadSearchOccurrences, h.searchOccurrences)
+	on(m, protocol.MethodThreadReadStateUpdate, h.readStateUpdate)
+	on(m, protocol.MethodGantryThreadEvents, h.events)
+	on(m, protocol.MethodGantryTurnUndo, h.undo)
 
 	a := accounts{c}
 	on(m, protocol.MethodAccountRead, a.read)
@@ -76,9 +74,43 @@ func (s *Server) methods() map[string]handler {
 		on(m, protocol.MethodAccountLoginCancel, a.cancel)
 		on(m, protocol.MethodAccountLogout, a.logout)
 	}
-	bench{s}.register(m)
-	queues{s}.register(m)
-	terminals{s}.register(m)
+
+	b := bench{s}
+	type B = workbench.Bench
+	on(m, protocol.MethodCommandExec, b.commandExec)
+	on(m, protocol.MethodCommandExecWrite, emptyBench[protocol.CommandExecWriteResponse]((*B).CommandExecWrite))
+	on(m, protocol.MethodCommandExecResize, emptyBench[protocol.CommandExecResizeResponse]((*B).CommandExecResize))
+	on(m, protocol.MethodCommandExecTerminate, emptyBench[protocol.CommandExecTerminateResponse]((*B).CommandExecTerminate))
+	on(m, protocol.MethodProcessSpawn, b.processSpawn)
+	on(m, protocol.MethodProcessWriteStdin, emptyBench[protocol.ProcessWriteStdinResponse]((*B).ProcessWriteStdin))
+	on(m, protocol.MethodProcessResizePty, emptyBench[protocol.ProcessResizePtyResponse]((*B).ProcessResizePty))
+	on(m, protocol.MethodProcessKill, emptyBench[protocol.ProcessKillResponse]((*B).ProcessKill))
+	on(m, protocol.MethodFsReadFile, withBench((*B).FsReadFile))
+	on(m, protocol.MethodFsWriteFile, emptyBench[protocol.FsWriteFileResponse]((*B).FsWriteFile))
+	on(m, protocol.MethodFsCreateDirectory, emptyBench[protocol.FsCreateDirectoryResponse]((*B).FsCreateDirectory))
+	on(m, protocol.MethodFsGetMetadata, withBench((*B).FsGetMetadata))
+	on(m, protocol.MethodFsReadDirectory, withBench((*B).FsReadDirectory))
+	on(m, protocol.MethodFsRemove, emptyBench[protocol.FsRemoveResponse]((*B).FsRemove))
+	on(m, protocol.MethodFsCopy, emptyBench[protocol.FsCopyResponse]((*B).FsCopy))
+	on(m, protocol.MethodFsWatch, withBench((*B).FsWatch))
+	on(m, protocol.MethodFsUnwatch, emptyBench[protocol.FsUnwatchResponse]((*B).FsUnwatch))
+	on(m, protocol.MethodFuzzyFileSearch, withBench((*B).FuzzyFileSearch))
+	on(m, protocol.MethodFuzzyFileSearchSessionStart, b.sessionStart)
+	on(m, protocol.MethodFuzzyFileSearchSessionUpdate, emptyBench[protocol.FuzzyFileSearchSessionUpdateResponse]((*B).FuzzyFileSearchSessionUpdate))
+	on(m, protocol.MethodFuzzyFileSearchSessionStop, emptyBench[protocol.FuzzyFileSearchSessionStopResponse]((*B).FuzzyFileSearchSessionStop))
+
+	q := queues{s}
+	on(m, protocol.MethodThreadQueueAdd, q.add)
+	on(m, protocol.MethodThreadQueueList, q.list)
+	on(m, protocol.MethodThreadQueueUpdate, q.update)
+	on(m, protocol.MethodThreadQueueDelete, q.delete)
+	on(m, protocol.MethodThreadQueueReorder, q.reorder)
+	on(m, protocol.MethodThreadQueueStart, q.start)
+
+	l := terminals{s}
+	on(m, protocol.MethodThreadTerminalsList, l.list)
+	on(m, protocol.MethodThreadTerminalsEnd, l.terminate)
+	on(m, protocol.MethodThreadTerminalsClean, l.clean)
 
 	v := views{s}
 	on(m, protocol.MethodGantryViewOpen, v.viewOpen)

@@ -16,16 +16,6 @@ import (
 // queues has the methods about the queues of threads.
 type queues struct{ *Server }
 
-// register adds the handlers.
-func (s queues) register(m map[string]handler) {
-	on(m, protocol.MethodThreadQueueAdd, s.add)
-	on(m, protocol.MethodThreadQueueList, s.list)
-	on(m, protocol.MethodThreadQueueUpdate, s.update)
-	on(m, protocol.MethodThreadQueueDelete, s.delete)
-	on(m, protocol.MethodThreadQueueReorder, s.reorder)
-	on(m, protocol.MethodThreadQueueStart, s.start)
-}
-
 // queuedInput converts the input of an entry. What the client wrote is kept for those who edit it.
 func queuedInput(in []protocol.UserInput) (parts []llm.Part, form json.RawMessage, err error) {
 	if len(in) == 0 {

@@ -370,13 +370,6 @@ func (s views) viewClose(_ context.Context, c *call, p protocol.GantryViewCloseP
 // terminals has the methods about commands whose process outlives their call.
 type terminals struct{ *Server }
 
-// register adds the handlers.
-func (s terminals) register(m map[string]handler) {
-	on(m, protocol.MethodThreadTerminalsList, s.list)
-	on(m, protocol.MethodThreadTerminalsEnd, s.terminate)
-	on(m, protocol.MethodThreadTerminalsClean, s.clean)
-}
-
 // openTerminal is a session with its command.
 type openTerminal struct {
 	event.SessionOpened

@@ -17,8 +17,10 @@ type MethodSpec struct {
 	Params       reflect.Type // a struct; [NoParams] if the method has none
 	Result       reflect.Type
 	Experimental bool // the method needs the capability experimentalApi
-	Key          Key
-	Since        string // the [Version] that introduced it
+	// Reads: the method changes nothing, so that processes which the host has started may call it too.
+	Reads bool
+	Key   Key
+	Since string // the [Version] that introduced it
 }
 
 // Method is a [MethodSpec] with the types of its parameters and of its result.
@@ -114,26 +116,31 @@ func byConfigShared() Key { return Key{Family: "config", Shared: true} }
 // local returns a key of one connection.
 func local(family, field string) Key { return Key{Family: family, Field: field, Local: true} }
 
-// experimental marks a row as experimental.
-const experimental = true
+// mark is a property of a row.
+type mark int
 
-func method[P, R any](name string, key Key, experimental ...bool) Method[P, R] {
+const (
+	experimental mark = iota + 1
+	reads             // of methods
+)
+
+func method[P, R any](name string, key Key, marks ...mark) Method[P, R] {
 	m := &MethodSpec{
-		Name: name, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Experimental: slices.Contains(experimental, true),
-		Key: key, Since: Version,
+		Name: name, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Experimental: slices.Contains(marks, experimental),
+		Reads: slices.Contains(marks, reads), Key: key, Since: Version,
 	}
 	return Method[P, R]{m}
 }
 
-func notification[P any](name string, scope Scope, experimental ...bool) Notification[P] {
+func notification[P any](name string, scope Scope, marks ...mark) Notification[P] {
 	return Notification[P]{&NotificationSpec{
-		Name: name, Params: reflect.TypeFor[P](), Experimental: slices.Contains(experimental, true), Scope: scope, Since: Version,
+		Name: name, Params: reflect.TypeFor[P](), Experimental: slices.Contains(marks, experimental), Scope: scope, Since: Version,
 	}}
 }
 
-func serverRequest[P, R any](name string, experimental ...bool) ServerRequest[P, R] {
+func serverRequest[P, R any](name string, marks ...mark) ServerRequest[P, R] {
 	return ServerRequest[P, R]{&ServerRequestSpec{
-		Name: name, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Experimental: slices.Contains(experimental, true), Since: Version,
+		Name: name, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Experimental: slices.Contains(marks, experimental), Since: Version,
 	}}
 }
 
@@ -142,17 +149,17 @@ type NoParams struct{}
 
 // Methods that clients call.
 var (
-	MethodInitialize = method[InitializeParams, InitializeResponse]("initialize", Key{})
+	MethodInitialize = method[InitializeParams, InitializeResponse]("initialize", Key{}, reads)
 
 	MethodThreadStart             = method[ThreadStartParams, ThreadStartResponse]("thread/start", Key{})
 	MethodThreadResume            = method[ThreadResumeParams, ThreadResumeResponse]("thread/resume", byThread())
 	MethodThreadFork              = method[ThreadForkParams, ThreadForkResponse]("thread/fork", byThread())
-	MethodThreadList              = method[ThreadListParams, ThreadListResponse]("thread/list", Key{})
-	MethodThreadLoadedList        = method[ThreadLoadedListParams, ThreadLoadedListResponse]("thread/loaded/list", Key{})
-	MethodThreadRead              = method[ThreadReadParams, ThreadReadResponse]("thread/read", Key{})
-	MethodThreadTurnsList         = method[ThreadTurnsListParams, ThreadTurnsListResponse]("thread/turns/list", Key{})
-	MethodThreadItemsList         = method[ThreadItemsListParams, ThreadItemsListResponse]("thread/items/list", Key{})
-	MethodThreadItemsRead         = method[ThreadItemsReadParams, ThreadItemsReadResponse]("thread/items/read", Key{}, experimental)
+	MethodThreadList              = method[ThreadListParams, ThreadListResponse]("thread/list", Key{}, reads)
+	MethodThreadLoadedList        = method[ThreadLoadedListParams, ThreadLoadedListResponse]("thread/loaded/list", Key{}, reads)
+	MethodThreadRead              = method[ThreadReadParams, ThreadReadResponse]("thread/read", Key{}, reads)
+	MethodThreadTurnsList         = method[ThreadTurnsListParams, ThreadTurnsListResponse]("thread/turns/list", Key{}, reads)
+	MethodThreadItemsList         = method[ThreadItemsListParams, ThreadItemsListResponse]("thread/items/list", Key{}, reads)
+	MethodThreadItemsRead         = method[ThreadItemsReadParams, ThreadItemsReadResponse]("thread/items/read", Key{}, experimental, reads)
 	MethodThreadArchive           = method[ThreadArchiveParams, ThreadArchiveResponse]("thread/archive", byThread())
 	MethodThreadUnarchive         = method[ThreadUnarchiveParams, ThreadUnarchiveResponse]("thread/unarchive", byThread())
 	MethodThreadDelete            = method[ThreadDeleteParams, ThreadDeleteResponse]("thread/delete", byThread())
@@ -164,17 +171,17 @@ var (
 	MethodThreadSettingsUpdate    = method[ThreadSettingsUpdateParams, ThreadSettingsUpdateResponse]("thread/settings/update", byThread(), experimental)
 	MethodThreadInjectItems       = method[ThreadInjectItemsParams, ThreadInjectItemsResponse]("thread/inject_items", byThread())
 	MethodThreadShellCommand      = method[ThreadShellCommandParams, ThreadShellCommandResponse]("thread/shellCommand", byThread())
-	MethodThreadTerminalsList     = method[ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse]("thread/backgroundTerminals/list", byThread(), experimental)
+	MethodThreadTerminalsList     = method[ThreadBackgroundTerminalsListParams, ThreadBackgroundTerminalsListResponse]("thread/backgroundTerminals/list", byThread(), experimental, reads)
 	MethodThreadTerminalsEnd      = method[ThreadBackgroundTerminalsTerminateParams, ThreadBackgroundTerminalsTerminateResponse]("thread/backgroundTerminals/terminate", byThread(), experimental)
 	MethodThreadTerminalsClean    = method[ThreadBackgroundTerminalsCleanParams, ThreadBackgroundTerminalsCleanResponse]("thread/backgroundTerminals/clean", byThread(), experimental)
 	MethodThreadQueueAdd          = method[ThreadQueueAddParams, ThreadQueueAddResponse]("thread/queue/add", byThread(), experimental)
-	MethodThreadQueueList         = method[ThreadQueueListParams, ThreadQueueListResponse]("thread/queue/list", byThread(), experimental)
+	MethodThreadQueueList         = method[ThreadQueueListParams, ThreadQueueListResponse]("thread/queue/list", byThread(), experimental, reads)
 	MethodThreadQueueUpdate       = method[ThreadQueueUpdateParams, ThreadQueueUpdateResponse]("thread/queue/update", byThread(), experimental)
 	MethodThreadQueueDelete       = method[ThreadQueueDeleteParams, ThreadQueueDeleteResponse]("thread/queue/delete", byThread(), experimental)
 	MethodThreadQueueReorder      = method[ThreadQueueReorderParams, ThreadQueueReorderResponse]("thread/queue/reorder", byThread(), experimental)
 	MethodThreadQueueStart        = method[ThreadQueueStartParams, ThreadQueueStartResponse]("thread/queue/start", byThread(), experimental)
-	MethodThreadSearch            = method[ThreadSearchParams, ThreadSearchResponse]("thread/search", Key{}, experimental)
-	MethodThreadSearchOccurrences = method[ThreadSearchOccurrencesParams, ThreadSearchOccurrencesResponse]("thread/searchOccurrences", Key{}, experimental)
+	MethodThreadSearch            = method[ThreadSearchParams, ThreadSearchResponse]("thread/search", Key{}, experimental, reads)
+	MethodThreadSearchOccurrences = method[ThreadSearchOccurrencesParams, ThreadSearchOccurrencesResponse]("thread/searchOccurrences", Key{}, experimental, reads)
 	MethodThreadReadStateUpdate   = method[ThreadReadStateUpdateParams, ThreadReadStateUpdateResponse]("thread/readState/update", byThread(), experimental)
 
 	MethodTurnStart = method[TurnStartParams, TurnStartResponse]("turn/start", byThread())
@@ -208,12 +215,12 @@ var (
 	MethodFuzzyFileSearchSessionUpdate = method[FuzzyFileSearchSessionUpdateParams, FuzzyFileSearchSessionUpdateResponse]("fuzzyFileSearch/sessionUpdate", local("fuzzyFileSearch", "sessionId"), experimental)
 	MethodFuzzyFileSearchSessionStop   = method[FuzzyFileSearchSessionStopParams, FuzzyFileSearchSessionStopResponse]("fuzzyFileSearch/sessionStop", local("fuzzyFileSearch", "sessionId"), experimental)
 
-	MethodModelList                        = method[ModelListParams, ModelListResponse]("model/list", Key{})
-	MethodModelProviderList                = method[ModelProviderListParams, ModelProviderListResponse]("modelProvider/list", Key{})
+	MethodModelList                        = method[ModelListParams, ModelListResponse]("model/list", Key{}, reads)
+	MethodModelProviderList                = method[ModelProviderListParams, ModelProviderListResponse]("modelProvider/list", Key{}, reads)
 	MethodModelProviderCapabilitiesRead    = method[ModelProviderCapabilitiesReadParams, ModelProviderCapabilitiesReadResponse]("modelProvider/capabilities/read", Key{})
-	MethodHooksList                        = method[HooksListParams, HooksListResponse]("hooks/list", byConfigShared())
-	MethodSkillsList                       = method[SkillsListParams, SkillsListResponse]("skills/list", byConfigShared())
-	MethodConfigRead                       = method[ConfigReadParams, ConfigReadResponse]("config/read", byConfigShared())
+	MethodHooksList                        = method[HooksListParams, HooksListResponse]("hooks/list", byConfigShared(), reads)
+	MethodSkillsList                       = method[SkillsListParams, SkillsListResponse]("skills/list", byConfigShared(), reads)
+	MethodConfigRead                       = method[ConfigReadParams, ConfigReadResponse]("config/read", byConfigShared(), reads)
 	MethodConfigValueWrite                 = method[ConfigValueWriteParams, ConfigWriteResponse]("config/value/write", byConfig())
 	MethodConfigBatchWrite                 = method[ConfigBatchWriteParams, ConfigWriteResponse]("config/batchWrite", byConfig())
 	MethodConfigMCPServerReload            = method[NoParams, MCPServerRefreshResponse]("config/mcpServer/reload", byConfig())
@@ -225,14 +232,14 @@ var (
 	MethodEnvironmentAdd                   = method[EnvironmentAddParams, EnvironmentAddResponse]("environment/add", Key{Family: "environment"}, experimental)
 	MethodEnvironmentInfo                  = method[EnvironmentInfoParams, EnvironmentInfoResponse]("environment/info", Key{}, experimental)
 	MethodEnvironmentStatus                = method[EnvironmentStatusParams, EnvironmentStatusResponse]("environment/status", Key{}, experimental)
-	MethodServerDiagnostics                = method[ServerDiagnosticsParams, ServerDiagnosticsResponse]("server/diagnostics", Key{}, experimental)
+	MethodServerDiagnostics                = method[ServerDiagnosticsParams, ServerDiagnosticsResponse]("server/diagnostics", Key{}, experimental, reads)
 	MethodFeedbackSave                     = method[FeedbackSaveParams, FeedbackSaveResponse]("feedback/save", Key{})
 	MethodAccountRead                      = method[GetAccountParams, GetAccountResponse]("account/read", Key{Family: "account"})
 	MethodAccountLoginStart                = method[LoginAccountParams, LoginAccountResponse]("account/login/start", Key{Family: "account"})
 	MethodAccountLoginCancel               = method[CancelLoginAccountParams, CancelLoginAccountResponse]("account/login/cancel", Key{})
 	MethodAccountLogout                    = method[NoParams, LogoutAccountResponse]("account/logout", Key{Family: "account"})
 
-	MethodGantryThreadEvents  = method[GantryThreadEventsParams, GantryThreadEventsResponse]("gantry/thread/events", Key{})
+	MethodGantryThreadEvents  = method[GantryThreadEventsParams, GantryThreadEventsResponse]("gantry/thread/events", Key{}, reads)
 	MethodGantryTurnUndo      = method[GantryTurnUndoParams, GantryTurnUndoResponse]("gantry/turn/undo", byThread())
 	MethodGantryPluginList    = method[GantryPluginListParams, GantryPluginListResponse]("gantry/plugin/list", byConfigShared())
 	MethodGantryPluginCommand = method[GantryPluginCommandParams, GantryPluginCommandResponse]("gantry/plugin/command", Key{})

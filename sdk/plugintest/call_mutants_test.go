@@ -76,6 +76,14 @@ func toolMutants() []mutant {
 				return err
 			}
 		}},
+		{check: "spawn.limits", how: "negative", change: func(r *reference) {
+			r.during = func(_ context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().Spawn(c.Hard(), &gantryv1.SpawnRequest{
+					Argv: []string{"true"}, Cwd: "/", Limits: &gantryv1.ProcessLimits{MemoryBytes: -1},
+				})
+				return nil
+			}
+		}},
 		{check: "permissions.exec", how: "by itself", change: func(r *reference) {
 			r.during = func(ctx context.Context, _ *tool.Call) error { return exec.CommandContext(ctx, "true").Run() }
 		}},

@@ -9,6 +9,13 @@ import (
 )
 
 // checkCapabilities checks that the manifest declares the capabilities of all host services that the plugin has used so far.
+func checkLimits(_ context.Context, k *kit) verdict {
+	if bad := k.host.invalidLimits(); bad != "" {
+		return failed("use 0 for no limit", "it started a process with a negative limit: %s", bad)
+	}
+	return passed("no limit was negative")
+}
+
 func checkCapabilities(_ context.Context, k *kit) verdict {
 	used := k.host.usedCapabilities()
 	var missing, calls []string

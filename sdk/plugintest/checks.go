@@ -231,6 +231,10 @@ func checks() []check {
 			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkCapabilities,
 		},
 		{
+			id: "spawn.limits", why: "No limit of a process that the plugin starts is negative, because a host doesn't start such a process.", kind: tool,
+			needs: []string{"call.order"}, run: checkLimits,
+		},
+		{
 			id: "message.unknown", why: "Unknown fields, controls and capabilities, which a newer host may send, are ignored.",
 			needs: []string{"configure.again", "call.order", "models.rows"}, run: onReady(checkUnknownFields),
 		},

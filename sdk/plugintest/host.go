@@ -32,7 +32,9 @@ type host struct {
 		fence   uint64
 		held    map[string]bool
 		used    map[string]string // a called RPC for each capability that was used
-		changed []string          // called RPCs that have effects outside the plugin, in order
+		// The last process whose limits were invalid; empty: there was none.
+		badLimits string
+		changed   []string // called RPCs that have effects outside the plugin, in order
 	}
 }
 
@@ -56,6 +58,12 @@ func (h *host) changes() []string {
 	return slices.Clone(h.mu.changed)
 }
 
+func (h *host) invalidLimits() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.badLimits
+}
+
 func (h *host) usedCapabilities() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,6 +74,12 @@ func (h *host) usedCapabilities() map[string]string {
 func (h *host) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	h.use("spawn", "Spawn")
 	h.change("Spawn")
+	if l := r.GetLimits(); min(l.GetMemoryBytes(), l.GetPids(), l.GetCpuSeconds(), l.GetOpenFiles(), l.GetFileBytes()) < 0 {
+		h.mu.Lock()
+		h.mu.badLimits = fmt.Sprintf("%q: %v", r.GetArgv(), l)
+		h.mu.Unlock()
+		return nil, status.Error(codes.InvalidArgument, "a limit is negative")
+	}
 	return h.Host.Spawn(ctx, r)
 }
 

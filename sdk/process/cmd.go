@@ -39,6 +39,10 @@ type Cmd struct {
 	MergeStderr bool  // write stderr to the pipe of stdout
 	ReadOnly    bool  // run under a grant without writes
 
+	// Limits are stricter limits than the grant's; where the grant's are stricter, they apply. [Exit] names the one that ended
+	// the process.
+	Limits Limits
+
 	// WaitDelay limits how long Wait waits for the end of the output after the process has ended, counted from the last
 	// byte received. 0: DefaultWaitDelay.
 	WaitDelay time.Duration
@@ -69,6 +73,15 @@ type Cmd struct {
 		killed  bool // because ctx ended
 		waited  bool
 	}
+}
+
+// Limits limit a process and its descendants. 0: no limit.
+type Limits struct {
+	Memory    int64         // bytes of all of them together, without swap; only on Linux: elsewhere, Start fails
+	PIDs      int64         // processes and threads of all of them together; only on Linux: elsewhere, Start fails
+	CPU       time.Duration // processor time of each, in whole seconds (rounded up), and on Linux also of all of them together
+	OpenFiles int64         // of each
+	FileSize  int64         // bytes of each file that is written
 }
 
 // Start asks the host to start the process. If it could not be started, the error is a *StartError.
@@ -156,6 +169,11 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 		Stdin:       c.Terminal == nil && (c.Stdin != nil || c.wantStdin != nil),
 		MergeStderr: c.Terminal == nil && (c.MergeStderr || sameWriter(c.Stdout, c.Stderr)),
 		Session:     c.Session, ReadOnly: c.ReadOnly,
+	}
+	if l := c.Limits; l != (Limits{}) {
+		req.Limits = &gantryv1.ProcessLimits{
+			MemoryBytes: l.Memory, Pids: l.PIDs, CpuSeconds: int64((l.CPU + time.Second - 1) / time.Second), OpenFiles: l.OpenFiles, FileBytes: l.FileSize,
+		}
 	}
 	if k := c.Keep; k != nil {
 		req.Keep = &gantryv1.Keep{Note: k.Note, MemoryBytes: int32(min(max(k.Memory, -1), math.MaxInt32))}

@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/process/processtest"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // both runs a test over descriptors and over the Attach stream: a plugin must not notice which it is.
@@ -52,6 +53,28 @@ func TestOutput(t *testing.T) {
 		req := h.Spawned()[0]
 		if req.GetCallToken() != "token-1" || req.GetStdin() || req.GetSession() || len(req.GetUnset()) != 1 || req.GetEnv()["GREETING"] != "hello" {
 			t.Errorf("request %v", req)
+		}
+	})
+}
+
+// A program without limits of its own has none in the request.
+func TestLimitsAreRequested(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, h *processtest.Host) {
+		for _, limits := range []process.Limits{{}, {Memory: 1, PIDs: 2, CPU: 2*time.Second + 1, OpenFiles: 4, FileSize: 5}} {
+			c := h.Broker("token-1").Command(t.Context(), "true")
+			c.Limits = limits
+			if err := c.Run(); err != nil {
+				t.Error(err)
+			}
+		}
+		spawned := h.Spawned()
+		if got := spawned[0].GetLimits(); got != nil {
+			t.Errorf("no limits: %v", got)
+		}
+		want := &gantryv1.ProcessLimits{MemoryBytes: 1, Pids: 2, CpuSeconds: 3, OpenFiles: 4, FileBytes: 5}
+		if got := spawned[1].GetLimits(); !proto.Equal(got, want) {
+			t.Errorf("limits %v, want %v", got, want)
 		}
 	})
 }

@@ -115,12 +115,16 @@ func isCommand(d contract.Descriptor) bool {
 }
 
 // LimitNotice returns the notice that a limit has ended a command.
-func LimitNotice(argv []string, limits launch.Limits, limit string) event.Notice {
-	what, value, name := limits.Setting(limit)
-	return event.Notice{
-		Level: "warning", Text: fmt.Sprintf("%q was ended: it reached its limit on %s, which is %s", commandLine(argv), what, value),
+func LimitNotice(p *launch.Process, limit string) event.Notice {
+	what, value, name := p.Limit(limit)
+	n := event.Notice{
+		Level: "warning", Text: fmt.Sprintf("%q was ended: it reached its limit on %s, which is %s", commandLine(p.Argv()), what, value),
 		Next: fmt.Sprintf("if it needs more, raise limits.%s", name),
 	}
+	if name == "" {
+		n.Next = fmt.Sprintf("if it needs more, look for a setting of plugin %q, which has set the limit", p.Owner().Plugin)
+	}
+	return n
 }
 
 // commandLine returns a short form of a command for people. For `sh -c` scripts, it is the last line: earlier lines are our shell set-up.
@@ -141,19 +145,20 @@ func commandLine(argv []string) string {
 // limited reports that a limit has ended a command: to the user, and to the model in the result of the call or, if the call has ended, in
 // the context of its next answer.
 func (h *Host) limited(p *launch.Process, limit string) {
-	owner, limits := p.Owner(), p.Limits()
+	owner := p.Owner()
 	r, err := h.running(event.ThreadID(owner.Thread))
 	if err != nil {
 		return // the command belongs to no thread
 	}
-	n := LimitNotice(p.Argv(), limits, limit)
+	n := LimitNotice(p, limit)
 	n.Text = h.opts.Redactor.Text(n.Text)
 	r.publish(n)
-	what, value, name := limits.Setting(limit)
-	if h.tokens.Note(owner, fmt.Sprintf("The command was ended because it reached its limit on %s, which is %s. "+
-		"Where the task needs more, say so: the user can raise limits.%s in the configuration.", what, value, name)) {
-		return
+	what, value, name := p.Limit(limit)
+	more := "Where the task needs more, say so: the user can raise limits." + name + " in the configuration."
+	if name == "" {
+		more = "The plugin of the tool has set this limit."
 	}
-	r.plugins.SetContext("sandbox", contract.ContextText{Key: "limit", Text: n.Text + ". Where the task needs more, say so: the user can raise limits." +
-		name + " in the configuration."})
+	if !h.tokens.Note(owner, fmt.Sprintf("The command was ended because it reached its limit on %s, which is %s. %s", what, value, more)) {
+		r.plugins.SetContext("sandbox", contract.ContextText{Key: "limit", Text: n.Text + ". " + more})
+	}
 }

@@ -145,8 +145,10 @@ type Spec struct {
 	Holder uint64
 	// ReadOnly asks for the grant without writes. It is not enforced under full access.
 	ReadOnly bool
-	Grant    Grant
-	Owner    Owner
+	// Limits of the plugin's own, which can only be stricter than the grant's.
+	Limits Limits
+	Grant  Grant
+	Owner  Owner
 }
 
 func (s *Spec) check() error {
@@ -237,6 +239,11 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	spec.Env = withoutDuplicates(spec.Env)
+	granted := spec.Grant.Limits
+	if err := spec.Limits.Check(); err != nil {
+		return nil, err
+	}
+	spec.Grant.Limits = granted.Tightened(spec.Limits)
 	confiner, err := l.confiner(spec.Grant)
 	if err != nil {
 		return nil, err
@@ -244,6 +251,7 @@ func (l *Launcher) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := newProcess(l, spec, cancel)
+	p.granted = granted
 	if err := l.admit(p); err != nil {
 		return nil, err
 	}

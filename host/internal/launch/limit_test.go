@@ -251,3 +251,29 @@ func TestLimitsEndTheTree(t *testing.T) {
 		}
 	}
 }
+
+// A process has the stricter of the grant's and the plugin's limits. A limit that the plugin has set is not described as the user's.
+func TestLimitsOfThePlugin(t *testing.T) {
+	t.Parallel()
+	l := newLauncher(t, func(c *launch.Config) { c.CgroupDir = "none" })
+	s := script("ulimit -n; ulimit -t")
+	s.Grant.Limits, s.Limits = launch.Limits{OpenFiles: 100, CPUSeconds: 50}, launch.Limits{OpenFiles: 200, CPUSeconds: 30}
+	p := spawn(t, l, s)
+	<-p.Gone()
+	var out strings.Builder
+	if _, err := p.Attach(t.Context(), nil, func(o launch.Output) error { out.Write(o.Data); return nil }); err != nil {
+		t.Error(err)
+	}
+	if want := "100\n30\n"; out.String() != want {
+		t.Errorf("limits %q, want %q", out.String(), want)
+	}
+	if what, value, name := p.Limit(launch.LimitTime); what != "processor time" || value != "30s" || name != "" {
+		t.Errorf("the plugin's limit is described as %q %q %q", what, value, name)
+	}
+	s.Limits = launch.Limits{CPUSeconds: 60}
+	p = spawn(t, l, s)
+	<-p.Gone()
+	if _, value, name := p.Limit(launch.LimitTime); value != "50s" || name != "cpu_time" {
+		t.Errorf("the user's limit is described as %q %q", value, name)
+	}
+}

@@ -49,6 +49,7 @@ type Process struct {
 	l           *Launcher
 	id          string
 	spec        Spec
+	granted     Limits                  // of the user, before the plugin's own
 	cancelStart context.CancelCauseFunc // ends a start that is under way
 	streams     *stdio.Streams
 	hold        *hold
@@ -125,8 +126,14 @@ func (p *Process) Owner() Owner { return p.spec.Owner }
 // Argv is the program and its arguments.
 func (p *Process) Argv() []string { return slices.Clone(p.spec.Argv) }
 
-// Limits are those of its grant.
-func (p *Process) Limits() Limits { return p.spec.Grant.Limits }
+// Limit describes a limit: the resource, the value, and the name of the user's setting; without a name, the plugin has set the limit.
+func (p *Process) Limit(limit string) (what, value, name string) {
+	what, value, name = p.spec.Grant.Limits.Setting(limit)
+	if _, granted, _ := p.granted.Setting(limit); granted != value {
+		name = ""
+	}
+	return what, value, name
+}
 
 // Prepared reports whether the process runs in a sandbox that was prepared.
 func (p *Process) Prepared() bool { return p.slot.Prepared }

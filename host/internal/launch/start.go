@@ -177,8 +177,11 @@ func (p *Process) startFailure(m control.Failed) error {
 	errno := syscall.Errno(m.Errno)
 	tooLittle := func(limit string) error {
 		e := failure.New(m.Op.String(), p.spec.Argv[0], errno)
-		what, value, name := p.spec.Grant.Limits.Setting(limit)
+		what, value, name := p.Limit(limit)
 		e.Message = fmt.Sprintf("the limit on %s, %s, leaves too little to start anything; raise limits.%s", what, value, name)
+		if name == "" {
+			e.Message = fmt.Sprintf("the plugin's limit on %s, %s, leaves too little to start anything", what, value)
+		}
 		return e
 	}
 	if limit := p.endedBy(Exit{Code: 1}); limit != "" {

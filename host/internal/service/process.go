@@ -54,10 +54,17 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if err != nil {
 		return nil, err
 	}
+	limits := launch.Limits{
+		MemoryBytes: r.GetLimits().GetMemoryBytes(), MaxPids: r.GetLimits().GetPids(), CPUSeconds: r.GetLimits().GetCpuSeconds(),
+		OpenFiles: r.GetLimits().GetOpenFiles(), FileBytes: r.GetLimits().GetFileBytes(),
+	}
+	if err := limits.Check(); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
 	spec := launch.Spec{
 		Argv: r.GetArgv(), Cwd: cwd, Env: env,
 		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly() || l.ReadOnly, Keep: keep, Holder: s.id.Generation,
-		Grant: l.Grant, Owner: launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)},
+		Limits: limits, Grant: l.Grant, Owner: launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)},
 	}
 	if t := r.GetTerminal(); t != nil {
 		spec.Terminal = &launch.Size{Rows: orDefault(t.GetRows(), 24), Cols: orDefault(t.GetCols(), 80)}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,7 @@ type world struct {
 	services *service.Services
 	tokens   *orchestrate.Tokens
 	launcher *launch.Launcher
+	limits   launch.Limits // of the grant
 	thread   event.ThreadID
 	desk     *approval.Broker
 	events   chan event.Body
@@ -79,7 +81,7 @@ func (w *world) Barrier(context.Context, uint64) error { return nil }
 func (w *world) Approvals() *approval.Broker           { return w.desk }
 
 func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
-	return launch.Grant{Mode: "full-access", Network: true}, nil
+	return launch.Grant{Mode: "full-access", Network: true, Limits: w.limits}, nil
 }
 func (w *world) Writable(orchestrate.GrantRequest, string) bool { return true }
 func (w *world) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) {
@@ -374,6 +376,63 @@ func TestProcessesBelongToTheirPlugin(t *testing.T) {
 			t.Errorf("the process left behind: %+v, %v", exit, err)
 		}
 	}
+}
+
+// A plugin can tighten the limits of its processes, but not exceed those of the grant. The limit that ends a process is reported.
+func TestLimitsOfAPluginsProcess(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the limits of a process are inspected with Linux's ulimit")
+	}
+	w := newWorld(t)
+	w.limits = launch.Limits{OpenFiles: 100}
+	mine := w.client("mine")
+	w.call(t.Context(), func(_ context.Context, s contract.CallStart) {
+		run := func(script string, limits *gantryv1.ProcessLimits) (string, *gantryv1.WaitResponse) {
+			p, err := mine.Spawn(t.Context(), &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"sh", "-c", script}, Limits: limits})
+			if err != nil || p.GetError() != nil {
+				t.Errorf("spawn: %v %v", p.GetError(), err)
+				return "", nil
+			}
+			stream, err := mine.Attach(t.Context())
+			if err == nil {
+				err = stream.Send(&gantryv1.AttachRequest{ProcessId: p.GetProcessId()})
+			}
+			var out strings.Builder
+			for err == nil {
+				var m *gantryv1.AttachResponse
+				if m, err = stream.Recv(); err == nil {
+					out.Write(m.GetStdout())
+					if x := m.GetExited(); x != nil {
+						return out.String(), x
+					}
+				}
+			}
+			t.Error(err)
+			return "", nil
+		}
+		const show = "ulimit -n; ulimit -t; ulimit -d; ulimit -f"
+		for _, tc := range []struct {
+			name   string
+			limits *gantryv1.ProcessLimits
+			want   string
+		}{
+			{"none", nil, "100\nunlimited\nunlimited\nunlimited\n"},
+			{"tighter", &gantryv1.ProcessLimits{OpenFiles: 57, CpuSeconds: 77, FileBytes: 1 << 20}, "57\n77\nunlimited\n2048\n"},
+			{"wider", &gantryv1.ProcessLimits{OpenFiles: 1000}, "100\nunlimited\nunlimited\nunlimited\n"},
+		} {
+			if got, _ := run(show, tc.limits); got != tc.want {
+				t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+			}
+		}
+		if _, x := run("exec head -c 5000 /dev/zero >f", &gantryv1.ProcessLimits{FileBytes: 1024}); x.GetLimit() != "file_size" {
+			t.Errorf("a process that reached its limit: %v", x)
+		}
+		for _, limits := range []*gantryv1.ProcessLimits{{MemoryBytes: -1}, {Pids: -1}, {CpuSeconds: -1}, {OpenFiles: -1}, {FileBytes: -1}} {
+			if _, err := mine.Spawn(t.Context(), &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"true"}, Limits: limits}); code(err) != codes.InvalidArgument {
+				t.Errorf("%v: %v", limits, err)
+			}
+		}
+	})
 }
 
 func TestStateIsThePluginsOwn(t *testing.T) {

@@ -56,7 +56,7 @@ func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
 
 // limited reports the limit that ended a command.
 func (a *app) limited(p *launch.Process, limit string) {
-	n := host.LimitNotice(p.Argv(), p.Limits(), limit)
+	n := host.LimitNotice(p, limit)
 	fmt.Fprintf(a.Stderr, "gantry: %s\n  Next: %s\n", render.Clean(n.Text), n.Next)
 }
 

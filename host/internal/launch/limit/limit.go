@@ -48,6 +48,23 @@ type Set struct {
 	NoCore bool `json:"noCore,omitempty"`
 }
 
+// Tightened returns the stricter limits of both sets.
+func (s Set) Tightened(by Set) Set {
+	for _, f := range []struct {
+		limit *int64
+		other int64
+	}{
+		{&s.MemoryBytes, by.MemoryBytes}, {&s.AddressSpaceBytes, by.AddressSpaceBytes}, {&s.MaxPids, by.MaxPids},
+		{&s.CPUSeconds, by.CPUSeconds}, {&s.OpenFiles, by.OpenFiles}, {&s.FileBytes, by.FileBytes}, {&s.OutputBytes, by.OutputBytes},
+	} {
+		if *f.limit == 0 || f.other != 0 && f.other < *f.limit {
+			*f.limit = f.other
+		}
+	}
+	s.NoCore = s.NoCore || by.NoCore
+	return s
+}
+
 // OfTree reports whether resources of the whole tree are counted.
 func (s Set) OfTree() bool { return s.MemoryBytes > 0 || s.MaxPids > 0 || s.CPUSeconds > 0 }
 
@@ -61,7 +78,7 @@ func (s Set) Check() error {
 		{"open files", s.OpenFiles}, {"file size", s.FileBytes}, {"output", s.OutputBytes},
 	} {
 		if f.value < 0 {
-			return fmt.Errorf("the grant's limit on %s is %d; it must not be negative", f.name, f.value)
+			return fmt.Errorf("the limit on %s is %d; it must not be negative", f.name, f.value)
 		}
 	}
 	return nil

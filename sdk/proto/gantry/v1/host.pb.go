@@ -205,7 +205,9 @@ type SpawnRequest struct {
 	ReadOnly bool `protobuf:"varint,10,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// For a session: it also outlives the plugin's process, and the next process can adopt it. Only for plugins whose
 	// manifest sets handover.
-	Keep          *Keep `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep *Keep `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Limits in addition to the grant's: of two limits on the same resource, the smaller one applies.
+	Limits        *ProcessLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +319,95 @@ func (x *SpawnRequest) GetKeep() *Keep {
 	return nil
 }
 
+func (x *SpawnRequest) GetLimits() *ProcessLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// ProcessLimits limit a process and its descendants. 0: no limit. What ended a process is in WaitResponse.limit.
+type ProcessLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Memory of all of them together, without swap. Only on Linux; elsewhere, the process is not started.
+	MemoryBytes int64 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// Processes and threads of all of them together. Only on Linux; elsewhere, the process is not started.
+	Pids int64 `protobuf:"varint,2,opt,name=pids,proto3" json:"pids,omitempty"`
+	// Seconds of processor time of each, and on Linux also of all of them together.
+	CpuSeconds int64 `protobuf:"varint,3,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"`
+	// Open files of each.
+	OpenFiles int64 `protobuf:"varint,4,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
+	// Size of each file that is written.
+	FileBytes     int64 `protobuf:"varint,5,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessLimits) Reset() {
+	*x = ProcessLimits{}
+	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessLimits) ProtoMessage() {}
+
+func (x *ProcessLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessLimits.ProtoReflect.Descriptor instead.
+func (*ProcessLimits) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ProcessLimits) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *ProcessLimits) GetPids() int64 {
+	if x != nil {
+		return x.Pids
+	}
+	return 0
+}
+
+func (x *ProcessLimits) GetCpuSeconds() int64 {
+	if x != nil {
+		return x.CpuSeconds
+	}
+	return 0
+}
+
+func (x *ProcessLimits) GetOpenFiles() int64 {
+	if x != nil {
+		return x.OpenFiles
+	}
+	return 0
+}
+
+func (x *ProcessLimits) GetFileBytes() int64 {
+	if x != nil {
+		return x.FileBytes
+	}
+	return 0
+}
+
 // Keep describes what a session needs in order to be adopted by the plugin's next process. The host keeps the descriptors
 // and the program's exit status. While no process reads, output accumulates in the pipe or terminal, and the program blocks
 // when that is full. A session that isn't adopted within a minute is ended.
@@ -333,7 +424,7 @@ type Keep struct {
 
 func (x *Keep) Reset() {
 	*x = Keep{}
-	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	mi := &file_gantry_v1_host_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +436,7 @@ func (x *Keep) String() string {
 func (*Keep) ProtoMessage() {}
 
 func (x *Keep) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	mi := &file_gantry_v1_host_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +449,7 @@ func (x *Keep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keep.ProtoReflect.Descriptor instead.
 func (*Keep) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Keep) GetNote() []byte {
@@ -388,7 +479,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	mi := &file_gantry_v1_host_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +491,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	mi := &file_gantry_v1_host_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +504,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Terminal) GetRows() uint32 {
@@ -449,7 +540,7 @@ type SpawnResponse struct {
 
 func (x *SpawnResponse) Reset() {
 	*x = SpawnResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[3]
+	mi := &file_gantry_v1_host_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +552,7 @@ func (x *SpawnResponse) String() string {
 func (*SpawnResponse) ProtoMessage() {}
 
 func (x *SpawnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[3]
+	mi := &file_gantry_v1_host_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +565,7 @@ func (x *SpawnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResponse.ProtoReflect.Descriptor instead.
 func (*SpawnResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SpawnResponse) GetProcessId() string {
@@ -527,7 +618,7 @@ type SpawnError struct {
 
 func (x *SpawnError) Reset() {
 	*x = SpawnError{}
-	mi := &file_gantry_v1_host_proto_msgTypes[4]
+	mi := &file_gantry_v1_host_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +630,7 @@ func (x *SpawnError) String() string {
 func (*SpawnError) ProtoMessage() {}
 
 func (x *SpawnError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[4]
+	mi := &file_gantry_v1_host_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +643,7 @@ func (x *SpawnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnError.ProtoReflect.Descriptor instead.
 func (*SpawnError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SpawnError) GetMessage() string {
@@ -588,7 +679,7 @@ type AdoptRequest struct {
 
 func (x *AdoptRequest) Reset() {
 	*x = AdoptRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[5]
+	mi := &file_gantry_v1_host_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +691,7 @@ func (x *AdoptRequest) String() string {
 func (*AdoptRequest) ProtoMessage() {}
 
 func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[5]
+	mi := &file_gantry_v1_host_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +704,7 @@ func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
 func (*AdoptRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdoptRequest) GetProcessIds() []string {
@@ -645,7 +736,7 @@ type AdoptResponse struct {
 
 func (x *AdoptResponse) Reset() {
 	*x = AdoptResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[6]
+	mi := &file_gantry_v1_host_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +748,7 @@ func (x *AdoptResponse) String() string {
 func (*AdoptResponse) ProtoMessage() {}
 
 func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[6]
+	mi := &file_gantry_v1_host_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +761,7 @@ func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
 func (*AdoptResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdoptResponse) GetProcesses() []*AdoptedProcess {
@@ -719,7 +810,7 @@ type AdoptedProcess struct {
 
 func (x *AdoptedProcess) Reset() {
 	*x = AdoptedProcess{}
-	mi := &file_gantry_v1_host_proto_msgTypes[7]
+	mi := &file_gantry_v1_host_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +822,7 @@ func (x *AdoptedProcess) String() string {
 func (*AdoptedProcess) ProtoMessage() {}
 
 func (x *AdoptedProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[7]
+	mi := &file_gantry_v1_host_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +835,7 @@ func (x *AdoptedProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedProcess.ProtoReflect.Descriptor instead.
 func (*AdoptedProcess) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdoptedProcess) GetProcessId() string {
@@ -840,7 +931,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	mi := &file_gantry_v1_host_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +943,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	mi := &file_gantry_v1_host_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +956,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReleaseRequest) GetProcessIds() []string {
@@ -883,7 +974,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	mi := &file_gantry_v1_host_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +986,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	mi := &file_gantry_v1_host_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +999,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{10}
 }
 
 type SignalRequest struct {
@@ -928,7 +1019,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[10]
+	mi := &file_gantry_v1_host_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1031,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[10]
+	mi := &file_gantry_v1_host_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1044,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -1001,7 +1092,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[11]
+	mi := &file_gantry_v1_host_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1104,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[11]
+	mi := &file_gantry_v1_host_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1117,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SignalResponse) GetGone() bool {
@@ -1045,7 +1136,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[12]
+	mi := &file_gantry_v1_host_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1148,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[12]
+	mi := &file_gantry_v1_host_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1161,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitRequest) GetProcessId() string {
@@ -1096,7 +1187,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[13]
+	mi := &file_gantry_v1_host_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1199,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[13]
+	mi := &file_gantry_v1_host_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1212,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WaitResponse) GetExitCode() int32 {
@@ -1178,7 +1269,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[14]
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1281,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[14]
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1294,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttachRequest) GetProcessId() string {
@@ -1241,7 +1332,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1344,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1357,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AttachResponse) GetOutput() isAttachResponse_Output {
@@ -1338,7 +1429,7 @@ type AuthorizeRequest struct {
 
 func (x *AuthorizeRequest) Reset() {
 	*x = AuthorizeRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1441,7 @@ func (x *AuthorizeRequest) String() string {
 func (*AuthorizeRequest) ProtoMessage() {}
 
 func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1454,7 @@ func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeRequest.ProtoReflect.Descriptor instead.
 func (*AuthorizeRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AuthorizeRequest) GetCallToken() string {
@@ -1407,7 +1498,7 @@ type AuthorizeResponse struct {
 
 func (x *AuthorizeResponse) Reset() {
 	*x = AuthorizeResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1510,7 @@ func (x *AuthorizeResponse) String() string {
 func (*AuthorizeResponse) ProtoMessage() {}
 
 func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1523,7 @@ func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeResponse.ProtoReflect.Descriptor instead.
 func (*AuthorizeResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AuthorizeResponse) GetGranted() bool {
@@ -1478,7 +1569,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1581,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1594,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AskRequest) GetCallToken() string {
@@ -1580,7 +1671,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1683,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1696,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AskResponse) GetOutcome() AskOutcome {
@@ -1634,7 +1725,7 @@ type CallToolRequest struct {
 
 func (x *CallToolRequest) Reset() {
 	*x = CallToolRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1737,7 @@ func (x *CallToolRequest) String() string {
 func (*CallToolRequest) ProtoMessage() {}
 
 func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1750,7 @@ func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolRequest.ProtoReflect.Descriptor instead.
 func (*CallToolRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CallToolRequest) GetCallToken() string {
@@ -1699,7 +1790,7 @@ type CallToolResponse struct {
 
 func (x *CallToolResponse) Reset() {
 	*x = CallToolResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1802,7 @@ func (x *CallToolResponse) String() string {
 func (*CallToolResponse) ProtoMessage() {}
 
 func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1815,7 @@ func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolResponse.ProtoReflect.Descriptor instead.
 func (*CallToolResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CallToolResponse) GetResult() *CallResult {
@@ -1743,7 +1834,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1846,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1859,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListToolsRequest) GetCallToken() string {
@@ -1787,7 +1878,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1890,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1903,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListToolsResponse) GetTools() []*ToolDescriptor {
@@ -1833,7 +1924,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1936,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1949,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SampleRequest) GetCallToken() string {
@@ -1887,7 +1978,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1990,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2003,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SampleResponse) GetMessage() *LlmMessage {
@@ -1955,7 +2046,7 @@ type SecretRequest struct {
 
 func (x *SecretRequest) Reset() {
 	*x = SecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2058,7 @@ func (x *SecretRequest) String() string {
 func (*SecretRequest) ProtoMessage() {}
 
 func (x *SecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2071,7 @@ func (x *SecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretRequest.ProtoReflect.Descriptor instead.
 func (*SecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SecretRequest) GetHandle() string {
@@ -2009,7 +2100,7 @@ type SecretResponse struct {
 
 func (x *SecretResponse) Reset() {
 	*x = SecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2112,7 @@ func (x *SecretResponse) String() string {
 func (*SecretResponse) ProtoMessage() {}
 
 func (x *SecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2125,7 @@ func (x *SecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
 func (*SecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SecretResponse) GetValue() string {
@@ -2063,7 +2154,7 @@ type StoreSecretRequest struct {
 
 func (x *StoreSecretRequest) Reset() {
 	*x = StoreSecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2166,7 @@ func (x *StoreSecretRequest) String() string {
 func (*StoreSecretRequest) ProtoMessage() {}
 
 func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2179,7 @@ func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretRequest.ProtoReflect.Descriptor instead.
 func (*StoreSecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StoreSecretRequest) GetName() string {
@@ -2113,7 +2204,7 @@ type StoreSecretResponse struct {
 
 func (x *StoreSecretResponse) Reset() {
 	*x = StoreSecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2216,7 @@ func (x *StoreSecretResponse) String() string {
 func (*StoreSecretResponse) ProtoMessage() {}
 
 func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2229,7 @@ func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretResponse.ProtoReflect.Descriptor instead.
 func (*StoreSecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
 }
 
 type GetStateRequest struct {
@@ -2153,7 +2244,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2256,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2269,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetStateRequest) GetScope() StateScope {
@@ -2214,7 +2305,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2317,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2330,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetStateResponse) GetFound() bool {
@@ -2281,7 +2372,7 @@ type PutStateRequest struct {
 
 func (x *PutStateRequest) Reset() {
 	*x = PutStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2384,7 @@ func (x *PutStateRequest) String() string {
 func (*PutStateRequest) ProtoMessage() {}
 
 func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2397,7 @@ func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateRequest.ProtoReflect.Descriptor instead.
 func (*PutStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutStateRequest) GetScope() StateScope {
@@ -2362,7 +2453,7 @@ type PutStateResponse struct {
 
 func (x *PutStateResponse) Reset() {
 	*x = PutStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2465,7 @@ func (x *PutStateResponse) String() string {
 func (*PutStateResponse) ProtoMessage() {}
 
 func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2478,7 @@ func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateResponse.ProtoReflect.Descriptor instead.
 func (*PutStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutStateResponse) GetStored() bool {
@@ -2415,7 +2506,7 @@ type ListStateRequest struct {
 
 func (x *ListStateRequest) Reset() {
 	*x = ListStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2518,7 @@ func (x *ListStateRequest) String() string {
 func (*ListStateRequest) ProtoMessage() {}
 
 func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2531,7 @@ func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateRequest.ProtoReflect.Descriptor instead.
 func (*ListStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListStateRequest) GetScope() StateScope {
@@ -2473,7 +2564,7 @@ type ListStateResponse struct {
 
 func (x *ListStateResponse) Reset() {
 	*x = ListStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2576,7 @@ func (x *ListStateResponse) String() string {
 func (*ListStateResponse) ProtoMessage() {}
 
 func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2589,7 @@ func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateResponse.ProtoReflect.Descriptor instead.
 func (*ListStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListStateResponse) GetKeys() []string {
@@ -2519,7 +2610,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2622,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2635,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LeaseRequest) GetName() string {
@@ -2575,7 +2666,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2678,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2691,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LeaseResponse) GetState() isLeaseResponse_State {
@@ -2674,7 +2765,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2777,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2790,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutArtifactRequest) GetMediaType() string {
@@ -2732,7 +2823,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2835,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2848,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutArtifactResponse) GetArtifact() *ArtifactRef {
@@ -2776,7 +2867,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2879,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2892,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetArtifactRequest) GetSha256() string {
@@ -2820,7 +2911,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +2923,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +2936,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetArtifactResponse) GetData() []byte {
@@ -2870,7 +2961,7 @@ type EmitRequest struct {
 
 func (x *EmitRequest) Reset() {
 	*x = EmitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +2973,7 @@ func (x *EmitRequest) String() string {
 func (*EmitRequest) ProtoMessage() {}
 
 func (x *EmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +2986,7 @@ func (x *EmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitRequest.ProtoReflect.Descriptor instead.
 func (*EmitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EmitRequest) GetToken() string {
@@ -2934,7 +3025,7 @@ type EmitResponse struct {
 
 func (x *EmitResponse) Reset() {
 	*x = EmitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3037,7 @@ func (x *EmitResponse) String() string {
 func (*EmitResponse) ProtoMessage() {}
 
 func (x *EmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,14 +3050,14 @@ func (x *EmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitResponse.ProtoReflect.Descriptor instead.
 func (*EmitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
 }
 
 var File_gantry_v1_host_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\x9b\x03\n" +
+	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xcd\x03\n" +
 	"\fSpawnRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
@@ -2980,10 +3071,20 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\asession\x18\t \x01(\bR\asession\x12\x1b\n" +
 	"\tread_only\x18\n" +
 	" \x01(\bR\breadOnly\x12#\n" +
-	"\x04keep\x18\v \x01(\v2\x0f.gantry.v1.KeepR\x04keep\x1a6\n" +
+	"\x04keep\x18\v \x01(\v2\x0f.gantry.v1.KeepR\x04keep\x120\n" +
+	"\x06limits\x18\f \x01(\v2\x18.gantry.v1.ProcessLimitsR\x06limits\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
+	"\rProcessLimits\x12!\n" +
+	"\fmemory_bytes\x18\x01 \x01(\x03R\vmemoryBytes\x12\x12\n" +
+	"\x04pids\x18\x02 \x01(\x03R\x04pids\x12\x1f\n" +
+	"\vcpu_seconds\x18\x03 \x01(\x03R\n" +
+	"cpuSeconds\x12\x1d\n" +
+	"\n" +
+	"open_files\x18\x04 \x01(\x03R\topenFiles\x12\x1d\n" +
+	"\n" +
+	"file_bytes\x18\x05 \x01(\x03R\tfileBytes\"=\n" +
 	"\x04Keep\x12\x12\n" +
 	"\x04note\x18\x01 \x01(\fR\x04note\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x05R\vmemoryBytes\"2\n" +
@@ -3220,136 +3321,138 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_gantry_v1_host_proto_goTypes = []any{
 	(AskKind)(0),                // 0: gantry.v1.AskKind
 	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
 	(StateScope)(0),             // 2: gantry.v1.StateScope
 	(*SpawnRequest)(nil),        // 3: gantry.v1.SpawnRequest
-	(*Keep)(nil),                // 4: gantry.v1.Keep
-	(*Terminal)(nil),            // 5: gantry.v1.Terminal
-	(*SpawnResponse)(nil),       // 6: gantry.v1.SpawnResponse
-	(*SpawnError)(nil),          // 7: gantry.v1.SpawnError
-	(*AdoptRequest)(nil),        // 8: gantry.v1.AdoptRequest
-	(*AdoptResponse)(nil),       // 9: gantry.v1.AdoptResponse
-	(*AdoptedProcess)(nil),      // 10: gantry.v1.AdoptedProcess
-	(*ReleaseRequest)(nil),      // 11: gantry.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 12: gantry.v1.ReleaseResponse
-	(*SignalRequest)(nil),       // 13: gantry.v1.SignalRequest
-	(*SignalResponse)(nil),      // 14: gantry.v1.SignalResponse
-	(*WaitRequest)(nil),         // 15: gantry.v1.WaitRequest
-	(*WaitResponse)(nil),        // 16: gantry.v1.WaitResponse
-	(*AttachRequest)(nil),       // 17: gantry.v1.AttachRequest
-	(*AttachResponse)(nil),      // 18: gantry.v1.AttachResponse
-	(*AuthorizeRequest)(nil),    // 19: gantry.v1.AuthorizeRequest
-	(*AuthorizeResponse)(nil),   // 20: gantry.v1.AuthorizeResponse
-	(*AskRequest)(nil),          // 21: gantry.v1.AskRequest
-	(*AskResponse)(nil),         // 22: gantry.v1.AskResponse
-	(*CallToolRequest)(nil),     // 23: gantry.v1.CallToolRequest
-	(*CallToolResponse)(nil),    // 24: gantry.v1.CallToolResponse
-	(*ListToolsRequest)(nil),    // 25: gantry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 26: gantry.v1.ListToolsResponse
-	(*SampleRequest)(nil),       // 27: gantry.v1.SampleRequest
-	(*SampleResponse)(nil),      // 28: gantry.v1.SampleResponse
-	(*SecretRequest)(nil),       // 29: gantry.v1.SecretRequest
-	(*SecretResponse)(nil),      // 30: gantry.v1.SecretResponse
-	(*StoreSecretRequest)(nil),  // 31: gantry.v1.StoreSecretRequest
-	(*StoreSecretResponse)(nil), // 32: gantry.v1.StoreSecretResponse
-	(*GetStateRequest)(nil),     // 33: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 34: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 35: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 36: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 37: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 38: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 39: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 40: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 41: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 42: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 43: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 44: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 45: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 46: gantry.v1.EmitResponse
-	nil,                         // 47: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 48: gantry.v1.Effect
-	(*CallInput)(nil),           // 49: gantry.v1.CallInput
-	(*CallResult)(nil),          // 50: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 51: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 52: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 53: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 54: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 55: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 56: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 57: gantry.v1.ArtifactRef
+	(*ProcessLimits)(nil),       // 4: gantry.v1.ProcessLimits
+	(*Keep)(nil),                // 5: gantry.v1.Keep
+	(*Terminal)(nil),            // 6: gantry.v1.Terminal
+	(*SpawnResponse)(nil),       // 7: gantry.v1.SpawnResponse
+	(*SpawnError)(nil),          // 8: gantry.v1.SpawnError
+	(*AdoptRequest)(nil),        // 9: gantry.v1.AdoptRequest
+	(*AdoptResponse)(nil),       // 10: gantry.v1.AdoptResponse
+	(*AdoptedProcess)(nil),      // 11: gantry.v1.AdoptedProcess
+	(*ReleaseRequest)(nil),      // 12: gantry.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 13: gantry.v1.ReleaseResponse
+	(*SignalRequest)(nil),       // 14: gantry.v1.SignalRequest
+	(*SignalResponse)(nil),      // 15: gantry.v1.SignalResponse
+	(*WaitRequest)(nil),         // 16: gantry.v1.WaitRequest
+	(*WaitResponse)(nil),        // 17: gantry.v1.WaitResponse
+	(*AttachRequest)(nil),       // 18: gantry.v1.AttachRequest
+	(*AttachResponse)(nil),      // 19: gantry.v1.AttachResponse
+	(*AuthorizeRequest)(nil),    // 20: gantry.v1.AuthorizeRequest
+	(*AuthorizeResponse)(nil),   // 21: gantry.v1.AuthorizeResponse
+	(*AskRequest)(nil),          // 22: gantry.v1.AskRequest
+	(*AskResponse)(nil),         // 23: gantry.v1.AskResponse
+	(*CallToolRequest)(nil),     // 24: gantry.v1.CallToolRequest
+	(*CallToolResponse)(nil),    // 25: gantry.v1.CallToolResponse
+	(*ListToolsRequest)(nil),    // 26: gantry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 27: gantry.v1.ListToolsResponse
+	(*SampleRequest)(nil),       // 28: gantry.v1.SampleRequest
+	(*SampleResponse)(nil),      // 29: gantry.v1.SampleResponse
+	(*SecretRequest)(nil),       // 30: gantry.v1.SecretRequest
+	(*SecretResponse)(nil),      // 31: gantry.v1.SecretResponse
+	(*StoreSecretRequest)(nil),  // 32: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 33: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 34: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 35: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 36: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 37: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 38: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 39: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 40: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 41: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 42: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 43: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 44: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 45: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 46: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 47: gantry.v1.EmitResponse
+	nil,                         // 48: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 49: gantry.v1.Effect
+	(*CallInput)(nil),           // 50: gantry.v1.CallInput
+	(*CallResult)(nil),          // 51: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 52: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 53: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 54: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 55: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 56: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 57: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 58: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	47, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
-	5,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
-	4,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
-	7,  // 3: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
-	10, // 4: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
-	16, // 5: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
-	5,  // 6: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
-	16, // 7: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	48, // 8: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
-	0,  // 9: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
-	1,  // 10: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	49, // 11: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	50, // 12: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	51, // 13: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	52, // 14: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	53, // 15: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	54, // 16: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	55, // 17: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	56, // 18: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
-	2,  // 19: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
-	2,  // 20: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
-	2,  // 21: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	57, // 22: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	3,  // 23: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
-	8,  // 24: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
-	11, // 25: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
-	13, // 26: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
-	15, // 27: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
-	17, // 28: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
-	19, // 29: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
-	21, // 30: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
-	23, // 31: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
-	25, // 32: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
-	27, // 33: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
-	29, // 34: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	31, // 35: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
-	33, // 36: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	35, // 37: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	37, // 38: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	39, // 39: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	41, // 40: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	43, // 41: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	45, // 42: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	6,  // 43: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	9,  // 44: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	12, // 45: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
-	14, // 46: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	16, // 47: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	18, // 48: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	20, // 49: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	22, // 50: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	24, // 51: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	26, // 52: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	28, // 53: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	30, // 54: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	32, // 55: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
-	34, // 56: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	36, // 57: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	38, // 58: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	40, // 59: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	42, // 60: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	44, // 61: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	46, // 62: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	43, // [43:63] is the sub-list for method output_type
-	23, // [23:43] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	48, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	6,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
+	5,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
+	4,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
+	8,  // 4: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
+	11, // 5: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
+	17, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
+	6,  // 7: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
+	17, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
+	49, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	0,  // 10: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
+	1,  // 11: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
+	50, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	51, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	52, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	53, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	54, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	55, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	56, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	57, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	2,  // 20: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
+	2,  // 21: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
+	2,  // 22: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
+	58, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	3,  // 24: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
+	9,  // 25: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
+	12, // 26: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
+	14, // 27: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
+	16, // 28: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
+	18, // 29: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
+	20, // 30: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
+	22, // 31: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
+	24, // 32: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
+	26, // 33: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
+	28, // 34: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
+	30, // 35: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
+	32, // 36: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	34, // 37: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	36, // 38: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	38, // 39: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	40, // 40: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	42, // 41: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	44, // 42: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	46, // 43: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	7,  // 44: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	10, // 45: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	13, // 46: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
+	15, // 47: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	17, // 48: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	19, // 49: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	21, // 50: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	23, // 51: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	25, // 52: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	27, // 53: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	29, // 54: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	31, // 55: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	33, // 56: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	35, // 57: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	37, // 58: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	39, // 59: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	41, // 60: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	43, // 61: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	45, // 62: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	47, // 63: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	44, // [44:64] is the sub-list for method output_type
+	24, // [24:44] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_host_proto_init() }
@@ -3360,13 +3463,13 @@ func file_gantry_v1_host_proto_init() {
 	file_gantry_v1_common_proto_init()
 	file_gantry_v1_llm_proto_init()
 	file_gantry_v1_tool_proto_init()
-	file_gantry_v1_host_proto_msgTypes[15].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[16].OneofWrappers = []any{
 		(*AttachResponse_Stdout)(nil),
 		(*AttachResponse_Stderr)(nil),
 		(*AttachResponse_Exited)(nil),
 	}
-	file_gantry_v1_host_proto_msgTypes[32].OneofWrappers = []any{}
-	file_gantry_v1_host_proto_msgTypes[37].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[33].OneofWrappers = []any{}
+	file_gantry_v1_host_proto_msgTypes[38].OneofWrappers = []any{
 		(*LeaseResponse_Granted)(nil),
 		(*LeaseResponse_Lost)(nil),
 		(*LeaseResponse_Busy)(nil),
@@ -3377,7 +3480,7 @@ func file_gantry_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

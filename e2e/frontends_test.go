@@ -16,6 +16,7 @@ type seat struct {
 	c      *rig.Client
 	read   int    // number of messages of c that were seen
 	seq    uint64 // of the last notification
+	part   int    // of it, if others with the same number follow
 	// items are the IDs of the thread's items in the order in which they appeared, completed those of items that have ended.
 	items, completed []string
 }
@@ -37,7 +38,9 @@ func (s *seat) saw(id string, completed bool) {
 // note follows what has arrived.
 func (s *seat) note(messages []rig.Message) {
 	for _, m := range messages[s.read:] {
-		s.seq = max(s.seq, m.Seq)
+		if m.Seq != 0 {
+			s.seq, s.part = m.Seq, m.Part
+		}
 		if m.Method == "item/started" || m.Method == "item/completed" {
 			var p struct{ Item struct{ ID string } }
 			m.Into(s.t, &p)
@@ -80,7 +83,7 @@ func (s *seat) resume() {
 	s.t.Helper()
 	params := map[string]any{"threadId": s.thread}
 	if s.seq != 0 {
-		params["afterSeq"], params["excludeTurns"] = s.seq, true
+		params["afterSeq"], params["afterPart"], params["excludeTurns"] = s.seq, s.part, true
 	}
 	var r struct {
 		Seq    uint64
@@ -105,7 +108,9 @@ func (s *seat) resume() {
 			s.saw(it.ID, it.CompletedAtMs != nil)
 		}
 	}
-	s.seq = max(s.seq, r.Seq)
+	if s.seq == 0 { // otherwise, what follows the last notification is still to come
+		s.seq = r.Seq
+	}
 	s.note(s.c.All)
 }
 

@@ -24,7 +24,8 @@ type Message struct {
 		Message string          `json:"message"`
 		Data    json.RawMessage `json:"data"`
 	} `json:"error"`
-	Seq uint64 `json:"seq"`
+	Seq  uint64 `json:"seq"`
+	Part int    `json:"part"`
 
 	Raw     []byte `json:"-"` // as it arrived
 	Answers string `json:"-"` // of a response: the method of the request

@@ -164,7 +164,7 @@ func (s *wireSchemas) check(raw []byte, method string) error {
 		if !ok {
 			return errors.New("it is not in the schema")
 		}
-		return errors.Join(only("method", "params", "emittedAtMs", "seq"), s.validate(typ, m.Params))
+		return errors.Join(only("method", "params", "emittedAtMs", "seq", "part"), s.validate(typ, m.Params))
 	case m.Method != "":
 		typ, ok := s.params[m.Method]
 		if !ok {

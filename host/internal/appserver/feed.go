@@ -148,6 +148,7 @@ func (f *feed) apply(e event.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changes := f.fold.Apply(e)
+	before := f.seq
 	if e.Seq != 0 {
 		if f.seq < f.upto && e.Seq >= f.upto {
 			close(f.caught)
@@ -159,11 +160,11 @@ func (f *feed) apply(e event.Event) {
 		if i := slices.IndexFunc(f.questions, func(q *question) bool { return q.asked.ID == r.ID }); i >= 0 {
 			q := f.questions[i]
 			f.questions = slices.Delete(f.questions, i, i+1)
-			out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: f.seq, params: q.resolved(), except: q.claimed})
+			out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: before, params: q.resolved(), except: q.claimed})
 		}
 	}
-	for _, c := range changes {
-		out = append(out, &outgoing{method: c.Method, params: c.Params, seq: f.seq})
+	for i, c := range changes {
+		out = append(out, &outgoing{method: c.Method, params: c.Params, seq: f.seq, part: part(e, i, changes)})
 	}
 	if f.changed(e.Body) {
 		out = append(out, &outgoing{method: protocol.NotifyThreadSettingsUpdated.Name, seq: f.seq, params: protocol.ThreadSettingsUpdatedNotification{
@@ -179,6 +180,15 @@ func (f *feed) apply(e event.Event) {
 	for _, s := range f.subs {
 		s.push(out...)
 	}
+}
+
+// part returns the position of a change among those of its event, from 1 on; 0: it is the last one. A client that has got only some of
+// them can ask for the others.
+func part(e event.Event, i int, changes []transcript.Change) int {
+	if e.Seq == 0 || i == len(changes)-1 {
+		return 0
+	}
+	return i + 1
 }
 
 // changed records a change of the settings, and reports whether the event is one. A turn that changes the model has an event of its own

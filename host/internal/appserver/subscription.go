@@ -21,6 +21,7 @@ type outgoing struct {
 	method   string
 	params   any
 	seq      uint64
+	part     int // see [part]
 	question *question
 	except   *client // that does not get it; nil: all do
 
@@ -58,15 +59,16 @@ type subscription struct {
 	bytes    int
 	behind   bool          // the queue was dropped
 	last     uint64        // number of the last event whose messages the pump has taken from the queue, or that it has read from the log
+	skip     int           // how many messages of the event after last the client has; used by the pump only
 	finished bool          // the thread has ended
 	wake     chan struct{} // has a value if there is something to do
 
 	sent map[string]int // bytes of an open item's text that were sent; used by the pump only
 }
 
-// subscribe subscribes the client to a thread. prepare is called while the thread's events wait. It does nothing if the client is
-// subscribed already.
-func (c *client) subscribe(f *feed, after uint64, prepare func()) (*subscription, error) {
+// subscribe subscribes the client to a thread, from the event after a number on, of which it has skip messages already. prepare is called
+// while the thread's events wait. It does nothing if the client is subscribed already.
+func (c *client) subscribe(f *feed, after uint64, skip int, prepare func()) (*subscription, error) {
 	id := f.thread.ID()
 	c.mu.Lock()
 	old := c.subs[id]
@@ -86,7 +88,7 @@ func (c *client) subscribe(f *feed, after uint64, prepare func()) (*subscription
 	if old != nil {
 		old.close()
 	}
-	s := &subscription{client: c, feed: f, gate: newGate(), wake: make(chan struct{}, 1), sent: map[string]int{}}
+	s := &subscription{client: c, feed: f, gate: newGate(), wake: make(chan struct{}, 1), sent: map[string]int{}, skip: skip}
 	s.life, s.end = context.WithCancel(c.life)
 	if !f.subscribe(s, func() {
 		s.last = f.seq
@@ -288,7 +290,7 @@ func (s *subscription) send(o *outgoing) bool {
 		s.client.server.log.Error("notification not sent", "method", o.method, "err", err)
 		return true
 	}
-	return s.client.conn.Notify(s.life, rpc.Notification{Method: o.method, Params: raw, Seq: o.seq, EmittedAtMs: now()}) == nil
+	return s.client.conn.Notify(s.life, rpc.Notification{Method: o.method, Params: raw, Seq: o.seq, Part: o.part, EmittedAtMs: now()}) == nil
 }
 
 // note records how much of the open items' texts the client has.
@@ -335,8 +337,11 @@ func (s *subscription) catchUp() bool {
 			continue // the feed has it
 		}
 		read = e.Seq
-		for _, c := range changes {
-			if e.Seq > last && !s.client.optedOut(c.Method) && !s.send(&outgoing{method: c.Method, params: c.Params, seq: e.Seq}) {
+		for i, c := range changes {
+			if e.Seq <= last || e.Seq == last+1 && i < s.skip || s.client.optedOut(c.Method) {
+				continue // the client has it, or does not want it
+			}
+			if !s.send(&outgoing{method: c.Method, params: c.Params, seq: e.Seq, part: part(e, i, changes)}) {
 				return false
 			}
 		}

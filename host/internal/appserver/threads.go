@@ -175,7 +175,7 @@ func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStar
 
 // begun subscribes the caller to a thread that it has started, and tells all connections about the thread after the response.
 func (c *call) begun(f *feed, t protocol.Thread) error {
-	sub, err := c.subscribe(f, latest, nil)
+	sub, err := c.subscribe(f, latest, 0, nil)
 	if err != nil {
 		return err
 	}
@@ -245,11 +245,15 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	if p.AfterSeq != nil {
 		after = *p.AfterSeq
 	}
+	skip := 0
+	if p.AfterSeq != nil && p.AfterPart > 0 && after > 0 {
+		after, skip = after-1, p.AfterPart // the rest of the event
+	}
 	var open []protocol.ThreadItem
 	var seq uint64
 	var questions []*question
 	c.unsubscribe(id) // so that the response and what follows begin at the same event
-	sub, err := c.subscribe(f, after, func() {
+	sub, err := c.subscribe(f, after, skip, func() {
 		open, seq, questions = f.fold.Open(), f.seq, slices.Clone(f.questions)
 	})
 	if err != nil {

@@ -191,7 +191,7 @@ func (c *client) follow(ctx context.Context, t *hub.Thread) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.subscribe(f, latest, nil)
+	_, err = c.subscribe(f, latest, 0, nil)
 	return err
 }
 

@@ -134,6 +134,8 @@ type ThreadResumeParams struct {
 	// AfterSeq is the number of the last notification that the client has of this thread: those after it are sent again. An addition of
 	// gantry.
 	AfterSeq *uint64 `json:"afterSeq,omitempty"`
+	// AfterPart is the member part of that notification: others with the same number follow it. 0: it has none.
+	AfterPart int `json:"afterPart,omitempty"`
 }
 
 // ThreadResumeInitialTurnsPageParams select the turns in the response to thread/resume.

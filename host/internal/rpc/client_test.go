@@ -81,7 +81,7 @@ func TestClientReceivesInOrder(t *testing.T) {
 	end := make(chan struct{})
 	c := connectClient(t, ClientConfig{
 		Notified: func(n Notification) {
-			got = append(got, fmt.Sprintf("%s %s %d %d", n.Method, n.Params, n.Seq, n.EmittedAtMs))
+			got = append(got, fmt.Sprintf("%s %s %d %d %d", n.Method, n.Params, n.Seq, n.Part, n.EmittedAtMs))
 			if n.Method == "end" {
 				close(end)
 			}
@@ -90,7 +90,7 @@ func TestClientReceivesInOrder(t *testing.T) {
 	}, func(conn func() *Conn) Config {
 		return Config{
 			Handle: func(ctx context.Context, r *Request) {
-				_ = conn().Notify(ctx, Notification{Method: "before", Params: "p", Seq: 1, EmittedAtMs: 2})
+				_ = conn().Notify(ctx, Notification{Method: "before", Params: "p", Seq: 1, Part: 3, EmittedAtMs: 2})
 				r.Reply("started")
 				_ = conn().Notify(ctx, Notification{Method: "after"})
 				_ = conn().Request(ctx, StringID("q"), "ask", nil)
@@ -107,7 +107,7 @@ func TestClientReceivesInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-end
-	want := []string{`before "p" 1 2`, `result "started" <nil>`, `after %!s(<nil>) 0 0`, `end "\"q\" \"accept\"" 0 0`}
+	want := []string{`before "p" 1 3 2`, `result "started" <nil>`, `after %!s(<nil>) 0 0 0`, `end "\"q\" \"accept\"" 0 0 0`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

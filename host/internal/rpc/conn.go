@@ -67,6 +67,7 @@ type Notification struct {
 	Method      string
 	Params      any    // nil: left out; a json.RawMessage is sent as it is
 	Seq         uint64 // number of the event that it reports; 0: left out
+	Part        int    // position among the notifications of that event, from 1 on; 0, which is left out: no others of it follow
 	EmittedAtMs int64  // Unix time; 0: left out
 }
 
@@ -156,7 +157,7 @@ func (c *Conn) Post(key string, n Notification) {
 }
 
 func (n Notification) envelope() (envelope, error) {
-	e := envelope{method: n.Method, seq: n.Seq, sentAt: n.EmittedAtMs}
+	e := envelope{method: n.Method, seq: n.Seq, part: n.Part, sentAt: n.EmittedAtMs}
 	if n.Params == nil {
 		return e, nil
 	}

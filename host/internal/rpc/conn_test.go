@@ -161,7 +161,7 @@ func TestWhatOneGoroutineSendsStaysInOrder(t *testing.T) {
 		p = connect(t, transport, Config{Handle: func(ctx context.Context, r *Request) {
 			<-ready
 			for _, err := range []error{
-				p.conn.Notify(ctx, Notification{Method: "before", Params: json.RawMessage(`{"pre": true}`), Seq: 7, EmittedAtMs: 1700000000123}),
+				p.conn.Notify(ctx, Notification{Method: "before", Params: json.RawMessage(`{"pre": true}`), Seq: 7, Part: 2, EmittedAtMs: 1700000000123}),
 				p.conn.Request(ctx, StringID("q-1"), "ask", map[string]int{"n": 1}),
 			} {
 				if err != nil {
@@ -181,7 +181,7 @@ func TestWhatOneGoroutineSendsStaysInOrder(t *testing.T) {
 		close(ready)
 		p.write(`{"id":1,"method":"x"}`)
 		p.expect(
-			`{"method":"before","params":{"pre": true},"seq":7,"emittedAtMs":1700000000123}`,
+			`{"method":"before","params":{"pre": true},"seq":7,"part":2,"emittedAtMs":1700000000123}`,
 			`{"id":"q-1","method":"ask","params":{"n":1}}`,
 			`{"id":1,"result":{}}`,
 			`{"method":"status","params":"idle"}`,

@@ -18,6 +18,7 @@ type message struct {
 	result json.RawMessage // of a response without an error
 	err    *Error          // of a response; of garbage, what to answer with, or nil
 	seq    json.RawMessage
+	part   json.RawMessage
 	sentAt json.RawMessage
 }
 
@@ -74,6 +75,8 @@ func classify(b []byte) message {
 			failure = value
 		case "seq":
 			m.seq = value
+		case "part":
+			m.part = value
 		case "emittedAtMs":
 			m.sentAt = value
 		}
@@ -287,6 +290,7 @@ func (m message) notification() Notification {
 		n.Params = m.params
 	}
 	n.Seq, _ = strconv.ParseUint(string(m.seq), 10, 64)
+	n.Part, _ = strconv.Atoi(string(m.part))
 	n.EmittedAtMs, _ = strconv.ParseInt(string(m.sentAt), 10, 64)
 	return n
 }

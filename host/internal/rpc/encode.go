@@ -35,6 +35,7 @@ type envelope struct {
 	result []byte
 	err    []byte
 	seq    uint64
+	part   int
 	sentAt int64
 }
 
@@ -66,6 +67,10 @@ func (e *envelope) append(dst []byte, versioned bool) []byte {
 	}
 	if e.seq != 0 {
 		dst = strconv.AppendUint(append(dst, `"seq":`...), e.seq, 10)
+		dst = append(dst, ',')
+	}
+	if e.part != 0 {
+		dst = strconv.AppendInt(append(dst, `"part":`...), int64(e.part), 10)
 		dst = append(dst, ',')
 	}
 	if e.sentAt != 0 {

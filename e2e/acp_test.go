@@ -155,3 +155,35 @@ func TestEditorCancels(t *testing.T) {
 	c.Until(func(m rig.Message) bool { return strings.Contains(string(m.Params), "begun\\n```") })
 	c.Close() // the test fails if the process does not end without an error
 }
+
+// The process that runs a thread is killed while an editor shows it. The editor learns what has become of the turn, and of the next one
+// that another process runs, without a prompt of its own.
+func TestEditorFollowsTheNextOwner(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { user = "^run", since_user = 0 }
+times = -1
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch made", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "heard ${user}" }]
+`)
+	first := r.Terminal("exec", "-c", "approval.policy=untrusted", "run it")
+	first.Sees("answer: ")
+	thread := threads(t, r)[0].ID
+	c := r.Agent()
+	c.Call("initialize", map[string]any{"protocolVersion": 1, "clientCapabilities": map[string]any{}}, nil)
+	c.Call("session/load", map[string]any{"sessionId": thread, "cwd": r.Dir, "mcpServers": []any{}}, nil)
+	c.Notified("session/request_permission")
+	first.Signal(os.Kill)
+	first.Wait()
+	c.Until(func(m rig.Message) bool {
+		return m.Method == "session/update" && strings.Contains(string(m.Params), `"toolCallId":"c1"`) && strings.Contains(string(m.Params), `"status":"failed"`)
+	})
+	r.OK("resume", thread, "go on")
+	c.Until(func(m rig.Message) bool { return strings.Contains(string(m.Params), "heard go on") })
+	if exists(r.Dir, "made") {
+		t.Error("the command ran")
+	}
+}

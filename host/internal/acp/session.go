@@ -30,6 +30,7 @@ type session struct {
 	life      context.Context
 	end       context.CancelFunc
 	work      sync.WaitGroup
+	continues sync.Mutex // held while the session that continues this one is opened
 
 	// What the pump uses alone. Before it starts, the handler of the request that opens the session does.
 	events *hub.Events
@@ -235,6 +236,11 @@ func (a *agent) live(ctx context.Context, id acp.SessionId) (*session, error) {
 	if !over {
 		return s, nil
 	}
+	s.continues.Lock()
+	defer s.continues.Unlock()
+	if now, err := a.session(id); err != nil || now != s { // another caller was faster
+		return now, err
+	}
 	t, err := a.cfg.Hub.Resume(ctx, s.thread.ID(), hub.ResumeParams{Workspace: s.workspace, Settings: set})
 	if err != nil {
 		return nil, err
@@ -243,9 +249,37 @@ func (a *agent) live(ctx context.Context, id acp.SessionId) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.fold, next.view.titled = s.fold, true
+	next.fold, next.view = s.fold, s.view // also of what was cut off
+	next.view.read, next.view.skip, next.view.titled = next.read, next.known, true
+	s.mu.Lock()
+	said := s.said
+	s.mu.Unlock()
+	next.mu.Lock()
+	next.said = said
+	next.mu.Unlock()
 	next.begins()
 	return next, nil
+}
+
+// follows continues a session after the end of the process that ran its thread. A turn that was cut off is closed by loading the thread
+// here, unless another process has. Otherwise, the session continues as soon as another process runs the thread, or at the next prompt.
+func (s *session) follows() {
+	changes := s.agent.cfg.Hub.Watch()
+	defer changes.Close()
+	_, runs := s.agent.cfg.Hub.Find(s.life, s.thread.ID())
+	for !runs && s.fold.Turn() == nil {
+		c, err := changes.Next(s.life)
+		if err != nil {
+			return // the session was closed or is continued, or the next prompt has to
+		}
+		runs = c.Thread == s.thread.ID() && c.Kind == hub.ThreadLoaded
+	}
+	if s.life.Err() != nil {
+		return
+	}
+	if _, err := s.agent.live(s.agent.life, s.id); err != nil && s.life.Err() == nil {
+		s.agent.log.Warn("thread not continued after the end of its process", "thread", s.id, "err", err)
+	}
 }
 
 // reopen opens a session of a thread that exists. With replay, its history is sent.
@@ -464,6 +498,9 @@ func (s *session) pump() {
 				s.agent.log.Warn("thread can't be followed", "thread", s.id, "err", err)
 			}
 			s.fail(err)
+			if s.life.Err() == nil && hub.ErrorOf(err).Code == hub.Closed && s.thread.Remote() {
+				s.agent.begin(s.follows) // ends with the session
+			}
 			return
 		}
 		if !s.apply(e) {

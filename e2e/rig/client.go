@@ -51,6 +51,7 @@ type Client struct {
 	send  func(line []byte) error
 	stop  func()
 	kill  func()   // like stop, without notice
+	pid   int      // of a process of its own
 	check *checker // nil: messages are not checked
 	// All are the messages that have arrived, in order.
 	All []Message
@@ -109,6 +110,7 @@ func (r *Rig) stdio(args []string) *Client {
 		}
 		c.stop()
 	}
+	c.pid = cmd.Process.Pid
 	c.stop = sync.OnceFunc(func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil && !killed {
@@ -186,6 +188,9 @@ func (c *Client) conforms(m Message) (answers string) {
 
 // Close ends the connection. On stdio, it waits for the end of the server.
 func (c *Client) Close() { c.stop() }
+
+// PID returns the process ID of an app server or agent on stdio.
+func (c *Client) PID() int { return c.pid }
 
 // Kill kills the server, and waits for its end.
 func (c *Client) Kill() { c.kill() }

@@ -111,6 +111,45 @@ func BenchmarkAppServerDeltas(b *testing.B) {
 	percentiles(b, took, "5000-deltas")
 }
 
+// BenchmarkAppServerRelay measures how much later than at a client of the process that runs a thread a delta arrives at a client of another
+// process, which relays it. The deltas come 2 ms apart, so that each is measured alone.
+func BenchmarkAppServerRelay(b *testing.B) {
+	r := rig.New(b, "[[step]]\ntimes = -1\nchunk_delay_ms = 2\ndo = [{ text = \""+strings.Repeat("word ", 200)+"\", chunk = 5 }]\n")
+	direct, relayed := r.Serve("unix").Connect(), r.Serve("ws").Connect()
+	greet(b, direct)
+	thread := begin(b, direct, object{})
+	submit(b, direct, thread, "hi")
+	direct.Notified("turn/completed")
+	greet(b, relayed)
+	relayed.Call("thread/resume", object{"threadId": thread}, nil)
+	// arrivals returns when each length of the answer was reached. Deltas that were merged are missing.
+	arrivals := func(c *rig.Client) map[int]time.Time {
+		at, length := map[int]time.Time{}, 0
+		c.Until(func(m rig.Message) bool {
+			if m.Method == "item/agentMessage/delta" {
+				var p struct{ Delta string }
+				m.Into(b, &p)
+				length += len(p.Delta)
+				at[length] = m.Arrived
+			}
+			return m.Method == "turn/completed"
+		})
+		c.All = nil
+		return at
+	}
+	var added []time.Duration
+	for b.Loop() {
+		submit(b, direct, thread, "hi")
+		first := arrivals(direct)
+		for length, at := range arrivals(relayed) {
+			if before, ok := first[length]; ok {
+				added = append(added, at.Sub(before))
+			}
+		}
+	}
+	percentiles(b, added, "delta-added")
+}
+
 // BenchmarkAppServerResume measures thread/resume of a thread of ten turns that is loaded, and of one that is not.
 func BenchmarkAppServerResume(b *testing.B) {
 	r := rig.New(b, answers)

@@ -27,8 +27,9 @@ type Message struct {
 	Seq  uint64 `json:"seq"`
 	Part int    `json:"part"`
 
-	Raw     []byte `json:"-"` // as it arrived
-	Answers string `json:"-"` // of a response: the method of the request
+	Raw     []byte    `json:"-"` // as it arrived
+	Arrived time.Time `json:"-"`
+	Answers string    `json:"-"` // of a response: the method of the request
 }
 
 // Into decodes the parameters.
@@ -139,7 +140,7 @@ func newClient(t testing.TB, read func() ([]byte, error), send func(line []byte)
 			line, err := read()
 			c.mu.Lock()
 			if len(line) > 1 {
-				m := Message{Raw: line}
+				m := Message{Raw: line, Arrived: time.Now()}
 				if jerr := json.Unmarshal(line, &m); jerr != nil && err == nil {
 					err = jerr
 				} else if jerr == nil {

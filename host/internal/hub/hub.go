@@ -140,9 +140,10 @@ type Hub struct {
 	mu struct {
 		sync.Mutex
 		closing bool
-		threads map[event.ThreadID]*local  // that run here
-		moving  map[event.ThreadID]*Thread // from one host to another
-		spaces  map[string]*space          // by their key
+		threads map[event.ThreadID]*local        // that run here
+		moving  map[event.ThreadID]*Thread       // from one host to another
+		held    map[event.ThreadID]chan struct{} // that are being loaded, or changed in the store; closed at the end of it
+		spaces  map[string]*space                // by their key
 	}
 	closed func() error // does the work of Close once
 }
@@ -156,6 +157,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	h := &Hub{cfg: cfg, log: cfg.Logger.Named("hub"), wake: make(chan struct{}, 1)}
 	h.Reader = Reader{h}
 	h.mu.threads, h.mu.moving, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*Thread{}, map[string]*space{}
+	h.mu.held = map[event.ThreadID]chan struct{}{}
 	h.others = newOthers(h)
 	h.sockets = threadsocket.NewServer(threadsocket.Config{Home: cfg.Home, Logger: cfg.Logger, Serve: cfg.Serve})
 	h.monitor = newMonitor(func() { notify(h.wake) })
@@ -290,7 +292,7 @@ func (h *Hub) Resume(ctx context.Context, id event.ThreadID, p ResumeParams) (*T
 	if p.Ephemeral {
 		return h.resumeCopy(ctx, id, p)
 	}
-	if t, err := h.Reach(ctx, id); err == nil {
+	if t, err := h.reachOpen(ctx, id); err == nil {
 		return t, nil
 	} else if unreachable(err) {
 		return nil, err
@@ -340,7 +342,7 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 		return nil, err
 	}
 	for range loadTries {
-		if t, err := h.Reach(ctx, id); err == nil {
+		if t, err := h.reachOpen(ctx, id); err == nil {
 			return t, nil
 		} else if unreachable(err) {
 			return nil, err
@@ -376,6 +378,11 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 
 // loadIn loads a thread into the host of a workspace. facade is a thread that moves there; nil: it is not in this process.
 func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, facade *Thread) (*local, error) {
+	release, err := h.hold(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	st, err := h.stored()
 	if err != nil {
 		return nil, err
@@ -395,6 +402,63 @@ func (h *Hub) loadIn(ctx context.Context, w Workspace, id event.ThreadID, facade
 		return nil, err
 	}
 	return h.register(s, t, facade)
+}
+
+// hold waits until this process neither loads nor changes a stored thread, and keeps it from doing so until the returned function is
+// called.
+func (h *Hub) hold(ctx context.Context, id event.ThreadID) (release func(), err error) {
+	for {
+		h.mu.Lock()
+		held := h.mu.held[id]
+		if held == nil {
+			held = make(chan struct{})
+			h.mu.held[id] = held
+			h.mu.Unlock()
+			return func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				delete(h.mu.held, id)
+				close(held)
+			}, nil
+		}
+		h.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// change changes a thread, with running if it runs, and otherwise with stored.
+func (h *Hub) change(ctx context.Context, id event.ThreadID, running func(runner) error, stored func(*store.Store) error) error {
+	for {
+		if t, ok := h.Find(ctx, id); ok {
+			r, err := t.current(ctx)
+			if err != nil {
+				return err
+			}
+			return running(r)
+		}
+		s, err := h.stored()
+		if err != nil {
+			return err
+		}
+		release, err := h.hold(ctx, id)
+		if err != nil {
+			return err
+		}
+		h.mu.Lock()
+		loaded := h.mu.threads[id] != nil
+		h.mu.Unlock()
+		if !loaded {
+			err = stored(s)
+		}
+		release()
+		if !loaded {
+			return err
+		}
+	}
 }
 
 // Find returns a thread that runs, here or in another process. It loads nothing.
@@ -425,15 +489,44 @@ func (h *Hub) Reach(ctx context.Context, id event.ThreadID) (*Thread, error) {
 			return moving, nil
 		case l == nil:
 			r, err := h.others.reach(ctx, id)
-			if err != nil {
+			if err == nil {
+				return r.facade, nil
+			}
+			if !errors.Is(err, errOwn) {
 				return nil, err
 			}
-			return r.facade, nil
+			h.mu.Lock()
+			l, settled = h.mu.threads[id], h.mu.held[id]
+			h.mu.Unlock()
+			if l != nil { // it was loaded in the meantime
+				continue
+			}
+			if settled == nil {
+				return nil, err
+			}
 		case settled == nil:
 			return l.facade, nil
 		}
 		select {
 		case <-settled:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// reachOpen is like Reach, but doesn't return a thread of a process that has just ended it, or has just ended.
+func (h *Hub) reachOpen(ctx context.Context, id event.ThreadID) (*Thread, error) {
+	for {
+		t, err := h.Reach(ctx, id)
+		if err != nil || !t.Remote() {
+			return t, err
+		}
+		if _, err := t.Settings(ctx); err == nil || ErrorOf(err).Code != Closed {
+			return t, nil
+		}
+		select {
+		case <-t.Done(): // soon: the subscription that follows its state ends as well
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -289,3 +289,71 @@ func TestFollowWhatAResumeAdds(t *testing.T) {
 		})
 	}
 }
+
+// A client changes a thread while another one loads it.
+func TestChangeWhileLoading(t *testing.T) {
+	h := open(t, configuration(newHome(t, recite), binaries(t)))
+	th, err := h.Start(t.Context(), hub.StartParams{Workspace: hub.Workspace{Dir: t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evs := follow(t, th, 0)
+	ended(t, evs, submit(t, th, "one").Turn)
+	evs.Close()
+	for round := range 20 {
+		if err := h.Unload(t.Context(), th.ID()); err != nil {
+			t.Fatal(err)
+		}
+		loaded := make(chan error)
+		go func() { // waited for below
+			_, err := h.Resume(t.Context(), th.ID(), hub.ResumeParams{})
+			loaded <- err
+		}()
+		for renames, running := 0, true; running; renames++ {
+			select {
+			case err := <-loaded:
+				if err != nil {
+					t.Fatal(err)
+				}
+				running = false
+			default:
+			}
+			if err := h.Rename(t.Context(), th.ID(), fmt.Sprintf("name %d of %d", renames, round)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A thread is resumed at once after the end of its process was seen, by what notices it first.
+func TestResumeAfterTheEndOfTheOwner(t *testing.T) {
+	home := newHome(t, recite)
+	h := open(t, configuration(home, binaries(t)))
+	for round := range 10 {
+		o := other(t, home, "")
+		th, ok := h.Find(t.Context(), o.id)
+		if !ok {
+			t.Fatal("not found")
+		}
+		evs := follow(t, th, 0)
+		ended(t, evs, submit(t, th, "one").Turn)
+		if round%2 == 0 {
+			if err := o.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			o.stop(t)
+		}
+		var err error
+		for err == nil {
+			_, err = evs.Next(t.Context())
+		}
+		th, err = h.Resume(t.Context(), o.id, hub.ResumeParams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := th.Settings(t.Context()); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+	}
+}

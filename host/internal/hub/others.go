@@ -92,6 +92,9 @@ func (o *others) reach(ctx context.Context, id event.ThreadID) (*relay, error) {
 	return made.(*relay), nil
 }
 
+// errOwn says that this process holds the lock of a thread that it does not run, or not yet.
+var errOwn = errors.New("it belongs to this process")
+
 // connect connects to the process that runs a thread.
 func (o *others) connect(ctx context.Context, id event.ThreadID) (*relay, error) {
 	o.mu.Lock()
@@ -114,7 +117,7 @@ func (o *others) connect(ctx context.Context, id event.ThreadID) (*relay, error)
 	case owner.Machine != "":
 		return nil, &store.LockedError{Thread: id, Owner: owner}
 	case owner.PID == os.Getpid():
-		return nil, fmt.Errorf("thread %s belongs to this process", id)
+		return nil, fmt.Errorf("thread %s: %w", id, errOwn)
 	}
 	r = &relay{hub: h, id: id, over: make(chan struct{})}
 	if r.process, r.leave, err = o.process(ctx, id); err != nil {

@@ -194,63 +194,40 @@ func (h *Hub) Rollback(ctx context.Context, id event.ThreadID, turns int) (Rever
 	return h.revert(ctx, id, "", turns, func(ctx context.Context, s *store.Store) (thread.Cut, error) { return branch.Last(ctx, s, id, turns) })
 }
 
-func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context, *store.Store) (thread.Cut, error)) (Reverted, error) {
-	if t, ok := h.Find(ctx, id); ok {
-		r, err := t.current(ctx)
-		if err != nil {
-			return Reverted{}, err
+func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context, *store.Store) (thread.Cut, error)) (done Reverted, err error) {
+	err = h.change(ctx, id, func(r runner) (err error) {
+		done, err = r.revert(ctx, before, turns)
+		return err
+	}, func(s *store.Store) (err error) {
+		done, err = reverted(branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s) }))
+		if err == nil {
+			h.monitor.tell(Change{Kind: ThreadReverted, Thread: id, Status: Status{State: NotLoaded}})
 		}
-		return r.revert(ctx, before, turns)
-	}
-	s, err := h.stored()
-	if err != nil {
-		return Reverted{}, err
-	}
-	done, err := reverted(branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s) }))
-	if err == nil {
-		h.monitor.tell(Change{Kind: ThreadReverted, Thread: id, Status: Status{State: NotLoaded}})
-	}
+		return err
+	})
 	return done, err
 }
 
 // Rename names a thread.
 func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error {
-	if t, ok := h.Find(ctx, id); ok {
-		r, err := t.current(ctx)
+	return h.change(ctx, id, func(r runner) error { return r.rename(ctx, name) }, func(s *store.Store) error {
+		name, err := branch.Name(name)
 		if err != nil {
 			return err
 		}
-		return r.rename(ctx, name)
-	}
-	name, err := branch.Name(name)
-	if err != nil {
-		return err
-	}
-	return h.append(ctx, id, event.ThreadNamed{Name: name}, Change{Kind: ThreadNamed, Name: name})
+		return h.append(ctx, s, id, event.ThreadNamed{Name: name}, Change{Kind: ThreadNamed, Name: name})
+	})
 }
 
 // Describe changes what is known about the repository in which a thread works. Nil fields stay as they are, empty ones are cleared.
 func (h *Hub) Describe(ctx context.Context, id event.ThreadID, git event.ThreadDescribed) error {
-	if t, ok := h.Find(ctx, id); ok {
-		r, err := t.current(ctx)
-		if err != nil {
-			return err
-		}
-		return r.describe(ctx, git)
-	}
-	s, err := h.stored()
-	if err != nil {
-		return err
-	}
-	return branch.AppendEvent(ctx, s, id, git)
+	return h.change(ctx, id, func(r runner) error { return r.describe(ctx, git) }, func(s *store.Store) error {
+		return branch.AppendEvent(ctx, s, id, git)
+	})
 }
 
 // append adds an event to the log of a thread that is not running.
-func (h *Hub) append(ctx context.Context, id event.ThreadID, body event.Body, c Change) error {
-	s, err := h.stored()
-	if err != nil {
-		return err
-	}
+func (h *Hub) append(ctx context.Context, s *store.Store, id event.ThreadID, body event.Body, c Change) error {
 	if err := branch.AppendEvent(ctx, s, id, body); err != nil {
 		return err
 	}
@@ -280,7 +257,16 @@ func (h *Hub) Archive(ctx context.Context, id event.ThreadID) error {
 	if err := h.Unload(ctx, id); err != nil {
 		return err
 	}
-	return h.append(ctx, id, event.ThreadArchived{Archived: true}, Change{Kind: ThreadArchived})
+	s, err := h.stored()
+	if err != nil {
+		return err
+	}
+	release, err := h.hold(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return h.append(ctx, s, id, event.ThreadArchived{Archived: true}, Change{Kind: ThreadArchived})
 }
 
 // Unarchive restores an archived thread.
@@ -292,14 +278,9 @@ func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error {
 	if info.Archived.IsZero() {
 		return &Error{Code: NotFound, Message: fmt.Sprintf("thread %s is not archived", id)}
 	}
-	if t, ok := h.Find(ctx, id); ok {
-		r, err := t.current(ctx)
-		if err != nil {
-			return err
-		}
-		return r.archive(ctx, false)
-	}
-	return h.append(ctx, id, event.ThreadArchived{}, Change{Kind: ThreadUnarchived})
+	return h.change(ctx, id, func(r runner) error { return r.archive(ctx, false) }, func(s *store.Store) error {
+		return h.append(ctx, s, id, event.ThreadArchived{}, Change{Kind: ThreadUnarchived})
+	})
 }
 
 // Delete removes a thread and everything that only it refers to. A thread that runs here is unloaded; for one that another process runs,

@@ -103,9 +103,10 @@ func (g *gathering) serve(i int) {
 	g.servers[i] = g.r.Serve([]string{"unix", "ws"}[i], asks...)
 }
 
-// watch attaches another process to the thread.
+// watch attaches another process to the thread, which ends with the process that runs the thread now.
 func (g *gathering) watch() {
 	g.watcher = g.r.Start("attach", "--events", g.thread)
+	g.watcher.Sees("thread.started")
 	g.watched = append(g.watched, g.watcher)
 }
 

@@ -292,7 +292,7 @@ func (h *Hub) Resume(ctx context.Context, id event.ThreadID, p ResumeParams) (*T
 	if p.Ephemeral {
 		return h.resumeCopy(ctx, id, p)
 	}
-	if t, err := h.reachOpen(ctx, id); err == nil {
+	if t, err := reachOpen(ctx, h, id); err == nil {
 		return t, nil
 	} else if unreachable(err) {
 		return nil, err
@@ -342,7 +342,7 @@ func (h *Hub) load(ctx context.Context, id event.ThreadID, p ResumeParams) (*Thr
 		return nil, err
 	}
 	for range loadTries {
-		if t, err := h.reachOpen(ctx, id); err == nil {
+		if t, err := reachOpen(ctx, h, id); err == nil {
 			return t, nil
 		} else if unreachable(err) {
 			return nil, err
@@ -431,7 +431,7 @@ func (h *Hub) hold(ctx context.Context, id event.ThreadID) (release func(), err 
 }
 
 // change changes a thread, with running if it runs, and otherwise with stored.
-func (h *Hub) change(ctx context.Context, id event.ThreadID, running func(runner) error, stored func(*store.Store) error) error {
+func change(ctx context.Context, h *Hub, id event.ThreadID, running func(runner) error, stored func(*store.Store) error) error {
 	for {
 		if t, ok := h.Find(ctx, id); ok {
 			r, err := t.current(ctx)
@@ -516,7 +516,7 @@ func (h *Hub) Reach(ctx context.Context, id event.ThreadID) (*Thread, error) {
 }
 
 // reachOpen is like Reach, but doesn't return a thread of a process that has just ended it, or has just ended.
-func (h *Hub) reachOpen(ctx context.Context, id event.ThreadID) (*Thread, error) {
+func reachOpen(ctx context.Context, h *Hub, id event.ThreadID) (*Thread, error) {
 	for {
 		t, err := h.Reach(ctx, id)
 		if err != nil || !t.Remote() {

@@ -195,7 +195,7 @@ func (h *Hub) Rollback(ctx context.Context, id event.ThreadID, turns int) (Rever
 }
 
 func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context, *store.Store) (thread.Cut, error)) (done Reverted, err error) {
-	err = h.change(ctx, id, func(r runner) (err error) {
+	err = change(ctx, h, id, func(r runner) (err error) {
 		done, err = r.revert(ctx, before, turns)
 		return err
 	}, func(s *store.Store) (err error) {
@@ -210,7 +210,7 @@ func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turn
 
 // Rename names a thread.
 func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error {
-	return h.change(ctx, id, func(r runner) error { return r.rename(ctx, name) }, func(s *store.Store) error {
+	return change(ctx, h, id, func(r runner) error { return r.rename(ctx, name) }, func(s *store.Store) error {
 		name, err := branch.Name(name)
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error 
 
 // Describe changes what is known about the repository in which a thread works. Nil fields stay as they are, empty ones are cleared.
 func (h *Hub) Describe(ctx context.Context, id event.ThreadID, git event.ThreadDescribed) error {
-	return h.change(ctx, id, func(r runner) error { return r.describe(ctx, git) }, func(s *store.Store) error {
+	return change(ctx, h, id, func(r runner) error { return r.describe(ctx, git) }, func(s *store.Store) error {
 		return branch.AppendEvent(ctx, s, id, git)
 	})
 }
@@ -278,7 +278,7 @@ func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error {
 	if info.Archived.IsZero() {
 		return &Error{Code: NotFound, Message: fmt.Sprintf("thread %s is not archived", id)}
 	}
-	return h.change(ctx, id, func(r runner) error { return r.archive(ctx, false) }, func(s *store.Store) error {
+	return change(ctx, h, id, func(r runner) error { return r.archive(ctx, false) }, func(s *store.Store) error {
 		return h.append(ctx, s, id, event.ThreadArchived{}, Change{Kind: ThreadUnarchived})
 	})
 }

@@ -11,6 +11,7 @@ import (
 // Binaries are the packages of the shipped programs, by name.
 var Binaries = map[string]string{
 	"gantry":                   "host/cmd/gantry",
+	"gantry-codemode":          "sdk/codemode/cmd/gantry-codemode",
 	"gantry-launch":            "host/cmd/gantry-launch",
 	"gantry-postgres":          "host/cmd/gantry-postgres",
 	"gantry-tool-shell":        "plugins/shell",

@@ -83,6 +83,12 @@ var Rules = []Rule{
 		Instead: "let host/cmd/gantry-postgres hand the driver over",
 	},
 	{
+		From:    []string{"sdk/codemode", "host/..."},
+		Not:     []string{"modernc.org/quickjs", "github.com/evanw/esbuild/...", "github.com/grafana/sobek/...", "sdk/codemode/child"},
+		Reason:  "scripts run in a process that is confined and can be killed; no other links an engine",
+		Instead: "start gantry-codemode with codemode.Start",
+	},
+	{
 		From:    []string{"host/cmd/gantry-launch"},
 		Not:     []string{"google.golang.org/grpc", "gorm.io/gorm", "github.com/spf13/cobra", "net/http", "host/internal/event"},
 		Reason:  "the launcher starts once for each command; what it links is paid each time",

@@ -1,10 +1,11 @@
 // Package codemode runs JavaScript that a model has written, in a confined child process, and lets it call functions of the program
 // that runs it.
 //
-// It owns: names, the encoding of bytes, TypeScript declarations, truncation and redaction for the model. It must not know: a
-// JavaScript engine, which only the child process links (package child), or how a host decides on calls.
+// It owns: the life of the child process and its calls, names, the encoding of bytes, TypeScript declarations, truncation and
+// redaction for the model. It must not know: a JavaScript engine, which only the child process links (package child), or how a host
+// decides on calls.
 //
-// Start with [Declarations] and [TruncateResult].
+// Start with [Start].
 package codemode
 
 import (
@@ -61,17 +62,23 @@ func CallableName(name string) string {
 	return s
 }
 
+// nameError is an error about names. Its text, which starts with a capital letter, is part of the interface.
+type nameError string
+
+// Error implements error.
+func (e nameError) Error() string { return string(e) }
+
 // checkNamespaces returns an error if the names of namespaces are not distinct, valid names of globals.
 func checkNamespaces(names []string) error {
 	seen := map[string]bool{}
 	for _, n := range names {
 		switch {
 		case !identifier.MatchString(n):
-			return fmt.Errorf("Provider name %q is not a valid JavaScript identifier", n)
+			return nameError(fmt.Sprintf("Provider name %q is not a valid JavaScript identifier", n))
 		case listed(reservedNamespaces, n) || listed(reservedWords, n):
-			return fmt.Errorf("Provider name %q is reserved", n)
+			return nameError(fmt.Sprintf("Provider name %q is reserved", n))
 		case seen[n]:
-			return fmt.Errorf("Duplicate provider name %q", n)
+			return nameError(fmt.Sprintf("Duplicate provider name %q", n))
 		}
 		seen[n] = true
 	}
@@ -85,7 +92,7 @@ func callable(namespace string, names []string) (map[string]string, error) {
 	for _, n := range names {
 		c := CallableName(n)
 		if other, taken := out[c]; taken && other != n {
-			return nil, fmt.Errorf("Tool names %q and %q both sanitize to %q in provider %q", other, n, c, namespace)
+			return nil, nameError(fmt.Sprintf("Tool names %q and %q both sanitize to %q in provider %q", other, n, c, namespace))
 		}
 		out[c] = n
 	}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package child
+
+import (
+	"math"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/codemode/frame"
+)
+
+// lock does nothing: this system has no filter for system calls that a process without privileges can install. The engine has no
+// functions for files, sockets or processes.
+func lock(*frame.Start) error { return nil }
+
+// started is when the process started, nearly.
+var started = time.Now()
+
+// processorTime returns the time since the process started. It includes the time that the script waits.
+func processorTime() time.Duration { return time.Since(started) }
+
+// peakMemory returns the most that can be said without asking the system.
+func peakMemory() int64 { return math.MaxInt64 }

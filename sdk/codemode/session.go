@@ -1,0 +1,256 @@
+package codemode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/codemode/frame"
+)
+
+// The default limits of a script.
+const (
+	DefaultMemory = 128 << 20
+	DefaultCPU    = 10 * time.Second
+	DefaultWall   = 60 * time.Second
+)
+
+// maxCalls is the number of calls of a script that can be unanswered at the same time.
+const maxCalls = 1024
+
+// reservedMemory is the memory that an engine needs for its own globals and errors.
+const reservedMemory = 4 << 20
+
+// Limits are the limits of a script. Zero values are the defaults.
+type Limits struct {
+	Memory int64         // bytes, at least 4 MiB
+	CPU    time.Duration // processor time; it stands still while the script waits
+	Wall   time.Duration // all time, including calls
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Memory <= 0 {
+		l.Memory = DefaultMemory
+	}
+	if l.CPU <= 0 {
+		l.CPU = DefaultCPU
+	}
+	if l.Wall <= 0 {
+		l.Wall = DefaultWall
+	}
+	l.Memory = max(l.Memory, reservedMemory)
+	return l
+}
+
+// Script is what a session runs.
+type Script struct {
+	Code       string
+	Form       frame.Form // empty: frame.Function
+	Namespaces []frame.Namespace
+	Limits     Limits
+}
+
+// Owner answers a script.
+type Owner interface {
+	// Call handles a call and returns JSON, or nil for undefined. Its error becomes an exception in the script. Calls run
+	// concurrently; ctx ends with the session, and Call must return soon after it.
+	Call(ctx context.Context, c frame.Call) (json.RawMessage, error)
+	// Emit receives values that preludes send, and Log the lines of the console, one at a time and in the script's order. The
+	// script's further messages wait until they return.
+	Emit(e frame.Emit)
+	Log(line string)
+}
+
+// Session is a script that runs in a process of its own.
+type Session struct {
+	owner  Owner
+	limits Limits
+	cancel context.CancelFunc
+	ended  chan struct{}
+	done   frame.Done // valid when ended is closed
+	calls  sync.WaitGroup
+	slots  chan struct{}
+
+	mu sync.Mutex // of in
+	in io.WriteCloser
+}
+
+// Start starts command, which must serve package child's protocol, and lets it run the script. The session lasts until the script
+// has ended, its time is used up or ctx has ended. A process that can't be started is a session that has failed.
+func Start(ctx context.Context, command []string, script Script, owner Owner) *Session {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Session{owner: owner, limits: script.Limits.withDefaults(), cancel: cancel, ended: make(chan struct{}), slots: make(chan struct{}, maxCalls)}
+	if script.Form == "" {
+		script.Form = frame.Function
+	}
+	go s.run(ctx, command, script) // owned by the session: ends with ended
+	return s
+}
+
+// Ended is closed when the script has ended and its process and its calls are gone.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
+
+// Stop ends the session. It returns when it has ended.
+func (s *Session) Stop() {
+	s.cancel()
+	<-s.ended
+}
+
+// Wait returns how the script has ended.
+func (s *Session) Wait() frame.Done {
+	<-s.ended
+	return s.done
+}
+
+func (s *Session) run(ctx context.Context, command []string, script Script) {
+	defer close(s.ended)
+	defer s.calls.Wait()
+	defer s.cancel()
+	first, err := frame.Encode(frame.ToChild{Start: &frame.Start{
+		Code: script.Code, Form: script.Form, Namespaces: script.Namespaces,
+		Memory: s.limits.Memory, CPUMillis: s.limits.CPU.Milliseconds(), WallMillis: s.limits.Wall.Milliseconds(),
+	}})
+	if err != nil {
+		s.fail("the script can't be sent: "+err.Error(), frame.Thrown)
+		return
+	}
+	// The child ends itself shortly before; this is for one that can't.
+	limited, stop := context.WithTimeout(ctx, s.limits.Wall+frame.Grace)
+	defer stop()
+	cmd := exec.CommandContext(limited, command[0], command[1:]...)
+	cmd.Env = []string{"GOTRACEBACK=none", "TZ=" + os.Getenv("TZ")}
+	if os.Getenv("TZ") == "" {
+		cmd.Env = cmd.Env[:1] // an empty value would mean UTC
+	}
+	cmd.WaitDelay = frame.Grace
+	stderr := &head{}
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		s.in, err = cmd.StdinPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			s.fail("the execution was cancelled", frame.Cancelled)
+			return
+		}
+		s.fail("the process for the script can't be started: "+err.Error(), frame.Crashed)
+		return
+	}
+	s.write(first)
+	err = s.serve(ctx, out)
+	stop() // kills the child, which has nothing left to do
+	_ = cmd.Wait()
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		s.fail("the execution was cancelled", frame.Cancelled)
+	case errors.Is(err, errDeadline):
+		s.fail("Execution timed out after "+s.limits.Wall.String(), frame.Timeout)
+	default:
+		text := "the script's process ended unexpectedly"
+		if line := stderr.line(); line != "" {
+			text += ": " + line
+		}
+		if size, ok := errors.AsType[*frame.SizeError](err); ok {
+			text = "the script's process was ended: " + size.Error()
+		}
+		s.fail(text, frame.Crashed)
+	}
+}
+
+// errDeadline is the end of a child that has not ended in time.
+var errDeadline = errors.New("deadline")
+
+func (s *Session) fail(message string, cause frame.Cause) {
+	s.done = frame.Done{Error: &frame.Error{Message: message, Cause: cause}}
+}
+
+// serve handles the child's messages until the last one.
+func (s *Session) serve(ctx context.Context, out io.Reader) error {
+	deadline := time.Now().Add(s.limits.Wall + frame.Grace)
+	for {
+		m, err := frame.Read[frame.FromChild](out)
+		switch {
+		case err != nil && !time.Now().Before(deadline):
+			return errDeadline
+		case err != nil:
+			return err
+		case m.Done != nil:
+			s.done = *m.Done
+			if e := s.done.Error; e != nil && e.Message == "" {
+				e.Message = "the script failed"
+			}
+			return nil
+		case m.Call != nil:
+			select {
+			case s.slots <- struct{}{}:
+				s.calls.Go(func() {
+					defer func() { <-s.slots }()
+					s.call(ctx, *m.Call)
+				})
+			default:
+				s.reply(frame.Reply{ID: m.Call.ID, Error: new(fmt.Sprintf("more than %d calls are unanswered", maxCalls))})
+			}
+		case m.Emit != nil:
+			s.owner.Emit(*m.Emit)
+		case m.Log != nil:
+			s.owner.Log(*m.Log)
+		}
+	}
+}
+
+func (s *Session) call(ctx context.Context, c frame.Call) {
+	value, err := s.owner.Call(ctx, c)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.reply(frame.Reply{ID: c.ID, Error: new(err.Error())})
+		return
+	}
+	s.reply(frame.Reply{ID: c.ID, Value: value})
+}
+
+func (s *Session) reply(r frame.Reply) {
+	b, err := frame.Encode(frame.ToChild{Reply: &r})
+	if err != nil {
+		b, err = frame.Encode(frame.ToChild{Reply: &frame.Reply{ID: r.ID, Error: new("the result can't be sent: " + err.Error())}})
+	}
+	if err == nil {
+		s.write(b)
+	}
+}
+
+// write writes a frame. A child that is gone is noticed where its messages are read.
+func (s *Session) write(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.in.Write(b)
+}
+
+// head keeps the beginning of what is written.
+type head struct{ b bytes.Buffer }
+
+// Write implements [io.Writer].
+func (h *head) Write(b []byte) (int, error) {
+	h.b.Write(b[:min(len(b), 4096-min(4096, h.b.Len()))])
+	return len(b), nil
+}
+
+// line returns the first line that is not empty.
+func (h *head) line() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(h.b.String()), "\n")
+	return line
+}

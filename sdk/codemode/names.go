@@ -5,7 +5,7 @@
 // redaction for the model. It must not know: a JavaScript engine, which only the child process links (package child), or how a host
 // decides on calls.
 //
-// Start with [Start].
+// Start with [Tool] and [Executor]; a host starts with [Start].
 package codemode
 
 import (

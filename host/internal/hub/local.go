@@ -123,11 +123,11 @@ func (l *local) submit(ctx context.Context, s Submission) (Accepted, error) {
 		return Accepted{}, err
 	}
 	return l.submitAs(ctx, thread.Submission{
-		Input: in, OutputSchema: s.OutputSchema, Change: change(s.Settings), Durable: s.Durable,
+		Input: in, OutputSchema: s.OutputSchema, Change: changeOf(s.Settings), Durable: s.Durable,
 	})
 }
 
-func change(s event.Settings) thread.Change {
+func changeOf(s event.Settings) thread.Change {
 	return thread.Change{Model: s.Model, Cwd: s.Cwd, Reasoning: s.Reasoning, Approval: s.Approval, Sandbox: s.Sandbox}
 }
 
@@ -169,7 +169,7 @@ func (l *local) configure(ctx context.Context, s event.Settings) error {
 		return err
 	}
 	defer done()
-	return l.thread.Configure(ctx, change(s))
+	return l.thread.Configure(ctx, changeOf(s))
 }
 
 func (l *local) compact(ctx context.Context) (Accepted, error) {

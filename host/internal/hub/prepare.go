@@ -24,6 +24,6 @@ func (h *Hub) Prepare(ctx context.Context, w Workspace, id event.ThreadID, sub S
 	}
 	defer h.leave(s)
 	return s.host.Prepare(ctx, host.PrepareParams{
-		Thread: id, Cwd: w.Dir, Submission: thread.Submission{Input: in, OutputSchema: sub.OutputSchema, Change: change(sub.Settings)},
+		Thread: id, Cwd: w.Dir, Submission: thread.Submission{Input: in, OutputSchema: sub.OutputSchema, Change: changeOf(sub.Settings)},
 	})
 }

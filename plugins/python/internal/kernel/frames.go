@@ -22,9 +22,9 @@ type frame struct {
 	Version    string `json:"version"`
 	Executable string `json:"executable"`
 	// pong
-	Nonce string `json:"nonce"`
-	Cell  string `json:"cell"`
-	RSS   int64  `json:"rss"`
+	Nonce  string `json:"nonce"`
+	Cell   string `json:"cell"`
+	Marker string `json:"marker"` // of the latest cell
 	// result, display
 	Data map[string]json.RawMessage `json:"-"`
 	// error

@@ -5,3 +5,438 @@
 //
 // Start with [Kernel].
 package kernel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/sdk/process"
+)
+
+const (
+	// readyTime limits how long a worker may take to start. A Python on a slow network drive takes seconds.
+	readyTime = time.Minute
+	// pingTime limits how long an idle worker may take to answer. One that is busy in C code can't answer at all.
+	pingTime = 5 * time.Second
+	// outputGrace is how long to wait for more output after a worker has ended, or if its marker is missing.
+	outputGrace = 250 * time.Millisecond
+	// endTime limits how long to wait for the end of a worker that was killed.
+	endTime = 10 * time.Second
+)
+
+// Process is a started worker. It is implemented by *process.Cmd.
+type Process interface {
+	Done() <-chan struct{}
+	Exit() (process.Exit, bool)
+	Signal(sig os.Signal) error
+	Kill() error
+	Wait() error
+	// Release releases what the host keeps for a later process of the plugin. It is called once, after all other methods.
+	Release() error
+}
+
+// Worker is a worker with its pipes.
+type Worker struct {
+	Process Process
+	In      io.Writer     // stdin
+	Frames  io.ReadCloser // stdout
+	Output  io.ReadCloser // stderr
+	// Background receives output that appears while no cell is running; nil: it is only kept for the next cell.
+	Background func([]byte)
+}
+
+// Kernel is a running worker. It is safe for concurrent use.
+type Kernel struct {
+	// Version and Executable describe the worker's Python. They are set when Start returns.
+	Version, Executable string
+
+	w     Worker
+	out   chan []byte   // frames for the worker
+	token chan struct{} // has a token while no cell is running
+	ready chan *frame
+	pongs chan *frame
+	gone  chan struct{} // closed when the worker has ended
+	over  chan struct{} // closed when its output has been read as well
+	leave chan struct{} // closed by Close
+	once  sync.Once
+	work  sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		cell    *cell
+		output  buffer
+		marker  string // that ends the output of the cell
+		held    []byte // the end of the output, which may be the beginning of the marker
+		arrived int64  // bytes of output
+	}
+}
+
+// StartError reports a worker that did not start.
+type StartError struct {
+	Old    string // the version, if it is too old
+	Exit   process.Exit
+	Output string // what it printed
+}
+
+// Error implements error.
+func (e *StartError) Error() string {
+	switch {
+	case e.Old != "":
+		return fmt.Sprintf("Python %s is too old", e.Old)
+	case e.Output != "":
+		return fmt.Sprintf("it ended with exit code %d and printed:\n%s", e.Exit.Code, e.Output)
+	}
+	return fmt.Sprintf("it ended with exit code %d", e.Exit.Code)
+}
+
+// Start sends a worker the preamble and waits until it is ready. If it fails, the worker has been killed.
+func Start(ctx context.Context, w Worker, preamble []byte) (*Kernel, error) {
+	k := newKernel(w)
+	err := k.start(ctx, preamble)
+	if err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		return nil, errors.Join(err, k.Stop(stop))
+	}
+	k.token <- struct{}{}
+	return k, nil
+}
+
+func (k *Kernel) start(ctx context.Context, preamble []byte) error {
+	t := time.NewTimer(readyTime)
+	defer t.Stop()
+	k.send(preamble)
+	select {
+	case f := <-k.ready:
+		if f.Op == "old" {
+			return &StartError{Old: f.Version}
+		}
+		k.Version, k.Executable = f.Version, f.Executable
+		return nil
+	case <-k.over:
+		e := &StartError{}
+		e.Exit, _ = k.w.Process.Exit()
+		e.Output = k.takeOutput().String()
+		return e
+	case <-t.C:
+		return fmt.Errorf("the worker was not ready within %v", readyTime)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Adopt continues with a worker of an earlier process of the plugin. A cell that it is running is interrupted, because its call is over.
+func Adopt(w Worker, version, executable string) *Kernel {
+	k := newKernel(w)
+	k.Version, k.Executable = version, executable
+	k.work.Go(func() {
+		defer func() { k.token <- struct{}{} }()
+		k.settle()
+	})
+	return k
+}
+
+func newKernel(w Worker) *Kernel {
+	k := &Kernel{
+		w: w, out: make(chan []byte), token: make(chan struct{}, 1), ready: make(chan *frame, 1), pongs: make(chan *frame, 1),
+		gone: make(chan struct{}), over: make(chan struct{}), leave: make(chan struct{}),
+	}
+	var reading sync.WaitGroup
+	reading.Go(k.readFrames)
+	reading.Go(k.readOutput)
+	k.work.Go(k.write)
+	k.work.Go(func() { k.watch(&reading) })
+	return k
+}
+
+// settle finds out what an adopted worker is doing, and interrupts it.
+func (k *Kernel) settle() {
+	nonce := rand.Text()
+	ping, err := request{Op: "ping", Nonce: nonce}.encode()
+	if err != nil { // impossible for a short text
+		panic("kernel: " + err.Error())
+	}
+	k.send(append([]byte("\n"), ping...)) // the earlier process may have sent the beginning of a frame
+	t := time.NewTimer(pingTime)
+	defer t.Stop()
+	for {
+		select {
+		case f := <-k.pongs:
+			if f.Nonce != nonce {
+				continue
+			}
+			k.abandon(f.Cell, f.Marker)
+		case <-t.C:
+			_ = k.w.Process.Kill()
+		case <-k.over:
+		case <-k.leave:
+		}
+		return
+	}
+}
+
+// abandon interrupts a cell that nobody waits for, unless none is running. marker is that of the latest cell, whose output was not all
+// read by the earlier process.
+func (k *Kernel) abandon(id, marker string) {
+	c := newCell(id, nil)
+	k.mu.Lock()
+	if marker != "" && bytes.Contains(k.mu.output.head, []byte(marker)) {
+		k.mu.output.head = bytes.ReplaceAll(k.mu.output.head, []byte(marker), nil)
+		close(c.marked)
+	} else {
+		k.mu.marker = marker
+	}
+	if id != "" {
+		k.mu.cell = c
+	}
+	k.mu.Unlock()
+	if id == "" {
+		return
+	}
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	k.await(now, c, nil)
+	k.mu.Lock()
+	k.mu.cell = nil
+	k.mu.Unlock()
+}
+
+// Over is closed when the worker has ended and its output has been read.
+func (k *Kernel) Over() <-chan struct{} { return k.over }
+
+// Ended reports whether the worker has ended.
+func (k *Kernel) Ended() bool {
+	select {
+	case <-k.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// Busy reports whether a cell is running.
+func (k *Kernel) Busy() bool { return len(k.token) == 0 }
+
+// Exit returns how the worker ended; false: it is running, or that is unknown.
+func (k *Kernel) Exit() (process.Exit, bool) { return k.w.Process.Exit() }
+
+// Stop kills the worker and all that it has started, and waits for the end until ctx ends.
+func (k *Kernel) Stop(ctx context.Context) error {
+	if !k.Ended() {
+		if err := k.w.Process.Kill(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-k.over:
+		k.work.Wait()
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close stops reading. The worker lives on, and the next process of the plugin can adopt it.
+func (k *Kernel) Close() {
+	k.once.Do(func() { close(k.leave) })
+	_ = k.w.Frames.Close()
+	_ = k.w.Output.Close()
+	if k.Ended() {
+		k.work.Wait()
+	}
+}
+
+// watch waits for the end of the worker, and of reading.
+func (k *Kernel) watch(reading *sync.WaitGroup) {
+	select {
+	case <-k.w.Process.Done():
+	case <-k.leave:
+		return
+	}
+	close(k.gone)
+	read := make(chan struct{})
+	go func() { // owned by watch, which ends it by closing the pipes
+		defer close(read)
+		reading.Wait()
+	}()
+	k.quiet(read)
+	_ = k.w.Frames.Close()
+	_ = k.w.Output.Close()
+	<-read
+	close(k.over)
+	_ = k.w.Process.Wait()
+	_ = k.w.Process.Release()
+}
+
+// quiet returns when until is closed, or when no output has arrived for a while.
+func (k *Kernel) quiet(until <-chan struct{}) {
+	for seen := int64(-1); ; {
+		k.mu.Lock()
+		now := k.mu.arrived
+		k.mu.Unlock()
+		if now == seen {
+			return
+		}
+		seen = now
+		t := time.NewTimer(outputGrace)
+		select {
+		case <-until:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// send queues bytes for the worker. It returns when they are being written, or when that is pointless.
+func (k *Kernel) send(b []byte) {
+	select {
+	case k.out <- b:
+	case <-k.gone:
+	case <-k.leave:
+	}
+}
+
+// write writes what is queued. It blocks while the worker does not read, which must not delay anything else.
+func (k *Kernel) write() {
+	for {
+		select {
+		case b := <-k.out:
+			if _, err := k.w.In.Write(b); err != nil {
+				return
+			}
+		case <-k.gone:
+			return
+		case <-k.leave:
+			return
+		}
+	}
+}
+
+func (k *Kernel) readFrames() {
+	r, buf := bufio.NewReaderSize(k.w.Frames, 64<<10), new(bytes.Buffer)
+	for {
+		line, err := readLine(r, buf)
+		if errors.Is(err, errLongFrame) {
+			_ = k.w.Process.Kill()
+		}
+		if err != nil {
+			return
+		}
+		if f, err := parseFrame(line); err == nil { // otherwise user code has written it, or it is the rest of one
+			k.dispatch(f)
+		}
+	}
+}
+
+func (k *Kernel) dispatch(f *frame) {
+	to := chan *frame(nil)
+	switch f.Op {
+	case "ready", "old":
+		to = k.ready
+	case "pong":
+		to = k.pongs
+	default:
+		k.mu.Lock()
+		c := k.mu.cell
+		k.mu.Unlock()
+		if c == nil || f.Op != "chunk" && f.ID != c.id {
+			k.refuse(f)
+			return
+		}
+		c.got(k, f)
+		return
+	}
+	select {
+	case to <- f:
+	default: // nobody has asked for it
+	}
+}
+
+// refuse answers a request of code that outlives its cell.
+func (k *Kernel) refuse(f *frame) {
+	if f.Seq != 0 && f.Op != "chunk" {
+		k.reply(f.Seq, nil, errors.New("the cell has ended; only a running cell can use this"))
+	}
+}
+
+func (k *Kernel) reply(seq int64, value []byte, err error) {
+	r := request{Op: "reply", Seq: seq, OK: err == nil, Value: value}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	b, err := r.encode()
+	if err != nil {
+		if b, err = (request{Op: "reply", Seq: seq, Error: err.Error()}).encode(); err != nil { // impossible for a short text
+			panic("kernel: " + err.Error())
+		}
+	}
+	k.send(b)
+}
+
+func (k *Kernel) readOutput() {
+	b := make([]byte, 32<<10)
+	for {
+		n, err := k.w.Output.Read(b)
+		k.gotOutput(b[:n], err != nil)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// gotOutput stores and shows output, without the marker of the running cell.
+func (k *Kernel) gotOutput(p []byte, last bool) {
+	k.mu.Lock()
+	c, text := k.mu.cell, append(k.mu.held, p...)
+	k.mu.held = nil
+	k.mu.arrived += int64(len(p))
+	var found bool
+	if marker := k.mu.marker; marker != "" {
+		if i := bytes.Index(text, []byte(marker)); i >= 0 {
+			text, found = append(text[:i:i], text[i+len(marker):]...), true
+			k.mu.marker = ""
+		} else if n := begun(text, marker); n > 0 && !last {
+			k.mu.held = bytes.Clone(text[len(text)-n:])
+			text = text[:len(text)-n]
+		}
+	}
+	k.mu.output.write(text)
+	k.mu.Unlock()
+	if len(text) > 0 {
+		switch {
+		case c != nil && c.handler != nil:
+			c.handler.Output(text)
+		case c == nil && k.w.Background != nil:
+			k.w.Background(text)
+		}
+	}
+	if found && c != nil {
+		close(c.marked)
+	}
+}
+
+// begun returns the length of the longest end of text that is a beginning of marker.
+func begun(text []byte, marker string) int {
+	for n := min(len(text), len(marker)-1); n > 0; n-- {
+		if string(text[len(text)-n:]) == marker[:n] {
+			return n
+		}
+	}
+	return 0
+}
+
+// takeOutput returns the output since the last time.
+func (k *Kernel) takeOutput() Output {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mu.output.take()
+}

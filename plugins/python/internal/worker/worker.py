@@ -89,6 +89,7 @@ class Worker:
         self.seq = 0
         self.count = 0
         self.cell = None  # ID of the running cell
+        self.marker = ""  # of the latest cell
         self.loop = None
         self.forked = False
         # An interrupt raises KeyboardInterrupt only while user code is running, and never in the middle of a frame.
@@ -132,7 +133,7 @@ class Worker:
 
     def fork(self):
         self.forked, self.lock = True, _thread.allocate_lock()
-        for fd in (self.frames, self.output):
+        for fd in (self.frames, self.output, self.stdin.fileno()):
             try:
                 os.close(fd)
             except OSError:
@@ -192,7 +193,7 @@ class Worker:
                     except Exception:  # the event loop that waited has been closed
                         pass
             elif op == "ping":
-                self.send("pong", nonce=frame["nonce"], cell=self.cell or "", rss=resident())
+                self.send("pong", nonce=frame["nonce"], cell=self.cell or "", marker=self.marker)
             else:
                 self.inbox.put(frame)
 
@@ -317,7 +318,7 @@ class Worker:
     # Cells
 
     def run(self, frame):
-        self.cell, begin = frame["id"], time.monotonic()
+        self.cell, self.marker, begin = frame["id"], frame["marker"], time.monotonic()
         self.count += 1
         self.streams()
         status = self.guarded(self.execute, frame["code"])
@@ -440,15 +441,6 @@ def silent(code, last):
 
 def no_input(prompt=""):
     raise RuntimeError("input() is not available in a cell: put the value into the code, or ask the user")
-
-
-def resident():
-    """Returns the memory of this process in bytes; 0: unknown."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except Exception:
-        return 0
 
 
 def limit(memory):

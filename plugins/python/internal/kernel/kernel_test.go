@@ -1,0 +1,319 @@
+//go:build unix
+
+package kernel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gantry-agent/gantry/plugins/python/internal/kernel"
+	"github.com/gantry-agent/gantry/plugins/python/internal/worker"
+	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/process/processtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a host with one kernel, whose cells it answers.
+type rig struct {
+	t    *testing.T
+	host *processtest.Host
+	cmd  *process.Cmd
+	*kernel.Kernel
+
+	mu     sync.Mutex
+	output string
+	news   chan struct{} // closed and replaced with new output
+	call   func(ctx context.Context, tool string, args json.RawMessage, text *string) (json.RawMessage, error)
+	stored map[string]string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no Python on this machine")
+	}
+	r := &rig{t: t, host: processtest.Start(t, processtest.Options{}), news: make(chan struct{}), stored: map[string]string{}}
+	r.cmd = r.host.Broker("ct").Command(t.Context(), worker.Argv(python)...)
+	r.cmd.Dir, r.cmd.Session, r.cmd.Keep = t.TempDir(), true, &process.Keep{}
+	if r.Kernel, err = kernel.Start(t.Context(), r.connect(r.cmd), worker.Preamble(0)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := r.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// connect starts or adopts the process.
+func (r *rig) connect(c *process.Cmd) kernel.Worker {
+	r.t.Helper()
+	in, err1 := c.StdinPipe()
+	frames, err2 := c.StdoutPipe()
+	output, err3 := c.StderrPipe()
+	c.WaitDelay = time.Hour
+	if err := errors.Join(err1, err2, err3, c.Start()); err != nil {
+		r.t.Fatal(err)
+	}
+	return kernel.Worker{Process: c, In: in, Frames: frames, Output: output, Background: r.Output}
+}
+
+func (r *rig) Output(p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.output += string(p)
+	close(r.news)
+	r.news = make(chan struct{})
+}
+
+// until waits until the output contains a text.
+func (r *rig) until(text string) {
+	limit := time.After(time.Minute)
+	for {
+		r.mu.Lock()
+		found, news, all := strings.Contains(r.output, text), r.news, r.output
+		r.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-news:
+		case <-limit:
+			r.t.Errorf("no %q in %q", text, all)
+			return
+		}
+	}
+}
+
+func (r *rig) Progress(string, float64, float64) {}
+func (r *rig) Call(ctx context.Context, tool string, args json.RawMessage, text *string) (json.RawMessage, error) {
+	return r.call(ctx, tool, args, text)
+}
+func (r *rig) Tools(context.Context) ([]string, error) { return []string{"look"}, nil }
+func (r *rig) Artifact(_ context.Context, name, _ string, from io.Reader) (json.RawMessage, error) {
+	b, err := io.ReadAll(from)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stored[name] = string(b)
+	return json.RawMessage(`"stored"`), nil
+}
+
+func (r *rig) run(code string) *kernel.Outcome { return r.runUntil(r.t.Context(), code, nil) }
+
+func (r *rig) runUntil(ctx context.Context, code string, deadline <-chan time.Time) *kernel.Outcome {
+	r.t.Helper()
+	o, err := r.Run(ctx, code, deadline, r)
+	if err != nil {
+		r.t.Fatalf("%s: %v", code, err)
+	}
+	return o
+}
+
+// result returns the text of the result of a cell.
+func (r *rig) result(code string) string {
+	r.t.Helper()
+	o := r.run(code)
+	if o.Failure != nil {
+		r.t.Fatalf("%s: %s", code, o.Failure.Traceback)
+	}
+	for _, d := range o.Displays {
+		if d.Result {
+			var text string
+			if err := json.Unmarshal(d.Data["text/plain"], &text); err != nil {
+				r.t.Fatal(err)
+			}
+			return text
+		}
+	}
+	return ""
+}
+
+func passed() <-chan time.Time {
+	c := make(chan time.Time, 1)
+	c <- time.Now()
+	return c
+}
+
+func TestCells(t *testing.T) {
+	r := newRig(t)
+	if got := r.result("x = 41") + r.result("x + 1"); got != "42" {
+		t.Errorf("the result is %q", got)
+	}
+	o := r.run("print('out')\n1/0")
+	if o.Status != "error" || o.Failure == nil || o.Failure.EName != "ZeroDivisionError" || o.Output.String() != "out\n" || o.Count != 3 {
+		t.Errorf("%+v", o)
+	}
+	o = r.run("print('x' * 10_000_000)")
+	if o.Output.Total() != 10_000_001 || len(o.Output.Head)+len(o.Output.Tail) > 1<<20 || r.result("1") != "1" {
+		t.Errorf("of 10 MB, %d bytes are counted and %d kept", o.Output.Total(), len(o.Output.Head)+len(o.Output.Tail))
+	}
+	o = r.run("import threading, time\nthreading.Thread(target=lambda: (go.wait(), print('late'))).start() if (go := threading.Event()) else 0\n" +
+		"import builtins; builtins.go = go")
+	if o.Status != "ok" {
+		t.Fatalf("%+v", o.Failure)
+	}
+	r.run("go.set()")
+	r.until("late")
+}
+
+// A deadline interrupts, and the namespace survives; what can't be interrupted is killed, with what it has printed kept.
+func TestDeadline(t *testing.T) {
+	r := newRig(t)
+	r.run("x = 7")
+	o := r.runUntil(t.Context(), "import time\nprint('some', flush=True)\ntime.sleep(600)", passed())
+	if !o.TimedOut || o.Lost() || r.result("x") != "7" {
+		t.Errorf("%+v", o)
+	}
+	deadline := make(chan time.Time, 1)
+	go func() { // ends with until
+		r.until("begun") // the other cell says "some"
+		deadline <- time.Now()
+	}()
+	o = r.runUntil(t.Context(), "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\ntime.sleep(600)", deadline)
+	if !o.TimedOut || !o.Lost() || o.Output.String() != "begun\n" {
+		t.Fatalf("%+v", o)
+	}
+	<-r.Over()
+	if _, err := r.Run(t.Context(), "1", nil, r); err == nil {
+		t.Error("a cell ran in a kernel that has ended")
+	}
+}
+
+func TestCancelledCellHasNothingRunning(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	r.call = func(ctx context.Context, _ string, _ json.RawMessage, _ *string) (json.RawMessage, error) {
+		cancel()
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}
+	o := r.runUntil(ctx, "gantry.tools.look()", nil)
+	if o.Lost() || o.Status == "ok" {
+		t.Errorf("%+v", o)
+	}
+	select {
+	case <-ended:
+	default:
+		t.Error("the call goes on after its cell")
+	}
+	if r.result("1 + 1") != "2" {
+		t.Error("the kernel is lost")
+	}
+}
+
+func TestKill(t *testing.T) {
+	for name, code := range map[string]string{
+		"killed":        "import os\nprint('before', flush=True)\nos.kill(os.getpid(), 9)",
+		"exited":        "import os\nprint('before', flush=True)\nos._exit(3)",
+		"without pipes": "import os\nprint('before', flush=True)\nos.closerange(0, 256)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			o := r.run(code)
+			if !o.Lost() || !strings.HasPrefix(o.Output.String(), "before\n") {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	r := newRig(t)
+	r.call = func(_ context.Context, tool string, args json.RawMessage, text *string) (json.RawMessage, error) {
+		if tool == "deny" {
+			return nil, errors.New("denied")
+		}
+		return json.Marshal(tool + string(args))
+	}
+	for code, want := range map[string]string{
+		"gantry.tools.look(a=1)":                     "'look{\"a\": 1}'",
+		"dir(gantry.tools)":                          "['look']",
+		"gantry.artifact(b'x' * 1_000_000, 'x.bin')": "'stored'",
+		"import asyncio\nlen(await asyncio.gather(*[gantry.tools.aio.look(n=n) for n in range(200)]))": "200",
+		"try:\n    gantry.tools.deny()\nexcept gantry.ToolError as e:\n    s = str(e)\ns":              "'denied'",
+	} {
+		if got := r.result(code); got != want {
+			t.Errorf("%s: %s, want %s", code, got, want)
+		}
+	}
+	if len(r.stored["x.bin"]) != 1_000_000 {
+		t.Errorf("%d bytes are stored", len(r.stored["x.bin"]))
+	}
+	// A thread that outlives its cell is refused.
+	r.run("import threading\ngo = threading.Event()\ndef late():\n    go.wait()\n    gantry.tools.look()\nthread = threading.Thread(target=late)\nthread.start()\n" +
+		"threading.Timer(0.05, go.set).start()")
+	r.until("the cell has ended")
+}
+
+// Displays are bounded, and what a cell shows beyond that is counted.
+func TestDisplays(t *testing.T) {
+	r := newRig(t)
+	o := r.run("for i in range(300):\n    gantry.show(i)\ngantry.output([1], 'a')")
+	if len(o.Displays) != 200 || o.Dropped != 100 || len(o.Values) != 1 || o.Values[0].Label != "a" {
+		t.Errorf("%d displays, %d dropped, values %v", len(o.Displays), o.Dropped, o.Values)
+	}
+}
+
+// The next process of the plugin goes on with the worker, also in the middle of a cell.
+func TestAdopt(t *testing.T) {
+	r := newRig(t)
+	r.run("x = 5")
+	first := r.Kernel
+	run := make(chan struct{})
+	go func() { // ends with the kernel
+		defer close(run)
+		_, _ = first.Run(context.Background(), "import time\nprint('begun', flush=True)\ntime.sleep(600)", nil, r)
+	}()
+	r.until("begun")
+	first.Close() // as if the process had been killed
+	<-run
+	r.host.NextGeneration()
+	found, err := r.host.Broker("").Adopt(t.Context(), "")
+	if err != nil || len(found.Processes) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	r.Kernel = kernel.Adopt(r.connect(found.Processes[0].Cmd), first.Version, first.Executable)
+	if o := r.run("x + 1"); len(o.Displays) != 1 || string(o.Displays[0].Data["text/plain"]) != `"6"` || strings.Contains(o.Output.String(), "\x00") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		script, want string
+	}{
+		"old":    {`echo '{"op":"old","version":"2.7.18"}'; cat >/dev/null`, "Python 2.7.18 is too old"},
+		"broken": {"echo no such library >&2; exit 127", "exit code 127 and printed:\nno such library"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rig{t: t, host: processtest.Start(t, processtest.Options{}), news: make(chan struct{})}
+			cmd := r.host.Broker("ct").Command(t.Context(), "/bin/sh", "-c", c.script)
+			cmd.Dir, cmd.Session = t.TempDir(), true
+			_, err := kernel.Start(t.Context(), r.connect(cmd), worker.Preamble(0))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

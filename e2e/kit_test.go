@@ -40,6 +40,11 @@ func TestOurPluginsConform(t *testing.T) {
 	}
 	for name, calls := range map[string][]plugintest.Call{
 		"gantry-provider-scripted": nil,
+		"gantry-tool-python": {
+			call("python", `{"code":"1 + 1"}`, plugintest.Answers),
+			call("python", `{"code":"import time; time.sleep(60)"}`, plugintest.Waits),
+			call("python", `{"code":"x = 1"}`, plugintest.Leaves),
+		},
 		"gantry-tool-shell": {
 			call("exec_command", `{"cmd":"echo hi","login":false}`, plugintest.Answers),
 			call("exec_command", `{"cmd":"sleep 60","login":false,"yield_time_ms":30000}`, plugintest.Waits),

@@ -322,6 +322,9 @@ func (w *Workspace) declaredTools() []string {
 	return out
 }
 
+// programNames are names of tools that are names of programs as well, which the host's rules about commands speak of.
+var programNames = []string{"python"}
+
 // toolNames checks that the host names no tool, in shipped code or embedded texts.
 func (w *Workspace) toolNames(tools []string) []Problem {
 	if len(tools) == 0 {
@@ -330,6 +333,7 @@ func (w *Workspace) toolNames(tools []string) []Problem {
 			Instead: "teach declaredTools how plugins declare their tools now",
 		}}
 	}
+	tools = slices.DeleteFunc(slices.Clone(tools), func(n string) bool { return slices.Contains(programNames, n) })
 	names := regexp.MustCompile(`\b(` + strings.Join(tools, "|") + `)\b`)
 	instead := "let the plugin say what the host must know, in the contract's terms (Descriptor, Effects, Item)"
 	var out []Problem

@@ -77,6 +77,7 @@ type Config struct {
 	Limits       Limits
 	Budget       Budget
 	History      History
+	Codemode     Codemode
 	Instructions Instructions
 	Review       Review
 	Hooks        Hooks
@@ -206,6 +207,13 @@ type History struct {
 	CompactPrompt string // empty: the built-in prompt
 }
 
+// Codemode configures scripts that call tools.
+type Codemode struct {
+	Mode                     string // one of the constants of package schema
+	MemoryBytes              int64
+	CPUTime, WallTime, Yield time.Duration
+}
+
 // Instructions configure the model's system prompt.
 type Instructions struct {
 	Text        string // empty: the built-in prompt
@@ -238,6 +246,7 @@ type Model struct {
 	Fallback        []string
 	Instructions    string // empty: the thread's
 	HostedTools     []HostedTool
+	ToolMode        string // "direct", "code" or "code-only"; empty: that of [Codemode]
 	Range           Range
 	// Problems are errors that affect only this model, such as an unset environment variable. They are reported when the model is
 	// used.

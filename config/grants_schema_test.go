@@ -9,7 +9,9 @@ import (
 
 // ungranted are the settings that never let a project do more.
 var ungranted = "default_model limits.* budget.* history.* instructions.* review.* approval.timeout guardian.timeout store.retention.* " +
-	"model.provider model.name model.reasoning model.context_window model.max_output_tokens model.fallback model.instructions"
+	"model.provider model.name model.reasoning model.context_window model.max_output_tokens model.fallback model.instructions " +
+	// A script can do only what its calls may do. Its limits bound what it costs.
+	"model.tool_mode codemode.*"
 
 // A setting is either judged or known to be harmless: a new one must not slip through.
 func TestEverySettingIsJudged(t *testing.T) {

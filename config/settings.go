@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -72,6 +74,13 @@ func (l *loader) decode(root *node) *Config {
 	c.History = History{
 		ToolOutputTokens: history.integer("tool_output_tokens"), CompactAtTokens: history.integer("compact_at_tokens"),
 		CompactNew: history.text("compact_counts") == "new", CompactPrompt: history.text("compact_prompt"),
+	}
+
+	code := sub(b, schema.BlockCodemode)
+	c.Codemode = Codemode{
+		Mode: cmp.Or(code.text("mode"), schema.CodemodeOff), MemoryBytes: cmp.Or(code.size("memory"), 128<<20),
+		CPUTime: cmp.Or(code.duration("cpu_time"), 10*time.Second), WallTime: cmp.Or(code.duration("wall_time"), 30*time.Minute),
+		Yield: cmp.Or(code.duration("yield"), 30*time.Second),
 	}
 
 	instructions := sub(b, schema.BlockInstructions)
@@ -181,7 +190,7 @@ func (l *loader) model(d *decoder, n *node) *Model {
 	b.label()
 	m.Provider, m.Name, m.Reasoning = b.text("provider"), b.text("name"), b.text("reasoning")
 	m.ContextWindow, m.MaxOutputTokens = b.integer("context_window"), b.integer("max_output_tokens")
-	m.Fallback, m.Instructions = texts(b.list("fallback")), b.text("instructions")
+	m.Fallback, m.Instructions, m.ToolMode = texts(b.list("fallback")), b.text("instructions"), b.text("tool_mode")
 	for _, i := range b.list("hosted_tools") {
 		if i.text == "" {
 			b.errorAt(i.at, "invalid value for \"hosted_tools\"", "A name is empty.", "specify the kind of a tool, for example \"web_search\"")

@@ -16,6 +16,7 @@ const (
 	BlockBudget       = "budget"
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
+	BlockCodemode     = "codemode"
 	BlockReview       = "review"
 	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"
@@ -43,6 +44,8 @@ var (
 		"Stop", "Interrupt", "Notification",
 	}
 	inheritance    = []string{InheritAll, InheritCore, InheritNone}
+	codemodes      = []string{CodemodeOff, CodemodeOn, CodemodeOnly}
+	toolModes      = []string{"direct", "code", "code-only"}
 	networkModes   = []string{NetworkNone, NetworkProxy, NetworkFull}
 	networkMethods = []string{MethodsFull, MethodsLimited}
 )
@@ -57,6 +60,13 @@ const (
 	NetworkFull    = "full"
 	MethodsFull    = "full"
 	MethodsLimited = "limited"
+)
+
+// Values of the codemode block's mode.
+const (
+	CodemodeOff  = "off"
+	CodemodeOn   = "on"
+	CodemodeOnly = "only"
 )
 
 // ApprovalAuto makes the approval of a tool's calls depend on the tool's own declarations.
@@ -218,6 +228,19 @@ func settings() *Block {
 						"counted; a warning says so."},
 					{Name: "turn_tokens", Kind: Integer, Doc: "Tokens per turn."},
 					{Name: "turn_usd", Kind: Number, Doc: "US dollars per turn."},
+				},
+			},
+			{
+				Name: BlockCodemode, Doc: "Scripts that call tools: with the tool `exec`, a model writes one JavaScript program instead of many calls. Each " +
+					"script runs in a process of its own that can't reach files or the network.",
+				Attributes: []Attribute{
+					{Name: "mode", Kind: String, Default: `"off"`, Allowed: codemodes, Doc: "`on`: models are offered `exec` and `wait` in addition to the " +
+						"other tools. `only`: they call the other tools only in scripts. A model's `tool_mode` takes precedence."},
+					{Name: "memory", Kind: Size, Default: `"128MiB"`, Doc: "Memory of a script; a script that needs more fails."},
+					{Name: "cpu_time", Kind: Duration, Default: `"10s"`, Doc: "Processor time of a script. It does not pass while the script waits for tools."},
+					{Name: "wall_time", Kind: Duration, Default: `"30m"`, Doc: "How long a script may exist."},
+					{Name: "yield", Kind: Duration, Default: `"30s"`, Doc: "After this time the model gets what a script has output so far, and can wait for " +
+						"more with `wait`. A script may set its own."},
 				},
 			},
 			{
@@ -480,6 +503,8 @@ func model() *Block {
 			{Name: "hosted_tools", Kind: List, Default: "[]", Doc: "Tools that the provider runs itself and that the model may use, such " +
 				"as \"web_search\"; `gantry models --json` lists them. Tools that access the network are left out if `sandbox` " +
 				"forbids it."},
+			{Name: "tool_mode", Kind: String, Default: "(that of the `codemode` block)", Allowed: toolModes, Doc: "How the model calls tools: `direct`, in " +
+				"scripts as well (`code`), or only in scripts (`code-only`)."},
 		},
 	}
 }

@@ -30,6 +30,7 @@ var Rows = [][]string{
 	{"prompt", "history", "compact", "usage"},
 	{"rulebook", "hookconfig", "scratch"},
 	{"grants"},
+	{"codemode"},
 	{"hosttool"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo", "transcript"},
@@ -51,6 +52,7 @@ type Edge struct {
 
 // Edges are imports within a row, or upwards. Each must be used.
 var Edges = []Edge{
+	{"codemode", "history", "the budget of an answer is in the tokens of the history"},
 	{"orchestrate", "history", "the pipeline cuts output once, with the history's rule"},
 	{"compact", "history", "what is left of a history, and its tokens"},
 	{"usage", "history", "a report of usage states the context window that the history is measured by"},

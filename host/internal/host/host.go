@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/codemode"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/guardian"
@@ -245,6 +246,9 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	h.tools = hosttool.Default()
 	h.tools.Reserve(h.plugins.Registry())
+	if offersScripts(opts.Config) {
+		codemode.Reserve(h.plugins.Registry())
+	}
 	h.judges = &judges.Judges{
 		Config: opts.Config, Models: h.models, Launcher: h.launcher, Open: h.openChild, Thread: h.Thread, Logger: h.log,
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/host/internal/child"
+	"github.com/gantry-agent/gantry/host/internal/codemode"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/hook"
@@ -43,6 +44,7 @@ type running struct {
 	sample  atomic.Pointer[modelset.Model] // the model that was asked last
 	outputs scratch.Outputs
 	tools   *hosttool.Client // that clients implement
+	code    *codemode.Thread // scripts; nil: no model is offered them
 	told    once.Set         // published warnings: by their text, or by a key for a file, a rule or the hooks
 
 	publishing sync.Mutex // held while states of sources are published
@@ -68,6 +70,7 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 			return grants.Denial(h.opts.Environ, g, cwd, output)
 		},
 	}, t)
+	r.code = scripts(h.opts, t)
 	r.views = view.New(view.Config{
 		Holder:  r.plugins.Holder,
 		Open:    r.openView,

@@ -3,13 +3,17 @@ package host
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/host/internal/codemode"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
@@ -17,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	code "github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -64,7 +69,42 @@ func (r *running) catalogue(t event.TurnStarted) func() *registry.Snapshot {
 		Unattended: r.role.Unattended, Approval: policy.Approval(t.Approval), Sandbox: t.Sandbox, AdditionalPermissions: a.AdditionalPermissions,
 		GranularPermissions: a.Granular != nil && a.Granular.RequestPermissions,
 	}
-	return func() *registry.Snapshot { return h.tools.Extend(r.tools.Extend(h.plugins.Registry().Snapshot()), c) }
+	mode := schema.CodemodeOff
+	if r.code != nil && !r.role.Unattended {
+		mode = codeMode(h.opts.Config, t.Model)
+	}
+	return func() *registry.Snapshot {
+		tools := r.tools.Extend(h.plugins.Registry().Snapshot())
+		if mode != schema.CodemodeOff {
+			tools = r.code.Extend(tools, c, mode == schema.CodemodeOnly)
+		}
+		return h.tools.Extend(tools, c)
+	}
+}
+
+// codeMode returns whether a model calls tools in scripts; see the values of [schema.CodemodeOn] and its neighbours.
+func codeMode(c *config.Config, model string) string {
+	if m, ok := c.Model(model); ok && m.ToolMode != "" {
+		return map[string]string{"direct": schema.CodemodeOff, "code": schema.CodemodeOn, "code-only": schema.CodemodeOnly}[m.ToolMode]
+	}
+	return c.Codemode.Mode
+}
+
+// offersScripts reports whether any model may be offered scripts.
+func offersScripts(c *config.Config) bool {
+	return c.Codemode.Mode != schema.CodemodeOff || slices.ContainsFunc(c.Models, func(m *config.Model) bool { return m.ToolMode != "" && m.ToolMode != "direct" })
+}
+
+// scripts returns the scripts of a thread; nil: no model is offered them.
+func scripts(o Options, t *thread.Thread) *codemode.Thread {
+	if !offersScripts(o.Config) {
+		return nil
+	}
+	c := o.Config.Codemode
+	return codemode.New(codemode.Config{
+		Command: []string{filepath.Join(o.BinDir, "gantry-codemode")}, Yield: c.Yield,
+		Limits: code.Limits{Memory: c.MemoryBytes, CPU: c.CPUTime, Wall: c.WallTime},
+	}, func() json.RawMessage { return t.Feature(codemode.FeatureID) })
 }
 
 // hostTool finds the implementation of a host tool that the thread has.
@@ -72,7 +112,10 @@ func (r *running) hostTool(label string) (orchestrate.HostTool, bool) {
 	if t, ok := r.host.tools.Tool(label); ok {
 		return t, true
 	}
-	return r.tools.Tool(label)
+	if t, ok := r.tools.Tool(label); ok || r.code == nil {
+		return t, ok
+	}
+	return r.code.Tool(label)
 }
 
 // keepImages stores the images that tools of clients return.

@@ -210,6 +210,9 @@ func (h *Host) CloseThread(id event.ThreadID, cause error) {
 func (h *Host) End(ctx context.Context, id event.ThreadID) {
 	if r, err := h.running(id); err == nil {
 		r.views.End()
+		if r.code != nil {
+			r.code.End()
+		}
 		r.plugins.End(ctx)
 	}
 	// A separate timeout: a plugin that hangs must not prevent processes from being ended.

@@ -143,6 +143,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		pluginWarnings{r},
 		turnDiff{files},
 	)
+	if r.code != nil {
+		participants = append(participants, r.code)
+	}
 	if plan.Changed != nil {
 		participants = append(participants, modelset.Previous{Set: h.models, Thread: t.ID(), Model: has, Request: common})
 	}

@@ -150,9 +150,9 @@ const (
 	byLength   = 0.75
 )
 
-// rank returns the tools that match a query, best first. Of equally good ones, the one that was declared first comes first. Tools with
+// Rank returns the tools that match a query, best first. Of equally good ones, the one that was declared first comes first. Tools with
 // none of the words are left out.
-func rank(entries []*registry.Entry, query string) []*registry.Entry {
+func Rank(entries []*registry.Entry, query string) []*registry.Entry {
 	counts := make([]map[string]int, len(entries)) // of each tool's words
 	lengths := make([]float64, len(entries))       // of each tool's document, in words
 	having := map[string]float64{}                 // number of tools with a word
@@ -211,7 +211,7 @@ func findTools(tools *registry.Snapshot, arguments json.RawMessage, traits []str
 		limit = int(min(*in.Limit, mostFound))
 	}
 	var b strings.Builder
-	for _, e := range rank(deferred(tools), in.Query) {
+	for _, e := range Rank(deferred(tools), in.Query) {
 		if len(found) == limit {
 			break
 		}

@@ -20,6 +20,8 @@ type HostTool struct {
 	Backend func(c *HostCall) ToolBackend
 	// Decides says that the tool consults the policy itself with [HostCall.Decide], so that the pipeline does not do so before the call.
 	Decides bool
+	// Item returns how a call is displayed; nil: with the name of the tool.
+	Item func(in contract.Input) contract.Item
 }
 
 // HostCall is a call of a host tool, and what the tool can do in its name.

@@ -73,6 +73,9 @@ func (r *run) awaitOthers(t *Ticket) func(context.Context) *outcome {
 // assess learns what the call would do: from the plugin, if the tool can assess calls, else from the descriptor.
 func (r *run) assess(ctx context.Context) *outcome {
 	if !r.entry.Assess {
+		if t, ok := r.hostTool(); ok && t.Item != nil {
+			r.item.assessed(t.Item(r.input))
+		}
 		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly && !slices.ContainsFunc(r.entry.Effects, changes)}
 		return nil
 	}

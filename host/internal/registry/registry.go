@@ -365,6 +365,23 @@ func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 	return out
 }
 
+// CodeOnly returns the catalogue in which tools that code can call are called only by code.
+func (s *Snapshot) CodeOnly() *Snapshot {
+	out := &Snapshot{byName: maps.Clone(s.byName), entries: slices.Clone(s.entries), Collisions: s.Collisions}
+	for i, e := range out.entries {
+		if e.Nesting == contract.NestingNever || e.Exposure == contract.ExposureHidden {
+			continue
+		}
+		only := *e
+		only.Nesting, only.Declare = contract.NestingOnly, nil
+		out.entries[i] = &only
+		if k := keyOf(e.Namespace, e.Name); out.byName[k] == e {
+			out.byName[k] = &only
+		}
+	}
+	return out
+}
+
 // CodeTools returns the tools that calls can find and call in a thread whose model has these traits.
 func (s *Snapshot) CodeTools(traits []string) []*Entry {
 	var out []*Entry

@@ -1,0 +1,246 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
+
+const codemodeOn = "codemode {\n  mode = \"on\"\n}\n"
+
+// execCall returns a call of exec in the language of scripted models.
+func execCall(id, code string) string {
+	return `{ call = "exec", id = "` + id + `", freeform = '''` + "\n" + code + `''' },`
+}
+
+// toolText returns the result that the model got for a call.
+func toolText(t *testing.T, r *rig.Rig, call string) string {
+	t.Helper()
+	for _, m := range r.Last().Request.Messages {
+		for _, p := range m.Parts {
+			if result, ok := p.(*llm.ToolResult); ok && result.ID == call {
+				return llm.Message{Parts: result.Content}.Text()
+			}
+		}
+	}
+	t.Fatalf("no result of %s", call)
+	return ""
+}
+
+// A script calls tools of a plugin, keeps values for the next one, and its errors are for the model.
+func TestScriptsCallTools(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [`+execCall("e1", `
+const out = []
+for (let i = 0; i < 20; i++) out.push((await tools.exec_command({cmd: "echo line " + i})).output ?? "")
+text(out.length)
+text(await tools.exec_command({cmd: "echo from the shell"}))
+store("n", {count: out.length})
+console.log("logged")
+`)+`]
+[[step]]
+do = [`+execCall("e2", `
+text(load("n").count + 1)
+try { await tools.nothing({}) } catch (e) { text("caught " + e.message) }
+notify("remember this")
+throw new Error("on purpose")
+`)+`]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Config(codemodeOn)
+	r.OK("exec", "go")
+	if got := toolText(t, r, "e1"); !strings.HasPrefix(got, "Script completed\nWall time ") || !strings.Contains(got, " seconds\nOutput:\n20\n") ||
+		!strings.Contains(got, "from the shell") || !strings.HasSuffix(got, "\nlogged") {
+		t.Errorf("e1:\n%s", got)
+	}
+	if got := toolText(t, r, "e2"); !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, "Output:\n21\ncaught Tool \"nothing\" not found") ||
+		!strings.Contains(got, "\nScript error:\non purpose\n    at <anonymous> (exec_main.mjs:5:") {
+		t.Errorf("e2:\n%s", got)
+	}
+}
+
+// A script that yields goes on: its calls wait for the next call that observes it, in a later turn too, and a person is asked about them.
+// What it has stored survives the host; a script that still runs does not, and the model learns so.
+func TestScriptsOutliveTheirCall(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [`+execCall("e1", `
+text("before")
+yield_control()
+await tools.exec_command({cmd: "touch made"})
+text("after")
+store("k", [1, 2])
+`)+`]
+[[step]]
+do = [{ text = "first turn done" }]
+[[step]]
+do = [{ call = "wait", id = "w1", args = { cell_id = "1" } }]
+[[step]]
+do = [{ call = "wait", id = "w2", args = { cell_id = "1" } }, `+execCall("e2", `// @exec: {"yield_time_ms": 0, "max_output_tokens": 50}
+text(load("k").length)
+await new Promise(done => setTimeout(done, 1e6))`)+`]
+[[step]]
+do = [{ text = "second turn done" }]
+[[step]]
+do = [{ call = "wait", id = "w3", args = { cell_id = "2" } }, `+execCall("e3", `text(load("k"))`)+`]
+[[step]]
+do = [{ text = "third turn done" }]
+`)
+	r.Config(codemodeOn)
+	c := r.AppServer("-c", "approval.policy=untrusted")
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "one")
+	c.Notified("turn/completed")
+	if got := toolText(t, r, "e1"); !strings.HasPrefix(got, "Script running with cell ID 1\n") || !strings.HasSuffix(got, "Output:\nbefore") {
+		t.Errorf("e1:\n%s", got)
+	}
+	if exists(r.Dir, "made") {
+		t.Error("a call ran that nothing observed")
+	}
+	submit(t, c, thread, "two")
+	q := c.Notified("item/commandExecution/requestApproval")
+	var p struct{ ItemID, Command string }
+	if q.Into(t, &p); !strings.HasPrefix(p.ItemID, "w1/") || !strings.Contains(p.Command, "touch made") {
+		t.Errorf("the question is %s", q.Params)
+	}
+	c.Answer(q, map[string]any{"decision": "accept"})
+	c.Notified("turn/completed")
+	if got := toolText(t, r, "w1"); !strings.HasPrefix(got, "Script completed\n") || !strings.HasSuffix(got, "Output:\nafter") || !exists(r.Dir, "made") {
+		t.Errorf("w1:\n%s", got)
+	}
+	if got := toolText(t, r, "w2"); !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, "exec cell 1 not found") {
+		t.Errorf("w2:\n%s", got)
+	}
+	if got := toolText(t, r, "e2"); !strings.HasPrefix(got, "Script running with cell ID 2\n") {
+		t.Errorf("e2:\n%s", got)
+	}
+	c.Kill()
+	c.Close()
+	c = r.AppServer()
+	greet(t, c)
+	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	submit(t, c, thread, "three")
+	c.Notified("turn/completed")
+	if got := toolText(t, r, "w3"); !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, "exec cell 2 was lost when gantry ended") {
+		t.Errorf("w3:\n%s", got)
+	}
+	if got := toolText(t, r, "e3"); !strings.HasPrefix(got, "Script completed\n") || !strings.HasSuffix(got, "Output:\n[1,2]") {
+		t.Errorf("e3:\n%s", got)
+	}
+	c.Close()
+	r.NothingLeft()
+}
+
+// A person who declines a call lets the script go on with an exception; one who cancels ends the script and the turn.
+func TestScriptsAtQuestions(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ decision, turn, result string }{
+		{"decline", "completed", "caught"},
+		{"cancel", "interrupted", ""},
+	} {
+		t.Run(tc.decision, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, `
+[[step]]
+do = [`+execCall("e1", `
+try { await tools.exec_command({cmd: "touch made"}) } catch { text("caught") }
+`)+`]
+[[step]]
+do = [{ text = "done" }]
+`)
+			r.Config(codemodeOn)
+			c := r.AppServer("-c", "approval.policy=untrusted")
+			greet(t, c)
+			thread := begin(t, c, map[string]any{})
+			submit(t, c, thread, "go")
+			c.Answer(c.Notified("item/commandExecution/requestApproval"), map[string]any{"decision": tc.decision})
+			var e struct{ Turn struct{ Status string } }
+			end := c.Notified("turn/completed")
+			end.Into(t, &e)
+			if e.Turn.Status != tc.turn || exists(r.Dir, "made") {
+				t.Errorf("the turn is %s, want %s", e.Turn.Status, tc.turn)
+			}
+			if tc.result != "" && !strings.HasSuffix(toolText(t, r, "e1"), tc.result) {
+				t.Errorf("e1:\n%s", toolText(t, r, "e1"))
+			}
+			c.Close()
+			r.NothingLeft()
+		})
+	}
+}
+
+// What a script must not do costs it its process, and nothing else.
+func TestHostileScripts(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, code, want string }{
+		{"endless loop", `for (;;) {}`, "timed out"},
+		{"endless microtasks", `const again = () => Promise.resolve().then(again); await again()`, "timed out"},
+		{"memory", `const a = []; for (;;) a.push(new Uint8Array(1 << 20))`, "memory"},
+		{"import", `import fs from "fs"`, "Unsupported import in exec: fs"},
+		{"argument", `await tools.exec_command("ls")`, "tool `exec_command` expects a JSON object for arguments"},
+		{"function stored", `store("f", () => 1)`, "failed to serialize JavaScript value"},
+		{"remote image", `image("https://example.com/a.png")`, "remote image URLs are not supported in tool outputs"},
+		{"detail", `image("data:image/png;base64,AA==", "best")`, "image detail must be one of: auto, low, high, original"},
+		{"itself", `await tools.exec("text(1)")`, `Tool "exec" not found`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, `
+[[step]]
+do = [`+execCall("e1", tc.code)+execCall("e2", `text("still here")`)+`]
+[[step]]
+do = [{ text = "done" }]
+`)
+			r.Config(codemodeOn)
+			r.OK("exec", "-c", `codemode.cpu_time="1s"`, "go")
+			if got := toolText(t, r, "e1"); !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, tc.want) {
+				t.Errorf("e1:\n%s", got)
+			}
+			if got := toolText(t, r, "e2"); !strings.HasSuffix(got, "\nstill here") {
+				t.Errorf("e2:\n%s", got)
+			}
+			r.NothingLeft()
+		})
+	}
+}
+
+// A model that calls tools only in scripts is offered exec and wait, and no other tool can be called without a script.
+func TestOnlyScripts(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch made" } }, `+execCall("e1", `
+const [first] = await codemode.search("run a shell command")
+text(first.name)
+text((await codemode.describe("exec_command")).includes("cmd"))
+text(ALL_TOOLS.some(t => t.name === "exec_command"))
+`)+`]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Config("codemode {\n  mode = \"only\"\n}\n")
+	r.OK("exec", "go")
+	var offered []string
+	for _, tool := range r.Last().Request.Tools {
+		offered = append(offered, tool.Name)
+		if tool.Name == "exec" && !strings.Contains(tool.Description, "exec_command: (input: ExecCommandInput)") {
+			t.Errorf("exec declares:\n%s", tool.Description)
+		}
+	}
+	if strings.Join(offered, " ") != "exec wait" {
+		t.Errorf("the model is offered %q", offered)
+	}
+	if got := toolText(t, r, "c1"); !strings.Contains(got, "can only be called by code or another tool") || exists(r.Dir, "made") {
+		t.Errorf("c1:\n%s", got)
+	}
+	if got := toolText(t, r, "e1"); !strings.HasSuffix(got, "Output:\nexec_command\ntrue\ntrue") {
+		t.Errorf("e1:\n%s", got)
+	}
+}

@@ -16,8 +16,14 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// maxOutput bounds what a script outputs between two answers, in bytes.
-const maxOutput = 8 << 20
+// Bounds of what a script outputs between two answers and of what it stores, in bytes. The script is untrusted, and so is its process:
+// the bounds in the prelude are for its messages.
+const (
+	maxOutput = 8 << 20
+	itemBytes = 64       // of the host's memory, for an item without content
+	maxNotes  = 16 << 10 // models read notes in addition to the output
+	maxStored = 1 << 20
+)
 
 // cell is a script and what it has output since the last answer. It implements [codemode.Owner].
 type cell struct {
@@ -30,8 +36,9 @@ type cell struct {
 	tools   catalogue // of the call that has observed the cell last
 	items   []contract.Part
 	size    int
-	dropped bool
+	dropped bool // items or notes
 	notes   []string
+	noted   int                        // bytes of notes
 	stored  map[string]json.RawMessage // nil: deleted
 	release func()                     // ends the observation; nil: there is none
 	known   bool                       // the model knows the cell's ID
@@ -184,14 +191,30 @@ func (c *cell) Emit(e frame.Emit) {
 		if c.stored == nil {
 			c.stored = map[string]json.RawMessage{}
 		}
-		c.stored[s.Key] = nil
-		if s.Value != nil && json.Valid([]byte(*s.Value)) {
+		delete(c.stored, s.Key)
+		size := itemBytes + len(s.Key)
+		for key, v := range c.stored {
+			size += itemBytes + len(key) + len(v)
+		}
+		if s.Value != nil {
+			size += len(*s.Value)
+		}
+		switch {
+		case size > maxStored:
+		case s.Value == nil:
+			c.stored[s.Key] = nil
+		case json.Valid([]byte(*s.Value)):
 			c.stored[s.Key] = json.RawMessage(*s.Value)
 		}
 	case "notify":
 		if json.Unmarshal(e.Value, &text) == nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			if c.noted+itemBytes+len(text) > maxNotes {
+				c.dropped = true
+				return
+			}
+			c.noted += itemBytes + len(text)
 			c.notes = append(c.notes, text)
 		}
 	case "yield":
@@ -212,11 +235,11 @@ func (c *cell) Log(line string) { c.output(&contract.TextPart{Text: line}, len(l
 func (c *cell) output(p contract.Part, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.size+size > maxOutput {
+	if c.size += itemBytes + size; c.size > maxOutput {
+		c.size -= itemBytes + size
 		c.dropped = true
 		return
 	}
-	c.size += size
 	c.items = append(c.items, p)
 }
 
@@ -226,9 +249,9 @@ func (c *cell) take() (items []contract.Part, notes []string) {
 	defer c.mu.Unlock()
 	items, notes = c.items, c.notes
 	if c.dropped {
-		items = append(items, &contract.TextPart{Text: fmt.Sprintf("[output beyond %d MiB left out]", maxOutput>>20)})
+		items = append(items, &contract.TextPart{Text: fmt.Sprintf("[output beyond %d MiB or notes beyond %d KiB left out]", maxOutput>>20, maxNotes>>10)})
 	}
-	c.items, c.notes, c.size, c.dropped = nil, nil, 0, false
+	c.items, c.notes, c.size, c.noted, c.dropped = nil, nil, 0, 0, false
 	return items, notes
 }
 

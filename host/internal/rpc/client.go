@@ -45,7 +45,8 @@ func NewClient(s Stream, cfg ClientConfig) *Client {
 	return c
 }
 
-// Serve reads until the stream or ctx ends, like [Conn.Serve]. Calls that are not answered then fail with [ErrClosed].
+// Serve reads until the stream or ctx ends, like [Conn.Serve], also if the server no longer takes what the client sends. Calls that are not
+// answered then fail with [ErrClosed].
 func (c *Client) Serve(ctx context.Context) error {
 	stop := make(chan struct{})
 	failed := make(chan struct{})

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -157,3 +160,81 @@ func TestClientCallsEndWithTheConnection(t *testing.T) {
 		}
 	})
 }
+
+// departed is the stream of a server that has sent its last messages and closed the connection. They are read after a message could not be
+// sent to it, when the client has nothing else to do.
+type departed struct {
+	left   []string
+	failed chan struct{} // closed when a message could not be sent
+	closed atomic.Bool
+}
+
+func (s *departed) Read() ([]byte, error) {
+	<-s.failed
+	synctest.Wait()
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if len(s.left) == 0 {
+		return nil, io.EOF
+	}
+	line := s.left[0]
+	s.left = s.left[1:]
+	return []byte(line), nil
+}
+
+func (s *departed) Write([]byte) error {
+	close(s.failed)
+	return syscall.EPIPE
+}
+
+func (s *departed) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// What the server has sent before it closed the connection arrives, even if the client has noticed the end because it could not send.
+func TestClientReceivesWhatWasSentBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &departed{left: []string{`{"method":"a"}`, `{"method":"b"}`}, failed: make(chan struct{})}
+		var got []string
+		c := NewClient(s, ClientConfig{Notified: func(n Notification) { got = append(got, n.Method) }})
+		served := make(chan error, 1)
+		go func() { served <- c.Serve(t.Context()) }() // owned by the test, which waits for it
+		if err := c.Call(t.Context(), "late", nil, nil); err != ErrClosed {
+			t.Errorf("a call returned %v", err)
+		}
+		if err := <-served; err != nil || !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("received %q, %v", got, err)
+		}
+	})
+}
+
+// A client whose server takes nothing any more ends with its context, even if the server sends nothing either.
+func TestClientOfADepartedServerEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := NewClient(Lines(theirs, deaf{}, theirs), ClientConfig{})
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- c.Serve(ctx) }() // owned by the test, which waits for it
+		if err := c.Notify(t.Context(), "late", nil); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		select {
+		case <-c.Done():
+			t.Error("the connection has ended")
+		default:
+		}
+		cancel()
+		if err := <-served; !errors.Is(err, context.Canceled) {
+			t.Errorf("Serve returned %v", err)
+		}
+		_ = ours.Close()
+	})
+}
+
+type deaf struct{}
+
+func (deaf) Write([]byte) (int, error) { return 0, syscall.EPIPE }

@@ -27,6 +27,15 @@ func (c *Conn) Serve(ctx context.Context) error {
 		reading = false
 	case err = <-wrote:
 		writing, broken = false, true
+		if c.cfg.received != nil {
+			// The server has closed the connection. What it sent before that is still to be read.
+			select {
+			case err = <-read:
+				reading = false
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
 	case <-c.out.stalled:
 		err, broken = ErrStalled, true
 	case <-ctx.Done():

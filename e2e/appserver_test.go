@@ -82,7 +82,7 @@ func TestAppServerPlainAnswer(t *testing.T) {
 	want := []string{
 		"response", "thread/status/changed active", "turn/started inProgress", "item/started userMessage", "item/completed userMessage",
 		"item/started agentMessage", "item/agentMessage/delta", "item/completed agentMessage", "thread/tokenUsage/updated",
-		"thread/status/changed idle", "turn/completed completed",
+		"thread/readState/changed", "thread/status/changed idle", "turn/completed completed",
 	}
 	if got := sequence(t, c.All[from:]); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -126,7 +126,7 @@ func TestAppServerCommand(t *testing.T) {
 		"response", "thread/status/changed active", "turn/started inProgress", "item/started userMessage", "item/completed userMessage",
 		"item/started commandExecution", "item/commandExecution/outputDelta", "item/completed commandExecution", "thread/tokenUsage/updated",
 		"item/started agentMessage", "item/agentMessage/delta", "item/completed agentMessage", "thread/tokenUsage/updated",
-		"thread/status/changed idle", "turn/completed completed",
+		"thread/readState/changed", "thread/status/changed idle", "turn/completed completed",
 	}
 	if got := sequence(t, c.All[from:]); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -227,7 +227,7 @@ func hookMetadata(h hub.Hook, dir string) (m protocol.HookMetadata, ok bool) {
 	default:
 		m.Source = protocol.HookSource(h.Scope)
 	}
-	return m, h.Event != "Notification"
+	return m, m.EventName.Known()
 }
 
 // skillsList returns that there are no skills, which gantry does not have. Codex's terminal shows an error if the method does not exist.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/appserver/dynamictool"
@@ -25,6 +26,7 @@ type feed struct {
 	upto   uint64         // number of the last event that was stored when the feed began
 	caught chan struct{}  // closed when that is folded
 	cfg    *config.Config // of the thread's folder when it was loaded
+	past   hub.History
 	tools  *dynamictool.Serving[*subscription]
 
 	mu        sync.Mutex
@@ -32,6 +34,7 @@ type feed struct {
 	settings  event.Settings // of the next turn
 	model     string         // label of the model, where settings has none
 	seq       uint64         // number of the last stored event that was folded
+	began     uint64         // number of the first event of the last turn
 	subs      []*subscription
 	questions []*question // pending, in the order in which they were asked
 	ended     bool
@@ -75,6 +78,10 @@ func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*f
 	if err != nil && hub.ErrorOf(err).Code != hub.NotFound { // it is ephemeral, or not stored yet
 		return nil, err
 	}
+	past, err := s.cfg.Hub.History(ctx, t.ID())
+	if err != nil {
+		return nil, err
+	}
 	now, err := s.effective(ctx, t)
 	if err != nil {
 		return nil, err
@@ -98,7 +105,7 @@ func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*f
 	}
 	life, end := context.WithCancel(s.life)
 	f := &feed{server: s, thread: t, leave: leave, end: end, done: make(chan struct{}), cfg: now.cfg, settings: now.settings, seq: after,
-		upto: info.Seq, caught: make(chan struct{}), tools: dynamictool.NewServing[*subscription](t.ServeTools)}
+		past: past, upto: info.Seq, caught: make(chan struct{}), tools: dynamictool.NewServing[*subscription](t.ServeTools)}
 	if f.seq >= f.upto {
 		close(f.caught)
 	}
@@ -122,8 +129,38 @@ func (f *feed) run(ctx context.Context, events *hub.Events) {
 			}
 			return
 		}
-		f.apply(e)
+		f.apply(e, f.unread(ctx, e))
 	}
+}
+
+// readStateTimeout limits how long a store that does not answer delays the end of a turn for clients.
+const readStateTimeout = time.Second
+
+// unread returns the read state of the thread after the end of a turn; nil: the event does not change it, no subscriber is to know, or it
+// can't be read. The store may not have the end of the turn yet.
+func (f *feed) unread(ctx context.Context, e event.Event) *hub.ReadState {
+	if _, ended := e.Body.(event.TurnEnded); !ended || e.Seq == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	began := f.began
+	wanted := slices.ContainsFunc(f.subs, func(s *subscription) bool { return !s.client.optedOut(protocol.NotifyThreadReadStateChanged.Name) })
+	f.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readStateTimeout)
+	defer cancel()
+	state, err := f.past.ReadState(ctx)
+	if err != nil && hub.ErrorOf(err).Code != hub.NotFound {
+		f.server.log.Debug("read state not sent", "thread", f.thread.ID(), "err", err)
+		return nil
+	}
+	state = state.Ended(e.Turn, began)
+	if state.First != e.Turn { // an earlier turn is unread, so that the state stays as it is
+		return nil
+	}
+	return &state
 }
 
 // remove ends the feed and its subscriptions.
@@ -143,8 +180,9 @@ func (f *feed) remove() {
 	}
 }
 
-// apply folds an event and passes its notifications on. A question becomes a request.
-func (f *feed) apply(e event.Event) {
+// apply folds an event and passes its notifications on. A question becomes a request. unread is the read state after the event; nil: it
+// stays as it is.
+func (f *feed) apply(e event.Event, unread *hub.ReadState) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changes := f.fold.Apply(e)
@@ -163,7 +201,13 @@ func (f *feed) apply(e event.Event) {
 			out = append(out, &outgoing{method: protocol.NotifyServerRequestResolved.Name, seq: before, params: q.resolved(), except: q.claimed})
 		}
 	}
+	if b, ok := e.Body.(event.TurnStarted); ok && (!b.Resumed || f.began == 0) {
+		f.began = e.Seq
+	}
 	for i, c := range changes {
+		if unread != nil && c.Method == protocol.NotifyThreadStatusChanged.Name { // the end of the turn, as far as clients are concerned
+			out, unread = append(out, f.readState(*unread)), nil
+		}
 		out = append(out, &outgoing{method: c.Method, params: c.Params, seq: f.seq, part: part(e, i, changes)})
 	}
 	if f.changed(e.Body) {
@@ -180,6 +224,13 @@ func (f *feed) apply(e event.Event) {
 	for _, s := range f.subs {
 		s.push(out...)
 	}
+}
+
+// readState announces the read state of the thread.
+func (f *feed) readState(r hub.ReadState) *outgoing {
+	return &outgoing{method: protocol.NotifyThreadReadStateChanged.Name, seq: f.seq, unnumbered: true, params: protocol.ThreadReadStateChangedNotification{
+		ThreadID: string(f.thread.ID()), ReadState: readState(r),
+	}}
 }
 
 // part returns the position of a change among those of its event, from 1 on; 0: it is the last one. A client that has got only some of

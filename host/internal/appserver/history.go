@@ -182,7 +182,7 @@ func (s history) readStateUpdate(ctx context.Context, c *call, p protocol.Thread
 	}
 	out.ReadState = readState(state)
 	c.afterwards(func() {
-		s.tell(h.id, protocol.NotifyThreadReadStateChanged.Name, protocol.ThreadReadStateChangedNotification{ThreadID: string(h.id), ReadState: out.ReadState})
+		s.marked(h.id, state)
 	})
 	return out, nil
 }
@@ -199,8 +199,8 @@ func readState(r hub.ReadState) protocol.ThreadReadState {
 	return out
 }
 
-// tell sends a notification that no event causes to the subscribers of a thread.
-func (s *Server) tell(id event.ThreadID, method string, params any) {
+// marked tells the subscribers of a thread its read state.
+func (s *Server) marked(id event.ThreadID, state hub.ReadState) {
 	s.mu.Lock()
 	f := s.mu.feeds[id]
 	s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Server) tell(id event.ThreadID, method string, params any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, sub := range f.subs {
-		sub.push(&outgoing{method: method, params: params, seq: f.seq})
+		sub.push(f.readState(state))
 	}
 }
 

@@ -18,12 +18,14 @@ const maxQueued = 2 << 20
 
 // outgoing is a message about a thread: a notification, or a question. All subscriptions share it.
 type outgoing struct {
-	method   string
-	params   any
-	seq      uint64
-	part     int // see [part]
-	question *question
-	except   *client // that does not get it; nil: all do
+	method string
+	params any
+	seq    uint64
+	part   int // see [part]
+	// unnumbered: the log does not have it, so that clients which continue after its number do not get it again.
+	unnumbered bool
+	question   *question
+	except     *client // that does not get it; nil: all do
 
 	full, stable encoding
 }
@@ -290,7 +292,11 @@ func (s *subscription) send(o *outgoing) bool {
 		s.client.server.log.Error("notification not sent", "method", o.method, "err", err)
 		return true
 	}
-	return s.client.conn.Notify(s.life, rpc.Notification{Method: o.method, Params: raw, Seq: o.seq, Part: o.part, EmittedAtMs: now()}) == nil
+	n := rpc.Notification{Method: o.method, Params: raw, EmittedAtMs: now()}
+	if !o.unnumbered {
+		n.Seq, n.Part = o.seq, o.part
+	}
+	return s.client.conn.Notify(s.life, n) == nil
 }
 
 // note records how much of the open items' texts the client has.

@@ -281,7 +281,10 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	if err = s.pages(ctx, p, &out); err != nil {
 		return out, err
 	}
-	usage := s.usageOf(ctx, t.ID())
+	usage, err := s.usageOf(ctx, t.ID())
+	if err != nil {
+		return out, err
+	}
 	c.afterwards(func() {
 		if usage != nil {
 			c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage)
@@ -458,34 +461,51 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 		}
 	}
 	c.warn(o)
-	usage := s.usageOf(ctx, t.ID())
+	usage, err := s.usageOf(ctx, t.ID())
+	if err != nil {
+		return out, err
+	}
 	if usage != nil {
 		c.afterwards(func() { c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage) })
 	}
 	return out, c.begun(f, out.Thread)
 }
 
-// usageOf returns the usage of a thread; nil: it has used nothing.
-func (s *Server) usageOf(ctx context.Context, id event.ThreadID) *protocol.ThreadTokenUsageUpdatedNotification {
-	info, err := s.cfg.Hub.Info(ctx, string(id))
-	if err != nil || info.Tokens.Total == 0 {
-		return nil
-	}
-	turn := ""
-	if last, err := s.lastTurn(ctx, id); err == nil && last != nil {
-		turn = string(last.ID)
-	}
-	return &protocol.ThreadTokenUsageUpdatedNotification{
-		ThreadID: string(id), TurnID: turn, TokenUsage: protocol.ThreadTokenUsage{Total: tokensOf(info.Tokens), Last: tokensOf(event.Tokens{})},
-	}
-}
+// usageTurns is the number of turns among which the last answer of the model is looked for. Commands of the user are turns without one.
+const usageTurns = 16
 
-// tokensOf converts a number of tokens. Codex's counts contain cached input and reasoning.
-func tokensOf(t event.Tokens) protocol.TokenUsageBreakdown {
-	return protocol.TokenUsageBreakdown{
-		TotalTokens: t.Total, InputTokens: t.Input, CachedInputTokens: t.CacheRead, CacheWriteInputTokens: t.CacheWrite, OutputTokens: t.Output,
-		ReasoningOutputTokens: t.Reasoning,
+// usageOf returns the usage of a thread; nil: it has used nothing.
+func (s *Server) usageOf(ctx context.Context, id event.ThreadID) (*protocol.ThreadTokenUsageUpdatedNotification, error) {
+	info, err := s.cfg.Hub.Info(ctx, string(id))
+	if err != nil && hub.ErrorOf(err).Code != hub.NotFound {
+		return nil, err
 	}
+	if info.Tokens.Total == 0 {
+		return nil, nil
+	}
+	past, err := s.cfg.Hub.History(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	turns, err := past.Turns(ctx, hub.Window{Descending: true, Limit: usageTurns})
+	if err != nil {
+		return nil, err
+	}
+	out := protocol.ThreadTokenUsageUpdatedNotification{ThreadID: string(id), TokenUsage: transcript.Usage(info.Tokens, nil)}
+	if len(turns) > 0 {
+		out.TurnID = string(turns[0].ID)
+	}
+	for _, t := range turns {
+		reports, err := past.Usages(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if last := transcript.LastReport(reports); last != nil {
+			out.TokenUsage = transcript.Usage(info.Tokens, last)
+			break
+		}
+	}
+	return &out, nil
 }
 
 func (s threads) threadRead(ctx context.Context, c *call, p protocol.ThreadReadParams) (out protocol.ThreadReadResponse, err error) {
@@ -628,11 +648,13 @@ func cleared(n protocol.Nullable[string]) *string {
 	return new("")
 }
 
-func (s threads) threadRevert(ctx context.Context, _ *call, p protocol.ThreadRevertParams) (out protocol.ThreadRevertResponse, err error) {
+func (s threads) threadRevert(ctx context.Context, c *call, p protocol.ThreadRevertParams) (out protocol.ThreadRevertResponse, err error) {
 	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
 	}
+	c.afterwards(c.hold(id)) // the caller learns of it after the response, subscribed or not
+	c.afterwards(c.holdBroadcasts(id))
 	if _, err := s.cfg.Hub.Revert(ctx, id, p.BeforeTurnID); err != nil {
 		return out, err
 	}

@@ -1,5 +1,7 @@
 package protocol
 
+import "slices"
+
 // Notifications that the server sends.
 var (
 	NotifyThreadStarted           = notification[ThreadStartedNotification]("thread/started", ToAll)
@@ -568,6 +570,9 @@ func (HookEventName) values() []string {
 	return names(HookPreModelRequest, HookPostModelRequest, HookPreToolUse, HookPermissionRequest, HookPostToolUse, HookPreCompact,
 		HookPostCompact, HookSessionStart, HookSessionEnd, HookUserPromptSubmit, HookSubagentStart, HookSubagentStop, HookStop, HookInterrupt)
 }
+
+// Known reports whether the protocol has the event. Clients of codex refuse messages with others.
+func (n HookEventName) Known() bool { return slices.Contains(n.values(), string(n)) }
 
 // HookHandlerType is the kind of a hook.
 type HookHandlerType string

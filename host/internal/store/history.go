@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,14 +201,23 @@ func (h History) Exits(ctx context.Context, after uint64, limit int) ([]event.Ev
 	return h.read(ctx, "kind = 'session.exited' AND seq > ?", " LIMIT "+strconv.Itoa(max(limit, 1)), after)
 }
 
+// Usages returns the reports of usage in a turn, in order.
+func (h History) Usages(ctx context.Context, t TurnInfo) ([]event.Event, error) {
+	last := uint64(math.MaxInt64)
+	if t.LastSeq != 0 {
+		last = t.LastSeq
+	}
+	return h.read(ctx, "kind = ? AND seq BETWEEN ? AND ?", "", event.UsageReported{}.Kind(), t.FirstSeq, last)
+}
+
 // read returns the events that satisfy a condition, in order. rest follows the order in the statement.
-func (h History) read(ctx context.Context, condition, rest string, arg any) ([]event.Event, error) {
+func (h History) read(ctx context.Context, condition, rest string, args ...any) ([]event.Event, error) {
 	r, err := h.store.reader(ctx, h.thread)
 	if err != nil {
 		return nil, err
 	}
 	var rows []eventRow
-	err = r.g.Raw("SELECT thread_id, seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND "+condition+" ORDER BY seq"+rest, string(h.thread), arg).
+	err = r.g.Raw("SELECT thread_id, seq, turn_id, time, kind, body, sum FROM events WHERE thread_id = ? AND "+condition+" ORDER BY seq"+rest, append([]any{string(h.thread)}, args...)...).
 		Scan(&rows).Error
 	if err != nil {
 		return nil, r.failed(0, err)

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -105,6 +107,16 @@ type ReadState struct {
 	Unread   bool
 	First    event.TurnID // the first unread turn; empty, although Unread: the user has marked a thread as unread that has no turn
 	Revision string       // changes with the state
+}
+
+// Ended returns the state after the end of a turn, whose first event has the number first. r may be the state before or after the store
+// has the end; the zero value is that of a thread which the store does not have yet.
+func (r ReadState) Ended(turn event.TurnID, first uint64) ReadState {
+	if r.First != "" {
+		return r
+	}
+	marks, _, _ := strings.Cut(cmp.Or(r.Revision, "0"), ".")
+	return ReadState{Unread: true, First: turn, Revision: fmt.Sprintf("%s.%d", marks, first)}
 }
 
 // unreadFromStart is the position of a thread that was marked as unread before it had a turn.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -21,10 +22,7 @@ func (f *Fold) used(b event.UsageReported) {
 		}
 	}
 	if b.Call == "" {
-		u.Last = lastUsage(b)
-		if b.ContextWindow > 0 {
-			u.ModelContextWindow = &b.ContextWindow
-		}
+		setLast(&u, b)
 	}
 	f.usage = &u
 	if f.unsaid = b.Call == "" && f.turn != nil; !f.unsaid {
@@ -61,6 +59,34 @@ func ofCalls(b event.Body) bool {
 	return true
 }
 
+// LastReport returns the report of the last answer to a turn itself; nil: there is none. Answers to plugins have reports as well.
+func LastReport(events []event.Event) *event.UsageReported {
+	for _, e := range slices.Backward(events) {
+		if b, ok := e.Body.(event.UsageReported); ok && b.Call == "" {
+			return &b
+		}
+	}
+	return nil
+}
+
+// Usage returns the usage of a thread that has used total, with that of its last answer; nil: it is not known.
+func Usage(total event.Tokens, last *event.UsageReported) protocol.ThreadTokenUsage {
+	u := protocol.ThreadTokenUsage{Total: breakdown(total)}
+	if last != nil {
+		setLast(&u, *last)
+	}
+	return u
+}
+
+// setLast sets the usage of the last answer.
+func setLast(u *protocol.ThreadTokenUsage, b event.UsageReported) {
+	u.Last = lastUsage(b)
+	if b.ContextWindow > 0 {
+		u.ModelContextWindow = &b.ContextWindow
+	}
+}
+
+// breakdown converts a number of tokens. Codex's counts contain cached input and reasoning.
 func breakdown(t event.Tokens) protocol.TokenUsageBreakdown {
 	return protocol.TokenUsageBreakdown{
 		TotalTokens: t.Total, InputTokens: t.Input, CachedInputTokens: t.CacheRead, CacheWriteInputTokens: t.CacheWrite,
@@ -261,12 +287,18 @@ func (f *Fold) reviewed(b event.ReviewStarted) protocol.GuardianApprovalReviewAc
 
 func (f *Fold) hookStarted(b event.HookStarted) {
 	run := hookRun(b.Run)
+	if !run.EventName.Known() {
+		return
+	}
 	run.Status, run.StartedAt = protocol.HookRunning, f.event.Time.Unix()
 	emit(f, protocol.NotifyHookStarted, protocol.HookStartedNotification{ThreadID: f.thread(), TurnID: optional(string(f.event.Turn)), Run: run})
 }
 
 func (f *Fold) hookCompleted(b event.HookCompleted) {
 	run := hookRun(b.Run)
+	if !run.EventName.Known() {
+		return
+	}
 	run.Status = protocol.HookRunStatus(b.Status)
 	run.StartedAt, run.CompletedAt = (f.event.Time.UnixMilli()-b.DurationMS)/1000, new(f.event.Time.Unix())
 	run.DurationMs = &b.DurationMS

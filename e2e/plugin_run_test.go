@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -18,11 +19,15 @@ type commandArgs struct {
 
 // commands is a plugin with a command that has side effects and one that has none.
 func commands() tool.Plugin {
+	process := rand.Text()
 	return tool.Plugin{
 		Name: "commands", Version: "1.0.0", Description: "Has commands.",
 		Commands: []tool.Command{
 			tool.NewCommand("status", "Shows the status.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
 				return map[string]string{"status": "ready"}, nil
+			}),
+			tool.NewCommand("process", "Names the process.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
+				return map[string]string{"process": process}, nil
 			}),
 			tool.NewCommand("publish", "Publishes a file.", func(_ context.Context, _ *tool.CommandCall, in commandArgs) (any, error) {
 				if in.File == "" {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -232,7 +233,12 @@ do = [{ text = "it runs" }]
 	greet(t, c)
 	thread := begin(t, c, map[string]any{})
 	type list struct {
-		Data []struct{ ItemID, ProcessID, Command, Cwd string }
+		Data []struct {
+			ItemID, ProcessID, Command, Cwd string
+			OSPid                           *int
+			CPUPercent                      *float64
+			RSSKb                           *uint64
+		}
 	}
 	terminals := func() (l list) {
 		c.Call("thread/backgroundTerminals/list", map[string]any{"threadId": thread}, &l)
@@ -261,6 +267,18 @@ do = [{ text = "it runs" }]
 	l := terminals()
 	if len(l.Data) != 2 || l.Data[0].ItemID != "c1" || l.Data[0].Cwd != r.Dir || !strings.Contains(l.Data[0].Command, "sleep 600") {
 		t.Fatalf("%+v", l)
+	}
+	for _, d := range l.Data {
+		running := rig.Processes(t, r.Dir, "sleep")
+		if d.OSPid == nil {
+			t.Fatalf("%s has no process", d.ItemID)
+		}
+		if !slices.Contains(running, *d.OSPid) {
+			t.Errorf("process %d of %s is not among %v", *d.OSPid, d.ItemID, running)
+		}
+		if runtime.GOOS == "linux" && (d.CPUPercent == nil || *d.CPUPercent < 0 || d.RSSKb == nil || *d.RSSKb == 0) {
+			t.Errorf("usage of %s: %v %% and %v KiB", d.ItemID, d.CPUPercent, d.RSSKb)
+		}
 	}
 	var result struct{ Terminated bool }
 	end := map[string]any{"threadId": thread, "processId": l.Data[0].ProcessID}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
@@ -26,8 +27,8 @@ type benching struct {
 
 // benchFolder is a workspace in use.
 type benchFolder struct {
-	ws    *workbench.Workspace
-	leave func()
+	*hub.Opened
+	ws *workbench.Workspace
 }
 
 // folders returns the folders that the client works in: the server's, and those of the threads that it is subscribed to.
@@ -71,10 +72,10 @@ func (c *client) openBench(ctx context.Context) (_ *workbench.Bench, done func()
 		if f == nil {
 			w := c.server.cfg.Workspace
 			w.Dir = dir
-			ws, leave, err := c.server.cfg.Hub.Workbench(ctx, w)
+			o, err := c.server.cfg.Hub.Open(ctx, w)
 			switch {
 			case err == nil:
-				f = &benchFolder{ws, leave}
+				f = &benchFolder{o, o.Workbench()}
 				b.spaces[dir] = f
 			case i == 0 || ctx.Err() != nil:
 				return nil, nil, err
@@ -89,7 +90,7 @@ func (c *client) openBench(ctx context.Context) (_ *workbench.Bench, done func()
 	if b.uses == 0 && b.bench.Running() == 0 { // nothing uses what a folder of an earlier request has open
 		for dir, f := range b.spaces {
 			if !slices.Contains(list, f.ws) {
-				f.leave()
+				f.Close()
 				delete(b.spaces, dir)
 			}
 		}
@@ -112,7 +113,7 @@ func (c *client) closeBench() {
 		b.bench.Close()
 	}
 	for _, f := range b.spaces {
-		f.leave()
+		f.Close()
 	}
 }
 

@@ -1,8 +1,10 @@
 package appserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -12,12 +14,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // catalog has the methods about what is configured. Codex's terminal ends if account/read, model/list, config/read or
@@ -55,35 +61,89 @@ func (s catalog) modelList(ctx context.Context, _ *call, p protocol.ModelListPar
 	if err != nil {
 		return out, err
 	}
-	var all []protocol.Model
+	var models []*config.Model
 	for _, m := range cfg.Models {
-		if p.ModelProvider != nil && *p.ModelProvider != m.Provider {
-			continue
+		if p.ModelProvider == nil || *p.ModelProvider == m.Provider {
+			models = append(models, m)
 		}
-		effort := m.Reasoning
-		if effort == "" {
-			effort = "medium"
-		}
-		all = append(all, protocol.Model{
-			ID: m.Label, Model: m.Label, DisplayName: m.Label, Description: m.Name + " of " + m.Provider, IsDefault: m.Label == cfg.DefaultModel,
-			SupportedReasoningEfforts: efforts(effort), DefaultReasoningEffort: effort,
-			InputModalities: []protocol.InputModality{protocol.ModalityText, protocol.ModalityImage}, Provider: orNull(m.Provider),
-		})
 	}
-	out.Data, out.NextCursor, err = page(all, p.Page)
-	return out, err
+	if models, out.NextCursor, err = page(models, p.Page); err != nil {
+		return out, err
+	}
+	rows := s.modelRows(ctx, models)
+	for i, m := range models {
+		out.Data = append(out.Data, describeModel(m, m.Label == cfg.DefaultModel, rows[i]))
+	}
+	return out, nil
 }
 
-// efforts are those that clients offer for a model.
-func efforts(def string) []protocol.ReasoningEffortOption {
-	var out []protocol.ReasoningEffortOption
-	for _, e := range []string{"low", "medium", "high"} {
-		out = append(out, protocol.ReasoningEffortOption{ReasoningEffort: e, Description: e + " effort"})
+// modelTimeout is how long a list of models waits for providers. Their first start may take long, and codex's terminal waits for the list.
+const modelTimeout = 3 * time.Second
+
+// modelRows asks the providers of models what they know about them; nil: a provider can't be asked, for example because it lacks a key.
+func (s catalog) modelRows(ctx context.Context, models []*config.Model) []*llm.ModelRow {
+	rows := make([]*llm.ModelRow, len(models))
+	ctx, cancel := context.WithTimeout(ctx, modelTimeout)
+	defer cancel()
+	o, err := s.cfg.Hub.Open(ctx, s.cfg.Workspace)
+	if err != nil {
+		s.log.Debug("models not described", "err", err)
+		return rows
 	}
-	if !slices.ContainsFunc(out, func(o protocol.ReasoningEffortOption) bool { return o.ReasoningEffort == def }) {
-		out = append(out, protocol.ReasoningEffortOption{ReasoningEffort: def, Description: "the configured effort"})
+	defer o.Close()
+	var asked sync.WaitGroup
+	for i, m := range models {
+		asked.Go(func() {
+			row, err := o.Model(ctx, m.Label)
+			if err != nil {
+				s.log.Debug("model not described", "model", m.Label, "err", err)
+				return
+			}
+			rows[i] = &row
+		})
+	}
+	asked.Wait()
+	return rows
+}
+
+// describeModel describes a model. row is what its provider knows; nil: nothing, so that no effort can be offered but the configured one.
+func describeModel(m *config.Model, isDefault bool, row *llm.ModelRow) protocol.Model {
+	out := protocol.Model{
+		ID: m.Label, Model: m.Label, DisplayName: m.Label, Description: m.Name + " of " + m.Provider, IsDefault: isDefault,
+		SupportedReasoningEfforts: []protocol.ReasoningEffortOption{}, DefaultReasoningEffort: m.Reasoning,
+		InputModalities: []protocol.InputModality{protocol.ModalityText, protocol.ModalityImage}, Provider: orNull(m.Provider),
+	}
+	var efforts []string
+	switch {
+	case row != nil:
+		efforts = row.ReasoningEfforts
+		out.DefaultReasoningEffort = cmp.Or(m.Reasoning, row.DefaultReasoningEffort, usualEffort(efforts))
+		out.InputModalities = []protocol.InputModality{}
+		for _, kind := range []protocol.InputModality{protocol.ModalityText, protocol.ModalityImage, protocol.ModalityAudio} {
+			if slices.Contains(row.InputModalities, string(kind)) {
+				out.InputModalities = append(out.InputModalities, kind)
+			}
+		}
+	case m.Reasoning != "":
+		efforts = []string{m.Reasoning}
+	default:
+		out.DefaultReasoningEffort = usualEffort(nil)
+	}
+	for _, e := range efforts {
+		out.SupportedReasoningEfforts = append(out.SupportedReasoningEfforts, protocol.ReasoningEffortOption{ReasoningEffort: e, Description: e + " effort"})
 	}
 	return out
+}
+
+// usualEffort returns the effort that clients show for a model whose own default is not known.
+func usualEffort(efforts []string) string {
+	switch {
+	case len(efforts) == 0:
+		return "none"
+	case slices.Contains(efforts, "medium"):
+		return "medium"
+	}
+	return efforts[0]
 }
 
 // page returns a part of a list. Cursors are offsets, as in codex.
@@ -306,4 +366,112 @@ func (s catalog) diagnostics(context.Context, *call, protocol.ServerDiagnosticsP
 		out.Gauges = append(out.Gauges, protocol.ServerDiagnosticsGauge{Name: g.name, Value: uint64(g.value)})
 	}
 	return out, nil
+}
+
+// localEnvironment is the ID of the only environment there is: this machine.
+const localEnvironment = "local"
+
+func (s catalog) environmentInfo(ctx context.Context, _ *call, p protocol.EnvironmentInfoParams) (out protocol.EnvironmentInfoResponse, err error) {
+	if p.EnvironmentID != localEnvironment {
+		return out, hint.With(rpc.Errorf(rpc.InvalidRequest, "unknown environment id `%s`", p.EnvironmentID), "use "+localEnvironment+": there is no other one")
+	}
+	o, err := s.cfg.Hub.Open(ctx, s.cfg.Workspace)
+	if err != nil {
+		return out, err
+	}
+	defer o.Close()
+	shell := o.Shell()
+	out.Shell, out.Cwd = protocol.EnvironmentShellInfo{Name: filepath.Base(shell), Path: shell}, &s.cfg.Workspace.Dir
+	return out, nil
+}
+
+func (s catalog) environmentStatus(_ context.Context, _ *call, p protocol.EnvironmentStatusParams) (out protocol.EnvironmentStatusResponse, err error) {
+	out.Status = protocol.EnvironmentUnknown
+	if p.EnvironmentID == localEnvironment {
+		out.Status = protocol.EnvironmentReady
+	}
+	return out, nil
+}
+
+// pluginHost is the host of a thread, here or in another process, or of a folder.
+type pluginHost struct {
+	list  func(context.Context) ([]hub.PluginStatus, error)
+	run   func(context.Context, hub.PluginCommand) (json.RawMessage, error)
+	leave func()
+}
+
+// pluginsOf returns the host of a thread that runs, or of a folder; neither: of the server's folder.
+func (s catalog) pluginsOf(ctx context.Context, thread, dir *string) (h pluginHost, err error) {
+	if thread != nil {
+		if dir != nil {
+			return h, rpc.Errorf(rpc.InvalidParams, "`threadId` and `cwd` exclude each other")
+		}
+		t, err := s.running(ctx, *thread)
+		if err != nil {
+			return h, err
+		}
+		return pluginHost{t.Plugins, t.RunCommand, func() {}}, nil
+	}
+	w, err := s.workspace(dir, nil)
+	if err != nil {
+		return h, err
+	}
+	o, err := s.cfg.Hub.Open(ctx, w)
+	if err != nil {
+		return h, err
+	}
+	list := func(ctx context.Context) ([]hub.PluginStatus, error) { return o.Plugins(ctx), nil }
+	return pluginHost{list, o.RunCommand, o.Close}, nil
+}
+
+func (s catalog) pluginList(ctx context.Context, _ *call, p protocol.GantryPluginListParams) (out protocol.GantryPluginListResponse, err error) {
+	h, err := s.pluginsOf(ctx, p.ThreadID, p.Cwd)
+	if err != nil {
+		return out, err
+	}
+	defer h.leave()
+	plugins, err := h.list(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, st := range plugins {
+		g := protocol.GantryPlugin{
+			Label: st.Label, Kind: st.Kind, Source: st.Source, Version: orNull(st.Version), State: protocol.GantryPluginState(st.Mode),
+			Problem: orNull(st.Problem), Commands: pluginCommands(st.Commands),
+		}
+		if st.PID > 0 {
+			g.PID = new(uint32(st.PID))
+		}
+		out.Data = append(out.Data, g)
+	}
+	return out, nil
+}
+
+func pluginCommands(all []contract.CommandSpec) []protocol.GantryPluginCommand {
+	out := []protocol.GantryPluginCommand{}
+	for _, c := range all {
+		out = append(out, protocol.GantryPluginCommand(c))
+	}
+	return out
+}
+
+// pluginCommand runs a command of a plugin. The plugin can ask nobody while it runs.
+func (s catalog) pluginCommand(ctx context.Context, _ *call, p protocol.GantryPluginCommandParams) (out protocol.GantryPluginCommandResponse, err error) {
+	if input := bytes.TrimSpace(p.Input); len(input) > 0 && input[0] != '{' {
+		return out, rpc.Errorf(rpc.InvalidParams, "input: it must be an object")
+	}
+	h, err := s.pluginsOf(ctx, p.ThreadID, p.Cwd)
+	if err != nil {
+		return out, err
+	}
+	defer h.leave()
+	out.Output, err = h.run(ctx, hub.PluginCommand{Plugin: p.Plugin, Name: p.Name, Input: p.Input, Confirmed: p.Confirmed})
+	if err == nil {
+		return out, nil
+	}
+	e := *hub.ErrorOf(err)
+	if e.Code == hub.NotConfirmed {
+		e.Next = "ask the user, and set `confirmed` if they agree"
+	}
+	return out, &e
 }

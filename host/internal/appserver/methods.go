@@ -57,6 +57,10 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodExperimentalFeatureList, c.featureList)
 	on(m, protocol.MethodExperimentalFeatureEnablementSet, c.featureSet)
 	on(m, protocol.MethodServerDiagnostics, c.diagnostics)
+	on(m, protocol.MethodEnvironmentInfo, c.environmentInfo)
+	on(m, protocol.MethodEnvironmentStatus, c.environmentStatus)
+	on(m, protocol.MethodGantryPluginList, c.pluginList)
+	on(m, protocol.MethodGantryPluginCommand, c.pluginCommand)
 
 	h := history{s}
 	on(m, protocol.MethodThreadTurnsList, h.turnsList)

@@ -419,13 +419,26 @@ func (s terminals) list(ctx context.Context, _ *call, p protocol.ThreadBackgroun
 	if p.Limit != nil {
 		limit = int(min(max(1, *p.Limit), 1<<20))
 	}
+	processes, err := t.Processes(ctx)
+	if err != nil {
+		return out, err
+	}
 	out.Data = []protocol.ThreadBackgroundTerminal{}
 	for _, o := range open[from:] {
 		if len(out.Data) == limit {
 			out.NextCursor = &out.Data[limit-1].ProcessID
 			break
 		}
-		out.Data = append(out.Data, protocol.ThreadBackgroundTerminal{ItemID: string(o.Call), ProcessID: o.Session, Command: o.command, Cwd: o.cwd})
+		b := protocol.ThreadBackgroundTerminal{ItemID: string(o.Call), ProcessID: o.Session, Command: o.command, Cwd: o.cwd}
+		i := slices.IndexFunc(processes, func(p hub.ThreadProcess) bool { return p.Plugin == o.Plugin && p.Call == o.Call })
+		if i >= 0 {
+			p := processes[i]
+			b.OSPid, b.CPUPercent = new(uint32(p.PID)), p.CPUPercent
+			if p.ResidentBytes != nil {
+				b.RSSKb = new(uint64(*p.ResidentBytes) / 1024)
+			}
+		}
+		out.Data = append(out.Data, b)
 	}
 	return out, nil
 }

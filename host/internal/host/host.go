@@ -266,7 +266,10 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 			if err != nil {
 				return library.Thread{}, err
 			}
-			return library.Thread{Thread: r.thread, Reverted: r.restore, StopSession: r.plugins.Stop, OpenView: r.views.Open}, nil
+			return library.Thread{
+				Thread: r.thread, Reverted: r.restore, StopSession: r.plugins.Stop, OpenView: r.views.Open,
+				Sessions: func() []launch.Usage { return h.launcher.Sessions(string(id)) },
+			}, nil
 		},
 	}
 	if opts.Maintenance != nil {

@@ -13,7 +13,7 @@ type Code string
 
 // The codes.
 const (
-	NotFound     Code = "not_found" // a thread, an artifact, a setting or a queued submission
+	NotFound     Code = "not_found" // a thread, an artifact, a setting, a queued submission or a command of a plugin
 	Locked       Code = "locked"    // another process runs the thread, and can't be reached
 	IsArchived   Code = "archived"  // the thread is archived
 	Damaged      Code = "damaged"   // the stored data of a thread or an artifact
@@ -26,6 +26,7 @@ const (
 	Answered     Code = "answered"      // the question is not pending
 	Closed       Code = "closed"        // the thread has ended or was unloaded, or the hub is closed
 	Invalid      Code = "invalid"       // the request can't be met, whatever the thread does
+	NotConfirmed Code = "not_confirmed" // the user has not agreed to what a command of a plugin does
 	Lagged       Code = "lagged"        // the reader was too slow
 )
 

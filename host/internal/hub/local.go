@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
@@ -212,8 +213,21 @@ func (l *local) stopSession(ctx context.Context, plugin, session string) error {
 	return l.space.host.Library().StopSession(ctx, l.thread.ID(), plugin, session)
 }
 
-func (l *local) plugins(context.Context) ([]PluginStatus, error) {
-	return l.space.host.Plugins().PluginStatus(), nil
+func (l *local) plugins(ctx context.Context) ([]PluginStatus, error) {
+	return l.space.host.Plugins().PluginStatus(ctx), nil
+}
+
+func (l *local) command(ctx context.Context, c PluginCommand) (json.RawMessage, error) {
+	done, err := l.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return l.space.host.Plugins().RunCommand(ctx, c)
+}
+
+func (l *local) processes(context.Context) ([]ThreadProcess, error) {
+	return l.space.host.Library().ThreadProcesses(l.thread.ID())
 }
 
 func (l *local) reload(ctx context.Context, plugin, path string) error {

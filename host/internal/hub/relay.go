@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -223,6 +224,16 @@ func (r *relay) plugins(ctx context.Context) ([]PluginStatus, error) {
 
 func (r *relay) reload(ctx context.Context, plugin, path string) error {
 	return r.asked(r.client.Reload(ctx, threadsocket.ReloadParams{Plugin: plugin, Path: path}))
+}
+
+func (r *relay) command(ctx context.Context, c PluginCommand) (json.RawMessage, error) {
+	out, err := r.client.Command(ctx, c)
+	return out, r.asked(err)
+}
+
+func (r *relay) processes(ctx context.Context) ([]ThreadProcess, error) {
+	list, err := r.client.Processes(ctx)
+	return list, r.asked(err)
 }
 
 func (r *relay) fork(ctx context.Context, f Fork) (event.ThreadID, error) {

@@ -40,6 +40,10 @@ type (
 	Adjustment = turn.Adjustment
 	// PluginStatus is the status of a plugin of the host that runs a thread.
 	PluginStatus = threadsocket.PluginStatus
+	// PluginCommand selects a command of a plugin to run. Its field Thread is not used.
+	PluginCommand = threadsocket.CommandParams
+	// ThreadProcess is a process that runs after the call that started it, on the machine of this process.
+	ThreadProcess = threadsocket.SessionProcess
 )
 
 // Input is what a user says.
@@ -137,6 +141,8 @@ type runner interface {
 	stopSession(ctx context.Context, plugin, session string) error
 	plugins(ctx context.Context) ([]PluginStatus, error)
 	reload(ctx context.Context, plugin, path string) error
+	command(ctx context.Context, c PluginCommand) (json.RawMessage, error)
+	processes(ctx context.Context) ([]ThreadProcess, error)
 	fork(ctx context.Context, f Fork) (event.ThreadID, error)
 	revert(ctx context.Context, before string, turns int) (Reverted, error)
 	rename(ctx context.Context, name string) error
@@ -331,6 +337,25 @@ func (t *Thread) Plugins(ctx context.Context) ([]PluginStatus, error) {
 		return nil, err
 	}
 	return r.plugins(ctx)
+}
+
+// RunCommand runs a command of a plugin of that host and returns its output, JSON. Nobody is asked: if the command has side effects and the
+// user has not agreed to them, the error has the code [NotConfirmed]; if there is no such command, [NotFound].
+func (t *Thread) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessage, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.command(ctx, c)
+}
+
+// Processes returns the processes of sessions that calls left running.
+func (t *Thread) Processes(ctx context.Context) ([]ThreadProcess, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.processes(ctx)
 }
 
 // ReloadPlugin replaces the process of a plugin of that host. An empty path means the same file.

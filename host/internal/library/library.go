@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
@@ -33,6 +34,7 @@ type Thread struct {
 	Reverted    func(*event.Reference)
 	StopSession func(ctx context.Context, label, session string) error
 	OpenView    func(ctx context.Context, label string, o contract.ViewOpen) (*view.View, error)
+	Sessions    func() []launch.Usage
 }
 
 // Library implements [threadsocket.Library].
@@ -135,6 +137,23 @@ func (l *Library) StopSession(ctx context.Context, id event.ThreadID, label, ses
 		return err
 	}
 	return r.StopSession(ctx, label, session)
+}
+
+// ThreadProcesses implements [threadsocket.Library].
+func (l *Library) ThreadProcesses(id event.ThreadID) ([]threadsocket.SessionProcess, error) {
+	r, err := l.Running(id)
+	if err != nil {
+		return nil, err
+	}
+	out := []threadsocket.SessionProcess{}
+	for _, u := range r.Sessions() {
+		p := threadsocket.SessionProcess{Plugin: u.Owner.Plugin, Call: event.CallID(u.Owner.Call), PID: u.PID}
+		if u.Known {
+			p.CPUPercent, p.ResidentBytes = &u.CPUPercent, &u.Resident
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // OpenView shows a session of a thread to a person. plugin may be empty if only one plugin has a session with this ID.

@@ -13,17 +13,18 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/service"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// ErrNoCommand is returned for a command that a plugin does not offer.
-var ErrNoCommand = errors.New("the plugin has no such command")
-
-// ErrNotConfirmed is returned for a command with side effects that the user has not agreed to.
-var ErrNotConfirmed = errors.New("not confirmed")
+// Errors of [Set.Command].
+var (
+	ErrNoCommand    = threadsocket.ErrNoCommand    // the plugin does not offer the command
+	ErrNotConfirmed = threadsocket.ErrNotConfirmed // the command has side effects, and the user has not agreed to them
+)
 
 // CommandRun is one run of a plugin's command.
 type CommandRun struct {
@@ -41,7 +42,10 @@ type CommandRun struct {
 func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.RawMessage, error) {
 	slot := s.plugins.Slot(label)
 	if slot == nil {
-		return nil, fmt.Errorf("there is no plugin %q", label)
+		return nil, hint.With(fmt.Errorf("%w: there is no plugin %q", ErrNoCommand, label), "`gantry plugin list` shows the configured ones")
+	}
+	lacks := func() error {
+		return hint.With(fmt.Errorf("plugin %q has %w %q", label, ErrNoCommand, r.Name), fmt.Sprintf("see `gantry plugin inspect %s`", label))
 	}
 	lease, err := slot.Acquire(ctx)
 	if err != nil {
@@ -50,7 +54,7 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	defer lease.Release()
 	spec, ok := s.commandSpec(label, r.Name)
 	if !ok {
-		return nil, fmt.Errorf("%s %q: %w %q", slot.Spec().Kind, label, ErrNoCommand, r.Name)
+		return nil, lacks()
 	}
 	if spec.SideEffects && !r.Confirmed {
 		if err := confirm(ctx, label, spec, r.Asker); err != nil {
@@ -62,15 +66,26 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token})
 	switch {
 	case status.Code(err) == codes.NotFound, status.Code(err) == codes.Unimplemented:
-		return nil, fmt.Errorf("%s %q: %w %q", slot.Spec().Kind, label, ErrNoCommand, r.Name)
+		return nil, lacks()
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, plugin.Classify(err, lease)
 	case resp.GetError() != "":
 		return nil, fmt.Errorf("%s: %w", label, hint.Parse(strings.TrimSpace(resp.GetError())))
+	case !json.Valid(resp.GetOutputJson()):
+		return nil, fmt.Errorf("the command %q of plugin %q returned no JSON: %.80q", r.Name, label, resp.GetOutputJson())
 	}
 	return resp.GetOutputJson(), nil
+}
+
+// RunCommand implements [threadsocket.Plugins]. Nobody can be asked.
+func (s *Set) RunCommand(ctx context.Context, p threadsocket.CommandParams) (json.RawMessage, error) {
+	input := p.Input
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	return s.Command(ctx, p.Plugin, CommandRun{Name: p.Name, Input: input, Confirmed: p.Confirmed})
 }
 
 // commandSpec returns the declaration of a command in a plugin's manifest.

@@ -59,8 +59,8 @@ type GantryUndoFile struct {
 
 // GantryPluginListParams are the parameters of gantry/plugin/list.
 type GantryPluginListParams struct {
-	ThreadID *string `json:"threadId,omitempty"` // plugins of its workspace
-	Cwd      *string `json:"cwd,omitempty"`      // instead of a thread: plugins that are configured for the folder
+	ThreadID *string `json:"threadId,omitempty"` // plugins of the process that runs it
+	Cwd      *string `json:"cwd,omitempty"`      // instead of a thread: plugins that are configured for the folder; default: the server's
 }
 
 // GantryPluginListResponse is the result of gantry/plugin/list.
@@ -74,9 +74,27 @@ type GantryPlugin struct {
 	Kind     string                `json:"kind"`  // "tool" or "provider"
 	Source   string                `json:"source"`
 	Version  *string               `json:"version"`
+	State    GantryPluginState     `json:"state"`
 	PID      *uint32               `json:"pid"`     // null: it is not running
 	Problem  *string               `json:"problem"` // why it can't be used
 	Commands []GantryPluginCommand `json:"commands"`
+}
+
+// GantryPluginState is the state of a plugin's process.
+type GantryPluginState string
+
+// States of plugins.
+const (
+	PluginStopped  GantryPluginState = "stopped" // the next call starts it
+	PluginStarting GantryPluginState = "starting"
+	PluginReady    GantryPluginState = "ready"
+	PluginDraining GantryPluginState = "draining" // it finishes its calls and stops
+	PluginCrashed  GantryPluginState = "crashed"  // the next call starts it again
+	PluginBroken   GantryPluginState = "broken"   // it crashed too often
+)
+
+func (GantryPluginState) values() []string {
+	return names(PluginStopped, PluginStarting, PluginReady, PluginDraining, PluginCrashed, PluginBroken)
 }
 
 // GantryPluginCommand is a command that a plugin offers to people.
@@ -89,12 +107,12 @@ type GantryPluginCommand struct {
 
 // GantryPluginCommandParams are the parameters of gantry/plugin/command, which runs a command of a plugin.
 type GantryPluginCommandParams struct {
-	ThreadID  *string         `json:"threadId,omitempty"` // in whose workspace the plugin is configured
-	Cwd       *string         `json:"cwd,omitempty"`      // instead of a thread
+	ThreadID  *string         `json:"threadId,omitempty"` // the command runs in the process that runs the thread
+	Cwd       *string         `json:"cwd,omitempty"`      // instead of a thread; default: the server's folder
 	Plugin    string          `json:"plugin"`             // label
 	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input,omitempty"`
-	Confirmed bool            `json:"confirmed,omitempty"` // the user agrees to side effects
+	Input     json.RawMessage `json:"input,omitempty"`     // an object; default: an empty one
+	Confirmed bool            `json:"confirmed,omitempty"` // the user agrees to side effects; otherwise such a command is refused
 }
 
 // GantryPluginCommandResponse is the result of gantry/plugin/command.

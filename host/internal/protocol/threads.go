@@ -620,8 +620,8 @@ type ThreadBackgroundTerminal struct {
 	Command    string   `json:"command"`
 	Cwd        string   `json:"cwd"`
 	OSPid      *uint32  `json:"osPid"`
-	CPUPercent *float64 `json:"cpuPercent"`
-	RSSKb      *uint64  `json:"rssKb"`
+	CPUPercent *float64 `json:"cpuPercent"` // since its start, with its descendants, as RSSKb; null: this system does not tell
+	RSSKb      *uint64  `json:"rssKb"`      // resident memory in KiB
 }
 
 // ThreadBackgroundTerminalsTerminateParams are the parameters of thread/backgroundTerminals/terminate.

@@ -2,6 +2,7 @@ package threadsocket
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -188,6 +189,13 @@ func (c *Client) Answer(ctx context.Context, p AnswerParams) error {
 // Plugins lists the plugins of the running host.
 func (c *Client) Plugins(ctx context.Context) (r []PluginStatus, err error) {
 	err = c.call(ctx, methodPlugins, c.target(), &r)
+	return r, err
+}
+
+// Command runs a command of a plugin and returns its output.
+func (c *Client) Command(ctx context.Context, p CommandParams) (r json.RawMessage, err error) {
+	p.Thread = c.thread
+	err = c.call(ctx, methodCommand, p, &r)
 	return r, err
 }
 

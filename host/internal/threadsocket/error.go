@@ -21,7 +21,7 @@ type Code string
 
 // Codes.
 const (
-	NotFound Code = "not_found" // a thread, an artifact, a setting or a queued submission
+	NotFound Code = "not_found" // a thread, an artifact, a setting, a queued submission or a command of a plugin
 	Locked   Code = "locked"    // another process runs the thread
 	Archived Code = "archived"
 	Damaged  Code = "damaged" // the stored data of a thread or artifact
@@ -35,6 +35,13 @@ const (
 	Answered     Code = "answered"      // the question is not pending
 	Closed       Code = "closed"        // the thread has ended
 	Invalid      Code = "invalid"       // the request can't be met, whatever the thread does
+	NotConfirmed Code = "not_confirmed" // the user has not agreed to what a command of a plugin does
+)
+
+// Errors of commands of plugins.
+var (
+	ErrNoCommand    = errors.New("no command")
+	ErrNotConfirmed = errors.New("not confirmed")
 )
 
 // Error is an error that a host answered with.
@@ -110,8 +117,10 @@ func CodeOf(err error) Code {
 		return Closed
 	case errors.Is(err, thread.ErrArchived):
 		return Archived
-	case is[*store.NotFoundError](err), is[*queue.GoneError](err), errors.Is(err, thread.ErrNoInput):
+	case is[*store.NotFoundError](err), is[*queue.GoneError](err), errors.Is(err, thread.ErrNoInput), errors.Is(err, ErrNoCommand):
 		return NotFound
+	case errors.Is(err, ErrNotConfirmed):
+		return NotConfirmed
 	case is[*store.LockedError](err):
 		return Locked
 	case is[*branch.ArchivedError](err):

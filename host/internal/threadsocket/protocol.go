@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/review"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -38,6 +39,7 @@ const (
 	methodReview    = prefix + "review"
 	methodPlugins   = prefix + "plugins"
 	methodReload    = prefix + "reloadPlugin"
+	methodCommand   = prefix + "pluginCommand"
 
 	noteEvent        = prefix + "event"
 	noteUnsubscribed = prefix + "unsubscribed"
@@ -211,6 +213,16 @@ type ReloadParams struct {
 	Path   string `json:"path,omitempty"`
 }
 
+// CommandParams run a command of a plugin.
+type CommandParams struct {
+	OfThread
+	Plugin string          `json:"plugin"` // label
+	Name   string          `json:"name"`
+	Input  json.RawMessage `json:"input,omitempty"` // an object; default: an empty one
+	// Confirmed means that the user agrees to the command's side effects.
+	Confirmed bool `json:"confirmed,omitempty"`
+}
+
 // PluginStatus is the status of a plugin in the running host.
 type PluginStatus struct {
 	Label      string    `json:"label"`
@@ -225,4 +237,6 @@ type PluginStatus struct {
 	Crashes    int       `json:"crashes"`
 	PSSBytes   int64     `json:"pssBytes,omitempty"`
 	Problem    string    `json:"problem,omitempty"`
+	// Commands are those that its manifest declares.
+	Commands []contract.CommandSpec `json:"commands,omitempty"`
 }

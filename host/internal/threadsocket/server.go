@@ -38,8 +38,10 @@ type Thread struct {
 
 // Plugins is what clients can do with the plugins of the host that runs a thread.
 type Plugins interface {
-	PluginStatus() []PluginStatus
+	PluginStatus(ctx context.Context) []PluginStatus
 	ReloadPlugin(ctx context.Context, label, path string) error
+	// RunCommand runs a command of a plugin and returns its output, JSON. The errors include [ErrNoCommand] and [ErrNotConfirmed].
+	RunCommand(ctx context.Context, p CommandParams) (json.RawMessage, error)
 }
 
 // Config configures a server. Home is required.

@@ -70,7 +70,7 @@ func (s *session) answer(ctx context.Context, r *rpc.Request) (any, error) {
 	switch r.Method {
 	case methodPing:
 		return struct{}{}, nil
-	case methodSubscribe, methodSettings, methodPlugins, methodQueue:
+	case methodSubscribe, methodSettings, methodPlugins, methodProcesses, methodQueue:
 	default:
 		if s.launched {
 			s.server.log.Warn("a process that this host has started was refused", "method", r.Method)
@@ -125,7 +125,9 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 	case methodAnswer:
 		return call(ctx, r, t.answer)
 	case methodPlugins:
-		return t.Plugins.PluginStatus(), nil
+		return t.Plugins.PluginStatus(ctx), nil
+	case methodCommand:
+		return call(ctx, r, t.Plugins.RunCommand)
 	case methodReload:
 		return call(ctx, r, func(ctx context.Context, p ReloadParams) (struct{}, error) {
 			return struct{}{}, t.Plugins.ReloadPlugin(ctx, p.Plugin, p.Path)
@@ -150,6 +152,8 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		return call(ctx, r, func(ctx context.Context, p StopParams) (struct{}, error) {
 			return struct{}{}, t.Library.StopSession(ctx, t.ID(), p.Plugin, p.Session)
 		})
+	case methodProcesses:
+		return t.Library.ThreadProcesses(t.ID())
 	case methodInject:
 		return call(ctx, r, func(ctx context.Context, p InjectParams) (struct{}, error) {
 			return struct{}{}, t.Inject(ctx, p.Messages...)

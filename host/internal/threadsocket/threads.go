@@ -22,6 +22,7 @@ const (
 	methodName      = prefix + "rename"
 	methodDescribe  = prefix + "describe"
 	methodStop      = prefix + "stopSession"
+	methodProcesses = prefix + "processes"
 )
 
 // Library is what clients can do with threads. thread is a thread that runs in the host.
@@ -33,6 +34,8 @@ type Library interface {
 	NameThread(ctx context.Context, thread event.ThreadID, name string) error
 	// StopSession ends a session of a tool. plugin may be empty if only one plugin has a session with this ID.
 	StopSession(ctx context.Context, thread event.ThreadID, plugin, session string) error
+	// ThreadProcesses returns the processes of sessions that calls left running.
+	ThreadProcesses(thread event.ThreadID) ([]SessionProcess, error)
 	// UndoFiles restores the files of a turn. Conflicts are part of the report, not an error.
 	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)
 }
@@ -82,6 +85,17 @@ type StopParams struct {
 	OfThread
 	Session string `json:"sessionId"`
 	Plugin  string `json:"plugin,omitempty"` // of the session; empty: the only one with a session of this ID
+}
+
+// SessionProcess is a process that runs after the call that started it.
+type SessionProcess struct {
+	Plugin string       `json:"plugin"`
+	Call   event.CallID `json:"call"`
+	PID    int          `json:"pid"`
+	// CPUPercent is the processor time of the process and its descendants since the process has started, in percent of the time that has
+	// passed, and ResidentBytes their memory; nil: not known on this system.
+	CPUPercent    *float64 `json:"cpuPercent,omitempty"`
+	ResidentBytes *int64   `json:"residentBytes,omitempty"`
 }
 
 // Hit is a thread that matches, with the first matching passages. If there are none, its name matches.
@@ -242,4 +256,10 @@ func (c *Client) Describe(ctx context.Context, git event.ThreadDescribed) error 
 func (c *Client) StopSession(ctx context.Context, p StopParams) error {
 	p.Thread = c.thread
 	return c.call(ctx, methodStop, p, nil)
+}
+
+// Processes returns the processes of the thread that run after the call that started them.
+func (c *Client) Processes(ctx context.Context) (r []SessionProcess, err error) {
+	err = c.call(ctx, methodProcesses, c.target(), &r)
+	return r, err
 }

@@ -2,6 +2,7 @@ package threadsocket_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"os"
@@ -91,7 +92,7 @@ func (engine) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int)
 
 type plugins struct{ reloaded []string }
 
-func (p *plugins) PluginStatus() []threadsocket.PluginStatus {
+func (p *plugins) PluginStatus(context.Context) []threadsocket.PluginStatus {
 	return []threadsocket.PluginStatus{{Label: "shell", Mode: "ready", Generation: 2}}
 }
 
@@ -101,6 +102,16 @@ func (p *plugins) ReloadPlugin(_ context.Context, label, path string) error {
 		return errors.New("no such plugin")
 	}
 	return nil
+}
+
+func (p *plugins) RunCommand(_ context.Context, c threadsocket.CommandParams) (json.RawMessage, error) {
+	switch {
+	case c.Name != "publish":
+		return nil, threadsocket.ErrNoCommand
+	case !c.Confirmed:
+		return nil, threadsocket.ErrNotConfirmed
+	}
+	return json.RawMessage(`{"of":"` + c.Plugin + `","input":` + string(c.Input) + `}`), nil
 }
 
 // home is a home folder whose path is short, for sockets.
@@ -311,6 +322,27 @@ func TestPlugins(t *testing.T) {
 	if err := c.Reload(t.Context(), threadsocket.ReloadParams{Plugin: "nope"}); err == nil || !strings.Contains(err.Error(), "no such plugin") {
 		t.Errorf("reload of an unknown one: %v", err)
 	}
+	run := threadsocket.CommandParams{Plugin: "desk", Name: "publish", Input: json.RawMessage(`{"file":"f"}`)}
+	if _, err := c.Command(t.Context(), run); codeOf(err) != threadsocket.NotConfirmed {
+		t.Errorf("a command that was not confirmed: %v", err)
+	}
+	run.Confirmed = true
+	if out, err := c.Command(t.Context(), run); err != nil || string(out) != `{"of":"desk","input":{"file":"f"}}` {
+		t.Errorf("a command: %s, %v", out, err)
+	}
+	run.Name = "publsh"
+	if _, err := c.Command(t.Context(), run); codeOf(err) != threadsocket.NotFound {
+		t.Errorf("a command that does not exist: %v", err)
+	}
+}
+
+// codeOf returns the kind of an error that a host answered with.
+func codeOf(err error) threadsocket.Code {
+	var e *threadsocket.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.Code
 }
 
 func TestEmptyTask(t *testing.T) {

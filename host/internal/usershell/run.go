@@ -67,12 +67,18 @@ func (l line) Call(ctx context.Context, start contract.CallStart, ctl tool.Contr
 var shells = []string{"bash", "zsh", "sh", "dash", "ksh", "fish"}
 
 // argv returns the arguments that run a command line in the user's login shell, with the user's profile.
-func argv(env []string, command string) []string {
+func argv(env []string, command string) []string { return []string{program(env), "-lc", command} }
+
+// program returns the path of the user's login shell.
+func program(env []string) string {
 	shell := "/bin/sh"
 	for _, kv := range env {
 		if path, ok := strings.CutPrefix(kv, "SHELL="); ok && filepath.IsAbs(path) && slices.Contains(shells, filepath.Base(path)) {
 			shell = path
 		}
 	}
-	return []string{shell, "-lc", command}
+	return shell
 }
+
+// Program returns the path of the shell that runs the user's commands.
+func (s *Shell) Program() string { return program(s.cfg.Environ()) }

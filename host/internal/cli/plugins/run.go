@@ -46,16 +46,16 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 	defer func() { err = errors.Join(err, h.Close()) }()
 	out, err := h.Plugins().Command(ctx, label, r)
 	switch {
-	case errors.Is(err, pluginset.ErrNoCommand):
-		return hint.With(fmt.Errorf("%s: plugin %q has no command %q", b.Where(), label, r.Name), fmt.Sprintf("see `gantry plugin inspect %s`", label))
 	case errors.Is(err, pluginset.ErrNotConfirmed):
 		return hint.With(fmt.Errorf("%s: %w", b.Where(), err), "confirm it on a terminal, or with --yes")
+	case errors.Is(err, pluginset.ErrNoCommand):
+		return fmt.Errorf("%s: %w", b.Where(), err)
 	case err != nil:
 		return err
 	}
 	var v any
-	if json.Unmarshal(out, &v) != nil {
-		return fmt.Errorf("%s: the command %q of plugin %q printed no JSON: %q", b.Where(), r.Name, label, render.OneLine(string(out), 80))
+	if err := json.Unmarshal(out, &v); err != nil {
+		return err
 	}
 	return a.PrintJSON(v)
 }

@@ -1,14 +1,23 @@
 package appserver
 
 import (
+	"archive/zip"
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/appserver/feedback"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/host/internal/transcript"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
@@ -168,4 +177,115 @@ func (s bench) sessionStart(ctx context.Context, c *call, p protocol.FuzzyFileSe
 		c.afterwards(begin)
 	}
 	return out, err
+}
+
+// maxExtraFiles is the number of files that a client can add to a report.
+const maxExtraFiles = 32
+
+// report is the file report.json of what feedback/save writes.
+type report struct {
+	Classification string                             `json:"classification"`
+	Reason         *string                            `json:"reason"`
+	ThreadID       *string                            `json:"threadId"`
+	Tags           map[string]string                  `json:"tags,omitempty"`
+	Time           time.Time                          `json:"time"`
+	Version        string                             `json:"version"`
+	System         string                             `json:"system"`
+	Client         protocol.ClientInfo                `json:"client"`
+	Diagnostics    protocol.ServerDiagnosticsResponse `json:"diagnostics"`
+}
+
+// feedbackSave writes a report for the user below the folder "feedback" of gantry's home: what the client says, and, if it asks for that, the
+// log of the thread and files that it may read.
+func (s bench) feedbackSave(ctx context.Context, c *call, p protocol.FeedbackSaveParams) (out protocol.FeedbackSaveResponse, err error) {
+	if len(p.ExtraLogFiles) > maxExtraFiles {
+		return out, rpc.Errorf(rpc.InvalidParams, "extraLogFiles: %d files, the maximum is %d", len(p.ExtraLogFiles), maxExtraFiles)
+	}
+	out.ThreadID = deref(p.ThreadID)
+	var log *past
+	if p.ThreadID != nil {
+		h, err := s.pastOf(ctx, *p.ThreadID)
+		if err != nil {
+			return out, err
+		}
+		if p.IncludeLogs {
+			log = &h
+		}
+	}
+	r := report{
+		Classification: p.Classification, Reason: p.Reason, ThreadID: p.ThreadID, Tags: p.Tags, Time: time.Now(), Version: s.cfg.Version,
+		System: runtime.GOOS + "/" + runtime.GOARCH, Client: c.clientInfo(),
+	}
+	if r.Diagnostics, err = (catalog{s.Server}).diagnostics(ctx, c, protocol.ServerDiagnosticsParams{}); err != nil {
+		return out, err
+	}
+	b, done, err := c.openBench(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	out.SavedPath, err = feedback.Save(filepath.Join(s.cfg.Home, "feedback"), p.SavePath, func(z *zip.Writer) error {
+		if err := addJSON(z, "report.json", r); err != nil {
+			return err
+		}
+		if log != nil {
+			if err := addLog(ctx, z, log); err != nil {
+				return err
+			}
+		}
+		for i, path := range p.ExtraLogFiles {
+			read, err := b.FsReadFile(ctx, protocol.FsReadFileParams{Path: path})
+			if err != nil {
+				return err
+			}
+			data, err := base64.StdEncoding.DecodeString(read.DataBase64)
+			if err != nil {
+				return err
+			}
+			w, err := z.Create(fmt.Sprintf("files/%d-%s", i+1, filepath.Base(path)))
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(data); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, invalid(err)
+}
+
+func addJSON(z *zip.Writer, name string, v any) error {
+	w, err := z.Create(name)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// addLog adds the events of a thread as they are stored, one a line.
+func addLog(ctx context.Context, z *zip.Writer, h *past) error {
+	w, err := z.Create("thread.jsonl")
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(w)
+	req := transcript.EventsRequest{After: new(uint64(0))}
+	for {
+		page, err := transcript.EventsPage(ctx, h, h.id, req)
+		if err != nil {
+			return err
+		}
+		for _, is := range page.Data {
+			if err := e.Encode(is); err != nil {
+				return err
+			}
+			req.After = &is.Seq
+		}
+		if page.NextCursor == nil {
+			return nil
+		}
+	}
 }

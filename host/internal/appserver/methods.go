@@ -103,6 +103,8 @@ func (s *Server) methods() map[string]handler {
 	on(m, protocol.MethodFuzzyFileSearchSessionUpdate, emptyBench[protocol.FuzzyFileSearchSessionUpdateResponse]((*B).FuzzyFileSearchSessionUpdate))
 	on(m, protocol.MethodFuzzyFileSearchSessionStop, emptyBench[protocol.FuzzyFileSearchSessionStopResponse]((*B).FuzzyFileSearchSessionStop))
 
+	on(m, protocol.MethodFeedbackSave, b.feedbackSave)
+
 	q := queues{s}
 	on(m, protocol.MethodThreadQueueAdd, q.add)
 	on(m, protocol.MethodThreadQueueList, q.list)

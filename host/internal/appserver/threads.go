@@ -1,6 +1,7 @@
 package appserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -189,12 +190,14 @@ func (c *call) begun(f *feed, t protocol.Thread) error {
 
 // source returns the front end of new threads: the client's name.
 func (c *client) source() string {
+	return cmp.Or(c.clientInfo().Name, "vscode") // as codex does
+}
+
+// clientInfo returns what the client has said about itself.
+func (c *client) clientInfo() protocol.ClientInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.info.Name == "" {
-		return "vscode" // as codex does
-	}
-	return c.info.Name
+	return c.info
 }
 
 // unused reports whether a thread can be loaded anew: it is stored, runs here, but no turn, and no client has subscribed to it.

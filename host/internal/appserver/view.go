@@ -420,8 +420,8 @@ func (s terminals) list(ctx context.Context, _ *call, p protocol.ThreadBackgroun
 		limit = int(min(max(1, *p.Limit), 1<<20))
 	}
 	processes, err := t.Processes(ctx)
-	if err != nil {
-		return out, err
+	if err != nil { // the thread runs in a process of an earlier version
+		s.log.Debug("processes of terminals not known", "thread", t.ID(), "err", err)
 	}
 	out.Data = []protocol.ThreadBackgroundTerminal{}
 	for _, o := range open[from:] {

@@ -618,20 +618,20 @@ type EnvironmentConnectionNotification struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
-// FeedbackSaveParams are the parameters of feedback/save, which writes a bundle to a file.
+// FeedbackSaveParams are the parameters of feedback/save, which writes a report to a zip file. Nothing leaves the machine.
 type FeedbackSaveParams struct {
-	SavePath       string            `json:"savePath"`
+	SavePath       string            `json:"savePath"` // below the folder feedback of gantry's home, absolute or relative to that; no file may be there
 	Classification string            `json:"classification"`
 	Reason         *string           `json:"reason,omitempty"`
 	ThreadID       *string           `json:"threadId,omitempty"`
-	IncludeLogs    bool              `json:"includeLogs,omitempty"`
-	ExtraLogFiles  []string          `json:"extraLogFiles,omitempty"`
+	IncludeLogs    bool              `json:"includeLogs,omitempty"`   // the log of the thread
+	ExtraLogFiles  []string          `json:"extraLogFiles,omitempty"` // that the client may read with fs/readFile; at most 32
 	Tags           map[string]string `json:"tags,omitempty"`
 }
 
 // FeedbackSaveResponse is the result of feedback/save.
 type FeedbackSaveResponse struct {
-	ThreadID   string  `json:"threadId"`
+	ThreadID   string  `json:"threadId"` // empty: the report is about no thread
 	SavedPath  string  `json:"savedPath"`
 	PromptHash *string `json:"promptHash,omitempty"`
 }

@@ -223,6 +223,14 @@ func mergeDeltas(a, b any) (any, int) {
 			x.Delta += y.Delta
 			return x, len(y.Delta)
 		}
+	case protocol.FileChangePatchUpdatedNotification:
+		if y, ok := b.(protocol.FileChangePatchUpdatedNotification); ok && x.ItemID == y.ItemID { // has all of the patch
+			n := 0
+			for _, c := range y.Changes {
+				n += len(c.Path) + len(c.Diff)
+			}
+			return y, n
+		}
 	case protocol.CommandExecutionOutputDeltaNotification:
 		if y, ok := b.(protocol.CommandExecutionOutputDeltaNotification); ok && x.ItemID == y.ItemID {
 			x.Delta += y.Delta

@@ -325,6 +325,9 @@ const (
 	DeltaOutput    DeltaKind = "output"
 	DeltaProgress  DeltaKind = "progress" // Text replaces the last progress line
 	DeltaNote      DeltaKind = "note"
+	// DeltaInput is what the model writes into the input of a tool that takes a text, or into the JSON object around that text. Item is the
+	// ID of the call, whose item starts when the input is complete. Only the beginning of a long input is published.
+	DeltaInput DeltaKind = "input"
 )
 
 // ItemDelta continues an item at a byte offset. It is transient.

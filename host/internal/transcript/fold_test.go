@@ -133,6 +133,19 @@ func TestSequences(t *testing.T) {
 			s.end(event.TurnCompleted)
 		}, append(slices.Clone(begun), "item/started agentMessage", "item/completed agentMessage partial_answer", idle, "turn/completed interrupted notLoaded 0",
 			begun[0], "turn/started", idle, "turn/completed completed notLoaded 0")},
+		{"a patch while it is written", func(s *stream) {
+			written := func(call, part string, at int) event.ItemDelta {
+				return event.ItemDelta{Item: event.ItemID(call), Delta: event.DeltaInput, Offset: int64(at), Text: part}
+			}
+			const head, line = "*** Begin Patch\n*** Add File: f\n", "+a line of the file\n"
+			s.add(written("c1", head, 0))
+			for i := range 10 {
+				s.add(written("c1", line, len(head)+i*len(line)))
+			}
+			s.add(written("c2", "echo one\n", 0), event.UsageReported{}, written("c1", line, len(head)+10*len(line)))
+			s.end(event.TurnCompleted)
+		}, append(slices.Clone(begun), "item/fileChange/patchUpdated c1 0 lines", "item/fileChange/patchUpdated c1 4 lines", "item/fileChange/patchUpdated c1 8 lines",
+			"thread/tokenUsage/updated", idle, "turn/completed completed notLoaded 0")},
 		{"the thread's own events", func(s *stream) {
 			s.end(event.TurnFailed)
 			s.add(event.ThreadNamed{Name: "n"}, event.ThreadArchived{Archived: true}, event.ThreadArchived{}, event.ThreadReverted{From: 1})

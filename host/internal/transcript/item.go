@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/host/internal/transcript/action"
+	"github.com/gantry-agent/gantry/host/internal/transcript/patch"
 )
 
 // maxOutput bounds the beginning of an open item's output that is kept, in bytes, as the log bounds that of a completed one.
@@ -408,6 +409,14 @@ func (f *Fold) endItems() {
 
 // delta continues an open item.
 func (f *Fold) delta(d event.ItemDelta) {
+	if d.Delta == event.DeltaInput {
+		if changes := f.inputs.add(d, f.cwd); len(changes) > 0 {
+			emit(f, protocol.NotifyFileChangePatchUpdated, protocol.FileChangePatchUpdatedNotification{
+				ThreadID: f.thread(), TurnID: f.turnID(), ItemID: string(d.Item), Changes: changes,
+			})
+		}
+		return
+	}
 	it := f.byID(d.Item)
 	if it == nil || d.Text == "" {
 		return
@@ -428,6 +437,37 @@ func (f *Fold) delta(d event.ItemDelta) {
 	case event.DeltaOutput:
 		f.output(it, it.unknown(d.Offset, d.Text))
 	}
+}
+
+// input is the input of a call while the model writes it.
+type input struct {
+	text []byte
+	next int // size at which it is looked at again
+}
+
+// inputs are those that the model is writing, by call.
+type inputs map[event.ItemID]*input
+
+// add adds to the input of a call. If that is a patch, it returns the changes so far whenever the patch has grown by a quarter, so that all
+// of them together are not much longer than the patch, and cost no more.
+func (all *inputs) add(d event.ItemDelta, cwd string) []protocol.FileUpdateChange {
+	in := (*all)[d.Item]
+	if in == nil {
+		if *all == nil {
+			*all = inputs{}
+		}
+		in = &input{}
+		(*all)[d.Item] = in
+	}
+	if d.Offset > int64(len(in.text)) { // the fold began within the input
+		return nil
+	}
+	in.text = append(in.text[:d.Offset], d.Text...)
+	if len(in.text) < in.next {
+		return nil
+	}
+	in.next = len(in.text) + max(64, len(in.text)/4)
+	return patch.Changes(string(in.text), cwd)
 }
 
 // unknown returns the part of a text at an offset that the item does not have yet.

@@ -206,6 +206,8 @@ func brief(c transcript.Change) string {
 		return c.Method + " " + p.Delta
 	case protocol.CommandExecutionOutputDeltaNotification:
 		return fmt.Sprintf("%s %q", c.Method, p.Delta)
+	case protocol.FileChangePatchUpdatedNotification:
+		return fmt.Sprintf("%s %s %d lines", c.Method, p.ItemID, strings.Count(p.Changes[0].Diff, "\n+"))
 	case protocol.ErrorNotification:
 		return fmt.Sprintf("%s %t %s %s", c.Method, p.WillRetry, compact(p.Error.CodexErrorInfo), p.Error.Message)
 	case protocol.WarningNotification:

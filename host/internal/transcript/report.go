@@ -25,6 +25,9 @@ func (f *Fold) used(b event.UsageReported) {
 		setLast(&u, b)
 	}
 	f.usage = &u
+	if b.Call == "" {
+		f.inputs = nil // the answer is complete
+	}
 	if f.unsaid = b.Call == "" && f.turn != nil; !f.unsaid {
 		f.sayUsage()
 	}

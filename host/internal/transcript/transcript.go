@@ -45,6 +45,8 @@ type Fold struct {
 	usage    *protocol.ThreadTokenUsage
 	unsaid   bool               // usage was reported for an answer whose calls are running; clients get it after them, as from codex
 	reviews  map[string]judging // running reviews of calls
+	cwd      string             // of the running turn, or the last one
+	inputs   inputs
 
 	event   event.Event // being applied
 	changes []Change
@@ -89,6 +91,7 @@ func (f *Fold) Apply(e event.Event) []Change {
 	case event.UsageReported:
 		f.used(b)
 	case event.StreamRetried:
+		f.inputs = nil // the model begins again
 		f.retried(b)
 	default:
 		f.report(b)
@@ -187,7 +190,7 @@ func (f *Fold) begin(b event.TurnStarted) {
 		f.close(protocol.TurnInterrupted)
 	}
 	f.recent, f.first, f.failed, f.last = f.event.Turn, f.event.Seq, false, nil
-	f.provider = b.Provider
+	f.provider, f.cwd, f.inputs = b.Provider, b.Cwd, nil
 	f.turn = &protocol.Turn{
 		ID: f.turnID(), Items: []protocol.ThreadItem{}, ItemsView: protocol.ItemsNotLoaded, Status: protocol.TurnInProgress,
 		StartedAt: new(f.event.Time.Unix()),

@@ -43,7 +43,7 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 		return sampled{}, err
 	}
 
-	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[blockKey]*textBlock{}}
+	a := &answer{runner: r, turn: ctx, settings: settings, texts: map[blockKey]*textBlock{}, inputs: map[string]int64{}}
 	r.current = a
 	a.posts = 1
 	for _, l := range each[RequestListener](r.Participants) {
@@ -84,6 +84,7 @@ type answer struct {
 	turn     context.Context // context of the calls: they outlive the stream, but not the turn
 	settings orchestrate.Settings
 	texts    map[blockKey]*textBlock
+	inputs   map[string]int64 // how much of the input of calls was published, by the ID of the call; only those that are shown
 	pending  []pendingCall
 	hosted   map[string]event.Item // calls run by the provider, without a result so far
 	response string
@@ -165,6 +166,9 @@ func (a *answer) start(ctx context.Context, ev llm.BlockStart) error {
 			for _, l := range each[ToolListener](a.Participants) {
 				l.OnToolAnnounced(a.settings.Tools, ev.Namespace, ev.Name)
 			}
+			if e, ok := a.settings.Tools.Lookup(ev.Namespace, ev.Name); ok && e.Freeform != nil {
+				a.inputs[ev.ID] = 0
+			}
 		}
 		return nil // the item starts when the call is complete
 	}
@@ -186,10 +190,27 @@ type blockKey struct {
 	id   string
 }
 
+// maxInputShown is how much of the input of a call is published while the model writes it, in bytes.
+const maxInputShown = 256 << 10
+
+// input publishes a piece of the input of a call.
+func (a *answer) input(ctx context.Context, ev llm.BlockDelta) error {
+	at, shown := a.inputs[ev.ID]
+	if !shown || at+int64(len(ev.Text)) > maxInputShown {
+		delete(a.inputs, ev.ID) // without a gap
+		return nil
+	}
+	a.inputs[ev.ID] = at + int64(len(ev.Text))
+	return a.write(ctx, event.ItemDelta{Item: event.ItemID(ev.ID), Delta: event.DeltaInput, Offset: at, Text: ev.Text})
+}
+
 func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
+	if ev.Kind == llm.BlockToolInput {
+		return a.input(ctx, ev)
+	}
 	b := a.texts[blockKey{ev.Kind, ev.ID}]
 	if b == nil {
-		return nil // tool input is not shown while it streams
+		return nil
 	}
 	d := event.ItemDelta{Item: b.item.ID, Delta: event.DeltaText, Offset: b.offset, Text: ev.Text}
 	if b.kind == llm.BlockReasoning {

@@ -216,7 +216,7 @@ func (s bench) feedbackSave(ctx context.Context, c *call, p protocol.FeedbackSav
 		Classification: p.Classification, Reason: p.Reason, ThreadID: p.ThreadID, Tags: p.Tags, Time: time.Now(), Version: s.cfg.Version,
 		System: runtime.GOOS + "/" + runtime.GOARCH, Client: c.clientInfo(),
 	}
-	if r.Diagnostics, err = (catalog{s.Server}).diagnostics(ctx, c, protocol.ServerDiagnosticsParams{}); err != nil {
+	if r.Diagnostics, err = catalog(s).diagnostics(ctx, c, protocol.ServerDiagnosticsParams{}); err != nil {
 		return out, err
 	}
 	b, done, err := c.openBench(ctx)

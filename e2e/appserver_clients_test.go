@@ -1,6 +1,9 @@
 package e2e_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,13 +71,65 @@ do = [{ text = "It said: ${said}" }]
 `)
 				cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], "greet me")...)
 				cmd.Dir, cmd.WaitDelay = r.Dir, time.Second
-				cmd.Env = append(r.Env, "PATH="+r.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+				// What it starts is a program that writes down both sides.
+				programs, sent, received := t.TempDir(), filepath.Join(r.Home, "sent"), filepath.Join(r.Home, "received")
+				recorder := fmt.Sprintf("#!/bin/bash\nset -o pipefail\ntee %s | %s \"$@\" | tee %s\n", sent, filepath.Join(r.Bin, r.Host), received)
+				if err := os.WriteFile(filepath.Join(programs, "gantry"), []byte(recorder), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				cmd.Env = append(r.Env, "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 				cmd.Stdin = strings.NewReader(answer)
 				out, err := cmd.CombinedOutput()
 				if err != nil || !strings.Contains(string(out), "$ echo hello") || !strings.Contains(string(out), want) {
 					t.Errorf("answer %q: %v\n%s", answer, err, out)
 				}
+				matchSchemas(t, sent, received)
 			}
 		})
+	}
+}
+
+// matchSchemas checks the messages of a client and of its server, which are lines of two files. What the client has answered is checked
+// after the questions.
+func matchSchemas(t *testing.T, sent, received string) {
+	t.Helper()
+	check := rig.NewChecked()
+	lines := func(path string, do func(line []byte, request bool) error) {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(b) {
+			var m rig.Message
+			if err := json.Unmarshal(line, &m); err != nil {
+				t.Fatal(err)
+			}
+			if err := do(line, m.Method != ""); err != nil {
+				t.Errorf("a message does not match its schema: %v", err)
+			}
+		}
+	}
+	asked, answered := 0, 0
+	lines(sent, func(line []byte, request bool) error {
+		if !request {
+			return nil
+		}
+		asked++
+		return check.Sent(line)
+	})
+	lines(received, func(line []byte, _ bool) error {
+		_, err := check.Received(line)
+		return err
+	})
+	lines(sent, func(line []byte, request bool) error {
+		if request {
+			return nil
+		}
+		answered++
+		return check.Sent(line)
+	})
+	if asked < 3 || answered < 1 {
+		t.Errorf("%d requests and notifications, %d answers", asked, answered)
 	}
 }

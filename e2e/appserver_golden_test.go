@@ -64,7 +64,7 @@ var conversations = []struct {
 	{"approval-accept", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"accept"}`)},
 	{"approval-decline", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"decline"}`)},
 	{"approval-cancel", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"cancel"}`)},
-	{"approval-malformed", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"perhaps"}`)},
+	{"approval-malformed", commandScript("touch made"), "", untrusted, decideWrong("item/commandExecution/requestApproval", `{"decision":"perhaps"}`)},
 	{"patch", patchScript, "", nil, func(k *dialog) { k.turn("hi") }},
 	{"patch-accept", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"accept"}`)},
 	{"patch-decline", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"decline"}`)},
@@ -141,7 +141,7 @@ do = [{ text = "in short" }]
 	}},
 	{"client-tool-malformed", lookupScript, "", nil, func(k *dialog) {
 		k.offer()
-		decide("item/tool/call", `{"contentItems":[{"type":"inputAudio","audioUrl":"data:"}],"success":true}`)(k)
+		decideWrong("item/tool/call", `{"contentItems":[{"type":"inputAudio","audioUrl":"data:"}],"success":true}`)(k)
 	}},
 	{"client-tool-refused", lookupScript, "", nil, func(k *dialog) {
 		k.offer()
@@ -176,6 +176,15 @@ func decide(method, answer string) func(k *dialog) {
 	return func(k *dialog) {
 		_, q := k.asked("hi", method)
 		k.Answer(q, json.RawMessage(answer))
+		k.Notified("turn/completed")
+	}
+}
+
+// decideWrong answers the first question of a turn with what is no answer to it.
+func decideWrong(method, answer string) func(k *dialog) {
+	return func(k *dialog) {
+		_, q := k.asked("hi", method)
+		k.AnswerWrong(q, json.RawMessage(answer))
 		k.Notified("turn/completed")
 	}
 }

@@ -25,8 +25,13 @@ func TestAppServerHostileClients(t *testing.T) {
 	r := rig.New(t, answers)
 	server := r.Serve("unix")
 	hello := `{"id":1,"method":"initialize","params":{"clientInfo":{"name":"hostile","version":"1"}}}`
+	checks := map[*websocket.Conn]*rig.Checked{} // a hostile client, too, gets only what is in the schema
 	say := func(conn *websocket.Conn, text string) {
 		t.Helper()
+		if checks[conn] == nil {
+			checks[conn] = rig.NewChecked()
+		}
+		_ = checks[conn].Sent([]byte(text)) // so that responses are known; it may be garbage
 		if err := conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -40,6 +45,9 @@ func TestAppServerHostileClients(t *testing.T) {
 		}
 		if err := json.Unmarshal(b, &m); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := checks[conn].Received(b); err != nil {
+			t.Errorf("a message does not match its schema: %v", err)
 		}
 		return m
 	}
@@ -116,9 +124,12 @@ func TestAppServerHostileClients(t *testing.T) {
 	say(conn, hello)
 	hear(conn)
 	const many = 10_000
+	check := checks[conn]
 	go func() { // ends with the connection
 		for i := range many {
-			if conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"id":%d,"method":"thread/loaded/list","params":{}}`, i+10)) != nil {
+			request := fmt.Appendf(nil, `{"id":%d,"method":"thread/loaded/list","params":{}}`, i+10)
+			_ = check.Sent(request)
+			if conn.WriteMessage(websocket.TextMessage, request) != nil {
 				return
 			}
 		}
@@ -275,6 +286,14 @@ do = [{ text = "done" }]
 					t.Errorf("%s was not refused because of who asks: %s", method, outcome)
 				}
 			}
+			check := rig.NewChecked()
+			for line := range strings.Lines(r.Read("talk")) {
+				if sent, ok := strings.CutPrefix(line, "> "); ok {
+					_ = check.Sent([]byte(sent)) // it answers a question that it was not asked
+				} else if _, err := check.Received([]byte(line[2:])); err != nil {
+					t.Errorf("a message does not match its schema: %v", err)
+				}
+			}
 			if n := strings.Count(r.Read("attacked"), "\n"); n < 10 {
 				t.Errorf("%d tries: %s", n, r.Read("attacked"))
 			}
@@ -310,16 +329,30 @@ func TestAttackOfALaunchedClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	var report bytes.Buffer
+	var report, talk bytes.Buffer
+	say := func(m object) {
+		t.Helper()
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&talk, "> %s\n", b)
+		if err := conn.WriteMessage(websocket.TextMessage, b); err != nil {
+			t.Fatal(err)
+		}
+	}
 	next := 0
 	try := func(method string, params object) {
 		next++
-		if err := conn.WriteJSON(object{"id": next, "method": method, "params": params}); err != nil {
-			t.Fatal(err)
-		}
+		say(object{"id": next, "method": method, "params": params})
 		for {
 			var m rig.Message
-			if err := conn.ReadJSON(&m); err != nil {
+			_, b, err := conn.ReadMessage()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&talk, "< %s\n", bytes.TrimSpace(b))
+			if err := json.Unmarshal(b, &m); err != nil {
 				t.Fatal(err)
 			}
 			if string(m.ID) != strconv.Itoa(next) || m.Method != "" {
@@ -336,15 +369,11 @@ func TestAttackOfALaunchedClient(t *testing.T) {
 	thread, turn := ids[0], ids[1]
 	input := text("do as I say")
 	try("initialize", object{"clientInfo": object{"name": "attack", "version": "1"}, "capabilities": object{"experimentalApi": true}})
-	if err := conn.WriteJSON(object{"id": ids[2], "result": object{"decision": "accept"}}); err != nil {
-		t.Fatal(err)
-	}
+	say(object{"id": ids[2], "result": object{"decision": "accept"}})
 	try("thread/read", object{"threadId": thread})
 	try("thread/loaded/list", object{})
 	try("thread/resume", object{"threadId": thread})
-	if err := conn.WriteJSON(object{"id": ids[2], "result": object{"decision": "accept"}}); err != nil {
-		t.Fatal(err)
-	}
+	say(object{"id": ids[2], "result": object{"decision": "accept"}})
 	try("thread/start", object{})
 	try("thread/fork", object{"threadId": thread})
 	try("thread/archive", object{"threadId": thread})
@@ -358,6 +387,9 @@ func TestAttackOfALaunchedClient(t *testing.T) {
 	size := object{"width": 80, "height": 24}
 	try("gantry/view/open", object{"threadId": thread, "sessionId": "4711", "kinds": []string{"terminal"}, "size": size})
 	try("gantry/view/control", object{"viewId": "none", "take": true})
+	if err := os.WriteFile("talk", talk.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("attacked.tmp", report.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}

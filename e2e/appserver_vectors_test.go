@@ -338,7 +338,7 @@ func TestAppServerManyClients(t *testing.T) {
 	b.Close()
 	stranger := server.Connect()
 	greet(t, stranger)
-	stranger.Answer(q, object{"decision": "accept"}) // it has not subscribed
+	stranger.AnswerWrong(q, object{"decision": "accept"}) // it has not subscribed
 	stranger.Call("thread/loaded/list", object{}, nil)
 	if exists(r.Dir, "made") {
 		t.Error("the answer of a client that has not subscribed counts")

@@ -118,6 +118,18 @@ func (w *viewer) frame() {
 			w.t.Fatal(err)
 		}
 		data = b[n:]
+		// The head has the members of the notification, but for those that the connection and the rest of the message stand for.
+		all := map[string]any{"viewId": w.id, "dataBase64": ""}
+		if err := json.Unmarshal(b[4:n], &all); err != nil {
+			w.t.Fatal(err)
+		}
+		whole, err := json.Marshal(all)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := rig.Value("GantryViewFrameNotification", whole); err != nil {
+			w.t.Errorf("the head of a frame does not match its schema: %v\n%s", err, b[4:n])
+		}
 	}
 	if w.shown != "" && head.Offset != w.end {
 		w.t.Errorf("frame %d at %d, want %d", head.Number, head.Offset, w.end)

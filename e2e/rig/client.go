@@ -53,7 +53,7 @@ type Client struct {
 	stop  func()
 	kill  func()   // like stop, without notice
 	pid   int      // of a process of its own
-	check *checker // nil: messages are not checked
+	check *Checked // nil: messages are not checked
 	// All are the messages that have arrived, in order.
 	All []Message
 	// Sent are the messages that were sent, each with the number of messages that had arrived before it.
@@ -67,7 +67,7 @@ type Client struct {
 }
 
 // AppServer starts gantry app-server on stdio, and returns its only client, which has not sent anything. It is ended with the test.
-// Each message that the client receives is checked against the schemas that gantry generates.
+// Its messages are checked, in both directions, against the schemas that gantry generates.
 func (r *Rig) AppServer(args ...string) *Client {
 	r.t.Helper()
 	c := r.stdio(append([]string{"app-server"}, args...))
@@ -158,12 +158,13 @@ func newClient(t testing.TB, read func() ([]byte, error), send func(line []byte)
 	return c
 }
 
-// checked has the client check what it receives, at the latest at the end of the test. Benchmarks measure the server alone.
+// checked has the client check what it sends, and what it receives, at the latest at the end of the test. Benchmarks measure the server
+// alone.
 func (c *Client) checked() {
 	if _, bench := c.t.(*testing.B); bench {
 		return
 	}
-	c.check = &checker{asked: map[string][]string{}}
+	c.check = NewChecked()
 	c.t.Cleanup(func() {
 		c.mu.Lock()
 		unread := c.in
@@ -180,7 +181,7 @@ func (c *Client) conforms(m Message) (answers string) {
 	if c.check == nil {
 		return ""
 	}
-	answers, err := c.check.received(m.Raw)
+	answers, err := c.check.Received(m.Raw)
 	if err != nil {
 		c.t.Errorf("a message does not match its schema: %v", err)
 	}
@@ -196,12 +197,20 @@ func (c *Client) PID() int { return c.pid }
 // Kill kills the server, and waits for its end.
 func (c *Client) Kill() { c.kill() }
 
-// Send sends a line.
+// Send sends a message, which must match its schema. Only a request need not: then the server must refuse it.
 func (c *Client) Send(line string) {
 	c.t.Helper()
 	if c.check != nil {
-		c.check.sent([]byte(line))
+		if err := c.check.Sent([]byte(line)); err != nil {
+			c.t.Errorf("a message does not match its schema: %v", err)
+		}
 	}
+	c.SendWrong(line)
+}
+
+// SendWrong sends a line that is no message, or none that a client should send.
+func (c *Client) SendWrong(line string) {
+	c.t.Helper()
 	c.Sent = append(c.Sent, Sent{len(c.All), []byte(line)})
 	if err := c.send([]byte(line)); err != nil {
 		c.t.Fatal(err)
@@ -299,11 +308,22 @@ func (c *Client) Refused(method string, params any) (code int, message string) {
 // Answer answers a request of the server.
 func (c *Client) Answer(m Message, result any) {
 	c.t.Helper()
+	c.Send(c.answer(m, result))
+}
+
+// AnswerWrong answers a request of the server with a result that does not match its schema.
+func (c *Client) AnswerWrong(m Message, result any) {
+	c.t.Helper()
+	c.SendWrong(c.answer(m, result))
+}
+
+func (c *Client) answer(m Message, result any) (line string) {
+	c.t.Helper()
 	b, err := json.Marshal(map[string]any{"id": m.ID, "result": result})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.Send(string(b))
+	return string(b)
 }
 
 // Ended waits for the end of the connection, and returns the messages that have arrived before it.

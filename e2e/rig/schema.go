@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,8 +19,8 @@ import (
 // wireSchemas are the schemas of the app server's messages, for clients with or without the capability experimentalApi.
 type wireSchemas struct {
 	files   map[string][]byte // by name of the type
-	params  map[string]string // name of the parameters' type, by method of the server
-	results map[string]string // name of the result's type, by method of the client
+	params  map[string]string // name of the parameters' type, by method of either side
+	results map[string]string // name of the result's type, by method of either side
 
 	mu       sync.Mutex
 	resolved map[string]*jsonschema.Resolved
@@ -78,7 +79,7 @@ func generateSchemas(experimental bool) (*wireSchemas, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []string{"ServerNotification", "ServerRequest", "ClientRequest"} {
+	for _, kind := range []string{"ServerNotification", "ClientNotification", "ServerRequest", "ClientRequest"} {
 		var all struct { // the part that lists the methods: reading the whole file as a schema takes seconds under the race detector
 			OneOf []struct {
 				Properties struct {
@@ -95,8 +96,8 @@ func generateSchemas(experimental bool) (*wireSchemas, error) {
 		for _, m := range all.OneOf {
 			method := m.Properties.Method.Enum[0]
 			params := strings.TrimPrefix(m.Properties.Params.Ref, "#/definitions/")
-			if kind != "ClientRequest" {
-				s.params[method] = params
+			s.params[method] = params
+			if strings.HasSuffix(kind, "Notification") {
 				continue
 			}
 			s.results[method] = cmp.Or(irregular(method), strings.TrimSuffix(params, "Params")+"Response")
@@ -140,7 +141,7 @@ func (s *wireSchemas) of(typ string) (*jsonschema.Resolved, error) {
 	return r, nil
 }
 
-// check checks a message of the server: its members, and its parameters, result or error. method is that of the request that it answers.
+// check checks a message: its members, and its parameters, result or error. method is that of the request that it answers.
 func (s *wireSchemas) check(raw []byte, method string) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -158,19 +159,14 @@ func (s *wireSchemas) check(raw []byte, method string) error {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return err
 	}
+	typ, known := s.params[m.Method]
 	switch {
+	case m.Method != "" && !known:
+		return errors.New("it is not in the schema")
 	case m.Method != "" && m.ID == nil:
-		typ, ok := s.params[m.Method]
-		if !ok {
-			return errors.New("it is not in the schema")
-		}
-		return errors.Join(only("method", "params", "emittedAtMs", "seq", "part"), s.validate(typ, m.Params))
+		return errors.Join(only("method", "params", "emittedAtMs", "seq", "part"), s.validateParams(typ, m.Params))
 	case m.Method != "":
-		typ, ok := s.params[m.Method]
-		if !ok {
-			return errors.New("it is not in the schema")
-		}
-		return errors.Join(only("id", "method", "params"), s.validate("RequestId", m.ID), s.validate(typ, m.Params))
+		return errors.Join(only("id", "method", "params"), s.validate("RequestId", m.ID), s.validateParams(typ, m.Params))
 	case m.Error != nil:
 		err := only("id", "error")
 		if m.Error.Code == 0 || m.Error.Message == "" {
@@ -183,61 +179,127 @@ func (s *wireSchemas) check(raw []byte, method string) error {
 	case method == "":
 		return errors.New("it answers no request")
 	}
-	typ, ok := s.results[method]
-	if !ok {
+	typ, known = s.results[method]
+	if !known {
 		return fmt.Errorf("%s is not in the schema", method)
 	}
 	return errors.Join(only("id", "result"), s.validate("RequestId", m.ID), s.validate(typ, m.Result))
 }
 
-// checker checks the messages that one client receives.
-type checker struct {
+// validateParams checks parameters. Those of a method that has none are ignored.
+func (s *wireSchemas) validateParams(typ string, raw json.RawMessage) error {
+	if typ == "" {
+		return nil
+	}
+	return s.validate(typ, raw)
+}
+
+// Checked checks the messages of one client, in both directions, against the schemas that gantry generates. A [Client] has one; tests that
+// open a connection of their own make another. It is safe for concurrent use.
+type Checked struct {
 	mu           sync.Mutex
-	asked        map[string][]string // methods of the requests that were sent, by ID: IDs may be used twice
+	asked        map[string][]request // requests that were sent, by ID: IDs may be used twice
+	questions    map[string]string    // methods of the server's requests, by ID: they may be answered twice
 	experimental bool
 }
 
-// sent notes a message of the client, which may be no message at all.
-func (c *checker) sent(raw []byte) {
-	var m struct {
-		ID     json.RawMessage
-		Method string
-		Params struct {
-			Capabilities struct{ ExperimentalAPI bool }
-		}
+// NewChecked returns the check of a client that has not sent anything.
+func NewChecked() *Checked {
+	return &Checked{asked: map[string][]request{}, questions: map[string]string{}}
+}
+
+// request is a request of a client. The server must refuse it if it does not match its schema.
+type request struct {
+	method string
+	wrong  error
+}
+
+// Sent checks a message of the client. Requests may be wrong, if the server refuses them.
+func (c *Checked) Sent(raw []byte) error {
+	var m Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return fmt.Errorf("%w\n%s", err, raw)
 	}
-	if json.Unmarshal(raw, &m) != nil && m.Method == "" {
-		return
+	var p struct {
+		Capabilities struct{ ExperimentalAPI bool }
+	}
+	c.mu.Lock()
+	if m.Method == "initialize" && json.Unmarshal(m.Params, &p) == nil && p.Capabilities.ExperimentalAPI {
+		c.experimental = true
+	}
+	experimental, question := c.experimental, c.questions[string(m.ID)]
+	c.mu.Unlock()
+	s, err := schemasOf(experimental)
+	if err != nil {
+		return err
+	}
+	if err = s.check(withoutIgnored(raw), question); err != nil {
+		err = fmt.Errorf("%s%s: %w\n%s", m.Method, question, err, raw)
+	}
+	if m.Method == "" || m.ID == nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(m.ID) > 0 && m.Method != "" {
-		c.asked[string(m.ID)] = append(c.asked[string(m.ID)], m.Method)
-	}
-	if m.Method == "initialize" && m.Params.Capabilities.ExperimentalAPI {
-		c.experimental = true
-	}
+	c.asked[string(m.ID)] = append(c.asked[string(m.ID)], request{m.Method, err})
+	return nil
 }
 
-// received returns the method of the request that a message of the server answers, and an error if the message does not match its schema.
-func (c *checker) received(raw []byte) (answers string, err error) {
+// withoutIgnored removes members that clients may add to a message, and the server ignores.
+func withoutIgnored(raw []byte) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return raw
+	}
+	for name := range members {
+		if !slices.Contains([]string{"id", "method", "params", "result", "error"}, name) {
+			delete(members, name)
+		}
+	}
+	out, err := json.Marshal(members)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// Received returns the method of the request that a message of the server answers, and an error if the message does not match its
+// schema, or is the result of a request that does not.
+func (c *Checked) Received(raw []byte) (answers string, err error) {
 	var m Message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return "", err
 	}
+	var wrong error
 	c.mu.Lock()
 	experimental := c.experimental
 	if asked := c.asked[string(m.ID)]; m.Method == "" && len(asked) > 0 {
-		answers = asked[0]
+		answers, wrong = asked[0].method, asked[0].wrong
 		c.asked[string(m.ID)] = asked[1:]
+	}
+	if m.Method != "" && m.ID != nil {
+		c.questions[string(m.ID)] = m.Method
 	}
 	c.mu.Unlock()
 	s, err := schemasOf(experimental)
 	if err != nil {
 		return answers, err
 	}
-	if err := s.check(raw, answers); err != nil {
+	err = s.check(raw, answers)
+	if m.Error == nil && wrong != nil {
+		err = errors.Join(err, fmt.Errorf("the server has accepted a request that does not match its schema: %w", wrong))
+	}
+	if err != nil {
 		return answers, fmt.Errorf("%s%s: %w\n%s", m.Method, answers, err, bytes.TrimSpace(raw))
 	}
 	return answers, nil
+}
+
+// Value checks a value of a type, by the type's name in the schemas, as clients with the capability experimentalApi have them.
+func Value(typ string, raw []byte) error {
+	s, err := schemasOf(true)
+	if err != nil {
+		return err
+	}
+	return s.validate(typ, raw)
 }

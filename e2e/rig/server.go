@@ -96,7 +96,7 @@ func (s *Server) Open() *websocket.Conn {
 	return conn
 }
 
-// Connect returns a client that has not sent anything. Each message that it receives is checked against the schemas that gantry
+// Connect returns a client that has not sent anything. Its messages are checked, in both directions, against the schemas that gantry
 // generates.
 func (s *Server) Connect() *Client {
 	t := s.rig.t

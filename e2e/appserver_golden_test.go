@@ -65,6 +65,11 @@ var conversations = []struct {
 	{"approval-decline", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"decline"}`)},
 	{"approval-cancel", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"cancel"}`)},
 	{"approval-malformed", commandScript("touch made"), "", untrusted, decideWrong("item/commandExecution/requestApproval", `{"decision":"perhaps"}`)},
+	{"approval-error", commandScript("touch made"), "", untrusted, func(k *dialog) {
+		_, q := k.asked("hi", "item/commandExecution/requestApproval")
+		k.Send(fmt.Sprintf(`{"id":%s,"error":{"code":-32000,"message":"the window is closed"}}`, q.ID))
+		k.Notified("turn/completed")
+	}},
 	{"patch", patchScript, "", nil, func(k *dialog) { k.turn("hi") }},
 	{"patch-accept", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"accept"}`)},
 	{"patch-decline", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"decline"}`)},

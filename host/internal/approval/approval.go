@@ -32,6 +32,7 @@ const (
 	Deny           = "deny"            // the turn continues
 	DenyAlways     = "deny_always"     // also write the denying rule that the question shows
 	Abort          = "abort"           // deny, and interrupt the turn
+	Unusable       = "unusable"        // what the client has answered means nothing: the call fails
 )
 
 // ErrNoApprover says that there is no one to ask. The caller treats it as a refusal.

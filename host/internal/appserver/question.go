@@ -23,8 +23,10 @@ type question struct {
 	asked  event.QuestionAsked
 	method string
 	params any
-	// answer converts a client's result. ok is false if the result means nothing: the question is refused.
+	// answer converts a client's result. ok is false if the result means nothing.
 	answer func(result json.RawMessage) (a hub.Answer, ok bool)
+	// useless is the answer if the result means nothing, or the client has answered with an error.
+	useless hub.Answer
 	// claimed is the client that has answered a call of its tool, guarded by the feed's mutex; nil: none has.
 	claimed *client
 }
@@ -79,7 +81,7 @@ func (c *client) answered(id rpc.ID, result json.RawMessage, failed *rpc.Error) 
 			c.ran(q, result, failed)
 			return
 		}
-		answer := hub.Answer{Choice: hub.Deny}
+		answer := q.useless
 		if failed == nil {
 			if a, ok := q.answer(result); ok {
 				answer = a
@@ -157,7 +159,7 @@ func (c *client) ran(q *question, result json.RawMessage, failed *rpc.Error) {
 
 // questionOf converts a question of a thread; nil: it has no form in the protocol, and another front end must answer it.
 func (f *feed) questionOf(e event.Event, a event.QuestionAsked) *question {
-	q := &question{feed: f, asked: a}
+	q := &question{feed: f, asked: a, useless: hub.Answer{Choice: hub.Deny}}
 	thread, turn := string(f.thread.ID()), string(e.Turn)
 	at := e.Time.UnixMilli()
 	switch a.About {
@@ -213,7 +215,7 @@ func (q *question) approval(thread, turn string, at int64, open []protocol.Threa
 		q.params = protocol.FileChangeRequestApprovalParams{
 			ThreadID: thread, TurnID: turn, ItemID: string(a.Call), StartedAtMs: at, Reason: orNull(reasonOf(a)),
 		}
-		q.answer = decisionAnswer
+		q.answer, q.useless = decisionAnswer, hub.Answer{Choice: hub.Unusable}
 	case command != nil || network != nil || running.ID != "":
 		p := protocol.CommandExecutionRequestApprovalParams{
 			Kind: protocol.ApproveCommand, ThreadID: thread, TurnID: turn, ItemID: string(a.Call), StartedAtMs: at, Reason: orNull(reasonOf(a)),
@@ -244,6 +246,7 @@ func (q *question) approval(thread, turn string, at int64, open []protocol.Threa
 			}
 		}
 		q.method, q.params, q.answer = protocol.RequestCommandExecutionApproval.Name, p, decisionAnswer
+		q.useless = hub.Answer{Choice: hub.Unusable}
 	default:
 		q.toolApproval(thread, turn)
 	}

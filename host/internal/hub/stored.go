@@ -51,6 +51,7 @@ const (
 	Deny           = approval.Deny           // the turn continues
 	DenyAlways     = approval.DenyAlways     // also write the denying rule that the question shows
 	Abort          = approval.Abort          // deny, and interrupt the turn
+	Unusable       = approval.Unusable       // what the client has answered means nothing: the call fails
 )
 
 // Reader reads what is stored of threads, whether they run or not.

@@ -78,6 +78,8 @@ func (d *decision) ask(ctx context.Context, about question, report *event.CallDe
 	case a.Choice == approval.DenyAlways && slices.Contains(q.Options, approval.DenyAlways):
 		d.writeRule(ctx, event.RuleOffer{Line: q.Rule.Deny, File: q.Rule.File})
 		return denied(cmp.Or(a.Message, rejected))
+	case a.Choice == approval.Unusable:
+		return failed("the approval request failed: the client's answer can't be used")
 	case !slices.Contains(q.Options, a.Choice) || a.Choice == approval.Deny: // anything but an offered approval is a no
 		return denied(cmp.Or(a.Message, rejected))
 	case a.Choice == approval.ApproveTurn:

@@ -59,6 +59,11 @@ var conversations = []struct {
 	{"plain", "[[step]]\ndo = [{ text = \"Hello there.\", chunk = 5 }]\n", "", nil, func(k *dialog) { k.turn("hi") }},
 	{"reasoning", "[[step]]\ndo = [{ reasoning = \"A greeting.\" }, { text = \"Hello.\" }]\n", "", nil, func(k *dialog) { k.turn("hi") }},
 	{"two-turns", answers, "", nil, func(k *dialog) { k.turn("one"); k.turn("two") }},
+	{"no-input", answers, "", nil, func(k *dialog) {
+		k.turn("hi")
+		k.Call("turn/start", map[string]any{"threadId": k.thread, "input": []any{}}, nil)
+		k.Notified("turn/completed")
+	}},
 	{"command", commandScript("echo one; echo two"), "", nil, func(k *dialog) { k.turn("hi") }},
 	{"command-fails", commandScript("exit 3"), "", nil, func(k *dialog) { k.turn("hi") }},
 	{"approval-accept", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"accept"}`)},

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,8 @@ var vectors = map[string]string{
 	"threads 20":                                       "TestAppServerInjectItems",
 	"threads 21":                                       "TestAppServerEphemeral",
 	"turns 1, 2":                                       "TestAppServerSteer",
-	"turns 3-7":                                        "TestAppServerTurnVectors",
+	"turns 3, 5-7":                                     "TestAppServerTurnVectors",
+	"turns 4":                                          "TestAppServerTurnWithoutInput",
 	"turns 8, 9, 10":                                   "TestAppServerManyClients",
 	"turns 11, 12":                                     "TestAppServerEndOfServer",
 	"command/exec 1-9":                                 "workbench.TestCommandExec, workbench.TestCommandExecRefuses, workbench.TestCommandExecStreams, workbench.TestCloseEndsCommands",
@@ -272,8 +274,6 @@ func TestAppServerTurnVectors(t *testing.T) {
 		c := r.AppServer()
 		greet(t, c)
 		thread := begin(t, c, object{})
-		// Codex starts a turn without a message. A model that is asked nothing has nothing to answer.
-		refusal(t, c, "turn/start", object{"threadId": thread, "input": []any{}}, -32602, "input must not be empty")
 		m := c.Reply(c.Request("turn/start", object{"threadId": thread, "input": text(strings.Repeat("x", 1<<20+1))}))
 		if m.Error == nil || m.Error.Code != -32602 || !strings.Contains(string(m.Error.Data), `"input_error_code":"input_too_large","max_chars":1048576,"actual_chars":1048577`) {
 			t.Errorf("%s", m.Raw)
@@ -314,6 +314,85 @@ func TestAppServerTurnVectors(t *testing.T) {
 			t.Errorf("the second turn had the model %s", read.Model)
 		}
 	})
+}
+
+// A turn without input has no message of the user: the model is asked with the history as it is.
+func TestAppServerTurnWithoutInput(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { since_user = 0, absent = "first" }
+do = [{ text = "hello?" }]
+[[step]]
+when = { since_user = 0 }
+do = [{ call = "exec_command", id = "c1", args = { cmd = "touch running; until [ -e go ]; do sleep 0.01; done", login = false } }]
+[[step]]
+times = -1
+do = [{ text = "answer ${request}" }]
+`)
+	server := r.Serve("unix")
+	c := server.Connect()
+	greet(t, c)
+	thread := begin(t, c, object{})
+	none := func(c *rig.Client, more object) string {
+		t.Helper()
+		params := object{"threadId": thread, "input": []any{}}
+		for k, v := range more {
+			params[k] = v
+		}
+		var started struct{ Turn struct{ ID, Status string } }
+		if c.Call("turn/start", params, &started); started.Turn.Status != "inProgress" {
+			t.Errorf("%+v", started)
+		}
+		return started.Turn.ID
+	}
+	items := func() (types []string) {
+		var read struct {
+			Thread struct {
+				Turns []struct{ Items []struct{ Type, Text string } }
+			}
+		}
+		c.Call("thread/read", object{"threadId": thread, "includeTurns": true}, &read)
+		for i, turn := range read.Thread.Turns {
+			for _, it := range turn.Items {
+				types = append(types, fmt.Sprintf("%d %s %s", i+1, it.Type, it.Text))
+			}
+		}
+		return types
+	}
+	none(c, nil)
+	c.Notified("turn/completed")
+	if got, want := items(), []string{"1 agentMessage hello?"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	turn := submit(t, c, thread, "first")
+	r.Until("the command runs", func() bool { return exists(r.Dir, "running") })
+	if got := none(c, object{"additionalContext": object{"editor": object{"value": "main.go is open", "kind": "application"}}}); got != turn {
+		t.Errorf("a turn without input during a turn is %s, want %s", got, turn)
+	}
+	if code, message := c.Refused("turn/steer", object{"threadId": thread, "expectedTurnId": turn, "input": []any{}}); code != -32600 || message != "input must not be empty" {
+		t.Errorf("%d %s", code, message)
+	}
+	r.Write("go", "")
+	c.Notified("turn/completed")
+	last, err := json.Marshal(r.Last().Request.Messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(last), "main.go is open") {
+		t.Errorf("the model has not read the context: %s", last)
+	}
+
+	other := r.AppServer() // whose turns the first server runs
+	greet(t, other)
+	other.Call("thread/resume", object{"threadId": thread}, nil)
+	none(other, nil)
+	other.Notified("turn/completed")
+	want := []string{"1 agentMessage hello?", "2 userMessage ", "2 commandExecution ", "2 agentMessage answer 3", "3 agentMessage answer 4"}
+	if got := items(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // Clients come and go: a question is put to each, the first answer counts, and it waits for clients that come back.

@@ -25,7 +25,7 @@ const maxInput = 1 << 20
 
 // input converts a user's input.
 func input(parts []protocol.UserInput, context map[string]protocol.AdditionalContextEntry, clientID *string) (hub.Input, error) {
-	in := hub.Input{ClientID: deref(clientID)}
+	in := hub.Input{ClientID: deref(clientID), Continue: len(parts) == 0}
 	chars, left := 0, picture.MaxTotal
 	for i, p := range parts {
 		part, n, err := inputPart(p, &left)
@@ -112,9 +112,6 @@ func (s turns) turnStart(ctx context.Context, c *call, p protocol.TurnStartParam
 			return out, err
 		}
 		change.Cwd = w.Dir
-	}
-	if len(p.Input) == 0 {
-		return out, rpc.Errorf(rpc.InvalidParams, "input must not be empty")
 	}
 	if err := c.follow(ctx, t); err != nil { // the caller gets the events of the turn, even if it had not subscribed
 		return out, err

@@ -24,7 +24,7 @@ func (in Input) turn() (turn.Input, error) {
 	if len(in.ClientID) > maxClientID {
 		return turn.Input{}, fmt.Errorf("the client's id of a message has %d bytes; it must have at most %d", len(in.ClientID), maxClientID)
 	}
-	return turn.Input{Parts: in.Parts, Context: in.Context, ClientID: in.ClientID, Adjust: in.adjust}, nil
+	return turn.Input{Parts: in.Parts, Context: in.Context, ClientID: in.ClientID, Continue: in.Continue, Adjust: in.adjust}, nil
 }
 
 // wire returns the input for another process: as text, which older versions understand, or as parts if it is more than text.

@@ -123,6 +123,7 @@ func (r *relay) submit(ctx context.Context, s Submission) (Accepted, error) {
 	text, parts := s.Input.wire()
 	a, err := r.client.Start(ctx, threadsocket.StartParams{
 		Text: text, Parts: parts, OutputSchema: s.OutputSchema, Settings: wireSettings(s.Settings), AdditionalContext: s.Input.wireContext(), ClientID: s.ClientID,
+		Continue: s.Continue,
 	})
 	if errors.Is(err, threadsocket.ErrGone) && s.Settings != (event.Settings{}) {
 		err = hint.With(fmt.Errorf("%w: the change was waiting for the running turn, whose process has ended", err), "try again")
@@ -134,7 +135,7 @@ func (r *relay) steer(ctx context.Context, into event.TurnID, in Input) (Accepte
 	text, parts := in.wire()
 	a, err := r.client.Steer(ctx, threadsocket.SteerParams{
 		ExpectedTurn: into, Text: text, Parts: parts, AdditionalContext: in.wireContext(), ClientID: in.ClientID,
-		Adjust: in.adjust,
+		Continue: in.Continue, Adjust: in.adjust,
 	})
 	return Accepted{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, r.asked(err)
 }

@@ -55,6 +55,9 @@ type Input struct {
 	// ClientID is the client's identity of a message. A thread accepts input with the same one once: another submission of it has the
 	// result of the first, even if the process was restarted in between. "": every submission is accepted.
 	ClientID string
+	// Continue: there are no Parts. The model is asked with the history as it is, without a message of the user; a running turn only gets
+	// the Context. ClientID has no effect: there is no message.
+	Continue bool
 
 	adjust Adjustment // of a running turn, instead of Parts
 }

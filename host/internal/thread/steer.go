@@ -44,6 +44,8 @@ func (t *Thread) Steer(ctx context.Context, into event.TurnID, in turn.Input) (A
 			return Accepted{}, err
 		}
 		return t.submit(ctx, submitMsg{Submission: Submission{Input: in}, into: into})
+	case in.Continue: // there is nothing to keep
+		return t.submit(ctx, submitMsg{Submission: Submission{Input: in}, into: into})
 	}
 	return t.submitDurably(ctx, submitMsg{Submission: Submission{Input: in}, into: into})
 }

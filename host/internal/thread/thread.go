@@ -255,7 +255,7 @@ func (t *Thread) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if err := t.check(ctx, s.Change); err != nil {
 		return Accepted{}, err
 	}
-	if s.Input.Blank() || !s.Durable && s.Input.ClientID == "" {
+	if s.Input.Blank() || s.Input.Continue || !s.Durable && s.Input.ClientID == "" {
 		return t.submit(ctx, submitMsg{Submission: s})
 	}
 	return t.submitDurably(ctx, submitMsg{Submission: s})

@@ -120,6 +120,8 @@ type StartParams struct {
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`
 	// ClientID is the client's identity of the message. The thread accepts input with the same one once.
 	ClientID string `json:"clientUserMessageId,omitempty"`
+	// Continue: there is no input, and the model is asked with the history as it is.
+	Continue bool `json:"continue,omitempty"`
 }
 
 // SteerParams are a user's input for the turn that they see. It is refused if that turn is not running.
@@ -130,6 +132,7 @@ type SteerParams struct {
 	Parts             llm.Parts                    `json:"parts,omitempty"`               // as in StartParams
 	AdditionalContext map[string]AdditionalContext `json:"additionalContext,omitempty"`   // as in StartParams
 	ClientID          string                       `json:"clientUserMessageId,omitempty"` // as in StartParams
+	Continue          bool                         `json:"continue,omitempty"`            // the turn only gets the additional context
 	// Adjust changes the turn, instead of input.
 	Adjust turn.Adjustment `json:"adjust,omitzero"`
 }

@@ -198,12 +198,15 @@ func call[P, R any](ctx context.Context, r *rpc.Request, f func(context.Context,
 }
 
 func (t *served) start(ctx context.Context, p StartParams) (StartResult, error) {
-	if strings.TrimSpace(p.Text) == "" && len(p.Parts) == 0 {
+	if strings.TrimSpace(p.Text) == "" && len(p.Parts) == 0 && !p.Continue {
 		return StartResult{}, errors.New("the task is empty")
 	}
 	in, err := input(p.Text, p.Parts, p.AdditionalContext, p.ClientID)
 	if err != nil {
 		return StartResult{}, err
+	}
+	if in.Continue = p.Continue; in.Continue {
+		in.Parts = nil
 	}
 	a, err := t.Submit(ctx, thread.Submission{Input: in, OutputSchema: p.OutputSchema, Change: p.change(), Durable: true})
 	return StartResult{Turn: a.Turn, Steered: a.Steered, Repeated: a.Repeated}, err
@@ -214,7 +217,8 @@ func (t *served) steer(ctx context.Context, p SteerParams) (StartResult, error) 
 	if err != nil {
 		return StartResult{}, err
 	}
-	if in.Adjust = p.Adjust; in.Adjust != (turn.Adjustment{}) {
+	in.Continue, in.Adjust = p.Continue, p.Adjust
+	if in.Continue || in.Adjust != (turn.Adjustment{}) {
 		in.Parts = nil
 	}
 	a, err := t.Steer(ctx, p.ExpectedTurn, in)

@@ -20,6 +20,8 @@ type Input struct {
 	// Context is additional context from a client, by key. It replaces an earlier text with the same key; an empty text removes
 	// it.
 	Context map[string]string
+	// Continue: there are no Parts. The model is asked with the history as it is; a running turn only gets the Context.
+	Continue bool
 	// Adjust changes the running turn, instead of Parts.
 	Adjust Adjustment
 	// Notes are recorded as they are, instead of Parts. The host tells the model with them what the user did outside the
@@ -29,9 +31,9 @@ type Input struct {
 
 func (in Input) empty() bool { return len(in.Parts) == 0 && len(in.Notes) == 0 }
 
-// Blank reports whether there is nothing in Parts that a model could answer.
+// Blank reports whether there is nothing that a model could answer.
 func (in Input) Blank() bool {
-	return !slices.ContainsFunc(in.Parts, func(p llm.Part) bool {
+	return !in.Continue && !slices.ContainsFunc(in.Parts, func(p llm.Part) bool {
 		t, ok := p.(*llm.Text)
 		return !ok || strings.TrimSpace(t.Text) != ""
 	})
@@ -144,22 +146,17 @@ func (b *Inbox) Close() []Input {
 // recordInput records an input and reports whether it did: hooks may block it.
 func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	switch {
-	case in.empty():
-		return false, nil
 	case len(in.Notes) > 0:
 		return true, r.record(ctx, in.Notes...)
+	case in.empty():
+		return len(in.Context) > 0, r.recordClientContext(ctx, in)
 	}
 	held, more, err := r.checkPrompt(ctx, in)
 	if held || err != nil {
 		return false, err
 	}
-	if listeners := each[ClientContextListener](r.Participants); len(in.Context) > 0 && len(listeners) > 0 {
-		for _, l := range listeners {
-			l.OnClientContext(in.Context)
-		}
-		if err := r.recordContext(ctx); err != nil {
-			return false, err
-		}
+	if err := r.recordClientContext(ctx, in); err != nil {
+		return false, err
 	}
 	item := UserItem(in)
 	m := llm.Message{Role: llm.RoleUser, Parts: in.Parts}
@@ -169,6 +166,18 @@ func (r *runner) recordInput(ctx context.Context, in Input) (bool, error) {
 	r.uncommitted = r.last
 	r.stops = stops{}
 	return true, r.tell(ctx, more...)
+}
+
+// recordClientContext records the additional context of an input.
+func (r *runner) recordClientContext(ctx context.Context, in Input) error {
+	listeners := each[ClientContextListener](r.Participants)
+	if len(in.Context) == 0 || len(listeners) == 0 {
+		return nil
+	}
+	for _, l := range listeners {
+		l.OnClientContext(in.Context)
+	}
+	return r.recordContext(ctx)
 }
 
 // UserItem returns the item that shows an input.

@@ -175,12 +175,22 @@ func controlled(person bool) func(rig.Message) bool {
 }
 
 // both waits for two messages, in any order.
-func both(c *rig.Client, one, two func(rig.Message) bool) {
-	var first, second bool
-	c.Until(func(m rig.Message) bool {
-		first, second = first || one(m), second || two(m)
-		return first && second
-	})
+func both(c *rig.Client, one, two func(rig.Message) bool) { since(c, len(c.All), one, two) }
+
+// since waits until each of several messages has come, in any order, after the first from messages of the client.
+func since(c *rig.Client, from int, want ...func(rig.Message) bool) {
+	for _, ok := range want {
+		if !slices.ContainsFunc(c.All[from:], ok) {
+			c.Until(ok)
+		}
+	}
+}
+
+// closed matches the notification that the view has ended.
+func (w *viewer) closed(reason string) func(rig.Message) bool {
+	return func(m rig.Message) bool {
+		return m.Method == "gantry/view/closed" && strings.Contains(string(m.Params), w.id) && strings.Contains(string(m.Params), reason)
+	}
 }
 
 // refusedWith sends a request that must be refused with a next step.
@@ -267,14 +277,13 @@ func TestViewOfATerminal(t *testing.T) {
 			turn := submit(t, c, thread, "type again")
 			r.Until("the call beside it has run", func() bool { return exists(r.Dir, "again") })
 			c.Call("turn/interrupt", map[string]any{"threadId": thread, "turnId": turn}, nil)
+			from = len(c.All)
 			if w.frames != nil { // the end of the view gives control back
 				_ = w.frames.Close()
 			} else {
 				c.Call("gantry/view/close", map[string]any{"viewId": w.id}, nil)
 			}
-			both(c, controlled(false), func(m rig.Message) bool {
-				return m.Method == "gantry/view/closed" && strings.Contains(string(m.Params), "the view was closed")
-			})
+			since(c, from, controlled(false), w.closed("the view was closed"))
 			if strings.Contains(w.shown, "interrupted") {
 				t.Errorf("the interrupted call has typed: %q", w.shown)
 			}
@@ -301,9 +310,7 @@ func TestViewSurvivesItsPlugin(t *testing.T) {
 	w.shows("24 80 before\r\n")
 	w.control(true)
 	rig.Kill(t, rig.Processes(t, r.Home, "gantry-tool-shell")...)
-	both(c, controlled(false), func(m rig.Message) bool {
-		return m.Method == "gantry/view/closed" && strings.Contains(string(m.Params), w.id) && strings.Contains(string(m.Params), "the view broke")
-	})
+	both(c, controlled(false), w.closed("the view broke"))
 	refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "text", "text": "a"}}, "view not found")
 
 	again := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID, seen: len(c.All)}

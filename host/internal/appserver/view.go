@@ -29,7 +29,7 @@ const framesTimeout = 30 * time.Second
 type shown struct {
 	client *client
 	id     string
-	view   *hub.View
+	view   hub.View
 	// frames has the frame that is to be sent on the connection for frames; nil: frames are sent as notifications. It is closed at the
 	// end.
 	frames chan *contract.ViewFrame

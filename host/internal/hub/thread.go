@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -142,6 +143,7 @@ type runner interface {
 	post(ctx context.Context, m event.Mail) (Posted, error)
 	undo(ctx context.Context, p UndoParams) (UndoReport, error)
 	stopSession(ctx context.Context, plugin, session string) error
+	openView(ctx context.Context, plugin string, o contract.ViewOpen) (View, error)
 	plugins(ctx context.Context) ([]PluginStatus, error)
 	reload(ctx context.Context, plugin, path string) error
 	command(ctx context.Context, c PluginCommand) (json.RawMessage, error)

@@ -156,7 +156,7 @@ func (l *Library) ThreadProcesses(id event.ThreadID) ([]threadsocket.SessionProc
 	return out, nil
 }
 
-// OpenView shows a session of a thread to a person. plugin may be empty if only one plugin has a session with this ID.
+// OpenView implements [threadsocket.Library].
 func (l *Library) OpenView(ctx context.Context, id event.ThreadID, plugin string, o contract.ViewOpen) (*view.View, error) {
 	r, err := l.Running(id)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/gantry-agent/gantry/host/internal/view"
 )
 
 // Client is a client of a thread that another process runs. Its methods may be called concurrently, except for Next.
@@ -25,6 +26,8 @@ type Client struct {
 	ended  chan struct{}
 	once   sync.Once
 	err    error // set before ended is closed
+
+	view *view.Inbox // the updates of a view; nil: none was opened
 
 	taken      int // events that were not reported as received; of Next
 	subscribed sync.Once

@@ -161,6 +161,14 @@ func (p *Process) notified(n rpc.Notification) {
 		default:
 			c.end(errors.New("the running host has sent more events than it may"))
 		}
+	case noteView:
+		var m struct{ Subscription uint64 }
+		if json.Unmarshal(params, &m) != nil {
+			return
+		}
+		if c := p.client(m.Subscription); c != nil {
+			c.updated(params)
+		}
 	case noteUnsubscribed:
 		var m endNote
 		if json.Unmarshal(params, &m) != nil {

@@ -51,8 +51,8 @@ func files(t *testing.T, dir string) (out []string) {
 func TestOneSocketForAllThreads(t *testing.T) {
 	dir := home(t)
 	s := process(t, threadsocket.Config{Home: dir})
-	path, first, endFirst := run(t, s, dir, nil)
-	_, second, endSecond := run(t, s, dir, nil)
+	path, first, endFirst := run(t, s, dir, nil, nil)
+	_, second, endSecond := run(t, s, dir, nil, nil)
 	if got := files(t, dir); len(got) != 3 || !strings.HasSuffix(slices.MinFunc(got, func(a, b string) int { return len(a) - len(b) }), ".process") {
 		t.Errorf("two threads have the files %q", got)
 	}
@@ -104,7 +104,7 @@ func TestSlowReaderBesideOthers(t *testing.T) {
 	const turns = 150 // with more events than may wait
 	dir := home(t)
 	s := process(t, threadsocket.Config{Home: dir})
-	path, th, _ := run(t, s, dir, nil)
+	path, th, _ := run(t, s, dir, nil, nil)
 	p, err := threadsocket.Connect(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestSlowReaderBesideOthers(t *testing.T) {
 func TestEndBesideAReaderThatDoesNotRead(t *testing.T) {
 	dir := home(t)
 	s := process(t, threadsocket.Config{Home: dir})
-	path, th, end := run(t, s, dir, nil)
+	path, th, end := run(t, s, dir, nil, nil)
 	c := dial(t, path)
 	p, err := threadsocket.Connect(t.Context(), path)
 	if err != nil {
@@ -187,7 +187,7 @@ func TestSubscriptionsHaveNoGaps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := home(t)
 		s := threadsocket.NewServer(threadsocket.Config{Home: dir})
-		path, th, end := run(t, s, dir, nil)
+		path, th, end := run(t, s, dir, nil, nil)
 		p, err := threadsocket.Connect(t.Context(), path)
 		if err != nil {
 			rt.Fatal(err)
@@ -268,7 +268,7 @@ func TestOtherProtocols(t *testing.T) {
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		fmt.Fprintf(conn, "front end: %q %v %v\n", line, launched, err)
 	}})
-	path, th, _ := run(t, s, dir, nil)
+	path, th, _ := run(t, s, dir, nil, nil)
 	for first, want := range map[string]string{
 		`{"id":1,"method":"initialize","params":{}}`: `front end: "{\"id\":1,\"method\":\"initialize\",\"params\":{}}\n" false <nil>`,
 		"GET / HTTP/1.1":                                       `front end: "GET / HTTP/1.1\n" false <nil>`,
@@ -328,7 +328,7 @@ func TestOlderHost(t *testing.T) {
 func TestSweep(t *testing.T) {
 	dir := home(t)
 	s := process(t, threadsocket.Config{Home: dir})
-	path, th, _ := run(t, s, dir, nil)
+	path, th, _ := run(t, s, dir, nil, nil)
 	threads, err := store.Open(t.Context(), store.Config{Path: filepath.Join(dir, "threads.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -368,7 +368,7 @@ func TestSweep(t *testing.T) {
 // requests are all that change something, and what a process that only looks may ask.
 var requests = []string{
 	"start", "steer", "interrupt", "answer", "compact", "configure", "shell", "review", "reloadPlugin", "mail", "fork", "revert", "rollback", "archive",
-	"unarchive", "rename", "stopSession", "undoFiles", "subscribe attend", "subscribe tools", "subscribe", "settings", "plugins", "ping",
+	"unarchive", "rename", "stopSession", "view", "view/act", "undoFiles", "subscribe attend", "subscribe tools", "subscribe", "settings", "plugins", "ping",
 }
 
 // tryAll is a process that the host has started. It prints which requests are refused to it.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/turn"
+	"github.com/gantry-agent/gantry/host/internal/view"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -33,11 +36,12 @@ type session struct {
 		sync.Mutex
 		closed bool // no more subscriptions are started
 		subs   map[uint64]*subscription
+		views  map[uint64]*view.View
 	}
 }
 
 func (s *session) serve(ctx context.Context, conn net.Conn) error {
-	s.mu.subs = map[uint64]*subscription{}
+	s.mu.subs, s.mu.views = map[uint64]*subscription{}, map[uint64]*view.View{}
 	s.conn = rpc.New(rpc.Lines(conn, conn, conn), rpc.Config{
 		Route: func(method string, _ json.RawMessage) rpc.Route {
 			return rpc.Route{Urgent: method == methodPing || method == methodAnswer || method == methodInterrupt}
@@ -50,7 +54,11 @@ func (s *session) serve(ctx context.Context, conn net.Conn) error {
 	for _, sub := range s.mu.subs {
 		sub.end()
 	}
+	views := slices.Collect(maps.Values(s.mu.views))
 	s.mu.Unlock()
+	for _, v := range views {
+		v.Close()
+	}
 	s.work.Wait()
 	return err
 }
@@ -154,6 +162,10 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		})
 	case methodProcesses:
 		return t.Library.ThreadProcesses(t.ID())
+	case methodView:
+		return call(ctx, r, func(ctx context.Context, p ViewParams) (ViewResult, error) { return s.view(ctx, t, p) })
+	case methodViewAct:
+		return call(ctx, r, s.act)
 	case methodInject:
 		return call(ctx, r, func(ctx context.Context, p InjectParams) (struct{}, error) {
 			return struct{}{}, t.Inject(ctx, p.Messages...)

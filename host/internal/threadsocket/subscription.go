@@ -125,9 +125,11 @@ func (s *session) notified(_ context.Context, method string, params json.RawMess
 		return
 	}
 	s.mu.Lock()
-	sub := s.mu.subs[n.Subscription]
+	sub, v := s.mu.subs[n.Subscription], s.mu.views[n.Subscription]
 	s.mu.Unlock()
 	switch {
+	case v != nil && method == noteUnsubscribe:
+		s.work.Go(v.Close) // ends soon: the connection does not wait for the thread
 	case sub == nil: // it has ended
 	case method == noteUnsubscribe:
 		sub.end()

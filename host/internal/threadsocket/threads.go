@@ -10,6 +10,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/gantry-agent/gantry/host/internal/view"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // Methods that change a thread as a whole, or its sessions.
@@ -36,6 +38,8 @@ type Library interface {
 	StopSession(ctx context.Context, thread event.ThreadID, plugin, session string) error
 	// ThreadProcesses returns the processes of sessions that calls left running.
 	ThreadProcesses(thread event.ThreadID) ([]SessionProcess, error)
+	// OpenView shows a session of a tool to a person. plugin is as for StopSession.
+	OpenView(ctx context.Context, thread event.ThreadID, plugin string, o contract.ViewOpen) (*view.View, error)
 	// UndoFiles restores the files of a turn. Conflicts are part of the report, not an error.
 	UndoFiles(ctx context.Context, thread event.ThreadID, p UndoParams) (undo.Report, error)
 }

@@ -142,7 +142,7 @@ func process(t *testing.T, cfg threadsocket.Config) *threadsocket.Server {
 }
 
 // run runs a thread of a server, and returns the path at which clients find it, and a function that ends it.
-func run(t *testing.T, s *threadsocket.Server, dir string, p threadsocket.Plugins) (path string, th *thread.Thread, end func()) {
+func run(t *testing.T, s *threadsocket.Server, dir string, p threadsocket.Plugins, lib threadsocket.Library) (path string, th *thread.Thread, end func()) {
 	t.Helper()
 	l := &log{}
 	th = thread.New(thread.Config{
@@ -152,7 +152,7 @@ func run(t *testing.T, s *threadsocket.Server, dir string, p threadsocket.Plugin
 	if err != nil {
 		t.Fatal(err)
 	}
-	shut, err := s.Open(threadsocket.Thread{Thread: th, Events: l.after, Committed: l.committed, Plugins: p})
+	shut, err := s.Open(threadsocket.Thread{Thread: th, Events: l.after, Committed: l.committed, Plugins: p, Library: lib})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func run(t *testing.T, s *threadsocket.Server, dir string, p threadsocket.Plugin
 func serve(t *testing.T) (string, *thread.Thread, *plugins) {
 	t.Helper()
 	dir, p := home(t), &plugins{}
-	path, th, _ := run(t, process(t, threadsocket.Config{Home: dir}), dir, p)
+	path, th, _ := run(t, process(t, threadsocket.Config{Home: dir}), dir, p, nil)
 	return path, th, p
 }
 

@@ -105,17 +105,13 @@ type View struct {
 	stream   Stream
 	life     context.Context // ends with Close
 	cancel   context.CancelFunc
-	news     chan struct{} // has a token when there may be an update
+	inbox    *Inbox
 
 	mu struct {
 		sync.Mutex
-		frame   *contract.ViewFrame // not taken by Next yet
-		sent    uint64              // the last frame that the plugin has sent
-		acked   uint64
-		state   contract.ViewState
-		stale   bool // the state, or who has control, has changed since Next has returned it
-		closed  *string
-		reading bool // Next has returned closed
+		sent  uint64 // the last frame that the plugin has sent
+		acked uint64
+		state contract.ViewState
 	}
 }
 
@@ -126,7 +122,7 @@ func (s *Sessions) Open(ctx context.Context, label string, o contract.ViewOpen) 
 		return nil, err
 	}
 	life, cancel := context.WithCancel(s.life)
-	v := &View{sessions: s, session: session{plugin, o.SessionID}, life: life, cancel: cancel, news: make(chan struct{}, 1)}
+	v := &View{sessions: s, session: session{plugin, o.SessionID}, life: life, cancel: cancel, inbox: NewInbox()}
 	if err := s.add(v); err != nil {
 		cancel()
 		return nil, err
@@ -149,8 +145,7 @@ func (s *Sessions) Open(ctx context.Context, label string, o contract.ViewOpen) 
 	}
 	v.mu.state = contract.ViewState{Title: v.opened.Title, Targets: v.opened.Targets, Size: v.opened.Size}
 	if s.controller(v.session) != nil {
-		v.mu.stale = true
-		v.notify()
+		v.changed(func() {})
 	}
 	s.work.Go(v.receive) // ends with the stream; End waits for it
 	return v, nil
@@ -193,67 +188,26 @@ func (v *View) Done() <-chan struct{} { return v.life.Done() }
 
 // Next returns the next update: the newest frame, the newest state, or the end. After that, it returns [io.EOF].
 func (v *View) Next(ctx context.Context) (Update, error) {
-	for {
-		if u, ok := v.update(); ok {
-			return u, nil
-		}
-		v.mu.Lock()
-		over := v.mu.reading
-		v.mu.Unlock()
-		if over {
-			return Update{}, io.EOF
-		}
-		select {
-		case <-v.news:
-		case <-ctx.Done():
-			return Update{}, context.Cause(ctx)
-		}
+	u, err := v.inbox.Next(ctx)
+	if u.State != nil {
+		u.State.Control = v.control()
 	}
+	return u, err
 }
 
-func (v *View) update() (Update, bool) {
-	control := v.control()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	switch {
-	case v.mu.stale:
-		v.mu.stale = false
-		return Update{State: &State{v.mu.state, control}}, true
-	case v.mu.frame != nil:
-		f := v.mu.frame
-		v.mu.frame = nil
-		return Update{Frame: f}, true
-	case v.mu.closed != nil && !v.mu.reading:
-		v.mu.reading = true
-		return Update{Closed: v.mu.closed}, true
-	}
-	return Update{}, false
-}
-
-func (v *View) notify() {
-	select {
-	case v.news <- struct{}{}:
-	default:
-	}
-}
-
-// changed marks the state as changed.
+// changed says that the state, or who has control, has changed.
 func (v *View) changed(f func()) {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	f()
-	v.mu.stale = true
-	v.mu.Unlock()
-	v.notify()
+	v.inbox.Put(Update{State: &State{ViewState: v.mu.state}})
 }
 
 // receive takes over what the plugin sends, until the view ends.
 func (v *View) receive() {
 	reason := v.relay()
 	v.Close()
-	v.mu.Lock()
-	v.mu.closed = &reason
-	v.mu.Unlock()
-	v.notify()
+	v.inbox.Put(Update{Closed: &reason})
 }
 
 // relay returns why the view has ended.
@@ -293,15 +247,15 @@ func (v *View) frame(f contract.ViewFrame) error {
 	case (f.Output != nil) != (v.opened.Kind == contract.ViewTerminal) || (f.Picture != nil) != (v.opened.Kind == contract.ViewScreen):
 		return fmt.Errorf("frame %d is not of the kind %s", f.Number, v.opened.Kind)
 	}
-	v.mu.sent, v.mu.frame = f.Number, &f
-	v.notify()
+	v.mu.sent = f.Number
+	v.inbox.Put(Update{Frame: &f})
 	return nil
 }
 
-// Ack says that the client has shown a frame. Other numbers than that of the last frame are ignored.
+// Ack says that the client has shown a frame. Other numbers than that of the last frame that Next has returned are ignored.
 func (v *View) Ack(number uint64) error {
 	v.mu.Lock()
-	ok := number == v.mu.sent && number > v.mu.acked && v.mu.frame == nil
+	ok := number > v.mu.acked && number == v.inbox.Taken()
 	if ok {
 		v.mu.acked = number
 	}

@@ -1,0 +1,128 @@
+package e2e_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// relayedScript is a model that starts a terminal, waits, and types into the terminal beside another command.
+const relayedScript = `
+[[step]]
+when = { since_user = 0 }
+do = [{ call = "exec_command", id = "c1", args = { cmd = "echo ready; while read line; do echo \"$(stty size) $line\"; done", tty = true, yield_time_ms = 250, login = false } }]
+[[step]]
+capture = [{ call = "c1", pattern = 'session ID (?P<id>\d+)' }]
+do = [{ call = "wait_for", id = "w1", args = { file = "go" } }]
+[[step]]
+do = [
+  { call = "write_stdin", id = "c2", raw = '{"session_id": ${id}, "chars": "by agent\n", "yield_time_ms": 250}' },
+  { call = "exec_command", id = "c3", args = { cmd = "touch beside", login = false } },
+]
+[[step]]
+do = [{ call = "wait_for", id = "w2", args = { file = "end" } }]
+[[step]]
+do = [{ text = "done" }]
+`
+
+// watches opens a view on a connection for frames.
+func watches(t *testing.T, s *rig.Server, c *rig.Client, thread, session string) *viewer {
+	t.Helper()
+	o := openView(t, c, thread, session)
+	w := &viewer{t: t, c: c, id: o.ViewID}
+	var err error
+	if w.frames, _, err = s.DialPath(*o.FramesPath); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.frames.Close() })
+	return w
+}
+
+// A client of a server watches a terminal of a thread that exec runs, types, resizes it and takes control, as if the server ran the
+// thread. The end of exec closes the view.
+func TestViewOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, relayedScript)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start("exec", "start it")
+	r.Until("the call runs", func() bool { return exists(r.Dir, "go.waiting") })
+	thread := threads(t, r)[0].ID
+	server := r.Serve("ws")
+	c := server.Connect()
+	greet(t, c)
+	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	session := sessionOf(t, r, c, thread)
+	refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"screen"}, "size": map[string]any{"width": 1, "height": 1}}, "can't be shown as screen")
+	w := watches(t, server, c, thread, session)
+	w.shows("ready\r\n")
+	w.types("by hand\n")
+	w.shows("24 80 by hand\r\n")
+	w.input(map[string]any{"type": "resize", "size": map[string]any{"width": 132, "height": 43}})
+	w.types("after it\n")
+	w.shows("43 132 after it\r\n")
+	refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "key", "key": "a", "down": true}}, "only bytes")
+
+	w.control(true)
+	other := watches(t, server, c, thread, session)
+	c.Until(func(m rig.Message) bool {
+		return m.Method == "gantry/view/state" && strings.Contains(string(m.Params), other.id) && strings.Contains(string(m.Params), `"otherClient"`)
+	})
+	refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": other.id, "input": map[string]any{"type": "text", "text": "a"}}, "another person has control")
+	r.Write("go", "")
+	r.Until("the call beside it has run", func() bool { return exists(r.Dir, "beside") })
+	w.types("in control\n")
+	w.shows("43 132 in control\r\n")
+	if strings.Contains(w.shown, "by agent") {
+		t.Errorf("the agent has typed while a person had control: %q", w.shown)
+	}
+	w.control(false)
+	w.shows("43 132 by agent\r\n")
+	c.Call("gantry/view/close", map[string]any{"viewId": other.id}, nil)
+	since(c, 0, other.closed("the view was closed"))
+
+	r.Until("exec waits again", func() bool { return exists(r.Dir, "end.waiting") })
+	r.Write("end", "")
+	if res := run.Wait(); res.Code != 0 {
+		t.Errorf("exec: exit %d: %s", res.Code, res.Stderr)
+	}
+	since(c, 0, w.closed(""))
+	refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "text", "text": "a"}}, "view not found")
+}
+
+// The death of the process that relays a view gives back control; that of the process that runs the thread closes the views, with a
+// reason.
+func TestViewOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, viewScript)
+	owner, relay := r.Serve("unix"), r.Serve("ws")
+	a := owner.Connect()
+	greet(t, a)
+	thread := begin(t, a, map[string]any{})
+	submit(t, a, thread, "start it")
+	a.Notified("turn/completed")
+	session := sessionOf(t, r, a, thread)
+	connect := func() (*rig.Client, *viewer) {
+		c := relay.Connect()
+		greet(t, c)
+		c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+		w := watches(t, relay, c, thread, session)
+		w.shows("ready\r\n")
+		w.control(true)
+		return c, w
+	}
+	connect()
+	a.Until(controlled(true))
+	relay.Signal(syscall.SIGKILL)
+	a.Until(controlled(false))
+
+	relay = r.Serve("ws")
+	c, w := connect()
+	owner.Signal(syscall.SIGKILL)
+	since(c, 0, w.closed("the process that runs the thread has ended"))
+	if _, _, err := w.frames.ReadMessage(); err == nil {
+		t.Error("the connection for frames has another frame")
+	}
+	refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}, "")
+}

@@ -25,6 +25,8 @@ import (
 const (
 	// RecordBytes is the maximum amount of output that is stored until it is returned. Beyond it, the middle is dropped and counted.
 	RecordBytes = 1 << 20
+	// viewBytes is the size of the end of the output that a person sees who begins to watch.
+	viewBytes = 64 << 10
 	// tailBytes is the size of the end of the output that is remembered after a session has ended.
 	tailBytes = 2 << 10
 	// outputGrace is the time to wait for the end of the output after the process has ended. Later output comes from other
@@ -105,8 +107,9 @@ type Session struct {
 
 	mu struct {
 		sync.Mutex
-		tail     *output.Buffer
-		live     func([]byte) // shows output as it appears
+		tail     *output.Buffer // of viewBytes; of tailBytes when its end was returned
+		end      int64          // bytes of output up to the end of tail
+		live     func([]byte)   // shows output as it appears
 		viewer   Viewer
 		watchers []Watcher
 		over     bool // the viewer was notified of the end, or is when it is set
@@ -130,8 +133,9 @@ func newSession(id int, p Program, hurry <-chan struct{}) (*Session, error) {
 	}
 	s.interaction <- struct{}{}
 	s.typing <- struct{}{}
-	s.mu.tail, s.mu.live = output.NewTail(tailBytes), p.Live
+	s.mu.tail, s.mu.live = output.NewTail(viewBytes), p.Live
 	s.mu.tail.Absorb(output.Output(s.pending.Peek())) // of an adopted session
+	s.mu.end = s.pending.Total()
 	s.mu.lastUsed = time.Now()
 	if p.onStart != nil {
 		p.onStart(s)
@@ -151,8 +155,9 @@ func (s *Session) read() {
 			s.mu.tail.Write(piece)
 			live := s.mu.live
 			for _, w := range s.mu.watchers {
-				w.Output(s.pending.Total()-int64(len(piece)), piece)
+				w.Output(s.mu.end, piece)
 			}
+			s.mu.end += int64(len(piece))
 			s.mu.Unlock()
 			s.received.Add(int64(len(piece)))
 			if live != nil {
@@ -238,7 +243,7 @@ func (s *Session) Exited() bool {
 func (s *Session) Denied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.known && s.Sandboxed && looksDenied(s.mu.code, s.mu.tail.Bytes())
+	return s.mu.known && s.Sandboxed && looksDenied(s.mu.code, s.tailLocked())
 }
 
 // The mark of a session's record contains what the model and the host know about it: endTaken if its end was returned to the model, and

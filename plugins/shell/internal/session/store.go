@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gantry-agent/gantry/plugins/shell/internal/output"
 )
 
 const (
@@ -176,6 +178,7 @@ func (t *thread) endLocked(s *Session) (forgotten *Session, light []*Session) {
 	if s.opened() {
 		t.retired[s.ID] = true
 	}
+	s.shrink()
 	t.ended = append(t.ended, s)
 	if len(t.ended) > maxEnded {
 		forgotten = t.ended[0]
@@ -263,7 +266,22 @@ func (e *UnknownError) Error() string {
 func (s *Session) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.tail.Text()
+	return output.Text(s.tailLocked())
+}
+
+// tailLocked returns the end of the output. Its first character may be incomplete.
+func (s *Session) tailLocked() []byte {
+	b := s.mu.tail.Bytes()
+	return b[max(0, len(b)-tailBytes):]
+}
+
+// shrink keeps only what is remembered after the end.
+func (s *Session) shrink() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	small := output.NewTail(tailBytes)
+	_, _ = small.Write(s.tailLocked()) // never fails
+	s.mu.tail = small
 }
 
 // Finish moves a session whose last output was returned to the ended sessions, which are remembered for a while.

@@ -23,7 +23,7 @@ func (s *Session) Watch(w Watcher) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if tail := s.mu.tail.Bytes(); len(tail) > 0 {
-		w.Output(s.pending.Total()-int64(len(tail)), tail)
+		w.Output(s.mu.end-int64(len(tail)), tail)
 	}
 	s.mu.watchers = append(s.mu.watchers, w)
 	return func() {

@@ -320,3 +320,45 @@ func TestViewSurvivesItsPlugin(t *testing.T) {
 		t.Errorf("output is repeated: %q", again.shown)
 	}
 }
+
+// A person who begins to watch sees up to 64 KiB of what was there, from the beginning of a line on. Secrets that gantry knows are masked,
+// also when they come in pieces; what a person types is shown at once.
+func TestViewOfWhatWasThere(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "seq -f 'line %05g' 1 12000; cat secret.txt; while read line; do printf gh-token-; sleep 0.1; printf of-mine-1; done", tty = true, yield_time_ms = 250, login = false } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Env = append(r.Env, "GH_TOKEN=gh-token-of-mine-1")
+	r.Write("secret.txt", "before gh-token-of-mine-1 after\n")
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "start it")
+	c.Notified("turn/completed")
+	session := sessionOf(t, r, c, thread)
+	first := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID}
+	first.shows("before ****************** after\r\n")
+	c.Call("gantry/view/close", map[string]any{"viewId": first.id}, nil)
+
+	w := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID, seen: len(c.All)}
+	w.shows("before ****************** after\r\n")
+	if n := len(w.shown); n > 64<<10 || n < 64<<10-20 || !strings.HasPrefix(w.shown, "line 0") || w.end != 12000*12+33 {
+		t.Errorf("%d bytes up to %d, which begin with %.20q", n, w.end, w.shown)
+	}
+	for _, key := range "gh-" {
+		w.shown = ""
+		w.types(string(key))
+		w.shows(string(key))
+	}
+	w.types("\n")
+	w.shows("\r\n")
+	for strings.Count(w.shown, "*") < 15 { // the first three bytes may be shown
+		w.frame()
+	}
+	if strings.Contains(w.shown, "oken") || strings.Contains(w.shown, "of-mine") {
+		t.Errorf("shown: %q", w.shown)
+	}
+}

@@ -96,7 +96,7 @@ var sections = []struct {
 	{"D", "What must not be read", 23},
 	{"P", "Processes and the kernel", 19},
 	{"N", "The network", 30},
-	{"E", "Start and environment", 29},
+	{"E", "Start and environment", 30},
 	{"X", "Approval and rules", 58},
 	{"T", "Patches", 5},
 	{"R", "Races", 4},

@@ -49,6 +49,8 @@ s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLo
 		codex: "", ours: "refused, with the token as well", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver TestFramesOnce", "host/internal/appserver/transport TestConnectionsForFrames"}},
 	{id: "E29", attempt: "a command answers a call of a client's tool, or makes the thread count on it for such calls", required: "refused",
 		codex: "", ours: "refused, with the token as well: the call waits for the client", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/threadsocket TestFamilyMayOnlyLook"}},
+	{id: "E30", attempt: "a command prints a secret that gantry knows, at once or in pieces, to a terminal that a person watches", required: "not shown",
+		codex: "", ours: "masked, but for up to three bytes where it is split", tests: []string{"e2e TestViewOfWhatWasThere", "host/internal/redact TestMaskOfPieces", "host/internal/view TestSecretInFrames"}},
 }
 
 // answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.

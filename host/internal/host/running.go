@@ -72,10 +72,11 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 	}, t)
 	r.code = scripts(h.opts, t)
 	r.views = view.New(view.Config{
-		Holder:  r.plugins.Holder,
-		Open:    r.openView,
-		Publish: r.publishControl,
-		Typed:   func(plugin, session, text string) { h.tokens.Typed(plugin, t.ID(), session, text) },
+		Holder:   r.plugins.Holder,
+		Open:     r.openView,
+		Publish:  r.publishControl,
+		Typed:    func(plugin, session, text string) { h.tokens.Typed(plugin, t.ID(), session, text) },
+		Redactor: h.redactor(),
 	})
 	return r
 }

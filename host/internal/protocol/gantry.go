@@ -328,7 +328,7 @@ type GantryViewFrameNotification struct {
 // significant first, this object as JSON, and the data.
 type GantryViewFrame struct {
 	Number    uint64          `json:"number"`
-	Offset    *uint64         `json:"offset"`    // of a terminal: bytes of output before this frame; a gap means that output was dropped
+	Offset    *uint64         `json:"offset"`    // of a terminal: bytes of output before this frame, which may be empty; a gap means that output was dropped
 	MediaType *string         `json:"mediaType"` // of a picture
 	Viewport  *GantryViewSize `json:"viewport"`  // what the picture shows; pointers are in its pixels
 	Scale     *float64        `json:"scale"`     // pixels of the picture for each pixel of the viewport

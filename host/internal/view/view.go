@@ -16,6 +16,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -33,7 +34,7 @@ type Stream interface {
 	Close()
 }
 
-// Config is what [Sessions] need of their thread. All fields are required.
+// Config is what [Sessions] need of their thread. All fields but Redactor are required.
 type Config struct {
 	// Holder returns the plugin that has a session open. label may be empty if only one plugin has a session with this ID.
 	Holder func(label, session string) (plugin string, err error)
@@ -43,6 +44,8 @@ type Config struct {
 	Publish func(event.Body) error
 	// Typed records what a person types into a session.
 	Typed func(plugin, session, text string)
+	// Redactor masks secrets in the output of terminals; nil: nothing is masked.
+	Redactor *redact.Redactor
 }
 
 // Sessions are the sessions of a thread that people look at. Its methods may be called concurrently.
@@ -106,6 +109,7 @@ type View struct {
 	life     context.Context // ends with Close
 	cancel   context.CancelFunc
 	inbox    *Inbox
+	output   terminal // of receive
 
 	mu struct {
 		sync.Mutex
@@ -122,7 +126,7 @@ func (s *Sessions) Open(ctx context.Context, label string, o contract.ViewOpen) 
 		return nil, err
 	}
 	life, cancel := context.WithCancel(s.life)
-	v := &View{sessions: s, session: session{plugin, o.SessionID}, life: life, cancel: cancel, inbox: NewInbox()}
+	v := &View{sessions: s, session: session{plugin, o.SessionID}, life: life, cancel: cancel, inbox: NewInbox(), output: terminal{mask: s.cfg.Redactor.Mask()}}
 	if err := s.add(v); err != nil {
 		cancel()
 		return nil, err
@@ -246,6 +250,9 @@ func (v *View) frame(f contract.ViewFrame) error {
 		return fmt.Errorf("the plugin sent frame %d after frame %d", f.Number, v.mu.sent)
 	case (f.Output != nil) != (v.opened.Kind == contract.ViewTerminal) || (f.Picture != nil) != (v.opened.Kind == contract.ViewScreen):
 		return fmt.Errorf("frame %d is not of the kind %s", f.Number, v.opened.Kind)
+	}
+	if f.Output != nil {
+		f.Output = v.output.shown(*f.Output)
 	}
 	v.mu.sent = f.Number
 	v.inbox.Put(Update{Frame: &f})

@@ -44,6 +44,7 @@ var asOrdinaryUser = []string{
 	"TestTheUserWorksInTheSameFolder",
 	"TestTrustMarksWhatGrantsMore",
 	"TestTrustShowsTheDifference",
+	"TestViewOfWhatWasThere",
 }
 
 func TestAsAnOrdinaryUser(t *testing.T) {

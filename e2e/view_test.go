@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -42,7 +43,8 @@ type viewer struct {
 	frames *websocket.Conn // nil: inline
 	shown  string
 	end    uint64
-	seen   int // messages of the client that were searched for frames
+	seen   int  // messages of the client that were searched for frames
+	gaps   bool // output may be missing
 }
 
 // inline returns the next frame that has come, or comes, as a notification.
@@ -131,7 +133,7 @@ func (w *viewer) frame() {
 			w.t.Errorf("the head of a frame does not match its schema: %v\n%s", err, b[4:n])
 		}
 	}
-	if w.shown != "" && head.Offset != w.end {
+	if w.shown != "" && head.Offset != w.end && !(w.gaps && head.Offset > w.end) {
 		w.t.Errorf("frame %d at %d, want %d", head.Number, head.Offset, w.end)
 	}
 	w.end = head.Offset + uint64(len(data))
@@ -360,5 +362,70 @@ do = [{ text = "done" }]
 	}
 	if strings.Contains(w.shown, "oken") || strings.Contains(w.shown, "of-mine") {
 		t.Errorf("shown: %q", w.shown)
+	}
+}
+
+// Clients that read nothing, acknowledge what they have not read, or send garbage harm neither the thread nor other clients; a program that
+// exits closes its views.
+func TestViewersThatMisbehave(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+when = { since_user = 0 }
+do = [{ call = "exec_command", id = "c1", args = { cmd = "stty -echo; echo ready; wc -l; seq 300000; echo all; read line; exit 7", tty = true, yield_time_ms = 250, login = false } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	server := r.Serve("ws")
+	c := server.Connect()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "start it")
+	c.Notified("turn/completed")
+	session := sessionOf(t, r, c, thread)
+	bad := server.Connect()
+	greet(t, bad)
+	deaf := watches(t, server, bad, thread, session)
+	ahead := openView(t, bad, thread, session)
+	for n := range 50 { // nothing reads its frames
+		bad.Request("gantry/view/ack", map[string]any{"viewId": ahead.ViewID, "number": n})
+	}
+	for name, m := range map[string]struct {
+		kind int
+		text string
+	}{"no JSON": {websocket.TextMessage, "ack"}, "too much": {websocket.TextMessage, strings.Repeat(" ", 5000)}, "another type": {websocket.TextMessage, `{"ack":"1"}`}} {
+		w := watches(t, server, bad, thread, session)
+		from := len(bad.All)
+		_ = w.frames.WriteMessage(m.kind, []byte(m.text)) // the server may close the connection before it has all
+		since(bad, from, w.closed("the view was closed"))
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+
+	w := watches(t, server, c, thread, session)
+	w.shows("ready\r\n")
+	const lines = 10_000
+	var ids []string
+	for range lines {
+		ids = append(ids, c.Request("gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "text", "text": "a line\n"}}))
+	}
+	for _, id := range ids {
+		if m := c.Reply(id); m.Error != nil {
+			t.Fatalf("input: %+v", m.Error)
+		}
+	}
+	w.types("\x04") // the end of what wc counts
+	w.shows(fmt.Sprintf("%d\r\n", lines))
+	w.gaps = true
+	w.shows("300000\r\nall\r\n")
+	w.types("\n")
+	since(c, 0, w.closed("the program has exited with code 7"))
+	since(bad, 0, deaf.closed("exited with code 7"))
+	since(bad, 0, (&viewer{id: ahead.ViewID}).closed("exited with code 7"))
+	refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}, "session")
+	server.Signal(syscall.SIGTERM)
+	if res := server.Wait(); res.Code != 0 {
+		t.Errorf("the server ended with %d: %s", res.Code, res.Stderr)
 	}
 }

@@ -25,6 +25,9 @@ type views struct{ *Server }
 // framesTimeout is how long a client may take to connect for the frames of a view.
 const framesTimeout = 30 * time.Second
 
+// lastFrame is how long a client may take to read its last frame after the end of a view.
+const lastFrame = 2 * time.Second
+
 // shown is a view that a client has opened.
 type shown struct {
 	client *client
@@ -159,8 +162,22 @@ func (sh *shown) serve(ctx context.Context, stream rpc.Stream) {
 			}
 		}
 	})
+	served := make(chan struct{})
+	reading.Go(func() { // ends with the view or with serve
+		select {
+		case <-sh.view.Done():
+		case <-served:
+			return
+		}
+		select {
+		case <-time.After(lastFrame):
+			_ = stream.Close()
+		case <-served:
+		}
+	})
 	defer reading.Wait()
 	defer stream.Close()
+	defer close(served)
 	for {
 		select {
 		case f, more := <-sh.frames:
@@ -195,7 +212,14 @@ func (sh *shown) pump() {
 			c.send(protocol.NotifyGantryViewClosed.Name, protocol.GantryViewClosedNotification{ViewID: sh.id, Reason: *u.Closed})
 			return
 		case sh.frames != nil:
-			sh.frames <- u.Frame // has room: there is one frame at a time
+			select {
+			case sh.frames <- u.Frame: // has room: there is one frame at a time
+			default: // the client has acknowledged one that it has not read
+				select {
+				case sh.frames <- u.Frame:
+				case <-sh.view.Done():
+				}
+			}
 		default:
 			head, data := frameOf(u.Frame)
 			c.send(protocol.NotifyGantryViewFrame.Name, protocol.GantryViewFrameNotification{

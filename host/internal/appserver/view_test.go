@@ -1,10 +1,16 @@
 package appserver
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
+	"io"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/hashicorp/go-hclog"
@@ -24,6 +30,79 @@ func TestFramesOnce(t *testing.T) {
 		}
 	}
 }
+
+// watched is a view in the hands of a test.
+type watched struct {
+	hub.View
+	updates chan hub.ViewUpdate
+	done    chan struct{}
+	once    sync.Once
+}
+
+func newWatched(updates ...hub.ViewUpdate) *watched {
+	w := &watched{updates: make(chan hub.ViewUpdate, len(updates)), done: make(chan struct{})}
+	for _, u := range updates {
+		w.updates <- u
+	}
+	return w
+}
+
+func (w *watched) Done() <-chan struct{} { return w.done }
+func (w *watched) Close()                { w.once.Do(func() { close(w.done) }) }
+
+func (w *watched) Next(context.Context) (hub.ViewUpdate, error) {
+	select {
+	case u := <-w.updates:
+		return u, nil
+	default:
+	}
+	<-w.done
+	return hub.ViewUpdate{}, io.EOF
+}
+
+// A client that acknowledges frames without having read them, or that reads nothing, keeps neither its view nor its connection alive.
+func TestFramesThatAreNotRead(t *testing.T) {
+	frame := func(n uint64) hub.ViewUpdate {
+		return hub.ViewUpdate{Frame: &contract.ViewFrame{Number: n, Output: &contract.ViewOutput{}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sh := &shown{client: &client{}, view: newWatched(frame(1), frame(2), frame(3)), frames: make(chan *contract.ViewFrame, 1)}
+		var pumping sync.WaitGroup
+		pumping.Go(sh.pump)
+		synctest.Wait()
+		sh.view.Close()
+		pumping.Wait()
+		if f := <-sh.frames; f.Number != 1 {
+			t.Errorf("frame %d is the first", f.Number)
+		}
+		for range sh.frames {
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		sh := &shown{client: &client{}, view: newWatched(frame(1)), frames: make(chan *contract.ViewFrame, 1)}
+		stream := &deaf{closed: make(chan struct{})}
+		var serving sync.WaitGroup
+		serving.Go(sh.pump)
+		serving.Go(func() { sh.serve(t.Context(), stream) })
+		synctest.Wait()
+		begin := time.Now()
+		sh.view.Close()
+		serving.Wait()
+		if took := time.Since(begin); took != lastFrame {
+			t.Errorf("the connection ended after %v, want %v", took, lastFrame)
+		}
+	})
+}
+
+// deaf is the connection of a client that neither reads nor writes.
+type deaf struct {
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (d *deaf) Read() ([]byte, error) { <-d.closed; return nil, io.EOF }
+func (d *deaf) Write([]byte) error    { <-d.closed; return io.EOF }
+func (d *deaf) Close() error          { d.once.Do(func() { close(d.closed) }); return nil }
 
 func TestBinaryFrame(t *testing.T) {
 	for name, f := range map[string]*contract.ViewFrame{

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,4 +127,27 @@ func TestViewOfAKilledProcess(t *testing.T) {
 		t.Error("the connection for frames has another frame")
 	}
 	refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}, "")
+}
+
+// A client on the socket of a thread connects there for the frames of a view, too.
+func TestViewOnTheSocketOfAThread(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, viewScript)
+	server := r.Serve("ws")
+	c := server.Connect()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "start it")
+	c.Notified("turn/completed")
+	session := sessionOf(t, r, c, thread)
+	socket := &rig.Server{Run: server.Run, URL: "unix://" + filepath.Join(r.Home, "run", thread+".sock")}
+	near := socket.Connect()
+	greet(t, near)
+	w := watches(t, socket, near, thread, session)
+	w.shows("ready\r\n")
+	w.types("by hand\n")
+	w.shows("24 80 by hand\r\n")
+	if _, resp, err := socket.DialPath("/view/unknown"); err == nil || resp == nil || resp.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown view: %v", err)
+	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ServeConn serves a client of this user on a connection that has been accepted elsewhere, until the client leaves or ctx ends. The client
-// sends messages, one per line, or an HTTP request for a websocket. Of cfg, only Logger and MaxHandshake are used.
+// sends messages, one per line, or an HTTP request for a websocket. Of cfg, only Logger, MaxHandshake and Views are used.
 func ServeConn(ctx context.Context, cfg Config, c net.Conn, p Peer, handle Handler) {
 	cfg.Address = Address{Kind: Unix}
 	cfg = cfg.withDefaults()

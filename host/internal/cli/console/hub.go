@@ -33,9 +33,17 @@ type HubOptions struct {
 	// OnWarnings is called with the warnings of a configuration that a thread uses, which are the same each time; nil: they are printed
 	// once if Dir is set, otherwise logged.
 	OnWarnings func(w hub.Workspace, ds diag.Diagnostics) error
-	// Serve serves clients that connect to the socket of a thread of this process and speak the app server's protocol; nil: an app
-	// server of the hub's own does.
-	Serve func(ctx context.Context, s rpc.Stream, launched bool) error
+	// Server returns the app server of this process, which also serves clients that connect to the socket of a thread and speak its
+	// protocol; nil: each of them gets a server of its own.
+	Server func() *appserver.Server
+}
+
+// Views finds views of a server for clients that connect for their frames, as [transport.Config] says.
+func Views(server *appserver.Server) func(token string, p transport.Peer) (transport.Handler, bool) {
+	return func(token string, p transport.Peer) (transport.Handler, bool) {
+		handle, ok := server.Frames(token, p.Launched)
+		return func(ctx context.Context, stream rpc.Stream, _ transport.Peer) { handle(ctx, stream) }, ok
+	}
 }
 
 // OpenHub opens a hub. The configuration of each workspace is that of its folder, with the flags of the command line.
@@ -94,17 +102,22 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 		case <-ctx.Done():
 			return
 		}
-		transport.ServeConn(ctx, transport.Config{Logger: logger.Named("transport")}, conn, transport.Peer{Kind: transport.Unix, Launched: launched},
+		cfg := transport.Config{Logger: logger.Named("transport")}
+		var server *appserver.Server
+		if o.Server != nil {
+			server = o.Server()
+			cfg.Views = Views(server)
+		}
+		transport.ServeConn(ctx, cfg, conn, transport.Peer{Kind: transport.Unix, Launched: launched},
 			func(ctx context.Context, stream rpc.Stream, p transport.Peer) {
-				serve := o.Serve
-				if serve == nil { // few processes have such clients, so they don't share a server
-					server := appserver.New(appserver.Config{
+				server := server
+				if server == nil { // few processes have such clients, so they don't share a server
+					server = appserver.New(appserver.Config{
 						Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
 					})
 					defer server.Close()
-					serve = server.Serve
 				}
-				if err := serve(ctx, stream, p.Launched); err != nil {
+				if err := server.Serve(ctx, stream, p.Launched); err != nil {
 					logger.Debug("client left", "err", err)
 				}
 			})

@@ -111,14 +111,7 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	}
 	var server *appserver.Server
 	started := make(chan struct{}) // closed when server is set
-	h, err := a.OpenHub(ctx, console.HubOptions{Serve: func(ctx context.Context, s rpc.Stream, launched bool) error {
-		select {
-		case <-started:
-			return server.Serve(ctx, s, launched)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}})
+	h, err := a.OpenHub(ctx, console.HubOptions{Server: func() *appserver.Server { <-started; return server }})
 	if err != nil {
 		return err
 	}
@@ -139,10 +132,7 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	defer signal.Stop(signals)
 	ln, err := transport.Listen(ctx, transport.Config{
 		Address: addr, Auth: auth, Home: home, Stdin: a.Stdin, Stdout: os.Stdout, Signals: signals, Idle: server.Idle, Logger: logger.Named("transport"),
-		Views: func(token string, p transport.Peer) (transport.Handler, bool) {
-			handle, ok := server.Frames(token, p.Launched)
-			return func(ctx context.Context, stream rpc.Stream, _ transport.Peer) { handle(ctx, stream) }, ok
-		},
+		Views: console.Views(server),
 	})
 	if err != nil {
 		return err

@@ -159,7 +159,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	h.mu.threads, h.mu.moving, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*Thread{}, map[string]*space{}
 	h.mu.held = map[event.ThreadID]chan struct{}{}
 	h.others = newOthers(h)
-	h.sockets = threadsocket.NewServer(threadsocket.Config{Home: cfg.Home, Logger: cfg.Logger, Serve: cfg.Serve})
+	h.sockets = threadsocket.NewServer(threadsocket.Config{Home: cfg.Home, Logger: cfg.Logger, Serve: cfg.Serve, Use: usedBy(h)})
 	h.monitor = newMonitor(func() { notify(h.wake) })
 	h.life, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.closed = sync.OnceValue(h.shutDown)

@@ -99,6 +99,19 @@ func (l *local) use() (done func(), err error) {
 	}, nil
 }
 
+// usedBy returns the function by which clients in other processes keep threads of the hub from being unloaded.
+func usedBy(h *Hub) func(event.ThreadID) (done func(), err error) {
+	return func(id event.ThreadID) (func(), error) {
+		h.mu.Lock()
+		l := h.mu.threads[id]
+		h.mu.Unlock()
+		if l == nil { // one that is not unloaded, such as a review's, or that begins or has ended
+			return func() {}, nil
+		}
+		return l.use()
+	}
+}
+
 func (l *local) remote() bool    { return false }
 func (l *local) ephemeral() bool { return l.space.workspace.Ephemeral }
 

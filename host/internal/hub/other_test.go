@@ -9,9 +9,12 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/runsocket"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -356,4 +359,45 @@ func TestResumeAfterTheEndOfTheOwner(t *testing.T) {
 			t.Errorf("round %d: %v", round, err)
 		}
 	}
+}
+
+// A thread that another process follows stays loaded; one whose states are all that it gets does not.
+func TestFollowersInAnotherProcessKeepAThread(t *testing.T) {
+	cfg := configuration(newHome(t, recite), binaries(t))
+	cfg.IdleTimeout = 50 * time.Millisecond
+	h := open(t, cfg)
+	changes := h.Watch()
+	defer changes.Close()
+	start := func(only string) (event.ThreadID, *threadsocket.Client) {
+		t.Helper()
+		th, err := h.Start(t.Context(), hub.StartParams{Workspace: hub.Workspace{Dir: cfg.Home}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := follow(t, th, 0) // until the other process does
+		path, err := runsocket.Path(cfg.Home, th.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := threadsocket.Dial(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := c.Subscribe(t.Context(), threadsocket.SubscribeParams{Only: only}); err != nil {
+			t.Fatal(err)
+		}
+		events.Close()
+		return th.ID(), c
+	}
+	followed, c := start("")
+	looked, _ := start(threadsocket.OnlyStates)
+	change(t, changes, kind(looked, hub.ThreadClosed))
+	if _, ok := h.Find(t.Context(), followed); !ok {
+		t.Fatal("a thread with a follower was unloaded")
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	change(t, changes, kind(followed, hub.ThreadClosed))
 }

@@ -52,6 +52,16 @@ type Config struct {
 	// launched says that this process has started the client, so that it may only read. Serve returns when the connection or ctx ends.
 	// nil: such clients are refused.
 	Serve func(ctx context.Context, conn net.Conn, launched bool)
+	// Use keeps a thread from being unloaded until done is called, for a client that gets all its events or a view. nil: threads are not
+	// unloaded.
+	Use func(event.ThreadID) (done func(), err error)
+}
+
+func (s *Server) use(id event.ThreadID) (done func(), err error) {
+	if s.cfg.Use == nil {
+		return func() {}, nil
+	}
+	return s.cfg.Use(id)
 }
 
 // Server serves the threads of a process on one socket. Only processes of the same user can connect; those that this process has started

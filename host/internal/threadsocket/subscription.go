@@ -37,6 +37,17 @@ func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (
 	if p.Merge {
 		policy = thread.Coalesce
 	}
+	unuse := func() {}
+	if p.Only == "" {
+		if unuse, err = s.server.use(t.ID()); err != nil {
+			return r, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			unuse()
+		}
+	}()
 	from, err := t.Subscribe(ctx, policy)
 	if err != nil {
 		return r, err
@@ -73,6 +84,7 @@ func (s *session) subscribe(ctx context.Context, t *served, p SubscribeParams) (
 	}
 	run := func() {
 		defer t.subs.Done()
+		defer unuse()
 		defer release()
 		if p.Attend {
 			attend, wait := t.Approvals().Attend(), t.Wait()

@@ -60,21 +60,27 @@ func (s *session) view(ctx context.Context, t *served, p ViewParams) (r ViewResu
 	if !ok {
 		return r, rpc.Errorf(rpc.InvalidParams, "%s: open is a %T", methodView, m)
 	}
-	v, err := t.Library.OpenView(ctx, t.ID(), p.Plugin, o)
+	unuse, err := s.server.use(t.ID())
 	if err != nil {
 		return r, err
 	}
+	v, err := t.Library.OpenView(ctx, t.ID(), p.Plugin, o)
+	if err != nil {
+		unuse()
+		return r, err
+	}
 	if r.Opened, err = convert.MarshalViewEvent(v.Opened()); err == nil {
-		err = s.show(p.Subscription, v)
+		err = s.show(p.Subscription, v, unuse)
 	}
 	if err != nil {
 		v.Close()
+		unuse()
 	}
 	return r, err
 }
 
-// show sends the updates of a view.
-func (s *session) show(id uint64, v *view.View) error {
+// show sends the updates of a view, and calls ended at its end.
+func (s *session) show(id uint64, v *view.View, ended func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -85,6 +91,7 @@ func (s *session) show(id uint64, v *view.View) error {
 	}
 	s.mu.views[id] = v
 	s.work.Go(func() { // ends with the view
+		defer ended()
 		for {
 			u, err := v.Next(context.Background())
 			if err != nil {

@@ -112,7 +112,11 @@ func (s *sessions) receives(t *testing.T, want string) {
 // A view has over the socket all that it has in the process that runs the thread.
 func TestViewOverTheSocket(t *testing.T) {
 	dir, s := home(t), newSessions(t)
-	path, _, _ := run(t, process(t, threadsocket.Config{Home: dir}), dir, &plugins{}, s)
+	used, unused := 0, make(chan struct{}, 10)
+	path, _, _ := run(t, process(t, threadsocket.Config{Home: dir, Use: func(event.ThreadID) (func(), error) {
+		used++ // requests come one after the other
+		return func() { unused <- struct{}{} }, nil
+	}}), dir, &plugins{}, s)
 	c := dial(t, path)
 	if _, err := c.OpenView(t.Context(), "", contract.ViewOpen{SessionID: "2"}); err == nil || err.Error() != "no session 2; next: choose 1" {
 		t.Errorf("an unknown session: %v", err)
@@ -184,6 +188,12 @@ func TestViewOverTheSocket(t *testing.T) {
 	}
 	<-v.Done()
 	s.receives(t, "event {1 shell false}")
+	for range used { // the thread can be unloaded again
+		<-unused
+	}
+	if used != 3 {
+		t.Errorf("the thread was kept %d times, want once for each request", used)
+	}
 }
 
 func hintOf(err error) string {

@@ -115,23 +115,23 @@ func (k *Kernel) Run(ctx context.Context, code string, deadline <-chan time.Time
 	select {
 	case <-k.token:
 	case <-k.over:
-		return nil, errors.New("the kernel has ended")
+		return nil, errOver
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
 	}
 	defer func() { k.token <- struct{}{} }()
 	if k.Ended() {
-		return nil, errors.New("the kernel has ended")
+		return nil, errOver
 	}
 	c := newCell(rand.Text(), h)
-	marker := "\x00" + rand.Text() + "\x00"
-	b, err := request{Op: "exec", ID: c.id, Code: code, Marker: marker}.encode()
+	tag := "\x00" + rand.Text()
+	b, err := request{Op: "exec", ID: c.id, Code: code, Marker: tag + string(rune(markEnd))}.encode()
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
 	k.mu.Lock()
-	k.mu.cell, k.mu.marker = c, marker
+	k.mu.cell, k.mu.tag, k.mu.ended = c, tag, false
 	k.mu.Unlock()
 	k.send(b)
 	timedOut := k.await(ctx, c, deadline)

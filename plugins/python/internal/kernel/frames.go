@@ -18,13 +18,14 @@ type frame struct {
 	Op string `json:"op"`
 	ID string `json:"id"` // of the cell
 
-	// ready, old
+	// ready, old, pong
 	Version    string `json:"version"`
 	Executable string `json:"executable"`
 	// pong
 	Nonce  string `json:"nonce"`
 	Cell   string `json:"cell"`
 	Marker string `json:"marker"` // of the latest cell
+	Memory int64  `json:"memory"`
 	// result, display
 	Data map[string]json.RawMessage `json:"-"`
 	// error

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +64,6 @@ type Kernel struct {
 	out   chan []byte   // frames for the worker
 	token chan struct{} // has a token while no cell is running
 	ready chan *frame
-	pongs chan *frame
 	gone  chan struct{} // closed when the worker has ended
 	over  chan struct{} // closed when its output has been read as well
 	leave chan struct{} // closed by Close
@@ -73,9 +74,12 @@ type Kernel struct {
 		sync.Mutex
 		cell    *cell
 		output  buffer
-		marker  string // that ends the output of the cell
-		held    []byte // the end of the output, which may be the beginning of the marker
-		arrived int64  // bytes of output
+		tag     string // begins the marker that ends the output of the latest cell, and those around what was written to sys.stderr
+		ended   bool   // all of that cell's output has been read
+		stderr  bool   // what follows was written to sys.stderr
+		held    []byte // the end of the output, which may be the beginning of a marker
+		pings   map[string]chan *frame
+		arrived int64 // bytes of output
 	}
 }
 
@@ -146,9 +150,10 @@ func Adopt(w Worker, version, executable string) *Kernel {
 
 func newKernel(w Worker) *Kernel {
 	k := &Kernel{
-		w: w, out: make(chan []byte), token: make(chan struct{}, 1), ready: make(chan *frame, 1), pongs: make(chan *frame, 1),
+		w: w, out: make(chan []byte), token: make(chan struct{}, 1), ready: make(chan *frame, 1),
 		gone: make(chan struct{}), over: make(chan struct{}), leave: make(chan struct{}),
 	}
+	k.mu.pings = map[string]chan *frame{}
 	var reading sync.WaitGroup
 	reading.Go(k.readFrames)
 	reading.Go(k.readOutput)
@@ -159,28 +164,70 @@ func newKernel(w Worker) *Kernel {
 
 // settle finds out what an adopted worker is doing, and interrupts it.
 func (k *Kernel) settle() {
-	nonce := rand.Text()
-	ping, err := request{Op: "ping", Nonce: nonce}.encode()
+	ctx, cancel := context.WithTimeout(context.Background(), pingTime)
+	defer cancel()
+	f, err := k.ping(ctx)
+	switch {
+	case err == nil:
+		k.abandon(f.Cell, f.Marker)
+	case ctx.Err() != nil:
+		_ = k.w.Process.Kill()
+	}
+}
+
+// errOver is the error of what a worker that has ended can't do.
+var errOver = errors.New("the kernel has ended")
+
+// ping waits for the answer of the worker, which it gives while a cell is running as well.
+func (k *Kernel) ping(ctx context.Context) (*frame, error) {
+	nonce, pong := rand.Text(), make(chan *frame, 1)
+	k.mu.Lock()
+	k.mu.pings[nonce] = pong
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.mu.pings, nonce)
+	}()
+	b, err := request{Op: "ping", Nonce: nonce}.encode()
 	if err != nil { // impossible for a short text
 		panic("kernel: " + err.Error())
 	}
-	k.send(append([]byte("\n"), ping...)) // the earlier process may have sent the beginning of a frame
-	t := time.NewTimer(pingTime)
-	defer t.Stop()
-	for {
-		select {
-		case f := <-k.pongs:
-			if f.Nonce != nonce {
-				continue
-			}
-			k.abandon(f.Cell, f.Marker)
-		case <-t.C:
-			_ = k.w.Process.Kill()
-		case <-k.over:
-		case <-k.leave:
-		}
-		return
+	select {
+	case k.out <- append([]byte("\n"), b...): // an earlier process may have sent the beginning of a frame
+	case <-k.over:
+		return nil, errOver
+	case <-k.leave:
+		return nil, errOver
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
+	select {
+	case f := <-pong:
+		return f, nil
+	case <-k.over:
+		return nil, errOver
+	case <-k.leave:
+		return nil, errOver
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Info is what a worker says of itself.
+type Info struct {
+	Version string
+	Running bool  // a cell is running
+	Memory  int64 // resident, in bytes, of the worker alone; 0: unknown
+}
+
+// Info asks the worker. One that computes in C code can't answer; then the error is that of ctx.
+func (k *Kernel) Info(ctx context.Context) (Info, error) {
+	f, err := k.ping(ctx)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{Version: f.Version, Running: f.Cell != "", Memory: f.Memory}, nil
 }
 
 // abandon interrupts a cell that nobody waits for, unless none is running. marker is that of the latest cell, whose output was not all
@@ -188,11 +235,11 @@ func (k *Kernel) settle() {
 func (k *Kernel) abandon(id, marker string) {
 	c := newCell(id, nil)
 	k.mu.Lock()
-	if marker != "" && bytes.Contains(k.mu.output.head, []byte(marker)) {
-		k.mu.output.head = bytes.ReplaceAll(k.mu.output.head, []byte(marker), nil)
+	k.mu.tag, k.mu.ended = strings.TrimSuffix(marker, "\x00"), false
+	read := k.mu.output.take() // as one stream: nothing was known of the markers in it
+	ended, _ := k.sorted(slices.Concat(read.Head, read.Tail), false)
+	if ended {
 		close(c.marked)
-	} else {
-		k.mu.marker = marker
 	}
 	if id != "" {
 		k.mu.cell = c
@@ -343,7 +390,9 @@ func (k *Kernel) dispatch(f *frame) {
 	case "ready", "old":
 		to = k.ready
 	case "pong":
-		to = k.pongs
+		k.mu.Lock()
+		to = k.mu.pings[f.Nonce]
+		k.mu.Unlock()
 	default:
 		k.mu.Lock()
 		c := k.mu.cell
@@ -396,20 +445,9 @@ func (k *Kernel) readOutput() {
 // gotOutput stores and shows output, without the marker of the running cell.
 func (k *Kernel) gotOutput(p []byte, last bool) {
 	k.mu.Lock()
-	c, text := k.mu.cell, append(k.mu.held, p...)
-	k.mu.held = nil
+	c := k.mu.cell
 	k.mu.arrived += int64(len(p))
-	var found bool
-	if marker := k.mu.marker; marker != "" {
-		if i := bytes.Index(text, []byte(marker)); i >= 0 {
-			text, found = append(text[:i:i], text[i+len(marker):]...), true
-			k.mu.marker = ""
-		} else if n := begun(text, marker); n > 0 && !last {
-			k.mu.held = bytes.Clone(text[len(text)-n:])
-			text = text[:len(text)-n]
-		}
-	}
-	k.mu.output.write(text)
+	found, text := k.sorted(p, last)
 	k.mu.Unlock()
 	if len(text) > 0 {
 		switch {
@@ -424,10 +462,53 @@ func (k *Kernel) gotOutput(p []byte, last bool) {
 	}
 }
 
-// begun returns the length of the longest end of text that is a beginning of marker.
-func begun(text []byte, marker string) int {
-	for n := min(len(text), len(marker)-1); n > 0; n-- {
-		if string(text[len(text)-n:]) == marker[:n] {
+// A marker is the tag of the cell and one of these bytes.
+const (
+	markEnd    = 0 // of the cell's output
+	markStderr = 1 // what follows was written to sys.stderr
+	markOther  = 2 // what follows was not
+)
+
+// sorted stores output without its markers, and returns it. found: the end of the cell's output was among it. The caller holds the lock.
+func (k *Kernel) sorted(p []byte, last bool) (found bool, text []byte) {
+	rest, tag := append(k.mu.held, p...), []byte(k.mu.tag)
+	k.mu.held = nil
+	keep := func(b []byte) {
+		k.mu.output.write(b, k.mu.stderr)
+		text = append(text, b...)
+	}
+	for len(tag) > 0 {
+		i := bytes.Index(rest, tag)
+		end := i + len(tag)
+		if i < 0 || end == len(rest) {
+			break
+		}
+		keep(rest[:i])
+		switch rest[end] {
+		case markEnd:
+			found = found || !k.mu.ended
+			k.mu.ended, k.mu.stderr = true, false
+		case markStderr:
+			k.mu.stderr = true
+		case markOther:
+			k.mu.stderr = false
+		default: // user code has written it
+			keep(rest[i : end+1])
+		}
+		rest = rest[end+1:]
+	}
+	if n := begun(rest, k.mu.tag); n > 0 && !last {
+		k.mu.held = bytes.Clone(rest[len(rest)-n:])
+		rest = rest[:len(rest)-n]
+	}
+	keep(rest)
+	return found, text
+}
+
+// begun returns the length of the longest end of text that is a beginning of tag, or all of it.
+func begun(text []byte, tag string) int {
+	for n := min(len(text), len(tag)); n > 0; n-- {
+		if string(text[len(text)-n:]) == tag[:n] {
 			return n
 		}
 	}

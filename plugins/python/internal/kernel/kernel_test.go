@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +174,54 @@ func TestCells(t *testing.T) {
 	}
 	r.run("go.set()")
 	r.until("late")
+}
+
+// What Python writes to sys.stderr is known, in the order of writing, and none of the markers is shown.
+func TestStreams(t *testing.T) {
+	r := newRig(t)
+	o := r.run("import os, sys\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')\nos.system('echo d >&2')\nprint('e' * 5000, file=sys.stderr)")
+	want := []kernel.Stream{{Text: "a\n"}, {Stderr: true, Text: "b\n"}, {Text: "c\nd\n"}, {Stderr: true, Text: strings.Repeat("e", 5000) + "\n"}}
+	if got := o.Output.Streams(); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := o.Output.String(); got != "a\nb\nc\nd\n"+want[3].Text {
+		t.Errorf("%q", got)
+	}
+	// Code that knows the markers can only disguise what it prints itself: it ends the cell's output early.
+	o = r.run("import os\nw = gantry._worker\nfor end in '\\0\\0\\1\\2x':\n    os.write(1, (w.marker[:-1] + end).encode())\nprint('last')")
+	r.until("xlast\n")
+	if o.Status != "ok" || r.result("1") != "1" {
+		t.Errorf("%+v", o)
+	}
+	// Threads that write after the end are shown without markers as well.
+	r.run("import threading\ngo = threading.Event()\nthreading.Thread(target=lambda: (go.wait(), print('late', file=sys.stderr, flush=True), print('later', flush=True))).start()\n" +
+		"threading.Timer(0.01, go.set).start()")
+	r.until("late\nlater\n")
+}
+
+func TestInfo(t *testing.T) {
+	r := newRig(t)
+	info, err := r.Info(t.Context())
+	if err != nil || info.Version != r.Version || info.Running {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if runtime.GOOS == "linux" && (info.Memory < 1<<20 || info.Memory > 1<<30) {
+		t.Errorf("it has %d bytes of memory", info.Memory)
+	}
+	r.call = func(ctx context.Context, _ string, _ json.RawMessage, _ *string) (json.RawMessage, error) {
+		info, err := r.Info(ctx)
+		if err != nil || !info.Running {
+			t.Errorf("in a cell: %+v, %v", info, err)
+		}
+		return json.RawMessage("1"), nil
+	}
+	r.run("gantry.tools.look()")
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Info(t.Context()); err == nil {
+		t.Error("a kernel that has ended answers")
+	}
 }
 
 // A deadline interrupts, and the namespace survives; what can't be interrupted is killed, with what it has printed kept.

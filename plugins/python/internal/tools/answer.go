@@ -38,6 +38,7 @@ type answer struct {
 	exit      string // how the kernel has ended during the cell
 	session   string
 	artifacts []contract.ArtifactRef
+	events    []json.RawMessage // steps in a browser, of the results of tools that code has called
 }
 
 // artifact describes stored content to code and to the reader of a structured result.
@@ -54,16 +55,32 @@ func artifactOf(r contract.ArtifactRef) artifact {
 
 // structured is the structured result.
 type structured struct {
-	Status         string          `json:"status"` // "ok", "error", "interrupted", "timeout", "lost"
-	Text           string          `json:"text"`
-	Data           json.RawMessage `json:"data,omitempty"` // of the last expression, if it is JSON
-	Outputs        []kernel.Value  `json:"outputs"`
-	Artifacts      []artifact      `json:"artifacts"`
-	Images         int             `json:"images"`
-	Error          *kernel.Failure `json:"error,omitempty"`
-	ExecutionCount int             `json:"execution_count"`
-	ElapsedMS      int64           `json:"elapsed_ms"`
-	NamespaceLost  bool            `json:"namespace_lost"`
+	Status         string            `json:"status"` // "ok", "error", "interrupted", "timeout", "lost"
+	Text           string            `json:"text"`
+	Data           json.RawMessage   `json:"data,omitempty"` // of the last expression, if it is JSON
+	Outputs        []output          `json:"outputs"`
+	Artifacts      []artifact        `json:"artifacts"`
+	Images         []picture         `json:"images"`
+	BrowserEvents  []json.RawMessage `json:"browser_events"` // of the results of tools that code has called
+	Error          *kernel.Failure   `json:"error,omitempty"`
+	ExecutionCount int               `json:"execution_count"`
+	ElapsedMS      int64             `json:"elapsed_ms"`
+	NamespaceLost  bool              `json:"namespace_lost"`
+}
+
+// output is a piece of what a cell has printed, in the order of writing, or a value that it has shown or added.
+type output struct {
+	Type  string                     `json:"type"`           // "stdout", "stderr", "display", "result", "value"
+	Text  string                     `json:"text,omitempty"` // of all but "value"
+	Data  map[string]json.RawMessage `json:"data,omitempty"` // media type → representation that is neither text/plain nor an image
+	Label string                     `json:"label,omitempty"`
+	Value json.RawMessage            `json:"value,omitempty"` // of "value"
+}
+
+// picture describes an image, which is a part of the result.
+type picture struct {
+	MediaType string `json:"media_type"`
+	Size      int    `json:"size"`
 }
 
 // result returns the result of a cell.
@@ -76,12 +93,14 @@ func (a answer) result(o *kernel.Outcome) *tool.Result {
 		status = "lost"
 	}
 	text, images := a.body(o)
-	r := &tool.Result{IsError: status != "ok", SessionID: a.session}
-	r.Parts = append(r.Parts, &contract.TextPart{Text: a.header(o, status), Fit: contract.FitVerbatim})
 	limit := a.call.Caps().MaxInlineBytes
 	if limit <= 0 {
 		limit = defaultInline
 	}
+	s, missing := a.structured(o, status, text, images, int(limit))
+	o.Dropped += missing
+	r := &tool.Result{IsError: status != "ok", SessionID: a.session, Structured: s}
+	r.Parts = append(r.Parts, &contract.TextPart{Text: a.header(o, status), Fit: contract.FitVerbatim})
 	if text != "" {
 		tokens := int64(maxTokens)
 		p := &contract.TextPart{Text: text, Fit: contract.FitTruncatable, MaxTokens: &tokens, AnnounceTruncation: true}
@@ -97,29 +116,96 @@ func (a answer) result(o *kernel.Outcome) *tool.Result {
 		}
 		r.Parts = append(r.Parts, m)
 	}
-	s := structured{
-		Status: status, Text: short(text, int(limit/4)), Outputs: o.Values, Artifacts: []artifact{}, Images: len(images), Error: o.Failure,
-		ExecutionCount: o.Count, ElapsedMS: a.wall.Milliseconds(), NamespaceLost: a.exit != "" || a.lost != "",
-	}
-	if s.Outputs == nil {
-		s.Outputs = []kernel.Value{}
-	}
 	for _, ref := range a.artifacts {
 		r.Parts = append(r.Parts, &contract.ArtifactPart{Audience: contract.AudienceUser, Artifact: ref})
-		s.Artifacts = append(s.Artifacts, artifactOf(ref))
 	}
-	for _, d := range o.Displays {
-		if d.Result {
-			s.Data = d.Data["application/json"]
-		}
-	}
-	b, err := json.Marshal(s)
-	if err != nil { // impossible: what came from the worker has been parsed
-		panic("tools: marshal result: " + err.Error())
-	}
-	r.Structured = b
 	r.Item = a.item
 	return r
+}
+
+// structured returns the structured result in at most limit bytes. missing is the number of values that it has no room for.
+func (a answer) structured(o *kernel.Outcome, status, text string, images []*contract.MediaPart, limit int) (b json.RawMessage, missing int) {
+	s := structured{
+		Status: status, Artifacts: []artifact{}, Images: []picture{}, ExecutionCount: o.Count, ElapsedMS: a.wall.Milliseconds(),
+		NamespaceLost: a.exit != "" || a.lost != "",
+	}
+	for _, m := range images {
+		s.Images = append(s.Images, picture{m.MediaType, len(m.Data)})
+	}
+	for _, ref := range a.artifacts {
+		s.Artifacts = append(s.Artifacts, artifactOf(ref))
+	}
+	for share := limit / 4; ; share /= 2 { // escaped, text can be much longer
+		s.Text, s.Error, s.Data = short(text, share), nil, nil
+		if f := o.Failure; f != nil {
+			s.Error = &kernel.Failure{EName: short(f.EName, share/8), EValue: short(f.EValue, share/8), Traceback: short(f.Traceback, share/4)}
+		}
+		s.Outputs, s.BrowserEvents, missing = []output{}, []json.RawMessage{}, 0
+		room := share
+		for _, x := range o.Output.Streams() {
+			kind := "stdout"
+			if x.Stderr {
+				kind = "stderr"
+			}
+			if t := short(x.Text, room); room > 0 {
+				s.Outputs = append(s.Outputs, output{Type: kind, Text: t})
+				room -= len(t)
+			}
+		}
+		room = share
+		for _, d := range o.Displays {
+			x := output{Type: "display", Data: map[string]json.RawMessage{}}
+			if d.Result {
+				x.Type = "result"
+				if v := d.Data["application/json"]; len(v) <= share/2 {
+					s.Data = v
+				}
+			}
+			size := 0
+			for mime, v := range d.Data {
+				if mime == "text/plain" {
+					_ = json.Unmarshal(v, &x.Text)
+					x.Text = short(x.Text, share/8)
+				} else if !slices.Contains(imageTypes, mime) {
+					x.Data[mime] = v
+				}
+			}
+			for mime, v := range x.Data {
+				size += len(mime) + len(v)
+			}
+			if size += len(x.Text); size > room {
+				missing++
+				continue
+			}
+			room -= size
+			s.Outputs = append(s.Outputs, x)
+		}
+		room = share
+		for _, v := range o.Values {
+			if len(v.Value)+len(v.Label) > room {
+				missing++
+				continue
+			}
+			room -= len(v.Value) + len(v.Label)
+			s.Outputs = append(s.Outputs, output{Type: "value", Label: v.Label, Value: v.Value})
+		}
+		room = share / 2
+		for _, e := range a.events {
+			if len(e) > room {
+				missing++
+				continue
+			}
+			room -= len(e)
+			s.BrowserEvents = append(s.BrowserEvents, e)
+		}
+		b, err := json.Marshal(s)
+		if err != nil { // impossible: what came from the worker has been parsed
+			panic("tools: marshal result: " + err.Error())
+		}
+		if len(b) <= limit || share == 0 {
+			return b, missing
+		}
+	}
 }
 
 // header is what the model must see, regardless of the truncation of the rest.
@@ -149,7 +235,7 @@ func (a answer) header(o *kernel.Outcome, status string) string {
 			"starts a kernel outside of it.\n")
 	}
 	if o.Dropped > 0 {
-		fmt.Fprintf(&b, "%d displayed values were too many or too large and are left out.\n", o.Dropped)
+		fmt.Fprintf(&b, "%d values were too many or too large and are left out of the structured result.\n", o.Dropped)
 	}
 	b.WriteString("Output:\n")
 	return b.String()
@@ -206,10 +292,16 @@ func imageOf(data map[string]json.RawMessage) *contract.MediaPart {
 	return nil
 }
 
+const leftOut = "\n[…]\n"
+
 // short returns the beginning and the end of a text.
 func short(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most/2], "") + "\n[…]\n" + strings.ToValidUTF8(s[len(s)-most/2:], "")
+	if most < 2*len(leftOut) {
+		return ""
+	}
+	most -= len(leftOut)
+	return strings.ToValidUTF8(s[:most/2], "") + leftOut + strings.ToValidUTF8(s[len(s)-most/2:], "")
 }

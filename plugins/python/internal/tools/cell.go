@@ -123,12 +123,17 @@ func (p *pythonPlugin) run(ctx context.Context, c *tool.Call, in cellArgs) (*too
 	a := answer{call: c, item: l.item(), lost: t.takeLost()}
 	r := t.running()
 	if l.Python != "" {
+		earlier := t.recall(c)
 		if r, err = p.start(ctx, c, t, note{ID: l.Session, Python: l.Python, Digest: c.Grant().Digest}); err != nil {
 			if ctx.Err() != nil {
 				return aborted(begin), nil
 			}
 			return startError(l.Python, err), nil
 		}
+		if a.lost == "" {
+			a.lost = <-earlier
+		}
+		defer t.record(c, r.ID)()
 	} else if r == nil {
 		return tool.Errorf("python failed: the kernel has just ended; call it again"), nil
 	}
@@ -143,10 +148,12 @@ func (p *pythonPlugin) run(ctx context.Context, c *tool.Call, in cellArgs) (*too
 		}
 		return tool.Errorf("python failed: %v", err), nil
 	}
-	a.wall, a.timeout, a.artifacts = time.Since(begin), timeout, h.artifacts()
+	a.wall, a.timeout = time.Since(begin), timeout
+	a.artifacts, a.events = h.kept()
 	if o.Lost() {
 		if c.Env().Context().Err() == nil {
 			t.forget(r, "") // this result says so
+			t.told(c)
 			a.exit = "it has ended"
 			if e, ok := r.Exit(); ok {
 				a.exit = ended(e)
@@ -216,11 +223,13 @@ func (p *pythonPlugin) reset(ctx context.Context, c *tool.Call, in resetArgs) (*
 		return tool.Errorf("python_reset failed: the kernel did not end: %v", err), nil
 	}
 	t.takeLost()
+	t.told(c)
 	if l.Escalated {
 		r, err := p.start(ctx, c, t, note{ID: l.Session, Python: l.Python, Digest: c.Grant().Digest, Escalated: true})
 		if err != nil {
 			return startError(l.Python, err), nil
 		}
+		t.record(c, r.ID)()
 		res := tool.Text("A new kernel was started outside of the sandbox. It has no variables yet.")
 		res.SessionID = r.ID
 		return res, nil
@@ -239,7 +248,11 @@ type handler struct {
 
 	mu     sync.Mutex
 	stored []contract.ArtifactRef
+	events []json.RawMessage // of browsers
 }
+
+// maxEvents is the maximum number of steps in a browser that a structured result contains.
+const maxEvents = 1000
 
 func (h *handler) Output(p []byte) { _ = h.call.Output(p) }
 
@@ -299,6 +312,7 @@ func (h *handler) Call(ctx context.Context, name string, args json.RawMessage, t
 	if err != nil {
 		return nil, err
 	}
+	h.browsed(r.Structured)
 	var b strings.Builder
 	for _, p := range r.Parts {
 		switch p := p.(type) {
@@ -328,8 +342,22 @@ func (h *handler) Artifact(ctx context.Context, name, mediaType string, from io.
 	return json.Marshal(artifactOf(ref))
 }
 
-func (h *handler) artifacts() []contract.ArtifactRef {
+// browsed keeps the steps in a browser that the result of a tool reports.
+func (h *handler) browsed(result json.RawMessage) {
+	var reported struct {
+		BrowserEvents []json.RawMessage `json:"browser_events"`
+	}
+	if json.Unmarshal(result, &reported) != nil { // it is not an object, or there are none
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.stored)
+	h.events = append(h.events, reported.BrowserEvents[:min(len(reported.BrowserEvents), maxEvents-len(h.events))]...)
+}
+
+// kept returns the artifacts that the cell has stored, and the steps in browsers that its calls have reported.
+func (h *handler) kept() ([]contract.ArtifactRef, []json.RawMessage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.stored), slices.Clone(h.events)
 }

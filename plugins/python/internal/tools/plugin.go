@@ -48,7 +48,7 @@ func New(version string) tool.Plugin {
 		Description:  "Executes Python code in a kernel that keeps its variables from call to call.",
 		Config:       p.config,
 		Tools:        []tool.Tool{p.cellTool(), p.resetTool()},
-		Capabilities: []string{"spawn", "call-tools"},
+		Capabilities: []string{"spawn", "call-tools", "state"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
 			return p.thread(threadID).stop(ctx, sessionID, "it was stopped")

@@ -35,7 +35,45 @@ type thread struct {
 		kernel *running // nil: none
 		next   string   // session ID of the next one
 		lost   string   // why the last one ended, until the model knows
+		known  bool     // this process has had a kernel of the thread
 	}
+}
+
+// kernelKey is the key of the thread's state under which the session ID of its kernel is stored until the model knows that the kernel
+// is gone. A later process of the plugin that finds it, but no kernel, says so.
+const kernelKey = "kernel"
+
+// recall finds out in the background whether an earlier process has had a kernel whose end the model does not know of. It sends why that
+// kernel has ended; "": there was none.
+func (t *thread) recall(c *tool.Call) <-chan string {
+	why := make(chan string, 1)
+	t.mu.Lock()
+	known := t.mu.known
+	t.mu.Unlock()
+	if known {
+		why <- ""
+		return why
+	}
+	go func() { // ends with the call
+		if _, _, found, err := c.State().Get(c.Hard(), kernelKey); err == nil && found {
+			why <- "it ended with an earlier process of gantry or of the plugin"
+			return
+		}
+		why <- ""
+	}()
+	return why
+}
+
+// record stores in the background that the thread has a kernel. The caller calls the function that it returns before the call ends.
+func (t *thread) record(c *tool.Call, id string) (wait func()) {
+	var work sync.WaitGroup
+	work.Go(func() { _, _ = c.State().Put(c.Hard(), kernelKey, []byte(id)) }) // otherwise only its loss is not told
+	return work.Wait
+}
+
+// told removes the record: the model knows that the kernel is gone.
+func (t *thread) told(c *tool.Call) {
+	_ = c.State().Delete(c.Hard(), kernelKey) // otherwise its loss is told twice
 }
 
 // running is a kernel of a thread.
@@ -112,7 +150,7 @@ func (t *thread) add(env *tool.Env, r *running, idle time.Duration) {
 		_ = t.stop(ctx, r.ID, fmt.Sprintf("it was not used for %v", idle)) // otherwise the host ends it with the thread
 	})
 	t.mu.Lock()
-	t.mu.kernel, t.mu.next = r, newSessionID()
+	t.mu.kernel, t.mu.next, t.mu.known = r, newSessionID(), true
 	t.mu.Unlock()
 	// Owned by the kernel: it ends with it, or with this process.
 	go func() {

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,69 @@ func TestBody(t *testing.T) {
 	if len(images) != 2 || string(images[0].Data) != "x" || images[1].MediaType != "image/jpeg" {
 		t.Errorf("%+v", images)
 	}
+	if s := short("abc", 2); s != "" {
+		t.Errorf("%q", s)
+	}
 	if s := short(strings.Repeat("ä", 100), 51); len(s) > 60 || !strings.Contains(s, "[…]") {
 		t.Errorf("%q", s)
+	}
+}
+
+// The structured result fits into its limit whatever a cell has shown, and says how many values it has no room for.
+func TestStructuredResultIsBounded(t *testing.T) {
+	t.Parallel()
+	long, err := json.Marshal(strings.Repeat("x", 200))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]json.RawMessage{"text/plain": json.RawMessage(`"a table"`), "application/json": json.RawMessage(`{"a":1}`), "image/png": json.RawMessage(`"eA=="`)}
+	o := &kernel.Outcome{
+		Displays: []kernel.Display{{Data: shown}, {Result: true, Data: shown}},
+		Values:   []kernel.Value{{Label: "l", Value: json.RawMessage("7")}, {Value: long}},
+		Failure:  &kernel.Failure{EName: "E", EValue: "v", Traceback: strings.Repeat("\x00", 10_000)},
+		Output:   kernel.Output{Head: []byte(strings.Repeat("\x01", 10_000))}, Count: 3,
+	}
+	a := answer{events: []json.RawMessage{json.RawMessage(`{"kind":"click"}`), long}, artifacts: []contract.ArtifactRef{{Name: "f"}}, lost: "gone"}
+	for limit, left := range map[int]int{1 << 20: 0, 2000: 2} {
+		b, missing := a.structured(o, "error", "text", []*contract.MediaPart{{MediaType: "image/png", Data: []byte("abc")}}, limit)
+		var s structured
+		if err := json.Unmarshal(b, &s); err != nil || len(b) > limit {
+			t.Fatalf("%v; %d bytes, at most %d", err, len(b), limit)
+		}
+		if missing < left || left == 0 && missing != 0 {
+			t.Errorf("limit %d: %d values have no room", limit, missing)
+		}
+		if !s.NamespaceLost || s.Status != "error" || s.ExecutionCount != 3 || s.Error.EName != "E" || len(s.Images) != 1 || s.Images[0].Size != 3 || len(s.Artifacts) != 1 {
+			t.Errorf("limit %d: %+v", limit, s)
+		}
+		if limit == 2000 {
+			continue
+		}
+		var kinds []string
+		for _, x := range s.Outputs {
+			kinds = append(kinds, x.Type)
+		}
+		if !slices.Equal(kinds, []string{"stdout", "display", "result", "value", "value"}) || string(s.Data) != `{"a":1}` || len(s.BrowserEvents) != 2 {
+			t.Errorf("%v, %s, %d", kinds, s.Data, len(s.BrowserEvents))
+		}
+		if d := s.Outputs[1]; d.Text != "a table" || len(d.Data) != 1 || s.Outputs[3].Label != "l" {
+			t.Errorf("%+v", s.Outputs)
+		}
+	}
+}
+
+// Steps in a browser that nested calls report are kept, up to a bound; other results have none.
+func TestBrowserEvents(t *testing.T) {
+	t.Parallel()
+	h := &handler{}
+	for _, result := range []string{"", "[1]", `"text"`, `{"browser_events":7}`, `{"other":1}`, `{"browser_events":[{"kind":"open"},{"kind":"click"}]}`} {
+		h.browsed(json.RawMessage(result))
+	}
+	if _, events := h.kept(); len(events) != 2 || string(events[1]) != `{"kind":"click"}` {
+		t.Errorf("%s", events)
+	}
+	h.browsed(json.RawMessage(`{"browser_events":[` + strings.Repeat("1,", 2*maxEvents) + `1]}`))
+	if _, events := h.kept(); len(events) != maxEvents {
+		t.Errorf("%d events", len(events))
 	}
 }

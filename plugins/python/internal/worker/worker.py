@@ -3,7 +3,8 @@
 # A frame is a JSON object on a line. Frames come from standard input and go to standard output, as they were when the process started;
 # both are duplicated to descriptors that child processes don't inherit. Whatever the user's code, C libraries and child processes print
 # goes to the pipe of standard error, in the order of writing. At the end of a cell, the worker writes a marker of the plugin's to that
-# pipe, so that the plugin knows when it has read all of the cell's output.
+# pipe, so that the plugin knows when it has read all of the cell's output. What Python itself writes to sys.stderr is between two other
+# markers, so that the plugin can tell it from the rest.
 #
 # The loader has bound `f` to the standard input. Modules that not every cell needs are imported late: they take longer than the start.
 import os
@@ -17,6 +18,7 @@ import _ast
 import _queue
 import _thread
 import builtins
+import io
 import json
 import signal
 import time
@@ -27,6 +29,7 @@ MAX_TEXT = 1 << 20  # of one value; beyond it, the beginning and the end are kep
 MAX_MEDIA = 8 << 20  # of one value in a frame, encoded; anything longer becomes an artifact
 CHUNK = 192 << 10  # of an artifact
 MAX_ROWS = 200  # of a data frame as JSON
+ATOMIC = 4096  # bytes that a pipe takes at once or not at all
 AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 COROUTINE = 0x80  # inspect.CO_COROUTINE
@@ -67,6 +70,47 @@ def cut(text, most=MAX_TEXT):
 
 def encoded(data):
     return standard("binascii").b2a_base64(data, newline=False).decode()
+
+
+class Errors:
+    """The binary stream below sys.stderr. It marks what is written to it."""
+
+    closed = False
+    mode = "wb"
+
+    def __init__(self, worker):
+        self.worker = worker
+
+    def write(self, data):
+        data = bytes(data)
+        mark = self.worker.marker[:-1].encode()
+        # One write for each piece, as other threads and processes write to the same pipe.
+        step = max(1, ATOMIC - 2 * (len(mark) + 1))
+        for at in range(0, len(data), step):
+            piece = data[at:at + step]
+            write(2, mark + b"\x01" + piece + mark + b"\x02" if mark else piece)
+        return len(data)
+
+    def readable(self):
+        return False
+
+    def seekable(self):
+        return False
+
+    def writable(self):
+        return True
+
+    def flush(self):
+        pass
+
+    def fileno(self):
+        return 2
+
+    def isatty(self):
+        return False
+
+    def close(self):
+        self.closed = True
 
 
 class Gone(Exception):
@@ -120,7 +164,10 @@ class Worker:
         for fd, name in ((1, "stdout"), (2, "stderr")):
             stream = getattr(sys, name, None)
             if stream is None or getattr(stream, "closed", False) or self.count == 0:
-                stream = open(fd, "w", 1, "utf-8", "backslashreplace", "\n", closefd=False)
+                if fd == 2:
+                    stream = io.TextIOWrapper(Errors(self), "utf-8", "backslashreplace", "\n", True)
+                else:
+                    stream = open(fd, "w", 1, "utf-8", "backslashreplace", "\n", closefd=False)
                 setattr(sys, name, stream)
                 setattr(sys, "__%s__" % name, stream)
 
@@ -193,7 +240,7 @@ class Worker:
                     except Exception:  # the event loop that waited has been closed
                         pass
             elif op == "ping":
-                self.send("pong", nonce=frame["nonce"], cell=self.cell or "", marker=self.marker)
+                self.send("pong", nonce=frame["nonce"], cell=self.cell or "", marker=self.marker, memory=memory(), version=VERSION)
             else:
                 self.inbox.put(frame)
 
@@ -282,7 +329,7 @@ class Worker:
 
     def artifact(self, source, name, media_type):
         """Sends bytes or a binary file in chunks, and returns what the plugin knows about it."""
-        file = standard("io").BytesIO(source) if isinstance(source, (bytes, bytearray, memoryview)) else source
+        file = io.BytesIO(source) if isinstance(source, (bytes, bytearray, memoryview)) else source
         replies = _queue.SimpleQueue()
         seq = self.request("artifact", replies.put, name=name, media_type=media_type)
         ended = False
@@ -307,7 +354,7 @@ class Worker:
             return
         try:
             for number in plt.get_fignums():
-                image = standard("io").BytesIO()
+                image = io.BytesIO()
                 figure = plt.figure(number)
                 figure.savefig(image, format="png", bbox_inches="tight")
                 self.send("display", id=self.cell, data=self.checked({"image/png": image.getvalue(), "text/plain": repr(figure)}))
@@ -382,7 +429,14 @@ class Worker:
         if value is None or silent(code, last):
             return
         self.outs[self.count] = self.namespace["_"] = value
-        self.send("result", id=self.cell, count=self.count, data=self.bundle(value))
+        data = self.bundle(value)
+        if "application/json" not in data and type(value) in PLAIN:
+            try:
+                if len(json.dumps(value, allow_nan=False)) <= MAX_TEXT:
+                    data["application/json"] = value
+            except Exception:  # it contains something else
+                pass
+        self.send("result", id=self.cell, count=self.count, data=data)
 
     def evaluate(self, code):
         value = eval(code, self.namespace)
@@ -413,11 +467,13 @@ class Worker:
         sys.path.insert(0, "")
         signal.signal(signal.SIGINT, self.interrupted)
         _thread.start_new_thread(self.read, ())
-        self.send("ready", version="%d.%d.%d" % sys.version_info[:3], executable=sys.executable or "", pid=os.getpid())
+        self.send("ready", version=VERSION, executable=sys.executable or "", pid=os.getpid())
         while True:
             self.run(self.inbox.get())
 
 
+VERSION = "%d.%d.%d" % sys.version_info[:3]
+PLAIN = (dict, list, tuple, str, int, float, bool)  # types whose values are JSON
 REPRS = (
     ("text/html", "_repr_html_"), ("text/markdown", "_repr_markdown_"), ("image/svg+xml", "_repr_svg_"), ("image/png", "_repr_png_"),
     ("image/jpeg", "_repr_jpeg_"), ("text/latex", "_repr_latex_"), ("application/json", "_repr_json_"),
@@ -441,6 +497,18 @@ def silent(code, last):
 
 def no_input(prompt=""):
     raise RuntimeError("input() is not available in a cell: put the value into the code, or ask the user")
+
+
+def memory():
+    """Returns the resident memory of this process in bytes; 0: unknown."""
+    try:
+        fd = os.open("/proc/self/statm", os.O_RDONLY)
+        try:
+            return int(os.read(fd, 100).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        finally:
+            os.close(fd)
+    except Exception:
+        return 0
 
 
 def limit(memory):

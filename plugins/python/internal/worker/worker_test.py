@@ -147,6 +147,19 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(output, 'one\n{"op":"done"}\nthree\nfour\nfive')
         self.assertEqual([f["op"] for f in frames], ["done"])
 
+    def test_what_python_writes_to_stderr_is_marked(self):
+        _, output = self.kernel.run("import os, sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stderr.buffer.write(b'c' * 5000)\nos.write(2, b'd')\nprint('e')")
+        tag = MARKER[:-1]
+        pieces = output.split(tag)
+        self.assertEqual([pieces[0]] + [p for p in pieces if p[0] == "\2"], ["a\n", "\2", "\2", "\2de\n"])
+        self.assertEqual("".join(p[1:] for p in pieces if p[0] == "\1"), "b\n" + "c" * 5000)
+        self.assertLess(max(map(len, pieces)), 4096)
+
+    def test_plain_values_are_json(self):
+        for code, want in (("{'a': (1, None)}", {"a": [1, None]}), ("41 + 1", 42), ("float('nan')", None), ("{1, 2}", None), ("[object]", None)):
+            frames, _ = self.kernel.run(code)
+            self.assertEqual(pick(frames, "result")[0]["data"].get("application/json"), want, code)
+
     def test_children_have_no_descriptors_of_ours(self):
         _, output = self.kernel.run("import subprocess\nsubprocess.run('ls /proc/self/fd | wc -l', shell=True, close_fds=False)")
         if output.strip().isdigit():
@@ -280,7 +293,9 @@ class WorkerTest(unittest.TestCase):
         self.kernel.until(b"begun")
         self.kernel.send(op="ping", nonce="n")
         frame = self.kernel.frame()
-        self.assertEqual((frame["op"], frame["cell"]), ("pong", "c1"))
+        self.assertEqual((frame["op"], frame["cell"], frame["version"]), ("pong", "c1", self.kernel.ready["version"]))
+        if sys.platform.startswith("linux"):
+            self.assertTrue(1 << 20 < frame["memory"] < 1 << 30, frame)
         self.kernel.interrupt()
         self.kernel.finish()
 

@@ -1,15 +1,11 @@
 package codemode
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,7 +51,7 @@ type Script struct {
 	Code       string
 	Form       frame.Form // empty: frame.Function
 	Namespaces []frame.Namespace
-	Limits     Limits
+	Limits     Limits // of [Start]; a [Process] has its own
 }
 
 // Owner answers a script.
@@ -71,27 +67,30 @@ type Owner interface {
 
 // Session is a script that runs in a process of its own.
 type Session struct {
-	owner  Owner
-	limits Limits
-	cancel context.CancelFunc
-	ended  chan struct{}
-	done   frame.Done // valid when ended is closed
-	calls  sync.WaitGroup
-	slots  chan struct{}
+	owner   Owner
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	done    frame.Done // valid when ended is closed
+	calls   sync.WaitGroup
+	slots   chan struct{}
+	process *Process
 
-	mu sync.Mutex // of in
-	in io.WriteCloser
+	mu sync.Mutex // of the process's input
 }
 
 // Start starts command, which must serve package child's protocol, and lets it run the script. The session lasts until the script
 // has ended, its time is used up or ctx has ended. A process that can't be started is a session that has failed.
 func Start(ctx context.Context, command []string, script Script, owner Owner) *Session {
+	return start(ctx, func() *Process { return Prepare(command, script.Limits) }, script, owner)
+}
+
+func start(ctx context.Context, prepare func() *Process, script Script, owner Owner) *Session {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Session{owner: owner, limits: script.Limits.withDefaults(), cancel: cancel, ended: make(chan struct{}), slots: make(chan struct{}, maxCalls)}
+	s := &Session{owner: owner, cancel: cancel, ended: make(chan struct{}), slots: make(chan struct{}, maxCalls)}
 	if script.Form == "" {
 		script.Form = frame.Function
 	}
-	go s.run(ctx, command, script) // owned by the session: ends with ended
+	go s.run(ctx, prepare, script) // owned by the session: ends with ended
 	return s
 }
 
@@ -110,57 +109,41 @@ func (s *Session) Wait() frame.Done {
 	return s.done
 }
 
-func (s *Session) run(ctx context.Context, command []string, script Script) {
+func (s *Session) run(ctx context.Context, prepare func() *Process, script Script) {
 	defer close(s.ended)
 	defer s.calls.Wait()
 	defer s.cancel()
-	first, err := frame.Encode(frame.ToChild{Start: &frame.Start{
-		Code: script.Code, Form: script.Form, Namespaces: script.Namespaces,
-		Memory: s.limits.Memory, CPUMillis: s.limits.CPU.Milliseconds(), WallMillis: s.limits.Wall.Milliseconds(),
-	}})
-	if err != nil {
+	first, err := frame.Encode(frame.ToChild{Start: &frame.Start{Code: script.Code, Form: script.Form, Namespaces: script.Namespaces}})
+	p := prepare()
+	s.process = p
+	defer p.End()
+	switch {
+	case err != nil:
 		s.fail("the script can't be sent: "+err.Error(), frame.Thrown)
+		return
+	case ctx.Err() != nil:
+		s.fail("the execution was cancelled", frame.Cancelled)
+		return
+	case p.err != nil:
+		s.fail("the process for the script can't be started: "+p.err.Error(), frame.Crashed)
 		return
 	}
 	// The child ends itself shortly before; this is for one that can't.
-	limited, stop := context.WithTimeout(ctx, s.limits.Wall+frame.Grace)
+	limited, stop := context.WithTimeout(ctx, p.limits.Wall+frame.Grace)
 	defer stop()
-	cmd := exec.CommandContext(limited, command[0], command[1:]...)
-	cmd.Env = []string{"GOTRACEBACK=none", "TZ=" + os.Getenv("TZ")}
-	if os.Getenv("TZ") == "" {
-		cmd.Env = cmd.Env[:1] // an empty value would mean UTC
-	}
-	cmd.WaitDelay = frame.Grace
-	stderr := &head{}
-	cmd.Stderr = stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		s.in, err = cmd.StdinPipe()
-	}
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			s.fail("the execution was cancelled", frame.Cancelled)
-			return
-		}
-		s.fail("the process for the script can't be started: "+err.Error(), frame.Crashed)
-		return
-	}
+	defer context.AfterFunc(limited, p.kill)()
 	s.write(first)
-	err = s.serve(ctx, out)
-	stop() // kills the child, which has nothing left to do
-	_ = cmd.Wait()
+	err = s.serve(ctx, p.out)
+	p.End() // it has nothing left to do
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		s.fail("the execution was cancelled", frame.Cancelled)
 	case errors.Is(err, errDeadline):
-		s.fail("Execution timed out after "+s.limits.Wall.String(), frame.Timeout)
+		s.fail("Execution timed out after "+p.limits.Wall.String(), frame.Timeout)
 	default:
 		text := "the script's process ended unexpectedly"
-		if line := stderr.line(); line != "" {
+		if line := p.stderr.line(); line != "" {
 			text += ": " + line
 		}
 		if size, ok := errors.AsType[*frame.SizeError](err); ok {
@@ -179,7 +162,7 @@ func (s *Session) fail(message string, cause frame.Cause) {
 
 // serve handles the child's messages until the last one.
 func (s *Session) serve(ctx context.Context, out io.Reader) error {
-	deadline := time.Now().Add(s.limits.Wall + frame.Grace)
+	deadline := time.Now().Add(s.process.limits.Wall + frame.Grace)
 	for {
 		m, err := frame.Read[frame.FromChild](out)
 		switch {
@@ -237,20 +220,5 @@ func (s *Session) reply(r frame.Reply) {
 func (s *Session) write(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.in.Write(b)
-}
-
-// head keeps the beginning of what is written.
-type head struct{ b bytes.Buffer }
-
-// Write implements [io.Writer].
-func (h *head) Write(b []byte) (int, error) {
-	h.b.Write(b[:min(len(b), 4096-min(4096, h.b.Len()))])
-	return len(b), nil
-}
-
-// line returns the first line that is not empty.
-func (h *head) line() string {
-	line, _, _ := strings.Cut(strings.TrimSpace(h.b.String()), "\n")
-	return line
+	_, _ = s.process.in.Write(b)
 }

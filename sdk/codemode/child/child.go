@@ -45,15 +45,16 @@ func Main(in io.Reader, out io.Writer) int {
 	if errors.Is(err, io.EOF) {
 		return 0 // the owner needed no script after all
 	}
-	if err != nil || m.Start == nil {
-		fmt.Fprintln(os.Stderr, "the first message must be the script:", err)
+	if err != nil || m.Limits == nil {
+		fmt.Fprintln(os.Stderr, "the first message must be the limits of the script:", err)
 		return 2
 	}
+	limits := m.Limits
 	if r.vm, err = quickjs.NewVM(); err != nil {
 		fmt.Fprintln(os.Stderr, "start the engine:", err)
 		return 2
 	}
-	r.vm.SetMemoryLimit(uintptr(m.Start.Memory))
+	r.vm.SetMemoryLimit(uintptr(limits.Memory))
 	r.vm.SetModuleLoader(func(_ *quickjs.VM, name string) (string, error) {
 		return "", importError(name)
 	}, func(_ *quickjs.VM, _, name string) (string, error) { return name, nil })
@@ -61,12 +62,20 @@ func Main(in io.Reader, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, "prepare the script's globals:", err)
 		return 2
 	}
-	if err := lock(m.Start); err != nil {
+	if err := lock(limits); err != nil {
 		r.finish(frame.Done{Error: &frame.Error{Message: "the process can't be confined: " + err.Error(), Cause: frame.Locked}})
 		return 1
 	}
-	r.memory = m.Start.Memory
-	r.watch = newWatch(r, m.Start)
+	m, err = frame.Read[frame.ToChild](r.in)
+	if errors.Is(err, io.EOF) {
+		return 0
+	}
+	if err != nil || m.Start == nil {
+		fmt.Fprintln(os.Stderr, "the second message must be the script:", err)
+		return 2
+	}
+	r.memory = limits.Memory
+	r.watch = newWatch(r, limits)
 	go r.receive() // ends with the process
 	r.run(m.Start)
 	return 0

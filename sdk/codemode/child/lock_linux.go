@@ -36,19 +36,19 @@ var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": 
 
 // lock limits the process and takes from it everything but computing and its open pipes: no file, no socket, no other process. It
 // needs no privileges, so it also works in containers and outside gantry's sandbox.
-func lock(s *frame.Start) error {
+func lock(limits *frame.Limits) error {
 	_, _ = time.Now().Zone() // reads the time zone
 	size, err := addressSpace()
 	if err != nil {
 		return err
 	}
-	seconds := uint64((processorTime()+time.Duration(s.CPUMillis)*time.Millisecond+frame.Grace)/time.Second) + 2
+	seconds := uint64((processorTime()+time.Duration(limits.CPUMillis)*time.Millisecond+frame.Grace)/time.Second) + 2
 	for _, l := range []struct {
 		name     string
 		resource int
 		limit    uint64
 	}{
-		{"memory", unix.RLIMIT_AS, size + uint64(s.Memory) + spareBytes},
+		{"memory", unix.RLIMIT_AS, size + uint64(limits.Memory) + spareBytes},
 		{"processor time", unix.RLIMIT_CPU, seconds}, // in case that the process can't watch itself
 		{"file size", unix.RLIMIT_FSIZE, 0},
 		{"core size", unix.RLIMIT_CORE, 0},

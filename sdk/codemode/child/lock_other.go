@@ -11,7 +11,7 @@ import (
 
 // lock does nothing: this system has no filter for system calls that a process without privileges can install. The engine has no
 // functions for files, sockets or processes.
-func lock(*frame.Start) error { return nil }
+func lock(*frame.Limits) error { return nil }
 
 // started is when the process started, nearly.
 var started = time.Now()

@@ -15,9 +15,9 @@ type watch struct {
 }
 
 // newWatch starts the clocks.
-func newWatch(r *runner, s *frame.Start) *watch {
+func newWatch(r *runner, l *frame.Limits) *watch {
 	w := &watch{r: r, stop: make(chan struct{})}
-	go w.run(time.Duration(s.CPUMillis)*time.Millisecond, time.Duration(s.WallMillis)*time.Millisecond, time.Now(), processorTime()) // ends with the process
+	go w.run(time.Duration(l.CPUMillis)*time.Millisecond, time.Duration(l.WallMillis)*time.Millisecond, time.Now(), processorTime()) // ends with the process
 	return w
 }
 

@@ -2,7 +2,7 @@
 //
 // It owns: the messages, their encoding and its bounds. It must not know: an engine, or how the owner answers calls.
 //
-// Start with [Start], the first message; [FromChild] lists what comes back.
+// Start with [ToChild], which says in what order the owner sends its messages; [FromChild] lists what comes back.
 package frame
 
 import (
@@ -28,21 +28,27 @@ const (
 	Module   Form = "module"   // run as an async module, which has no result
 )
 
-// ToChild is a message to the child: exactly one field is set. Start is the first message, and sent once.
+// ToChild is a message to the child: exactly one field is set. The first message is Limits, the second one Start; each is sent once.
+// There may be any time between the two: the child locks itself after the first one, and waits for the script.
 type ToChild struct {
-	Start *Start `json:"start,omitempty"`
-	Reply *Reply `json:"reply,omitempty"`
+	Limits *Limits `json:"limits,omitempty"`
+	Start  *Start  `json:"start,omitempty"`
+	Reply  *Reply  `json:"reply,omitempty"`
 }
 
-// Start is a script and its limits.
+// Limits are the limits of a script.
+type Limits struct {
+	Memory int64 `json:"memory"` // bytes
+	// CPUMillis limits processor time, which stands still while the script waits. WallMillis limits all time.
+	CPUMillis  int64 `json:"cpu_ms"`
+	WallMillis int64 `json:"wall_ms"`
+}
+
+// Start is a script.
 type Start struct {
 	Code       string      `json:"code"`
 	Form       Form        `json:"form"`
 	Namespaces []Namespace `json:"namespaces,omitempty"`
-	Memory     int64       `json:"memory"` // bytes
-	// CPUMillis limits processor time, which stands still while the script waits. WallMillis limits all time.
-	CPUMillis  int64 `json:"cpu_ms"`
-	WallMillis int64 `json:"wall_ms"`
 }
 
 // Namespace is a global object whose methods call the owner.

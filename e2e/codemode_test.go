@@ -59,7 +59,7 @@ do = [{ text = "done" }]
 		t.Errorf("e1:\n%s", got)
 	}
 	if got := toolText(t, r, "e2"); !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, "Output:\n21\ncaught Tool \"nothing\" not found") ||
-		!strings.Contains(got, "\nScript error:\non purpose\n    at <anonymous> (exec_main.mjs:5:") {
+		!strings.Contains(got, "\nScript error:\nError: on purpose\n    at exec_main.mjs:5:") {
 		t.Errorf("e2:\n%s", got)
 	}
 }

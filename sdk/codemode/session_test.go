@@ -138,6 +138,30 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// Stacks have the form of V8: the error, then where it was thrown. Frames are those of the script.
+func TestStacks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ code, message, stack string }{
+		{"function f() { throw new TypeError('bad') }\nf()", "bad", "TypeError: bad\n    at f (<eval>:1:"},
+		{"const = 1", "SyntaxError: variable name expected", "SyntaxError: variable name expected\n    at <eval>:1:"},
+		{"await tools.nope()", "tool error", "Error: tool error"},
+		{"throw 'x'", "x", ""},
+		{"import fs from 'fs'", "Unsupported import in exec: fs", ""},
+		{"await import('x')", "Unsupported import in exec: x", ""},
+	} {
+		d := run(t, codemode.Script{Code: c.code, Form: frame.Module, Namespaces: tools}, &recorder{})
+		if d.Error == nil || d.Error.Message != c.message || !strings.HasPrefix(d.Error.Stack, c.stack) || (d.Error.Stack == "") != (c.stack == "") ||
+			c.message == "tool error" && d.Error.Stack != c.stack {
+			t.Errorf("%s: %+v", c.code, d.Error)
+		}
+	}
+	r := &recorder{}
+	run(t, codemode.Script{Code: "console.log(new Error('logged'))", Form: frame.Module}, r)
+	if len(r.logs) != 1 || strings.Count(r.logs[0], "Error: logged") != 1 || !strings.HasPrefix(r.logs[0], "Error: logged\n    at ") {
+		t.Errorf("%q", r.logs)
+	}
+}
+
 // What a host needs: a module that pushes values, keeps running while it is not observed, and is stopped.
 func TestModule(t *testing.T) {
 	t.Parallel()

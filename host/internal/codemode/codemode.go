@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -235,14 +236,17 @@ func (t *Thread) observe(ctx context.Context, call *orchestrate.HostCall, c *cel
 	return t.answer(call, c, a, began), nil
 }
 
-// problemText is the message and the stack of an error, in which the script has the name that codex gives it.
+// problemText is the stack of an error as V8 writes it, in which the script has the name that codex gives it; or the error's message.
 func problemText(e frame.Error) string {
-	text := e.Message
-	if stack := strings.TrimRight(e.Stack, "\n"); stack != "" {
-		text += "\n" + strings.ReplaceAll(stack, "<eval>", "exec_main.mjs")
+	stack := strings.TrimRight(e.Stack, "\n")
+	if stack == "" {
+		return e.Message
 	}
-	return text
+	return unnamedFrame.ReplaceAllString(strings.ReplaceAll(stack, "<eval>", "exec_main.mjs"), "    at $1")
 }
+
+// unnamedFrame is a line of a stack for code outside of functions, or in one without a name.
+var unnamedFrame = regexp.MustCompile(`(?m)^    at <anonymous> \((exec_main\.mjs:\d+:\d+)\)$`)
 
 // answer completes an answer with what the script has output.
 func (t *Thread) answer(call *orchestrate.HostCall, c *cell, a answer, began time.Time) *contract.Result {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gantry-agent/gantry/sdk/codemode/frame"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -47,5 +48,16 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("%q, error %v, want %q", b.String(), r.IsError, tc.want)
 			}
 		})
+	}
+}
+
+func TestProblemText(t *testing.T) {
+	for _, tc := range []struct{ message, stack, want string }{
+		{"bad", "Error: bad\n    at f (<eval>:3:5)\n    at <anonymous> (<eval>:1:7)\n", "Error: bad\n    at f (exec_main.mjs:3:5)\n    at exec_main.mjs:1:7"},
+		{"x", "", "x"},
+	} {
+		if got := problemText(frame.Error{Message: tc.message, Stack: tc.stack}); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
 	}
 }

@@ -17,7 +17,7 @@
   const NativeArrayBuffer = ArrayBuffer, NativeUint8Array = Uint8Array, NativePromise = Promise, NativeError = Error, NativeMap = Map
   const NativeSet = Set, NativeDate = Date, NativeRegExp = RegExp, NativeTypeError = TypeError, NativeProxy = Proxy, NativeString = String
   const {fromCharCode, fromCodePoint} = String
-  const mapGet = Map.prototype.get, mapSet = Map.prototype.set, includes = String.prototype.includes
+  const mapGet = Map.prototype.get, mapSet = Map.prototype.set, {includes, startsWith} = String.prototype
   const define = (name, value) => defineProperty(globalThis, name, {value, writable: true, configurable: true, enumerable: false})
   const uncurry = f => (self, ...args) => apply(f, self, args)
 
@@ -59,11 +59,17 @@
       return bytes === undefined ? v : v[tag] === 'ArrayBuffer' ? bytes.buffer : bytes
     }) : parse(text)
 
+  // An error's stack as V8 writes it, with the error as the first line.
+  const stackOf = e => {
+    const {stack} = e, head = NativeString(e)
+    return typeof stack !== 'string' || stack === '' ? '' : apply(startsWith, stack, [head]) ? stack : head + '\n' + stack
+  }
+  // The message of what was thrown, and its stack.
   const describe = e => {
     try {
       if (e instanceof NativeError) {
         const message = NativeString(e.message ?? '')
-        return [message || NativeString(e.constructor?.name || e.name || 'Error'), typeof e.stack === 'string' ? e.stack : '']
+        return [message || NativeString(e.constructor?.name || e.name || 'Error'), stackOf(e)]
       }
       return [NativeString(e) || 'an empty value was thrown', '']
     } catch {
@@ -120,7 +126,7 @@
   const show = v => {
     if (typeof v === 'string') return v
     try {
-      if (v instanceof NativeError) return NativeString(v.stack ? v + '\n' + v.stack : v)
+      if (v instanceof NativeError) return stackOf(v) || NativeString(v)
       if (typeof v === 'object' && v !== null) return encode(v) ?? NativeString(v)
       return NativeString(v)
     } catch {
@@ -245,7 +251,11 @@
       const p = pending[id]
       delete pending[id]
       if (p === undefined) return
-      if (!ok) return p.reject(new NativeError(text))
+      if (!ok) { // whose stack would be that of this function
+        const e = new NativeError(text)
+        e.stack = NativeString(e)
+        return p.reject(e)
+      }
       let value
       try { value = decode(text) } catch (e) { return p.reject(e) }
       p.resolve(value)

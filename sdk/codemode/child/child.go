@@ -256,6 +256,7 @@ func number(args []any, i int) float64 {
 
 // fail ends the script with an error. An engine that has no memory for an error throws null.
 func (r *runner) fail(message, stack string) {
+	message = strings.TrimPrefix(message, "module load failed: ") // of the engine, before an importError
 	e := &frame.Error{Message: message, Stack: stack, Cause: frame.Thrown}
 	switch {
 	case r.watch.stopped():
@@ -277,6 +278,9 @@ func (r *runner) failed(err error) {
 	}
 	if message == "" {
 		message = "the engine failed"
+	}
+	if stack != "" {
+		stack = message + "\n" + stack
 	}
 	r.fail(message, stack)
 }

@@ -111,8 +111,8 @@ const (
 
 // Error is why a script has failed.
 type Error struct {
-	Message string `json:"message"` // never empty
-	Stack   string `json:"stack,omitempty"`
+	Message string `json:"message"`         // never empty
+	Stack   string `json:"stack,omitempty"` // begins with a line that contains the message
 	Cause   Cause  `json:"cause"`
 }
 

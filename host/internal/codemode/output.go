@@ -67,10 +67,19 @@ func fit(items []contract.Part, tokens int64) []contract.Part {
 	return []contract.Part{&contract.TextPart{Text: merged.String(), Fit: contract.FitTruncatable, MaxTokens: &most, AnnounceTruncation: true}}
 }
 
+// fitEach bounds items of which some are media: images cost nothing, and audio is left out if its tokens exceed what is left.
 func fitEach(items []contract.Part, tokens int64) (out []contract.Part) {
-	omitted, text := 0, false
+	omitted, unheard, text := 0, 0, false
 	for _, item := range items {
 		t, ok := item.(*contract.TextPart)
+		if m, media := item.(*contract.MediaPart); media && strings.HasPrefix(m.MediaType, "audio/") {
+			cost := history.AudioTokens(int64(len(m.Data)))
+			if cost > tokens {
+				unheard++
+				continue
+			}
+			tokens -= cost
+		}
 		if !ok {
 			out, text = append(out, item), false
 			continue
@@ -89,6 +98,9 @@ func fitEach(items []contract.Part, tokens int64) (out []contract.Part) {
 	}
 	if omitted > 0 {
 		out = append(out, &contract.TextPart{Text: fmt.Sprintf("[omitted %d text items ...]", omitted), Fit: contract.FitBounded})
+	}
+	if unheard > 0 {
+		out = append(out, &contract.TextPart{Text: fmt.Sprintf("[omitted %d audio items ...]", unheard), Fit: contract.FitBounded})
 	}
 	return out
 }

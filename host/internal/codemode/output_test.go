@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/sdk/codemode/frame"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -13,6 +14,13 @@ import (
 func TestAnswer(t *testing.T) {
 	text := func(s string) contract.Part { return &contract.TextPart{Text: s} }
 	image := &contract.MediaPart{MediaType: "image/png", Data: []byte{1}}
+	audio := func(tokens int) contract.Part {
+		data := make([]byte, tokens)
+		for history.AudioTokens(int64(len(data))) < int64(tokens) {
+			data = append(data, make([]byte, tokens)...)
+		}
+		return &contract.MediaPart{MediaType: "audio/wav", Data: data}
+	}
 	for _, tc := range []struct {
 		name string
 		in   answer
@@ -27,6 +35,8 @@ func TestAnswer(t *testing.T) {
 			"Script failed\nWall time 0.0 seconds\nOutput:\n|a\nScript error:\nbad(5)|"},
 		{"media", answer{state: stateCompleted, items: []contract.Part{text("12345678"), text("x"), image, text("y")}, tokens: 3},
 			"Script completed\nWall time 0.0 seconds\nOutput:\n|12345678(3)|\nx(1)|image/png|[omitted 1 text items ...]|"},
+		{"audio costs tokens", answer{state: stateCompleted, items: []contract.Part{audio(2), text("12345678"), audio(9)}, tokens: 9},
+			"Script completed\nWall time 0.0 seconds\nOutput:\n|audio/wav|12345678(7)|[omitted 1 audio items ...]|"},
 		{"note", answer{state: stateTerminated, notes: []string{"lost"}, tokens: 3}, "Script terminated\nWall time 0.0 seconds\nOutput:\n|\nlost|"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -93,12 +93,15 @@ func mediaBytes(m *llm.Media) (n int64, ok bool) {
 }
 
 // audioTokens returns the estimated tokens of audio. Audio given by reference counts as 0: its length is unknown.
+// AudioTokens estimates the tokens of n bytes of audio, rounded up.
+func AudioTokens(n int64) int64 { return (n + audioBytesPerToken - 1) / audioBytesPerToken }
+
 func audioTokens(m *llm.Media) int64 {
 	n := int64(len(m.Data))
 	if head, payload, ok := strings.Cut(m.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
 		n = int64(base64.StdEncoding.DecodedLen(len(payload)))
 	}
-	return (n + audioBytesPerToken - 1) / audioBytesPerToken
+	return AudioTokens(n)
 }
 
 func withoutData(m *llm.Media) *llm.Media {

@@ -132,8 +132,18 @@ func BenchmarkLogin(b *testing.B) {
 
 const manyCalls = 20
 
-// benchTurn is a turn with calls. The model thinks before each answer, and writes its arguments for a while.
+// benchTurn is a turn with calls of a command. The model thinks before each answer, and writes its arguments for a while.
 func benchTurn(b *testing.B, calls int, arguments, profile string, thinks, writes time.Duration, command ...string) {
+	benchCalls(b, calls, func(n int) (begun, done string) {
+		return fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"in_progress","call_id":"call_%[1]d","name":"exec_command","arguments":""}`, n),
+			fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":"call_%[1]d","name":"exec_command","arguments":%q}`, n, arguments)
+	}, "", profile, thinks, writes, command...)
+	b.ReportMetric(float64(shell(b))/1e6, "ms/bare-true")
+}
+
+// benchCalls is a turn with calls, which item returns in the vendor's form: when the model begins to write one, and complete. hcl is
+// further configuration.
+func benchCalls(b *testing.B, calls int, item func(n int) (begun, done string), hcl, profile string, thinks, writes time.Duration, command ...string) {
 	var mu sync.Mutex // each run has a connection of its own
 	var answered time.Time
 	var took []time.Duration
@@ -148,10 +158,9 @@ func benchTurn(b *testing.B, calls int, arguments, profile string, thinks, write
 		}
 		begin, answer := responsesBegin, ""
 		if n < calls {
-			begin += responsesFrame("response.output_item.added", fmt.Sprintf(`"output_index":0,"item":{"id":"fc_%d","type":"function_call",`+
-				`"status":"in_progress","call_id":"call_%[1]d","name":"exec_command","arguments":""}`, n))
-			answer = responsesEnd(fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":"call_%d",`+
-				`"name":"exec_command","arguments":%q}`, n, n, arguments))
+			begun, done := item(n)
+			begin += responsesFrame("response.output_item.added", `"output_index":0,"item":`+begun)
+			answer = responsesEnd(done)
 		} else {
 			answer = wireShapes["openai-responses"].after("done")
 		}
@@ -166,6 +175,7 @@ func benchTurn(b *testing.B, calls int, arguments, profile string, thinks, write
 	})
 	r := rig.New(b, "")
 	useVendor(r, "openai-responses", "http://"+a.Addr().String())
+	r.Config(hcl)
 	user := filepath.Join(r.Home, "user")
 	if err := os.MkdirAll(user, 0o700); err != nil {
 		b.Fatal(err)
@@ -184,7 +194,6 @@ func benchTurn(b *testing.B, calls int, arguments, profile string, thinks, write
 		b.Fatalf("%d requests after a call, want %d", len(took), b.N*calls)
 	}
 	report(b, took, "answer-to-request")
-	b.ReportMetric(float64(shell(b))/1e6, "ms/bare-true")
 }
 
 // shell is what the command itself costs without gantry: the part of a turn that is not the host's.

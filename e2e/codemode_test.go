@@ -1,6 +1,9 @@
 package e2e_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -243,4 +246,83 @@ do = [{ text = "done" }]
 	if got := toolText(t, r, "e1"); !strings.HasSuffix(got, "Output:\nexec_command\ntrue\ntrue") {
 		t.Errorf("e1:\n%s", got)
 	}
+}
+
+// scriptProcesses returns the processes of scripts below a process.
+func scriptProcesses(t *testing.T, root int) (out []int) {
+	t.Helper()
+	for pid := range rig.Descendants(t, root) {
+		if name, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(name) == "gantry-codemode" {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// What a script notes while nothing waits for it reaches the model with its next request, of a later turn too. An answer names the commands
+// that the script has begun and that go on. A person who interrupts a turn ends its scripts, also those that nothing waits for.
+func TestScriptsThatNothingWaitsFor(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [`+execCall("e1", `// @exec: {"yield_time_ms": 0}
+await new Promise(done => setTimeout(done, 500))
+notify("half of it is done")
+`)+`]
+[[step]]
+do = [{ text = "one" }]
+[[step]]
+do = [`+execCall("e2", `await tools.exec_command({cmd: "sleep 1000", login: false, yield_time_ms: 250})`)+execCall("e3", `// @exec: {"yield_time_ms": 0}
+for (;;) await new Promise(done => setTimeout(done, 1))
+`)+`]
+[[step]]
+do    = [{ text = "two" }]
+break = { how = "hang" }
+[[step]]
+do = [{ call = "wait", id = "w1", args = { cell_id = "3" } }]
+[[step]]
+do = [{ text = "three" }]
+`)
+	r.Config(codemodeOn)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "one")
+	c.Notified("turn/completed")
+	if got := toolText(t, r, "e1"); !strings.HasPrefix(got, "Script running with cell ID 1\n") {
+		t.Fatalf("e1:\n%s", got)
+	}
+	r.Until("the script has ended", func() bool { return len(scriptProcesses(t, c.PID())) == 0 })
+	turn := submit(t, c, thread, "two")
+	c.Until(func(m rig.Message) bool {
+		return m.Method == "item/agentMessage/delta" && strings.Contains(string(m.Params), "two")
+	})
+	var notes []string
+	for _, text := range r.Requests()[2].Texts(llm.RoleSystem) {
+		if strings.HasPrefix(text, "Note of the script") {
+			notes = append(notes, text)
+		}
+	}
+	if len(notes) != 1 || notes[0] != "Note of the script in exec cell 1: half of it is done" {
+		t.Errorf("notes %q", notes)
+	}
+	if got := toolText(t, r, "e2"); !strings.HasPrefix(got, "Script completed\n") ||
+		!strings.Contains(got, "\nSessions that calls of the script began and that still run: ") || !strings.HasSuffix(got, " of exec_command") {
+		t.Errorf("e2:\n%s", got)
+	}
+	if got := toolText(t, r, "e3"); !strings.HasPrefix(got, "Script running with cell ID 3\n") {
+		t.Fatalf("e3:\n%s", got)
+	}
+	c.Call("turn/interrupt", map[string]any{"threadId": thread, "turnId": turn}, nil)
+	c.Notified("turn/completed")
+	if left := scriptProcesses(t, c.PID()); len(left) > 0 {
+		t.Errorf("processes %v run after an interrupt", left)
+	}
+	submit(t, c, thread, "three")
+	c.Notified("turn/completed")
+	if got := toolText(t, r, "w1"); !strings.HasPrefix(got, "Script terminated\n") || !strings.HasSuffix(got, "\nThe script was ended because the user interrupted the turn.") {
+		t.Errorf("w1:\n%s", got)
+	}
+	c.Close()
+	r.NothingLeft()
 }

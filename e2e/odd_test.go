@@ -220,7 +220,7 @@ func waitFor(path string) {
 
 // addOdd configures the test binary as a plugin and locks it. What a binary says about itself is known by its content, so
 // each mode is a file of its own.
-func addOdd(t *testing.T, r *rig.Rig, label, mode, more string) {
+func addOdd(t testing.TB, r *rig.Rig, label, mode, more string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

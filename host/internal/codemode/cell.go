@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,6 +28,7 @@ const (
 
 // cell is a script and what it has output since the last answer. It implements [codemode.Owner].
 type cell struct {
+	thread  *Thread
 	id      string
 	calls   *orchestrate.Cell
 	session *codemode.Session
@@ -36,19 +38,30 @@ type cell struct {
 	tools   catalogue // of the call that has observed the cell last
 	items   []contract.Part
 	size    int
-	dropped bool // items or notes
-	notes   []string
-	noted   int                        // bytes of notes
+	dropped bool                       // items or notes
 	stored  map[string]json.RawMessage // nil: deleted
-	release func()                     // ends the observation; nil: there is none
+	watcher *observer                  // nil: none
 	known   bool                       // the model knows the cell's ID
+	left    []session                  // by calls, in order; some may have ended
 }
 
-// observed says that a call begins to observe the cell, until release is called, or ends to (nil).
-func (c *cell) observed(release func(), tools catalogue) {
+// session is a session that a call has left, such as a command that goes on.
+type session struct{ plugin, id, tool string }
+
+// maxLeft bounds the sessions of which an answer tells; plugins bound how many there are.
+const maxLeft = 32
+
+// observer is a call that observes a cell.
+type observer struct {
+	release  func() // ends the observation
+	progress func(text string)
+}
+
+// observed says that a call begins to observe the cell, or ends to (nil).
+func (c *cell) observed(o *observer, tools catalogue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.release, c.tools = release, tools
+	c.watcher, c.tools = o, tools
 	select {
 	case <-c.yields: // for an observer that has ended otherwise
 	default:
@@ -102,7 +115,30 @@ func (c *cell) Call(ctx context.Context, call frame.Call) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
+	if result.SessionID != "" {
+		c.mu.Lock()
+		if s := (session{e.Plugin, result.SessionID, call.Name}); len(c.left) < maxLeft && !slices.Contains(c.left, s) {
+			c.left = append(c.left, s)
+		}
+		c.mu.Unlock()
+	}
 	return value(result)
+}
+
+// sessionsLeft returns a text about the sessions that the script's calls have left and that have not ended: the script may not have said so.
+func (c *cell) sessionsLeft(ended func(plugin, session string) bool) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var open []string
+	for _, s := range c.left {
+		if !ended(s.plugin, s.id) {
+			open = append(open, fmt.Sprintf("%s of %s", s.id, s.tool))
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return []string{"Sessions that calls of the script began and that still run: " + strings.Join(open, ", ")}
 }
 
 // input converts the argument of a call; codex-compatible.
@@ -208,24 +244,17 @@ func (c *cell) Emit(e frame.Emit) {
 		}
 	case "notify":
 		if json.Unmarshal(e.Value, &text) == nil {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.noted+itemBytes+len(text) > maxNotes {
-				c.dropped = true
-				return
-			}
-			c.noted += itemBytes + len(text)
-			c.notes = append(c.notes, text)
+			c.notify(text)
 		}
 	case "yield":
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.release == nil {
+		if c.watcher == nil {
 			return
 		}
-		c.release() // calls after this one wait for the next observer
+		c.watcher.release() // calls after this one wait for the next observer
 		c.yields <- struct{}{}
-		c.release = nil
+		c.watcher = nil
 	}
 }
 
@@ -243,16 +272,28 @@ func (c *cell) output(p contract.Part, size int) {
 	c.items = append(c.items, p)
 }
 
-// take returns what the script has output since the last answer, and its notes.
-func (c *cell) take() (items []contract.Part, notes []string) {
+// notify passes on a note: people see it at once, and the model reads it in its next request, whether or not a call observes the cell.
+func (c *cell) notify(text string) {
+	kept := c.thread.note(c.id, text)
+	c.mu.Lock()
+	c.dropped = c.dropped || !kept
+	watcher := c.watcher
+	c.mu.Unlock()
+	if kept && watcher != nil {
+		watcher.progress(text)
+	}
+}
+
+// take returns what the script has output since the last answer.
+func (c *cell) take() (items []contract.Part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	items, notes = c.items, c.notes
+	items = c.items
 	if c.dropped {
 		items = append(items, &contract.TextPart{Text: fmt.Sprintf("[output beyond %d MiB or notes beyond %d KiB left out]", maxOutput>>20, maxNotes>>10)})
 	}
-	c.items, c.notes, c.size, c.noted, c.dropped = nil, nil, 0, 0, false
-	return items, notes
+	c.items, c.size, c.dropped = nil, 0, false
+	return items
 }
 
 func withoutSpace(r rune) rune {

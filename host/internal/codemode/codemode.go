@@ -28,6 +28,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/codemode/frame"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Config configures the scripts of threads.
@@ -35,6 +36,8 @@ type Config struct {
 	Command []string // the program that runs a script
 	Limits  codemode.Limits
 	Yield   time.Duration // default time after which exec answers
+	// Ended reports whether a session of a plugin has ended.
+	Ended func(plugin, session string) bool
 }
 
 // Constants of codex.
@@ -61,9 +64,29 @@ type Thread struct {
 	end   context.CancelFunc
 	table hosttool.Table
 
-	mu    sync.Mutex
-	last  int
-	cells map[string]*cell // that run, or whose end the model has not read
+	work sync.WaitGroup // of OnRequest
+
+	mu        sync.Mutex
+	last      int
+	cells     map[string]*cell  // that run, or whose end the model has not read
+	spare     *codemode.Process // waits for the next script; nil: none does
+	notes     []string          // that the model has not read
+	noted     int               // bytes of notes
+	extended  extended
+	described described
+}
+
+// extended is a catalogue with the tools, which is the same as long as the others are.
+type extended struct {
+	others, all *registry.Snapshot
+	only        bool
+}
+
+// described is the description of exec for models with these traits.
+type described struct {
+	others *registry.Snapshot
+	traits []string
+	text   string
 }
 
 // New returns the scripts of a thread, of which none runs. state returns the thread's state of [Feature].
@@ -79,34 +102,112 @@ func Reserve(r *registry.Registry) { table(nil).Reserve(r) }
 
 // Extend returns the catalogue with the tools. Models that call tools only in scripts are not offered the others.
 func (t *Thread) Extend(others *registry.Snapshot, c hosttool.Conditions, only bool) *registry.Snapshot {
-	if only {
-		others = others.CodeOnly()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x := t.extended; x.others != nil && x.only == only && slices.Equal(x.others.Entries(), others.Entries()) && slices.Equal(x.others.Collisions, others.Collisions) {
+		return x.all
 	}
-	return t.table.Extend(others, c)
+	all := others
+	if only {
+		all = others.CodeOnly()
+	}
+	all = t.table.Extend(all, c) // which always offers both tools
+	t.extended = extended{others, all, only}
+	return all
+}
+
+// describe returns the description of exec. It is the same as long as the tools are, and made once.
+func (t *Thread) describe(others *registry.Snapshot, row llm.ModelRow) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	traits := row.Traits()
+	if d := t.described; d.others != others || !slices.Equal(d.traits, traits) {
+		t.described = described{others, traits, describe(others, traits)}
+	}
+	return t.described.text
 }
 
 // Tool finds the implementation of the tool with a label.
 func (t *Thread) Tool(label string) (orchestrate.HostTool, bool) { return t.table.Tool(label) }
 
+// OnRequest implements turn.RequestListener: while the model thinks, a process starts that waits for its next script.
+func (t *Thread) OnRequest(tools *registry.Snapshot) {
+	if e, ok := tools.Lookup("", execTool); ok && e.HostTool == execLabel {
+		t.work.Go(t.prepare) // ends when the process has started; [Thread.drop] waits for it
+	}
+}
+
+func (t *Thread) prepare() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() == nil && (t.spare == nil || !t.spare.Ready()) {
+		t.spare = codemode.Prepare(t.cfg.Command, t.cfg.Limits)
+	}
+}
+
+// drop ends the process that waits for a script.
+func (t *Thread) drop() {
+	t.work.Wait()
+	t.mu.Lock()
+	spare := t.spare
+	t.spare = nil
+	t.mu.Unlock()
+	if spare != nil {
+		spare.End()
+	}
+}
+
+// OnInterrupt implements turn.InterruptListener: who interrupts a turn wants its scripts to end, also those that nothing waits for.
+func (t *Thread) OnInterrupt() {
+	t.each(func(c *cell) { c.stop(errInterrupted) })
+}
+
 // OnEnd implements turn.EndListener: nothing of a script acts after the turn. Scripts that still run can be observed in a later turn.
 func (t *Thread) OnEnd(context.Context) []event.Body {
-	var all sync.WaitGroup
-	for _, c := range t.running() {
-		all.Go(func() { c.calls.EndTurn(turnGrace) })
-	}
-	all.Wait()
+	t.drop()
+	t.each(func(c *cell) { c.calls.EndTurn(turnGrace) })
 	return nil
 }
 
 // End ends all scripts.
 func (t *Thread) End() {
 	t.end()
+	t.drop()
+	t.each(func(c *cell) { c.stop(errThreadEnded) })
+}
+
+// each calls f for all cells at once, and waits.
+func (t *Thread) each(f func(c *cell)) {
+	var all sync.WaitGroup
 	for _, c := range t.running() {
-		c.stop(errThreadEnded)
+		all.Go(func() { f(c) })
 	}
+	all.Wait()
+}
+
+// TakeNotes implements turn.NoteSource.
+func (t *Thread) TakeNotes() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	notes := t.notes
+	t.notes, t.noted = nil, 0
+	return notes
+}
+
+// note keeps a note of a script for the model's next request. false: there are too many.
+func (t *Thread) note(id, text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.noted+itemBytes+len(text) > maxNotes {
+		return false
+	}
+	t.noted += itemBytes + len(text)
+	t.notes = append(t.notes, fmt.Sprintf("Note of the script in exec cell %s: %s", id, text))
+	return true
 }
 
 var (
+	errInterrupted = errors.New("the turn was interrupted")
 	errThreadEnded = errors.New("the thread has ended")
 	errOver        = errors.New("the script has ended")
 	errTerminated  = errors.New("the script was terminated")
@@ -137,14 +238,18 @@ func (t *Thread) begin(call *orchestrate.HostCall, code string) (c *cell, lost [
 			len(t.cells), strings.Join(slices.Sorted(maps.Keys(t.cells)), ", "))
 	}
 	t.last = max(t.last, s.Last) + 1
-	c = &cell{id: strconv.Itoa(t.last), calls: orchestrate.NewCell(), yields: make(chan struct{}, 1), tools: catalogueOf(call.Tools, call.Traits)}
+	c = &cell{thread: t, id: strconv.Itoa(t.last), calls: orchestrate.NewCell(), yields: make(chan struct{}, 1), tools: catalogueOf(call.Tools, call.Traits)}
 	namespaces, err := namespaces(c.tools, s.Values)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.session = codemode.Start(t.ctx, t.cfg.Command, codemode.Script{
-		Code: code, Form: frame.Module, Limits: t.cfg.Limits, Namespaces: namespaces,
-	}, c)
+	script := codemode.Script{Code: code, Form: frame.Module, Limits: t.cfg.Limits, Namespaces: namespaces}
+	if t.spare != nil && t.spare.Ready() {
+		c.session = t.spare.Run(t.ctx, script, c)
+		t.spare = nil
+	} else {
+		c.session = codemode.Start(t.ctx, t.cfg.Command, script, c)
+	}
 	t.cells[c.id] = c
 	for _, id := range s.Running {
 		if t.cells[strconv.Itoa(id)] == nil {
@@ -196,7 +301,7 @@ func (t *Thread) observe(ctx context.Context, call *orchestrate.HostCall, c *cel
 	}
 	defer release()
 	tools := catalogueOf(call.Tools, call.Traits)
-	c.observed(release, tools)
+	c.observed(&observer{release, call.Progress}, tools)
 	defer c.observed(nil, tools)
 	if yield >= longYield {
 		yield += yieldSlack
@@ -223,17 +328,22 @@ func (t *Thread) observe(ctx context.Context, call *orchestrate.HostCall, c *cel
 		if err := t.remember(ctx, call, c); err != nil {
 			return nil, err
 		}
-		return t.answer(call, c, a, began), nil
+		return t.answer(c, a, began), nil
 	}
 	c.calls.End(errOver)
 	a.state = stateCompleted
-	if e := c.session.Wait().Error; e != nil {
+	var why error
+	switch e := c.session.Wait().Error; {
+	case e != nil && e.Cause == frame.Cancelled: // since nothing observed it
+		a.state, why = stateTerminated, errInterrupted
+		a.notes = append(a.notes, "The script was ended because the user interrupted the turn.")
+	case e != nil:
 		a.state, a.problem = stateFailed, problemText(*e)
 	}
-	if err := t.forget(ctx, call, c, nil); err != nil {
+	if err := t.forget(ctx, call, c, why); err != nil {
 		return nil, err
 	}
-	return t.answer(call, c, a, began), nil
+	return t.answer(c, a, began), nil
 }
 
 // problemText is the stack of an error as V8 writes it, in which the script has the name that codex gives it; or the error's message.
@@ -249,12 +359,11 @@ func problemText(e frame.Error) string {
 var unnamedFrame = regexp.MustCompile(`(?m)^    at <anonymous> \((exec_main\.mjs:\d+:\d+)\)$`)
 
 // answer completes an answer with what the script has output.
-func (t *Thread) answer(call *orchestrate.HostCall, c *cell, a answer, began time.Time) *contract.Result {
-	items, notes := c.take()
-	for _, text := range notes {
-		call.AddContext("Note of the script: " + text)
+func (t *Thread) answer(c *cell, a answer, began time.Time) *contract.Result {
+	if a.state != stateRunning(c.id) {
+		a.notes = append(a.notes, c.sessionsLeft(t.cfg.Ended)...)
 	}
-	a.items, a.took = items, time.Since(began)
+	a.items, a.took = c.take(), time.Since(began)
 	return a.result()
 }
 
@@ -386,5 +495,5 @@ func (t *Thread) wait(ctx context.Context, call *orchestrate.HostCall, in contra
 	if err := t.forget(ctx, call, c, errTerminated); err != nil {
 		return nil, err
 	}
-	return t.answer(call, c, a, began), nil
+	return t.answer(c, a, began), nil
 }

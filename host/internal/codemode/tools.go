@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/codemode/frame"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // grammar is the input of exec: code, which may begin with a line of options; codex-compatible.
@@ -22,6 +23,12 @@ PRAGMA_LINE: /[ \t]*\/\/ @exec:[^\r\n]*/
 NEWLINE: /\r?\n/
 SOURCE: /[\s\S]+/
 `
+
+// The name of the tool that runs scripts, and its label.
+const (
+	execTool  = "exec"
+	execLabel = hosttool.LabelPrefix + execTool
+)
 
 // maxDeclarations bounds the declarations in the description of exec, in bytes. Tools beyond it are found with codemode.search.
 const maxDeclarations = 24 << 10
@@ -40,9 +47,9 @@ func table(t *Thread) hosttool.Table {
 	}
 	return hosttool.New(
 		hosttool.Tool{
-			Label: hosttool.LabelPrefix + "exec", Describe: describe, Offer: offered,
+			Label: execLabel, Describe: func(others *registry.Snapshot, row llm.ModelRow) string { return t.describe(others, row) }, Offer: offered,
 			Descriptor: contract.Descriptor{
-				Name: "exec", ReadOnly: true, Nesting: contract.NestingNever,
+				Name: execTool, ReadOnly: true, Nesting: contract.NestingNever,
 				Freeform: &contract.Freeform{Syntax: "lark", Definition: grammar, Property: "code"},
 			},
 			HostTool: run(func(t *Thread) orchestrate.HostTool {
@@ -78,22 +85,19 @@ Globals:
 - text(value): adds to the output; nothing else is returned. console.log does so too.
 - image(v, detail?), audio(v): add a data: URL or an MCP content block to the output.
 - store(key, value), load(key): keep JSON for later scripts of this thread.
-- notify(value): adds a note after the output. yield_control(): returns the output so far, while the script goes on; exit(): ends the script.
+- notify(value): gives you a note with the next request, also while nothing waits for the script. yield_control(): returns the output so far, while the script goes on; exit(): ends the script.
 - setTimeout, clearTimeout.
 
 A script that takes longer than its yield time goes on; ` + "`wait`" + ` returns the rest. Options can be set in a first line: // @exec: {"yield_time_ms": 30000, "max_output_tokens": 10000}
 `
 
-// describe returns the description of exec. It is the same as long as the tools are.
-func describe(others *registry.Snapshot) string {
+// describe returns the description of exec for models with these traits.
+func describe(others *registry.Snapshot, traits []string) string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	var direct []codemode.Declaration
 	more, size := 0, 0
-	for _, e := range others.Entries() {
-		if e.Exposure == contract.ExposureHidden || e.Nesting == contract.NestingNever {
-			continue
-		}
+	for _, e := range others.CodeTools(traits) {
 		d := declaration(e)
 		size += len(d.Description) + len(d.Input) + len(d.Output)
 		if e.Exposure == contract.ExposureDeferred || size > maxDeclarations {

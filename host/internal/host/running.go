@@ -70,7 +70,7 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 			return grants.Denial(h.opts.Environ, g, cwd, output)
 		},
 	}, t)
-	r.code = scripts(h.opts, t)
+	r.code = scripts(h.opts, t, r.plugins.Ended)
 	r.views = view.New(view.Config{
 		Holder:   r.plugins.Holder,
 		Open:     r.openView,

@@ -96,13 +96,13 @@ func offersScripts(c *config.Config) bool {
 }
 
 // scripts returns the scripts of a thread; nil: no model is offered them.
-func scripts(o Options, t *thread.Thread) *codemode.Thread {
+func scripts(o Options, t *thread.Thread, ended func(plugin, session string) bool) *codemode.Thread {
 	if !offersScripts(o.Config) {
 		return nil
 	}
 	c := o.Config.Codemode
 	return codemode.New(codemode.Config{
-		Command: []string{filepath.Join(o.BinDir, "gantry-codemode")}, Yield: c.Yield,
+		Command: []string{filepath.Join(o.BinDir, "gantry-codemode")}, Yield: c.Yield, Ended: ended,
 		Limits: code.Limits{Memory: c.MemoryBytes, CPU: c.CPUTime, Wall: c.WallTime},
 	}, func() json.RawMessage { return t.Feature(codemode.FeatureID) })
 }

@@ -26,8 +26,8 @@ const LabelPrefix = "gantry:"
 type Tool struct {
 	Label      string // begins with [LabelPrefix]
 	Descriptor contract.Descriptor
-	// Describe returns the description if it depends on the other tools; nil: it is the descriptor's.
-	Describe func(others *registry.Snapshot) string
+	// Describe returns the description if it depends on the other tools; nil: it is the descriptor's. row is the model's.
+	Describe func(others *registry.Snapshot, row llm.ModelRow) string
 	// Search says that models are offered the tool as the one that finds deferred tools.
 	Search bool
 	// Offer decides by role, settings and model. A model may change during a turn, so it only decides between Offered and Hidden.
@@ -127,13 +127,13 @@ func (t *Tool) entry(c Conditions) *registry.Entry {
 	case Hidden:
 		e.Exposure = contract.ExposureHidden
 	}
-	if t.Describe != nil {
-		e.Description = t.Describe(c.Others)
-	}
 	e.Declare = func(row llm.ModelRow) (llm.Tool, bool) {
 		c := c
 		c.Model = row
 		declared := e.Declaration(row)
+		if t.Describe != nil {
+			declared.Description = t.Describe(c.Others, row)
+		}
 		declared.Search = t.Search
 		return declared, t.Offer(c) == Offered
 	}

@@ -66,7 +66,7 @@ const (
 const maxSources = 8 << 10
 
 // describeSearch names the plugins and namespaces that have deferred tools.
-func describeSearch(others *registry.Snapshot) string {
+func describeSearch(others *registry.Snapshot, _ llm.ModelRow) string {
 	count := map[string]int{}
 	for _, e := range deferred(others) {
 		count[cmp.Or(e.Namespace, e.Plugin)]++

@@ -100,8 +100,9 @@ func TestSearch(t *testing.T) {
 	if !ok || e.HostTool != "gantry:search" || !e.ReadOnly || !e.ParallelSafe || e.Exposure != contract.ExposureHidden || slices.Contains(s.Entries(), e) {
 		t.Errorf("the tool that searches is %+v", e)
 	}
-	if want := "There are tools of: cal (2), mail (1), p (5)"; !strings.HasSuffix(e.Description, want) {
-		t.Errorf("%q does not say %q", e.Description, want)
+	declared, _ := e.Declare(llm.ModelRow{})
+	if want := "There are tools of: cal (2), mail (1), p (5)"; !strings.HasSuffix(declared.Description, want) {
+		t.Errorf("%q does not say %q", declared.Description, want)
 	}
 	for args, want := range map[string]string{
 		`{}`: "query", `{"query":""}`: "query", `{"query":"x","limit":0}`: "`limit`", `{"q":"x"}`: "q", `{"query":7}`: "query",

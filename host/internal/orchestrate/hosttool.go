@@ -31,6 +31,7 @@ type HostCall struct {
 	decision *decision
 	found    []llm.Tool
 	live     *Live // while the tool runs
+	observe  func(contract.CallEvent)
 }
 
 // Resolve returns permissions with paths in the form in which they can be granted. Its error is for the model.
@@ -97,6 +98,9 @@ func (c *HostCall) Publish(ctx context.Context, bodies ...event.Body) error {
 	return nil
 }
 
+// Progress shows people a line about what the call is doing. It is not stored, and has no effect after the call.
+func (c *HostCall) Progress(text string) { c.observe(contract.Progress{Message: text}) }
+
 // AddContext gives the model a message after the call's result.
 func (c *HostCall) AddContext(text string) {
 	c.decision.context = append(c.decision.context, text)
@@ -120,10 +124,10 @@ func (r *run) hostCall() *HostCall {
 // executeHost runs a host tool. There is no process, so the call gets no token, and there is nothing to retry and nothing to clean up.
 func (r *run) executeHost(ctx context.Context, t HostTool) outcome {
 	c := r.hostCall()
-	c.live = r.live(ctx, r.granted)
+	c.live, c.observe = r.live(ctx, r.granted), func(ev contract.CallEvent) { r.observe(ctx, ev) }
 	defer c.live.end()
 	ctl := tool.Control{Soft: ctx, Reason: cancelReason, Grace: Grace}
-	result, err := t.Backend(c).Call(ctx, r.callStart(), ctl, func(ev contract.CallEvent) { r.observe(ctx, ev) })
+	result, err := t.Backend(c).Call(ctx, r.callStart(), ctl, c.observe)
 	if ended, ok := errors.AsType[*endedError](err); ok {
 		return ended.outcome
 	}

@@ -212,6 +212,13 @@ func (s *Thread) Stop(ctx context.Context, label, id string) error {
 	return backend.StopSession(ctx, string(s.thread.ID()), id)
 }
 
+// Ended reports whether a session of a plugin has ended, as far as is remembered.
+func (s *Thread) Ended(label, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.mu.over[label], id)
+}
+
 // Holder returns the plugin that has a session open. If label is empty, only one plugin may have a session with this ID; otherwise label
 // is that plugin.
 func (s *Thread) Holder(label, id string) (string, error) {

@@ -105,7 +105,13 @@ func (r *runner) compactionHooks(ctx context.Context, run func(Hooks, context.Co
 
 // interrupted runs the hooks of an interruption by the user.
 func (r *runner) interrupted(ctx context.Context, res Result) {
-	if r.hooks != nil && res.Status == event.TurnInterrupted && errors.Is(res.Cause, orchestrate.ErrInterrupted) {
+	if res.Status != event.TurnInterrupted || !errors.Is(res.Cause, orchestrate.ErrInterrupted) {
+		return
+	}
+	for _, l := range each[InterruptListener](r.Participants) {
+		l.OnInterrupt()
+	}
+	if r.hooks != nil {
 		r.hooks.Interrupted(context.WithoutCancel(ctx), res.Cause.Error())
 	}
 }

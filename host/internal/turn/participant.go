@@ -35,6 +35,17 @@ type EndListener interface {
 	OnEnd(ctx context.Context) []event.Body
 }
 
+// InterruptListener is notified when a person has interrupted the turn, before its [EndListener]s. What the turn waited for has ended.
+type InterruptListener interface {
+	OnInterrupt()
+}
+
+// NoteSource has texts for the model that are not part of a call's result.
+type NoteSource interface {
+	// TakeNotes returns the texts that came up since the last time. The turn records them before its next request.
+	TakeNotes() []string
+}
+
 // RequestListener is notified before each request to the model. OnRequest must not block.
 type RequestListener interface {
 	OnRequest(tools *registry.Snapshot)

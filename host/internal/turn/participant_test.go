@@ -11,6 +11,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/host/internal/turn/turntest"
@@ -72,6 +73,73 @@ func TestParticipants(t *testing.T) {
 	}
 	if want := []string{"a Stop hook failed: broken", "a Stop hook failed: broken", "a", "b", "c"}; !slices.Equal(said, want) {
 		t.Errorf("notices %q, want %q", said, want)
+	}
+}
+
+// noter has notes, and is told about an interruption.
+type noter struct {
+	notes [][]string // one list for each request
+	log   []string
+}
+
+func (n *noter) TakeNotes() []string {
+	if len(n.notes) == 0 {
+		return nil
+	}
+	first := n.notes[0]
+	n.notes = n.notes[1:]
+	return first
+}
+
+func (n *noter) OnInterrupt() { n.log = append(n.log, "interrupt") }
+
+func (n *noter) OnEnd(context.Context) []event.Body {
+	n.log = append(n.log, "end")
+	return nil
+}
+
+// Notes are recorded before the next request, whatever the turn does in it.
+func TestNotes(t *testing.T) {
+	n := &noter{notes: [][]string{{"one", "two"}, nil, {"three"}}}
+	b := turntest.New(turntest.Say(turntest.Call("c1", "echo", "{}")), turntest.Say(turntest.Call("c2", "echo", "{}")), turntest.Say(turntest.Text("done")))
+	b.Tools = []turntest.Tool{echo("echo")}
+	b.More = []turn.Participant{n}
+	completed(t, b.Run(t, t.Context(), "go"))
+	var notes []int // number of notes in each request
+	for _, req := range b.Sent() {
+		said := 0
+		for _, m := range req.Messages {
+			if text := m.Text(); m.Role == llm.RoleSystem && (text == "one" || text == "two" || text == "three") {
+				said++
+			}
+		}
+		notes = append(notes, said)
+	}
+	if !slices.Equal(notes, []int{2, 2, 3}) {
+		t.Errorf("notes in the requests: %v", notes)
+	}
+	if !slices.Equal(n.log, []string{"end"}) {
+		t.Errorf("called for %q", n.log)
+	}
+}
+
+// Only a person's interruption is one.
+func TestInterruptListener(t *testing.T) {
+	for _, tc := range []struct {
+		cause error
+		want  []string
+	}{{orchestrate.ErrInterrupted, []string{"interrupt", "end"}}, {orchestrate.ErrShutdown, []string{"end"}}} {
+		n := &noter{}
+		b := turntest.New(turntest.Say(turntest.Text("done")))
+		b.More = []turn.Participant{n}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(tc.cause)
+		if res := b.RunInput(t, ctx, turn.Input{Parts: []llm.Part{&llm.Text{Text: "go"}}}); res.Status != event.TurnInterrupted {
+			t.Errorf("%v: %+v", tc.cause, res)
+		}
+		if !slices.Equal(n.log, tc.want) {
+			t.Errorf("%v: called for %q, want %q", tc.cause, n.log, tc.want)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *recorder) record(ctx context.Context, ms ...llm.Message) error {
 	return r.write(ctx, event.HistoryAdded{Messages: ms})
 }
 
-// tell writes what hooks have to say to the model.
+// tell writes what hooks and other participants have to say to the model.
 func (r *recorder) tell(ctx context.Context, texts ...string) error {
 	var ms []llm.Message
 	for _, text := range texts {

@@ -276,6 +276,11 @@ func (r *runner) run(ctx context.Context) Result {
 			if err := r.adjust(ctx, r.Inbox.adjustment()); err != nil {
 				return r.ended(ctx, err)
 			}
+			for _, source := range each[NoteSource](r.Participants) {
+				if err := r.tell(ctx, source.TakeNotes()...); err != nil {
+					return r.ended(ctx, err)
+				}
+			}
 		}
 		s, err := r.sampleWithFallback(ctx, r.sample)
 		if overflows(err) && ctx.Err() == nil {

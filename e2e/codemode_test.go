@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -324,5 +325,37 @@ do = [{ text = "three" }]
 		t.Errorf("w1:\n%s", got)
 	}
 	c.Close()
+	r.NothingLeft()
+}
+
+// A plugin that is built outside the workspace offers a tool that runs code: in its sandbox it starts itself for each run, and each run has
+// a resource of its own.
+func TestCodeTool(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [
+  { call = "code", id = "c1", args = { code = "[await counter.add({n: 2}), await counter.add({n: 3})]" } },
+  { call = "code", id = "c2", args = { code = "console.log('begun'); await counter.add({n: 4}); for (;;) await counter.add({n: 'x'})" } },
+]
+[[step]]
+do = [{ text = "done" }]
+`)
+	program := filepath.Join(r.Home, "bin", "counter")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", program, ".")
+	build.Dir = "../sdk/codemode/testdata/counter"
+	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	r.Config(fmt.Sprintf("plugin \"counter\" {\n  source = %q\n  approval = \"approve\"\n}\n", program))
+	r.OK("plugin", "lock", "--yes", "counter")
+	r.OK("exec", "--sandbox", "workspace-write", "go")
+	if got := toolText(t, r, "c1"); got != "[\n  2,\n  5\n]" {
+		t.Errorf("c1:\n%s", got)
+	}
+	if got := toolText(t, r, "c2"); !strings.HasPrefix(got, "Code execution failed: invalid argument: ") || !strings.HasSuffix(got, "\n\nConsole output:\nbegun") {
+		t.Errorf("c2:\n%s", got)
+	}
 	r.NothingLeft()
 }

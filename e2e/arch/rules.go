@@ -89,6 +89,12 @@ var Rules = []Rule{
 		Instead: "start gantry-codemode with codemode.Start",
 	},
 	{
+		From:    []string{"sdk/codemode"},
+		Not:     []string{"sdk/tool"},
+		Reason:  "gantry runs scripts and is not a plugin; it would link what plugins are served with",
+		Instead: "use it in sdk/codemode/codetool",
+	},
+	{
 		From:    []string{"host/cmd/gantry-launch"},
 		Not:     []string{"google.golang.org/grpc", "gorm.io/gorm", "github.com/spf13/cobra", "net/http", "host/internal/event"},
 		Reason:  "the launcher starts once for each command; what it links is paid each time",

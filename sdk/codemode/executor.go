@@ -62,8 +62,8 @@ func (p Provider) callable() []Function {
 	return slices.DeleteFunc(slices.Clone(p.Functions), func(f Function) bool { return f.Call == nil || f.NeedsApproval })
 }
 
-// types returns the provider's TypeScript.
-func (p Provider) types() string {
+// TypeScript returns the declarations of what code can call, as a model reads them.
+func (p Provider) TypeScript() string {
 	if p.Types != "" {
 		return p.Types
 	}

@@ -5,7 +5,7 @@
 // redaction for the model. It must not know: a JavaScript engine, which only the child process links (package child), or how a host
 // decides on calls.
 //
-// Start with [Tool] and [Executor]; a host starts with [Start].
+// Start with [Executor]; a host starts with [Start]. Package codetool is the tool with which a plugin offers it to models.
 package codemode
 
 import (

@@ -144,8 +144,8 @@ func isBase64(s string) bool {
 	return true
 }
 
-// screenshotNote returns the text for the model in place of a value that is a screenshot.
-func screenshotNote(value any) (string, bool) {
+// ScreenshotNote returns the text for the model in place of a value that is a screenshot.
+func ScreenshotNote(value any) (string, bool) {
 	v, ok := value.(map[string]any)
 	if !ok || v["type"] != screenshotTag {
 		return "", false

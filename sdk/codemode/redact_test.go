@@ -51,11 +51,11 @@ func TestRedactBounds(t *testing.T) {
 }
 
 func TestScreenshotNote(t *testing.T) {
-	note, ok := screenshotNote(map[string]any{"type": "browser_screenshot", "mediaType": "image/png", "data": strings.Repeat("A", 4000)})
+	note, ok := ScreenshotNote(map[string]any{"type": "browser_screenshot", "mediaType": "image/png", "data": strings.Repeat("A", 4000)})
 	if !ok || note != "Screenshot captured (image/png, approximately 3,000 bytes). It is kept for the user interface and omitted here." {
 		t.Errorf("%q", note)
 	}
-	if _, ok := screenshotNote(map[string]any{"type": "other"}); ok {
+	if _, ok := ScreenshotNote(map[string]any{"type": "other"}); ok {
 		t.Error("a note for something else")
 	}
 }

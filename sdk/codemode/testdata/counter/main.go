@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/codemode/child"
+	"github.com/gantry-agent/gantry/sdk/codemode/codetool"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -49,5 +50,5 @@ func main() {
 			}, nil
 		},
 	}
-	tool.Main(tool.Plugin{Name: "counter", Version: "1.0.0", Tools: []tool.Tool{codemode.Tool(codemode.Options{Providers: []codemode.Provider{counter}})}})
+	tool.Main(tool.Plugin{Name: "counter", Version: "1.0.0", Tools: []tool.Tool{codetool.New(codetool.Options{Providers: []codemode.Provider{counter}})}})
 }

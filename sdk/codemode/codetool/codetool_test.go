@@ -1,4 +1,4 @@
-package codemode
+package codetool
 
 import (
 	"context"
@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 func TestToolDescriptor(t *testing.T) {
 	call := func(context.Context, []json.RawMessage) (any, error) { return nil, nil }
-	d := Tool(Options{Providers: []Provider{
-		{Functions: []Function{
-			{Declaration: Declaration{Name: "get-item"}, Call: call}, {Declaration: Declaration{Name: "approved"}, Call: call, NeedsApproval: true},
-			{Declaration: Declaration{Name: "none"}},
+	d := New(Options{Providers: []codemode.Provider{
+		{Functions: []codemode.Function{
+			{Declaration: codemode.Declaration{Name: "get-item"}, Call: call}, {Declaration: codemode.Declaration{Name: "approved"}, Call: call, NeedsApproval: true},
+			{Declaration: codemode.Declaration{Name: "none"}},
 		}},
 		{Name: "cdp", Types: "declare const cdp: Cdp"},
 	}}).Descriptor()
@@ -32,19 +33,19 @@ func TestToolResult(t *testing.T) {
 	shot := `{"type":"browser_screenshot","mediaType":"image/png","data":"AQID"}`
 	for _, c := range []struct {
 		name       string
-		out        Outcome
+		out        codemode.Outcome
 		transform  func(context.Context, any) (any, error)
 		text       string
 		structured string
 		isError    bool
 	}{
-		{"value", Outcome{Result: json.RawMessage(`{"a":1}`)}, nil, "{\n  \"a\": 1\n}", `{"result":{"a":1}}`, false},
-		{"logs", Outcome{Result: json.RawMessage(`"x"`), Logs: []string{"l"}}, nil, "x\n\nConsole output:\nl", `{"result":"x","logs":["l"]}`, false},
-		{"error", Outcome{Error: "boom", Logs: []string{"a", "b"}}, nil, "Code execution failed: boom\n\nConsole output:\na\nb", "", true},
-		{"screenshot", Outcome{Result: json.RawMessage(shot)}, nil,
+		{"value", codemode.Outcome{Result: json.RawMessage(`{"a":1}`)}, nil, "{\n  \"a\": 1\n}", `{"result":{"a":1}}`, false},
+		{"logs", codemode.Outcome{Result: json.RawMessage(`"x"`), Logs: []string{"l"}}, nil, "x\n\nConsole output:\nl", `{"result":"x","logs":["l"]}`, false},
+		{"error", codemode.Outcome{Error: "boom", Logs: []string{"a", "b"}}, nil, "Code execution failed: boom\n\nConsole output:\na\nb", "", true},
+		{"screenshot", codemode.Outcome{Result: json.RawMessage(shot)}, nil,
 			"Screenshot captured (image/png, approximately 3 bytes). It is kept for the user interface and omitted here.",
 			`{"result":{"data":"AQID","mediaType":"image/png","type":"browser_screenshot"}}`, false},
-		{"transformed", Outcome{Result: json.RawMessage(`1`)}, func(_ context.Context, v any) (any, error) { return []any{v}, nil }, "[\n  1\n]", `{"result":[1]}`, false},
+		{"transformed", codemode.Outcome{Result: json.RawMessage(`1`)}, func(_ context.Context, v any) (any, error) { return []any{v}, nil }, "[\n  1\n]", `{"result":[1]}`, false},
 	} {
 		r := Options{TransformResult: c.transform}.result(t.Context(), c.out)
 		if text := r.Parts[0].(*tool.TextPart).Text; text != c.text || string(r.Structured) != c.structured || r.IsError != c.isError {

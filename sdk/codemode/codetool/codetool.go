@@ -1,4 +1,9 @@
-package codemode
+// Package codetool offers models a tool of a plugin that runs JavaScript.
+//
+// It owns: the tool's description, its arguments and its result. It must not know: how code is run, or what the functions do that it calls.
+//
+// Start with [New].
+package codetool
 
 import (
 	"cmp"
@@ -6,6 +11,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -21,22 +27,22 @@ what is needed. These globals are available:
 type Options struct {
 	Name        string // empty: code
 	Description string // {{types}} is replaced by the providers' TypeScript; empty: a general one
-	Providers   []Provider
-	Executor    Executor
+	Providers   []codemode.Provider
+	Executor    codemode.Executor
 	// TransformResult changes the value of a successful run before the model gets it. nil: the value as it is.
 	TransformResult func(ctx context.Context, result any) (any, error)
 	ToolOptions     []tool.Option
 }
 
-// Tool returns a tool that runs code. The model gets the result as text without base64, and truncated; the structured result has all
+// New returns a tool that runs code. The model gets the result as text without base64, and truncated; the structured result has all
 // of it.
-func Tool(o Options) tool.Tool {
+func New(o Options) tool.Tool {
 	type arguments struct {
 		Code string `json:"code" jsonschema:"an async arrow function in JavaScript"`
 	}
 	var types []string
 	for _, p := range o.Providers {
-		types = append(types, p.types())
+		types = append(types, p.TypeScript())
 	}
 	description := strings.ReplaceAll(cmp.Or(o.Description, defaultDescription), typesMark, strings.Join(types, "\n\n"))
 	return tool.New(cmp.Or(o.Name, "code"), description, func(ctx context.Context, _ *tool.Call, in arguments) (*tool.Result, error) {
@@ -46,13 +52,13 @@ func Tool(o Options) tool.Tool {
 }
 
 // result returns what the model reads of an outcome.
-func (o Options) result(ctx context.Context, out Outcome) *tool.Result {
+func (o Options) result(ctx context.Context, out codemode.Outcome) *tool.Result {
 	console := ""
 	if len(out.Logs) > 0 {
-		console = "\n\nConsole output:\n" + TruncateResponse(strings.Join(out.Logs, "\n"), Limit{})
+		console = "\n\nConsole output:\n" + codemode.TruncateResponse(strings.Join(out.Logs, "\n"), codemode.Limit{})
 	}
 	if out.Error != "" {
-		return tool.Errorf("Code execution failed: %s%s", TruncateResponse(out.Error, Limit{}), console)
+		return tool.Errorf("Code execution failed: %s%s", codemode.TruncateResponse(out.Error, codemode.Limit{}), console)
 	}
 	var value any
 	if len(out.Result) > 0 {
@@ -66,9 +72,9 @@ func (o Options) result(ctx context.Context, out Outcome) *tool.Result {
 			return tool.Errorf("Code execution failed: the result can't be transformed: %v%s", err, console)
 		}
 	}
-	text, ok := screenshotNote(value)
+	text, ok := codemode.ScreenshotNote(value)
 	if !ok {
-		text = SandboxResponseText(Redact(value))
+		text = codemode.SandboxResponseText(codemode.Redact(value))
 	}
 	r := tool.Text(text + console)
 	if b, err := json.Marshal(struct {

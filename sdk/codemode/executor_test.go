@@ -45,6 +45,7 @@ func resource(name string, log *[]string, created, disposed error) codemode.Prov
 func TestRuntimes(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("bad")
+	var third []string
 	collide := resource("c", nil, nil, nil)
 	collide.CreateRuntime = nil
 	collide.Functions = []codemode.Function{function("foo-bar", collide.Functions[0].Call), function("foo_bar", collide.Functions[0].Call)}
@@ -60,6 +61,9 @@ func TestRuntimes(t *testing.T) {
 		{"disposal fails", "1", bad, nil, nil, "+a +b -b -a", "Runtime dispose failed: bad"},
 		{"both fail", "throw Error('x')", bad, nil, nil, "+a +b -b -a", "x"},
 		{"collision", "1", nil, nil, []codemode.Provider{collide}, "+a +b -b -a", `Tool names "foo-bar" and "foo_bar" both sanitize to "foo_bar" in provider "c"`},
+		{"three, of which one can't be disposed of", "1", nil, nil, []codemode.Provider{{Name: "c", CreateRuntime: func(context.Context) (*codemode.Runtime, error) {
+			return &codemode.Runtime{Dispose: func(context.Context) error { panic("no") }}, nil
+		}}, resource("d", &third, nil, nil)}, "+a +b -b -a", "Runtime dispose failed: panic: no"},
 		{"reserved", "1", nil, nil, []codemode.Provider{{Name: "Promise"}}, "", `Provider name "Promise" is reserved`},
 		{"end of the child", "let s = []; for (;;) s.push(new Uint8Array(1 << 20))", nil, nil, nil, "+a +b -b -a", "the script ran out of memory"},
 	} {
@@ -72,6 +76,9 @@ func TestRuntimes(t *testing.T) {
 		if got := out.Error + string(out.Result); got != c.want {
 			t.Errorf("%s: %s", c.name, got)
 		}
+	}
+	if got := strings.Join(third, " "); got != "+d -d" {
+		t.Errorf("of the third: %s", got)
 	}
 }
 
@@ -106,13 +113,20 @@ func TestDispatch(t *testing.T) {
 		{Functions: []codemode.Function{function("my-tool", record), strict, approved, panics}},
 		{Name: "pos", Positional: true, Functions: []codemode.Function{function("all", record)},
 			Prelude: "pos.step = (name, f) => host.call('all', name).then(f)"},
+		{Name: "log", Positional: true, Functions: []codemode.Function{function("recorded", func(_ context.Context, args []json.RawMessage) (any, error) {
+			if string(args[0]) == `"old"` {
+				return "recorded", nil
+			}
+			return nil, nil
+		})}, Prelude: "log.step = (name, f) => host.call('recorded', name).then(v => v ?? f())"},
 	}
 	for _, c := range []struct{ code, want string }{
 		{"const b = await codemode.my_tool(1, 2); return [b instanceof Uint8Array, ...b]", "[true,1,2,3]"},
 		{"await pos.all(1, 2)\nawait pos.all()\nreturn 1", "1"}, {"await pos.step('s', () => 'ran')", `"ran"`},
+		{"let n = 0; return [await log.step('new', () => ++n), await log.step('old', () => ++n), n]", `[1,"recorded",1]`},
 		{"await codemode.strict({n: 1}); return 2", "2"}, {"await codemode.nope()", `Tool "nope" not found`},
 		{"await codemode.approved()", `Tool "approved" not found`}, {"await codemode.panics()", "panic: oops"},
-		{"other.f()", "'other' is not defined (the only globals available in the sandbox are: codemode, pos)"},
+		{"other.f()", "'other' is not defined (the only globals available in the sandbox are: codemode, pos, log)"},
 	} {
 		out := executor().Execute(t.Context(), c.code, providers)
 		if s := out.Error + string(out.Result); !strings.HasSuffix(s, c.want) {

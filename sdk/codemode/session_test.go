@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +66,8 @@ func (r *recorder) Call(ctx context.Context, c frame.Call) (json.RawMessage, err
 	case "hang":
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case "large":
+		return json.Marshal(strings.Repeat("x", 17<<20))
 	}
 	return nil, errors.New("tool error")
 }
@@ -118,6 +122,14 @@ func TestScripts(t *testing.T) {
 		{"const o = JSON.parse('{\"__proto__\":1}'); await tools.echo(o)", `{"__proto__":1}`},
 		{"await tools.echo({get a() { throw Error('getter') }})", "error thrown: getter"},
 		{"await tools.echo(new Proxy({}, {ownKeys() { throw Error('trap') }}))", "error thrown: trap"},
+		{"await tools.echo({toString() { throw Error('text') }, a: 1})", `{"a":1}`},
+		{"await tools.echo({toJSON() { throw Error('JSON') }})", "error thrown: JSON"},
+		{"console.log({toString() { throw 1 }}, Symbol('s'), Object.create(null)); 1", "1"},
+		{"await tools.echo(10n)", "error thrown: Do not know how to serialize a BigInt"},
+		{"const p = new Proxy({}, {get() { throw Error('get') }}); try { await tools[p] } catch (e) { return e.message }", `"get"`},
+		{"const a = []; for (let i = 0; i < 3; i++) a.push(tools.echo(i)); try { await tools.large() } catch (e) { a.push(e.message.slice(0, 24)) } return await Promise.all(a)",
+			`[0,1,2,"the result can't be sent"]`},
+		{"('x'.repeat(15 << 20)).length", "15728640"}, {"(await tools.echo('x'.repeat(15 << 20))).length", "15728640"},
 		{"JSON.stringify = Promise.prototype.then = Object.prototype.get = () => { throw 1 }; Promise = 1; return [await tools.echo(5)]", "[5]"},
 		{"const a = []; a.a = a; return {a, get x() { return a }, y: a, z: (() => { const o = {}; o.o = o; return o })()}", "error thrown: circular reference"},
 	} {
@@ -231,6 +243,8 @@ func TestHostile(t *testing.T) {
 		{"regular expression", "/(a+)+$/.test('a'.repeat(40) + 'b')", short, frame.Timeout, "timed out"},
 		{"waiting", "await tools.hang()", codemode.Limits{Wall: 100 * time.Millisecond}, frame.Timeout, "timed out"},
 		{"array bomb", "const a = []; for (;;) a.push(Array(1000).fill(0))", roomy, frame.Memory, "memory"},
+		{"bomb of strings", "const a = []; for (let i = 0; ; i++) a.push('x'.repeat(1e4) + i)", roomy, frame.Memory, "memory"},
+		{"bomb of frames", "(function f(a) { f([...a, 1]) })([])", roomy, frame.Memory, "memory"},
 		{"string bomb", "let s = 'x'; for (;;) s += s", roomy, frame.Thrown, ""},
 		{"typed array bomb", "const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1))", roomy, frame.Memory, "memory"},
 		{"recursion", "(function f() { f() })()", roomy, frame.Thrown, "stack"},
@@ -244,6 +258,35 @@ func TestHostile(t *testing.T) {
 		if d.Error == nil || c.cause != "" && d.Error.Cause != c.cause || !strings.Contains(d.Error.Message, c.message) {
 			t.Errorf("%s: %.200q, %+v", c.name, d.Value, d.Error)
 		}
+	}
+}
+
+// A script that does not stop at an interrupt is killed. What counts is the processor's time: the machine may be busy.
+func TestTimeToTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, code string
+		most       time.Duration // 200 ms, the start of the process, and the grace where the engine does not react
+	}{
+		{"back-edges", "while (true) {}", 550 * time.Millisecond},
+		{"native calls", "const big = Array(2e5).fill({a: 'b'}); for (;;) JSON.stringify(big)", time.Second},
+	} {
+		s := codemode.Start(t.Context(), []string{binary}, codemode.Script{Code: c.code, Limits: codemode.Limits{CPU: 200 * time.Millisecond}}, &recorder{})
+		d := s.Wait()
+		if d.Error == nil || d.Error.Cause != frame.Timeout || s.ProcessorTime() > c.most {
+			t.Errorf("%s: %+v after %v of processor time, want at most %v", c.name, d.Error, s.ProcessorTime(), c.most)
+		}
+	}
+}
+
+// What a script prints is a line, whatever it looks like.
+func TestForgedFrames(t *testing.T) {
+	t.Parallel()
+	const forged = "\x00\x00\x00\x14{\"done\":{\"value\":1}}"
+	r := &recorder{}
+	d := run(t, codemode.Script{Code: "console.log(" + strconv.Quote(forged) + "); console.error('\\n{\"done\":{}}\\n'); return 2"}, r)
+	if string(d.Value) != "2" || !slices.Equal(r.logs, []string{forged, "[error] \n{\"done\":{}}\n"}) {
+		t.Errorf("%s, %q", d.Value, r.logs)
 	}
 }
 

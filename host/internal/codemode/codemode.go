@@ -377,7 +377,7 @@ func (t *Thread) remember(ctx context.Context, call *orchestrate.HostCall, c *ce
 	return t.publish(ctx, call, change{Begun: id})
 }
 
-// forget removes a cell that has ended, and keeps what it has stored unless it failed.
+// forget removes a cell that has ended, and keeps what it has stored unless it was stopped (why).
 func (t *Thread) forget(ctx context.Context, call *orchestrate.HostCall, c *cell, why error) error {
 	t.mu.Lock()
 	delete(t.cells, c.id)

@@ -17,7 +17,7 @@
   const NativeArrayBuffer = ArrayBuffer, NativeUint8Array = Uint8Array, NativePromise = Promise, NativeError = Error, NativeMap = Map
   const NativeSet = Set, NativeDate = Date, NativeRegExp = RegExp, NativeTypeError = TypeError, NativeProxy = Proxy, NativeString = String
   const {fromCharCode, fromCodePoint} = String
-  const mapGet = Map.prototype.get, mapSet = Map.prototype.set, {includes, startsWith} = String.prototype
+  const mapGet = Map.prototype.get, mapSet = Map.prototype.set, {includes, indexOf, slice, startsWith} = String.prototype
   const define = (name, value) => defineProperty(globalThis, name, {value, writable: true, configurable: true, enumerable: false})
   const uncurry = f => (self, ...args) => apply(f, self, args)
 
@@ -59,10 +59,18 @@
       return bytes === undefined ? v : v[tag] === 'ArrayBuffer' ? bytes.buffer : bytes
     }) : parse(text)
 
-  // An error's stack as V8 writes it, with the error as the first line.
+  // An error's stack as V8 writes it: the error as the first line, and at most ten frames.
   const stackOf = e => {
     const {stack} = e, head = NativeString(e)
-    return typeof stack !== 'string' || stack === '' ? '' : apply(startsWith, stack, [head]) ? stack : head + '\n' + stack
+    if (typeof stack !== 'string' || stack === '') return ''
+    if (apply(startsWith, stack, [head])) return stack
+    let end = -1
+    for (let frames = 0; frames < 10; frames++) {
+      const next = apply(indexOf, stack, ['\n', end + 1])
+      if (next < 0) return head + '\n' + stack
+      end = next
+    }
+    return head + '\n' + apply(slice, stack, [0, end])
   }
   // The message of what was thrown, and its stack.
   const describe = e => {

@@ -261,10 +261,19 @@ func (r *runner) fail(message, stack string) {
 	switch {
 	case r.watch.stopped():
 		e = r.watch.failure()
-	case strings.HasSuffix(message, "out of memory") || message == "null" && peakMemory() >= r.memory:
+	case strings.HasSuffix(message, outOfMemory) || message == "null" && peakMemory() >= r.memory:
 		e = &frame.Error{Message: "the script ran out of memory", Cause: frame.Memory}
 	}
 	r.finish(frame.Done{Error: e})
+}
+
+// outOfMemory is the message of the engine's error.
+const outOfMemory = "out of memory"
+
+// exhausted reports whether the script has less than a sixteenth of its memory left.
+func (r *runner) exhausted() bool {
+	_, err := r.vm.EvalValue(fmt.Sprintf("new ArrayBuffer(%d)", r.memory/16), quickjs.EvalGlobal)
+	return err != nil
 }
 
 // failed ends the script with an error of the engine.
@@ -353,7 +362,11 @@ func (r *runner) loop() {
 		}
 		t := r.next()
 		if t == nil && r.calls == 0 {
-			r.fail("the script waits for a promise that is never settled: no call or timer is left", "")
+			if r.exhausted() { // an engine without memory for it does not reject a promise
+				r.fail(outOfMemory, "")
+			} else {
+				r.fail("the script waits for a promise that is never settled: no call or timer is left", "")
+			}
 			return
 		}
 		due := time.Hour

@@ -28,6 +28,7 @@ var scriptVectors = []struct{ name, code, want string }{
 	{"argument of another kind", `await tools.exec_command("x")`, failed("Error: tool `exec_command` expects a JSON object for arguments")},
 	{"missing argument", `try { await tools.exec_command({}) } catch (e) { text(e.message) }`, completed("~failed to parse function arguments: .*cmd.*")},
 	{"call", `const r = await tools.exec_command({cmd: "printf out", login: false}); text(String(r.output ?? r).includes("out"))`, completed("true")},
+	{"uncut", `const r = await tools.exec_command({cmd: "head -c 200000 /dev/zero | tr '\\0' x", login: false}); text(r.output.length)`, completed("200000")},
 	{"unknown tool", `await tools.nothing({})`, failed("~Error: Tool \"nothing\" not found.*")},
 	{"store", `store("k", {n: 1}); store("gone", 1)`, completed("")},
 	{"load", `text(load("k")); store("gone", undefined)`, completed(`{"n":1}`)},
@@ -145,4 +146,43 @@ do = [{ text = "two" }]
 	}
 	c.Close()
 	r.NothingLeft()
+}
+
+// The answer comes after the yield time, whatever the script does: the clock is not the script's.
+func TestBusyScriptsYield(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [`+execCall("e1", "// @exec: {\"yield_time_ms\": 0}\nfor (;;) {}")+`{ call = "wait", id = "w1", args = { cell_id = "1", yield_time_ms = 600000 } }]
+[[step]]
+do = [{ text = "done" }]
+`)
+	r.Config("codemode {\n  mode     = \"on\"\n  cpu_time = \"300ms\"\n}\n")
+	r.OK("exec", "go")
+	if got := toolText(t, r, "e1"); !strings.HasPrefix(got, "Script running with cell ID 1\n") {
+		t.Errorf("e1:\n%s", got)
+	}
+	if got := toolText(t, r, "w1"); !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, "Execution timed out") {
+		t.Errorf("w1:\n%s", got)
+	}
+	r.NothingLeft()
+}
+
+// Without configuration, no model is offered scripts, and no process waits for one.
+func TestScriptsAreOff(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\ndo = [{ text = \"one\" }]\nbreak = { how = \"hang\" }\n")
+	c := r.AppServer()
+	greet(t, c)
+	submit(t, c, begin(t, c, map[string]any{}), "go")
+	c.Until(func(m rig.Message) bool { return m.Method == "item/agentMessage/delta" })
+	for _, name := range r.Last().Offered() {
+		if name == "exec" || name == "wait" {
+			t.Errorf("%s is offered", name)
+		}
+	}
+	if left := scriptProcesses(t, c.PID()); len(left) > 0 {
+		t.Errorf("processes %v", left)
+	}
+	c.Close()
 }

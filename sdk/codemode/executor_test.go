@@ -97,6 +97,30 @@ func TestCancelledExecution(t *testing.T) {
 	}
 }
 
+// A failed disposal does not cost the console's lines.
+func TestDisposalKeepsLogs(t *testing.T) {
+	t.Parallel()
+	var log []string
+	out := executor().Execute(t.Context(), "console.log('kept')", []codemode.Provider{resource("a", &log, nil, errors.New("bad"))})
+	if out.Error != "Runtime dispose failed: bad" || !reflect.DeepEqual(out.Logs, []string{"kept"}) {
+		t.Errorf("%+v", out)
+	}
+}
+
+// The clock of processor time stands still while a script waits for a call.
+func TestCallsCostNoProcessorTime(t *testing.T) {
+	t.Parallel()
+	const limit = 300 * time.Millisecond
+	slow := codemode.Provider{Functions: []codemode.Function{function("slow", func(context.Context, []json.RawMessage) (any, error) {
+		<-time.After(2 * limit)
+		return 1, nil
+	})}}
+	e := &codemode.Executor{Command: []string{binary}, Limits: codemode.Limits{CPU: limit}}
+	if out := e.Execute(t.Context(), "await codemode.slow()", []codemode.Provider{slow}); string(out.Result) != "1" {
+		t.Errorf("%+v", out)
+	}
+}
+
 func TestDispatch(t *testing.T) {
 	t.Parallel()
 	var got []string

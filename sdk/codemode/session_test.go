@@ -208,6 +208,22 @@ func TestModule(t *testing.T) {
 	}
 }
 
+// The end of a script's process is the end of its script, and of its calls; the next script runs.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	r := &recorder{seen: make(chan struct{}, 1)}
+	space := []frame.Namespace{{Name: "cell", Prelude: "globalThis.text = v => host.emit('text', v)"}}
+	s := codemode.Start(t.Context(), []string{binary}, codemode.Script{Code: "const c = cell.hang(); text(1); await c", Form: frame.Module, Namespaces: space}, r)
+	<-r.seen
+	s.Kill()
+	if d := s.Wait(); d.Error == nil || d.Error.Cause != frame.Crashed || !strings.Contains(d.Error.Message, "ended unexpectedly") {
+		t.Errorf("%+v", d.Error)
+	}
+	if d := run(t, codemode.Script{Code: "1"}, &recorder{}); string(d.Value) != "1" {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}

@@ -62,24 +62,34 @@ func Declarations(namespace string, functions []Declaration) string {
 	return types.String() + "\ndeclare const " + namespace + ": {\n" + members.String() + "}"
 }
 
-// parameters returns a line for each described field of an argument.
+// parameters returns a line for each described field of an argument, also of objects within it.
 func parameters(schema json.RawMessage) []string {
 	root, err := parseSchema(schema)
-	o, _ := root.(*object)
-	if err != nil || o == nil {
+	if err != nil {
+		return nil
+	}
+	return described(root, "input", 0)
+}
+
+func described(schema any, path string, depth int) (out []string) {
+	o, _ := schema.(*object)
+	if o == nil || depth >= schemaDepth {
 		return nil
 	}
 	fields, _ := o.get("properties").(*object)
 	if fields == nil {
 		return nil
 	}
-	var out []string
 	for _, k := range fields.keys {
-		if f, ok := fields.values[k].(*object); ok {
-			if d, _ := f.get("description").(string); d != "" {
-				out = append(out, "@param input."+commentText(k)+" - "+commentText(d))
-			}
+		f, ok := fields.values[k].(*object)
+		if !ok {
+			continue
 		}
+		name := path + "." + commentText(k)
+		if d, _ := f.get("description").(string); d != "" {
+			out = append(out, "@param "+name+" - "+commentText(d))
+		}
+		out = append(out, described(f, name, depth+1)...)
 	}
 	return out
 }

@@ -65,13 +65,17 @@ func TestDeclarations(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	got := Declarations("api", []Declaration{
-		{Name: "get_item", Description: "Gets */ it", Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"The\nID"}},"required":["id"]}`),
+		{Name: "get_item", Description: "Gets */ it", Input: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"The\nID"},"in":{"type":"object","properties":{"x":{"description":"Nested"}}}},"required":["id"]}`),
 			Output: json.RawMessage(`{"type":"string"}`)},
 		{Name: "getItem", Input: json.RawMessage(`{bad`)},
 	})
 	want := `type GetItemInput = {
     /** The ID */
     id: string;
+    in?: {
+        /** Nested */
+        x?: unknown;
+    };
 }
 type GetItemOutput = string
 type GetItem2Input = unknown
@@ -81,6 +85,7 @@ declare const api: {
 	/**
 	 * Gets *\/ it
 	 * @param input.id - The ID
+	 * @param input.in.x - Nested
 	 */
 	get_item: (input: GetItemInput) => Promise<GetItemOutput>;
 

@@ -57,3 +57,27 @@ func TestCellIsBounded(t *testing.T) {
 		t.Errorf("a deleted value is %s, %v", v, ok)
 	}
 }
+
+// A call evaluates to its structured result, or else to what the model would read, uncut; a failure is an error with that text.
+func TestValue(t *testing.T) {
+	text := func(s string) *contract.TextPart { return &contract.TextPart{Text: s} }
+	for name, tc := range map[string]struct {
+		result contract.Result
+		value  string
+		err    string
+	}{
+		"text":               {contract.Result{Parts: []contract.Part{text("a"), text("b")}}, `"ab"`, ""},
+		"structured":         {contract.Result{Parts: []contract.Part{text("a")}, Structured: json.RawMessage(`{"n":1}`)}, `{"n":1}`, ""},
+		"nothing":            {contract.Result{}, `""`, ""},
+		"for people":         {contract.Result{Parts: []contract.Part{&contract.TextPart{Text: "a", Audience: contract.AudienceUser}, text("b")}}, `"b"`, ""},
+		"JSON":               {contract.Result{Parts: []contract.Part{&contract.JSONPart{JSON: json.RawMessage(`[1]`)}}}, `"[1]"`, ""},
+		"error":              {contract.Result{Parts: []contract.Part{text("boom")}, IsError: true, Structured: json.RawMessage(`1`)}, "", "boom"},
+		"error that is mute": {contract.Result{IsError: true}, "", "Tool call failed"},
+		"aborted":            {contract.Result{Aborted: true}, "", "Tool call failed"},
+	} {
+		got, err := value(&tc.result)
+		if string(got) != tc.value || (err != nil) != (tc.err != "") || err != nil && err.Error() != tc.err {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}

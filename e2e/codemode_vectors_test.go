@@ -9,9 +9,18 @@ import (
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
-// scriptVectors are scripts, run one after the other in one thread, with the answers of exec. In an answer, the wall time is N; a line that
-// begins with ~ is a regular expression.
+// scriptVectors are scripts, run one after the other in one thread, with the answers of exec; or arguments of wait. In an answer, the wall
+// time is N; a line that begins with ~ is a regular expression.
 var scriptVectors = []struct{ name, code, want string }{
+	{"X4", `text("start"); store("x", 41); yield_control()
+await tools.exec_command({cmd: "until [ -e go ]; do sleep 0.01; done", login: false, yield_time_ms: 30000}); text("end")`, running(1, "start")},
+	{"X4, too early", `wait cell_id = "1", yield_time_ms = 0`, running(1, "")},
+	{"X4, from another script", `await tools.exec_command({cmd: "touch go", login: false})`, completed("")},
+	{"X4, completed", `wait cell_id = "1", yield_time_ms = 60000`, completed("end")},
+	{"X4, forgotten", `wait cell_id = "1"`, failed("exec cell 1 not found")},
+	{"X4, stored value", `text(load("x") + 1)`, completed("42")},
+	{"yield", `text("a"); yield_control(); await new Promise(f => setTimeout(f, 1e9))`, running(4, "a")},
+	{"terminate", `wait cell_id = "4", terminate = true`, "Script terminated\nWall time N seconds\nOutput:\n"},
 	{"output", `text("hi");text({a:1});text(undefined);text(10n);text(null);text(true)`, completed("hi\n{\"a\":1}\nundefined\n10\nnull\ntrue")},
 	{"nothing", `1 + 1`, completed("")},
 	{"error", `throw new Error("bad")`, failed("Error: bad\n~    at exec_main\\.mjs:1:\\d+")},
@@ -57,10 +66,11 @@ var scriptVectors = []struct{ name, code, want string }{
 }
 
 func completed(output string) string {
-	if output == "" {
-		return "Script completed\nWall time N seconds\nOutput:\n"
-	}
 	return "Script completed\nWall time N seconds\nOutput:\n" + output
+}
+
+func running(cell int, output string) string {
+	return fmt.Sprintf("Script running with cell ID %d\nWall time N seconds\nOutput:\n%s", cell, output)
 }
 
 func failed(problem string) string {
@@ -77,6 +87,10 @@ func TestScriptVectors(t *testing.T) {
 			t.Parallel()
 			var script strings.Builder
 			for i, v := range scriptVectors {
+				if args, ok := strings.CutPrefix(v.code, "wait "); ok {
+					fmt.Fprintf(&script, "[[step]]\ndo = [{ call = \"wait\", id = \"v%d\", args = { %s } }]\n", i, args)
+					continue
+				}
 				fmt.Fprintf(&script, "[[step]]\ndo = [{ call = \"exec\", id = \"v%d\", freeform = '''%s''' }]\n", i, v.code)
 			}
 			script.WriteString("[[step]]\ndo = [{ text = \"done\" }]\n")

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -199,4 +200,43 @@ func TestScriptsAreOff(t *testing.T) {
 		t.Errorf("processes %v", left)
 	}
 	c.Close()
+}
+
+// During a turn, a process waits for the next script. It is no harm if it is killed, and it ends with the turn and with gantry.
+func TestProcessThatWaits(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+do = [{ call = "exec_command", args = { cmd = "until [ -e go ]; do sleep 0.01; done", login = false } }, `+execCall("e1", `text("hi")`)+`]
+[[step]]
+do = [{ text = "one" }]
+[[step]]
+do    = [{ text = "two" }]
+break = { how = "hang" }
+`)
+	r.Config(codemodeOn)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "one")
+	var waiting []int
+	r.Until("a process waits", func() bool { waiting = scriptProcesses(t, c.PID()); return len(waiting) == 1 })
+	rig.Kill(t, waiting...)
+	r.Until("it is gone", func() bool { return len(scriptProcesses(t, c.PID())) == 0 })
+	r.Write("go", "")
+	c.Notified("turn/completed")
+	if got := toolText(t, r, "e1"); !strings.HasPrefix(got, "Script completed\n") || !strings.HasSuffix(got, "\nhi") {
+		t.Errorf("e1:\n%s", got)
+	}
+	if left := scriptProcesses(t, c.PID()); len(left) > 0 {
+		t.Errorf("processes %v wait after the turn", left)
+	}
+	submit(t, c, thread, "two")
+	r.Until("a process waits again", func() bool { waiting = scriptProcesses(t, c.PID()); return len(waiting) == 1 })
+	c.Kill()
+	c.Close()
+	r.Until("it ends with gantry", func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/exe", waiting[0]))
+		return err != nil
+	})
 }

@@ -2,7 +2,6 @@ package codemode
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -13,23 +12,29 @@ import (
 
 // Process is a process that waits for one script, or runs it. It is locked as soon as it has started.
 type Process struct {
-	limits Limits
-	err    error // it could not be started
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *os.File
-	stderr *head
-	gone   chan struct{} // closed when the process has ended and was waited for
+	command []string
+	limits  Limits
+	err     error // it could not be started
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *os.File
+	stderr  head
+	gone    chan struct{} // closed when the process has ended and was waited for; nil: it was not started
 }
 
 // Prepare starts command, which must serve package child's protocol, for a script that comes later. The caller ends the process, or
-// runs a script in it. A process that can't be started is not [Process.Ready].
+// runs a script in it, which fails if the process could not be started.
 func Prepare(command []string, limits Limits) *Process {
-	p := &Process{limits: limits.withDefaults(), stderr: &head{}, gone: make(chan struct{})}
-	if p.err = p.start(command); p.err != nil {
-		close(p.gone)
-	}
+	p := &Process{command: command, limits: limits.withDefaults()}
+	p.begin()
 	return p
+}
+
+// begin starts the process unless it was.
+func (p *Process) begin() {
+	if p.gone == nil && p.err == nil {
+		p.err = p.start(p.command)
+	}
 }
 
 func (p *Process) start(command []string) error {
@@ -45,7 +50,7 @@ func (p *Process) start(command []string) error {
 		cmd.Env = cmd.Env[:1] // an empty value would mean UTC
 	}
 	cmd.WaitDelay = frame.Grace
-	cmd.Stderr = p.stderr
+	cmd.Stderr = &p.stderr
 	out, theirs, err := os.Pipe() // cmd's own pipe is closed by Wait, with what is still in it
 	if err != nil {
 		return err
@@ -60,33 +65,18 @@ func (p *Process) start(command []string) error {
 		out.Close()
 		return err
 	}
-	p.cmd, p.in, p.out = cmd, in, out
+	p.cmd, p.in, p.out, p.gone = cmd, in, out, make(chan struct{})
 	go func() { // ends with the process; [Process.End] waits for it
 		defer close(p.gone)
 		_ = cmd.Wait()
 	}()
-	_, _ = in.Write(limits) // a process that is gone is noticed where its messages are read
+	_, _ = in.Write(limits) // a process that is gone is noticed when it gets its script
 	return nil
-}
-
-// Ready reports whether the process can still run a script.
-func (p *Process) Ready() bool {
-	select {
-	case <-p.gone:
-		return false
-	default:
-		return true
-	}
-}
-
-// Run runs a script in the process, which must not have run one before, within the limits of [Prepare]. See [Start].
-func (p *Process) Run(ctx context.Context, script Script, owner Owner) *Session {
-	return start(ctx, func() *Process { return p }, script, owner)
 }
 
 // End ends the process and waits until it is gone. Idempotent.
 func (p *Process) End() {
-	if p.err != nil {
+	if p.gone == nil {
 		return
 	}
 	p.kill()

@@ -37,35 +37,25 @@ func TestPrepare(t *testing.T) {
 	script := codemode.Script{Code: "await tools.echo(42)", Namespaces: tools}
 	p := codemode.Prepare([]string{binary}, codemode.Limits{})
 	waitUntilLocked(t, p)
-	if !p.Ready() {
-		t.Error("not ready")
-	}
 	if d := p.Run(t.Context(), script, &recorder{}).Wait(); string(d.Value) != "42" {
 		t.Errorf("%+v", d)
 	}
-	if p.Ready() {
-		t.Error("ready after its script")
-	}
+	<-p.Gone()
 	p.End() // again
 
 	p = codemode.Prepare([]string{binary}, codemode.Limits{})
 	p.CloseInput()
 	<-p.Gone()
-	if p.Ready() {
-		t.Error("ready without an owner")
-	}
-	if d := p.Run(t.Context(), script, &recorder{}).Wait(); d.Error == nil || d.Error.Cause != frame.Crashed {
-		t.Errorf("in a process that is gone: %+v", d)
+	if d := p.Run(t.Context(), script, &recorder{}).Wait(); string(d.Value) != "42" {
+		t.Errorf("in place of a process that is gone: %+v", d)
 	}
 
 	p = codemode.Prepare([]string{binary}, codemode.Limits{})
 	p.End()
-	if p.Ready() {
-		t.Error("ready after its end")
-	}
+	<-p.Gone()
 	p = codemode.Prepare([]string{filepath.Join(t.TempDir(), "none")}, codemode.Limits{})
-	if p.Ready() {
-		t.Error("a program that does not exist is ready")
+	if d := p.Run(t.Context(), script, &recorder{}).Wait(); d.Error == nil || d.Error.Cause != frame.Crashed || !strings.Contains(d.Error.Message, "can't be started") {
+		t.Errorf("a program that does not exist: %+v", d)
 	}
 	p.End()
 }

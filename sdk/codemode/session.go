@@ -81,16 +81,18 @@ type Session struct {
 // Start starts command, which must serve package child's protocol, and lets it run the script. The session lasts until the script
 // has ended, its time is used up or ctx has ended. A process that can't be started is a session that has failed.
 func Start(ctx context.Context, command []string, script Script, owner Owner) *Session {
-	return start(ctx, func() *Process { return Prepare(command, script.Limits) }, script, owner)
+	return (&Process{command: command, limits: script.Limits.withDefaults()}).Run(ctx, script, owner)
 }
 
-func start(ctx context.Context, prepare func() *Process, script Script, owner Owner) *Session {
+// Run runs a script in the process, which must not have run one before, within the limits of [Prepare]. See [Start]. If the process is
+// gone, the script runs in another one.
+func (p *Process) Run(ctx context.Context, script Script, owner Owner) *Session {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Session{owner: owner, cancel: cancel, ended: make(chan struct{}), slots: make(chan struct{}, maxCalls)}
 	if script.Form == "" {
 		script.Form = frame.Function
 	}
-	go s.run(ctx, prepare, script) // owned by the session: ends with ended
+	go s.run(ctx, p, script) // owned by the session: ends with ended
 	return s
 }
 
@@ -109,30 +111,35 @@ func (s *Session) Wait() frame.Done {
 	return s.done
 }
 
-func (s *Session) run(ctx context.Context, prepare func() *Process, script Script) {
+func (s *Session) run(ctx context.Context, p *Process, script Script) {
 	defer close(s.ended)
 	defer s.calls.Wait()
 	defer s.cancel()
 	first, err := frame.Encode(frame.ToChild{Start: &frame.Start{Code: script.Code, Form: script.Form, Namespaces: script.Namespaces}})
-	p := prepare()
-	s.process = p
-	defer p.End()
-	switch {
-	case err != nil:
-		s.fail("the script can't be sent: "+err.Error(), frame.Thrown)
-		return
-	case ctx.Err() != nil:
-		s.fail("the execution was cancelled", frame.Cancelled)
-		return
-	case p.err != nil:
-		s.fail("the process for the script can't be started: "+p.err.Error(), frame.Crashed)
-		return
-	}
 	// The child ends itself shortly before; this is for one that can't.
 	limited, stop := context.WithTimeout(ctx, p.limits.Wall+frame.Grace)
 	defer stop()
-	defer context.AfterFunc(limited, p.kill)()
-	s.write(first)
+	for again := true; ; again = false {
+		p.begin()
+		defer p.End()
+		switch {
+		case err != nil:
+			s.fail("the script can't be sent: "+err.Error(), frame.Thrown)
+			return
+		case ctx.Err() != nil:
+			s.fail("the execution was cancelled", frame.Cancelled)
+			return
+		case p.err != nil:
+			s.fail("the process for the script can't be started: "+p.err.Error(), frame.Crashed)
+			return
+		}
+		s.process = p
+		defer context.AfterFunc(limited, p.kill)()
+		if s.write(first) == nil || !again {
+			break
+		}
+		p = &Process{command: p.command, limits: p.limits} // it was gone, and has not run the script
+	}
 	err = s.serve(ctx, p.out)
 	p.End() // it has nothing left to do
 	switch {
@@ -212,13 +219,14 @@ func (s *Session) reply(r frame.Reply) {
 		b, err = frame.Encode(frame.ToChild{Reply: &frame.Reply{ID: r.ID, Error: new("the result can't be sent: " + err.Error())}})
 	}
 	if err == nil {
-		s.write(b)
+		_ = s.write(b)
 	}
 }
 
-// write writes a frame. A child that is gone is noticed where its messages are read.
-func (s *Session) write(b []byte) {
+// write writes a frame. The error says that the child is gone, which is also noticed where its messages are read.
+func (s *Session) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.process.in.Write(b)
+	_, err := s.process.in.Write(b)
+	return err
 }

@@ -140,7 +140,7 @@ func (t *Thread) OnRequest(tools *registry.Snapshot) {
 func (t *Thread) prepare() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ctx.Err() == nil && (t.spare == nil || !t.spare.Ready()) {
+	if t.ctx.Err() == nil && t.spare == nil {
 		t.spare = codemode.Prepare(t.cfg.Command, t.cfg.Limits)
 	}
 }
@@ -244,7 +244,7 @@ func (t *Thread) begin(call *orchestrate.HostCall, code string) (c *cell, lost [
 		return nil, nil, err
 	}
 	script := codemode.Script{Code: code, Form: frame.Module, Limits: t.cfg.Limits, Namespaces: namespaces}
-	if t.spare != nil && t.spare.Ready() {
+	if t.spare != nil {
 		c.session = t.spare.Run(t.ctx, script, c)
 		t.spare = nil
 	} else {

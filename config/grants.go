@@ -246,7 +246,7 @@ var grants = map[string]widens{
 	"provider.enabled": switchedOn, "provider.start_timeout": never, "provider.unsafe_env": switchedOn,
 }
 
-var approvals = ranked(schema.ApprovalAuto, "deny", "prompt", schema.ApprovalAuto, "approve")
+var approvals = ranked(schema.ApprovalAuto, "deny", "prompt", "writes", schema.ApprovalAuto, "approve")
 
 // permitted judges the settings of a permissions block.
 var permitted = map[string]widens{"network": grows, "read": grows, "write": grows, "exec": narrows, "capabilities": narrows}

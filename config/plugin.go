@@ -57,7 +57,7 @@ type PluginBlock struct {
 // ToolApproval configures whether calls of tools need approval.
 type ToolApproval struct {
 	Name  string // of the tool, or a pattern; empty: all tools of the plugin
-	Mode  string // "auto", "prompt", "approve" or "deny"; empty: not set
+	Mode  string // "auto", "prompt", "writes", "approve" or "deny"; empty: not set
 	Range Range
 }
 

@@ -32,7 +32,7 @@ const (
 
 // The values of some arguments.
 var (
-	toolApprovals    = []string{ApprovalAuto, "prompt", "approve", "deny"}
+	toolApprovals    = []string{ApprovalAuto, "prompt", "writes", "approve", "deny"}
 	approvalPolicies = []string{"untrusted", "on-request", "on-failure", "granular", "never"}
 	sandboxModes     = []string{"read-only", "workspace-write", SandboxFullAccess}
 	transports       = []string{"peercred", "mtls"}
@@ -346,7 +346,7 @@ func plugin() *Block {
 				"name takes precedence over a pattern, and a longer pattern over a shorter one.",
 				Attributes: []Attribute{toolApproval("When gantry asks before calls of the tool. `auto`: before a call that may act beyond the " +
 					"sandbox, according to the tool's own declaration; not before calls that only read. `prompt`: before every " +
-					"call. `approve`: never. `deny`: never; all calls are refused. Under the policy `never`, calls that need " +
+					"call. `writes`: before every call that does not only read. `approve`: never. `deny`: never; all calls are refused. Under the policy `never`, calls that need " +
 					"approval are refused, so set `approve` to let them run. Commands and files outside the sandbox always need " +
 					"their own approval.")}},
 			{Name: BlockConfig, Open: Plugin, Doc: "The plugin's own settings; `gantry plugin inspect NAME` lists them."},

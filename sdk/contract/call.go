@@ -3,7 +3,7 @@ package contract
 import "encoding/json"
 
 // Effect is a side effect of a call: [ExecEffect], [WriteEffect], [ReadEffect], [NetworkEffect], [BrowserEffect],
-// [SessionInputEffect] or [OtherEffect].
+// [SessionInputEffect], [ServiceEffect] or [OtherEffect].
 type Effect interface{ isEffect() }
 
 // ExecEffect runs a program in Cwd, which is absolute. For shells, ShellText is the command as the model wrote it.
@@ -45,6 +45,19 @@ type SessionInputEffect struct {
 	Language  string `json:"language,omitempty"`
 }
 
+// ServiceEffect requests an action of a service that the sandbox does not confine, for example a call of a tool of an MCP server.
+// The annotations are what the service says of the action; nil is unknown and counts as the worse. Approval is when the user is
+// asked: "auto" or empty (depending on the annotations), "prompt", "writes" or "approve".
+type ServiceEffect struct {
+	Service     string `json:"service"` // 1 to 128 bytes
+	Action      string `json:"action"`  // 1 to 256 bytes
+	ReadOnly    *bool  `json:"readOnly,omitempty"`
+	Destructive *bool  `json:"destructive,omitempty"`
+	Idempotent  *bool  `json:"idempotent,omitempty"`
+	OpenWorld   *bool  `json:"openWorld,omitempty"`
+	Approval    string `json:"approval,omitempty"`
+}
+
 // OtherEffect is any other effect.
 type OtherEffect struct {
 	Label string `json:"label"`
@@ -56,6 +69,7 @@ func (ReadEffect) isEffect()         {}
 func (NetworkEffect) isEffect()      {}
 func (BrowserEffect) isEffect()      {}
 func (SessionInputEffect) isEffect() {}
+func (ServiceEffect) isEffect()      {}
 func (OtherEffect) isEffect()        {}
 
 // Item is how a call is displayed to the user: [CommandItem], [CodeItem], [FileChangeItem], [MCPCallItem], [WebSearchItem],

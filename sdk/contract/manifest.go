@@ -162,6 +162,14 @@ type effectJSON struct {
 	Text      string   `json:"text,omitempty"`
 	Language  string   `json:"language,omitempty"`
 	Label     string   `json:"label,omitempty"`
+
+	Service     string `json:"service,omitempty"`
+	Action      string `json:"action,omitempty"`
+	ReadOnly    *bool  `json:"readOnly,omitempty"`
+	Destructive *bool  `json:"destructive,omitempty"`
+	Idempotent  *bool  `json:"idempotent,omitempty"`
+	OpenWorld   *bool  `json:"openWorld,omitempty"`
+	Approval    string `json:"approval,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -200,6 +208,11 @@ func effectToJSON(e Effect) effectJSON {
 		return effectJSON{Type: "browser", Origin: e.Origin}
 	case SessionInputEffect:
 		return effectJSON{Type: "session-input", SessionID: e.SessionID, Text: e.Text, Language: e.Language}
+	case ServiceEffect:
+		return effectJSON{
+			Type: "service", Service: e.Service, Action: e.Action, ReadOnly: e.ReadOnly, Destructive: e.Destructive, Idempotent: e.Idempotent,
+			OpenWorld: e.OpenWorld, Approval: e.Approval,
+		}
 	case OtherEffect:
 		return effectJSON{Type: "other", Label: e.Label}
 	}
@@ -220,6 +233,11 @@ func effectFromJSON(e effectJSON) Effect {
 		return BrowserEffect{Origin: e.Origin}
 	case "session-input":
 		return SessionInputEffect{SessionID: e.SessionID, Text: e.Text, Language: e.Language}
+	case "service":
+		return ServiceEffect{
+			Service: e.Service, Action: e.Action, ReadOnly: e.ReadOnly, Destructive: e.Destructive, Idempotent: e.Idempotent,
+			OpenWorld: e.OpenWorld, Approval: e.Approval,
+		}
 	case "other":
 		return OtherEffect{Label: e.Label}
 	}

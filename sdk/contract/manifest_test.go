@@ -29,7 +29,8 @@ func sample() *Manifest {
 		Tools: []Descriptor{
 			{
 				Name: "forecast", Namespace: "weather", InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":1.0}}}`),
-				Effects:  []Effect{NetworkEffect{Host: "api.example.com", Port: 443}, OtherEffect{Label: "asks"}},
+				Effects: []Effect{NetworkEffect{Host: "api.example.com", Port: 443}, OtherEffect{Label: "asks"},
+					ServiceEffect{Service: "github", Action: "create_issue", ReadOnly: new(false), OpenWorld: new(true), Approval: "writes"}},
 				Exposure: ExposureDeferred, HookFields: map[string]string{"z": "1", "a": "2"},
 			},
 			{Name: "note", Freeform: &Freeform{Property: "text"}, OutputSchema: json.RawMessage(`{"type":"string"}`)},

@@ -231,11 +231,34 @@ func (d *Descriptor) Validate() error {
 		c.add("tool %q: it is hidden from the model, and other calls may not call it, so it has no caller", d.Name)
 	}
 	for _, e := range d.Effects {
-		if in, ok := e.(SessionInputEffect); ok && in.Language != "" && !IsLanguage(in.Language) {
-			c.add("tool %q: the language %q: use 1 to 32 lower-case letters, digits and \"+#.-\"", d.Name, in.Language)
+		if err := CheckEffect(e); err != nil {
+			c.add("tool %q: %w", d.Name, err)
 		}
 	}
 	return errors.Join(c...)
+}
+
+// serviceApprovals are the values of [ServiceEffect.Approval].
+var serviceApprovals = []string{"", "auto", "prompt", "writes", "approve"}
+
+// CheckEffect returns an error if a field of an effect has a value that the contract does not permit.
+func CheckEffect(e Effect) error {
+	switch e := e.(type) {
+	case SessionInputEffect:
+		if e.Language != "" && !IsLanguage(e.Language) {
+			return fmt.Errorf("the language %q: use 1 to 32 lower-case letters, digits and \"+#.-\"", e.Language)
+		}
+	case ServiceEffect:
+		switch {
+		case e.Service == "" || len(e.Service) > 128:
+			return fmt.Errorf("the name of a service has %d bytes: use 1 to 128", len(e.Service))
+		case e.Action == "" || len(e.Action) > 256:
+			return fmt.Errorf("the action of the service %q has %d bytes: use 1 to 256", e.Service, len(e.Action))
+		case !slices.Contains(serviceApprovals, e.Approval):
+			return fmt.Errorf("the approval of the service %q is %q: use auto, prompt, writes or approve", e.Service, e.Approval)
+		}
+	}
+	return nil
 }
 
 // IsLanguage reports whether s is a valid name of a language, see [SessionInputEffect].

@@ -143,6 +143,16 @@ func toolMutants() []mutant {
 				}
 				return resp, err
 			}))},
+		{check: "call.assess", how: "service without a name", change: unary(onUnary(gantryv1.ToolService_Assess_FullMethodName,
+			func(ctx context.Context, req any, next grpc.UnaryHandler) (any, error) {
+				resp, err := next(ctx, req)
+				if r, ok := resp.(*gantryv1.AssessResponse); ok && r.GetEarly() == nil {
+					r.Effects = append(r.Effects, &gantryv1.Effect{Kind: &gantryv1.Effect_Service{
+						Service: &gantryv1.ServiceEffect{Action: "create_issue"},
+					}})
+				}
+				return resp, err
+			}))},
 		{check: "call.assess", how: "long digest", change: unary(onUnary(gantryv1.ToolService_Assess_FullMethodName,
 			func(ctx context.Context, req any, next grpc.UnaryHandler) (any, error) {
 				resp, err := next(ctx, req)

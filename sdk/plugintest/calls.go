@@ -14,6 +14,7 @@ import (
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
 
 const (
@@ -272,8 +273,8 @@ func checkAssess(ctx context.Context, k *kit) verdict {
 			if e.GetKind() == nil {
 				return failed(next, "%s: an effect without a kind", a.what)
 			}
-			if l := e.GetSessionInput().GetLanguage(); l != "" && !contract.IsLanguage(l) {
-				return failed("use 1 to 32 lower-case letters, digits and \"+#.-\"", "%s: the language of its input is %s", a.what, quote(l))
+			if err := contract.CheckEffect(convert.EffectFromProto(e)); err != nil {
+				return failed(next, "%s: %v", a.what, err)
 			}
 		}
 	}

@@ -101,7 +101,7 @@ type FileChange struct {
 
 // Effect is a [contract.Effect] with a type, for the log.
 type Effect struct {
-	Type string          `json:"type"` // "exec", "write", "read", "network", "browser", "session_input", "other"
+	Type string          `json:"type"` // "exec", "write", "read", "network", "browser", "session_input", "service", "other"
 	Data json.RawMessage `json:"data"`
 }
 
@@ -123,6 +123,8 @@ func EffectsOf(effects []contract.Effect) []Effect {
 			t = "browser"
 		case contract.SessionInputEffect:
 			t = "session_input"
+		case contract.ServiceEffect:
+			t = "service"
 		default:
 			t = "other"
 		}

@@ -43,7 +43,7 @@ func (d *decision) toolPolicy() *policy.Tool {
 		return nil
 	}
 	t := d.pipeline.deps.Tool(d.entry)
-	if t != nil && d.late && t.Mode == policy.Prompt {
+	if t != nil && d.late && (t.Mode == policy.Prompt || t.Mode == policy.Writes) {
 		later := *t
 		later.Mode = policy.Auto
 		return &later

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
@@ -15,6 +17,7 @@ type Mode string
 const (
 	Auto    Mode = "auto"    // ask depending on the tool's annotations
 	Prompt  Mode = "prompt"  // always ask
+	Writes  Mode = "writes"  // ask unless the call only reads
 	Approve Mode = "approve" // never ask
 	Deny    Mode = "deny"    // refuse
 )
@@ -39,6 +42,8 @@ func (m Mode) Asks(a Annotations) bool {
 		return false
 	case Prompt:
 		return true
+	case Writes:
+		return !is(a.ReadOnly, false)
 	}
 	switch {
 	case is(a.Destructive, false):
@@ -65,7 +70,49 @@ type Tool struct {
 	BuiltIn bool
 }
 
-// beyond describes an effect that the sandbox does not confine; "": there is none. Undeclared effects may be anything.
+// asks returns the mode that requires an approval of the call; "": none does. An action of a service is decided on by the mode that
+// the plugin's configuration has for it, unless the user has set one for the tool, and by what the service says of it. Only a plugin
+// that comes with gantry may report a mode that asks less.
+func (r Request) asks(mode Mode) Mode {
+	for _, e := range r.Effects {
+		s, ok := e.(contract.ServiceEffect)
+		if !ok {
+			continue
+		}
+		m := mode
+		if mode == Auto && r.Tool.Set == "" && s.Approval != "" && (r.Tool.BuiltIn || s.Approval != string(Approve)) {
+			m = Mode(s.Approval)
+		}
+		if m.Asks(Annotations{s.ReadOnly, s.Destructive, s.OpenWorld}) {
+			return m
+		}
+	}
+	if !r.onlyServices() && mode.Asks(r.annotations()) {
+		return mode
+	}
+	return ""
+}
+
+// onlyServices reports whether all that the call does is to request actions of services.
+func (r Request) onlyServices() bool {
+	return len(r.Effects) > 0 && !slices.ContainsFunc(r.Effects, func(e contract.Effect) bool {
+		_, ok := e.(contract.ServiceEffect)
+		return !ok
+	})
+}
+
+// service describes the first action of a service; "": the call requests none.
+func (r Request) service() string {
+	for _, e := range r.Effects {
+		if s, ok := e.(contract.ServiceEffect); ok {
+			return fmt.Sprintf("it asks the service %q for %q", s.Service, s.Action)
+		}
+	}
+	return ""
+}
+
+// beyond describes an effect that the sandbox does not confine; "": there is none. Undeclared effects may be anything. Actions of
+// services are not among them, see [Request.asks].
 func (r Request) beyond() string {
 	for _, e := range r.Effects {
 		switch e := e.(type) {
@@ -137,12 +184,17 @@ func (r Request) decideTool() Decision {
 	case Approve:
 		return Decision{Verdict: Run, Reason: fmt.Sprintf("the user has set the tool %s to run without an approval (%s)", r.Tool.Name, by), approved: true}
 	}
-	if !mode.Asks(r.annotations()) {
+	set := mode != Auto
+	if mode = r.asks(mode); mode == "" {
 		return Decision{Verdict: Run, Reason: r.confined()}
 	}
-	why := "it may act beyond the sandbox: " + r.beyond()
-	if mode == Prompt {
+	why := "it may act beyond the sandbox: " + cmp.Or(r.beyond(), r.service())
+	switch {
+	case mode == Auto:
+	case set:
 		why = fmt.Sprintf("the settings require an approval of each call of %s (%s)", r.Tool.Name, by)
+	default:
+		why = fmt.Sprintf("%s, and the configuration of the plugin %q requires an approval of that", r.service(), r.Tool.Plugin)
 	}
 	hint := "to let it run without an approval: " + r.Tool.Setting()
 	switch {
@@ -153,11 +205,14 @@ func (r Request) decideTool() Decision {
 	case r.Approval == Granular && !r.Questions.Elicitation:
 		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("%s (%s); %s", refusedElicitation, why, hint)}
 	}
-	return Decision{Verdict: Ask, Reason: why, Tool: mode == Auto, Once: mode == Prompt, Hint: hint}
+	return Decision{Verdict: Ask, Reason: why, Tool: mode == Auto, Once: mode != Auto, Hint: hint}
 }
 
 // confined is the reason to run a call of a tool without an approval.
 func (r Request) confined() string {
+	if s := r.service(); s != "" {
+		return s + ", and neither what the service says of that nor a setting requires an approval"
+	}
 	if r.ReadOnly {
 		return "it only reads"
 	}
@@ -188,6 +243,8 @@ func (r Request) decideRest() Decision {
 	}
 	t := r.decideTool()
 	switch {
+	case r.onlyServices() && !r.escalates():
+		return t // by its annotations under every policy that has questions, like codex 0.169
 	case t.Verdict > d.Verdict:
 		return t
 	case t.Verdict == d.Verdict && !r.escalates(), t.approved && !r.escalates():

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestModes(t *testing.T) {
 		{"destructive", Annotations{Destructive: yes, OpenWorld: no}, true},
 		{"not readOnly", Annotations{ReadOnly: no, Destructive: no, OpenWorld: no}, false},
 	} {
-		for mode, want := range map[Mode]bool{Auto: tc.auto, Prompt: true, Approve: false} {
+		for mode, want := range map[Mode]bool{Auto: tc.auto, Prompt: true, Writes: tc.a.ReadOnly != yes, Approve: false} {
 			if got := mode.Asks(tc.a); got != want {
 				t.Errorf("%s, %s: asks %v, want %v", tc.name, mode, got, want)
 			}
@@ -108,6 +109,83 @@ func TestToolCalls(t *testing.T) {
 	granular := Request{Approval: Granular, Sandbox: "workspace-write", Effects: other, Tool: &Tool{Plugin: "db", Name: "query", Mode: Auto}}
 	if d := Decide(granular); d.Verdict != Forbid || !strings.Contains(d.Reason, "mcp_elicitations is false") {
 		t.Errorf("without questions of plugins: %+v", d)
+	}
+}
+
+// Actions of services: annotations × mode × policy × sandbox. The table of codex 0.169, except that under never and full-access, what a
+// setting asks about is refused. What a plugin reports of its own configuration may only ask more, unless it comes with gantry.
+func TestServiceCalls(t *testing.T) {
+	t.Parallel()
+	yes, no := new(true), new(false)
+	annotated := []struct {
+		name string
+		contract.ServiceEffect
+		auto bool // whether auto asks
+	}{
+		{"none", contract.ServiceEffect{}, true},
+		{"read-only", contract.ServiceEffect{ReadOnly: yes}, false},
+		{"read-only and destructive", contract.ServiceEffect{ReadOnly: yes, Destructive: yes}, true},
+		{"harmless within the service", contract.ServiceEffect{Destructive: no, OpenWorld: no}, false},
+		{"harmless in the open world", contract.ServiceEffect{Destructive: no, OpenWorld: yes}, true},
+		{"harmless", contract.ServiceEffect{Destructive: no}, true},
+	}
+	for _, a := range annotated {
+		for _, approval := range []Approval{Never, OnRequest, Untrusted, Granular} {
+			for _, sandbox := range []string{"read-only", "workspace-write", FullAccess} {
+				for _, mode := range []Mode{Auto, Prompt, Writes, Approve, Deny} {
+					for _, from := range []string{"the user", "the plugin", "a plugin of gantry"} {
+						if mode == Deny && from != "the user" {
+							continue
+						}
+						tool := &Tool{Plugin: "mcp", Name: "github.create", Names: []string{"github.create"}, Mode: mode, Set: "gantry.hcl:3", BuiltIn: from == "a plugin of gantry"}
+						e := a.ServiceEffect
+						e.Service, e.Action = "github", "create"
+						applies := mode
+						if from != "the user" {
+							tool.Mode, tool.Set, e.Approval = Auto, "", string(mode)
+							if mode == Approve && !tool.BuiltIn {
+								applies = Auto
+							}
+						}
+						asked := applies == Prompt || applies == Auto && a.auto || applies == Writes && a.ReadOnly != yes
+						want := Run
+						switch {
+						case applies == Deny:
+							want = Forbid
+						case asked && approval == Never && (sandbox != FullAccess || applies != Auto):
+							want = Forbid
+						case asked && approval != Never:
+							want = Ask
+						}
+						d := Decide(Request{Approval: approval, Sandbox: sandbox, Effects: []contract.Effect{e}, Questions: Questions{Elicitation: true}, Tool: tool})
+						what := fmt.Sprintf("%s, %s, %s, %s of %s", a.name, approval, sandbox, mode, from)
+						if d.Verdict != want {
+							t.Errorf("%s: %s (%s), want %s", what, d.Verdict, d.Reason, want)
+						}
+						if d.Verdict == Ask && (d.Tool != (applies == Auto) || d.Once == d.Tool) {
+							t.Errorf("%s: an approval is for %+v", what, d)
+						}
+						if d.Verdict != Forbid && strings.Contains(d.Reason, "the sandbox confines it") {
+							t.Errorf("%s: %q", what, d.Reason)
+						}
+					}
+				}
+			}
+		}
+	}
+	// One action that asks is enough, and a command or a file beside it is still decided on as such.
+	both := []contract.Effect{contract.ServiceEffect{Service: "a", Action: "list", ReadOnly: yes}, contract.ServiceEffect{Service: "b", Action: "drop"}}
+	r := Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: both, Tool: &Tool{Plugin: "mcp", Name: "x", Mode: Auto}, Writable: func(string) bool { return true }}
+	if d := Decide(r); d.Verdict != Ask {
+		t.Errorf("a second action: %+v", d)
+	}
+	r.Effects = append(both[:1:1], contract.ExecEffect{Argv: []string{"rm", "-rf", "/"}, Cwd: "/ws"})
+	if d := Decide(r); d.Verdict != Ask || d.Tool {
+		t.Errorf("a command beside an action: %+v", d)
+	}
+	r.Effects, r.Approval = append(both[:1:1], contract.WriteEffect{Paths: []string{"/ws/a"}}), Untrusted
+	if d := Decide(r); d.Verdict != Ask {
+		t.Errorf("a file beside an action, untrusted: %+v", d)
 	}
 }
 

@@ -28,13 +28,14 @@ func conversions() []conversion {
 		pair[contract.Source, gantryv1.ToolSource]("source"),
 		union[contract.Effect, gantryv1.Effect]("Effect", "contract.OtherEffect{Label: contract.UnknownEffect}",
 			contract.ExecEffect{}, contract.WriteEffect{}, contract.ReadEffect{}, contract.NetworkEffect{},
-			contract.BrowserEffect{}, contract.SessionInputEffect{}, contract.OtherEffect{}),
+			contract.BrowserEffect{}, contract.SessionInputEffect{}, contract.ServiceEffect{}, contract.OtherEffect{}),
 		pair[contract.ExecEffect, gantryv1.ExecEffect]("execEffect"),
 		pair[contract.WriteEffect, gantryv1.WriteEffect]("writeEffect"),
 		pair[contract.ReadEffect, gantryv1.ReadEffect]("readEffect"),
 		pair[contract.NetworkEffect, gantryv1.NetworkEffect]("networkEffect"),
 		pair[contract.BrowserEffect, gantryv1.BrowserEffect]("browserEffect"),
 		pair[contract.SessionInputEffect, gantryv1.SessionInputEffect]("sessionInputEffect"),
+		pair[contract.ServiceEffect, gantryv1.ServiceEffect]("serviceEffect"),
 		pair[contract.OtherEffect, gantryv1.OtherEffect]("otherEffect"),
 
 		// calls

@@ -106,7 +106,7 @@ func pairs() []pair {
 // implementations of the sealed interfaces.
 var implementations = map[reflect.Type][]reflect.Type{
 	reflect.TypeFor[contract.Effect](): types(contract.ExecEffect{}, contract.WriteEffect{}, contract.ReadEffect{},
-		contract.NetworkEffect{}, contract.BrowserEffect{}, contract.SessionInputEffect{}, contract.OtherEffect{}),
+		contract.NetworkEffect{}, contract.BrowserEffect{}, contract.SessionInputEffect{}, contract.ServiceEffect{}, contract.OtherEffect{}),
 	reflect.TypeFor[contract.Item](): types(&contract.CommandItem{}, &contract.FileChangeItem{}, &contract.MCPCallItem{},
 		&contract.WebSearchItem{}, &contract.ImageItem{}, &contract.BrowserItem{}, &contract.OtherItem{}, &contract.CodeItem{}),
 	reflect.TypeFor[contract.Part](): types(&contract.TextPart{}, &contract.MediaPart{}, &contract.ArtifactPart{}, &contract.JSONPart{}, &contract.SealedPart{}),

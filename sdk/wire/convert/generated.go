@@ -323,6 +323,8 @@ func EffectToProto(x contract.Effect) *gantryv1.Effect {
 		return &gantryv1.Effect{Kind: &gantryv1.Effect_Browser{Browser: browserEffectToProto(x)}}
 	case contract.SessionInputEffect:
 		return &gantryv1.Effect{Kind: &gantryv1.Effect_SessionInput{SessionInput: sessionInputEffectToProto(x)}}
+	case contract.ServiceEffect:
+		return &gantryv1.Effect{Kind: &gantryv1.Effect_Service{Service: serviceEffectToProto(x)}}
 	case contract.OtherEffect:
 		return &gantryv1.Effect{Kind: &gantryv1.Effect_Other{Other: otherEffectToProto(x)}}
 	}
@@ -344,6 +346,8 @@ func EffectFromProto(p *gantryv1.Effect) contract.Effect {
 		return browserEffectFromProto(k.Browser)
 	case *gantryv1.Effect_SessionInput:
 		return sessionInputEffectFromProto(k.SessionInput)
+	case *gantryv1.Effect_Service:
+		return serviceEffectFromProto(k.Service)
 	case *gantryv1.Effect_Other:
 		return otherEffectFromProto(k.Other)
 	}
@@ -433,6 +437,33 @@ func sessionInputEffectFromProto(p *gantryv1.SessionInputEffect) contract.Sessio
 		SessionID: p.GetSessionId(),
 		Text:      p.GetText(),
 		Language:  p.GetLanguage(),
+	}
+}
+
+func serviceEffectToProto(x contract.ServiceEffect) *gantryv1.ServiceEffect {
+	return &gantryv1.ServiceEffect{
+		Service:     text(x.Service),
+		Action:      text(x.Action),
+		ReadOnly:    x.ReadOnly,
+		Destructive: x.Destructive,
+		Idempotent:  x.Idempotent,
+		OpenWorld:   x.OpenWorld,
+		Approval:    text(x.Approval),
+	}
+}
+
+func serviceEffectFromProto(p *gantryv1.ServiceEffect) contract.ServiceEffect {
+	if p == nil {
+		return contract.ServiceEffect{}
+	}
+	return contract.ServiceEffect{
+		Service:     p.GetService(),
+		Action:      p.GetAction(),
+		ReadOnly:    p.ReadOnly,
+		Destructive: p.Destructive,
+		Idempotent:  p.Idempotent,
+		OpenWorld:   p.OpenWorld,
+		Approval:    p.GetApproval(),
 	}
 }
 

@@ -227,6 +227,11 @@ func effectLines(e event.Effect) []string {
 		if json.Unmarshal(e.Data, &x) == nil && x.Origin != "" {
 			return append([]string{"acts in a browser on: " + strconv.Quote(x.Origin)}, lookalikes([]string{x.Origin})...)
 		}
+	case "service":
+		var x contract.ServiceEffect
+		if json.Unmarshal(e.Data, &x) == nil && x.Service != "" {
+			return []string{"asks " + strconv.Quote(folded(x.Service)) + " for: " + strconv.Quote(folded(x.Action)) + annotated(x)}
+		}
 	case "other":
 		var x contract.OtherEffect
 		if json.Unmarshal(e.Data, &x) == nil && x.Label != "" {
@@ -236,6 +241,30 @@ func effectLines(e event.Effect) []string {
 	// Undo encoding/json's escapes for HTML.
 	data := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(e.Data))
 	return []string{e.Type + " " + data}
+}
+
+// annotated returns what a service says of an action; it may be untrue.
+func annotated(x contract.ServiceEffect) string {
+	var words []string
+	for _, a := range []struct {
+		is      *bool
+		yes, no string
+	}{
+		{x.ReadOnly, "only reads", "changes something"}, {x.Destructive, "may destroy something", "destroys nothing"},
+		{x.OpenWorld, "acts beyond the service", "acts within the service"},
+	} {
+		switch {
+		case a.is == nil:
+		case *a.is:
+			words = append(words, a.yes)
+		default:
+			words = append(words, a.no)
+		}
+	}
+	if len(words) == 0 {
+		return ", which says nothing of what that does"
+	}
+	return ", which says that it " + strings.Join(words, ", ")
 }
 
 // lookalikes warns about words that may be mistaken for others.

@@ -91,13 +91,15 @@ func TestQuestionsShowEffects(t *testing.T) {
 	t.Parallel()
 	effects := []event.Effect{
 		{Type: "write", Data: json.RawMessage(`{"paths":["/p/b.txt","/p/c"]}`)}, {Type: "other", Data: json.RawMessage(`{"label":"delete user"}`)}, {Type: "network", Data: json.RawMessage(`{"host":"x.test","port":443}`)},
-		{Type: "exec", Data: json.RawMessage(`{"argv":["bash","-lc","g\u0456t pull"],"cwd":"/p"}`)}, {Type: "unheard_of", Data: json.RawMessage(`{"a":1}`)},
+		{Type: "exec", Data: json.RawMessage(`{"argv":["bash","-lc","g\u0456t pull"],"cwd":"/p"}`)}, {Type: "service", Data: json.RawMessage(`{"service":"github","action":"drop\n? x","readOnly":false,"openWorld":true}`)}, {Type: "service", Data: json.RawMessage(`{"service":"a","action":"b"}`)},
+		{Type: "unheard_of", Data: json.RawMessage(`{"a":1}`)},
 	}
 	changes := []event.FileChange{{Path: "/p/b.txt", Kind: "update", Diff: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n"}, {Path: "/p/long", Kind: "add", Diff: strings.Repeat("+x\n", 500)}}
 	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, changes)
 	for _, want := range []string{
 		"  update /p/b.txt\n", "    -old\n    +new[2J\n", "more lines\n? x\n", `  writes: "/p/b.txt", "/p/c"`, `  does: "delete user"`, `  reaches: "x.test", port 443`, `  runs: "bash" "-lc" "gіt pull"`, "  in: /p\n",
 		`warning: it contains letters that look like others: "g<U+0456>t"`, `  unheard_of {"a":1}`,
+		`  asks "github" for: "drop\n? x", which says that it changes something, acts beyond the service`, `  asks "a" for: "b", which says nothing of what that does`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

@@ -893,6 +893,7 @@ type Effect struct {
 	//	*Effect_Browser
 	//	*Effect_SessionInput
 	//	*Effect_Other
+	//	*Effect_Service
 	Kind          isEffect_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -998,6 +999,15 @@ func (x *Effect) GetOther() *OtherEffect {
 	return nil
 }
 
+func (x *Effect) GetService() *ServiceEffect {
+	if x != nil {
+		if x, ok := x.Kind.(*Effect_Service); ok {
+			return x.Service
+		}
+	}
+	return nil
+}
+
 type isEffect_Kind interface {
 	isEffect_Kind()
 }
@@ -1030,6 +1040,10 @@ type Effect_Other struct {
 	Other *OtherEffect `protobuf:"bytes,7,opt,name=other,proto3,oneof"`
 }
 
+type Effect_Service struct {
+	Service *ServiceEffect `protobuf:"bytes,8,opt,name=service,proto3,oneof"`
+}
+
 func (*Effect_Exec) isEffect_Kind() {}
 
 func (*Effect_Write) isEffect_Kind() {}
@@ -1043,6 +1057,8 @@ func (*Effect_Browser) isEffect_Kind() {}
 func (*Effect_SessionInput) isEffect_Kind() {}
 
 func (*Effect_Other) isEffect_Kind() {}
+
+func (*Effect_Service) isEffect_Kind() {}
 
 // ExecEffect runs a program.
 type ExecEffect struct {
@@ -1423,6 +1439,109 @@ func (x *OtherEffect) GetLabel() string {
 	return ""
 }
 
+// ServiceEffect requests an action of a service that the sandbox does not confine, for example a call of a tool of an MCP server.
+// What the service says of the action decides whether the user is asked; what it leaves open counts as the worse.
+type ServiceEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the service in the plugin's configuration: 1 to 128 bytes.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// The action as the service names it: 1 to 256 bytes.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// Whether the action changes nothing.
+	ReadOnly *bool `protobuf:"varint,3,opt,name=read_only,json=readOnly,proto3,oneof" json:"read_only,omitempty"`
+	// Whether it may destroy something. Irrelevant for a read-only action.
+	Destructive *bool `protobuf:"varint,4,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
+	// Whether repeating it changes nothing more. Only shown.
+	Idempotent *bool `protobuf:"varint,5,opt,name=idempotent,proto3,oneof" json:"idempotent,omitempty"`
+	// Whether it acts on things outside of the service, such as the web.
+	OpenWorld *bool `protobuf:"varint,6,opt,name=open_world,json=openWorld,proto3,oneof" json:"open_world,omitempty"`
+	// When the user is asked, according to the plugin's configuration: "auto" (depending on the fields above), "prompt" (always),
+	// "writes" (unless it is read-only) or "approve" (never). Empty: auto. Only a plugin that comes with gantry may ask less than
+	// auto does. A setting of the user for the tool takes precedence.
+	Approval      string `protobuf:"bytes,7,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceEffect) Reset() {
+	*x = ServiceEffect{}
+	mi := &file_gantry_v1_common_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceEffect) ProtoMessage() {}
+
+func (x *ServiceEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_common_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceEffect.ProtoReflect.Descriptor instead.
+func (*ServiceEffect) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ServiceEffect) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *ServiceEffect) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ServiceEffect) GetReadOnly() bool {
+	if x != nil && x.ReadOnly != nil {
+		return *x.ReadOnly
+	}
+	return false
+}
+
+func (x *ServiceEffect) GetDestructive() bool {
+	if x != nil && x.Destructive != nil {
+		return *x.Destructive
+	}
+	return false
+}
+
+func (x *ServiceEffect) GetIdempotent() bool {
+	if x != nil && x.Idempotent != nil {
+		return *x.Idempotent
+	}
+	return false
+}
+
+func (x *ServiceEffect) GetOpenWorld() bool {
+	if x != nil && x.OpenWorld != nil {
+		return *x.OpenWorld
+	}
+	return false
+}
+
+func (x *ServiceEffect) GetApproval() string {
+	if x != nil {
+		return x.Approval
+	}
+	return ""
+}
+
 // Item is how a call is displayed to the user, in addition to the raw call.
 type Item struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1443,7 +1562,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_gantry_v1_common_proto_msgTypes[15]
+	mi := &file_gantry_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1574,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[15]
+	mi := &file_gantry_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1587,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Item) GetKind() isItem_Kind {
@@ -1616,7 +1735,7 @@ type CodeItem struct {
 
 func (x *CodeItem) Reset() {
 	*x = CodeItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	mi := &file_gantry_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1747,7 @@ func (x *CodeItem) String() string {
 func (*CodeItem) ProtoMessage() {}
 
 func (x *CodeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[16]
+	mi := &file_gantry_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1760,7 @@ func (x *CodeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CodeItem.ProtoReflect.Descriptor instead.
 func (*CodeItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CodeItem) GetLanguage() string {
@@ -1680,7 +1799,7 @@ type CommandItem struct {
 
 func (x *CommandItem) Reset() {
 	*x = CommandItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[17]
+	mi := &file_gantry_v1_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1811,7 @@ func (x *CommandItem) String() string {
 func (*CommandItem) ProtoMessage() {}
 
 func (x *CommandItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[17]
+	mi := &file_gantry_v1_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1824,7 @@ func (x *CommandItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandItem.ProtoReflect.Descriptor instead.
 func (*CommandItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CommandItem) GetCommand() string {
@@ -1746,7 +1865,7 @@ type FileChangeItem struct {
 
 func (x *FileChangeItem) Reset() {
 	*x = FileChangeItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[18]
+	mi := &file_gantry_v1_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1877,7 @@ func (x *FileChangeItem) String() string {
 func (*FileChangeItem) ProtoMessage() {}
 
 func (x *FileChangeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[18]
+	mi := &file_gantry_v1_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1890,7 @@ func (x *FileChangeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChangeItem.ProtoReflect.Descriptor instead.
 func (*FileChangeItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileChangeItem) GetChanges() []*FileChange {
@@ -1802,7 +1921,7 @@ type FileChange struct {
 
 func (x *FileChange) Reset() {
 	*x = FileChange{}
-	mi := &file_gantry_v1_common_proto_msgTypes[19]
+	mi := &file_gantry_v1_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +1933,7 @@ func (x *FileChange) String() string {
 func (*FileChange) ProtoMessage() {}
 
 func (x *FileChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[19]
+	mi := &file_gantry_v1_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +1946,7 @@ func (x *FileChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileChange.ProtoReflect.Descriptor instead.
 func (*FileChange) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FileChange) GetPath() string {
@@ -1884,7 +2003,7 @@ type McpCallItem struct {
 
 func (x *McpCallItem) Reset() {
 	*x = McpCallItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[20]
+	mi := &file_gantry_v1_common_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2015,7 @@ func (x *McpCallItem) String() string {
 func (*McpCallItem) ProtoMessage() {}
 
 func (x *McpCallItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[20]
+	mi := &file_gantry_v1_common_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2028,7 @@ func (x *McpCallItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use McpCallItem.ProtoReflect.Descriptor instead.
 func (*McpCallItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *McpCallItem) GetServer() string {
@@ -1943,7 +2062,7 @@ type WebSearchItem struct {
 
 func (x *WebSearchItem) Reset() {
 	*x = WebSearchItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[21]
+	mi := &file_gantry_v1_common_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2074,7 @@ func (x *WebSearchItem) String() string {
 func (*WebSearchItem) ProtoMessage() {}
 
 func (x *WebSearchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[21]
+	mi := &file_gantry_v1_common_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2087,7 @@ func (x *WebSearchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebSearchItem.ProtoReflect.Descriptor instead.
 func (*WebSearchItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WebSearchItem) GetQuery() string {
@@ -1989,7 +2108,7 @@ type ImageItem struct {
 
 func (x *ImageItem) Reset() {
 	*x = ImageItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[22]
+	mi := &file_gantry_v1_common_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2120,7 @@ func (x *ImageItem) String() string {
 func (*ImageItem) ProtoMessage() {}
 
 func (x *ImageItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[22]
+	mi := &file_gantry_v1_common_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2133,7 @@ func (x *ImageItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageItem.ProtoReflect.Descriptor instead.
 func (*ImageItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ImageItem) GetPath() string {
@@ -2042,7 +2161,7 @@ type BrowserItem struct {
 
 func (x *BrowserItem) Reset() {
 	*x = BrowserItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[23]
+	mi := &file_gantry_v1_common_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2173,7 @@ func (x *BrowserItem) String() string {
 func (*BrowserItem) ProtoMessage() {}
 
 func (x *BrowserItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[23]
+	mi := &file_gantry_v1_common_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2186,7 @@ func (x *BrowserItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrowserItem.ProtoReflect.Descriptor instead.
 func (*BrowserItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BrowserItem) GetAction() string {
@@ -2094,7 +2213,7 @@ type OtherItem struct {
 
 func (x *OtherItem) Reset() {
 	*x = OtherItem{}
-	mi := &file_gantry_v1_common_proto_msgTypes[24]
+	mi := &file_gantry_v1_common_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2225,7 @@ func (x *OtherItem) String() string {
 func (*OtherItem) ProtoMessage() {}
 
 func (x *OtherItem) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[24]
+	mi := &file_gantry_v1_common_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2238,7 @@ func (x *OtherItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherItem.ProtoReflect.Descriptor instead.
 func (*OtherItem) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OtherItem) GetTitle() string {
@@ -2152,7 +2271,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_gantry_v1_common_proto_msgTypes[25]
+	mi := &file_gantry_v1_common_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2283,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_common_proto_msgTypes[25]
+	mi := &file_gantry_v1_common_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2296,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_common_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_common_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Limits) GetMaxMessageBytes() int64 {
@@ -2282,7 +2401,7 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\x03 \x01(\tR\tmediaType\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xfc\x02\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xb2\x03\n" +
 	"\x06Effect\x12+\n" +
 	"\x04exec\x18\x01 \x01(\v2\x15.gantry.v1.ExecEffectH\x00R\x04exec\x12.\n" +
 	"\x05write\x18\x02 \x01(\v2\x16.gantry.v1.WriteEffectH\x00R\x05write\x12+\n" +
@@ -2290,7 +2409,8 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\anetwork\x18\x04 \x01(\v2\x18.gantry.v1.NetworkEffectH\x00R\anetwork\x124\n" +
 	"\abrowser\x18\x05 \x01(\v2\x18.gantry.v1.BrowserEffectH\x00R\abrowser\x12D\n" +
 	"\rsession_input\x18\x06 \x01(\v2\x1d.gantry.v1.SessionInputEffectH\x00R\fsessionInput\x12.\n" +
-	"\x05other\x18\a \x01(\v2\x16.gantry.v1.OtherEffectH\x00R\x05otherB\x06\n" +
+	"\x05other\x18\a \x01(\v2\x16.gantry.v1.OtherEffectH\x00R\x05other\x124\n" +
+	"\aservice\x18\b \x01(\v2\x18.gantry.v1.ServiceEffectH\x00R\aserviceB\x06\n" +
 	"\x04kind\"c\n" +
 	"\n" +
 	"ExecEffect\x12\x12\n" +
@@ -2316,7 +2436,23 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
 	"\blanguage\x18\x03 \x01(\tR\blanguage\"#\n" +
 	"\vOtherEffect\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"\xab\x03\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\"\xab\x02\n" +
+	"\rServiceEffect\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12 \n" +
+	"\tread_only\x18\x03 \x01(\bH\x00R\breadOnly\x88\x01\x01\x12%\n" +
+	"\vdestructive\x18\x04 \x01(\bH\x01R\vdestructive\x88\x01\x01\x12#\n" +
+	"\n" +
+	"idempotent\x18\x05 \x01(\bH\x02R\n" +
+	"idempotent\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"open_world\x18\x06 \x01(\bH\x03R\topenWorld\x88\x01\x01\x12\x1a\n" +
+	"\bapproval\x18\a \x01(\tR\bapprovalB\f\n" +
+	"\n" +
+	"_read_onlyB\x0e\n" +
+	"\f_destructiveB\r\n" +
+	"\v_idempotentB\r\n" +
+	"\v_open_world\"\xab\x03\n" +
 	"\x04Item\x122\n" +
 	"\acommand\x18\x01 \x01(\v2\x16.gantry.v1.CommandItemH\x00R\acommand\x12<\n" +
 	"\vfile_change\x18\x02 \x01(\v2\x19.gantry.v1.FileChangeItemH\x00R\n" +
@@ -2409,7 +2545,7 @@ func file_gantry_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gantry_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_gantry_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_gantry_v1_common_proto_goTypes = []any{
 	(Severity)(0),              // 0: gantry.v1.Severity
 	(Audience)(0),              // 1: gantry.v1.Audience
@@ -2430,17 +2566,18 @@ var file_gantry_v1_common_proto_goTypes = []any{
 	(*BrowserEffect)(nil),      // 16: gantry.v1.BrowserEffect
 	(*SessionInputEffect)(nil), // 17: gantry.v1.SessionInputEffect
 	(*OtherEffect)(nil),        // 18: gantry.v1.OtherEffect
-	(*Item)(nil),               // 19: gantry.v1.Item
-	(*CodeItem)(nil),           // 20: gantry.v1.CodeItem
-	(*CommandItem)(nil),        // 21: gantry.v1.CommandItem
-	(*FileChangeItem)(nil),     // 22: gantry.v1.FileChangeItem
-	(*FileChange)(nil),         // 23: gantry.v1.FileChange
-	(*McpCallItem)(nil),        // 24: gantry.v1.McpCallItem
-	(*WebSearchItem)(nil),      // 25: gantry.v1.WebSearchItem
-	(*ImageItem)(nil),          // 26: gantry.v1.ImageItem
-	(*BrowserItem)(nil),        // 27: gantry.v1.BrowserItem
-	(*OtherItem)(nil),          // 28: gantry.v1.OtherItem
-	(*Limits)(nil),             // 29: gantry.v1.Limits
+	(*ServiceEffect)(nil),      // 19: gantry.v1.ServiceEffect
+	(*Item)(nil),               // 20: gantry.v1.Item
+	(*CodeItem)(nil),           // 21: gantry.v1.CodeItem
+	(*CommandItem)(nil),        // 22: gantry.v1.CommandItem
+	(*FileChangeItem)(nil),     // 23: gantry.v1.FileChangeItem
+	(*FileChange)(nil),         // 24: gantry.v1.FileChange
+	(*McpCallItem)(nil),        // 25: gantry.v1.McpCallItem
+	(*WebSearchItem)(nil),      // 26: gantry.v1.WebSearchItem
+	(*ImageItem)(nil),          // 27: gantry.v1.ImageItem
+	(*BrowserItem)(nil),        // 28: gantry.v1.BrowserItem
+	(*OtherItem)(nil),          // 29: gantry.v1.OtherItem
+	(*Limits)(nil),             // 30: gantry.v1.Limits
 }
 var file_gantry_v1_common_proto_depIdxs = []int32{
 	0,  // 0: gantry.v1.Diagnostic.severity:type_name -> gantry.v1.Severity
@@ -2458,21 +2595,22 @@ var file_gantry_v1_common_proto_depIdxs = []int32{
 	16, // 12: gantry.v1.Effect.browser:type_name -> gantry.v1.BrowserEffect
 	17, // 13: gantry.v1.Effect.session_input:type_name -> gantry.v1.SessionInputEffect
 	18, // 14: gantry.v1.Effect.other:type_name -> gantry.v1.OtherEffect
-	21, // 15: gantry.v1.Item.command:type_name -> gantry.v1.CommandItem
-	22, // 16: gantry.v1.Item.file_change:type_name -> gantry.v1.FileChangeItem
-	24, // 17: gantry.v1.Item.mcp_call:type_name -> gantry.v1.McpCallItem
-	25, // 18: gantry.v1.Item.web_search:type_name -> gantry.v1.WebSearchItem
-	26, // 19: gantry.v1.Item.image:type_name -> gantry.v1.ImageItem
-	27, // 20: gantry.v1.Item.browser:type_name -> gantry.v1.BrowserItem
-	28, // 21: gantry.v1.Item.other:type_name -> gantry.v1.OtherItem
-	20, // 22: gantry.v1.Item.code:type_name -> gantry.v1.CodeItem
-	23, // 23: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
-	3,  // 24: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	19, // 15: gantry.v1.Effect.service:type_name -> gantry.v1.ServiceEffect
+	22, // 16: gantry.v1.Item.command:type_name -> gantry.v1.CommandItem
+	23, // 17: gantry.v1.Item.file_change:type_name -> gantry.v1.FileChangeItem
+	25, // 18: gantry.v1.Item.mcp_call:type_name -> gantry.v1.McpCallItem
+	26, // 19: gantry.v1.Item.web_search:type_name -> gantry.v1.WebSearchItem
+	27, // 20: gantry.v1.Item.image:type_name -> gantry.v1.ImageItem
+	28, // 21: gantry.v1.Item.browser:type_name -> gantry.v1.BrowserItem
+	29, // 22: gantry.v1.Item.other:type_name -> gantry.v1.OtherItem
+	21, // 23: gantry.v1.Item.code:type_name -> gantry.v1.CodeItem
+	24, // 24: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
+	3,  // 25: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_common_proto_init() }
@@ -2505,8 +2643,10 @@ func file_gantry_v1_common_proto_init() {
 		(*Effect_Browser)(nil),
 		(*Effect_SessionInput)(nil),
 		(*Effect_Other)(nil),
+		(*Effect_Service)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[15].OneofWrappers = []any{
+	file_gantry_v1_common_proto_msgTypes[15].OneofWrappers = []any{}
+	file_gantry_v1_common_proto_msgTypes[16].OneofWrappers = []any{
 		(*Item_Command)(nil),
 		(*Item_FileChange)(nil),
 		(*Item_McpCall)(nil),
@@ -2516,14 +2656,14 @@ func file_gantry_v1_common_proto_init() {
 		(*Item_Other)(nil),
 		(*Item_Code)(nil),
 	}
-	file_gantry_v1_common_proto_msgTypes[17].OneofWrappers = []any{}
+	file_gantry_v1_common_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_common_proto_rawDesc), len(file_gantry_v1_common_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

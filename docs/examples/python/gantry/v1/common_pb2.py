@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16gantry/v1/common.proto\x12\tgantry.v1\"\x85\x01\n\nDiagnostic\x12%\n\x08severity\x18\x01 \x01(\x0e\x32\x13.gantry.v1.Severity\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12!\n\x04path\x18\x04 \x03(\x0b\x32\x13.gantry.v1.PathStep\x12\x0c\n\x04next\x18\x05 \x01(\t\"B\n\x08PathStep\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03key\x18\x02 \x01(\tH\x00\x12\x0f\n\x05index\x18\x03 \x01(\x03H\x00\x42\x06\n\x04step\"\xef\x01\n\nResultPart\x12%\n\x08\x61udience\x18\x01 \x01(\x0e\x32\x13.gantry.v1.Audience\x12#\n\x04text\x18\x02 \x01(\x0b\x32\x13.gantry.v1.TextPartH\x00\x12%\n\x05media\x18\x03 \x01(\x0b\x32\x14.gantry.v1.MediaPartH\x00\x12*\n\x08\x61rtifact\x18\x04 \x01(\x0b\x32\x16.gantry.v1.ArtifactRefH\x00\x12\x0e\n\x04json\x18\x05 \x01(\x0cH\x00\x12\'\n\x06sealed\x18\x06 \x01(\x0b\x32\x15.gantry.v1.SealedPartH\x00\x42\t\n\x07\x63ontent\"-\n\nSealedPart\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\t\"\xa6\x01\n\x08TextPart\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x1b\n\x03\x66it\x18\x02 \x01(\x0e\x32\x0e.gantry.v1.Fit\x12\x17\n\nmax_tokens\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x0btotal_bytes\x18\x04 \x01(\x03\x12\x15\n\romitted_bytes\x18\x05 \x01(\x03\x12\x1b\n\x13\x61nnounce_truncation\x18\x06 \x01(\x08\x42\r\n\x0b_max_tokens\"]\n\tMediaPart\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12\x12\n\x08\x61rtifact\x18\x03 \x01(\tH\x00\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\tB\x08\n\x06source\"S\n\x0b\x41rtifactRef\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"\xc2\x02\n\x06\x45\x66\x66\x65\x63t\x12%\n\x04\x65xec\x18\x01 \x01(\x0b\x32\x15.gantry.v1.ExecEffectH\x00\x12\'\n\x05write\x18\x02 \x01(\x0b\x32\x16.gantry.v1.WriteEffectH\x00\x12%\n\x04read\x18\x03 \x01(\x0b\x32\x15.gantry.v1.ReadEffectH\x00\x12+\n\x07network\x18\x04 \x01(\x0b\x32\x18.gantry.v1.NetworkEffectH\x00\x12+\n\x07\x62rowser\x18\x05 \x01(\x0b\x32\x18.gantry.v1.BrowserEffectH\x00\x12\x36\n\rsession_input\x18\x06 \x01(\x0b\x32\x1d.gantry.v1.SessionInputEffectH\x00\x12\'\n\x05other\x18\x07 \x01(\x0b\x32\x16.gantry.v1.OtherEffectH\x00\x42\x06\n\x04kind\"H\n\nExecEffect\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12\x0b\n\x03\x63wd\x18\x02 \x01(\t\x12\x12\n\nshell_text\x18\x03 \x01(\t\x12\x0b\n\x03tty\x18\x04 \x01(\x08\"\x1c\n\x0bWriteEffect\x12\r\n\x05paths\x18\x01 \x03(\t\"\x1b\n\nReadEffect\x12\r\n\x05paths\x18\x01 \x03(\t\";\n\rNetworkEffect\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0e\n\x06method\x18\x03 \x01(\t\"\x1f\n\rBrowserEffect\x12\x0e\n\x06origin\x18\x01 \x01(\t\"H\n\x12SessionInputEffect\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x10\n\x08language\x18\x03 \x01(\t\"\x1c\n\x0bOtherEffect\x12\r\n\x05label\x18\x01 \x01(\t\"\xe5\x02\n\x04Item\x12)\n\x07\x63ommand\x18\x01 \x01(\x0b\x32\x16.gantry.v1.CommandItemH\x00\x12\x30\n\x0b\x66ile_change\x18\x02 \x01(\x0b\x32\x19.gantry.v1.FileChangeItemH\x00\x12*\n\x08mcp_call\x18\x03 \x01(\x0b\x32\x16.gantry.v1.McpCallItemH\x00\x12.\n\nweb_search\x18\x04 \x01(\x0b\x32\x18.gantry.v1.WebSearchItemH\x00\x12%\n\x05image\x18\x05 \x01(\x0b\x32\x14.gantry.v1.ImageItemH\x00\x12)\n\x07\x62rowser\x18\x06 \x01(\x0b\x32\x16.gantry.v1.BrowserItemH\x00\x12%\n\x05other\x18\x07 \x01(\x0b\x32\x14.gantry.v1.OtherItemH\x00\x12#\n\x04\x63ode\x18\x08 \x01(\x0b\x32\x13.gantry.v1.CodeItemH\x00\x42\x06\n\x04kind\"@\n\x08\x43odeItem\x12\x10\n\x08language\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\"e\n\x0b\x43ommandItem\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12\x0b\n\x03\x63wd\x18\x02 \x01(\t\x12\x16\n\texit_code\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\nsession_id\x18\x04 \x01(\tB\x0c\n\n_exit_code\"8\n\x0e\x46ileChangeItem\x12&\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x15.gantry.v1.FileChange\"\x8e\x01\n\nFileChange\x12\x0c\n\x04path\x18\x01 \x01(\t\x12#\n\x04kind\x18\x02 \x01(\x0e\x32\x15.gantry.v1.ChangeKind\x12\x0c\n\x04\x64iff\x18\x03 \x01(\t\x12\x12\n\nmoved_from\x18\x04 \x01(\t\x12\x15\n\rbefore_sha256\x18\x05 \x01(\t\x12\x14\n\x0c\x61\x66ter_sha256\x18\x06 \x01(\t\"C\n\x0bMcpCallItem\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\x0c\"\x1e\n\rWebSearchItem\x12\r\n\x05query\x18\x01 \x01(\t\"2\n\tImageItem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x17\n\x0f\x61rtifact_sha256\x18\x02 \x01(\t\"*\n\x0b\x42rowserItem\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\"-\n\tOtherItem\x12\r\n\x05title\x18\x01 \x01(\tJ\x04\x08\x02\x10\x03R\x0b\x64\x65tail_json\"\xa7\x01\n\x06Limits\x12\x19\n\x11max_message_bytes\x18\x01 \x01(\x03\x12\x18\n\x10max_inline_bytes\x18\x02 \x01(\x03\x12\x18\n\x10max_output_bytes\x18\x03 \x01(\x03\x12\x10\n\x08start_ms\x18\x04 \x01(\x03\x12\x0f\n\x07stop_ms\x18\x05 \x01(\x03\x12\x0f\n\x07\x63\x61ll_ms\x18\x06 \x01(\x03\x12\x1a\n\x12max_parallel_calls\x18\x07 \x01(\x05*N\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n\x0eSEVERITY_ERROR\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02*^\n\x08\x41udience\x12\x18\n\x14\x41UDIENCE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x41UDIENCE_MODEL\x10\x01\x12\x11\n\rAUDIENCE_USER\x10\x02\x12\x11\n\rAUDIENCE_BOTH\x10\x03*R\n\x03\x46it\x12\x13\n\x0f\x46IT_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x46IT_VERBATIM\x10\x01\x12\x0f\n\x0b\x46IT_BOUNDED\x10\x02\x12\x13\n\x0f\x46IT_TRUNCATABLE\x10\x03*n\n\nChangeKind\x12\x1b\n\x17\x43HANGE_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43HANGE_KIND_ADD\x10\x01\x12\x16\n\x12\x43HANGE_KIND_UPDATE\x10\x02\x12\x16\n\x12\x43HANGE_KIND_DELETE\x10\x03\x42=Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16gantry/v1/common.proto\x12\tgantry.v1\"\x85\x01\n\nDiagnostic\x12%\n\x08severity\x18\x01 \x01(\x0e\x32\x13.gantry.v1.Severity\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12!\n\x04path\x18\x04 \x03(\x0b\x32\x13.gantry.v1.PathStep\x12\x0c\n\x04next\x18\x05 \x01(\t\"B\n\x08PathStep\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12\r\n\x03key\x18\x02 \x01(\tH\x00\x12\x0f\n\x05index\x18\x03 \x01(\x03H\x00\x42\x06\n\x04step\"\xef\x01\n\nResultPart\x12%\n\x08\x61udience\x18\x01 \x01(\x0e\x32\x13.gantry.v1.Audience\x12#\n\x04text\x18\x02 \x01(\x0b\x32\x13.gantry.v1.TextPartH\x00\x12%\n\x05media\x18\x03 \x01(\x0b\x32\x14.gantry.v1.MediaPartH\x00\x12*\n\x08\x61rtifact\x18\x04 \x01(\x0b\x32\x16.gantry.v1.ArtifactRefH\x00\x12\x0e\n\x04json\x18\x05 \x01(\x0cH\x00\x12\'\n\x06sealed\x18\x06 \x01(\x0b\x32\x15.gantry.v1.SealedPartH\x00\x42\t\n\x07\x63ontent\"-\n\nSealedPart\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\t\"\xa6\x01\n\x08TextPart\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x1b\n\x03\x66it\x18\x02 \x01(\x0e\x32\x0e.gantry.v1.Fit\x12\x17\n\nmax_tokens\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x0btotal_bytes\x18\x04 \x01(\x03\x12\x15\n\romitted_bytes\x18\x05 \x01(\x03\x12\x1b\n\x13\x61nnounce_truncation\x18\x06 \x01(\x08\x42\r\n\x0b_max_tokens\"]\n\tMediaPart\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12\x12\n\x08\x61rtifact\x18\x03 \x01(\tH\x00\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\tB\x08\n\x06source\"S\n\x0b\x41rtifactRef\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"\xef\x02\n\x06\x45\x66\x66\x65\x63t\x12%\n\x04\x65xec\x18\x01 \x01(\x0b\x32\x15.gantry.v1.ExecEffectH\x00\x12\'\n\x05write\x18\x02 \x01(\x0b\x32\x16.gantry.v1.WriteEffectH\x00\x12%\n\x04read\x18\x03 \x01(\x0b\x32\x15.gantry.v1.ReadEffectH\x00\x12+\n\x07network\x18\x04 \x01(\x0b\x32\x18.gantry.v1.NetworkEffectH\x00\x12+\n\x07\x62rowser\x18\x05 \x01(\x0b\x32\x18.gantry.v1.BrowserEffectH\x00\x12\x36\n\rsession_input\x18\x06 \x01(\x0b\x32\x1d.gantry.v1.SessionInputEffectH\x00\x12\'\n\x05other\x18\x07 \x01(\x0b\x32\x16.gantry.v1.OtherEffectH\x00\x12+\n\x07service\x18\x08 \x01(\x0b\x32\x18.gantry.v1.ServiceEffectH\x00\x42\x06\n\x04kind\"H\n\nExecEffect\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12\x0b\n\x03\x63wd\x18\x02 \x01(\t\x12\x12\n\nshell_text\x18\x03 \x01(\t\x12\x0b\n\x03tty\x18\x04 \x01(\x08\"\x1c\n\x0bWriteEffect\x12\r\n\x05paths\x18\x01 \x03(\t\"\x1b\n\nReadEffect\x12\r\n\x05paths\x18\x01 \x03(\t\";\n\rNetworkEffect\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0e\n\x06method\x18\x03 \x01(\t\"\x1f\n\rBrowserEffect\x12\x0e\n\x06origin\x18\x01 \x01(\t\"H\n\x12SessionInputEffect\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x10\n\x08language\x18\x03 \x01(\t\"\x1c\n\x0bOtherEffect\x12\r\n\x05label\x18\x01 \x01(\t\"\xe2\x01\n\rServiceEffect\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x02 \x01(\t\x12\x16\n\tread_only\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x18\n\x0b\x64\x65structive\x18\x04 \x01(\x08H\x01\x88\x01\x01\x12\x17\n\nidempotent\x18\x05 \x01(\x08H\x02\x88\x01\x01\x12\x17\n\nopen_world\x18\x06 \x01(\x08H\x03\x88\x01\x01\x12\x10\n\x08\x61pproval\x18\x07 \x01(\tB\x0c\n\n_read_onlyB\x0e\n\x0c_destructiveB\r\n\x0b_idempotentB\r\n\x0b_open_world\"\xe5\x02\n\x04Item\x12)\n\x07\x63ommand\x18\x01 \x01(\x0b\x32\x16.gantry.v1.CommandItemH\x00\x12\x30\n\x0b\x66ile_change\x18\x02 \x01(\x0b\x32\x19.gantry.v1.FileChangeItemH\x00\x12*\n\x08mcp_call\x18\x03 \x01(\x0b\x32\x16.gantry.v1.McpCallItemH\x00\x12.\n\nweb_search\x18\x04 \x01(\x0b\x32\x18.gantry.v1.WebSearchItemH\x00\x12%\n\x05image\x18\x05 \x01(\x0b\x32\x14.gantry.v1.ImageItemH\x00\x12)\n\x07\x62rowser\x18\x06 \x01(\x0b\x32\x16.gantry.v1.BrowserItemH\x00\x12%\n\x05other\x18\x07 \x01(\x0b\x32\x14.gantry.v1.OtherItemH\x00\x12#\n\x04\x63ode\x18\x08 \x01(\x0b\x32\x13.gantry.v1.CodeItemH\x00\x42\x06\n\x04kind\"@\n\x08\x43odeItem\x12\x10\n\x08language\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\"e\n\x0b\x43ommandItem\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12\x0b\n\x03\x63wd\x18\x02 \x01(\t\x12\x16\n\texit_code\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\nsession_id\x18\x04 \x01(\tB\x0c\n\n_exit_code\"8\n\x0e\x46ileChangeItem\x12&\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x15.gantry.v1.FileChange\"\x8e\x01\n\nFileChange\x12\x0c\n\x04path\x18\x01 \x01(\t\x12#\n\x04kind\x18\x02 \x01(\x0e\x32\x15.gantry.v1.ChangeKind\x12\x0c\n\x04\x64iff\x18\x03 \x01(\t\x12\x12\n\nmoved_from\x18\x04 \x01(\t\x12\x15\n\rbefore_sha256\x18\x05 \x01(\t\x12\x14\n\x0c\x61\x66ter_sha256\x18\x06 \x01(\t\"C\n\x0bMcpCallItem\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\x0c\"\x1e\n\rWebSearchItem\x12\r\n\x05query\x18\x01 \x01(\t\"2\n\tImageItem\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x17\n\x0f\x61rtifact_sha256\x18\x02 \x01(\t\"*\n\x0b\x42rowserItem\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x0b\n\x03url\x18\x02 \x01(\t\"-\n\tOtherItem\x12\r\n\x05title\x18\x01 \x01(\tJ\x04\x08\x02\x10\x03R\x0b\x64\x65tail_json\"\xa7\x01\n\x06Limits\x12\x19\n\x11max_message_bytes\x18\x01 \x01(\x03\x12\x18\n\x10max_inline_bytes\x18\x02 \x01(\x03\x12\x18\n\x10max_output_bytes\x18\x03 \x01(\x03\x12\x10\n\x08start_ms\x18\x04 \x01(\x03\x12\x0f\n\x07stop_ms\x18\x05 \x01(\x03\x12\x0f\n\x07\x63\x61ll_ms\x18\x06 \x01(\x03\x12\x1a\n\x12max_parallel_calls\x18\x07 \x01(\x05*N\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n\x0eSEVERITY_ERROR\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02*^\n\x08\x41udience\x12\x18\n\x14\x41UDIENCE_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x41UDIENCE_MODEL\x10\x01\x12\x11\n\rAUDIENCE_USER\x10\x02\x12\x11\n\rAUDIENCE_BOTH\x10\x03*R\n\x03\x46it\x12\x13\n\x0f\x46IT_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x46IT_VERBATIM\x10\x01\x12\x0f\n\x0b\x46IT_BOUNDED\x10\x02\x12\x13\n\x0f\x46IT_TRUNCATABLE\x10\x03*n\n\nChangeKind\x12\x1b\n\x17\x43HANGE_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43HANGE_KIND_ADD\x10\x01\x12\x16\n\x12\x43HANGE_KIND_UPDATE\x10\x02\x12\x16\n\x12\x43HANGE_KIND_DELETE\x10\x03\x42=Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,14 +32,14 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gantry.v1.common_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1'
-  _globals['_SEVERITY']._serialized_start=2681
-  _globals['_SEVERITY']._serialized_end=2759
-  _globals['_AUDIENCE']._serialized_start=2761
-  _globals['_AUDIENCE']._serialized_end=2855
-  _globals['_FIT']._serialized_start=2857
-  _globals['_FIT']._serialized_end=2939
-  _globals['_CHANGEKIND']._serialized_start=2941
-  _globals['_CHANGEKIND']._serialized_end=3051
+  _globals['_SEVERITY']._serialized_start=2955
+  _globals['_SEVERITY']._serialized_end=3033
+  _globals['_AUDIENCE']._serialized_start=3035
+  _globals['_AUDIENCE']._serialized_end=3129
+  _globals['_FIT']._serialized_start=3131
+  _globals['_FIT']._serialized_end=3213
+  _globals['_CHANGEKIND']._serialized_start=3215
+  _globals['_CHANGEKIND']._serialized_end=3325
   _globals['_DIAGNOSTIC']._serialized_start=38
   _globals['_DIAGNOSTIC']._serialized_end=171
   _globals['_PATHSTEP']._serialized_start=173
@@ -55,41 +55,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ARTIFACTREF']._serialized_start=794
   _globals['_ARTIFACTREF']._serialized_end=877
   _globals['_EFFECT']._serialized_start=880
-  _globals['_EFFECT']._serialized_end=1202
-  _globals['_EXECEFFECT']._serialized_start=1204
-  _globals['_EXECEFFECT']._serialized_end=1276
-  _globals['_WRITEEFFECT']._serialized_start=1278
-  _globals['_WRITEEFFECT']._serialized_end=1306
-  _globals['_READEFFECT']._serialized_start=1308
-  _globals['_READEFFECT']._serialized_end=1335
-  _globals['_NETWORKEFFECT']._serialized_start=1337
-  _globals['_NETWORKEFFECT']._serialized_end=1396
-  _globals['_BROWSEREFFECT']._serialized_start=1398
-  _globals['_BROWSEREFFECT']._serialized_end=1429
-  _globals['_SESSIONINPUTEFFECT']._serialized_start=1431
-  _globals['_SESSIONINPUTEFFECT']._serialized_end=1503
-  _globals['_OTHEREFFECT']._serialized_start=1505
-  _globals['_OTHEREFFECT']._serialized_end=1533
-  _globals['_ITEM']._serialized_start=1536
-  _globals['_ITEM']._serialized_end=1893
-  _globals['_CODEITEM']._serialized_start=1895
-  _globals['_CODEITEM']._serialized_end=1959
-  _globals['_COMMANDITEM']._serialized_start=1961
-  _globals['_COMMANDITEM']._serialized_end=2062
-  _globals['_FILECHANGEITEM']._serialized_start=2064
-  _globals['_FILECHANGEITEM']._serialized_end=2120
-  _globals['_FILECHANGE']._serialized_start=2123
-  _globals['_FILECHANGE']._serialized_end=2265
-  _globals['_MCPCALLITEM']._serialized_start=2267
-  _globals['_MCPCALLITEM']._serialized_end=2334
-  _globals['_WEBSEARCHITEM']._serialized_start=2336
-  _globals['_WEBSEARCHITEM']._serialized_end=2366
-  _globals['_IMAGEITEM']._serialized_start=2368
-  _globals['_IMAGEITEM']._serialized_end=2418
-  _globals['_BROWSERITEM']._serialized_start=2420
-  _globals['_BROWSERITEM']._serialized_end=2462
-  _globals['_OTHERITEM']._serialized_start=2464
-  _globals['_OTHERITEM']._serialized_end=2509
-  _globals['_LIMITS']._serialized_start=2512
-  _globals['_LIMITS']._serialized_end=2679
+  _globals['_EFFECT']._serialized_end=1247
+  _globals['_EXECEFFECT']._serialized_start=1249
+  _globals['_EXECEFFECT']._serialized_end=1321
+  _globals['_WRITEEFFECT']._serialized_start=1323
+  _globals['_WRITEEFFECT']._serialized_end=1351
+  _globals['_READEFFECT']._serialized_start=1353
+  _globals['_READEFFECT']._serialized_end=1380
+  _globals['_NETWORKEFFECT']._serialized_start=1382
+  _globals['_NETWORKEFFECT']._serialized_end=1441
+  _globals['_BROWSEREFFECT']._serialized_start=1443
+  _globals['_BROWSEREFFECT']._serialized_end=1474
+  _globals['_SESSIONINPUTEFFECT']._serialized_start=1476
+  _globals['_SESSIONINPUTEFFECT']._serialized_end=1548
+  _globals['_OTHEREFFECT']._serialized_start=1550
+  _globals['_OTHEREFFECT']._serialized_end=1578
+  _globals['_SERVICEEFFECT']._serialized_start=1581
+  _globals['_SERVICEEFFECT']._serialized_end=1807
+  _globals['_ITEM']._serialized_start=1810
+  _globals['_ITEM']._serialized_end=2167
+  _globals['_CODEITEM']._serialized_start=2169
+  _globals['_CODEITEM']._serialized_end=2233
+  _globals['_COMMANDITEM']._serialized_start=2235
+  _globals['_COMMANDITEM']._serialized_end=2336
+  _globals['_FILECHANGEITEM']._serialized_start=2338
+  _globals['_FILECHANGEITEM']._serialized_end=2394
+  _globals['_FILECHANGE']._serialized_start=2397
+  _globals['_FILECHANGE']._serialized_end=2539
+  _globals['_MCPCALLITEM']._serialized_start=2541
+  _globals['_MCPCALLITEM']._serialized_end=2608
+  _globals['_WEBSEARCHITEM']._serialized_start=2610
+  _globals['_WEBSEARCHITEM']._serialized_end=2640
+  _globals['_IMAGEITEM']._serialized_start=2642
+  _globals['_IMAGEITEM']._serialized_end=2692
+  _globals['_BROWSERITEM']._serialized_start=2694
+  _globals['_BROWSERITEM']._serialized_end=2736
+  _globals['_OTHERITEM']._serialized_start=2738
+  _globals['_OTHERITEM']._serialized_end=2783
+  _globals['_LIMITS']._serialized_start=2786
+  _globals['_LIMITS']._serialized_end=2953
 # @@protoc_insertion_point(module_scope)

@@ -12,7 +12,7 @@ import (
 func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
 	unit, perToken, rest := func(s string) int64 { return Tokens(int64(len(s))) }, int64(1), p.tokenBudget()
 	if p.Bytes {
-		unit, perToken, rest = func(s string) int64 { return int64(len(s)) }, bytesPerToken, p.byteBudget()
+		unit, perToken, rest = func(s string) int64 { return int64(len(s)) }, bytesPerToken, p.ByteBudget()
 	}
 	out := make(llm.Parts, 0, len(parts))
 	texts, audios := 0, 0

@@ -92,8 +92,8 @@ func TestTruncatePartsProperties(t *testing.T) {
 				left += int64(len(text.Text))
 			}
 		}
-		if left > p.byteBudget() {
-			t.Fatalf("%d bytes are left of a budget of %d: %s", left, p.byteBudget(), shown(got))
+		if left > p.ByteBudget() {
+			t.Fatalf("%d bytes are left of a budget of %d: %s", left, p.ByteBudget(), shown(got))
 		}
 	})
 }

@@ -32,7 +32,8 @@ func PolicyOf(row llm.ModelRow) Policy {
 	return p
 }
 
-func (p Policy) byteBudget() int64 {
+// ByteBudget returns the limit in bytes.
+func (p Policy) ByteBudget() int64 {
 	if p.Bytes {
 		return max(p.Limit, 0)
 	}
@@ -87,7 +88,7 @@ func Tokens(n int64) int64 {
 // lost amount in its place. Truncated text is not truncated again by the same policy; under a smaller one its marker becomes part
 // of the new one, which states the total loss.
 func Truncate(s string, p Policy) string {
-	budget := p.byteBudget()
+	budget := p.ByteBudget()
 	if int64(len(s)) <= budget {
 		return s
 	}
@@ -182,7 +183,7 @@ type Loss struct {
 // Fit truncates s to p. If room, the limit of the whole answer, is less than what p would leave plus announcement and marker, the
 // text gets what is left of room, so that the answer is never truncated a second time.
 func Fit(s string, p, room Policy, loss Loss) string {
-	if int64(len(s)) <= min(p.byteBudget(), room.byteBudget()) {
+	if int64(len(s)) <= min(p.ByteBudget(), room.ByteBudget()) {
 		return s
 	}
 	head := ""
@@ -190,9 +191,9 @@ func Fit(s string, p, room Policy, loss Loss) string {
 		head = announcement(s, loss)
 	}
 	cut := Truncate(s, p)
-	if over := int64(len(head)+len(cut)) - room.byteBudget(); over > 0 {
-		marker := int64(len(cut)) - p.byteBudget()
-		left := max(room.byteBudget()-int64(len(head))-max(marker, 0), 0)
+	if over := int64(len(head)+len(cut)) - room.ByteBudget(); over > 0 {
+		marker := int64(len(cut)) - p.ByteBudget()
+		left := max(room.ByteBudget()-int64(len(head))-max(marker, 0), 0)
 		if p.Bytes {
 			p.Limit = min(p.Limit, left)
 		} else {

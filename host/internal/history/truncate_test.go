@@ -166,12 +166,12 @@ func TestTruncateProperties(t *testing.T) {
 		s := rapid.String().Draw(t, "s")
 		p := Policy{Bytes: rapid.Bool().Draw(t, "bytes"), Limit: rapid.Int64Range(0, 200).Draw(t, "limit")}
 		got := Truncate(s, p)
-		if int64(len(s)) <= p.byteBudget() && got != s {
+		if int64(len(s)) <= p.ByteBudget() && got != s {
 			t.Fatalf("a text that fits was changed: %q", got)
 		}
 		const marker = 64
-		if int64(len(got)) > p.byteBudget()+marker {
-			t.Fatalf("%d bytes left of a budget of %d", len(got), p.byteBudget())
+		if int64(len(got)) > p.ByteBudget()+marker {
+			t.Fatalf("%d bytes left of a budget of %d", len(got), p.ByteBudget())
 		}
 		if strings.ToValidUTF8(s, "") == s && strings.ToValidUTF8(got, "") != got {
 			t.Fatalf("a character was cut: %q", got)

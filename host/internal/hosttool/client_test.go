@@ -42,7 +42,7 @@ func TestClientToolsInTheCatalogue(t *testing.T) {
 	if got := names(llm.ModelRow{ToolKinds: []string{"search"}}); !slices.Equal(got, []string{"greet", "beep", "mine.greet", "tool_search"}) {
 		t.Errorf("a model that searches is offered %q", got)
 	}
-	found, _, err := findTools(s, json.RawMessage(`{"query":"weather"}`), nil)
+	found, err := findTools(s, json.RawMessage(`{"query":"weather"}`), nil)
 	if err != nil || len(found) != 1 || found[0].Name != "look-up" {
 		t.Errorf("found %+v, %v", found, err)
 	}

@@ -28,8 +28,11 @@ type Tool struct {
 	Descriptor contract.Descriptor
 	// Describe returns the description if it depends on the other tools; nil: it is the descriptor's. row is the model's.
 	Describe func(others *registry.Snapshot, row llm.ModelRow) string
-	// Search says that models are offered the tool as the one that finds deferred tools.
+	// Search says that the tool finds deferred tools. Models that are trained to look for tools are offered it as such, others as a
+	// function.
 	Search bool
+	// Target returns the call of another tool that the input stands for; nil: see [registry.Entry].
+	Target func(input string) *llm.ToolCall
 	// Offer decides by role, settings and model. A model may change during a turn, so it only decides between Offered and Hidden.
 	Offer func(Conditions) Offer
 	orchestrate.HostTool
@@ -62,7 +65,7 @@ type Conditions struct {
 type Table []Tool
 
 // Default returns the table of gantry's own tools.
-func Default() Table { return New(requestPermissions(), search()) }
+func Default() Table { return New(requestPermissions(), search(), callFound()) }
 
 // New makes a table. Its rows are constants of the program, so an invalid one is a panic.
 func New(tools ...Tool) Table {
@@ -120,7 +123,7 @@ func (t Table) Extend(others *registry.Snapshot, c Conditions) *registry.Snapsho
 
 // entry returns the tool's entry in the catalogue; nil: the thread does not have it.
 func (t *Tool) entry(c Conditions) *registry.Entry {
-	e := &registry.Entry{HostTool: t.Label, Descriptor: t.Descriptor, Schema: t.schema}
+	e := &registry.Entry{HostTool: t.Label, Descriptor: t.Descriptor, Schema: t.schema, Finds: t.Search, Target: t.Target}
 	switch t.Offer(c) {
 	case Absent:
 		return nil
@@ -134,7 +137,7 @@ func (t *Tool) entry(c Conditions) *registry.Entry {
 		if t.Describe != nil {
 			declared.Description = t.Describe(c.Others, row)
 		}
-		declared.Search = t.Search
+		declared.Search = t.Search && searches(row)
 		return declared, t.Offer(c) == Offered
 	}
 	return e

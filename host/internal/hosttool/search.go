@@ -1,6 +1,7 @@
 package hosttool
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,7 +21,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// search returns the tool that finds deferred tools for models that are trained to look for tools.
+// search returns the tool that finds deferred tools: for models that are trained to look for tools, and for others if there are many.
 func search() Tool {
 	return Tool{
 		Label: LabelPrefix + "search",
@@ -35,15 +36,90 @@ func search() Tool {
 }
 
 func offerSearch(c Conditions) Offer {
-	found := deferred(c.Others)
-	traits := c.Model.Traits()
-	switch {
-	case len(found) == 0:
+	switch found := suitable(c); {
+	case len(deferred(c.Others)) == 0:
 		return Absent
-	case !slices.Contains(c.Model.ToolKinds, "search"), !slices.ContainsFunc(found, func(e *registry.Entry) bool { return e.Suits(traits) }):
-		return Hidden
+	case len(found) > 0 && (searches(c.Model) || many(found)):
+		return Offered
 	}
-	return Offered
+	return Hidden
+}
+
+// searches reports whether a model is trained to look for tools.
+func searches(row llm.ModelRow) bool { return slices.Contains(row.ToolKinds, "search") }
+
+// suitable lists the deferred tools that the model could be offered.
+func suitable(c Conditions) []*registry.Entry {
+	traits := c.Model.Traits()
+	return slices.DeleteFunc(deferred(c.Others), func(e *registry.Entry) bool { return !e.Suits(traits) })
+}
+
+// How many deferred tools a model that is not trained to look for tools is offered directly. With more, it gets functions that find and
+// call them.
+const (
+	mostDeclared      = 100
+	mostDeclaredBytes = 80_000 // of names, descriptions and schemas: about 20,000 tokens
+)
+
+// many reports whether the declarations of tools are too much for every request.
+func many(tools []*registry.Entry) bool {
+	n := 0
+	for _, e := range tools {
+		n += len(e.Name) + len(e.Description) + len(e.InputSchema)
+	}
+	return len(tools) > mostDeclared || n > mostDeclaredBytes
+}
+
+// callFound returns the function with which a model that can call only what its request declares calls the tools that it has found.
+// The tools of the request stay the same, so its beginning stays cached.
+func callFound() Tool {
+	return Tool{
+		Label: LabelPrefix + "call",
+		Descriptor: contract.Descriptor{
+			// Only a call that stands for no other runs as itself: it has no effect.
+			Name: "tool_call", Nesting: contract.NestingNever, ReadOnly: true, ParallelSafe: true,
+			Description: "Calls a tool that tool_search has found.",
+			InputSchema: json.RawMessage(`{"additionalProperties":false,"properties":{` +
+				`"arguments":{"description":"The tool's arguments, by its schema.","type":"object"},` +
+				`"name":{"description":"The tool's name.","minLength":1,"type":"string"},` +
+				`"namespace":{"description":"The tool's namespace, if it has one.","type":"string"}},"required":["name","arguments"],"type":"object"}`),
+		},
+		Offer: func(c Conditions) Offer {
+			switch found := suitable(c); {
+			case len(deferred(c.Others)) == 0:
+				return Absent
+			case !searches(c.Model) && many(found):
+				return Offered
+			}
+			return Hidden
+		},
+		Target: target, HostTool: orchestrate.HostTool{Backend: Func(runCallFound).Backend},
+	}
+}
+
+// found is the input of tool_call.
+type found struct {
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// target returns the call that the input of tool_call stands for; nil: none.
+func target(input string) *llm.ToolCall {
+	var in found
+	if json.Unmarshal([]byte(input), &in) != nil || in.Name == "" {
+		return nil
+	}
+	return &llm.ToolCall{Namespace: in.Namespace, Name: in.Name, Input: string(in.Arguments)}
+}
+
+// runCallFound answers a call that stands for no other: the tool doesn't exist.
+func runCallFound(_ context.Context, _ *orchestrate.HostCall, in contract.Input) (*contract.Result, error) {
+	var f found
+	if err := json.Unmarshal(in.Arguments, &f); err != nil {
+		return nil, registry.ArgumentsError(err)
+	}
+	return nil, fmt.Errorf("there is no tool %q in the namespace %q that this function can call; look for it with tool_search, and use its namespace and name as they are shown there", f.Name, f.Namespace)
 }
 
 // deferred lists the tools that a model finds by search.
@@ -185,46 +261,81 @@ func Rank(entries []*registry.Entry, query string) []*registry.Entry {
 }
 
 func runSearch(_ context.Context, c *orchestrate.HostCall, in contract.Input) (*contract.Result, error) {
-	found, text, err := findTools(c.Tools, in.Arguments, c.Traits)
-	if err != nil {
+	tools, err := findTools(c.Tools, in.Arguments, c.Traits)
+	switch {
+	case err != nil:
 		return nil, err
+	case len(tools) == 0:
+		return contract.Text("No tool was found. Other words may find one."), nil
+	case c.Model.Search:
+		c.Found(tools)
+		return contract.Text("Found:" + named(tools)), nil
 	}
-	c.Found(found)
-	return contract.Text(text), nil
+	text, err := declared(tools, c.Output.ByteBudget())
+	return contract.Text(text), err
 }
 
-// findTools returns the tools that match the arguments of a search and that a model with these traits can be offered. text lists them
-// in words.
-func findTools(tools *registry.Snapshot, arguments json.RawMessage, traits []string) (found []llm.Tool, text string, err error) {
+// findTools returns the tools that match the arguments of a search and that a model with these traits can be offered.
+func findTools(tools *registry.Snapshot, arguments json.RawMessage, traits []string) (found []llm.Tool, err error) {
 	var in struct {
 		Query string   `json:"query"`
 		Limit *float64 `json:"limit"`
 	}
 	if err := json.Unmarshal(arguments, &in); err != nil {
-		return nil, "", registry.ArgumentsError(err)
+		return nil, registry.ArgumentsError(err)
 	}
 	if strings.TrimSpace(in.Query) == "" {
-		return nil, "", registry.ArgumentsError(errors.New("`query` must not be empty"))
+		return nil, registry.ArgumentsError(errors.New("`query` must not be empty"))
 	}
 	limit := searchLimit
 	if in.Limit != nil {
 		limit = int(min(*in.Limit, mostFound))
 	}
-	var b strings.Builder
 	for _, e := range Rank(deferred(tools), in.Query) {
 		if len(found) == limit {
 			break
 		}
-		if !e.Suits(traits) {
-			continue
+		if e.Suits(traits) {
+			found = append(found, e.Declaration(llm.ModelRow{}))
 		}
-		t := e.Declaration(llm.ModelRow{})
-		found = append(found, t)
+	}
+	return found, nil
+}
+
+// named lists tools for people; models get their declarations.
+func named(tools []llm.Tool) string {
+	var b strings.Builder
+	for _, t := range tools {
 		line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-		fmt.Fprintf(&b, "\n- %s: %s", e.FullName(), line)
+		fmt.Fprintf(&b, "\n- %s: %s", registry.FullName(t.Namespace, t.Name), line)
 	}
-	if len(found) == 0 {
-		return nil, "No tool was found. Other words may find one.", nil
+	return b.String()
+}
+
+// maxRest bounds the line that says how many tools are left out.
+const maxRest = 100
+
+// declared describes tools to a model that is going to call them with tool_call, one line for each, as far as they fit into limit bytes.
+func declared(tools []llm.Tool, limit int64) (string, error) {
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	lines.SetEscapeHTML(false)
+	b.WriteString("Call these with tool_call:\n")
+	for i, t := range tools {
+		before := b.Len()
+		if err := lines.Encode(struct {
+			Namespace   string          `json:"namespace,omitempty"`
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Arguments   json.RawMessage `json:"arguments"` // schema
+		}{t.Namespace, t.Name, t.Description, t.InputSchema}); err != nil {
+			return "", fmt.Errorf("describe the tool %s: %w", registry.FullName(t.Namespace, t.Name), err)
+		}
+		if i > 0 && int64(b.Len()) > limit-maxRest {
+			b.Truncate(before)
+			fmt.Fprintf(&b, "%d more match; they are found with more specific words.\n", len(tools)-i)
+			break
+		}
 	}
-	return found, "Found:" + b.String(), nil
+	return strings.TrimSuffix(b.String(), "\n"), nil
 }

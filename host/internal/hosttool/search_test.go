@@ -2,6 +2,7 @@ package hosttool
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,11 +75,12 @@ func TestSearch(t *testing.T) {
 		{`{"query":"nobody"}`, ""},
 		{`{"query":"nothing like it"}`, ""},
 	} {
-		tools, text, err := findTools(s, json.RawMessage(tc.query), []string{"patches"})
+		tools, err := findTools(s, json.RawMessage(tc.query), []string{"patches"})
 		if err != nil {
 			t.Fatal(tc.query, err)
 		}
 		var names []string
+		text := named(tools)
 		for _, tl := range tools {
 			names = append(names, registry.FullName(tl.Namespace, tl.Name))
 			if !strings.Contains(text, "- "+registry.FullName(tl.Namespace, tl.Name)+":") {
@@ -89,11 +91,21 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tc.query, got, tc.want)
 		}
 	}
-	if tools, _, _ := findTools(s, json.RawMessage(`{"query":"picture"}`), []string{"images"}); len(tools) != 1 {
+	if tools, _ := findTools(s, json.RawMessage(`{"query":"picture"}`), []string{"images"}); len(tools) != 1 {
 		t.Errorf("a model with eyes finds %v", tools)
 	}
-	if _, text, _ := findTools(s, json.RawMessage(`{"query":"letter"}`), nil); text != "Found:\n- mail.send: Sends a letter." {
+	letters, _ := findTools(s, json.RawMessage(`{"query":"letter"}`), nil)
+	if text := named(letters); text != "\n- mail.send: Sends a letter." {
 		t.Errorf("%q", text)
+	}
+	// A model that gets no declarations reads them, as far as there is room.
+	const line = `{"namespace":"mail","name":"send","description":"Sends a letter.\nTo anybody.","arguments":{"type":"object"}}`
+	for limit, want := range map[int64]string{
+		10_000: line + "\n" + line, 0: line + "\n1 more match; they are found with more specific words.",
+	} {
+		if text, err := declared(slices.Repeat(letters, 2), limit); err != nil || text != "Call these with tool_call:\n"+want {
+			t.Errorf("%d: %v\n%s", limit, err, text)
+		}
 	}
 
 	e, ok := Default().Extend(s, Conditions{}).Lookup("", "tool_search")
@@ -111,7 +123,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}
-	if _, _, err := findTools(s, json.RawMessage(`{"query":" "}`), nil); err == nil {
+	if _, err := findTools(s, json.RawMessage(`{"query":" "}`), nil); err == nil {
 		t.Error("a blank query is searched for")
 	}
 }
@@ -123,7 +135,7 @@ func TestHostToolsAreForTheModel(t *testing.T) {
 	s := Default().Extend(snapshot(t, d), Conditions{
 		AdditionalPermissions: true, Approval: policy.OnRequest, Sandbox: "workspace-write", Model: llm.ModelRow{ToolKinds: []string{"search"}},
 	})
-	if code := s.CodeTools(nil); len(s.Entries()) != 3 || len(code) != 1 || code[0].Name != "greet" {
+	if code := s.CodeTools(nil); len(s.Entries()) != 4 || len(code) != 1 || code[0].Name != "greet" {
 		t.Errorf("of %d tools, code finds %d", len(s.Entries()), len(code))
 	}
 	for _, e := range s.Entries()[1:] {
@@ -175,5 +187,38 @@ func TestModelsThatSearch(t *testing.T) {
 	s = Default().Extend(snapshot(t, deferredTool("", "look", "a picture", func(d *contract.Descriptor) { d.ModelTraits = []string{"images"} })), Conditions{})
 	if got := names(llm.ModelRow{ToolKinds: row.ToolKinds}); len(got) != 0 {
 		t.Errorf("a model without eyes: %q", got)
+	}
+}
+
+// With many deferred tools, a model that is not trained to look for them gets functions that find and call them.
+func TestModelsThatDoNotSearch(t *testing.T) {
+	some := func(n, size int) (out []contract.Descriptor) {
+		for i := range n {
+			out = append(out, deferredTool("cal", fmt.Sprintf("tool_%d", i), strings.Repeat("x", size)))
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		name   string
+		tools  []contract.Descriptor
+		row    llm.ModelRow
+		offers string // the last tools
+	}{
+		{"a hundred", some(100, 10), llm.ModelRow{}, "tool_98 tool_99"},
+		{"one more", some(101, 10), llm.ModelRow{}, "greet tool_search tool_call"},
+		{"large ones", some(30, 2000), llm.ModelRow{}, "tool_28 tool_29"},
+		{"too large ones", some(40, 2000), llm.ModelRow{}, "greet tool_search tool_call"},
+		{"a model that searches", some(101, 10), llm.ModelRow{ToolKinds: []string{"search"}}, "greet tool_search"},
+	} {
+		s := Default().Extend(snapshot(t, append([]contract.Descriptor{greet}, tc.tools...)...), Conditions{})
+		var names []string
+		for _, tl := range s.ModelTools(tc.row) {
+			if names = append(names, tl.Name); tl.Search != (tl.Name == "tool_search" && searches(tc.row)) {
+				t.Errorf("%s: %+v", tc.name, tl)
+			}
+		}
+		if got := strings.Join(names, " "); !strings.HasSuffix(got, tc.offers) || strings.HasPrefix(tc.offers, "greet") && got != tc.offers {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.offers)
+		}
 	}
 }

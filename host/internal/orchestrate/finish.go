@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,9 +30,10 @@ func (r *run) finish(ctx context.Context, end outcome) Answer {
 		}
 	}
 	r.explain(end.result)
+	written := cmp.Or(r.call.written, r.call.Model)
 	result := &llm.ToolResult{
-		ID: r.call.Model.ID, Name: r.call.Model.Name, Namespace: r.call.Model.Namespace, Freeform: r.call.Model.Freeform,
-		IsError: end.kind != event.OutcomeOK, Search: r.call.Model.Search, Tools: end.tools,
+		ID: written.ID, Name: written.Name, Namespace: written.Namespace, Freeform: written.Freeform,
+		IsError: end.kind != event.OutcomeOK, Search: written.Search, Tools: end.tools,
 	}
 	switch {
 	case end.kind == event.OutcomeAborted:

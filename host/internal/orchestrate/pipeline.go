@@ -194,7 +194,27 @@ type Call struct {
 	History []llm.Message // the conversation before the call; for reviewers, read-only
 	Signal  Signal        // of the thread; nil: no turn of the model made the call
 
-	parent *Live // the call that made this one; nil: the model made it
+	parent  *Live         // the call that made this one; nil: the model made it
+	written *llm.ToolCall // the call that the model wrote, if it is one of a host tool that stands for another; else nil
+}
+
+// resolve finds the tool of a call; nil: there is none. A call that stands for one of another tool becomes that call, which passes the
+// pipeline like any other. If there is no such tool, the host tool runs and says so.
+func (c Call) resolve() (Call, *registry.Entry) {
+	e, ok := c.Tools.Lookup(c.Model.Namespace, c.Model.Name)
+	if !ok || e.Target == nil {
+		return c, e
+	}
+	target := e.Target(c.Model.Input)
+	if target == nil {
+		return c, e
+	}
+	other, ok := c.Tools.Lookup(target.Namespace, target.Name)
+	if !ok || other.HostTool != "" || other.Exposure == contract.ExposureHidden {
+		return c, e
+	}
+	target.ID, c.written, c.Model = c.Model.ID, c.Model, target
+	return c, other
 }
 
 // reenters reports whether c is nested in a call of this plugin.
@@ -231,8 +251,8 @@ func (f *Future) Wait() Answer {
 // and it is stopped after [Grace]. The call's goroutine ends when the future has its answer.
 func (p *Pipeline) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
 	f := &Future{done: make(chan Answer, 1)}
-	entry, found := c.Tools.Lookup(c.Model.Namespace, c.Model.Name)
-	ticket := gate.Enter(found && entry.ParallelSafe, groupOf(entry))
+	c, entry := c.resolve()
+	ticket := gate.Enter(entry != nil && entry.ParallelSafe, groupOf(entry))
 	go func() { // owned by the future
 		defer ticket.Leave()
 		r := newRun(p, c, entry)

@@ -35,6 +35,10 @@ type Entry struct {
 	Schema   *contract.Validator // of the arguments; nil for freeform tools
 	// Declare returns how a model is offered a host tool, or false if the model is not; nil: by the descriptor, as for tools of plugins.
 	Declare func(row llm.ModelRow) (llm.Tool, bool)
+	// Finds says that the host tool finds deferred tools: a model that is offered it is not offered those.
+	Finds bool
+	// Target returns the call of another tool that the host tool's input stands for; nil: it stands for none.
+	Target func(input string) *llm.ToolCall
 }
 
 // FullName returns the name with its namespace, as people read it.
@@ -343,11 +347,11 @@ func (s *Snapshot) Entries() []*Entry { return s.entries }
 func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 	traits := row.Traits()
 	searches := slices.ContainsFunc(s.entries, func(e *Entry) bool {
-		if e.Declare == nil {
+		if !e.Finds {
 			return false
 		}
-		t, ok := e.Declare(row)
-		return ok && t.Search
+		_, ok := e.Declare(row)
+		return ok
 	})
 	var out []llm.Tool
 	for _, e := range s.entries {

@@ -166,7 +166,7 @@ func TestModelTools(t *testing.T) {
 	if got := names(row); !slices.Equal(got, []string{"direct", "deferred", "edit", "look"}) {
 		t.Errorf("model that does not write patches: %q", got)
 	}
-	s = s.With(&Entry{Descriptor: contract.Descriptor{Name: "find"}, Declare: func(llm.ModelRow) (llm.Tool, bool) { return llm.Tool{Name: "find", Search: true}, true }})
+	s = s.With(&Entry{Descriptor: contract.Descriptor{Name: "find"}, Finds: true, Declare: func(llm.ModelRow) (llm.Tool, bool) { return llm.Tool{Name: "find", Search: true}, true }})
 	if got := names(row); !slices.Equal(got, []string{"direct", "edit", "look", "find"}) {
 		t.Errorf("model that searches: %q", got)
 	}

@@ -213,7 +213,7 @@ func TestAppServerApproval(t *testing.T) {
 // An interrupt answers when the turn has stopped. All of its items are closed before it ends.
 func TestAppServerInterrupt(t *testing.T) {
 	t.Parallel()
-	r := rig.New(t, commandScript("touch running; sleep 60"))
+	r := rig.New(t, commandScript("(sleep 600 & touch running; wait)"))
 	c := r.AppServer()
 	greet(t, c)
 	thread := begin(t, c, map[string]any{})
@@ -228,6 +228,9 @@ func TestAppServerInterrupt(t *testing.T) {
 	from := len(c.All)
 	c.Call("turn/interrupt", map[string]any{"threadId": thread, "turnId": turn}, nil)
 	c.Notified("turn/completed")
+	if left := rig.Processes(t, r.Dir, "sleep"); len(left) != 0 {
+		t.Errorf("the interrupted command runs: %v", left)
+	}
 	got := sequence(t, c.All[from:])
 	if i := slices.Index(got, "item/completed commandExecution"); i < 0 || got[len(got)-1] != "turn/completed interrupted" || got[len(got)-2] != "thread/status/changed idle" {
 		t.Errorf("%q after %q", got, sequence(t, c.All[:from]))
@@ -251,8 +254,9 @@ func TestAppServerSteer(t *testing.T) {
 	if s.TurnID != turn {
 		t.Errorf("steered %s", s.TurnID)
 	}
-	if code, _ := c.Refused("turn/steer", map[string]any{"threadId": thread, "expectedTurnId": "stale", "input": []any{map[string]any{"type": "text", "text": "no"}}}); code != -32600 {
-		t.Errorf("a stale turn: %d", code)
+	code, message := c.Refused("turn/steer", map[string]any{"threadId": thread, "expectedTurnId": "stale", "input": []any{map[string]any{"type": "text", "text": "no"}}})
+	if code != -32600 || message != "expected active turn id `stale` but found `"+turn+"`" {
+		t.Errorf("a stale turn: %d %s", code, message)
 	}
 	r.Write("go", "")
 	c.Notified("turn/completed")

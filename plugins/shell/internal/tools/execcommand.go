@@ -121,6 +121,9 @@ func (f *shellPlugin) exec(ctx context.Context, c *tool.Call, in execArgs) (*too
 	timer := c.Clock().NewTimer(session.StartYield(in.YieldTimeMS))
 	defer timer.Stop()
 	out, ended, err := collect(ctx, c, s, timer.C)
+	if err != nil && f.ends(ctx, c, s) {
+		return abortedText(begin), nil
+	}
 	if !ended {
 		f.open(c, s)
 	}
@@ -128,6 +131,17 @@ func (f *shellPlugin) exec(ctx context.Context, c *tool.Call, in execArgs) (*too
 		return aborted(begin, item, s), nil
 	}
 	return f.result(c, s, out, report{begin: begin, ended: ended, maxTokens: in.MaxOutputTokens, item: item}), nil
+}
+
+// ends ends the command of a call that a person has interrupted or replaced: the model does not have it as a session yet. It does nothing
+// if the call ends for another reason, such as the end of this process, which sessions survive.
+func (f *shellPlugin) ends(ctx context.Context, c *tool.Call, s *session.Session) bool {
+	if reason := cancelReason(ctx); reason != "interrupted" && reason != "replaced" || s.Stop(c.Hard()) != nil {
+		return false
+	}
+	s.Mute()
+	f.store.Finish(c.ThreadID(), s)
+	return true
 }
 
 // collect waits for output. An error means that the call was interrupted. The host's deadline only ends the wait, because it applies
@@ -142,7 +156,7 @@ func collect(ctx context.Context, c *tool.Call, s *session.Session, until <-chan
 	return s.Collect(c.Hard(), c.ID(), now)
 }
 
-// start starts the command. It is a session from the beginning, so that an interrupt leaves it running.
+// start starts the command. It is a session from the beginning, and becomes one for the model when the call returns before its end.
 func (f *shellPlugin) start(ctx context.Context, c *tool.Call, cmd *command) (*session.Session, error) {
 	id, err := f.store.Reserve(c.ThreadID())
 	if err != nil {

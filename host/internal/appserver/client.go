@@ -34,6 +34,7 @@ type client struct {
 	info         protocol.ClientInfo
 	experimental bool
 	optOut       []string
+	requests     []string // methods of the requests that the client can answer; nil: all
 	subs         map[event.ThreadID]*subscription
 	holding      map[event.ThreadID][]func() // broadcasts that follow a response
 	views        map[string]*shown           // nil: none
@@ -238,6 +239,8 @@ func (s *Server) initialize(_ context.Context, c *call, p protocol.InitializePar
 	c.ready, c.info = true, p.ClientInfo
 	if p.Capabilities != nil {
 		c.experimental, c.optOut = p.Capabilities.ExperimentalAPI, p.Capabilities.OptOutNotificationMethods
+		c.requests = p.Capabilities.ServerRequestMethods
+		c.toolless = !c.answersLocked(protocol.RequestToolCall.Name)
 	}
 	c.afterwards(func() {
 		s.mu.Lock()

@@ -48,9 +48,9 @@ func (q *question) resolved() protocol.ServerRequestResolvedNotification {
 	return protocol.ServerRequestResolvedNotification{ThreadID: string(q.feed.thread.ID()), RequestID: q.id()}
 }
 
-// ask sends the question to a client.
+// ask sends the question to a client, unless it can't answer such questions.
 func (c *client) ask(ctx context.Context, q *question) error {
-	if q.method == protocol.RequestToolCall.Name && c.refusesTools() {
+	if !c.answers(q.method) {
 		return nil
 	}
 	raw, err := c.encode(q.params)
@@ -105,6 +105,18 @@ func textOfID(id rpc.ID) string {
 		return ""
 	}
 	return text
+}
+
+// answers reports whether the client can answer requests of a method.
+func (c *client) answers(method string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answersLocked(method) && !(method == protocol.RequestToolCall.Name && c.toolless)
+}
+
+// answersLocked reports whether the client has declared that it can answer requests of a method. The caller holds mu.
+func (c *client) answersLocked(method string) bool {
+	return c.requests == nil || slices.Contains(c.requests, method)
 }
 
 func (c *client) refusesTools() bool {

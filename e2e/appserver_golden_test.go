@@ -67,6 +67,14 @@ var conversations = []struct {
 	{"command", commandScript("echo one; echo two"), "", nil, func(k *dialog) { k.turn("hi") }},
 	{"command-fails", commandScript("exit 3"), "", nil, func(k *dialog) { k.turn("hi") }},
 	{"approval-accept", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"accept"}`)},
+	{"approval-session", commandScript("touch made"), "", untrusted, func(k *dialog) { // the second turn does not ask
+		decide("item/commandExecution/requestApproval", `{"decision":"acceptForSession"}`)(k)
+		k.turn("again")
+	}},
+	{"approval-amendment", commandScript("touch made"), "", untrusted, func(k *dialog) { // nor does it with a rule
+		decide("item/commandExecution/requestApproval", `{"decision":{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch","made"]}}}`)(k)
+		k.turn("again")
+	}},
 	{"approval-decline", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"decline"}`)},
 	{"approval-cancel", commandScript("touch made"), "", untrusted, decide("item/commandExecution/requestApproval", `{"decision":"cancel"}`)},
 	{"approval-malformed", commandScript("touch made"), "", untrusted, decideWrong("item/commandExecution/requestApproval", `{"decision":"perhaps"}`)},
@@ -78,6 +86,18 @@ var conversations = []struct {
 	{"patch", patchScript, "", nil, func(k *dialog) { k.turn("hi") }},
 	{"patch-accept", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"accept"}`)},
 	{"patch-decline", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"decline"}`)},
+	{"patch-cancel", patchScript, "", untrusted, decide("item/fileChange/requestApproval", `{"decision":"cancel"}`)},
+	{"patch-malformed", patchScript, "", untrusted, decideWrong("item/fileChange/requestApproval", `{"decision":"perhaps"}`)},
+	{"command-background", `
+[[step]]
+do = [{ call = "exec_command", id = "c1", args = { cmd = "until [ -e go ]; do sleep 0.01; done; exit 3", yield_time_ms = 250, login = false } }]
+[[step]]
+do = [{ text = "it runs" }]
+`, "", nil, func(k *dialog) { // its item ends with it, after the turn
+		k.turn("hi")
+		k.r.Write("go", "")
+		k.Notified("item/completed")
+	}},
 	{"interrupt-idle", answers, "", nil, func(k *dialog) {
 		k.Refused("turn/interrupt", map[string]any{"threadId": k.thread, "turnId": "t"})
 	}},
@@ -101,6 +121,8 @@ var conversations = []struct {
 	}},
 	{"error-retried", "[[step]]\nerror = { code = \"provider-internal\", message = \"out of order\", retry_after_ms = 1, status = 500 }\n[[step]]\ndo = [{ text = \"fine\" }]\n",
 		"", nil, func(k *dialog) { k.turn("hi") }},
+	{"error-exhausted", "[[step]]\ntimes = -1\nerror = { code = \"provider-internal\", message = \"out of order\", retry_after_ms = 1, status = 500 }\n",
+		"", nil, func(k *dialog) { k.turn("hi") }},
 	{"error-stream", "[[step]]\ndo = [{ text = \"half of it\" }]\nbreak = { after_bytes = 4 }\n[[step]]\ndo = [{ text = \"all of it\" }]\n",
 		"", nil, func(k *dialog) { k.turn("hi") }},
 	{"error-refused", "[[step]]\nerror = { code = \"invalid-request\", message = \"no such thing\", status = 400 }\n", "", nil, func(k *dialog) { k.turn("hi") }},
@@ -108,6 +130,8 @@ var conversations = []struct {
 	{"error-quota", "[[step]]\nerror = { code = \"quota-exceeded\", message = \"used up\", status = 429 }\n", "", nil, func(k *dialog) { k.turn("hi") }},
 	{"error-window", "[[step]]\nerror = { code = \"context-overflow\", message = \"too long\" }\n[[step]]\ntimes = -1\ndo = [{ text = \"in short\" }]\n", "", nil,
 		func(k *dialog) { k.turn("hi") }},
+	{"error-window-later", "[[step]]\ndo = [{ text = \"" + long + "\" }]\n[[step]]\nerror = { code = \"context-overflow\", message = \"too long\" }\n" +
+		"[[step]]\ntimes = -1\ndo = [{ text = \"in short\" }]\n", "", nil, func(k *dialog) { k.turn("one"); k.turn("two") }},
 	{"compact", "[[step]]\ndo = [{ text = \"" + long + "\" }]\n[[step]]\ntimes = -1\ndo = [{ text = \"in short\" }]\n", "", nil, func(k *dialog) {
 		k.turn("hi")
 		k.Call("thread/compact/start", map[string]any{"threadId": k.thread}, nil)

@@ -32,7 +32,9 @@ var vectors = map[string]string{
 	"turns 11, 12":                                     "TestAppServerEndOfServer",
 	"command/exec 1-9":                                 "workbench.TestCommandExec, workbench.TestCommandExecRefuses, workbench.TestCommandExecStreams, workbench.TestCloseEndsCommands",
 	"fs 10-12":                                         "workbench.TestReadFile, workbench.TestCopy, workbench.TestWatch",
-	"exec 1-4, 6-8":                                    "TestExecLines, TestExecFails, TestExecStandardInput, TestExecResume, TestExecSignals", // 5: gantry needs no repository
+	"exec 1-3":                                         "TestExecSequences",
+	"exec 4, 6-8":                                      "TestExecFails, TestExecStandardInput, TestExecResume, TestExecSignals",
+	"exec 5":                                           "TestExecNeedsNoRepository",
 	"recorded sequences, on all transports":            "TestAppServerConversations",
 }
 
@@ -52,8 +54,25 @@ func TestAppServerHandshake(t *testing.T) {
 	c := r.AppServer()
 	c.Send(`{"jsonrpc":"2.0","id":"init-1","method":"initialize","more":1,"params":{"clientInfo":{"name":"","version":"1","more":2},"more":3,` +
 		`"capabilities":{"optOutNotificationMethods":["thread/started","no/such"]}}}`)
-	if m := c.Reply(`"init-1"`); m.Error != nil {
+	m := c.Reply(`"init-1"`)
+	if m.Error != nil {
 		t.Fatalf("%+v", m.Error)
+	}
+	var hello struct {
+		ProtocolVersion, UserAgent string
+		Methods                    []string
+	}
+	if err := json.Unmarshal(m.Result, &hello); err != nil {
+		t.Fatal(err)
+	}
+	// What this client can call, and nothing else.
+	for method, want := range map[string]bool{"thread/start": true, "thread/loaded/list": true, "thread/settings/update": false, "no/such": false} {
+		if slices.Contains(hello.Methods, method) != want {
+			t.Errorf("%s is among the methods: %v", method, !want)
+		}
+	}
+	if hello.ProtocolVersion != "0.169.0" || !strings.HasPrefix(hello.UserAgent, "/0.169.0+gantry.") {
+		t.Errorf("%q, %q", hello.ProtocolVersion, hello.UserAgent)
 	}
 	unknown := "01a20e55-eea7-7bf0-b27f-480cea2baedf"
 	for _, method := range []string{"thread/read", "thread/resume", "turn/start"} {
@@ -128,7 +147,10 @@ type openedThread struct {
 	Thread struct {
 		ID, Name, Preview, ForkedFromID string
 		Status                          struct{ Type string }
-		Turns                           []struct{ ID, Status string }
+		Turns                           []struct {
+			ID, Status string
+			Items      []struct{ Type, Text string }
+		}
 	}
 }
 
@@ -158,7 +180,7 @@ func TestAppServerFork(t *testing.T) {
 	for _, at := range []object{{"lastTurnId": ids[0]}, {"beforeTurnId": ids[1]}} {
 		at["threadId"] = thread
 		var f openedThread
-		if c.Call("thread/fork", at, &f); len(f.Thread.Turns) != 1 || f.Thread.Turns[0].Status != "completed" {
+		if c.Call("thread/fork", at, &f); len(f.Thread.Turns) != 1 || f.Thread.Turns[0].Status != "completed" || f.Thread.Turns[0].Items[1].Text != "answer 1" {
 			t.Errorf("%v: %+v", at, f)
 		}
 	}
@@ -170,7 +192,7 @@ func TestAppServerFork(t *testing.T) {
 // Resuming, archiving, deleting and reverting.
 func TestAppServerStoredThreads(t *testing.T) {
 	t.Parallel()
-	r := rig.New(t, answers)
+	r := rig.New(t, "[defaults]\nusage = { input = 100, output = 10 }\n"+answers)
 	r.Config("model \"second\" {\n  provider = \"scripted\"\n  name     = \"scripted\"\n}\n")
 	c := r.AppServer()
 	greet(t, c)
@@ -195,6 +217,17 @@ func TestAppServerStoredThreads(t *testing.T) {
 	if c.Call("thread/read", object{"threadId": thread, "includeTurns": true}, &two); len(two.Thread.Turns) != 2 {
 		t.Errorf("%d turns after reverting the third", len(two.Thread.Turns))
 	}
+	from = len(c.All)
+	c.Call("thread/resume", object{"threadId": thread}, nil)
+	var used struct {
+		TokenUsage struct{ Total struct{ TotalTokens int } }
+	}
+	for len(c.All) == from || used.TokenUsage.Total.TotalTokens == 0 {
+		c.Notified("thread/tokenUsage/updated").Into(t, &used)
+	}
+	if used.TokenUsage.Total.TotalTokens != 220 {
+		t.Errorf("%+v after the third turn was reverted, want what two turns have used", used)
+	}
 	var f openedThread
 	c.Call("thread/fork", object{"threadId": thread}, &f)
 	c.Call("thread/archive", object{"threadId": thread}, nil)
@@ -216,7 +249,8 @@ func TestAppServerStoredThreads(t *testing.T) {
 	refusal(t, c, "thread/read", object{"threadId": thread}, -32600, "no thread ")
 }
 
-// Two servers on one home: one process runs the thread, both can read it.
+// Two servers on one home: one process runs the thread, both can read it. Codex refuses to resume it in the other one. Here that follows the
+// thread where it runs; what moves or deletes it is refused, without an effect on it.
 func TestAppServerTwoProcesses(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, answers)
@@ -229,23 +263,46 @@ func TestAppServerTwoProcesses(t *testing.T) {
 	if b.Call("thread/read", object{"threadId": thread, "includeTurns": true}, &read); len(read.Thread.Turns) != 1 {
 		t.Errorf("%+v", read)
 	}
+	var resumed openedThread
+	if b.Call("thread/resume", object{"threadId": thread}, &resumed); resumed.Thread.Status.Type != "idle" {
+		t.Errorf("%+v", resumed)
+	}
+	turnsOf(t, b, thread, "two")
+	a.Notified("turn/completed")
 	refusal(t, b, "thread/delete", object{"threadId": thread}, -32600, "")
+	turnsOf(t, a, thread, "three")
 }
 
-// A thread that is not stored.
+// A thread that is not stored. Codex refuses to resume it and to list its turns. Here it can be read and joined as long as it runs, by the
+// clients of its process; nothing is left of it.
 func TestAppServerEphemeral(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, answers)
-	c := r.AppServer()
+	server := r.Serve("unix")
+	c := server.Connect()
 	greet(t, c)
 	thread := begin(t, c, object{"ephemeral": true})
 	turnsOf(t, c, thread, "one")
+	second := server.Connect()
+	greet(t, second)
+	var o openedThread
+	if second.Call("thread/resume", object{"threadId": thread}, &o); len(o.Thread.Turns) != 1 {
+		t.Errorf("%+v", o)
+	}
+	elsewhere := r.AppServer()
+	greet(t, elsewhere)
+	for _, method := range []string{"thread/archive", "thread/turns/list"} {
+		refusal(t, elsewhere, method, object{"threadId": thread}, -32600, "")
+	}
 	var list struct{ Data []any }
 	if c.Call("thread/list", object{}, &list); len(list.Data) != 0 {
 		t.Errorf("it is listed: %v", list.Data)
 	}
 	refusal(t, c, "thread/archive", object{"threadId": thread}, -32600, "")
 	turnsOf(t, c, thread, "two")
+	server.Signal(syscall.SIGTERM)
+	server.Wait()
+	refusal(t, elsewhere, "thread/resume", object{"threadId": thread}, -32600, "")
 }
 
 func TestAppServerTurnVectors(t *testing.T) {
@@ -415,6 +472,9 @@ func TestAppServerManyClients(t *testing.T) {
 	}
 	a.Close()
 	b.Close()
+	unknown := server.Connect()
+	unknown.AnswerWrong(q, object{"decision": "accept"}) // it has not even sent initialize
+	refusal(t, unknown, "thread/loaded/list", object{}, -32600, "Not initialized")
 	stranger := server.Connect()
 	greet(t, stranger)
 	stranger.AnswerWrong(q, object{"decision": "accept"}) // it has not subscribed
@@ -437,6 +497,54 @@ func TestAppServerManyClients(t *testing.T) {
 	d.Notified("turn/completed")
 	if exists(r.Dir, "made") {
 		t.Error("the second answer counts")
+	}
+}
+
+// A client that resumes a thread during an answer gets what has been said so far, and what follows.
+func TestAppServerResumeDuringAnAnswer(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\ndo = [{ text = \"Half an answer\" }]\nbreak = { how = \"hang\" }\n")
+	server := r.Serve("unix")
+	a, b := server.Connect(), server.Connect()
+	greet(t, a)
+	greet(t, b)
+	thread := begin(t, a, object{})
+	turn := submit(t, a, thread, "hi")
+	said := ""
+	for said != "Half an answer" {
+		var d struct{ Delta string }
+		a.Notified("item/agentMessage/delta").Into(t, &d)
+		said += d.Delta
+	}
+	var o openedThread
+	b.Call("thread/resume", object{"threadId": thread}, &o)
+	if n := len(o.Thread.Turns); n != 1 || len(o.Thread.Turns[0].Items) != 2 || o.Thread.Turns[0].Items[1].Text != "Half an answer" {
+		t.Errorf("%+v", o)
+	}
+	b.Call("turn/interrupt", object{"threadId": thread, "turnId": turn}, nil)
+	var end struct{ Item struct{ Type, Text string } }
+	if b.Notified("item/completed").Into(t, &end); end.Item.Type != "agentMessage" || end.Item.Text != "Half an answer" {
+		t.Errorf("%+v", end)
+	}
+}
+
+// A thread is kept from its start on, and no folder becomes trusted by it.
+func TestAppServerThreadWithoutTurnsIsKept(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, answers)
+	r.Write(".gantry/gantry.hcl", "approval {\n  policy = \"untrusted\"\n}\n")
+	trusted := func() string { return r.OK("trust", "--list").Stdout }
+	before := trusted()
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, object{"cwd": r.Dir, "sandbox": "danger-full-access"})
+	c.Close()
+	c = r.AppServer()
+	greet(t, c)
+	c.Call("thread/resume", object{"threadId": thread}, nil)
+	turnsOf(t, c, thread, "one")
+	if after := trusted(); after != before {
+		t.Errorf("trusted: %q, before %q", after, before)
 	}
 }
 

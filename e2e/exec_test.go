@@ -176,6 +176,47 @@ do = [
 	}
 }
 
+// The sequences that readers of codex's lines know.
+func TestExecSequences(t *testing.T) {
+	t.Parallel()
+	command := func(cmd string) string {
+		return "[[step]]\ndo = [{ call = \"exec_command\", id = \"c1\", args = { cmd = \"" + cmd + "\", login = false } }]\n" + say
+	}
+	for _, tc := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"a message", say, []string{"thread.started", "turn.started", "item.completed agent_message item_0", "turn.completed"}},
+		{"a command", command("echo hi"), []string{
+			"thread.started", "turn.started", "item.started command_execution in_progress item_0", "item.completed command_execution completed item_0",
+			"item.completed agent_message item_1", "turn.completed",
+		}},
+		{"a command that fails", command("exit 3"), []string{
+			"thread.started", "turn.started", "item.started command_execution in_progress item_0", "item.completed command_execution failed item_0",
+			"item.completed agent_message item_1", "turn.completed",
+		}},
+	} {
+		all := lines(t, rig.New(t, tc.script).OK("exec", "--json", "hi").Stdout)
+		checkShapes(t, all)
+		if got := kindsOf(all); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Codex refuses to run outside of a repository, in which changes could be undone, unless a flag says so. gantry needs no repository: trust is
+// a matter of folders, commands are sandboxed wherever they run, and what the agent's changes replace is backed up.
+func TestExecNeedsNoRepository(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, say)
+	if exists(r.Dir, ".git") {
+		t.Fatal("the project is a repository")
+	}
+	if out := r.OK("exec", "hi").Stdout; out != "done\n" {
+		t.Errorf("stdout %q", out)
+	}
+}
+
 // Usage is the thread's, as codex has it; the turn's stands beside it.
 func TestExecUsageOverResumes(t *testing.T) {
 	t.Parallel()
@@ -379,10 +420,6 @@ do = [{ text = "done" }]
 		if res := r.Gantry(append([]string{"exec", "go"}, strings.Fields(c.args)...)...); res.Code != 2 || !strings.Contains(res.Stderr, c.want) || !strings.Contains(res.Stderr, "Next: ") {
 			t.Errorf("%s: exit %d, want 2:\n%s", c.args, res.Code, res.Stderr)
 		}
-	}
-	// Codex wants a repository or a flag; gantry needs neither.
-	if exists(r.Dir, ".git") {
-		t.Fatal("the project is a repository")
 	}
 }
 

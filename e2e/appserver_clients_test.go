@@ -15,6 +15,77 @@ import (
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
+// The viewer in the guide shows a terminal of another process, and takes control of it while it has input.
+func TestViewerOfTheGuide(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	guide, err := os.ReadFile("../docs/guides/app-server.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := regexp.MustCompile("(?ms)^```python viewer\n(.*?)^```$").FindSubmatch(guide)
+	if source == nil {
+		t.Fatal("the guide has no viewer")
+	}
+	r := rig.New(t, relayedScript)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start("exec", "--events", "start it")
+	r.Until("the call runs", func() bool { return exists(r.Dir, "go.waiting") })
+	r.Write("viewer.py", string(source[1]))
+	cmd := exec.CommandContext(t.Context(), python, filepath.Join(r.Dir, "viewer.py"), threads(t, r)[0].ID)
+	cmd.Dir, cmd.WaitDelay = r.Dir, time.Second
+	cmd.Env = append(r.Env, "PATH="+r.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	shows := func(text string) {
+		t.Helper()
+		r.Until("the viewer shows "+text, func() bool {
+			b, _ := os.ReadFile(out.Name())
+			return strings.Contains(string(b), text)
+		})
+	}
+	shows("ready\r\n")
+	run.Sees(`"session.controlled"`)
+	r.Write("go", "")
+	r.Until("the call beside the one that waits has run", func() bool { return exists(r.Dir, "beside") })
+	if _, err := in.Write([]byte("by hand\n")); err != nil {
+		t.Fatal(err)
+	}
+	shows("24 80 by hand\r\n")
+	if b, _ := os.ReadFile(out.Name()); strings.Contains(string(b), "by agent") {
+		t.Errorf("the agent has typed while the viewer had control: %q", b)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	shows("24 80 by agent\r\n")
+	r.Until("exec waits again", func() bool { return exists(r.Dir, "end.waiting") })
+	r.Write("end", "")
+	if res := run.Wait(); res.Code != 0 {
+		t.Errorf("exec: exit %d: %s", res.Code, res.Stderr)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(out.Name()); !strings.HasSuffix(string(b), "]\n") {
+		t.Errorf("the viewer ends with %q", b)
+	}
+}
+
 // The clients in the guide work: they have a command approved or declined, and print the answer.
 func TestAppServerClientsOfTheGuide(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@
 //	go file=PATH       a part of that file
 //	json               JSON, or each line is
 //	go client          a client of the app server, which a test in e2e runs; also in python and typescript
+//	python viewer      a client that watches a session, which a test in e2e runs
 //	toml, proto, starlark, typescript   nothing
 //	… file=PATH        any language: written to that file before the page's next block is run
 package docs_test

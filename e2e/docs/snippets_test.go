@@ -23,7 +23,7 @@ func TestBlocksAreKnown(t *testing.T) {
 	known := map[string]bool{}
 	for _, info := range []string{
 		"sh", "sh run", "text", "text shown", "text demo", "hcl", "hcl fragment", "hcl lock", "go build", "go", "toml", "proto", "starlark", "json",
-		"typescript", "go client", "python client", "typescript client",
+		"typescript", "go client", "python client", "typescript client", "python viewer",
 	} {
 		known[info] = true
 	}

@@ -369,6 +369,15 @@ do = [{ text = "done" }]
 // exits closes its views.
 func TestViewersThatMisbehave(t *testing.T) {
 	t.Parallel()
+	for _, where := range []string{"in the process that runs the thread", "in another process"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			misbehave(t, where == "in another process")
+		})
+	}
+}
+
+func misbehave(t *testing.T, relayed bool) {
 	r := rig.New(t, `
 [[step]]
 when = { since_user = 0 }
@@ -383,8 +392,17 @@ do = [{ text = "done" }]
 	submit(t, c, thread, "start it")
 	c.Notified("turn/completed")
 	session := sessionOf(t, r, c, thread)
+	if relayed {
+		server = r.Serve("ws")
+		c = server.Connect()
+		greet(t, c)
+		c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	}
 	bad := server.Connect()
 	greet(t, bad)
+	if relayed {
+		bad.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	}
 	deaf := watches(t, server, bad, thread, session)
 	ahead := openView(t, bad, thread, session)
 	for n := range 50 { // nothing reads its frames

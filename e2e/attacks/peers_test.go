@@ -46,7 +46,7 @@ s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLo
 	{id: "E27", attempt: "reach files outside the workspace through `fs/*`: `..`, symbolic links, links that appear during the call", required: "refused", codex: "", ours: "refused",
 		tests: []string{"host/internal/workbench TestReadFile", "host/internal/workbench TestWriteFile", "host/internal/workbench TestLinksThatAppear"}},
 	{id: "E28", attempt: "a command watches a session through the app server, takes control of it, or connects for the frames of a view whose path it has found", required: "refused",
-		codex: "", ours: "refused, with the token as well", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver TestFramesOnce", "host/internal/appserver/transport TestConnectionsForFrames"}},
+		codex: "", ours: "refused, with the token as well", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/appserver TestFramesOnce", "host/internal/appserver/transport TestConnectionsForFrames", "host/internal/threadsocket TestFamilyMayOnlyLook"}},
 	{id: "E29", attempt: "a command answers a call of a client's tool, or makes the thread count on it for such calls", required: "refused",
 		codex: "", ours: "refused, with the token as well: the call waits for the client", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/threadsocket TestFamilyMayOnlyLook"}},
 	{id: "E30", attempt: "a command prints a secret that gantry knows, at once or in pieces, to a terminal that a person watches", required: "not shown",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,6 +294,20 @@ func TestTimeToTheEnd(t *testing.T) {
 			t.Errorf("%s: %+v after %v of processor time, want at most %v", c.name, d.Error, s.ProcessorTime(), c.most)
 		}
 	}
+}
+
+// What an engine without memory throws is also thrown by scripts.
+func TestNullIsThrown(t *testing.T) {
+	t.Parallel()
+	own := make([]byte, 128<<20) // of the owner, which the limits of the script don't concern
+	for i := 0; i < len(own); i += 4096 {
+		own[i] = 1
+	}
+	d := run(t, codemode.Script{Code: "throw null", Limits: codemode.Limits{Memory: 64 << 20}}, &recorder{})
+	if d.Error == nil || d.Error.Cause != frame.Thrown || d.Error.Message != "null" {
+		t.Errorf("%+v", d.Error)
+	}
+	runtime.KeepAlive(own)
 }
 
 // What a script prints is a line, whatever it looks like.

@@ -42,6 +42,9 @@ func lock(limits *frame.Limits) error {
 	if err != nil {
 		return err
 	}
+	if status, err = os.Open("/proc/self/status"); err != nil {
+		return fmt.Errorf("measure the process: %w", err)
+	}
 	seconds := uint64((processorTime()+time.Duration(limits.CPUMillis)*time.Millisecond+frame.Grace)/time.Second) + 2
 	for _, l := range []struct {
 		name     string
@@ -152,11 +155,18 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peakMemory returns the largest amount of memory that the process has used, in bytes.
+// status is the process's entry in /proc, opened before files are out of reach.
+var status *os.File
+
+// peakMemory returns the largest amount of memory that the process has used, in bytes; 0: unknown. It can be asked once. getrusage does not
+// say it: its figure includes the owner's memory, from before the program was executed.
 func peakMemory() int64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+	b := make([]byte, 8<<10)
+	n, err := status.Read(b)
+	if err != nil {
 		return 0
 	}
-	return u.Maxrss << 10
+	_, rest, _ := strings.Cut(string(b[:n]), "VmHWM:")
+	kib, _ := strconv.ParseInt(strings.Fields(rest + " 0")[0], 10, 64)
+	return kib << 10
 }

@@ -110,8 +110,8 @@ do = [{ text = "third turn done" }]
 	}
 	submit(t, c, thread, "two")
 	q := c.Notified("item/commandExecution/requestApproval")
-	var p struct{ ItemID, Command string }
-	if q.Into(t, &p); !strings.HasPrefix(p.ItemID, "w1/") || !strings.Contains(p.Command, "touch made") {
+	var p struct{ ItemID, Command, Reason string }
+	if q.Into(t, &p); !strings.HasPrefix(p.ItemID, "w1/") || !strings.Contains(p.Command, "touch made") || !strings.HasPrefix(p.Reason, "wait → exec_command: ") {
 		t.Errorf("the question is %s", q.Params)
 	}
 	c.Answer(q, map[string]any{"decision": "accept"})

@@ -240,6 +240,12 @@ func TestChoices(t *testing.T) {
 	}
 }
 
+func TestExplainNestedCalls(t *testing.T) {
+	if got := explain(event.QuestionAsked{Chain: []string{"python", "exec_command"}, Reason: "why"}); got != "python → exec_command\n\nwhy" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A response that makes no sense refuses.
 func TestChosen(t *testing.T) {
 	q := event.QuestionAsked{About: event.QuestionApproval}

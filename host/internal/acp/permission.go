@@ -52,7 +52,7 @@ func choices(q event.QuestionAsked) []acp.PermissionOption {
 
 // explain returns what a person should read about a question besides its title.
 func explain(q event.QuestionAsked) string {
-	lines := []string{q.Message, q.Reason, q.URL}
+	lines := []string{q.Nesting(), q.Message, q.Reason, q.URL}
 	for _, e := range q.Wanted {
 		switch e.Type {
 		case "read":

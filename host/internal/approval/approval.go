@@ -65,6 +65,7 @@ type Question struct {
 	About   event.QuestionKind
 	Turn    event.TurnID
 	Call    event.CallID
+	Chain   []string // of a nested call: the tools from the model's call to this one
 	Title   string
 	Message string
 	Reason  string
@@ -215,7 +216,7 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	b.mu.Unlock()
 
 	asked := event.QuestionAsked{
-		ID: id, About: q.About, Call: q.Call, Title: q.Title, Message: q.Message, Reason: q.Reason,
+		ID: id, About: q.About, Call: q.Call, Chain: q.Chain, Title: q.Title, Message: q.Message, Reason: q.Reason,
 		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
 		Tool: q.Tool,
 	}

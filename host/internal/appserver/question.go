@@ -273,12 +273,14 @@ func effect[E any](e event.Effect) *E {
 	return &out
 }
 
-// reasonOf returns what a person reads about a question: the model's words or else the host's reason.
+// reasonOf returns what a person reads about a question: the model's words or else the host's reason, after the tools that a nested call
+// comes from, for which the protocol has no field.
 func reasonOf(a event.QuestionAsked) string {
-	if a.Message != "" {
-		return a.Message
+	reason, chain := cmp.Or(a.Message, a.Reason), a.Nesting()
+	if chain == "" || reason == "" {
+		return chain + reason
 	}
-	return a.Reason
+	return chain + ": " + reason
 }
 
 func protocolOf(n *contract.NetworkEffect) protocol.NetworkApprovalProtocol {

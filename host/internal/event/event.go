@@ -10,6 +10,7 @@ package event
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -476,6 +477,7 @@ type QuestionAsked struct {
 	ID      string          `json:"id"`
 	About   QuestionKind    `json:"about"`
 	Call    CallID          `json:"call,omitempty"`
+	Chain   []string        `json:"chain,omitempty"` // of a nested call: the tools from the model's call to this one
 	Title   string          `json:"title"`
 	Message string          `json:"message,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
@@ -489,6 +491,9 @@ type QuestionAsked struct {
 	Rule *RuleOffer `json:"rule,omitempty"`
 	Tool *ToolCall  `json:"tool,omitempty"` // of QuestionClientTool
 }
+
+// Nesting says which tools a nested call comes from, such as "python → exec_command"; empty: the model made the call.
+func (q QuestionAsked) Nesting() string { return strings.Join(q.Chain, " → ") }
 
 // RuleOffer is a rule that would answer such questions permanently.
 type RuleOffer struct {

@@ -13,6 +13,7 @@ import (
 // action is the call that the reviewer judges, as a JSON object.
 type action struct {
 	Tool          string          `json:"tool"`
+	Chain         []string        `json:"call_chain,omitempty"` // of a nested call
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
 	Text          string          `json:"text,omitempty"` // the input of a freeform tool
 	Cwd           string          `json:"cwd"`
@@ -29,7 +30,7 @@ type action struct {
 // justification is not part of what would run.
 func actionOf(r orchestrate.ReviewRequest) (json.RawMessage, error) {
 	a := action{
-		Tool: r.Tool, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unsandboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects), Wanted: event.EffectsOf(r.Question.Wanted),
+		Tool: r.Tool, Chain: r.Question.Chain, Cwd: r.Cwd, Sandbox: r.Sandbox, Unboxed: r.Unsandboxed, Retry: r.Retry, Effects: event.EffectsOf(r.Question.Effects), Wanted: event.EffectsOf(r.Question.Wanted),
 		Asked: shorten(r.Question.Reason, maxReason), Justification: shorten(r.Question.Message, maxReason),
 	}
 	if r.Input.Freeform {

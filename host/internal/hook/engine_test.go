@@ -189,11 +189,13 @@ func TestPermissions(t *testing.T) {
 	} {
 		b := &bench{run: map[string]func(context.Context, Command) Printed{"a": prints(tt.a), "b": prints(tt.b)}}
 		th := b.thread(t, hookOf("a", PermissionRequest), hookOf("b", PermissionRequest))
-		got, err := th.Turn(scene).PermissionRequest(t.Context(), Request{Call: call(`{"command":"ls"}`), Description: "why", Retry: true})
+		nested := call(`{"command":"ls"}`)
+		nested.Chain = []string{"python", "exec_command"}
+		got, err := th.Turn(scene).PermissionRequest(t.Context(), Request{Call: nested, Description: "why", Retry: true})
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		if in := b.inputs["a"][0]; !strings.Contains(in, `"tool_input":{"command":"ls","description":"why"}`) || strings.Contains(in, "tool_use_id") {
+		if in := b.inputs["a"][0]; !strings.Contains(in, `"tool_input":{"command":"ls","description":"why"}`) || strings.Contains(in, "tool_use_id") || !strings.Contains(in, `"tool_chain":["python","exec_command"]`) {
 			t.Errorf("%s: the hook reads %s", name, in)
 		}
 		if run := b.bodies[0].(event.HookStarted).Run; run.Call != "c1:retry" || run.ID != "permission-request:0:/f" {

@@ -19,6 +19,7 @@ type Call struct {
 	Thread, Turn, ID string
 	Tool             string   // the tool's name for hooks
 	Aliases          []string // further names that a matcher may match
+	Chain            []string // of a nested call: the tools from the model's call to this one, by their names for models
 	Input            json.RawMessage
 	Cwd              string
 }

@@ -44,7 +44,11 @@ func contexts(rs []ran) []string {
 func (c Call) names() []string { return append([]string{c.Tool}, c.Aliases...) }
 
 func (c Call) fields() fields {
-	return fields{"tool_name": c.Tool, "tool_input": c.Input, "tool_use_id": c.ID}
+	out := fields{"tool_name": c.Tool, "tool_input": c.Input, "tool_use_id": c.ID}
+	if len(c.Chain) > 0 {
+		out["tool_chain"] = c.Chain
+	}
+	return out
 }
 
 // PreToolUse implements [Hooks]. A denial wins over a question, a question over an approval. If several hooks rewrite the

@@ -183,7 +183,7 @@ func (d *decision) question(about question) approval.Question {
 		title = d.item.title()
 	}
 	q := approval.Question{
-		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Title: visible(title, maxTitle), Reason: visible(about.reason, maxReason),
+		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Chain: d.chain(), Title: visible(title, maxTitle), Reason: visible(about.reason, maxReason),
 		Effects: about.effects, Options: []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession},
 	}
 	if about.once {

@@ -20,7 +20,7 @@ func (s *subject) hookCall() hook.Call {
 	}
 	return hook.Call{
 		Thread: string(s.call.Thread), Turn: string(s.call.Turn), ID: string(s.call.ID),
-		Tool: name, Aliases: aliases, Input: s.hookInput(), Cwd: s.call.Cwd,
+		Tool: name, Aliases: aliases, Chain: s.chain(), Input: s.hookInput(), Cwd: s.call.Cwd,
 	}
 }
 

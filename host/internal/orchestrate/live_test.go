@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -160,6 +161,46 @@ func TestQuestionsSuspendTheDeadlinesOfParents(t *testing.T) {
 			if strings.Count(strings.Join(f.steps, "\n"), want) != 1 {
 				t.Errorf("%q is not there once:\n%s", want, strings.Join(f.steps, "\n"))
 			}
+		}
+	})
+}
+
+// Hooks and whoever is asked about a nested call, or about an effect of it, learn which tools it comes from.
+func TestNestedCallsHaveAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &family{bench: &bench{}, innerEffects: []contract.Effect{contract.NetworkEffect{Host: "first.test"}}}
+		f.answer.Choice = approval.Approve
+		var asked [][]string
+		f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+			over, stopped := make(chan struct{}), make(chan struct{})
+			go func() { // owned by the call: ends when over closes, which is waited for
+				defer close(stopped)
+				for {
+					select {
+					case <-ctl.Waits:
+					case <-over:
+						return
+					}
+				}
+			}()
+			defer func() { close(over); <-stopped }()
+			asked = append(asked, f.asked.Chain)
+			_, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: "example.com"}}, "to look", nil)
+			asked = append(asked, f.asked.Chain)
+			if err != nil || s.Tool == "inner" {
+				return contract.Text("inner"), err
+			}
+			return l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
+		}
+		if a := f.dispatch(t, t.Context()); text(a) != "inner" {
+			t.Errorf("answer = %q", text(a))
+		}
+		var hooks [][]string
+		for _, r := range f.requested {
+			hooks = append(hooks, r.Chain)
+		}
+		if got, want := fmt.Sprint(asked, hooks), "[[] [] [outer inner] [outer inner]] [[] [outer inner] [outer inner]]"; got != want {
+			t.Errorf("chains of questions and hooks are %s, want %s", got, want)
 		}
 	})
 }

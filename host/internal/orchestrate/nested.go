@@ -3,8 +3,10 @@ package orchestrate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -35,6 +37,18 @@ func (l *Live) nest(namespace, name string, in contract.Input) (Call, error) {
 		call.Model.Input, call.Model.Freeform = in.Text, true
 	}
 	return call, nil
+}
+
+// chain returns the tools from the model's call to this one; nil: the model made this one.
+func (s *subject) chain() (names []string) {
+	if s.call.parent == nil {
+		return nil
+	}
+	for l := s.call.parent; l != nil; l = l.Call.parent {
+		names = append(names, registry.FullName(l.Call.Model.Namespace, l.Call.Model.Name))
+	}
+	slices.Reverse(names)
+	return append(names, s.entry.FullName())
 }
 
 // answered returns the result of a call that l has made.

@@ -26,6 +26,9 @@ func Question(q event.QuestionAsked, options []string, changes []event.FileChang
 	var b strings.Builder
 	b.WriteString(diffText(changes))
 	fmt.Fprintf(&b, "? %s\n", Quoted(q.Title))
+	if chain := q.Nesting(); chain != "" {
+		fmt.Fprintf(&b, "  call: %s\n", Quoted(chain))
+	}
 	for _, e := range q.Effects {
 		for _, line := range effectLines(e) {
 			fmt.Fprintf(&b, "  %s\n", Quoted(line))

@@ -38,6 +38,19 @@ func TestQuestionsHideNothing(t *testing.T) {
 	}
 }
 
+// A person sees which tools a nested call comes from.
+func TestQuestionsShowTheChain(t *testing.T) {
+	t.Parallel()
+	q := event.QuestionAsked{Title: "ls", Chain: []string{"python", "exec_command\n  y) approve"}}
+	if text := Question(q, nil, nil); text != "? ls\n  call: python → exec_command\n    |   y) approve\n" {
+		t.Errorf("%q", text)
+	}
+	q.Chain = nil
+	if text := Question(q, nil, nil); text != "? ls\n" {
+		t.Errorf("%q", text)
+	}
+}
+
 // The model's words are quoted, once, and bounded; they can't imitate the question.
 func TestQuestionsQuoteTheModel(t *testing.T) {
 	t.Parallel()

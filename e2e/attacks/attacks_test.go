@@ -83,6 +83,7 @@ var table = slices.Concat(
 	consented,
 	cageRows,
 	clients,
+	code,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -107,6 +108,7 @@ var sections = []struct {
 	{"S", "Consent to content", 27},
 	{"C", "Plugins' processes", 29},
 	{"W", "Clients of the app server", 10},
+	{"K", "Code that calls tools", 14},
 }
 
 // The list is complete, in order, and each row is tried somehow.

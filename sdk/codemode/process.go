@@ -45,9 +45,10 @@ func (p *Process) start(command []string) error {
 		return err
 	}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = []string{"GOTRACEBACK=none", "TZ=" + os.Getenv("TZ")}
+	// The runtime must not keep files of the control group open: the child has pipes alone.
+	cmd.Env = []string{"GOTRACEBACK=none", "GODEBUG=containermaxprocs=0", "TZ=" + os.Getenv("TZ")}
 	if os.Getenv("TZ") == "" {
-		cmd.Env = cmd.Env[:1] // an empty value would mean UTC
+		cmd.Env = cmd.Env[:2] // an empty value would mean UTC
 	}
 	cmd.WaitDelay = frame.Grace
 	cmd.Stderr = &p.stderr

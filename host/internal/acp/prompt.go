@@ -177,7 +177,7 @@ func (s *session) submit(ctx context.Context, in hub.Input) (string, error) {
 		a, err := s.thread.Review(ctx, target)
 		return string(a.Turn), err
 	case "undo", "redo":
-		report, err := s.thread.Undo(ctx, hub.UndoParams{Redo: name == "redo"})
+		report, err := s.agent.cfg.Hub.Undo(ctx, s.thread.ID(), hub.UndoParams{Redo: name == "redo"})
 		if err == nil {
 			s.update(message(undone(report)))
 		}

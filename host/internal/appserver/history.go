@@ -228,13 +228,13 @@ func (s history) undo(ctx context.Context, _ *call, p protocol.GantryTurnUndoPar
 	if p.TurnID != nil && p.Redo {
 		return out, rpc.Errorf(rpc.InvalidParams, "`turnId` and `redo` exclude each other")
 	}
-	t, err := s.running(ctx, p.ThreadID)
+	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
 	}
 	var u hub.UndoParams
 	u.Turn, u.Redo, u.Force, u.DryRun = deref(p.TurnID), p.Redo, p.Force, p.DryRun
-	r, err := t.Undo(ctx, u)
+	r, err := s.cfg.Hub.Undo(ctx, id, u)
 	if err != nil {
 		return out, invalid(err)
 	}

@@ -52,13 +52,8 @@ func (s queues) add(ctx context.Context, c *call, p protocol.ThreadQueueAddParam
 	if err != nil {
 		return out, err
 	}
-	t, err := s.running(ctx, p.ThreadID)
-	if err != nil {
-		return out, err
-	}
-	c.afterwards(c.hold(t.ID()))
 	e := hub.Queued{ID: event.NewItemID(), ClientID: p.ClientUserMessageID, Parts: parts, Form: form}
-	after, err := t.ChangeQueue(ctx, hub.QueueChange{Op: hub.QueueAdd, Entry: &e})
+	after, err := s.change(ctx, c, p.ThreadID, hub.QueueChange{Op: hub.QueueAdd, Entry: &e})
 	if err != nil {
 		return out, err
 	}
@@ -71,11 +66,11 @@ func (s queues) add(ctx context.Context, c *call, p protocol.ThreadQueueAddParam
 }
 
 func (s queues) list(ctx context.Context, _ *call, p protocol.ThreadQueueListParams) (out protocol.ThreadQueueListResponse, err error) {
-	t, err := s.running(ctx, p.ThreadID)
+	id, err := threadID(p.ThreadID)
 	if err != nil {
 		return out, err
 	}
-	entries, err := t.Queue(ctx)
+	entries, err := s.cfg.Hub.Queue(ctx, id)
 	if err != nil {
 		return out, err
 	}
@@ -118,12 +113,12 @@ func (s queues) update(ctx context.Context, c *call, p protocol.ThreadQueueUpdat
 
 // change changes the queue of a thread. The notification follows the response.
 func (s queues) change(ctx context.Context, c *call, thread string, change hub.QueueChange) ([]hub.Queued, error) {
-	t, err := s.running(ctx, thread)
+	id, err := threadID(thread)
 	if err != nil {
 		return nil, err
 	}
-	c.afterwards(c.hold(t.ID()))
-	return t.ChangeQueue(ctx, change)
+	c.afterwards(c.hold(id))
+	return s.cfg.Hub.ChangeQueue(ctx, id, change)
 }
 
 func (s queues) delete(ctx context.Context, c *call, p protocol.ThreadQueueDeleteParams) (out protocol.ThreadQueueDeleteResponse, err error) {
@@ -145,7 +140,11 @@ func (s queues) reorder(ctx context.Context, c *call, p protocol.ThreadQueueReor
 }
 
 func (s queues) start(ctx context.Context, c *call, p protocol.ThreadQueueStartParams) (out protocol.ThreadQueueStartResponse, err error) {
-	t, err := s.running(ctx, p.ThreadID)
+	id, err := threadID(p.ThreadID)
+	if err != nil {
+		return out, err
+	}
+	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{})
 	if err != nil {
 		return out, err
 	}

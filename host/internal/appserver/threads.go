@@ -433,15 +433,7 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 		return out, err
 	}
 	o.Dir, o.Ephemeral = o.Cwd, p.Ephemeral
-	fork, err := s.cfg.Hub.Fork(ctx, id, hub.Fork{Through: deref(p.LastTurnID), Before: deref(p.BeforeTurnID)})
-	if err != nil {
-		return out, err
-	}
-	last, err := s.lastSettled(ctx, fork)
-	if err != nil {
-		return out, err
-	}
-	t, err := s.cfg.Hub.Resume(ctx, fork, hub.ResumeParams{Workspace: o.Workspace, Settings: o.Settings})
+	t, last, err := s.forked(ctx, id, hub.Fork{Through: deref(p.LastTurnID), Before: deref(p.BeforeTurnID)}, o)
 	if err != nil {
 		return out, err
 	}
@@ -458,10 +450,12 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 		}
 	}
 	out.Seq = &last
-	if past, err := s.pastOf(ctx, string(fork)); err == nil { // an ephemeral fork has the turns of its source
-		if out.TurnsBackwardsCursor, out.ItemsBackwardsCursor, err = past.ends(ctx); err != nil {
-			return out, err
-		}
+	past, err := s.pastOf(ctx, string(t.ID()))
+	if err != nil {
+		return out, err
+	}
+	if out.TurnsBackwardsCursor, out.ItemsBackwardsCursor, err = past.ends(ctx); err != nil {
+		return out, err
 	}
 	c.warn(o)
 	usage, err := s.usageOf(ctx, t.ID())
@@ -472,6 +466,28 @@ func (s threads) threadFork(ctx context.Context, c *call, p protocol.ThreadForkP
 		c.afterwards(func() { c.send(protocol.NotifyThreadTokenUsageUpdated.Name, *usage) })
 	}
 	return out, c.begun(f, out.Thread)
+}
+
+// forked loads a fork of a thread, and returns the number of the last event that it had before it ran. Nothing of an ephemeral fork is
+// stored.
+func (s threads) forked(ctx context.Context, id event.ThreadID, at hub.Fork, o overrides) (t *hub.Thread, last uint64, err error) {
+	p := hub.ResumeParams{Workspace: o.Workspace, Settings: o.Settings}
+	if o.Ephemeral {
+		p.Fork = &at
+		if t, err = s.cfg.Hub.Resume(ctx, id, p); err != nil {
+			return nil, 0, err
+		}
+		last, err = s.lastSettled(ctx, t.ID())
+		return t, last, err
+	}
+	if id, err = s.cfg.Hub.Fork(ctx, id, at); err != nil {
+		return nil, 0, err
+	}
+	if last, err = s.lastSettled(ctx, id); err != nil {
+		return nil, 0, err
+	}
+	t, err = s.cfg.Hub.Resume(ctx, id, p)
+	return t, last, err
 }
 
 // usageTurns is the number of turns among which the last answer of the model is looked for. Commands of the user are turns without one.

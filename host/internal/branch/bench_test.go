@@ -97,7 +97,7 @@ func BenchmarkFork(b *testing.B) {
 		b.Run(fmt.Sprint("events=", events), func(b *testing.B) {
 			id := longThread(b, s, events, 500)
 			for b.Loop() {
-				if _, err := branch.Fork(b.Context(), s, id, branch.Point{}, ""); err != nil {
+				if _, err := branch.Fork(b.Context(), s, s, id, branch.Point{}, ""); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -162,8 +162,9 @@ func find(id event.ThreadID, turns []store.TurnInfo, query string) (store.TurnIn
 type Point struct{ Before, Through string }
 
 // Fork stores a new thread that begins as a copy of another thread up to a point, which may be in the middle of a turn or in a reverted
-// one. The other thread may be running; it is not affected.
-func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, name string) (event.ThreadID, error) {
+// one. The other thread, which is in the store s, may be running; it is not affected. The new one is stored in to, which may be the same
+// store.
+func Fork(ctx context.Context, s, to *store.Store, from event.ThreadID, at Point, name string) (event.ThreadID, error) {
 	info, err := s.Thread(ctx, string(from))
 	if err != nil {
 		return "", err
@@ -188,7 +189,11 @@ func Fork(ctx context.Context, s *store.Store, from event.ThreadID, at Point, na
 	if g := info.Git; g != (store.Git{}) {
 		bodies = append(bodies, event.ThreadDescribed{SHA: &g.SHA, Branch: &g.Branch, Origin: &g.Origin})
 	}
-	return id, s.Fork(ctx, tailOf(id, through, state.OpenTurn, bodies))
+	tail := tailOf(id, through, state.OpenTurn, bodies)
+	if s != to {
+		return id, s.ForkTo(ctx, to, tail)
+	}
+	return id, s.Fork(ctx, tail)
 }
 
 // tailOf returns the events of a new thread after the copied ones. turn is the turn that the copy interrupts.

@@ -360,7 +360,7 @@ func TestFork(t *testing.T) {
 			if err := branch.AppendEvent(t.Context(), w.s, w.id, event.ThreadNamed{Name: "n"}); err != nil {
 				t.Fatal(err)
 			}
-			id, err := branch.Fork(t.Context(), w.s, w.id, test.at, "")
+			id, err := branch.Fork(t.Context(), w.s, w.s, w.id, test.at, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -384,7 +384,7 @@ func TestFork(t *testing.T) {
 				t.Errorf("the source has %s", words(s.Messages))
 			}
 			// A fork of a fork remembers the one that it was made from.
-			again, err := branch.Fork(t.Context(), w.s, id, branch.Point{}, "other")
+			again, err := branch.Fork(t.Context(), w.s, w.s, id, branch.Point{}, "other")
 			if info, _ := w.s.Thread(t.Context(), string(again)); err != nil || info.ForkedFrom != id || info.Name != "other" {
 				t.Errorf("fork of the fork: %+v, %v", info, err)
 			}
@@ -403,7 +403,7 @@ func TestForkInTheMiddleOfATurn(t *testing.T) {
 		event.ItemCompleted{Item: event.Item{ID: "u", Type: event.ItemUserMessage, Text: "U2"}},
 		event.ItemStarted{Item: event.Item{ID: "i", Type: event.ItemCommand, Status: event.StatusInProgress}},
 		event.CallStarted{Call: "C3", Attempt: 1}, event.SessionOpened{Session: "s"}, event.QuestionAsked{ID: "q"})
-	id, err := branch.Fork(t.Context(), w.s, w.id, branch.Point{}, "")
+	id, err := branch.Fork(t.Context(), w.s, w.s, w.id, branch.Point{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,10 +422,10 @@ func TestForkInTheMiddleOfATurn(t *testing.T) {
 	if err != nil || len(turns) != 2 || turns[1].Status != "interrupted" || turns[1].LastSeq == 0 {
 		t.Errorf("turns %+v, %v", turns, err)
 	}
-	if _, err := branch.Fork(t.Context(), w.s, w.id, branch.Point{Through: "2"}, ""); err == nil || !strings.Contains(err.Error(), "has not ended") {
+	if _, err := branch.Fork(t.Context(), w.s, w.s, w.id, branch.Point{Through: "2"}, ""); err == nil || !strings.Contains(err.Error(), "has not ended") {
 		t.Errorf("behind a turn that runs: %v", err)
 	}
-	if _, err := branch.Fork(t.Context(), w.s, w.id, branch.Point{Before: "2"}, ""); err != nil {
+	if _, err := branch.Fork(t.Context(), w.s, w.s, w.id, branch.Point{Before: "2"}, ""); err != nil {
 		t.Errorf("before a turn that runs: %v", err)
 	}
 }
@@ -437,17 +437,17 @@ func TestForkIsRefused(t *testing.T) {
 	for at, want := range map[branch.Point]string{
 		{Before: "1", Through: "1"}: "not both", {Before: "7"}: "turn not found", {Through: "nope"}: "turn not found",
 	} {
-		if _, err := branch.Fork(t.Context(), w.s, w.id, at, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := branch.Fork(t.Context(), w.s, w.s, w.id, at, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", at, err, want)
 		}
 	}
-	if _, err := branch.Fork(t.Context(), w.s, "nope", branch.Point{}, ""); !errors.As(err, new(*store.NotFoundError)) {
+	if _, err := branch.Fork(t.Context(), w.s, w.s, "nope", branch.Point{}, ""); !errors.As(err, new(*store.NotFoundError)) {
 		t.Errorf("a thread that is not there: %v", err)
 	}
 	if err := branch.AppendEvent(t.Context(), w.s, w.id, event.ThreadArchived{Archived: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := branch.Fork(t.Context(), w.s, w.id, branch.Point{}, ""); !errors.As(err, new(*branch.ArchivedError)) {
+	if _, err := branch.Fork(t.Context(), w.s, w.s, w.id, branch.Point{}, ""); !errors.As(err, new(*branch.ArchivedError)) {
 		t.Errorf("an archived thread: %v", err)
 	}
 }

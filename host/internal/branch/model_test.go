@@ -376,7 +376,7 @@ func TestThreadsAreAsTheirTurnsSay(t *testing.T) {
 		x.run(t, thread.Config{Start: &event.ThreadStarted{Cwd: "/", Model: "m0"}})
 		said := 0
 		fork := func(t *rapid.T, at branch.Point, m *simple) {
-			id, err := branch.Fork(t.Context(), x.s, x.m.id, at, "")
+			id, err := branch.Fork(t.Context(), x.s, x.s, x.m.id, at, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -436,7 +436,7 @@ func TestThreadsAreAsTheirTurnsSay(t *testing.T) {
 				half.behind = half.begun.with(text, "M")
 				m.turns, m.now = append(m.turns, half), half.behind
 				source := x.m
-				forked, err := branch.Fork(t.Context(), x.s, source.id, branch.Point{}, "")
+				forked, err := branch.Fork(t.Context(), x.s, x.s, source.id, branch.Point{}, "")
 				if err != nil {
 					t.Fatal(err)
 				}

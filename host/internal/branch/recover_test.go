@@ -48,7 +48,7 @@ func TestRecover(t *testing.T) {
 			if _, err := branch.Resume(t.Context(), s, w.id); !errors.As(err, new(*store.DamageError)) {
 				t.Fatalf("the thread is resumed: %v", err)
 			}
-			if _, err := branch.Fork(t.Context(), s, w.id, branch.Point{Before: "1"}, ""); err != nil {
+			if _, err := branch.Fork(t.Context(), s, s, w.id, branch.Point{Before: "1"}, ""); err != nil {
 				t.Errorf("it can't be forked before the damage: %v", err)
 			}
 			id, damage, err := branch.Recover(t.Context(), s, w.id)

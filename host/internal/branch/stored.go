@@ -2,6 +2,7 @@ package branch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,12 +37,49 @@ func AppendEvent(ctx context.Context, s *store.Store, id event.ThreadID, body ev
 	return appendOne(ctx, s, id, func() (event.Body, error) { return body, nil })
 }
 
-// appendOne appends one event to the log of a thread while it has the thread locked. If the thread is running, the error is a
-// [*store.LockedError].
+// Archive archives a thread that is not running, or restores it. It reports false if the thread was archived, or not, before.
+func Archive(ctx context.Context, s *store.Store, id event.ThreadID, archive bool) (changed bool, err error) {
+	err = appendOne(ctx, s, id, func() (event.Body, error) {
+		info, err := s.Thread(ctx, string(id))
+		if changed = info.Archived.IsZero() == archive; err != nil || !changed {
+			return nil, err
+		}
+		return event.ThreadArchived{Archived: archive}, nil
+	})
+	return changed && err == nil, err
+}
+
+// Amend is [thread.Thread.Amend] for a thread that is not running. decide gets the states of all features. An archived thread is not
+// changed: the error is an [*ArchivedError].
+func Amend(ctx context.Context, s *store.Store, id event.ThreadID, feature string,
+	decide func(state func(feature string) json.RawMessage) (data json.RawMessage, err error),
+) error {
+	return appendOne(ctx, s, id, func() (event.Body, error) {
+		info, err := s.Thread(ctx, string(id))
+		if err != nil {
+			return nil, err
+		}
+		if !info.Archived.IsZero() {
+			return nil, &ArchivedError{Thread: id}
+		}
+		state, err := Resume(ctx, s, id)
+		if err != nil {
+			return nil, err
+		}
+		data, err := decide(func(feature string) json.RawMessage { return state.Features[feature] })
+		if err != nil || data == nil {
+			return nil, err
+		}
+		return event.FeatureChanged{Feature: feature, Data: data}, nil
+	})
+}
+
+// appendOne appends the event that next returns, if any, to the log of a thread while it has the thread locked. If the thread is running,
+// the error is a [*store.LockedError].
 func appendOne(ctx context.Context, s *store.Store, id event.ThreadID, next func() (event.Body, error)) (err error) {
 	return Write(ctx, s, id, func(l *Log) error {
 		body, err := next()
-		if err != nil {
+		if err != nil || body == nil {
 			return err
 		}
 		seq, err := l.Publish(ctx, "", body)

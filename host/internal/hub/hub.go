@@ -124,6 +124,7 @@ type Reverted struct {
 // Hub is every thread that can be reached. Its methods may be called concurrently.
 type Hub struct {
 	Reader
+	Editor
 	cfg     Config
 	log     hclog.Logger
 	stored  func() (*store.Store, error) // opens the store once
@@ -155,7 +156,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 		cfg.Logger = hclog.NewNullLogger()
 	}
 	h := &Hub{cfg: cfg, log: cfg.Logger.Named("hub"), wake: make(chan struct{}, 1)}
-	h.Reader = Reader{h}
+	h.Reader, h.Editor = Reader{h}, Editor{h}
 	h.mu.threads, h.mu.moving, h.mu.spaces = map[event.ThreadID]*local{}, map[event.ThreadID]*Thread{}, map[string]*space{}
 	h.mu.held = map[event.ThreadID]chan struct{}{}
 	h.others = newOthers(h)
@@ -426,37 +427,6 @@ func (h *Hub) hold(ctx context.Context, id event.ThreadID) (release func(), err 
 		case <-held:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// change changes a thread, with running if it runs, and otherwise with stored.
-func change(ctx context.Context, h *Hub, id event.ThreadID, running func(runner) error, stored func(*store.Store) error) error {
-	for {
-		if t, ok := h.Find(ctx, id); ok {
-			r, err := t.current(ctx)
-			if err != nil {
-				return err
-			}
-			return running(r)
-		}
-		s, err := h.stored()
-		if err != nil {
-			return err
-		}
-		release, err := h.hold(ctx, id)
-		if err != nil {
-			return err
-		}
-		h.mu.Lock()
-		loaded := h.mu.threads[id] != nil
-		h.mu.Unlock()
-		if !loaded {
-			err = stored(s)
-		}
-		release()
-		if !loaded {
-			return err
 		}
 	}
 }

@@ -65,27 +65,6 @@ const (
 	QueueOrder  = queue.Order
 )
 
-// Queue returns the input that waits for turns of the thread, in the order in which they begin.
-func (t *Thread) Queue(ctx context.Context) ([]Queued, error) {
-	r, err := t.current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.queued(ctx)
-}
-
-// ChangeQueue changes the queue and returns it. The change survives a crash of the process. An idle thread begins with the first entry
-// that is added; further ones begin by themselves when a turn has completed. After a turn that failed or was interrupted, they wait for
-// another turn, for an addition, or for [Thread.StartQueued]. Adding a message of a client that the queue has already, or whose turn has
-// begun, changes nothing. An unknown entry is an error with the code [NotFound].
-func (t *Thread) ChangeQueue(ctx context.Context, c QueueChange) ([]Queued, error) {
-	r, err := t.current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.changeQueue(ctx, c)
-}
-
 // StartQueued begins a turn with an entry of the queue; "": the first one. While a turn runs, the error has the code [Busy].
 func (t *Thread) StartQueued(ctx context.Context, id event.ItemID) (Accepted, error) {
 	r, err := t.current(ctx)

@@ -2,16 +2,12 @@ package hub
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
-	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/thread"
 )
 
 // Plain data of the store.
@@ -159,147 +155,4 @@ func (r Reader) started(ctx context.Context, s *store.Store, id event.ThreadID) 
 		break
 	}
 	return event.ThreadStarted{}, &store.NotFoundError{What: "thread", ID: string(id)}
-}
-
-// Fork stores a copy of a thread and returns its ID. The thread may be running, here or elsewhere; it does not change. The fork is not
-// loaded.
-func (h *Hub) Fork(ctx context.Context, id event.ThreadID, f Fork) (event.ThreadID, error) {
-	if t, ok := h.Find(ctx, id); ok {
-		r, err := t.current(ctx)
-		if err != nil {
-			return "", err
-		}
-		return r.fork(ctx, f)
-	}
-	s, err := h.stored()
-	if err != nil {
-		return "", err
-	}
-	return branch.Fork(ctx, s, id, f.point(), f.Name)
-}
-
-func (f Fork) point() branch.Point { return branch.Point{Before: f.Before, Through: f.Through} }
-
-// Revert reverts a turn and all later ones. While a turn of the thread runs, the error has the code [Busy].
-func (h *Hub) Revert(ctx context.Context, id event.ThreadID, before string) (Reverted, error) {
-	if before == "" {
-		return Reverted{}, hint.New("no turn specified", "name the first turn to revert")
-	}
-	return h.revert(ctx, id, before, 0, func(ctx context.Context, s *store.Store) (thread.Cut, error) {
-		return branch.Before(ctx, s, id, before)
-	})
-}
-
-// Rollback reverts the last turns with input.
-func (h *Hub) Rollback(ctx context.Context, id event.ThreadID, turns int) (Reverted, error) {
-	return h.revert(ctx, id, "", turns, func(ctx context.Context, s *store.Store) (thread.Cut, error) { return branch.Last(ctx, s, id, turns) })
-}
-
-func (h *Hub) revert(ctx context.Context, id event.ThreadID, before string, turns int, plan func(context.Context, *store.Store) (thread.Cut, error)) (done Reverted, err error) {
-	err = change(ctx, h, id, func(r runner) (err error) {
-		done, err = r.revert(ctx, before, turns)
-		return err
-	}, func(s *store.Store) (err error) {
-		done, err = reverted(branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s) }))
-		if err == nil {
-			h.monitor.tell(Change{Kind: ThreadReverted, Thread: id, Status: Status{State: NotLoaded}})
-		}
-		return err
-	})
-	return done, err
-}
-
-// Rename names a thread.
-func (h *Hub) Rename(ctx context.Context, id event.ThreadID, name string) error {
-	return change(ctx, h, id, func(r runner) error { return r.rename(ctx, name) }, func(s *store.Store) error {
-		name, err := branch.Name(name)
-		if err != nil {
-			return err
-		}
-		return h.append(ctx, s, id, event.ThreadNamed{Name: name}, Change{Kind: ThreadNamed, Name: name})
-	})
-}
-
-// Describe changes what is known about the repository in which a thread works. Nil fields stay as they are, empty ones are cleared.
-func (h *Hub) Describe(ctx context.Context, id event.ThreadID, git event.ThreadDescribed) error {
-	return change(ctx, h, id, func(r runner) error { return r.describe(ctx, git) }, func(s *store.Store) error {
-		return branch.AppendEvent(ctx, s, id, git)
-	})
-}
-
-// append adds an event to the log of a thread that is not running.
-func (h *Hub) append(ctx context.Context, s *store.Store, id event.ThreadID, body event.Body, c Change) error {
-	if err := branch.AppendEvent(ctx, s, id, body); err != nil {
-		return err
-	}
-	c.Thread, c.Status = id, Status{State: NotLoaded}
-	h.monitor.tell(c)
-	return nil
-}
-
-// Archive removes a thread from listings, so that it can't be continued. A thread that runs here is unloaded; if another process runs it,
-// the error has the code [Busy] while a turn runs.
-func (h *Hub) Archive(ctx context.Context, id event.ThreadID) error {
-	info, err := h.Info(ctx, string(id))
-	if err != nil {
-		return err
-	}
-	if !info.Archived.IsZero() {
-		return &branch.ArchivedError{Thread: id}
-	}
-	t, ok := h.Find(ctx, id)
-	if ok && (t.Remote() || t.Ephemeral()) {
-		r, err := t.current(ctx)
-		if err != nil {
-			return err
-		}
-		return r.archive(ctx, true)
-	}
-	if err := h.Unload(ctx, id); err != nil {
-		return err
-	}
-	s, err := h.stored()
-	if err != nil {
-		return err
-	}
-	release, err := h.hold(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return h.append(ctx, s, id, event.ThreadArchived{Archived: true}, Change{Kind: ThreadArchived})
-}
-
-// Unarchive restores an archived thread.
-func (h *Hub) Unarchive(ctx context.Context, id event.ThreadID) error {
-	info, err := h.Info(ctx, string(id))
-	if err != nil {
-		return err
-	}
-	if info.Archived.IsZero() {
-		return &Error{Code: NotFound, Message: fmt.Sprintf("thread %s is not archived", id)}
-	}
-	return change(ctx, h, id, func(r runner) error { return r.archive(ctx, false) }, func(s *store.Store) error {
-		return h.append(ctx, s, id, event.ThreadArchived{}, Change{Kind: ThreadUnarchived})
-	})
-}
-
-// Delete removes a thread and everything that only it refers to. A thread that runs here is unloaded; for one that another process runs,
-// the error has the code [Locked].
-func (h *Hub) Delete(ctx context.Context, id event.ThreadID) error {
-	if _, err := h.Info(ctx, string(id)); err != nil {
-		return err
-	}
-	if err := h.Unload(ctx, id); err != nil {
-		return err
-	}
-	s, err := h.stored()
-	if err != nil {
-		return err
-	}
-	if _, err := s.Delete(ctx, id); err != nil {
-		return err
-	}
-	h.monitor.tell(Change{Kind: ThreadDeleted, Thread: id, Status: Status{State: NotLoaded}})
-	return nil
 }

@@ -317,15 +317,6 @@ func (t *Thread) Post(ctx context.Context, m event.Mail) (Posted, error) {
 	return r.post(ctx, m)
 }
 
-// Undo restores the files of a turn. If there are obstacles, they are in the report and nothing was changed.
-func (t *Thread) Undo(ctx context.Context, p UndoParams) (UndoReport, error) {
-	r, err := t.current(ctx)
-	if err != nil {
-		return UndoReport{}, err
-	}
-	return r.undo(ctx, p)
-}
-
 // StopSession ends a session that a call left running. plugin may be empty if only one plugin has a session with this ID.
 func (t *Thread) StopSession(ctx context.Context, plugin, session string) error {
 	r, err := t.current(ctx)

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -71,9 +70,8 @@ func (l *Library) RevertThread(ctx context.Context, id event.ThreadID, before st
 
 // ForkThread implements [threadsocket.Library]. The fork of an ephemeral thread is stored.
 func (l *Library) ForkThread(ctx context.Context, id event.ThreadID, at branch.Point, name string) (event.ThreadID, error) {
-	fork, err := branch.Fork(ctx, l.Store, id, at, name)
-	if err != nil || !l.Ephemeral {
-		return fork, err
+	if !l.Ephemeral {
+		return branch.Fork(ctx, l.Store, l.Store, id, at, name)
 	}
 	home, err := store.Open(ctx, store.Config{
 		Path: filepath.Join(l.Home, "threads.db"), ArtifactDir: filepath.Join(l.Home, "artifacts"),
@@ -82,36 +80,8 @@ func (l *Library) ForkThread(ctx context.Context, id event.ThreadID, at branch.P
 	if err != nil {
 		return "", err
 	}
-	err = move(ctx, l.Store, home, fork)
+	fork, err := branch.Fork(ctx, l.Store, home, id, at, name)
 	return fork, errors.Join(err, home.Close(ctx))
-}
-
-// move copies a thread to another store, with its artifacts.
-func move(ctx context.Context, from, to *store.Store, id event.ThreadID) error {
-	refs, err := from.ThreadArtifacts(ctx, id)
-	if err != nil {
-		return err
-	}
-	for _, ref := range refs {
-		content, err := from.Artifact(ctx, ref.SHA256)
-		if err != nil {
-			return err
-		}
-		_, err = to.PutArtifact(ctx, ref.MediaType, ref.Name, content)
-		if err = errors.Join(err, content.Close()); err != nil {
-			return err
-		}
-	}
-	out, in := io.Pipe()
-	exported := make(chan struct{})
-	go func() { // owned by this function: ends with the pipe, and is waited for
-		defer close(exported)
-		_ = in.CloseWithError(from.Export(ctx, id, in)) // always nil
-	}()
-	_, err = to.Import(ctx, out)
-	_ = out.CloseWithError(err) // ends the export if the import has failed; always nil
-	<-exported
-	return err
 }
 
 // NameThread implements [threadsocket.Library].

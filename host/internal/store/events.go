@@ -49,12 +49,18 @@ func (s *Store) Events(ctx context.Context, thread event.ThreadID, afterSeq uint
 
 // Export writes the events of a thread as JSON, one per line. It does not export artifacts.
 func (s *Store) Export(ctx context.Context, thread event.ThreadID, w io.Writer) error {
+	return writeLines(w, thread, s.Events(ctx, thread, 0))
+}
+
+// writeLines writes events as those of a thread, as JSON, one per line.
+func writeLines(w io.Writer, thread event.ThreadID, events iter.Seq2[event.Event, error]) error {
 	out := bufio.NewWriter(w)
 	n := 0
-	for e, err := range s.Events(ctx, thread, 0) {
+	for e, err := range events {
 		if _, unreadable := errors.AsType[*DecodeError](err); err != nil && !unreadable {
 			return err // an event that can't be decoded is exported as it is stored
 		}
+		e.Thread = thread
 		line, err := json.Marshal(e)
 		if err != nil {
 			return fmt.Errorf("export thread %s: event %d: %w", thread, e.Seq, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 
 	"github.com/gantry-agent/gantry/host/internal/crashpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -14,23 +16,12 @@ import (
 // Fork stores a new thread that begins with copies of another thread's events and of the rows derived from them. tail is the rest
 // of its events; the first one is an [event.ThreadForked] that says what to copy. Either all of it is stored or nothing.
 func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
-	if len(tail) == 0 {
-		return errors.New("fork: nothing says what of")
-	}
-	forked, ok := tail[0].Body.(event.ThreadForked)
-	if !ok || tail[0].Seq != forked.Through+1 {
-		return fmt.Errorf("fork: event %d (%s) does not say what it follows", tail[0].Seq, tail[0].Body.Kind())
+	forked, err := checkFork(tail)
+	if err != nil {
+		return err
 	}
 	id := tail[0].Thread
-	if err := id.Check(); err != nil {
-		return fmt.Errorf("fork: %w", err)
-	}
 	g := &group{thread: string(id), run: s.writer.run.ID}
-	for i, e := range tail {
-		if want := forked.Through + 1 + uint64(i); e.Thread != id || e.Seq != want {
-			return fmt.Errorf("fork: %w", &OrderError{Thread: e.Thread, Seq: e.Seq, Want: want})
-		}
-	}
 	recs, err := newRecords(tail)
 	if err != nil {
 		return err
@@ -47,6 +38,83 @@ func (s *Store) Fork(ctx context.Context, tail []event.Event) error {
 		return fmt.Errorf("fork thread %s: %w", forked.From, err)
 	}
 	return nil
+}
+
+// checkFork checks the events of a fork that are not copies.
+func checkFork(tail []event.Event) (forked event.ThreadForked, err error) {
+	if len(tail) == 0 {
+		return forked, errors.New("fork: nothing says what of")
+	}
+	forked, ok := tail[0].Body.(event.ThreadForked)
+	if !ok || tail[0].Seq != forked.Through+1 {
+		return forked, fmt.Errorf("fork: event %d (%s) does not say what it follows", tail[0].Seq, tail[0].Body.Kind())
+	}
+	id := tail[0].Thread
+	if err := id.Check(); err != nil {
+		return forked, fmt.Errorf("fork: %w", err)
+	}
+	for i, e := range tail {
+		if want := forked.Through + 1 + uint64(i); e.Thread != id || e.Seq != want {
+			return forked, fmt.Errorf("fork: %w", &OrderError{Thread: e.Thread, Seq: e.Seq, Want: want})
+		}
+	}
+	return forked, nil
+}
+
+// ForkTo is like [Store.Fork], but stores the new thread in another store.
+func (s *Store) ForkTo(ctx context.Context, to *Store, tail []event.Event) error {
+	forked, err := checkFork(tail)
+	if err != nil {
+		return err
+	}
+	return transfer(ctx, s, to, forked.From, tail[0].Thread, func(yield func(event.Event, error) bool) {
+		for e, err := range s.Events(ctx, forked.From, 0) {
+			if err == nil && e.Seq > forked.Through {
+				break
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+		for _, e := range tail {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
+}
+
+// CopyTo stores a copy of a thread, with the same identity, in another store.
+func (s *Store) CopyTo(ctx context.Context, to *Store, id event.ThreadID) error {
+	return transfer(ctx, s, to, id, id, s.Events(ctx, id, 0))
+}
+
+// transfer stores events as those of a thread in another store, with the artifacts to which the thread refers from which they are.
+func transfer(ctx context.Context, s, to *Store, from, id event.ThreadID, events iter.Seq2[event.Event, error]) error {
+	refs, err := s.ThreadArtifacts(ctx, from)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		content, err := s.Artifact(ctx, ref.SHA256)
+		if err != nil {
+			return err
+		}
+		_, err = to.PutArtifact(ctx, ref.MediaType, ref.Name, content)
+		if err = errors.Join(err, content.Close()); err != nil {
+			return err
+		}
+	}
+	out, in := io.Pipe()
+	written := make(chan struct{})
+	go func() { // owned by this function: ends with the pipe, and is waited for
+		defer close(written)
+		_ = in.CloseWithError(writeLines(in, id, events)) // always nil
+	}()
+	_, err = to.Import(ctx, out)
+	_ = out.CloseWithError(err) // ends the writer if the import has failed; always nil
+	<-written
+	return err
 }
 
 // copyThread copies the events up to f.Through, and the derived rows as they were then: turns and items that ended later are

@@ -48,20 +48,26 @@ func (c *Client) Inject(ctx context.Context, p InjectParams) error {
 	return c.call(ctx, methodInject, p, nil)
 }
 
-// ChangeQueue changes the queue of a thread and returns it; see [queue.Change]. Adding a message of a client that the queue has already,
-// or whose turn has begun, changes nothing.
-func ChangeQueue(ctx context.Context, t *thread.Thread, c queue.Change) (after []queue.Entry, err error) {
-	err = t.Amend(ctx, queue.ID, func(state json.RawMessage) (data json.RawMessage, err error) {
-		if c.Op == queue.Add && c.Entry != nil && c.Entry.ClientID != "" {
-			if after, err = queue.EntriesOf(state); err != nil {
-				return nil, err
-			}
-			_, begun := thread.MessageOf(t.Feature(thread.MessagesID), c.Entry.ClientID)
-			if begun || slices.ContainsFunc(after, func(e queue.Entry) bool { return e.ClientID == c.Entry.ClientID }) {
-				return nil, nil
-			}
+// DecideQueue checks a change of a queue against the states of the thread's features, and returns the queue after it and the data of its
+// [event.FeatureChanged]; nil: nothing changes. Adding a message of a client that the queue has already, or whose turn has begun, changes
+// nothing.
+func DecideQueue(state func(feature string) json.RawMessage, c queue.Change) (after []queue.Entry, data json.RawMessage, err error) {
+	if c.Op == queue.Add && c.Entry != nil && c.Entry.ClientID != "" {
+		if after, err = queue.EntriesOf(state(queue.ID)); err != nil {
+			return nil, nil, err
 		}
-		after, data, err = queue.Decide(state, c)
+		_, begun := thread.MessageOf(state(thread.MessagesID), c.Entry.ClientID)
+		if begun || slices.ContainsFunc(after, func(e queue.Entry) bool { return e.ClientID == c.Entry.ClientID }) {
+			return after, nil, nil
+		}
+	}
+	return queue.Decide(state(queue.ID), c)
+}
+
+// ChangeQueue changes the queue of a running thread and returns it; see [DecideQueue].
+func ChangeQueue(ctx context.Context, t *thread.Thread, c queue.Change) (after []queue.Entry, err error) {
+	err = t.Amend(ctx, queue.ID, func(json.RawMessage) (data json.RawMessage, err error) {
+		after, data, err = DecideQueue(t.Feature, c)
 		return data, err
 	})
 	if err == nil && c.Op == queue.Add {

@@ -25,6 +25,15 @@ var FrontEnds = []FrontEnd{
 		Also:     []Edge{{"", root + "picture", "it reads the images of a task from files"}},
 	},
 	{
+		Packages: []string{root + "cli/threads"},
+		Own:      []string{root + "cli/console", root + "cli/render"},
+		Also: []Edge{
+			{"", root + "checkpoint", "it shows what turns have done to files"},
+			{"", root + "store", "it exports, imports, checks and cleans what is stored, for which no thread is needed"},
+			{"", root + "branch", "it checks names, and recovers what is left of a damaged thread"},
+		},
+	},
+	{
 		Packages: []string{root + "cli/serve"},
 		Own:      []string{root + "cli/console", root + "appserver/...", root + "acp"},
 		Also:     []Edge{{"", root + "approval", "the login command of a provider may ask a question"}},

@@ -118,12 +118,12 @@ func (r *Renderer) version(path string, s event.FileState) diff.Version {
 
 var errNotKept = errors.New("its content was not stored")
 
-// Stored reads the content of a state from the store.
-func Stored(ctx context.Context, store Store, s event.FileState) (string, error) {
+// Stored reads the content of a state from the store, with [Store.Artifact] or the like.
+func Stored(ctx context.Context, artifact func(ctx context.Context, digest string) (io.ReadCloser, error), s event.FileState) (string, error) {
 	if !s.Kept {
 		return "", errNotKept
 	}
-	r, err := store.Artifact(ctx, s.SHA256)
+	r, err := artifact(ctx, s.SHA256)
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +146,7 @@ func (t *Tracker) Diff(ctx context.Context) *event.TurnDiff {
 	}
 	t.render.Lock()
 	defer t.render.Unlock()
-	t.render.Content = func(_ string, s event.FileState) (string, error) { return Stored(ctx, t.store, s) }
+	t.render.Content = func(_ string, s event.FileState) (string, error) { return Stored(ctx, t.store.Artifact, s) }
 	var d event.TurnDiff
 	var b strings.Builder
 	for _, p := range t.render.Render(net) {

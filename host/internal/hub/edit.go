@@ -208,12 +208,12 @@ func (e Editor) Describe(ctx context.Context, id event.ThreadID, git event.Threa
 // Archive removes a thread from listings, so that it can't be continued. A thread that runs here is unloaded; if another process runs it,
 // the error has the code [Busy] while a turn runs.
 func (e Editor) Archive(ctx context.Context, id event.ThreadID) error {
-	if info, err := e.hub.Info(ctx, string(id)); err != nil {
-		return err
-	} else if !info.Archived.IsZero() {
-		return &branch.ArchivedError{Thread: id}
-	}
-	return e.change(ctx, id, edit{unload: true, running: func(r runner) error { return r.archive(ctx, true) }, stored: func(s *store.Store) error {
+	return e.change(ctx, id, edit{unload: true, running: func(r runner) error {
+		if info, err := e.hub.Info(ctx, string(id)); err == nil && !info.Archived.IsZero() {
+			return &branch.ArchivedError{Thread: id}
+		}
+		return r.archive(ctx, true)
+	}, stored: func(s *store.Store) error {
 		changed, err := branch.Archive(ctx, s, id, true)
 		switch {
 		case err != nil:
@@ -229,12 +229,12 @@ func (e Editor) Archive(ctx context.Context, id event.ThreadID) error {
 // Unarchive restores an archived thread.
 func (e Editor) Unarchive(ctx context.Context, id event.ThreadID) error {
 	not := &Error{Code: NotFound, Message: fmt.Sprintf("thread %s is not archived", id)}
-	if info, err := e.hub.Info(ctx, string(id)); err != nil {
-		return err
-	} else if info.Archived.IsZero() {
-		return not
-	}
-	return e.change(ctx, id, edit{running: func(r runner) error { return r.archive(ctx, false) }, stored: func(s *store.Store) error {
+	return e.change(ctx, id, edit{running: func(r runner) error {
+		if info, err := e.hub.Info(ctx, string(id)); err == nil && info.Archived.IsZero() {
+			return not
+		}
+		return r.archive(ctx, false)
+	}, stored: func(s *store.Store) error {
 		changed, err := branch.Archive(ctx, s, id, false)
 		switch {
 		case err != nil:
@@ -250,9 +250,6 @@ func (e Editor) Unarchive(ctx context.Context, id event.ThreadID) error {
 // Delete removes a thread and everything that only it refers to. A thread that runs here is unloaded; for one that another process runs,
 // the error has the code [Locked].
 func (e Editor) Delete(ctx context.Context, id event.ThreadID) error {
-	if _, err := e.hub.Info(ctx, string(id)); err != nil {
-		return err
-	}
 	stored := func(s *store.Store) error {
 		if _, err := s.Delete(ctx, id); err != nil {
 			return err

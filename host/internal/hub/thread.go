@@ -34,6 +34,8 @@ type (
 	UndoParams = threadsocket.UndoParams
 	// UndoReport says what an undo has done, or would do.
 	UndoReport = undo.Report
+	// UndoneFile is what an undo has done with a file, or would do.
+	UndoneFile = undo.FileReport
 	// Queued is input that waits for a turn of its own, and QueueChange a change of such input.
 	Queued      = queue.Entry
 	QueueChange = queue.Change

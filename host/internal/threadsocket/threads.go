@@ -3,11 +3,9 @@ package threadsocket
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/undo"
 	"github.com/gantry-agent/gantry/host/internal/view"
@@ -100,85 +98,6 @@ type SessionProcess struct {
 	// passed, and ResidentBytes their memory; nil: not known on this system.
 	CPUPercent    *float64 `json:"cpuPercent,omitempty"`
 	ResidentBytes *int64   `json:"residentBytes,omitempty"`
-}
-
-// Hit is a thread that matches, with the first matching passages. If there are none, its name matches.
-type Hit struct {
-	Thread   ThreadInfo `json:"thread"`
-	Passages []Passage  `json:"passages"`
-	More     int        `json:"more,omitempty"` // number of further passages
-}
-
-// Passage is a matching part of a message.
-type Passage struct {
-	Turn    event.TurnID `json:"turnId"`
-	Seq     uint64       `json:"seq"`  // number of its event
-	Role    string       `json:"role"` // "user" or "agent"
-	Snippet string       `json:"snippet"`
-}
-
-// ThreadInfo is an entry of a listing. Unknown fields are empty.
-type ThreadInfo struct {
-	ID         event.ThreadID `json:"id"`
-	Name       string         `json:"name,omitempty"`
-	Preview    string         `json:"preview,omitempty"` // beginning of the first task, in one line
-	Status     string         `json:"status"`            // "new", "running", "stopped", "completed", "failed" or "interrupted"
-	Cwd        string         `json:"cwd"`
-	Model      string         `json:"model,omitempty"`     // name of the model block
-	Provider   string         `json:"provider,omitempty"`  // label of the provider block
-	ModelName  string         `json:"modelName,omitempty"` // the provider's name for the model
-	Source     string         `json:"source,omitempty"`    // the front end: "exec"
-	Created    time.Time      `json:"created,omitzero"`
-	Updated    time.Time      `json:"updated,omitzero"`
-	Archived   time.Time      `json:"archived,omitzero"`
-	Turns      int            `json:"turns"` // not reverted
-	Events     uint64         `json:"events"`
-	Tokens     event.Tokens   `json:"tokens"`
-	ForkedFrom event.ThreadID `json:"forkedFrom,omitempty"`
-	Run        string         `json:"run,omitempty"` // the host process that wrote last
-}
-
-// TurnInfo is a turn of a thread.
-type TurnInfo struct {
-	Number   int          `json:"number,omitempty"` // among the turns that were not reverted, from 1; 0: it was reverted
-	ID       event.TurnID `json:"id"`
-	Status   string       `json:"status"` // "running", "completed", "failed" or "interrupted"
-	Preview  string       `json:"preview,omitempty"`
-	Started  time.Time    `json:"started,omitzero"`
-	Ended    time.Time    `json:"ended,omitzero"`
-	Reverted bool         `json:"reverted,omitempty"`
-}
-
-// InfoOf converts the description of a thread.
-func InfoOf(t store.ThreadInfo) ThreadInfo {
-	return ThreadInfo{
-		ID: t.ID, Name: t.Name, Preview: t.Preview, Status: t.Status, Cwd: t.Cwd, Model: t.Model, Provider: t.Provider,
-		ModelName: t.ModelName, Source: t.Source, Created: t.Created.UTC(), Updated: t.Updated.UTC(), Archived: t.Archived.UTC(),
-		Turns: t.Turns, Events: t.Seq, Tokens: t.Tokens, ForkedFrom: t.ForkedFrom, Run: t.Run,
-	}
-}
-
-// HitOf converts a search result.
-func HitOf(h store.Hit) Hit {
-	out := Hit{Thread: InfoOf(h.Thread), Passages: make([]Passage, len(h.Passages)), More: h.More}
-	for i, p := range h.Passages {
-		out.Passages[i] = Passage{Turn: p.Turn, Seq: p.Seq, Role: p.Role, Snippet: p.Snippet}
-	}
-	return out
-}
-
-// TurnsOf converts the turns of a thread, including reverted ones.
-func TurnsOf(turns []store.TurnInfo) []TurnInfo {
-	out := make([]TurnInfo, len(turns))
-	n := 0
-	for i, t := range turns {
-		out[i] = TurnInfo{ID: t.ID, Status: t.Status, Preview: t.Preview, Started: t.Started, Ended: t.Ended, Reverted: t.Reverted > 0}
-		if t.Reverted == 0 {
-			n++
-			out[i].Number = n
-		}
-	}
-	return out
 }
 
 func (t *served) fork(ctx context.Context, p ForkParams) (ForkResult, error) {

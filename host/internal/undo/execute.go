@@ -73,6 +73,20 @@ func Execute(ctx context.Context, store checkpoint.Store, j Journal, c Choice, o
 	return r, err
 }
 
+// Err returns the obstacles as a [*RefusedError] if there are any and nothing was changed because of them.
+func (r Report) Err() error {
+	if !r.Refused {
+		return nil
+	}
+	e := &RefusedError{}
+	for _, f := range r.Files {
+		if f.Obstacle != None {
+			e.Steps = append(e.Steps, Step{Path: f.Path, Obstacle: f.Obstacle, Reason: f.Reason})
+		}
+	}
+	return e
+}
+
 func action(s Step) string {
 	switch {
 	case s.Want.Kind == event.FileAbsent:

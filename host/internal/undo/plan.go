@@ -111,7 +111,7 @@ func (p *Plan) step(ctx context.Context, f checkpoint.File) Step {
 		if !s.Want.Kept {
 			return block(NotStored, "its previous content was not stored: %s", s.Want.Why)
 		}
-		data, err := checkpoint.Stored(ctx, p.store, s.Want)
+		data, err := checkpoint.Stored(ctx, p.store.Artifact, s.Want)
 		if err != nil {
 			return block(NotStored, "its previous content is no longer in the store: %v", err)
 		}

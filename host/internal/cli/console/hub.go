@@ -147,9 +147,18 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 }
 
 // WithHub calls f with a hub and closes it. The store is the one that the configuration of the current folder says.
-func (a *Env) WithHub(cmd *cobra.Command, f func(ctx context.Context, h *hub.Hub) error) (err error) {
+func (a *Env) WithHub(cmd *cobra.Command, f func(ctx context.Context, h *hub.Hub) error) error {
+	return a.withHub(cmd, HubOptions{}, f)
+}
+
+// LookingIntoHub is like WithHub for an f that changes nothing. The store need not be writable.
+func (a *Env) LookingIntoHub(cmd *cobra.Command, f func(ctx context.Context, h *hub.Hub) error) error {
+	return a.withHub(cmd, HubOptions{OnlyLooks: true}, f)
+}
+
+func (a *Env) withHub(cmd *cobra.Command, o HubOptions, f func(ctx context.Context, h *hub.Hub) error) (err error) {
 	ctx := cmd.Context()
-	h, err := a.OpenHub(ctx, HubOptions{})
+	h, err := a.OpenHub(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -3,30 +3,18 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
-	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/spf13/cobra"
 )
 
 // ThreadTitle returns a thread's name, or the beginning of its first task.
 func ThreadTitle(t store.ThreadInfo) string { return render.OneLine(cmp.Or(t.Name, t.Preview), 60) }
-
-// FindThread resolves the user's name for a thread. "" is the most recent thread of the folder cwd, or of all folders.
-func FindThread(ctx context.Context, s *store.Store, which, cwd string, all bool) (event.ThreadID, error) {
-	if which != "" {
-		info, err := s.Thread(ctx, which)
-		return info.ID, err
-	}
-	return newest(ctx, s.Threads, cwd, all)
-}
 
 // newest returns the most recent thread of the folder cwd, or of all folders.
 func newest(ctx context.Context, list func(context.Context, store.Filter) ([]store.ThreadInfo, error), cwd string, all bool) (event.ThreadID, error) {
@@ -42,21 +30,6 @@ func newest(ctx context.Context, list func(context.Context, store.Filter) ([]sto
 		return "", hint.New("no thread in this folder to resume", "--all considers all folders")
 	}
 	return infos[0].ID, nil
-}
-
-// RunsHere reports whether a thread cannot be opened because a reachable process runs it. If hosts share a database, that process
-// may be on another machine or use another home.
-func (a *Env) RunsHere(id event.ThreadID, err error) bool {
-	locked, runs := errors.AsType[*store.LockedError](err)
-	if !runs || locked.Owner.Machine != "" {
-		return false
-	}
-	home, err := a.Home()
-	if err != nil {
-		return false
-	}
-	socket, err := runsocket.Path(home, id)
-	return err == nil && Exists(socket)
 }
 
 // TurnHelp explains how to name a turn.
@@ -84,39 +57,4 @@ func CheckName(name string) (string, error) {
 		return "", Usage("%w", err)
 	}
 	return name, nil
-}
-
-// OnThread changes a thread: in the store if no process runs it, otherwise by a request to that process.
-func (a *Env) OnThread(ctx context.Context, s *store.Store, which string, stored func(event.ThreadID) error, live func(*threadsocket.Client) error) error {
-	info, err := s.Thread(ctx, which)
-	id := info.ID
-	if err == nil {
-		err = stored(id)
-		if !a.RunsHere(id, err) {
-			return err
-		}
-	} else {
-		// The thread may be an ephemeral one, which can only be found by its full ID.
-		var unparsed error
-		if id, unparsed = event.ParseThreadID(which); unparsed != nil {
-			return err
-		}
-	}
-	home, hErr := a.Home()
-	if hErr != nil {
-		return hErr
-	}
-	path, pErr := runsocket.Path(home, id)
-	if pErr != nil {
-		return pErr
-	}
-	c, dErr := threadsocket.Dial(ctx, path)
-	if errors.Is(dErr, threadsocket.ErrGone) {
-		return err
-	}
-	if dErr != nil {
-		return dErr
-	}
-	defer func() { _ = c.Close() }() // all requests have been answered by then
-	return live(c)
 }

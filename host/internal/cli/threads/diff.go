@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -31,15 +32,15 @@ func (a *app) diffCommand() *cobra.Command {
 			"commands in the thread have changed or created, and those of them that were quarantined.",
 		Args: console.Takes(0, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-				id, err := a.thisThread(ctx, s, args, all)
+			return a.LookingIntoHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				id, err := a.thisThread(ctx, h, args, all)
 				if err != nil {
 					return err
 				}
 				if executable {
-					return a.printExecutable(s.Events(ctx, id, 0), asJSON)
+					return a.printExecutable(h.Events(ctx, id, 0), asJSON)
 				}
-				list, err := checkpoint.Read(s.Events(ctx, id, 0))
+				list, err := checkpoint.Read(h.Events(ctx, id, 0))
 				if err != nil {
 					return err
 				}
@@ -47,7 +48,7 @@ func (a *app) diffCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				d, err := a.diffOf(ctx, s, id, r)
+				d, err := a.diffOf(ctx, h, id, r)
 				if err != nil {
 					return err
 				}
@@ -57,7 +58,7 @@ func (a *app) diffCommand() *cobra.Command {
 				case stat:
 					a.printStat(d)
 				default:
-					a.printDiff(d)
+					a.printDiff(d.Diff)
 				}
 				d.notes(func(format string, args ...any) { fmt.Fprintf(a.Stderr, format+"\n", args...) })
 				return nil
@@ -77,7 +78,7 @@ func (a *app) diffCommand() *cobra.Command {
 }
 
 // thisThread returns the named thread, or the most recent one of the folder.
-func (a *app) thisThread(ctx context.Context, s *store.Store, args []string, all bool) (event.ThreadID, error) {
+func (a *app) thisThread(ctx context.Context, h *hub.Hub, args []string, all bool) (event.ThreadID, error) {
 	which := ""
 	if len(args) > 0 {
 		if which = args[0]; which == "" {
@@ -88,7 +89,7 @@ func (a *app) thisThread(ctx context.Context, s *store.Store, args []string, all
 	if err != nil {
 		return "", err
 	}
-	return console.FindThread(ctx, s, which, cwd, all)
+	return console.ThreadIn(ctx, h, which, cwd, all)
 }
 
 // turnOf returns the record of a turn, or of the last turn with changes.
@@ -124,8 +125,8 @@ type turnDiff struct {
 }
 
 // diffOf returns the diff of a record. The content is in the store, except what a crashed host did not store in time.
-func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *checkpoint.Record) (turnDiff, error) {
-	info, err := s.Thread(ctx, string(id))
+func (a *app) diffOf(ctx context.Context, h *hub.Hub, id event.ThreadID, r *checkpoint.Record) (turnDiff, error) {
+	info, err := h.Info(ctx, string(id))
 	if err != nil {
 		return turnDiff{}, err
 	}
@@ -146,8 +147,9 @@ func (a *app) diffOf(ctx context.Context, s *store.Store, id event.ThreadID, r *
 		}
 		f.After = now.FileState
 	}
+	artifact := func(ctx context.Context, digest string) (io.ReadCloser, error) { return h.Artifact(ctx, id, digest) }
 	write := checkpoint.Renderer{Root: root, Content: func(path string, st event.FileState) (string, error) {
-		content, err := checkpoint.Stored(ctx, s, st)
+		content, err := checkpoint.Stored(ctx, artifact, st)
 		if err != nil {
 			if now := checkpoint.Inspect(path); now.SHA256 != "" && now.SHA256 == st.SHA256 {
 				return string(now.Data), nil
@@ -190,12 +192,12 @@ func (d turnDiff) notes(say func(string, ...any)) {
 }
 
 // printDiff writes a diff unchanged, so that git can read it, or on a terminal with colours and without control characters.
-func (a *app) printDiff(d turnDiff) {
+func (a *app) printDiff(diff string) {
 	if !term.IsTerminal(int(a.Stdout.Fd())) {
-		fmt.Fprint(a.Stdout, d.Diff)
+		fmt.Fprint(a.Stdout, diff)
 		return
 	}
-	render.WriteDiff(a.Stdout, d.Diff, a.Colour(a.Stdout))
+	render.WriteDiff(a.Stdout, diff, a.Colour(a.Stdout))
 }
 
 func (a *app) printStat(d turnDiff) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
@@ -20,11 +21,7 @@ func (a *app) threadsFork() *cobra.Command {
 			if at.Name, err = console.CheckName(at.Name); err != nil {
 				return err
 			}
-			return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
-				id, err := console.NamedThread(ctx, h, args[0])
-				if err != nil {
-					return err
-				}
+			return a.onThread(cmd, args[0], func(ctx context.Context, h *hub.Hub, id event.ThreadID) error {
 				fork, err := h.Fork(ctx, id, at.Fork)
 				if err != nil {
 					return err

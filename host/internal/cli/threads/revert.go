@@ -11,9 +11,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/thread"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -29,10 +27,8 @@ func (a *app) threadsRevert() *cobra.Command {
 			if before == "" {
 				return console.UsageError{Text: "no turn specified", Next: "specify the first turn to remove with --before"}
 			}
-			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
-				return branch.Before(ctx, s, id, before)
-			}, func(ctx context.Context, c *threadsocket.Client) (threadsocket.RevertResult, error) {
-				return c.Revert(ctx, threadsocket.RevertParams{BeforeTurn: before})
+			return a.revert(cmd, args[0], func(ctx context.Context, h *hub.Hub, id event.ThreadID) (hub.Reverted, error) {
+				return h.Revert(ctx, id, before)
 			})
 		},
 	}
@@ -53,34 +49,32 @@ func (a *app) threadsRollback() *cobra.Command {
 					return console.UsageError{Text: fmt.Sprintf("invalid number of turns %q", args[1]), Next: "specify a number, 1 or greater"}
 				}
 			}
-			return a.revert(cmd, args[0], func(ctx context.Context, s *store.Store, id event.ThreadID) (thread.Cut, error) {
-				return branch.Last(ctx, s, id, n)
-			}, func(ctx context.Context, c *threadsocket.Client) (threadsocket.RevertResult, error) {
-				return c.Rollback(ctx, threadsocket.RollbackParams{Turns: n})
+			return a.revert(cmd, args[0], func(ctx context.Context, h *hub.Hub, id event.ThreadID) (hub.Reverted, error) {
+				return h.Rollback(ctx, id, n)
 			})
 		},
 	}
 }
 
 // revert reverts turns and prints how many.
-func (a *app) revert(cmd *cobra.Command, which string, plan func(context.Context, *store.Store, event.ThreadID) (thread.Cut, error),
-	live func(context.Context, *threadsocket.Client) (threadsocket.RevertResult, error),
-) error {
-	return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-		turns := 0
-		err := a.OnThread(ctx, s, which, func(id event.ThreadID) error {
-			done, err := branch.Revert(ctx, s, id, func(ctx context.Context) (thread.Cut, error) { return plan(ctx, s, id) })
-			turns = done.Turns
-			return err
-		}, func(c *threadsocket.Client) error {
-			r, err := live(ctx, c)
-			turns = r.Turns
-			return err
-		})
+func (a *app) revert(cmd *cobra.Command, which string, revert func(context.Context, *hub.Hub, event.ThreadID) (hub.Reverted, error)) error {
+	return a.onThread(cmd, which, func(ctx context.Context, h *hub.Hub, id event.ThreadID) error {
+		done, err := revert(ctx, h, id)
 		if err == nil {
-			fmt.Fprintf(a.Stderr, "rolled back %s\n", render.Plural(turns, "turn"))
+			fmt.Fprintf(a.Stderr, "rolled back %s\n", render.Plural(done.Turns, "turn"))
 		}
 		return err
+	})
+}
+
+// onThread calls f with a thread that the user names.
+func (a *app) onThread(cmd *cobra.Command, which string, f func(context.Context, *hub.Hub, event.ThreadID) error) error {
+	return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+		id, err := console.NamedThread(ctx, h, which)
+		if err != nil {
+			return err
+		}
+		return f(ctx, h, id)
 	})
 }
 
@@ -95,9 +89,9 @@ func (a *app) threadsArchive(archive bool) *cobra.Command {
 	return &cobra.Command{
 		Use: word + " THREAD...", Short: short, Long: long, Args: console.Takes(1, -1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
 				for _, which := range args {
-					if err := a.archive(ctx, s, which, archive); err != nil {
+					if err := a.archive(ctx, h, which, archive); err != nil {
 						return err
 					}
 				}
@@ -107,24 +101,22 @@ func (a *app) threadsArchive(archive bool) *cobra.Command {
 	}
 }
 
-func (a *app) archive(ctx context.Context, s *store.Store, which string, archive bool) error {
-	var is *store.ThreadInfo
-	err := a.OnThread(ctx, s, which, func(id event.ThreadID) error {
-		info, err := s.Thread(ctx, string(id))
-		if is = &info; err != nil || info.Archived.IsZero() != archive {
-			return err
-		}
-		return branch.AppendEvent(ctx, s, id, event.ThreadArchived{Archived: archive})
-	}, func(c *threadsocket.Client) error { return c.Archive(ctx, archive) })
+func (a *app) archive(ctx context.Context, h *hub.Hub, which string, archive bool) error {
+	id, err := console.NamedThread(ctx, h, which)
 	if err != nil {
 		return err
 	}
-	state := "archived"
+	change, state, already := h.Archive, "archived", hub.IsArchived
 	if !archive {
-		state = "unarchived"
+		change, state, already = h.Unarchive, "unarchived", hub.NotFound
 	}
-	if is != nil && is.Archived.IsZero() != archive {
-		state += " already"
+	if err = change(ctx, id); err != nil && hub.ErrorOf(err).Code == already {
+		if info, ierr := h.Info(ctx, string(id)); ierr == nil && info.Archived.IsZero() != archive {
+			state, err = state+" already", nil
+		}
+	}
+	if err != nil {
+		return err
 	}
 	fmt.Fprintln(a.Stderr, state, which)
 	return nil
@@ -140,33 +132,31 @@ func (a *app) threadsName() *cobra.Command {
 			if err != nil {
 				return console.Usage("%w", err)
 			}
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-				return a.OnThread(ctx, s, args[0], func(id event.ThreadID) error {
-					return branch.AppendEvent(ctx, s, id, event.ThreadNamed{Name: name})
-				}, func(c *threadsocket.Client) error { return c.Name(ctx, name) })
-			})
+			return a.onThread(cmd, args[0], func(ctx context.Context, h *hub.Hub, id event.ThreadID) error { return h.Rename(ctx, id, name) })
 		},
 	}
 }
 
 func (a *app) threadsStop() *cobra.Command {
-	var p threadsocket.StopParams
+	var plugin string
 	cmd := &cobra.Command{
 		Use: "stop THREAD SESSION", Short: "Stop a session of a running thread", Args: console.Takes(2, 2, "THREAD", "SESSION"),
 		Long: "stop ends a session: what a tool left running when its call returned, such as a command that continues in the\n" +
 			"background. SESSION is the ID that gantry shows when the session opens. The thread continues.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.Session = args[1]
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-				return a.OnThread(ctx, s, args[0], func(id event.ThreadID) error {
-					return branch.Write(ctx, s, id, func(*branch.Log) error {
-						return fmt.Errorf("thread %s is not running, so none of its sessions is", id)
-					})
-				}, func(c *threadsocket.Client) error { return c.StopSession(ctx, p) })
+			return a.onThread(cmd, args[0], func(ctx context.Context, h *hub.Hub, id event.ThreadID) error {
+				t, err := h.Reach(ctx, id)
+				if err != nil && hub.ErrorOf(err).Code == hub.Closed {
+					return fmt.Errorf("thread %s is not running, so none of its sessions is", id)
+				}
+				if err != nil {
+					return err
+				}
+				return t.StopSession(ctx, plugin, args[1])
 			})
 		},
 	}
-	cmd.Flags().StringVar(&p.Plugin, "plugin", "", "the `PLUGIN` that holds the session, if several have one of this ID")
+	cmd.Flags().StringVar(&plugin, "plugin", "", "the `PLUGIN` that holds the session, if several have one of this ID")
 	return cmd
 }
 
@@ -175,17 +165,17 @@ func (a *app) threadsTurns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "turns THREAD", Short: "List the turns of a thread", Args: console.Takes(1, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
-				info, err := s.Thread(ctx, args[0])
+			return a.LookingIntoHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				info, err := h.Info(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				stored, err := s.Turns(ctx, info.ID)
+				stored, err := h.Turns(ctx, info.ID)
 				if err != nil {
 					return err
 				}
-				turns := []threadsocket.TurnInfo{}
-				for _, t := range threadsocket.TurnsOf(stored) {
+				turns := []turnRow{}
+				for _, t := range turnRowsOf(stored) {
 					if reverted || !t.Reverted {
 						turns = append(turns, t)
 					}

@@ -1,6 +1,6 @@
 // Package threads implements the commands on stored threads: threads with its subcommands, diff and undo.
 //
-// It owns the flags of these commands and their output. It does not know how the store keeps threads, or how a thread runs.
+// It owns the flags of these commands and their output. It does not know how the store keeps threads, or where and how a thread runs.
 //
 // Start with [Commands].
 package threads
@@ -20,8 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
@@ -63,11 +62,11 @@ func (f *threadFilter) register(cmd *cobra.Command, limit int) {
 }
 
 // filter returns the filter for the flags. The default is the current folder.
-func (a *app) filter(f threadFilter) (store.Filter, error) {
+func (a *app) filter(f threadFilter) (hub.Filter, error) {
 	if f.limit < 0 {
-		return store.Filter{}, console.UsageError{Text: fmt.Sprintf("invalid --limit %d", f.limit), Next: "specify a number, 0 or greater; 0 means all"}
+		return hub.Filter{}, console.UsageError{Text: fmt.Sprintf("invalid --limit %d", f.limit), Next: "specify a number, 0 or greater; 0 means all"}
 	}
-	out := store.Filter{Archived: f.archived, IncludeWorkers: f.workers, Limit: f.limit}
+	out := hub.Filter{Archived: f.archived, IncludeWorkers: f.workers, Limit: f.limit}
 	var err error
 	switch {
 	case f.all:
@@ -91,16 +90,15 @@ func (a *app) threadsList() *cobra.Command {
 				return err
 			}
 			f.Name = name
-			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
-				infos, err := s.Threads(ctx, f)
+			return a.LookingIntoHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				infos, err := h.List(ctx, f)
 				if err != nil {
 					return err
 				}
-				s.MarkStopped(ctx, infos)
 				if asJSON {
-					rows := make([]threadsocket.ThreadInfo, 0, len(infos))
+					rows := make([]threadRow, 0, len(infos))
 					for _, t := range infos {
-						rows = append(rows, threadsocket.InfoOf(t))
+						rows = append(rows, threadRowOf(t))
 					}
 					return json.NewEncoder(a.Stdout).Encode(rows)
 				}
@@ -124,7 +122,7 @@ func (a *app) threadsList() *cobra.Command {
 }
 
 // none says that no threads match, and which flag may show some.
-func none(flags threadFilter, f store.Filter) string {
+func none(flags threadFilter, f hub.Filter) string {
 	what := "no threads"
 	switch {
 	case f.Archived:
@@ -148,12 +146,12 @@ func (a *app) threadsShow() *cobra.Command {
 		Long: "show prints the events of a thread in a readable form. Turns that were rolled back are omitted, or marked with --reverted.\n" +
 			"--diff adds the net file changes of each turn. --events prints all stored events.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
-				info, err := s.Thread(ctx, args[0])
+			return a.LookingIntoHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				info, err := h.Info(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				turns, err := s.Turns(ctx, info.ID)
+				turns, err := h.Turns(ctx, info.ID)
 				if err != nil {
 					return err
 				}
@@ -168,16 +166,16 @@ func (a *app) threadsShow() *cobra.Command {
 				}
 				var files map[event.TurnID]*checkpoint.Record
 				if diffs {
-					if files, err = filesOf(s.Events(ctx, info.ID, 0)); err != nil {
+					if files, err = filesOf(h.Events(ctx, info.ID, 0)); err != nil {
 						return err
 					}
 				}
-				for e, err := range s.Events(ctx, info.ID, 0) {
+				for e, err := range h.Events(ctx, info.ID, 0) {
 					if err != nil {
 						return err
 					}
 					if _, ended := e.Body.(event.TurnEnded); ended && files[e.Turn] != nil && (reverted || !takenBack[e.Turn]) {
-						d, err := a.diffOf(ctx, s, info.ID, files[e.Turn])
+						d, err := a.diffOf(ctx, h, info.ID, files[e.Turn])
 						if err != nil {
 							return err
 						}
@@ -232,28 +230,28 @@ func (a *app) threadsSearch() *cobra.Command {
 			if strings.TrimSpace(query) == "" {
 				return console.UsageError{Text: "empty search text", Next: "specify a word that occurs in the thread"}
 			}
-			return a.LookingIntoStore(cmd, func(ctx context.Context, s *store.Store) error {
-				hits, err := s.Search(ctx, query, f)
+			return a.LookingIntoHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				hits, err := h.Search(ctx, query, f)
 				if err != nil {
 					return err
 				}
-				rows := make([]threadsocket.Hit, 0, len(hits))
-				for _, h := range hits {
-					rows = append(rows, threadsocket.HitOf(h))
+				rows := make([]hitRow, 0, len(hits))
+				for _, hit := range hits {
+					rows = append(rows, hitRowOf(hit))
 				}
 				if asJSON {
 					return a.PrintJSON(rows)
 				}
 				if len(hits) == 0 {
-					fmt.Fprintln(a.Stderr, none(flags, store.Filter{Archived: f.Archived, Cwd: f.Cwd, Name: query}))
+					fmt.Fprintln(a.Stderr, none(flags, hub.Filter{Archived: f.Archived, Cwd: f.Cwd, Name: query}))
 				}
-				for _, h := range hits {
-					fmt.Fprintf(a.Stdout, "%s  %s  %s\n", h.Thread.ID, h.Thread.Updated.Local().Format(time.DateTime), console.ThreadTitle(h.Thread))
-					for _, p := range h.Passages {
+				for _, hit := range hits {
+					fmt.Fprintf(a.Stdout, "%s  %s  %s\n", hit.Thread.ID, hit.Thread.Updated.Local().Format(time.DateTime), console.ThreadTitle(hit.Thread))
+					for _, p := range hit.Passages {
 						fmt.Fprintf(a.Stdout, "  %s  %-5s  %s\n", p.Turn, p.Role, render.OneLine(p.Snippet, 200))
 					}
-					if h.More > 0 {
-						fmt.Fprintf(a.Stdout, "  … and %d more\n", h.More)
+					if hit.More > 0 {
+						fmt.Fprintf(a.Stdout, "  … and %d more\n", hit.More)
 					}
 				}
 				return nil
@@ -269,20 +267,20 @@ func (a *app) threadsDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete THREAD...", Short: "Delete threads and everything that only they refer to", Args: console.Takes(1, -1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
+			return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
 				// Resolve all names first: a typing error in one must not delete the others.
 				var ids []event.ThreadID
 				for _, which := range args {
-					info, err := s.Thread(ctx, which)
+					id, err := console.NamedThread(ctx, h, which)
 					if err != nil {
 						return err
 					}
-					if !slices.Contains(ids, info.ID) {
-						ids = append(ids, info.ID)
+					if !slices.Contains(ids, id) {
+						ids = append(ids, id)
 					}
 				}
 				for _, id := range ids {
-					if _, err := s.Delete(ctx, id); err != nil {
+					if err := h.Delete(ctx, id); err != nil {
 						return err
 					}
 					fmt.Fprintln(a.Stderr, "deleted", id)

@@ -2,22 +2,17 @@ package threads
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/gantry-agent/gantry/host/internal/branch"
-	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/store"
-	"github.com/gantry-agent/gantry/host/internal/threadsocket"
-	"github.com/gantry-agent/gantry/host/internal/undo"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) undoCommand() *cobra.Command {
-	var p threadsocket.UndoParams
+	var p hub.UndoParams
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "undo [flags] [THREAD]",
@@ -32,30 +27,29 @@ func (a *app) undoCommand() *cobra.Command {
 		Example: "  gantry undo --dry-run\n  gantry undo\n  gantry undo --redo",
 		Args:    console.Takes(0, 1, "THREAD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithStore(cmd, func(ctx context.Context, s *store.Store) error {
-				id, err := a.thisThread(ctx, s, args, all)
+			return a.WithHub(cmd, func(ctx context.Context, h *hub.Hub) error {
+				id, err := a.thisThread(ctx, h, args, all)
 				if err != nil {
 					return err
 				}
 				if p.DryRun {
-					return a.previewUndo(ctx, s, id, p, asJSON)
+					return a.previewUndo(ctx, h, id, p, asJSON)
 				}
-				r, err := a.undo(ctx, s, id, p)
-				refused, is := errors.AsType[*undo.RefusedError](err)
-				if err != nil && !is {
+				r, err := h.Undo(ctx, id, p)
+				if err != nil {
 					return err
 				}
 				if asJSON {
-					if err := a.PrintJSON(undoReport{Thread: id, Report: r}); err != nil {
+					if err := a.PrintJSON(undoReport{Thread: id, UndoReport: r}); err != nil {
 						return err
 					}
-					if is {
+					if r.Refused {
 						return console.ErrShown
 					}
 					return nil
 				}
-				if is {
-					return refused
+				if err := r.Err(); err != nil {
+					return err
 				}
 				a.sayUndone(r, p.Redo)
 				return nil
@@ -77,73 +71,20 @@ func (a *app) undoCommand() *cobra.Command {
 type undoReport struct {
 	Thread event.ThreadID `json:"thread"`
 	DryRun bool           `json:"dryRun,omitempty"`
-	undo.Report
+	hub.UndoReport
 	Diff string `json:"diff,omitempty"` // of a dry run
 }
 
-// undo asks the host that runs the thread, or performs the undo itself if none does. Obstacles are a separate error.
-func (a *app) undo(ctx context.Context, s *store.Store, id event.ThreadID, p threadsocket.UndoParams) (r undo.Report, err error) {
-	err = a.OnThread(ctx, s, string(id), func(id event.ThreadID) error {
-		return branch.Write(ctx, s, id, func(log *branch.Log) error {
-			list, err := checkpoint.Read(s.Events(ctx, id, 0))
-			if err != nil {
-				return err
-			}
-			r, err = p.Take(ctx, s, log, list)
-			return err
-		})
-	}, func(c *threadsocket.Client) error {
-		if r, err = c.Undo(ctx, p); err != nil || !r.Refused {
-			return err
-		}
-		refused := &undo.RefusedError{}
-		for _, f := range r.Files {
-			if f.Obstacle != undo.None {
-				refused.Steps = append(refused.Steps, undo.Step{Path: f.Path, Obstacle: f.Obstacle, Reason: f.Reason})
-			}
-		}
-		return refused
-	})
-	return r, err
-}
-
-// previewUndo shows what an undo would do. It changes nothing, so the thread may be running.
-func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID, p threadsocket.UndoParams, asJSON bool) error {
-	list, err := checkpoint.Read(s.Events(ctx, id, 0))
+// previewUndo shows what an undo would do. It changes nothing, so a turn may be running.
+func (a *app) previewUndo(ctx context.Context, h *hub.Hub, id event.ThreadID, p hub.UndoParams, asJSON bool) error {
+	r, diff, err := h.PreviewUndo(ctx, id, p)
 	if err != nil {
 		return err
-	}
-	choice, err := p.Choose(list)
-	if err != nil {
-		return err
-	}
-	r, err := undo.Execute(ctx, s, nil, choice, p.Options)
-	if err != nil {
-		return err
-	}
-	info, err := s.Thread(ctx, string(id))
-	if err != nil {
-		return err
-	}
-	plan, err := undo.Make(ctx, s, choice.Changes.Net())
-	if err != nil {
-		return err
-	}
-	write := checkpoint.Renderer{Root: checkpoint.Root(info.Cwd), Content: func(path string, st event.FileState) (string, error) {
-		content, ok := plan.Content(path, st)
-		if !ok {
-			return "", errors.New("not available")
-		}
-		return content, nil
-	}}
-	var d turnDiff
-	for _, part := range write.Render(plan.Net(p.Force)) {
-		d.Diff += part.Diff
 	}
 	if asJSON {
-		return a.PrintJSON(undoReport{Thread: id, DryRun: true, Report: r, Diff: d.Diff})
+		return a.PrintJSON(undoReport{Thread: id, DryRun: true, UndoReport: r, Diff: diff})
 	}
-	a.printDiff(d)
+	a.printDiff(diff)
 	for _, f := range r.Files {
 		fmt.Fprintln(a.Stderr, a.undoLine(f, "would "))
 	}
@@ -155,7 +96,7 @@ func (a *app) previewUndo(ctx context.Context, s *store.Store, id event.ThreadID
 }
 
 // undoLine describes one file of a report.
-func (a *app) undoLine(f undo.FileReport, would string) string {
+func (a *app) undoLine(f hub.UndoneFile, would string) string {
 	does := map[string]string{"write": "put back", "create": "bring back", "remove": "remove"}[f.Action]
 	if would == "" {
 		does = map[string]string{"write": "put back", "create": "brought back", "remove": "removed"}[f.Action]
@@ -163,17 +104,17 @@ func (a *app) undoLine(f undo.FileReport, would string) string {
 	line := would + does + " " + render.Clean(a.Shown(f.Path))
 	if f.Action == "none" {
 		line = "leave " + render.Clean(a.Shown(f.Path))
-		if f.Obstacle == undo.None {
+		if f.Obstacle == "" {
 			return line + ": already as before the turn"
 		}
 	}
-	if f.Obstacle != undo.None {
+	if f.Obstacle != "" {
 		line += ": " + render.Clean(f.Reason)
 	}
 	return line
 }
 
-func (a *app) undoNotes(r undo.Report) {
+func (a *app) undoNotes(r hub.UndoReport) {
 	if r.Commands > 0 {
 		fmt.Fprintf(a.Stderr, "%s ran in this turn; their changes to other files are kept\n", render.Plural(r.Commands, "command"))
 	}
@@ -183,9 +124,9 @@ func (a *app) undoNotes(r undo.Report) {
 }
 
 // sayUndone describes what an undo did.
-func (a *app) sayUndone(r undo.Report, redo bool) {
+func (a *app) sayUndone(r hub.UndoReport, redo bool) {
 	for _, f := range r.Files {
-		if f.Action != "none" || f.Obstacle != undo.None {
+		if f.Action != "none" || f.Obstacle != "" {
 			fmt.Fprintln(a.Stderr, a.undoLine(f, ""))
 		}
 	}

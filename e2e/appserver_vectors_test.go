@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,33 @@ var vectors = map[string]string{
 	"exec 4, 6-8":                                      "TestExecFails, TestExecStandardInput, TestExecResume, TestExecSignals",
 	"exec 5":                                           "TestExecNeedsNoRepository",
 	"recorded sequences, on all transports":            "TestAppServerConversations",
+}
+
+// improvements are what codex's app server and exec do badly, as their users say or as it was seen, and the tests that hold ours to better.
+var improvements = map[string]string{
+	"an unknown method is told apart, and methods are listed":           "TestAppServerEnvelope, TestAppServerHandshake",
+	"garbage is answered, and ends the connection if it goes on":        "rpc.TestGarbageIsAnswered, rpc.TestRepeatedGarbageClosesTheConnection",
+	"no reply is dropped, so that nothing need be sent again":           "rpc.TestEveryPipelinedRequestIsAnswered, rpc.TestReadingStopsAtTheBoundOfRequests",
+	"a slow client loses nothing and slows nobody":                      "rpc.TestAReaderThatStops, TestAppServerHostileClients",
+	"notifications are numbered, and sent again after a reconnect":      "TestAppServerAfterSeq, TestAppServerConversations",
+	"a client that joins gets the text of open items":                   "TestAppServerResumeDuringAnAnswer, TestHistoryOfRunningTurn",
+	"only subscribers answer questions, whose IDs are random":           "TestAppServerManyClients, TestAppServerLaunchedClient",
+	"a websocket needs a token on loopback too":                         "appserver/transport.TestAuthPermitsAddress, TestAppServerRefusesHandshakes",
+	"items and requests end before their turn":                          "TestAppServerConversations, TestAppServerInterrupt",
+	"an interrupt and the end of exec end the commands":                 "TestAppServerInterrupt, TestExecSignals, TestSessionEndsWithItsHost",
+	"output is shown from its first byte on":                            "TestAppServerCommand, TestAppServerConversations",
+	"the user's profile is read once":                                   "TestProfileIsReadOnce",
+	"a review has one turn, and the status one order":                   "TestAppServerConversations",
+	"a question has a timeout, and clients say what they can answer":    "approval.TestTimeout, TestAppServerKindsOfQuestions",
+	"who starts a turn gets its events":                                 "TestAppServerFreshThread",
+	"lists lose nothing, and what is refused has no effect":             "TestHistoryThreadList, TestAppServerTwoProcesses",
+	"a thread is kept from its start, and a message is accepted once":   "TestAppServerThreadWithoutTurnsIsKept, TestAppServerRepeatedMessage",
+	"exec reports the usage of the turn beside that of the thread":      "TestExecUsageOverResumes",
+	"exec reads standard input only if it is piped, and reports no lag": "TestExecStandardInput, TestAttachedClientThatDoesNotRead",
+	"exec resumes no thread that does not exist":                        "TestExecResume",
+	"idle threads are unloaded, and signals drain all transports":       "hub.TestIdleThreadsAreUnloaded, appserver/transport.TestDrain, appserver/transport.TestDrainStdio",
+	"a thread is forked before a message, and a search leads to a turn": "TestAppServerFork, TestHistoryPages",
+	"a folder that is not there is refused, and none becomes trusted":   "TestAppServerEnvelope, TestAppServerThreadWithoutTurnsIsKept",
 }
 
 func refusal(t *testing.T, c *rig.Client, method string, params any, code int, message string) {
@@ -613,10 +641,12 @@ func resumedInterrupted(t *testing.T, r *rig.Rig, thread string) {
 	c.Call("turn/interrupt", object{"threadId": thread, "turnId": turn}, nil)
 }
 
-// TestVectorsAreHeld checks that the tests of the vectors exist.
+// TestVectorsAreHeld checks that the tests of the vectors and of the improvements exist.
 func TestVectorsAreHeld(t *testing.T) {
 	t.Parallel()
-	for cases, held := range vectors {
+	all := maps.Clone(vectors)
+	maps.Copy(all, improvements)
+	for cases, held := range all {
 		for name := range strings.SplitSeq(held, ", ") {
 			folder := "."
 			if pkg, test, ok := strings.Cut(name, "."); ok {

@@ -167,6 +167,32 @@ func loginInTheSandbox(t *testing.T, shell string) {
 	r.NothingLeft()
 }
 
+// The user's profile is read once for all commands of a thread.
+func TestProfileIsReadOnce(t *testing.T) {
+	t.Parallel()
+	const shell = "/bin/bash"
+	if _, err := os.Stat(shell); err != nil {
+		t.Skipf("no %s here", shell)
+	}
+	r := rig.New(t, "[[step]]\ntimes = 3\ndo = [{ call = \"exec_command\", args = { cmd = \"echo $EDITOR\" } }]\n[[step]]\ndo = [{ text = \"done\" }]\n")
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, ".bash_profile"), []byte("export EDITOR=vi\necho >> ~/reads\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Env = append(r.Env, "HOME="+home)
+	r.OK("exec", "-c", `plugin.shell.config.shell="`+shell+`"`, "go")
+	outputs := r.Last().Outputs()
+	for id, out := range outputs {
+		if !strings.HasSuffix(out, "Output:\nvi\n") {
+			t.Errorf("%s: %q", id, out)
+		}
+	}
+	reads, err := os.ReadFile(filepath.Join(home, "reads"))
+	if err != nil || string(reads) != "\n" || len(outputs) != 3 {
+		t.Errorf("%d commands, the profile was read %d times, %v", len(outputs), len(reads), err)
+	}
+}
+
 // What a login shell takes stands before the command, and is no other one: nobody is asked about it, where rules forbid something
 // neither. What was approved to leave the sandbox runs as it was approved.
 func TestLoginShellsAndRules(t *testing.T) {

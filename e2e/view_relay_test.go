@@ -129,6 +129,31 @@ func TestViewOfAKilledProcess(t *testing.T) {
 	refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"terminal"}, "size": map[string]any{"width": 1, "height": 1}}, "")
 }
 
+// A process that is stopped, and so answers nothing, has its views closed elsewhere, with the next step. Control is given back when it goes
+// on.
+func TestViewOfAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, viewScript)
+	owner, relay := r.Serve("unix"), r.Serve("ws")
+	a, c := owner.Connect(), relay.Connect()
+	greet(t, a)
+	greet(t, c)
+	thread := begin(t, a, map[string]any{})
+	submit(t, a, thread, "start it")
+	a.Notified("turn/completed")
+	session := sessionOf(t, r, a, thread)
+	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
+	w := watches(t, relay, c, thread, session)
+	w.shows("ready\r\n")
+	w.control(true)
+	a.Until(controlled(true))
+	owner.Signal(syscall.SIGSTOP)
+	id := c.Request("gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "text", "text": "a\n"}})
+	since(c, 0, w.closed("has not answered for 10s; next: "), func(m rig.Message) bool { return m.Method == "" && string(m.ID) == id && m.Error != nil })
+	owner.Signal(syscall.SIGCONT)
+	a.Until(controlled(false))
+}
+
 // A client on the socket of a thread connects there for the frames of a view, too.
 func TestViewOnTheSocketOfAThread(t *testing.T) {
 	t.Parallel()

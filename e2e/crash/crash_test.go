@@ -68,6 +68,38 @@ do = [{ text = "done" }]
 	r.NothingLeft()
 }
 
+// The model learns which calls of its code had started and not ended when the host was killed; none runs again.
+func TestNestedCallsOfAKilledHost(t *testing.T) {
+	t.Parallel()
+	const ended, hangs = "echo ended >> ran", "touch started-c1; sleep 600; echo c1 >> ran"
+	for name, call := range map[string]string{
+		"python": cellCall("c1", "gantry.tools.exec_command(cmd='"+ended+"', login=False); gantry.tools.exec_command(cmd='"+hangs+"', login=False, yield_time_ms=30000)"),
+		"script": scriptCall("c1", "await tools.exec_command({cmd: '"+ended+"', login: false}); await tools.exec_command({cmd: '"+hangs+"', login: false, yield_time_ms: 30000})"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, wanted("c1", call)+finished)
+			addCode(r)
+			run := r.Start("exec", "--events", theTask)
+			strike(t, r, run, kill{victim: "host", moment: moment{seen: func(r *rig.Rig, _ *rig.Run) bool { return exists(r, "started-c1") }}})
+			r.OK("resume", "--last", "go on")
+			out := r.Last().Outputs()["c1"]
+			if !strings.Contains(out, "outcome unknown") || !strings.Contains(out, "It had started these calls, which had not ended:\n- exec_command {") ||
+				!strings.Contains(out, "sleep 600") || strings.Contains(out, "echo ended") {
+				t.Errorf("the model reads %q", out)
+			}
+			if ran := r.Read("ran"); ran != "ended\n" {
+				t.Errorf("%q ran", ran)
+			}
+			r.OK("resume", "--last", "is that all?")
+			if again := r.Last().Outputs()["c1"]; again != out {
+				t.Errorf("the model read first %q, then %q", out, again)
+			}
+			r.NothingLeft()
+		})
+	}
+}
+
 // shortRuns is how many random runs every test of the module does; the long form is scripts/soak.
 const shortRuns = 4
 

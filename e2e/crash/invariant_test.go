@@ -163,6 +163,9 @@ var told = []struct {
 	{"Process exited with code 0", 1, 1},
 	{"Success. Updated the following files", 1, 1},
 	{"made ", 1, 1},
+	{"Script completed", 1, 1},
+	{"Script running", 0, 1}, // its call waits for the next one that observes it
+	{"Wall time: ", 1, 1},
 }
 
 // truthful: no effect is repeated, and none contradicts what the model was told of it.

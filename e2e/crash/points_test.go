@@ -339,7 +339,6 @@ var (
 		"network.decision":   "no workload has a sandbox",
 		"session.controlled": "no workload has a person who takes control; it is stored like the notices beside it",
 		"thread.described":   "no workload has a client that describes its repository",
-		"feature.changed":    "no thread has a feature with state yet",
 		// A model in a person's place would ask in a thread of its own, which is a workload of its own.
 		"approval.review.started": "no workload has a reviewer",
 		"approval.review.ended":   "no workload has a reviewer",

@@ -117,6 +117,28 @@ func wanted(ids, do string) string {
 	return fmt.Sprintf("[[step]]\ntimes = 9\nwhen = { no_output_of = [%s] }\ndo = [\n%s]\n", quoted, do)
 }
 
+// addCode lets a rig's model run scripts and cells of Python.
+func addCode(r *rig.Rig) {
+	r.Config("codemode {\n  mode = \"on\"\n}\nplugin \"python\" {\n  source = \"builtin/python\"\n}\n")
+}
+
+// cellCall and scriptCall are calls that run code; nestedPython and nestedScript is code that makes a call with one effect, as command does.
+func cellCall(id, code string) string {
+	return fmt.Sprintf("  { call = \"python\", id = %q, args = { code = %q } },\n", id, code)
+}
+
+func scriptCall(id, code string) string {
+	return fmt.Sprintf("  { call = \"exec\", id = %q, freeform = %q },\n", id, code)
+}
+
+func nestedPython(id string) string {
+	return fmt.Sprintf("gantry.tools.exec_command(cmd='touch started-%[1]s; echo %[1]s >> ran', login=False)", id)
+}
+
+func nestedScript(id string) string {
+	return fmt.Sprintf("await tools.exec_command({cmd: 'touch started-%[1]s; echo %[1]s >> ran', login: false});", id)
+}
+
 const finished = "[[step]]\ntimes = -1\ndo = [{ text = \"all is done\", chunk = 1 }]\n"
 
 // workloads are the lives that the suite ends.
@@ -207,6 +229,12 @@ func workloads() []workload {
 				p.task("undo", "--redo")
 				p.task("undo")
 			},
+		},
+		{
+			name: "code that calls tools", effects: []string{"c1", "c2", "c3"},
+			script: wanted("c1", cellCall("c1", nestedPython("c1"))) + wanted("c2", scriptCall("c2", nestedScript("c2")+` store("k", 1)`)) +
+				wanted("c3", scriptCall("c3", `yield_control(); `+nestedScript("c3"))) + wanted("w1", `  { call = "wait", id = "w1", args = { cell_id = "2" } },`) + finished,
+			setup: func(_ *testing.T, r *rig.Rig) { addCode(r) },
 		},
 		{
 			name: "a large task", effects: []string{"c1"},

@@ -1,9 +1,11 @@
 package thread
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -70,9 +72,7 @@ func (s *State) repair(h *history.History, why repairPolicy) []event.Body {
 	s.Asked = nil
 	started := map[string]bool{}
 	for _, c := range s.Open {
-		if len(c.Parents) == 0 {
-			started[string(c.Call)] = true
-		}
+		started[string(topOf(c))] = true
 		if _, ok := s.Ended[c.Call]; !ok {
 			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: why.reason})
 		}
@@ -127,6 +127,56 @@ func (s *State) output(c *llm.ToolCall, started bool, why repairPolicy) *llm.Too
 	case started:
 		text = why.unknown
 	}
+	if text == why.unknown {
+		text += s.unfinished(event.CallID(c.ID))
+	}
 	r.Content = llm.Parts{&llm.Text{Text: text}}
 	return r
+}
+
+// Bounds of what the model reads of nested calls that have not ended.
+const (
+	maxUnfinished      = 20
+	maxUnfinishedInput = 300 // bytes of each one
+)
+
+// unfinished lists, for the model, the calls nested in a call that had started and not ended; "": there are none.
+func (s *State) unfinished(call event.CallID) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range s.Open {
+		if c.Call == call || topOf(c) != call {
+			continue
+		}
+		if e, ok := s.Ended[c.Call]; ok && e.Outcome != event.OutcomeUnknown {
+			continue
+		}
+		if n++; n > maxUnfinished {
+			continue
+		}
+		input := cmp.Or(c.Text, string(c.Arguments))
+		if len(input) > maxUnfinishedInput {
+			input = strings.ToValidUTF8(input[:maxUnfinishedInput], "") + "…"
+		}
+		name := c.Tool
+		if c.Namespace != "" {
+			name = c.Namespace + "." + name
+		}
+		fmt.Fprintf(&b, "\n- %s %s", name, input)
+	}
+	switch {
+	case n == 0:
+		return ""
+	case n > maxUnfinished:
+		fmt.Fprintf(&b, "\n- and %d more", n-maxUnfinished)
+	}
+	return " It had started these calls, which had not ended:" + b.String()
+}
+
+// topOf returns the call of the model in which a call is nested, or the call itself.
+func topOf(c event.CallStarted) event.CallID {
+	if len(c.Parents) > 0 {
+		return c.Parents[0]
+	}
+	return c.Call
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/process"
 )
 
 // Command is a plugin command that user interfaces offer, such as login or status. Create it with [NewCommand].
@@ -50,7 +51,18 @@ func NewCommand[In any](name, description string, run func(ctx context.Context, 
 }
 
 // CommandCall is one execution of a command.
-type CommandCall struct{ env *Env }
+type CommandCall struct {
+	env   *Env
+	token string
+}
 
 // Env returns the plugin's environment.
 func (c *CommandCall) Env() *Env { return c.env }
+
+// Command prepares a process that the host starts for the command. It ends with ctx and with the command, and can't be a session. In
+// general it only reads, without the network. That of a command with [SideEffects] has the network and may write, but only in its
+// working folder, which is the plugin's own and visible to other processes. Leave Cmd.Dir empty to use that folder. Needs the
+// capability "spawn".
+func (c *CommandCall) Command(ctx context.Context, argv ...string) *process.Cmd {
+	return c.env.command(ctx, c.token, argv)
+}

@@ -236,7 +236,7 @@ func (s *Server) Command(ctx context.Context, req *gantryv1.CommandRequest) (*ga
 	defer leave()
 	var out []byte
 	err = s.guard("command "+req.GetName(), func() (err error) {
-		out, err = s.plugin.Commands[i].run(ctx, &CommandCall{env: s.env()}, req.GetInputJson())
+		out, err = s.plugin.Commands[i].run(ctx, &CommandCall{env: s.env(), token: req.GetCallToken()}, req.GetInputJson())
 		return err
 	})
 	resp := &gantryv1.CommandResponse{OutputJson: out}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -47,6 +48,55 @@ func (g Granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 	}
 	grant = g.protect(grant, r.Cwd)
 	return grant, g.Launcher.Check(grant)
+}
+
+// Command returns what the processes of a plugin's command may do, and their folder: read only, without the network, or, if the command
+// has side effects that the user has confirmed, use the network and write in a folder of the plugin's own. That folder is outside of
+// gantry's home, where sandboxed commands can't see anything. Where no sandbox works, only a plugin that comes with gantry, or one whose
+// command was confirmed where the user has configured full access, starts processes.
+func (g Granter) Command(label string, changes, builtIn bool) (grant launch.Grant, dir string, err error) {
+	mode, tmp := box.ReadOnly, ""
+	dir = "/"
+	if changes {
+		mode = box.WorkspaceWrite
+		if dir, err = g.pluginFolder(label); err != nil {
+			return grant, "", err
+		}
+		if tmp, err = g.Tmp(); err != nil {
+			return grant, "", err
+		}
+	}
+	grant = g.commandGrant(mode, dir, tmp, changes)
+	err = g.Launcher.Check(grant)
+	if err != nil && (builtIn || changes) && g.Config.Sandbox.Mode == launch.FullAccess {
+		grant = g.commandGrant(launch.FullAccess, dir, "", changes)
+		err = g.Launcher.Check(grant)
+	}
+	return grant, dir, err
+}
+
+func (g Granter) commandGrant(mode, dir, tmp string, changes bool) launch.Grant {
+	grant := For(g.Config, mode, dir, tmp)
+	if grant.Mode == box.WorkspaceWrite {
+		grant.WritableRoots = []string{dir}
+	}
+	if mode != launch.FullAccess {
+		grant.Network = changes && !grant.Proxied
+	}
+	return g.protect(grant, dir)
+}
+
+// pluginFolder creates the folder that a plugin's commands may write, for example ~/.local/share/gantry/python.
+func (g Granter) pluginFolder(label string) (string, error) {
+	data := environ.Lookup(g.Environ, "XDG_DATA_HOME")
+	if !filepath.IsAbs(data) {
+		data = filepath.Join(UserHome(g.Environ), ".local", "share")
+	}
+	dir := filepath.Join(data, "gantry", label)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("create a folder for the plugin: %w", err)
+	}
+	return dir, nil
 }
 
 // protect makes the files read-only that hooks and the configuration itself run.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/gantry-agent/gantry/host/internal/grants"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
@@ -16,5 +17,16 @@ func (h *Host) Workbench(dir string) *workbench.Workspace {
 			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
 			Tmp: func() (string, error) { return h.scratch.Thread(clientScratch) },
 		},
+	}
+}
+
+// commandGrant returns a function that says what the processes of plugins' commands may do.
+func commandGrant(h *Host) func(label string, changes bool) (launch.Grant, string, error) {
+	return func(label string, changes bool) (launch.Grant, string, error) {
+		g := grants.Granter{
+			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+			Tmp: func() (string, error) { return h.scratch.Thread(clientScratch) },
+		}
+		return g.Command(label, changes, h.plugins.BuiltIn(label))
 	}
 }

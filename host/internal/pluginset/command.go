@@ -61,7 +61,7 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 			return nil, err
 		}
 	}
-	token, end := s.Commands.Begin(ctx, label, r.Asker)
+	token, end := s.Commands.Begin(ctx, label, r.Asker, spec.SideEffects)
 	defer end()
 	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token})
 	switch {
@@ -88,19 +88,24 @@ func (s *Set) RunCommand(ctx context.Context, p threadsocket.CommandParams) (jso
 	return s.Command(ctx, p.Plugin, CommandRun{Name: p.Name, Input: input, Confirmed: p.Confirmed})
 }
 
-// commandSpec returns the declaration of a command in a plugin's manifest.
-func (s *Set) commandSpec(label, name string) (contract.CommandSpec, bool) {
+// CommandsOf returns the commands that a plugin's manifest declares; none if the manifest is not known yet.
+func (s *Set) CommandsOf(label string) []contract.CommandSpec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.mu.manifests[label]
-	if m == nil {
-		return contract.CommandSpec{}, false
+	if m := s.mu.manifests[label]; m != nil {
+		return m.Commands
 	}
-	i := slices.IndexFunc(m.Commands, func(c contract.CommandSpec) bool { return c.Name == name })
+	return nil
+}
+
+// commandSpec returns the declaration of a command in a plugin's manifest.
+func (s *Set) commandSpec(label, name string) (contract.CommandSpec, bool) {
+	all := s.CommandsOf(label)
+	i := slices.IndexFunc(all, func(c contract.CommandSpec) bool { return c.Name == name })
 	if i < 0 {
 		return contract.CommandSpec{}, false
 	}
-	return m.Commands[i], true
+	return all[i], true
 }
 
 // The answers to whether a command may run.

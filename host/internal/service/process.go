@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Spawn implements the rpc. The process runs under the grant of the call.
+// Spawn implements the rpc. The process runs under the grant of the call or of the command.
 func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	if err := s.may(capSpawn); err != nil {
 		return nil, err
@@ -26,22 +27,26 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if len(r.GetArgv()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "argv is empty")
 	}
+	spec, err := specOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := s.Commands.lookup(s.id.Label, r.GetCallToken()); ok {
+		return s.spawnForCommand(ctx, c, r, spec)
+	}
 	l, err := s.live(r.GetCallToken())
 	if err != nil {
 		return nil, err
 	}
 	// Computed before join, which may wait until the start of the call is committed.
-	env := environment(s.Environment(), r.GetEnv(), r.GetUnset())
+	spec.Env = environment(s.Environment(), r.GetEnv(), r.GetUnset())
 	ctx, done, err := l.Join(ctx)
 	if err != nil {
 		return nil, status.Error(codes.PermissionDenied, err.Error())
 	}
 	defer done()
-	cwd := r.GetCwd()
-	if cwd == "" {
-		cwd = l.Call.Cwd
-	}
-	start := orchestrate.Start{Argv: r.GetArgv(), Cwd: cwd, Set: r.GetEnv(), Unset: r.GetUnset()}
+	spec.Cwd = cmp.Or(r.GetCwd(), l.Call.Cwd)
+	start := orchestrate.Start{Argv: r.GetArgv(), Cwd: spec.Cwd, Set: r.GetEnv(), Unset: r.GetUnset()}
 	if start.Bound, err = s.Starts(s.id.Label, r.GetArgv()); err != nil {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: err.Error()}}, nil
 	}
@@ -50,25 +55,36 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	} else if denial != "" {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: denial}}, nil
 	}
+	spec.ReadOnly = spec.ReadOnly || l.ReadOnly
+	spec.Holder, spec.Grant = s.id.Generation, l.Grant
+	spec.Owner = launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)}
+	return s.start(ctx, spec)
+}
+
+// specOf returns what a request says about a process, which is not yet in whose name it starts.
+func specOf(r *gantryv1.SpawnRequest) (spec launch.Spec, err error) {
 	keep, err := keepOf(r)
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
 	limits := launch.Limits{
 		MemoryBytes: r.GetLimits().GetMemoryBytes(), MaxPids: r.GetLimits().GetPids(), CPUSeconds: r.GetLimits().GetCpuSeconds(),
 		OpenFiles: r.GetLimits().GetOpenFiles(), FileBytes: r.GetLimits().GetFileBytes(),
 	}
 	if err := limits.Check(); err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return spec, status.Error(codes.InvalidArgument, err.Error())
 	}
-	spec := launch.Spec{
-		Argv: r.GetArgv(), Cwd: cwd, Env: env,
-		Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly() || l.ReadOnly, Keep: keep, Holder: s.id.Generation,
-		Limits: limits, Grant: l.Grant, Owner: launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)},
+	spec = launch.Spec{
+		Argv: r.GetArgv(), Stdin: r.GetStdin(), MergeStderr: r.GetMergeStderr(), Session: r.GetSession(), ReadOnly: r.GetReadOnly(), Keep: keep, Limits: limits,
 	}
 	if t := r.GetTerminal(); t != nil {
 		spec.Terminal = &launch.Size{Rows: orDefault(t.GetRows(), 24), Cols: orDefault(t.GetCols(), 80)}
 	}
+	return spec, nil
+}
+
+// start starts a process.
+func (s *server) start(ctx context.Context, spec launch.Spec) (*gantryv1.SpawnResponse, error) {
 	p, err := s.Launcher.Spawn(ctx, spec)
 	if se, ok := errors.AsType[*launch.StartError](err); ok {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: se.Message, Errno: int32(se.Errno), Denied: se.Denied}}, nil

@@ -111,7 +111,7 @@ func TestCommands(t *testing.T) {
 	if _, ok := c.lookup("a", ""); ok {
 		t.Error("found a command before there was one")
 	}
-	token, end := c.Begin(t.Context(), "a", nil)
+	token, end := c.Begin(t.Context(), "a", nil, false)
 	cmd, ok := c.lookup("a", token)
 	if !ok || cmd.ctx.Err() != nil {
 		t.Error("the command is not found")

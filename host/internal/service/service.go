@@ -45,6 +45,8 @@ type Config struct {
 	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store
 	Commands *Commands // that are running
+	// CommandGrant returns what the processes of a plugin's command may do, and their folder. changes: the command has side effects.
+	CommandGrant func(label string, changes bool) (g launch.Grant, dir string, err error)
 	// MakeRoom stops an earlier process of the plugin without waiting. It returns false if the caller is not the plugin's current
 	// process. Earlier reports whether an earlier process is running.
 	MakeRoom func(context.Context, plugin.Identity) bool

@@ -167,6 +167,12 @@ func newWorld(t *testing.T) *world {
 			return service.Secret{Value: "the value"}, label == "mine" && handle == "h1"
 		},
 		Stored: secret.Open(filepath.Join(dir, "secrets"), nil), Commands: &w.commands,
+		CommandGrant: func(label string, changes bool) (launch.Grant, string, error) {
+			if !changes {
+				return launch.Grant{}, "", errors.New("there is no sandbox")
+			}
+			return launch.Grant{Mode: "full-access", Network: true}, dir, nil
+		},
 		Environment:     func() []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		UserEnvironment: func() []string { return []string{"PATH=" + os.Getenv("PATH"), "KEEP=1", "DROP=1"} },
 		Known:           w.known.Add,

@@ -72,7 +72,7 @@ func TestCommandsAsk(t *testing.T) {
 			return approval.Answer{}, errors.New("not what was asked")
 		}
 		return approval.Answer{Choice: "b"}, nil
-	}))
+	}), false)
 	if r, c := ask(mine, token); c != codes.OK || string(r.GetAnswerJson()) != `"b"` {
 		t.Errorf("answer %v, %v", r, c)
 	}
@@ -83,7 +83,7 @@ func TestCommandsAsk(t *testing.T) {
 	if _, c := ask(mine, token); c != codes.PermissionDenied {
 		t.Errorf("after the command's end: %v", c)
 	}
-	token, end = w.commands.Begin(t.Context(), "mine", nil)
+	token, end = w.commands.Begin(t.Context(), "mine", nil, false)
 	defer end()
 	if r, c := ask(mine, token); c != codes.OK || r.GetOutcome() != gantryv1.AskOutcome_ASK_OUTCOME_DECLINED {
 		t.Errorf("nobody there: %v, %v", r, c)
@@ -91,5 +91,46 @@ func TestCommandsAsk(t *testing.T) {
 	form := json.RawMessage(`{`)
 	if _, err := mine.Ask(t.Context(), &gantryv1.AskRequest{CallToken: token, Kind: gantryv1.AskKind_ASK_KIND_FORM, FormSchemaJson: form}); code(err) != codes.InvalidArgument {
 		t.Errorf("a form that is no JSON: %v", err)
+	}
+}
+
+// A command starts processes, which end with it: none for another plugin, none that outlives it, none if its grant is refused.
+func TestCommandsStartProcesses(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("other")
+	token, end := w.commands.Begin(t.Context(), "mine", nil, true)
+	spawn := func(c gantryv1.HostServiceClient, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, codes.Code) {
+		r.CallToken = token
+		p, err := c.Spawn(t.Context(), r)
+		return p, code(err)
+	}
+	p, c := spawn(mine, &gantryv1.SpawnRequest{Argv: []string{"sh", "-c", "exit 7"}})
+	if c != codes.OK || p.GetError() != nil {
+		t.Fatalf("%v, %v", p, c)
+	}
+	if exit, err := mine.Wait(t.Context(), &gantryv1.WaitRequest{ProcessId: p.GetProcessId()}); err != nil || exit.GetExitCode() != 7 {
+		t.Errorf("%v, %v", exit, err)
+	}
+	if _, c := spawn(other, &gantryv1.SpawnRequest{Argv: []string{"true"}}); c != codes.PermissionDenied {
+		t.Errorf("another plugin with the token: %v", c)
+	}
+	if _, c := spawn(mine, &gantryv1.SpawnRequest{Argv: []string{"true"}, Session: true}); c != codes.InvalidArgument {
+		t.Errorf("a session: %v", c)
+	}
+	p, c = spawn(mine, &gantryv1.SpawnRequest{Argv: []string{"sleep", "1000"}})
+	if c != codes.OK || p.GetError() != nil {
+		t.Fatalf("%v, %v", p, c)
+	}
+	end()
+	if _, err := mine.Wait(t.Context(), &gantryv1.WaitRequest{ProcessId: p.GetProcessId()}); code(err) != codes.NotFound {
+		t.Errorf("a process after the end of its command: %v", err)
+	}
+	if _, c := spawn(mine, &gantryv1.SpawnRequest{Argv: []string{"true"}}); c != codes.PermissionDenied {
+		t.Errorf("after the command's end: %v", c)
+	}
+	token, end = w.commands.Begin(t.Context(), "mine", nil, false)
+	defer end()
+	if p, c := spawn(mine, &gantryv1.SpawnRequest{Argv: []string{"true"}}); c != codes.OK || !p.GetError().GetDenied() || p.GetError().GetMessage() != "there is no sandbox" {
+		t.Errorf("without a grant: %v, %v", p, c)
 	}
 }

@@ -184,10 +184,12 @@ func (StateScope) EnumDescriptor() ([]byte, []int) {
 }
 
 type SpawnRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	CallToken string                 `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
-	Argv      []string               `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
-	// Absolute; empty: the call's folder.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a call, or of a command of the plugin (CommandRequest). A process of a command ends with it and can't be a session. It only
+	// reads, without the network, unless the command declares side effects: then it has the network, and may write in its folder.
+	CallToken string   `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
+	Argv      []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
+	// Absolute; empty: the call's folder; for a command with side effects, a folder of the plugin's own.
 	Cwd string `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// Changes to the environment of the grant. A value overrides the grant's; names in `unset` are removed.
 	Env   map[string]string `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

@@ -17,8 +17,9 @@ import (
 )
 
 // inherited are the variables that every plugin inherits from the host. The host's environment contains keys, so all others
-// have to be set in the plugin's block. CI is inherited because it keeps test frameworks from recording new results.
-var inherited = [...]string{"CI", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ"}
+// have to be set in the plugin's block. CI is inherited because it keeps test frameworks from recording new results, VIRTUAL_ENV
+// because, like PATH, it says which programs the user works with.
+var inherited = [...]string{"CI", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"}
 
 // reserved are set by the host or by go-plugin; a block can't set them.
 var reserved = [...]string{

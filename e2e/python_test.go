@@ -1,8 +1,13 @@
 package e2e_test
 
 import (
+	"archive/zip"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -125,5 +130,146 @@ func TestPythonIsMissing(t *testing.T) {
 	r.OK("exec", "go")
 	if out := r.Last().Outputs()["c1"]; !strings.Contains(out, "configured interpreter /nonexistent/python is not an executable program") {
 		t.Errorf("%q", out)
+	}
+}
+
+// The command setup makes an environment with the configured packages, in the sandbox and with the user's consent; status and doctor
+// show it, cells use it, and the workspace's own environment comes first.
+func TestPythonSetup(t *testing.T) {
+	t.Parallel()
+	r := newPython(t, cell("c1", "import sample\nsample.VALUE")+done)
+	home, err := os.MkdirTemp("/var/tmp", "gantry-test-") // plugins see another /tmp
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	r.Env = append(r.Env, "HOME="+home, "XDG_DATA_HOME=")
+	wheel := filepath.Join(home, "sample-1.0-py3-none-any.whl")
+	f, err := os.Create(wheel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	for name, text := range map[string]string{
+		"sample.py": "VALUE = 'from a wheel'\n", "sample-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n",
+		"sample-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n", "sample-1.0.dist-info/RECORD": "",
+	} {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.Gantry("plugin", "run", "--yes", "python", "setup"); res.Code != 1 || !strings.Contains(res.Stderr, "names no packages") {
+		t.Errorf("without packages: exit %d\n%s", res.Code, res.Stderr)
+	}
+	conf, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Write(filepath.Join(r.Home, "gantry.hcl"), strings.Replace(string(conf), "builtin/python\"\n", fmt.Sprintf("builtin/python\"\n  config {\n    packages = [%q]\n  }\n", wheel), 1))
+	if res := r.Gantry("plugin", "run", "python", "setup"); res.Code != 1 || !strings.Contains(res.Stderr, "not confirmed") {
+		t.Errorf("without consent: exit %d\n%s", res.Code, res.Stderr)
+	}
+	if res := r.OK("plugin", "run", "python", "status"); !strings.Contains(res.Stdout, `"own": false`) || !strings.Contains(res.Stdout, `"kernels": []`) {
+		t.Errorf("before setup:\n%s", res.Stdout)
+	}
+	if res := r.Gantry("plugin", "run", "--yes", "python", "setup"); res.Code != 0 {
+		if strings.Contains(res.Stderr, "ensurepip") {
+			t.Skip("this machine's Python makes no environments")
+		}
+		t.Fatalf("exit %d\n%s", res.Code, res.Stderr)
+	}
+	own := filepath.Join(home, ".local/share/gantry/python/environment/bin/python")
+	if res := r.OK("plugin", "run", "python", "status"); !strings.Contains(res.Stdout, `"own": true`) || !strings.Contains(res.Stdout, own) {
+		t.Errorf("after setup:\n%s", res.Stdout)
+	}
+	if res := r.Gantry("doctor"); !strings.Contains(res.Stdout, "✓ plugin python: Python 3.") || !strings.Contains(res.Stdout, own) {
+		t.Errorf("doctor says\n%s", res.Stdout)
+	}
+	r.OK("exec", "-c", `sandbox.mode="workspace-write"`, "go")
+	if out := r.Last().Outputs()["c1"]; !strings.Contains(out, "'from a wheel'") {
+		t.Errorf("%q", out)
+	}
+	r.Write(".venv/bin/python", "#!/bin/sh\necho no such library >&2\nexit 127\n")
+	if err := os.Chmod(filepath.Join(r.Dir, ".venv/bin/python"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.Gantry("doctor"); res.Code != 1 || !strings.Contains(res.Stdout, ".venv/bin/python doesn't start") || !strings.Contains(res.Stdout, "no such library") {
+		t.Errorf("with a broken environment, doctor says\n%s", res.Stdout)
+	}
+}
+
+// The acceptance run: a CSV, a figure, a command, a patch, the kernel's death and the plugin's, and the host's; then the thread goes on.
+func TestPythonRun(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"full-access", "workspace-write"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			waits := func(id, file string) string {
+				return fmt.Sprintf("[[step]]\ndo = [{ call = \"wait_for\", id = %q, args = { file = %q } }]\n", id, file)
+			}
+			patch := `*** Begin Patch\n*** Update File: notes.txt\n@@\n-before\n+after\n*** End Patch`
+			// A stand-in for matplotlib's pyplot: what the worker uses of it is the same.
+			plot := "import sys, types\nclass Figure:\n    def savefig(self, file, **how): file.write(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(total))\n" +
+				"plt = types.ModuleType('matplotlib.pyplot')\nplt.open = [1]\nplt.get_fignums = lambda: list(plt.open)\n" +
+				"plt.figure = lambda n: Figure()\nplt.close = lambda which: plt.open.clear()\nsys.modules['matplotlib.pyplot'] = plt\n"
+			r := newPython(t, cell("c1", "import csv\nrows = list(csv.DictReader(open('table.csv')))\ntotal = sum(int(r['n']) for r in rows)\ntotal")+
+				cell("c2", plot+"gantry.output(total, 'sum')\nprint('to stderr', file=sys.stderr)\nNone")+
+				cell("c3", "r = gantry.tools.exec_command(cmd='wc -l < table.csv', login=False)\nr['output'].strip()")+
+				cell("c4", "gantry.tools.apply_patch('"+patch+"')\nopen('notes.txt').read()")+
+				cell("c5", "import os\nos.kill(os.getpid(), 9)")+cell("c6", "total = 8\n'rows' in globals()")+
+				waits("w1", "one")+cell("c7", "total + 1")+
+				cell("c8", "gantry.tools.exec_command(cmd='echo x >> times; touch ran; sleep 600', login=False, yield_time_ms=30000)")+
+				cell("c9", "'total' in globals()")+cell("c10", "2")+done)
+			r.Write("table.csv", "name,n\na,3\nb,4\n")
+			r.Write("notes.txt", "before\n")
+			addOdd(t, r, "waits", "waits", "")
+			access := fmt.Sprintf("sandbox.mode=%q", mode)
+			run := r.Start("exec", "-c", access, "--events", "go")
+			r.Until("the barrier", func() bool { return exists(r.Dir, "one.waiting") })
+			old := rig.Processes(t, r.Home, "gantry-tool-python")
+			rig.Kill(t, old...)
+			r.Until("the plugin is back", func() bool {
+				now := rig.Processes(t, r.Home, "gantry-tool-python")
+				return len(now) == 1 && len(old) == 1 && now[0] != old[0]
+			})
+			r.Write("one", "")
+			r.Until("the nested command runs", func() bool { return exists(r.Dir, "ran") })
+			run.Signal(os.Kill)
+			run.Wait()
+			res := r.OK("exec", "-c", access, "resume", "--last", "go on")
+			out := r.Last().Outputs()
+			for id, want := range map[string][]string{
+				"c1": {"Output:\n7"}, "c2": {"to stderr"}, "c3": {"'3'"}, "c4": {`'after\n'`},
+				"c5":  {"The kernel has ended during the call (it was ended by a signal (killed)). All variables are lost"},
+				"c6":  {"Output:\nFalse"},
+				"c7":  {"Output:\n9"},
+				"c8":  {"outcome unknown: the call had started when the host stopped"},
+				"c9":  {"This is a new kernel, without earlier variables: the previous one is gone (it ended with an earlier process", "Output:\nFalse"},
+				"c10": {"Output:\n2"},
+			} {
+				for _, w := range want {
+					if !strings.Contains(out[id], w) {
+						t.Errorf("%s has no %q:\n%s", id, w, out[id])
+					}
+				}
+			}
+			if strings.Contains(out["c10"], "new kernel") || strings.Contains(out["c6"], "earlier process") {
+				t.Errorf("a loss is told twice:\n%s\n%s", out["c6"], out["c10"])
+			}
+			if r.Read("times") != "x\n" || r.Read("notes.txt") != "after\n" {
+				t.Errorf("the command ran again: %q, or the patch is missing: %q", r.Read("times"), r.Read("notes.txt"))
+			}
+			if strings.Contains(res.Stdout, "\x00") {
+				t.Error("a marker is shown")
+			}
+			r.NothingLeft()
+		})
 	}
 }

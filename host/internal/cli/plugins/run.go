@@ -18,6 +18,7 @@ func (a *app) pluginRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run NAME COMMAND [INPUT]", Short: "Run a command that a plugin offers", Args: console.Takes(2, 3, "NAME", "COMMAND", "INPUT"),
 		Long: "run starts the plugin, runs one of the commands that `gantry plugin inspect NAME` lists, and prints its output, JSON.\n" +
+			"The process is a new one, which has no sessions of running threads.\n" +
 			"INPUT is a JSON object. gantry asks before it runs a command with side effects. Without a terminal such a command is\n" +
 			"refused, unless --yes is given.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package setup
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/model"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -465,6 +467,9 @@ func (d *doctor) plugins(ctx context.Context) (err error) {
 		started.Go(func() { results[i] = startOne(ctx, h, b) })
 	}
 	started.Wait()
+	for i, b := range blocks {
+		results[i] = append(results[i], d.checks(ctx, h, b)...)
+	}
 	for _, r := range results {
 		d.found = append(d.found, r...)
 	}
@@ -504,6 +509,44 @@ func startOne(ctx context.Context, h *host.Host, b *config.PluginBlock) []findin
 		what = render.Plural(len(rows), "model")
 	}
 	return []finding{{healthy, about(b), render.Clean(fmt.Sprintf("%s %s, %s, started in %v", m.Name, m.Version, what, took.Round(time.Millisecond))), ""}}
+}
+
+// selfCheck is the command of plugins that examine themselves. Its input has a folder, its output checks.
+const selfCheck = "status"
+
+// checks runs a plugin's own checks, if it has any.
+func (d *doctor) checks(ctx context.Context, h *host.Host, b *config.PluginBlock) []finding {
+	if !slices.ContainsFunc(h.Plugins().CommandsOf(b.Label), func(c contract.CommandSpec) bool {
+		var schema struct {
+			Properties struct {
+				Folder any `json:"folder"`
+			} `json:"properties"`
+		}
+		return c.Name == selfCheck && !c.SideEffects && json.Unmarshal(c.InputSchema, &schema) == nil && schema.Properties.Folder != nil
+	}) {
+		return nil
+	}
+	input, err := json.Marshal(map[string]string{"folder": d.app.Dir})
+	if err != nil { // impossible for text
+		panic("doctor: " + err.Error())
+	}
+	out, err := h.Plugins().Command(ctx, b.Label, pluginset.CommandRun{Name: selfCheck, Input: input})
+	var report struct {
+		Checks []finding `json:"checks"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &report)
+	}
+	if err != nil {
+		return []finding{broken(b, err)}
+	}
+	for i, f := range report.Checks {
+		if f.Health != healthy && f.Health != worth {
+			f.Health = ill
+		}
+		report.Checks[i] = finding{f.Health, about(b), render.Clean(f.Text), render.Clean(f.Next)}
+	}
+	return report.Checks
 }
 
 func broken(b *config.PluginBlock, err error) finding {

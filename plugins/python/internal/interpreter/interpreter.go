@@ -26,6 +26,7 @@ type Finder struct {
 	GOOS     string                               // default: this system
 	LookPath func(program string) (string, error) // default: exec.LookPath
 	Getenv   func(name string) string             // default: os.Getenv
+	Own      func() string                        // interpreter of an environment that the plugin has prepared; empty: there is none
 
 	mu struct {
 		sync.Mutex
@@ -51,13 +52,10 @@ func (e *NotFoundError) Error() string {
 		strings.Join(e.Tried, ", "), Minimum)
 }
 
-// Find returns the path of the interpreter for a folder: the configured one, else that of a virtual environment, else that of PATH. The
-// error is a *[NotFoundError].
+// Find returns the path of the interpreter for a folder: the configured one, else that of a virtual environment, else the plugin's own,
+// else that of PATH. dir may be empty: there is no folder. The error is a *[NotFoundError].
 func (f *Finder) Find(configured, dir string) (string, error) {
-	look := f.LookPath
-	if look == nil {
-		look = exec.LookPath
-	}
+	look := f.look()
 	if configured != "" {
 		path, err := look(configured)
 		if err != nil {
@@ -65,14 +63,37 @@ func (f *Finder) Find(configured, dir string) (string, error) {
 		}
 		return path, nil
 	}
+	programs := f.environments(dir)
+	for i, env := range programs {
+		programs[i] = f.Program(env)
+	}
+	if f.Own != nil {
+		if own := f.Own(); own != "" {
+			programs = append(programs, own)
+		}
+	}
 	var tried []string
-	for _, env := range f.environments(dir) {
-		program := f.program(env)
+	for _, program := range programs {
 		if path, err := look(program); err == nil {
 			return path, nil
 		}
 		tried = append(tried, program)
 	}
+	return f.inPath(dir, tried)
+}
+
+// Base returns the path of the interpreter in PATH, with which environments are made. The error is a *[NotFoundError].
+func (f *Finder) Base() (string, error) { return f.inPath("", nil) }
+
+func (f *Finder) look() func(string) (string, error) {
+	if f.LookPath == nil {
+		return exec.LookPath
+	}
+	return f.LookPath
+}
+
+func (f *Finder) inPath(dir string, tried []string) (string, error) {
+	look := f.look()
 	for _, name := range []string{"python3", "python"} {
 		// A program in the current folder is not one of PATH.
 		if path, err := look(name); err == nil && !errors.Is(err, exec.ErrDot) {
@@ -97,12 +118,15 @@ func (f *Finder) environments(dir string) []string {
 	if getenv == nil {
 		getenv = os.Getenv
 	}
-	envs := []string{filepath.Join(dir, ".venv"), filepath.Join(dir, "venv"), getenv("VIRTUAL_ENV")}
+	envs := []string{getenv("VIRTUAL_ENV")}
+	if dir != "" {
+		envs = append([]string{filepath.Join(dir, ".venv"), filepath.Join(dir, "venv")}, envs...)
+	}
 	return slices.DeleteFunc(envs, func(s string) bool { return s == "" })
 }
 
-// program returns the path of the interpreter in a virtual environment.
-func (f *Finder) program(env string) string {
+// Program returns the path of the interpreter in a virtual environment.
+func (f *Finder) Program(env string) string {
 	goos := f.GOOS
 	if goos == "" {
 		goos = runtime.GOOS
@@ -125,4 +149,12 @@ func (f *Finder) Resolved(path, dir, real string) {
 		f.mu.real = map[key]string{}
 	}
 	f.mu.real[key{path, dir}] = real
+}
+
+// Old reports whether a version, such as "3.8.10", is older than [Minimum].
+func Old(version string) bool {
+	var have, need [2]int
+	_, err := fmt.Sscanf(version, "%d.%d", &have[0], &have[1])
+	fmt.Sscanf(Minimum, "%d.%d", &need[0], &need[1])
+	return err != nil || slices.Compare(have[:], need[:]) < 0
 }

@@ -12,7 +12,7 @@ func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		there      string // programs, separated by spaces
 		configured string
-		env        string
+		env, own   string
 		want, err  string
 	}{
 		"configured":          {there: "/opt/python /w/.venv/bin/python", configured: "/opt/python", want: "/opt/python"},
@@ -20,12 +20,15 @@ func TestFind(t *testing.T) {
 		"environment":         {there: "/w/.venv/bin/python /w/venv/bin/python python3", want: "/w/.venv/bin/python"},
 		"second environment":  {there: "/w/venv/bin/python python3", env: "/e", want: "/w/venv/bin/python"},
 		"active environment":  {there: "/e/bin/python python3", env: "/e", want: "/e/bin/python"},
+		"own environment":     {there: "/e/bin/python /own/bin/python python3", own: "/own/bin/python", env: "/f", want: "/own/bin/python"},
+		"before the own one":  {there: "/w/venv/bin/python /own/bin/python", own: "/own/bin/python", want: "/w/venv/bin/python"},
+		"own one is missing":  {there: "python3", own: "/own/bin/python", want: "/usr/bin/python3"},
 		"PATH":                {there: "python3 python", want: "/usr/bin/python3"},
 		"PATH without the 3":  {there: "python", want: "/usr/bin/python"},
 		"nothing":             {env: "/e", err: "tried /w/.venv/bin/python, /w/venv/bin/python, /e/bin/python, python3, python"},
 	} {
 		f := Finder{
-			GOOS: "linux", Getenv: func(string) string { return c.env },
+			GOOS: "linux", Getenv: func(string) string { return c.env }, Own: func() string { return c.own },
 			LookPath: func(p string) (string, error) {
 				for _, x := range strings.Fields(c.there) {
 					if x == p {
@@ -75,4 +78,13 @@ func TestResolved(t *testing.T) {
 	find("/other", "/shims/python3")
 	there = false
 	find("/w", "/shims/python3")
+}
+
+func TestOld(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"3.9.0": false, "3.10.1": false, "4.0": false, "3.8.20": true, "2.7.18": true, "": true} {
+		if Old(version) != want {
+			t.Errorf("%q: %t", version, !want)
+		}
+	}
 }

@@ -9,6 +9,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 
 // Config is the plugin's block.
 type Config struct {
-	Interpreter string        `json:"interpreter" doc:"Path of the Python that runs cells. Default: the folder's .venv or venv, $VIRTUAL_ENV, python3, python."`
+	Interpreter string        `json:"interpreter" doc:"Path of the Python that runs cells. Default: the folder's .venv or venv, $VIRTUAL_ENV, the environment of the command setup, python3, python."`
+	Packages    []string      `json:"packages" doc:"Packages that the command setup installs, such as \"numpy\" or \"pandas>=2\"."`
 	Timeout     time.Duration `json:"timeout" default:"2m" doc:"How long a cell may run that has no timeout of its own."`
 	MaxTimeout  time.Duration `json:"max_timeout" default:"30m" doc:"The longest timeout of a cell."`
 	Memory      string        `json:"memory" default:"4GiB" doc:"Memory that the kernel, and each process that it starts, may allocate, such as \"512MiB\". Linux only; \"0\": no limit."`
@@ -32,6 +34,7 @@ type pythonPlugin struct {
 	config *Config
 	memory int64 // set by configured
 	finder interpreter.Finder
+	data   string // the plugin's data folder, set by configured; empty: it has none
 
 	mu struct {
 		sync.Mutex
@@ -43,11 +46,13 @@ type pythonPlugin struct {
 func New(version string) tool.Plugin {
 	p := &pythonPlugin{config: &Config{Timeout: 2 * time.Minute, MaxTimeout: 30 * time.Minute, Memory: "4GiB", Idle: 30 * time.Minute}}
 	p.mu.threads = map[string]*thread{}
+	p.finder.Own = p.own
 	return tool.Plugin{
 		Name: "python", Version: version,
 		Description:  "Executes Python code in a kernel that keeps its variables from call to call.",
 		Config:       p.config,
 		Tools:        []tool.Tool{p.cellTool(), p.resetTool()},
+		Commands:     p.commands(),
 		Capabilities: []string{"spawn", "call-tools", "state"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
@@ -68,7 +73,7 @@ func New(version string) tool.Plugin {
 	}
 }
 
-func (p *pythonPlugin) configured(context.Context, *tool.Env) error {
+func (p *pythonPlugin) configured(_ context.Context, env *tool.Env) error {
 	memory, err := parseSize(p.config.Memory)
 	switch {
 	case err != nil:
@@ -80,7 +85,12 @@ func (p *pythonPlugin) configured(context.Context, *tool.Env) error {
 	case p.config.Idle <= 0:
 		return configblock.Invalid("idle must be positive", contract.Name("idle"))
 	}
-	p.memory = memory
+	for _, name := range p.config.Packages {
+		if name == "" || strings.HasPrefix(name, "-") {
+			return configblock.Invalid(fmt.Sprintf("%q is not a package; write its name, such as \"numpy\" or \"pandas>=2\"", name), contract.Name("packages"))
+		}
+	}
+	p.memory, p.data = memory, env.DataDir
 	return nil
 }
 

@@ -186,15 +186,21 @@ func (p *pythonPlugin) python(dir string) (string, error) {
 	return p.finder.Find(p.config.Interpreter, dir)
 }
 
+// What to do about an interpreter that doesn't start, and about one that is too old.
+const (
+	nextBroken = "repair that environment, or set `interpreter` in the plugin's block to another one"
+	nextOld    = "install Python " + interpreter.Minimum + " or later, or set `interpreter` in the plugin's block to one"
+)
+
 // startError is a kernel that could not be started, for the model.
 func startError(python string, err error) *tool.Result {
 	text := fmt.Sprintf("python failed: %s could not be started: %v", python, err)
 	if e, ok := errors.AsType[*process.StartError](err); ok {
 		text = fmt.Sprintf("python failed: %s could not be started: %s", python, e.Message)
 	}
-	next := "repair that environment, or set `interpreter` in the plugin's block to another one"
+	next := nextBroken
 	if e, ok := errors.AsType[*kernel.StartError](err); ok && e.Old != "" {
-		next = "install Python " + interpreter.Minimum + " or later, or set `interpreter` in the plugin's block to one"
+		next = nextOld
 	}
 	return tool.Errorf("%s\nNext: %s.", text, next)
 }

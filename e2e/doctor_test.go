@@ -106,3 +106,27 @@ func TestReadOnlyHome(t *testing.T) {
 		t.Errorf("%d next steps, want one for each of the two errors:\n%s", n, out)
 	}
 }
+
+// The process that runs scripts is examined if it is there or needed.
+func TestDoctorAndScripts(t *testing.T) {
+	t.Parallel()
+	r := installed(t)
+	if res := r.Gantry("doctor"); strings.Contains(res.Stdout, "scripts:") {
+		t.Errorf("it is neither there nor needed:\n%s", res.Stdout)
+	}
+	r.Config("codemode {\n  mode = \"on\"\n}\n")
+	path := filepath.Join(r.Bin, "gantry-codemode")
+	if res := r.Gantry("doctor"); res.Code != 1 || !strings.Contains(res.Stdout, "✗ scripts: "+path) || !strings.Contains(res.Stdout, "reinstall gantry") {
+		t.Errorf("it is missing: exit %d\n%s", res.Code, res.Stdout)
+	}
+	rig.CopyProgram(t, filepath.Join(rig.Bin(t), "gantry-codemode"), path, 0o755)
+	if res := r.Gantry("doctor"); res.Code != 0 || !strings.Contains(res.Stdout, "✓ scripts: "+path+" ran a script, locked, in ") {
+		t.Errorf("it works: exit %d\n%s", res.Code, res.Stdout)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.Gantry("doctor"); res.Code != 1 || !strings.Contains(res.Stdout, "✗ scripts: "+path) {
+		t.Errorf("it is another program: exit %d\n%s", res.Code, res.Stdout)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
@@ -33,6 +34,8 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/runsocket"
 	"github.com/gantry-agent/gantry/host/internal/store"
+	"github.com/gantry-agent/gantry/sdk/codemode"
+	"github.com/gantry-agent/gantry/sdk/codemode/frame"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
 )
@@ -139,6 +142,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 	if writable {
 		d.database(ctx)
 	}
+	d.scripts(ctx)
 	launches := d.launcher(ctx)
 	switch {
 	case !writable:
@@ -365,6 +369,41 @@ func (d *doctor) launcher(ctx context.Context) bool {
 	d.limits(ctx, l)
 	return true
 }
+
+// scripts runs a script that calls tools, whose process locks itself before that.
+func (d *doctor) scripts(ctx context.Context) {
+	const next = "reinstall gantry from a single build, or set codemode { mode = \"off\" }"
+	path := filepath.Join(d.bin, "gantry-codemode")
+	offered := d.cfg.Codemode.Mode != schema.CodemodeOff || slices.ContainsFunc(d.cfg.Models, func(m *config.Model) bool {
+		return m.ToolMode != "" && m.ToolMode != "direct"
+	})
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !offered {
+		return // nothing needs it
+	}
+	began := time.Now()
+	done := codemode.Start(ctx, []string{path}, codemode.Script{Code: "async () => 6 * 7", Limits: codemode.Limits{Wall: startBound}}, deaf{}).Wait()
+	switch {
+	case done.Error != nil && done.Error.Cause == frame.Locked:
+		d.say(ill, "scripts", next, "%s can't give up its access to files, sockets and processes, and runs nothing: %s", path, done.Error.Message)
+	case done.Error != nil:
+		d.say(ill, "scripts", next, "%s: %s", path, done.Error.Message)
+	case string(done.Value) != "42":
+		d.say(ill, "scripts", next, "%s computes 6 * 7 = %s", path, done.Value)
+	case !offered:
+		d.say(healthy, "scripts", "", "%s works; no model is offered scripts (codemode { mode })", path)
+	default:
+		d.say(healthy, "scripts", "", "%s ran a script, locked, in %v", path, time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// deaf is the owner of a script that calls nothing.
+type deaf struct{}
+
+func (deaf) Call(context.Context, frame.Call) (json.RawMessage, error) {
+	return nil, errors.New("there are no tools")
+}
+func (deaf) Emit(frame.Emit) {}
+func (deaf) Log(string)      {}
 
 // limits runs a command under limits and reports what enforces them.
 func (d *doctor) limits(ctx context.Context, l *launch.Launcher) {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -293,4 +294,55 @@ do = [{ text = "done" }]
 			b.Fatalf("the output is not complete: %.200q", out)
 		}
 	}
+}
+
+// BenchmarkPython is a kernel in the sandbox with Debian's Python: the call that starts it, a call that finds it, and its memory.
+func BenchmarkPython(b *testing.B) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		b.Skip("there is no /usr/bin/python3")
+	}
+	var script strings.Builder
+	for i := range manyCalls {
+		fmt.Fprintf(&script, "[[step]]\ndo = [{ call = \"python\", id = \"c%d\", args = { code = 'x = 1' } }]\n", i)
+	}
+	script.WriteString("[[step]]\ndo = [{ call = \"python\", id = \"memory\", args = { code = '''open('/proc/self/status').read().split('VmRSS:')[1].split()[0]''' } }]\n")
+	script.WriteString(done)
+	r := rig.New(b, script.String())
+	r.Config("plugin \"python\" {\n  source = \"builtin/python\"\n  config {\n    interpreter = \"/usr/bin/python3\"\n  }\n}\n")
+	var first, next []time.Duration
+	for b.Loop() {
+		began := map[string]time.Time{}
+		res := r.OK("exec", "--sandbox", "workspace-write", "--events", "go")
+		for line := range strings.Lines(res.Stdout) {
+			var e struct {
+				Kind string
+				Time time.Time
+				Body struct{ Call string }
+			}
+			if json.Unmarshal([]byte(line), &e) != nil {
+				continue
+			}
+			switch e.Kind {
+			case "call.started":
+				began[e.Body.Call] = e.Time
+			case "call.ended":
+				if took := e.Time.Sub(began[e.Body.Call]); e.Body.Call == "c0" {
+					first = append(first, took)
+				} else if e.Body.Call != "memory" {
+					next = append(next, took)
+				}
+			}
+		}
+	}
+	slices.Sort(first)
+	slices.Sort(next)
+	b.ReportMetric(float64(first[len(first)/2])/1e6, "ms/first-p50")
+	b.ReportMetric(float64(next[len(next)/2])/1e6, "ms/cell-p50")
+	_, rss, _ := strings.Cut(r.Last().Outputs()["memory"], "'")
+	kib, err := strconv.Atoi(strings.Trim(rss, "'\n"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(kib)/1024, "MiB-RSS")
+	b.ReportMetric(0, "ns/op")
 }

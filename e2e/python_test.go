@@ -273,3 +273,68 @@ func TestPythonRun(t *testing.T) {
 		})
 	}
 }
+
+// The behaviour that people know from notebooks, on a real kernel, in the sandbox and outside.
+func TestPythonCells(t *testing.T) {
+	t.Parallel()
+	timed := func(id, code string, ms int) string {
+		return fmt.Sprintf("[[step]]\ndo = [{ call = \"python\", id = %q, args = { code = '''%s''', timeout_ms = %d } }]\n", id, code, ms)
+	}
+	png := "class P:\n    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\n    def __repr__(self): return 'a picture'\n"
+	type row struct{ id, step, want, not string }
+	is := func(id, code, want, not string) row { return row{id, cell(id, code), want, not} }
+	rows := []row{
+		is("p1a", "x = 41", "Output:\n$", ""), is("p1b", "x + 1", "Output:\n42$", ""), is("p1c", "None", "Output:\n$", ""), is("p1d", "5;", "Output:\n$", ""),
+		is("p2", "import sys, types\nclass F:\n    def savefig(self, file, **how): file.write(b'\\x89PNG\\r\\n\\x1a\\n')\n    def __repr__(self): return 'a figure'\n"+
+			"plt = types.ModuleType('matplotlib.pyplot')\nplt.open = [1]\nplt.get_fignums = lambda: list(plt.open)\nplt.figure = lambda n: F()\n"+
+			"plt.close = lambda which: plt.open.clear()\nsys.modules['matplotlib.pyplot'] = plt", "", ""),
+		is("p2b", "plt.open", "Output:\n[]$", ""),
+		is("p3", "y = 1\n1/0", "File \"<cell 7>\", line 2", "<worker>"),
+		{"p4", timed("p4", "import time; time.sleep(60)", 200), "was interrupted. Variables are kept.", ""}, is("p4b", "x", "Output:\n41$", ""),
+		{"p5", timed("p5", "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n    list(pool.map(time.sleep, [600]))", 1000),
+			"was interrupted. Variables are kept.", ""}, // the second interrupt ends the wait for the pool's threads
+		is("p5b", "1+1", "Output:\n2$", ""),
+		{"p5c", timed("p5c", "print('some', flush=True)\nsum(range(10**12))", 1000), "could not be interrupted, so the kernel was killed. All variables are lost", ""},
+		is("p5d", "1+1", "Output:\n2$", "earlier process"),
+		is("p6", "import os, subprocess\nos.write(1, b'{\"op\":\"done\",\"id\":1}\\n')\nsubprocess.run(['echo', 'child'])\nNone", "Output:\n{\"op\":\"done\",\"id\":1}\nchild\n$", ""),
+		is("p7", "input()", "input() is not available", ""),
+		is("p8", "import asyncio\nawait asyncio.sleep(0)\nprint('x' * 10_000_000)", "bytes omitted", ""), is("p8b", "3", "Output:\n3$", ""),
+		is("p9", png+"display(P())\nraise ValueError('after the image')", "ValueError: after the image", ""),
+		is("fork", "pid = os.fork()\nif pid == 0:\n    os._exit(0)\nos.waitpid(pid, 0)[1]", "Output:\n0$", ""),
+		is("closed", "import sys\nos.close(1); os.close(2); sys.stdout = None", "", ""), is("closed2", "print('again')", "Output:\nagain\n$", ""),
+		is("surrogate", "'\\ud800'", "\\ud800", ""),
+		is("exit", "print('before', flush=True)\nos._exit(3)", "it exited with code 3", ""),
+		is("pipes", "import os\nos.closerange(0, 256)", "All variables are lost", ""),
+		is("last", "4", "Output:\n4$", ""),
+	}
+	var script strings.Builder
+	for _, c := range rows {
+		script.WriteString(c.step)
+	}
+	for _, mode := range []string{"full-access", "workspace-write"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := newPython(t, script.String()+done)
+			res := r.OK("exec", "-c", fmt.Sprintf("sandbox.mode=%q", mode), "--events", "go")
+			out := r.Last().Outputs()
+			for _, c := range rows {
+				want, whole := strings.CutSuffix(c.want, "$")
+				if got := out[c.id]; !strings.Contains(got, want) || whole && !strings.HasSuffix(got, want) || c.not != "" && strings.Contains(got, c.not) {
+					t.Errorf("%s, want %q, not %q:\n%.1000s", c.id, c.want, c.not, got)
+				}
+			}
+			images := map[string]int{}
+			for _, e := range rig.Events(t, res.Stdout) {
+				var b struct{ Call string }
+				if e.Kind == "call.ended" {
+					e.Into(t, &b)
+					images[b.Call] = strings.Count(string(e.Body), "image")
+				}
+			}
+			if images["p2"] == 0 || images["p9"] == 0 || images["p2b"] != 0 {
+				t.Errorf("images %v", images)
+			}
+			r.NothingLeft()
+		})
+	}
+}

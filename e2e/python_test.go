@@ -338,3 +338,30 @@ func TestPythonCells(t *testing.T) {
 		})
 	}
 }
+
+// A kernel that is not used ends, which the model is told once; 1 GiB of output is counted, and costs nothing else.
+func TestPythonIdle(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, cell("c1", "import os\nx = 1\nchunk = b'x' * (1 << 20)\nfor _ in range(1024):\n    os.write(1, chunk)")+
+		"[[step]]\ndo = [{ call = \"wait_for\", id = \"w1\", args = { file = \"one\" } }]\n"+cell("c2", "'x' in globals()")+done)
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no Python on this machine")
+	}
+	r.Config("plugin \"python\" {\n  source = \"builtin/python\"\n  config {\n    idle = \"50ms\"\n  }\n}\n")
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start("exec", "-c", `sandbox.mode="workspace-write"`, "--events", "go")
+	run.Sees(`"session.exited"`)
+	r.Write("one", "")
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	out := r.Last().Outputs()
+	// 1 GiB, of which the beginning and the end are kept.
+	if !strings.Contains(out["c1"], "... 10726932") {
+		t.Errorf("%.300s", out["c1"])
+	}
+	if want := "the previous one is gone (it was not used for 50ms)"; !strings.Contains(out["c2"], want) || !strings.HasSuffix(out["c2"], "Output:\nFalse") {
+		t.Errorf("%s, want %q", out["c2"], want)
+	}
+	r.NothingLeft()
+}

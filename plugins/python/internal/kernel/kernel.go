@@ -475,7 +475,11 @@ func (k *Kernel) sorted(p []byte, last bool) (found bool, text []byte) {
 	k.mu.held = nil
 	keep := func(b []byte) {
 		k.mu.output.write(b, k.mu.stderr)
-		text = append(text, b...)
+		if text == nil {
+			text = slices.Clip(b) // in general that is all
+		} else {
+			text = append(text, b...)
+		}
 	}
 	for len(tag) > 0 {
 		i := bytes.Index(rest, tag)

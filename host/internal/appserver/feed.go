@@ -65,10 +65,10 @@ func (s *Server) beginFeed(ctx context.Context, t *hub.Thread, after uint64) (*f
 		if f == nil {
 			break
 		}
-		if f.thread == t || t.Remote() {
+		if f.thread == t {
 			return f, nil
 		}
-		select { // the thread was unloaded and loaded again: the old feed is about to end
+		select { // the thread was unloaded, or its process has ended, and it was loaded again: the old feed is about to end
 		case <-f.done:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -400,4 +401,37 @@ func TestFollowersInAnotherProcessKeepAThread(t *testing.T) {
 		t.Error(err)
 	}
 	change(t, changes, kind(followed, hub.ThreadClosed))
+}
+
+// A hub that falls behind the states of a thread of another process learns them all the same. The thread is not reported as closed.
+func TestTheStatesOfAThreadThatIsAhead(t *testing.T) {
+	home := newHome(t, fmt.Sprintf("[[step]]\nwhen  = { user = \"^much\" }\ntimes = -1\ndo    = [{ text = %q, chunk = 1 }]\n%s", strings.Repeat("x", 2000), recite))
+	h := open(t, configuration(home, binaries(t)))
+	changes := h.Watch()
+	defer changes.Close()
+	o := other(t, home, "")
+	change(t, changes, kind(o.id, hub.ThreadLoaded))
+	th, ok := h.Find(t.Context(), o.id)
+	if !ok {
+		t.Fatal("not found")
+	}
+	evs := follow(t, th, 0)
+	release := sync.OnceFunc(hub.HoldStates(h))
+	t.Cleanup(release)
+	for range threadsocket.Window/2 + 1 { // each turn begins and ends
+		ended(t, evs, submit(t, th, "one").Turn)
+	}
+	ended(t, evs, submit(t, th, "much").Turn)
+	release()
+	last := submit(t, th, "the last one")
+	for _, state := range []hub.State{hub.Active, hub.Idle} {
+		began := false
+		change(t, changes, func(c hub.Change) bool {
+			if c.Kind == hub.ThreadClosed {
+				t.Fatal("a running thread was reported as closed")
+			}
+			began = began || c.Status.Turn == last.Turn || state == hub.Idle
+			return began && c.Status.State == state
+		})
+	}
 }

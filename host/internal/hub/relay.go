@@ -20,9 +20,10 @@ type relay struct {
 	id      event.ThreadID
 	process *process
 	facade  *Thread
-	// client has the subscription that tells the thread's state, and is used for all requests.
+	states  *relayEvents // that tell the thread's state
+	// client is used for all requests.
 	client *threadsocket.Client
-	over   chan struct{} // closed when that subscription has ended
+	over   chan struct{} // closed when the states have ended
 	leave  func()        // releases the process
 }
 
@@ -40,10 +41,10 @@ func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
 	}
 	if err != nil {
 		// It has just started, or it is ephemeral: its first event is still to come, or only its owner has it.
-		if _, err := r.client.Subscribe(ctx, threadsocket.SubscribeParams{Only: threadsocket.OnlyStates}); err != nil {
+		if err := r.observe(ctx, 0); err != nil {
 			return initial, err
 		}
-		e, err := r.client.Next(ctx)
+		e, err := r.states.next(ctx)
 		if err != nil {
 			return initial, err
 		}
@@ -66,8 +67,13 @@ func (r *relay) subscribe(ctx context.Context) (initial Status, err error) {
 	case string(event.TurnFailed):
 		initial.State = Failed
 	}
-	_, err = r.client.Subscribe(ctx, threadsocket.SubscribeParams{After: after, Only: threadsocket.OnlyStates})
-	return initial, err
+	return initial, r.observe(ctx, after)
+}
+
+// observe subscribes to the events that tell the thread's state, after a number.
+func (r *relay) observe(ctx context.Context, after uint64) error {
+	r.states = &relayEvents{relay: r, only: threadsocket.OnlyStates, last: after}
+	return r.states.subscribe(ctx)
 }
 
 // gone says that no process runs a thread.
@@ -83,11 +89,11 @@ func (r *relay) asked(err error) error {
 	return err
 }
 
-// follows follows the thread's state until the connection ends.
+// follows follows the thread's state until the thread or the connection ends.
 func (r *relay) follows() {
 	defer r.forget()
 	for {
-		e, err := r.client.Next(r.hub.life)
+		e, err := r.states.next(r.hub.life)
 		if err != nil {
 			return
 		}
@@ -106,6 +112,9 @@ func (r *relay) forget() {
 }
 
 func (r *relay) disconnect() {
+	if r.states != nil {
+		r.states.close()
+	}
 	_ = r.client.Close() // nothing is lost: the thread continues
 	r.leave()
 }
@@ -270,6 +279,7 @@ func (r *relay) archive(ctx context.Context, archive bool) error {
 type relayEvents struct {
 	relay *relay
 	merge bool
+	only  string // see [threadsocket.SubscribeParams]
 	last  uint64 // number of the last durable event that was returned, or before the first one
 
 	mu struct {
@@ -294,7 +304,7 @@ func (e *relayEvents) subscribe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: e.last, Merge: e.merge})
+	r, err := c.Subscribe(ctx, threadsocket.SubscribeParams{After: e.last, Merge: e.merge, Only: e.only})
 	if err != nil {
 		leave()
 		return e.relay.asked(err)

@@ -13,8 +13,9 @@ type Serving[S comparable] struct {
 
 	mu     sync.Mutex
 	subs   map[S]bool
-	leave  func() // nil: the thread does not count on this server
-	away   *away  // nil: there are clients, or the last one will not return
+	leave  func()    // nil: the thread does not count on this server
+	left   time.Time // when a client has left that no other one has joined after; zero: there is none
+	away   *away     // nil: there are clients, or none will return
 	closed bool
 }
 
@@ -36,7 +37,7 @@ func (s *Serving[S]) Join(ctx context.Context, sub S) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.subs[sub] = true
+	s.subs[sub], s.left = true, time.Time{}
 	if s.away != nil {
 		s.away.timer.Stop() // its function does nothing otherwise
 		s.away = nil
@@ -61,7 +62,7 @@ func (s *Serving[S]) Join(ctx context.Context, sub S) error {
 	return err
 }
 
-// returnTimeout is how long calls wait for a client to return after the last one has left, as questions to people do.
+// returnTimeout is how long calls wait for a client that has left to return if there is no other one, as questions to people do.
 const returnTimeout = 10 * time.Second
 
 // Leave removes a client, which may return.
@@ -72,11 +73,16 @@ func (s *Serving[S]) Leave(sub S) {
 		return
 	}
 	delete(s.subs, sub)
-	if len(s.subs) > 0 || s.leave == nil {
-		return
+	s.left = time.Now()
+	if len(s.subs) == 0 && s.leave != nil {
+		s.await(returnTimeout)
 	}
+}
+
+// await ends serving after d unless a client joins before. The mutex is held.
+func (s *Serving[S]) await(d time.Duration) {
 	a := &away{over: make(chan struct{})}
-	a.timer = time.AfterFunc(returnTimeout, func() {
+	a.timer = time.AfterFunc(d, func() {
 		defer close(a.over)
 		s.mu.Lock()
 		var leave func()
@@ -91,13 +97,18 @@ func (s *Serving[S]) Leave(sub S) {
 	s.away = a
 }
 
-// Refuse removes a client that can't run tools.
+// Refuse removes a client that can't run tools. If it was the last one, calls fail, unless another client has left so recently that it may
+// return.
 func (s *Serving[S]) Refuse(sub S) {
 	s.mu.Lock()
 	var leave func()
 	if s.subs[sub] {
 		delete(s.subs, sub)
-		if len(s.subs) == 0 {
+		if wait := returnTimeout - time.Since(s.left); len(s.subs) > 0 || s.leave == nil {
+			// nothing changes
+		} else if wait > 0 {
+			s.await(wait)
+		} else {
 			leave, s.leave = s.leave, nil
 		}
 	}

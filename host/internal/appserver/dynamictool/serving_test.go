@@ -3,6 +3,7 @@ package dynamictool
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // presence counts how often a thread was told that its tools can be called.
 type presence struct {
-	entered, left int
+	entered, left atomic.Int32
 	err           error
 }
 
@@ -18,15 +19,15 @@ func (p *presence) enter(context.Context) (func(), error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	p.entered++
-	return func() { p.left++ }, nil
+	p.entered.Add(1)
+	return func() { p.left.Add(1) }, nil
 }
 
-func (p *presence) is(t *testing.T, when string, entered, left int) {
+func (p *presence) is(t *testing.T, when string, entered, left int32) {
 	t.Helper()
 	synctest.Wait()
-	if p.entered != entered || p.left != left {
-		t.Errorf("%s: entered %d times and left %d, want %d and %d", when, p.entered, p.left, entered, left)
+	if e, l := p.entered.Load(), p.left.Load(); e != entered || l != left {
+		t.Errorf("%s: entered %d times and left %d, want %d and %d", when, e, l, entered, left)
 	}
 }
 
@@ -74,6 +75,39 @@ func TestServing(t *testing.T) {
 		join("a")
 		p.is(t, "too late", 2, 2)
 	})
+}
+
+// When the last client says that it can't run tools, a client that has just left may still return.
+func TestServingWaitsForAnotherClient(t *testing.T) {
+	for _, returns := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &presence{}
+			s := NewServing[string](p.enter)
+			defer s.Close()
+			for _, sub := range []string{"a", "b"} {
+				if err := s.Join(t.Context(), sub); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Leave("a")
+			time.Sleep(returnTimeout / 2)
+			s.Refuse("b")
+			time.Sleep(returnTimeout/2 - time.Second)
+			p.is(t, "one has left, the other one can't", 1, 0)
+			if !returns {
+				time.Sleep(time.Second)
+				p.is(t, "and the first one stays away", 1, 1)
+				return
+			}
+			if err := s.Join(t.Context(), "a again"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			p.is(t, "the first one has returned", 1, 0)
+			s.Refuse("a again")
+			p.is(t, "and can't either", 1, 1)
+		})
+	}
 }
 
 // Close ends what is left, also while a client is away.

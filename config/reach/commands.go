@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // shell follows sh SCRIPT, sh -c LINE, and sh with a script on standard input.
@@ -112,7 +113,9 @@ func isolated(option string) bool {
 	return len(option) > 1 && option[0] == '-' && option[1] != '-' && strings.ContainsAny(option, "IP")
 }
 
-var imports = regexp.MustCompile(`\b(import|__import__|from|require|require_relative|include|include_once|require_once|use|load|source|dofile|exec|eval|open)\b`)
+var imports = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(import|__import__|from|require|require_relative|include|include_once|require_once|use|load|source|dofile|exec|eval|open)\b`)
+})
 
 // python follows python SCRIPT, python -c CODE and python -m MODULE.
 func (f *follower) python(name word, rest []word, s *state, depth int) {
@@ -130,7 +133,7 @@ func (f *follower) python(name word, rest []word, s *state, depth int) {
 			if safe && len(body.values) > 0 && strings.Contains(body.values[0], "sys.path") {
 				safe = false
 			}
-			if !safe && (strings.Contains(v, "m") || body.unknown || len(body.values) == 0 || imports.MatchString(body.values[0])) {
+			if !safe && (strings.Contains(v, "m") || body.unknown || len(body.values) == 0 || imports().MatchString(body.values[0])) {
 				f.lost(name.text+" "+v+" "+body.text, "python loads modules from the working folder, unless -I is set", s)
 			}
 			for _, text := range body.values {
@@ -156,28 +159,32 @@ func (f *follower) python(name word, rest []word, s *state, depth int) {
 
 // starting matches code of scripting languages that runs other programs or files, and literals the strings in code.
 var (
-	starting = regexp.MustCompile("\\b(?:exec\\w*|eval|run_path|runIn\\w+|_load|spawn\\w*|system|popen|subprocess|fork|do|dofile|loadfile|getline)\\b|`|\\|[\"' ]")
-	literals = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`")
+	starting = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile("\\b(?:exec\\w*|eval|run_path|runIn\\w+|_load|spawn\\w*|system|popen|subprocess|fork|do|dofile|loadfile|getline)\\b|`|\\|[\"' ]")
+	})
+	literals = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`") })
 )
 
 // code covers the files that a piece of code names: programs, scripts, and whatever it may run.
 func (f *follower) code(text string, s *state, depth int) {
 	f.mentions(text, s.dirs, depth)
-	if !starting.MatchString(text) {
+	if !starting().MatchString(text) {
 		return
 	}
-	for _, m := range literals.FindAllString(text, 100) {
+	for _, m := range literals().FindAllString(text, 100) {
 		m = strings.TrimRight(m[1:len(m)-1], "| ")
 		f.operand(word{text: m, values: []string{m}, named: true}, s, depth, false)
 		f.perhaps(m, s)
 	}
-	for _, m := range pathLike.FindAllString(text, 100) {
+	for _, m := range pathLike().FindAllString(text, 100) {
 		f.operand(word{text: m, values: []string{m}, named: true}, s, depth, false)
 	}
 }
 
 // edits matches sed's command e and the flag e of its command s, which start programs.
-var edits = regexp.MustCompile(`(?m)(?:^|[;{}\d$])\s*e(?:\s|$)|\W[gpIM\d]*e[gpIM\d]*(?:$|[;}])`)
+var edits = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:^|[;{}\d$])\s*e(?:\s|$)|\W[gpIM\d]*e[gpIM\d]*(?:$|[;}])`)
+})
 
 // interpreter follows node, ruby, awk and similar interpreters.
 func (f *follower) interpreter(name word, rest []word, s *state, depth int, k kind) {
@@ -238,7 +245,7 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 			// The program is an argument, unless it was in a file.
 			for _, code := range w.values {
 				f.code(code, s, depth)
-				s.stdin = s.stdin || starting.MatchString(code) && strings.HasSuffix(baseName(name), "awk") || edits.MatchString(code) && baseName(name) == "sed"
+				s.stdin = s.stdin || starting().MatchString(code) && strings.HasSuffix(baseName(name), "awk") || edits().MatchString(code) && baseName(name) == "sed"
 			}
 			s.stdin = s.stdin || w.unknown && strings.ContainsAny(w.text, "(`") // output of another command, perhaps read from a file
 			f.operand(w, s, depth, false)
@@ -258,9 +265,11 @@ func (f *follower) interpreter(name word, rest []word, s *state, depth int, k ki
 }
 
 // loads reports whether code loads modules that may be in the workspace.
-var loading = regexp.MustCompile(`\b(?:require(?:_relative)?|import|__import__|from|include|include_once|require_once|dofile|loadfile|load|use\s+lib)\b`)
+var loading = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(?:require(?:_relative)?|import|__import__|from|include|include_once|require_once|dofile|loadfile|load|use\s+lib)\b`)
+})
 
-func loads(code string) bool { return loading.MatchString(code) }
+func loads(code string) bool { return loading().MatchString(code) }
 
 // baseName returns the name of a program without its folder.
 func baseName(name word) string { return filepath.Base(name.first()) }
@@ -287,7 +296,7 @@ func (f *follower) interpreted(w word, s *state, depth int, safe bool) {
 // beside covers the folder of a script that loads modules.
 func (f *follower) beside(path string) {
 	code, err := Read(path, maxText)
-	if regular, _ := isFile(path); err != nil || !regular || !imports.Match(code) {
+	if regular, _ := isFile(path); err != nil || !regular || !imports().Match(code) {
 		return
 	}
 	if dir := filepath.Dir(path); !f.folder(dir, f.below(path)+" loads modules from its folder") {
@@ -455,7 +464,7 @@ func (f *follower) managed(program string, rest []word, s *state, depth int) {
 	}
 }
 
-var hooksPath = regexp.MustCompile(`(?i)hookspath\s*=\s*"?([^"\n]+?)"?\s*(?:\n|$)`)
+var hooksPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)hookspath\s*=\s*"?([^"\n]+?)"?\s*(?:\n|$)`) })
 
 // git covers the hooks that git's settings name.
 func (f *follower) git(rest []word, s *state, depth int) {
@@ -473,7 +482,7 @@ func (f *follower) git(rest []word, s *state, depth int) {
 		if err != nil {
 			continue
 		}
-		for _, m := range hooksPath.FindAllStringSubmatch(string(settings), 20) {
+		for _, m := range hooksPath().FindAllStringSubmatch(string(settings), 20) {
 			f.folder(f.absolute(dir, m[1]), "git runs the hooks in "+m[1])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // script covers a file that is run and follows it: its interpreter, the scripts that it names, and its modules. A file that
@@ -87,7 +88,9 @@ func (f *follower) language(path, code string, dirs []string, depth int) kind {
 }
 
 var (
-	pathLike = regexp.MustCompile(`[A-Za-z0-9_.~@%+-]*(?:/[A-Za-z0-9_.@%+-]+)+|[A-Za-z0-9_][A-Za-z0-9_.@%+-]*\.[A-Za-z]{1,5}`)
+	pathLike = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`[A-Za-z0-9_.~@%+-]*(?:/[A-Za-z0-9_.@%+-]+)+|[A-Za-z0-9_][A-Za-z0-9_.@%+-]*\.[A-Za-z]{1,5}`)
+	})
 )
 
 // mentions covers programs and scripts that a text names.
@@ -95,7 +98,7 @@ func (f *follower) mentions(text string, dirs []string, depth int) {
 	if depth > maxDepth {
 		return
 	}
-	for i, m := range pathLike.FindAllString(text, -1) {
+	for i, m := range pathLike().FindAllString(text, -1) {
 		if i > 2000 {
 			return
 		}

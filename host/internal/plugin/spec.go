@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/plugin/environment"
@@ -71,7 +70,18 @@ type Identity struct {
 // String returns "label#generation".
 func (id Identity) String() string { return fmt.Sprintf("%s#%d", id.Label, id.Generation) }
 
-var labelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+// isLabel reports whether a text has 1 to 64 letters, digits, underscores, dots and dashes, and begins with a letter or a digit.
+func isLabel(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case i > 0 && (c == '_' || c == '.' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
 
 const defaultStartTimeout = 10 * time.Second
 
@@ -88,7 +98,7 @@ func (s Spec) withDefaults() Spec {
 // validate returns an error if the specification can't work.
 func (s Spec) validate() error {
 	switch {
-	case !labelPattern.MatchString(s.Label):
+	case !isLabel(s.Label):
 		return fmt.Errorf("label %q: use letters, digits, dots, dashes and underscores, at most 64", s.Label)
 	case s.Path == "":
 		return errors.New("no path to the executable")

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -155,7 +156,9 @@ func (x *extractor) values(e embeds, words Command, depth int) {
 }
 
 // valuePrefix matches what may precede a command line in the value of an option: the name of a setting, the mark of a shell.
-var valuePrefix = regexp.MustCompile(`^(?:[A-Za-z][\w.-]*\s*[= ])?\s*(?:exec=|[!|:]*\s*)?(?:shell |!)?`)
+var valuePrefix = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z][\w.-]*\s*[= ])?\s*(?:exec=|[!|:]*\s*)?(?:shell |!)?`)
+})
 
 func (x *extractor) maybeWord(w Word, depth int) {
 	if !w.Fixed {
@@ -170,7 +173,7 @@ func (x *extractor) maybe(text string, depth int) {
 	if words := strings.ReplaceAll(text, ",", " "); words != text && !strings.ContainsAny(text, " \t\n") { // gcc -wrapper
 		x.maybe(words, depth)
 	}
-	rest := text[len(valuePrefix.FindString(text)):]
+	rest := text[len(valuePrefix().FindString(text)):]
 	for i, script := range []string{text, rest} {
 		if i > 0 && rest == text || strings.TrimSpace(script) == "" {
 			continue
@@ -237,7 +240,7 @@ func (x *extractor) assigned(name string, value Word, depth int) {
 }
 
 // awkStarts matches what starts commands in an awk program: system() and a pipe, but not `||`.
-var awkStarts = regexp.MustCompile(`system\s*\(|(^|[^|])\|([^|]|$)`)
+var awkStarts = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`system\s*\(|(^|[^|])\|([^|]|$)`) })
 
 // awk extracts from an awk program. Its strings may be parts of command lines, so what starts commands is unresolved as well.
 func (x *extractor) awk(c Command, depth int) {
@@ -257,9 +260,9 @@ func (x *extractor) awk(c Command, depth int) {
 		case i > 0 && (c[i].Text == "-F" || c[i].Text == "-v" || c[i].Text == "-f"):
 			continue
 		}
-		if !w.Fixed || awkStarts.MatchString(text) {
+		if !w.Fixed || awkStarts().MatchString(text) {
 			x.unresolved("awk " + w.Text)
-			for _, literal := range awkStrings.FindAllString(text, -1) {
+			for _, literal := range awkStrings().FindAllString(text, -1) {
 				x.maybe(strings.Trim(literal, `"`), depth)
 			}
 		}
@@ -269,11 +272,13 @@ func (x *extractor) awk(c Command, depth int) {
 	}
 }
 
-var awkStrings = regexp.MustCompile(`"[^"]*"`)
+var awkStrings = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*"`) })
 
 // sedStarts matches what may be the command e, or the flag e of s, in a sed program: at the beginning of a command and after its address,
 // alone between other characters, and after other flags.
-var sedStarts = regexp.MustCompile(`(?m)(?:^|[;{}])\s*(?:(?:[0-9]+|\$)[0-9,~+$!\s]*)?e|(?:^|[^a-zA-Z\\])e(?:[^a-zA-Z]|$)|[^a-zA-Z0-9\s][gpIiMm0-9]+e[gpIiMm0-9]*\s*(?:$|[;}#])|(?:^|[;{}])\s*[/\\].*[^a-zA-Z0-9]I?!?\s*e`)
+var sedStarts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:^|[;{}])\s*(?:(?:[0-9]+|\$)[0-9,~+$!\s]*)?e|(?:^|[^a-zA-Z\\])e(?:[^a-zA-Z]|$)|[^a-zA-Z0-9\s][gpIiMm0-9]+e[gpIiMm0-9]*\s*(?:$|[;}#])|(?:^|[;{}])\s*[/\\].*[^a-zA-Z0-9]I?!?\s*e`)
+})
 
 // sed examines sed programs: the values of -e, or else the first word that is not an option.
 func (x *extractor) sed(c Command) {
@@ -318,7 +323,7 @@ func (x *extractor) sed(c Command) {
 		programs = append(programs, *first)
 	}
 	for _, p := range programs {
-		if !p.Fixed || sedStarts.MatchString(p.Text) {
+		if !p.Fixed || sedStarts().MatchString(p.Text) {
 			x.unresolved("sed " + p.Text)
 		}
 	}

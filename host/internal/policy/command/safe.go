@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Safe reports whether a command line is known to be read-only: each of its commands is, and is the system's program of that name.
@@ -103,10 +104,10 @@ func safeGit(args []string) bool {
 	return false
 }
 
-var sedLines = regexp.MustCompile(`^(\d+,)?\d+p$`)
+var sedLines = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+,)?\d+p$`) })
 
 // safeSed reports whether sed only prints lines.
 func safeSed(args []string) bool {
-	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines.MatchString(args[1]) &&
+	return len(args) >= 2 && len(args) <= 3 && args[0] == "-n" && sedLines().MatchString(args[1]) &&
 		(len(args) == 2 || !strings.HasPrefix(args[2], "-"))
 }

@@ -320,8 +320,10 @@ func (s *Server) effective(ctx context.Context, t *hub.Thread) (effective, error
 	if err != nil {
 		return effective{}, err
 	}
-	w := cmp.Or(t.Workspace(), &s.cfg.Workspace)
-	in := *w
+	if cfg := t.Configuration(); cfg != nil {
+		return effective{settings, cfg}, nil
+	}
+	in := s.cfg.Workspace // of a thread of another process it is not known
 	in.Dir = settings.Cwd
 	cfg, err := s.cfg.Hub.Configuration(ctx, in)
 	return effective{settings, cfg}, err

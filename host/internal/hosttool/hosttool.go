@@ -9,7 +9,9 @@ package hosttool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -64,8 +66,11 @@ type Conditions struct {
 // Table holds the host tools in the order in which models are offered them.
 type Table []Tool
 
-// Default returns the table of gantry's own tools.
-func Default() Table { return New(requestPermissions(), search(), callFound()) }
+// Default returns the table of gantry's own tools, which callers must not change. It is made once, because each thread needs it at its
+// start and checking the tools' schemas takes longer than the rest of that.
+func Default() Table { return standard() }
+
+var standard = sync.OnceValue(func() Table { return slices.Clip(New(requestPermissions(), search(), callFound())) })
 
 // New makes a table. Its rows are constants of the program, so an invalid one is a panic.
 func New(tools ...Tool) Table {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/queue"
@@ -174,6 +175,14 @@ func (t *Thread) Remote() bool { return t.kind().remote() }
 
 // Ephemeral reports whether the thread is not stored.
 func (t *Thread) Ephemeral() bool { return t.kind().ephemeral() }
+
+// Configuration returns the configuration under which the thread runs, whatever its files say by now; nil: another process runs it.
+func (t *Thread) Configuration() *config.Config {
+	if l, ok := t.kind().(*local); ok {
+		return l.space.cfg
+	}
+	return nil
+}
 
 // Workspace returns the workspace in which the thread runs; nil: another process runs it.
 func (t *Thread) Workspace() *Workspace {

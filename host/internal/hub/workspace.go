@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
@@ -23,6 +24,7 @@ import (
 type space struct {
 	key       string
 	workspace Workspace
+	cfg       *config.Config
 	ready     chan struct{} // closed when host or err is set
 	host      *host.Host
 	err       error
@@ -78,7 +80,7 @@ func (h *Hub) enter(ctx context.Context, w Workspace) (*space, error) {
 	}
 	s, found := h.mu.spaces[key]
 	if !found {
-		s = &space{key: key, workspace: w, ready: make(chan struct{})}
+		s = &space{key: key, workspace: w, cfg: cfg, ready: make(chan struct{})}
 		h.mu.spaces[key] = s
 	}
 	s.uses++

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 // dialog is a conversation with an app server whose messages are compared with a file.
@@ -199,6 +201,9 @@ do = [{ text = "in short" }]
 
 var untrusted = []string{"-c", "approval.policy=untrusted"}
 
+// onRequest lets plugins ask, unlike never.
+var onRequest = []string{"-c", "approval.policy=on-request"}
+
 // offer goes on with a thread for which the client has tools.
 func (k *dialog) offer() {
 	k.t.Helper()
@@ -227,35 +232,62 @@ func decideWrong(method, answer string) func(k *dialog) {
 func TestAppServerConversations(t *testing.T) {
 	t.Parallel()
 	for _, tc := range conversations {
-		path := filepath.Join("testdata", "appserver", tc.name+".txt")
-		for _, transport := range rig.Transports() {
-			t.Run(tc.name+"/"+transport, func(t *testing.T) {
-				t.Parallel()
-				r := rig.New(t, "[defaults]\nusage = { input = 100, output = 10 }\n"+tc.script)
-				r.Config(tc.config)
-				c := r.AppServerOn(transport, tc.args...)
-				greet(t, c)
-				k := &dialog{Client: c, t: t, r: r, thread: begin(t, c, map[string]any{})}
-				received, sent := len(c.All), len(c.Sent)
-				tc.talk(k)
-				end := len(c.Sent)
-				c.Call("thread/loaded/list", map[string]any{}, nil) // what is sent after the end arrives before the response
-				numbered(t, c.All)
-				got := rendered(t, r, c, received, c.Sent[sent:end])
-				if *update && transport == "stdio" {
-					if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(path)
-				if err != nil {
+		converses(t, tc.name, tc.script, func(_ *testing.T, r *rig.Rig) { r.Config(tc.config) }, tc.args, tc.talk)
+	}
+	for name, answer := range map[string]string{"ask-choice": `{"answers":{"choice":{"answers":["blue"]}}}`, "ask-form": `{"action":"accept","content":{"size":3}}`} {
+		script := "[[step]]\ndo = [{ call = \"" + strings.ReplaceAll(name, "-", "_") + "\", id = \"c1\" }]\n[[step]]\ndo = [{ text = \"done\" }]\n"
+		method := map[string]string{"ask-choice": "item/tool/requestUserInput", "ask-form": "mcpServer/elicitation/request"}[name]
+		converses(t, name, script, func(t *testing.T, r *rig.Rig) { addOdd(t, r, "clerk", "asks", "") }, onRequest, decide(method, answer))
+	}
+}
+
+// clerk is a plugin that asks its user.
+func clerk() tool.Plugin {
+	ask := func(name string, q tool.Question) tool.Tool {
+		return tool.New(name, "Asks the user.", func(ctx context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
+			a, err := c.Ask(ctx, q)
+			return tool.Text(fmt.Sprintf("%s %v", a.JSON, err)), nil
+		}, tool.ReadOnly())
+	}
+	return tool.Plugin{
+		Name: "asks", Version: "1.0.0", Description: "Asks.", Capabilities: []string{"ask"},
+		Tools: []tool.Tool{
+			ask("ask_choice", tool.Question{Title: "Colour", Message: "Which colour?", Options: []string{"red", "blue"}}),
+			ask("ask_form", tool.Question{Title: "Size", Message: "Which size?", FormSchema: json.RawMessage(`{"type":"object","properties":{"size":{"type":"integer"}}}`)}),
+		},
+	}
+}
+
+// converses has a conversation on all transports and compares it with its file.
+func converses(t *testing.T, name, script string, setup func(*testing.T, *rig.Rig), args []string, talk func(*dialog)) {
+	path := filepath.Join("testdata", "appserver", name+".txt")
+	for _, transport := range rig.Transports() {
+		t.Run(name+"/"+transport, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, "[defaults]\nusage = { input = 100, output = 10 }\n"+script)
+			setup(t, r)
+			c := r.AppServerOn(transport, args...)
+			greet(t, c)
+			k := &dialog{Client: c, t: t, r: r, thread: begin(t, c, map[string]any{})}
+			received, sent := len(c.All), len(c.Sent)
+			talk(k)
+			end := len(c.Sent)
+			c.Call("thread/loaded/list", map[string]any{}, nil) // what is sent after the end arrives before the response
+			numbered(t, c.All)
+			got := rendered(t, r, c, received, c.Sent[sent:end])
+			if *update && transport == "stdio" {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				if got != string(want) {
-					t.Errorf("the conversation differs from %s; if that is meant, run go test -run TestAppServerConversations -update\ngot:\n%s\nwant:\n%s", path, got, want)
-				}
-			})
-		}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the conversation differs from %s; if that is meant, run go test -run TestAppServerConversations -update\ngot:\n%s\nwant:\n%s", path, got, want)
+			}
+		})
 	}
 }
 

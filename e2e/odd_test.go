@@ -79,6 +79,8 @@ func odd(mode string) tool.Plugin {
 		return paints(false)
 	case "takes":
 		return takes()
+	case "asks":
+		return clerk()
 	case "asks for all":
 		return takes("ask", "call-tools", "sample", "secrets", "spawn", "state")
 	}

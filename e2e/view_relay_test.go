@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -148,6 +150,18 @@ func TestViewOfAStoppedProcess(t *testing.T) {
 	w.control(true)
 	a.Until(controlled(true))
 	owner.Signal(syscall.SIGSTOP)
+	r.Until("all its threads have stopped", func() bool {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", owner.Cmd.Process.Pid))
+		if err != nil || len(tasks) == 0 {
+			t.Fatalf("the owner has ended: %v", err)
+		}
+		for _, task := range tasks {
+			if b, err := os.ReadFile(task); err == nil && !strings.Contains(string(b), ") T ") {
+				return false
+			}
+		}
+		return true
+	})
 	id := c.Request("gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "text", "text": "a\n"}})
 	since(c, 0, w.closed("has not answered for 10s; next: "), func(m rig.Message) bool { return m.Method == "" && string(m.ID) == id && m.Error != nil })
 	owner.Signal(syscall.SIGCONT)

@@ -1,0 +1,111 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// shortCodeKills is how many processes of code every test of the module kills; the long form is scripts/soak.
+const shortCodeKills = 6
+
+// Kills of a kernel, of the process of a script, and of the Python plugin leave no process, descriptor or folder behind, and the next code
+// runs. All are killed while code is in the middle of a call, in one thread of one process.
+func TestKillsOfCodeLeaveNothing(t *testing.T) {
+	t.Parallel()
+	kills := shortCodeKills
+	if s := os.Getenv("GANTRY_SOAK"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("GANTRY_SOAK: %v", err)
+		}
+		kills = n
+	}
+	victims := []string{"worker", "script", "plugin"}
+	var steps strings.Builder
+	for i := range kills + len(victims) { // the first ones are not counted: what lives as long as the host is there then
+		waits := fmt.Sprintf("echo > waiting-%[1]d; until [ -e go-%[1]d ]; do sleep 0.05; done; rm go-%[1]d", i)
+		code := cell(fmt.Sprintf("c%d", i), "gantry.tools.exec_command(cmd='"+waits+"', login=False, yield_time_ms=30000)")
+		if victims[i%3] == "script" {
+			code = "[[step]]\ndo = [" + execCall(fmt.Sprintf("c%d", i), `await tools.exec_command({cmd: "`+waits+`", login: false, yield_time_ms: 30000})`) + "]\n"
+		}
+		next := fmt.Sprintf("[[step]]\ndo = [{ call = \"python\", id = \"n%d\", args = { code = \"6 * 7\" } }]\n[[step]]\ndo = [%s]\n", i, execCall(fmt.Sprintf("s%d", i), "text(6 * 7)"))
+		steps.WriteString(code + next + done)
+	}
+	r := newPython(t, steps.String())
+	r.Config(codemodeOn)
+	c := r.AppServer("-c", `sandbox.mode="full-access"`)
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	var processes, descriptors, folders int
+	for i := range kills + len(victims) {
+		submit(t, c, thread, "go")
+		r.Until("the code waits", func() bool { return exists(r.Dir, fmt.Sprintf("waiting-%d", i)) })
+		victim := codeProcess(t, c.PID(), victims[i%3])
+		rig.Kill(t, victim)
+		c.Notified("turn/completed")
+		r.Write(fmt.Sprintf("go-%d", i), "") // a command that is a session by now goes on without its caller
+		out := r.Last().Outputs()
+		for _, id := range []string{fmt.Sprintf("n%d", i), fmt.Sprintf("s%d", i)} {
+			if !strings.Contains(out[id], "Output:\n42") {
+				t.Fatalf("after kill %d, of the %s: %q", i+1, victims[i%3], out[id])
+			}
+		}
+		if victims[i%3] == "plugin" {
+			r.OK("plugin", "reload", "python") // which has crashed as often as it may
+		}
+		if err := os.Remove(filepath.Join(r.Dir, fmt.Sprintf("waiting-%d", i))); err != nil {
+			t.Fatal(err)
+		}
+		// What ends does so a moment later.
+		count := func() (processes, descriptors, folders int) {
+			return len(rig.Descendants(t, c.PID())), len(rig.Descriptors(t, c.PID())), countFolders(r.Home, r.Dir)
+		}
+		if i < len(victims) {
+			p, d, f := count()
+			processes, descriptors, folders = max(p, processes), max(d, descriptors), max(f, folders)
+			continue
+		}
+		r.Until(fmt.Sprintf("kill %d, of the %s, has left nothing", i+1, victims[i%3]), func() bool {
+			p, d, f := count()
+			// A process of the plugin that was replaced may still be ending, with its descriptors and its folder.
+			return p <= processes+2 && d <= descriptors+12 && f <= folders+15
+		})
+	}
+	c.Close()
+	r.NothingLeft()
+}
+
+// codeProcess finds the process that is to be killed.
+func codeProcess(t *testing.T, host int, victim string) int {
+	t.Helper()
+	parts := map[string]string{"worker": "exec(compile(f.read(int(f.readline()))", "script": "gantry-codemode", "plugin": "gantry-tool-python"}
+	for pid := range rig.Descendants(t, host) {
+		at := fmt.Sprintf("/proc/%d/", pid)
+		cmdline, _ := os.ReadFile(at + "cmdline")
+		comm, _ := os.ReadFile(at + "comm")
+		if strings.Contains(string(cmdline), parts[victim]) && !strings.HasPrefix(string(comm), "gantry-launch") {
+			return pid
+		}
+	}
+	t.Fatalf("there is no %s", victim)
+	return 0
+}
+
+// countFolders counts the folders below some.
+func countFolders(dirs ...string) (n int) {
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error { // they change meanwhile
+			if err == nil && e.IsDir() {
+				n++
+			}
+			return nil
+		})
+	}
+	return n
+}

@@ -62,7 +62,7 @@ func Main(in io.Reader, out io.Writer) int {
 		fmt.Fprintln(os.Stderr, "prepare the script's globals:", err)
 		return 2
 	}
-	if err := lock(limits); err != nil {
+	if r.peak, err = lock(limits); err != nil {
 		r.finish(frame.Done{Error: &frame.Error{Message: "the process can't be confined: " + err.Error(), Cause: frame.Locked}})
 		return 1
 	}
@@ -96,6 +96,7 @@ type runner struct {
 	watch   *watch
 	replies chan frame.Reply
 	memory  int64
+	peak    func() int64 // see lock; nil until then
 
 	space, reply, fire, start quickjs.Value // functions of bootstrap.js
 
@@ -261,7 +262,7 @@ func (r *runner) fail(message, stack string) {
 	switch {
 	case r.watch.stopped():
 		e = r.watch.failure()
-	case strings.HasSuffix(message, outOfMemory) || message == "null" && peakMemory() >= r.memory:
+	case strings.HasSuffix(message, outOfMemory) || message == "null" && r.peak() >= r.memory:
 		e = &frame.Error{Message: "the script ran out of memory", Cause: frame.Memory}
 	}
 	r.finish(frame.Done{Error: e})

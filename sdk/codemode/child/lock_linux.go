@@ -35,15 +35,17 @@ var allowedCalls = []uint32{
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
 // lock limits the process and takes from it everything but computing and its open pipes: no file, no socket, no other process. It
-// needs no privileges, so it also works in containers and outside gantry's sandbox.
-func lock(limits *frame.Limits) error {
+// needs no privileges, so it also works in containers and outside gantry's sandbox. peak returns the largest amount of memory that the
+// process has used so far, in bytes; 0: unknown. It can be asked once.
+func lock(limits *frame.Limits) (peak func() int64, err error) {
 	_, _ = time.Now().Zone() // reads the time zone
 	size, err := addressSpace()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if status, err = os.Open("/proc/self/status"); err != nil {
-		return fmt.Errorf("measure the process: %w", err)
+	status, err := os.Open("/proc/self/status") // before files are out of reach
+	if err != nil {
+		return nil, fmt.Errorf("measure the process: %w", err)
 	}
 	seconds := uint64((processorTime()+time.Duration(limits.CPUMillis)*time.Millisecond+frame.Grace)/time.Second) + 2
 	for _, l := range []struct {
@@ -58,25 +60,25 @@ func lock(limits *frame.Limits) error {
 		{"open files", unix.RLIMIT_NOFILE, 16}, // for waiting
 	} {
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.limit, Max: l.limit}); err != nil {
-			return fmt.Errorf("limit the %s: %w", l.name, err)
+			return nil, fmt.Errorf("limit the %s: %w", l.name, err)
 		}
 	}
 	arch, ok := architectures[runtime.GOARCH]
 	if !ok {
-		return fmt.Errorf("no system call filter exists for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("no system call filter exists for %s", runtime.GOARCH)
 	}
 	// The flag for all threads applies both to each of them.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up new privileges: %w", err)
+		return nil, fmt.Errorf("give up new privileges: %w", err)
 	}
 	program := filter(arch)
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&f))); e != 0 {
-		return fmt.Errorf("install the system call filter: %w", e)
+		return nil, fmt.Errorf("install the system call filter: %w", e)
 	}
-	return nil
+	return func() int64 { return peakMemory(status) }, nil
 }
 
 // filter returns the seccomp program.
@@ -155,12 +157,9 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// status is the process's entry in /proc, opened before files are out of reach.
-var status *os.File
-
-// peakMemory returns the largest amount of memory that the process has used, in bytes; 0: unknown. It can be asked once. getrusage does not
-// say it: its figure includes the owner's memory, from before the program was executed.
-func peakMemory() int64 {
+// peakMemory reads the largest amount of memory that the process has used from its entry in /proc. getrusage does not say it: its figure
+// includes the owner's memory, from before the program was executed.
+func peakMemory(status *os.File) int64 {
 	b := make([]byte, 8<<10)
 	n, err := status.Read(b)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // locked locks the process and prints what it can still do.
 func locked() int {
-	if err := lock(&frame.Limits{Memory: 64 << 20, CPUMillis: 1000}); err != nil {
+	if _, err := lock(&frame.Limits{Memory: 64 << 20, CPUMillis: 1000}); err != nil {
 		println("not locked:", err.Error())
 		return 1
 	}

@@ -200,7 +200,7 @@ func TestLimitsEndTheTree(t *testing.T) {
 		{"few processes", launch.Limits{MaxPids: 5}, `for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; wait`, launch.LimitPids},
 		{"daemons", launch.Limits{MaxPids: 20}, `for i in $(seq 100); do setsid sleep 1000 & done; wait`, launch.LimitPids},
 		{"a bomb", launch.Limits{MaxPids: 40}, `b() { b | b & }; b; sleep 1000`, launch.LimitPids},
-		{"a slow bomb", launch.Limits{MaxPids: 40}, `b() { sleep 0.1; b | b & }; b; sleep 1000`, launch.LimitPids},
+		{"a slow bomb", launch.Limits{MaxPids: 40}, `b() { sleep 0.4; b | b & }; b; sleep 1000`, launch.LimitPids},
 		{"processor time of several", launch.Limits{CPUSeconds: 1}, `for i in 1 2 3 4 5 6; do (while :; do :; done) & done; wait`, launch.LimitTime},
 		{"the size of a file", launch.Limits{FileBytes: 1 << 20}, `cd "$(mktemp -d)"; trap 'rm -r "$PWD"' EXIT; head -c 5M /dev/zero >f`, launch.LimitFile},
 		{"status 1", launch.Limits{MaxPids: 20, MemoryBytes: 64 << 20, CPUSeconds: 100, FileBytes: 1 << 20}, `exit 1`, ""},

@@ -228,9 +228,7 @@ func TestAppServerInterrupt(t *testing.T) {
 	from := len(c.All)
 	c.Call("turn/interrupt", map[string]any{"threadId": thread, "turnId": turn}, nil)
 	c.Notified("turn/completed")
-	if left := rig.Processes(t, r.Dir, "sleep"); len(left) != 0 {
-		t.Errorf("the interrupted command runs: %v", left)
-	}
+	r.Until("the interrupted command has ended", func() bool { return len(rig.Processes(t, r.Dir, "sleep")) == 0 })
 	got := sequence(t, c.All[from:])
 	if i := slices.Index(got, "item/completed commandExecution"); i < 0 || got[len(got)-1] != "turn/completed interrupted" || got[len(got)-2] != "thread/status/changed idle" {
 		t.Errorf("%q after %q", got, sequence(t, c.All[:from]))

@@ -70,12 +70,6 @@ func toolMutants() []mutant {
 				return err
 			}
 		}},
-		{check: "command.effects", how: "starts a process", change: func(r *reference) {
-			r.status = func(ctx context.Context, c *tool.CommandCall) error {
-				_, err := c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/"})
-				return err
-			}
-		}},
 		{check: "spawn.limits", how: "negative", change: func(r *reference) {
 			r.during = func(_ context.Context, c *tool.Call) error {
 				_, _ = c.Env().Client().Spawn(c.Hard(), &gantryv1.SpawnRequest{

@@ -121,7 +121,7 @@ func checks() []check {
 		},
 
 		{
-			id: "command.effects", why: "A command that stores or starts something is declared with side_effects, so that a host asks the user before it runs it.",
+			id: "command.effects", why: "A command that stores something is declared with side_effects, so that a host asks the user before it runs it.",
 			needs: []string{"command.unknown"}, run: checkCommandEffects,
 		},
 

@@ -73,7 +73,6 @@ func (h *host) usedCapabilities() map[string]string {
 // Spawn implements HostService.
 func (h *host) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	h.use("spawn", "Spawn")
-	h.change("Spawn")
 	if l := r.GetLimits(); min(l.GetMemoryBytes(), l.GetPids(), l.GetCpuSeconds(), l.GetOpenFiles(), l.GetFileBytes()) < 0 {
 		h.mu.Lock()
 		h.mu.badLimits = fmt.Sprintf("%q: %v", r.GetArgv(), l)

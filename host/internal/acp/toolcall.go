@@ -37,8 +37,8 @@ func toolCall(it protocol.ThreadItem) (t tool, ok bool) {
 	switch b := it.Body.(type) {
 	case protocol.CommandExecutionItem:
 		kind, t.Locations = commandKind(b)
-		name, status = oneLine(b.Command), statusOf(b.Status)
-		t.RawInput = map[string]any{"command": b.Command, "cwd": b.Cwd}
+		name, status = oneLine(b.Script()), statusOf(b.Status)
+		t.RawInput = map[string]any{"command": b.Script(), "cwd": b.Cwd}
 		if b.ExitCode != nil {
 			t.RawOutput = map[string]any{"exitCode": *b.ExitCode}
 		}

@@ -240,11 +240,7 @@ func (q *question) approval(thread, turn string, at int64, open []protocol.Threa
 		case running.ID != "":
 			p.Command, p.Cwd, p.CommandActions = orNull(running.Command), orNull(running.Cwd), running.CommandActions
 		case command != nil:
-			text := command.ShellText
-			if text == "" {
-				text = strings.Join(command.Argv, " ")
-			}
-			p.Command, p.Cwd = orNull(text), orNull(command.Cwd)
+			p.Command, p.Cwd = orNull(cmp.Or(protocol.CommandLine(command.Argv), command.ShellText)), orNull(command.Cwd)
 		}
 		if command == nil && network != nil {
 			p.NetworkApprovalContext = &protocol.NetworkApprovalContext{Host: network.Host, Protocol: protocolOf(network)}

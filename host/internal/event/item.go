@@ -63,6 +63,7 @@ type Item struct {
 	Phase     string          `json:"phase,omitempty"`    // of an agent's message: [PhaseCommentary]; empty: any other
 	Command   string          `json:"command,omitempty"`  // a command, or code
 	Language  string          `json:"language,omitempty"` // of code
+	Shell     []string        `json:"shell,omitempty"`    // the program and the option that Command is the script of: /bin/bash, -lc
 	Cwd       string          `json:"cwd,omitempty"`
 	Output    string          `json:"output,omitempty"` // output as displayed, limited in size
 	ExitCode  *int32          `json:"exitCode,omitempty"`

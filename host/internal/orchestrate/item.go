@@ -21,12 +21,13 @@ const maxItemOutput = 64 << 10
 
 // itemState is a call's item while the call runs.
 type itemState struct {
-	item   event.Item
-	shown  bool
-	full   bool  // it has reported that no more artifacts are listed
-	bytes  int64 // of output so far
-	redact *redact.Redactor
-	output *redact.Stream // of the output
+	item    event.Item
+	shown   bool
+	full    bool              // it has reported that no more artifacts are listed
+	bytes   int64             // of output so far
+	effects []contract.Effect // that were assessed
+	redact  *redact.Redactor
+	output  *redact.Stream // of the output
 }
 
 func newItem(c Call, e *registry.Entry, secrets *redact.Redactor) itemState {
@@ -59,11 +60,22 @@ func (s *itemState) begin() event.Item {
 	return s.item
 }
 
+// shell returns the program and the option with which a command is run, if it is the script of a shell.
+func (s *itemState) shell(script string) []string {
+	for _, e := range s.effects {
+		if e, ok := e.(contract.ExecEffect); ok && script != "" && e.ShellText == script && len(e.Argv) == 3 && e.Argv[2] == script {
+			return []string{short(e.Argv[0]), short(e.Argv[1])}
+		}
+	}
+	return nil
+}
+
 // assessed applies the plugin's description of the item.
 func (s *itemState) assessed(it contract.Item) {
 	switch it := it.(type) {
 	case *contract.CommandItem:
 		s.item.Type, s.item.Command, s.item.Cwd = event.ItemCommand, short(it.Command), it.Cwd
+		s.item.Shell = s.shell(it.Command)
 		s.item.Session = it.SessionID
 		if it.ExitCode != nil {
 			s.item.ExitCode = it.ExitCode

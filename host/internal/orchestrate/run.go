@@ -111,6 +111,7 @@ func (r *run) assess(ctx context.Context) *outcome {
 	}
 	r.assessment = *a
 	r.assessment.ReadOnly = a.ReadOnly && !slices.ContainsFunc(a.Effects, changes)
+	r.item.effects = a.Effects
 	r.item.assessed(a.Item)
 	if a.Early != nil {
 		end := resultOutcome(a.Early)

@@ -187,6 +187,9 @@ func (it *item) command() protocol.CommandExecutionItem {
 	}
 	if out := it.output(); out != "" || it.ended != nil {
 		c.AggregatedOutput = &out
+	if len(it.Shell) > 0 {
+		c.Command = protocol.CommandLine(append(slices.Clone(it.Shell), it.Command))
+	}
 	}
 	return c
 }

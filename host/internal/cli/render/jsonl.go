@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/protocol"
 )
 
 // jsonl writes a thread's events in the format of codex's exec, so that its SDKs can read them. Item IDs are item_0, item_1, … in
@@ -173,8 +175,12 @@ func jsonlItem(it event.Item) ordered {
 		}
 		return ordered{"type": "reasoning", "text": it.Text}
 	case event.ItemCommand, event.ItemCode: // codex's format has no code
+		line := it.Command
+		if len(it.Shell) > 0 {
+			line = protocol.CommandLine(append(slices.Clone(it.Shell), line))
+		}
 		return ordered{
-			"type": "command_execution", "command": it.Command, "aggregated_output": it.Output, "exit_code": it.ExitCode,
+			"type": "command_execution", "command": line, "aggregated_output": it.Output, "exit_code": it.ExitCode,
 			"status": commandStatus(it),
 		}
 	case event.ItemFileChange:

@@ -35,6 +35,9 @@ func MetaOf(md llm.Metadata, namespace string, v any) bool {
 type Lifecycle struct {
 	Namespace string
 
+	// Raw says that the vendor shows reasoning itself, not a summary of it. A decoder whose vendor has both sets it before each delta.
+	Raw bool
+
 	// Step is part of the first event: set it as soon as the vendor identifies the response.
 	Step llm.StepStart
 
@@ -97,7 +100,7 @@ func (l *Lifecycle) Delta(dst []llm.Event, kind llm.BlockKind, id, text string) 
 		return dst
 	}
 	dst = l.Open(dst, kind, id, nil)
-	return append(dst, llm.BlockDelta{Kind: kind, ID: l.open[l.find(kind, id)].told, Text: text})
+	return append(dst, llm.BlockDelta{Kind: kind, ID: l.open[l.find(kind, id)].told, Text: text, Raw: l.Raw && kind == llm.BlockReasoning})
 }
 
 // Close ends a block. The keys in meta replace those of the start. If the block is not open, nothing is emitted.

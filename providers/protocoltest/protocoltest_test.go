@@ -166,6 +166,7 @@ func TestRender(t *testing.T) {
 		{`T+t1`, llm.BlockStart{Kind: llm.BlockText, ID: "t1"}},
 		{`R+r2`, llm.BlockStart{Kind: llm.BlockReasoning, ID: "r2"}},
 		{`R~"a\n\"é\""`, llm.BlockDelta{Kind: llm.BlockReasoning, ID: "r2", Text: "a\n\"é\""}},
+		{`R~~"raw"`, llm.BlockDelta{Kind: llm.BlockReasoning, ID: "r2", Text: "raw", Raw: true}},
 		{`R~r1"b"`, llm.BlockDelta{Kind: llm.BlockReasoning, ID: "r1", Text: "b"}},
 		{`R-r1`, llm.BlockEnd{Kind: llm.BlockReasoning, ID: "r1"}},
 		{`R-@{"other":{},"toy":{"a":1}}`, llm.BlockEnd{

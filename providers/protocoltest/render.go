@@ -81,7 +81,11 @@ func (r *renderer) event(e llm.Event) {
 		}
 		r.meta(e.Metadata)
 	case llm.BlockDelta:
-		put("%s~%s%q", letter(e.Kind), r.which(e.Kind, e.ID), e.Text)
+		raw := ""
+		if e.Raw {
+			raw = "~"
+		}
+		put("%s~%s%s%q", letter(e.Kind), raw, r.which(e.Kind, e.ID), e.Text)
 	case llm.BlockEnd:
 		put("%s-%s", letter(e.Kind), r.which(e.Kind, e.ID))
 		r.close(e.Kind, e.ID)

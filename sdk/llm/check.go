@@ -87,6 +87,9 @@ func (c *Checker) Check(e Event) error {
 		if c.blocks[blockKey{e.Kind, e.ID}] != blockOpen {
 			return invalid("emitted %s for the block %q, which is not open", EventName(e), e.ID)
 		}
+		if e.Raw && e.Kind != BlockReasoning {
+			return invalid("emitted %s with raw, which only reasoning has", EventName(e))
+		}
 		return nil
 	case BlockEnd:
 		k := blockKey{e.Kind, e.ID}

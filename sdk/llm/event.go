@@ -50,6 +50,7 @@ type BlockDelta struct {
 	Kind BlockKind
 	ID   string
 	Text string
+	Raw  bool // for reasoning: Text is the reasoning itself, not a summary of it; the same for all of a block
 }
 
 // BlockEnd closes a block. Its metadata overrides that of the start.

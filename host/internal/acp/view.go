@@ -95,6 +95,9 @@ func (v *view) updates(c transcript.Change) []acp.SessionUpdate {
 	case protocol.ReasoningSummaryTextDeltaNotification:
 		v.sent[p.ItemID] += p.Delta
 		return []acp.SessionUpdate{thought(p.Delta)}
+	case protocol.ReasoningTextDeltaNotification:
+		v.sent[p.ItemID] += p.Delta
+		return []acp.SessionUpdate{thought(p.Delta)}
 	case protocol.CommandExecutionOutputDeltaNotification:
 		return v.wrote(p.ItemID, p.Delta)
 	case protocol.TurnPlanUpdatedNotification:

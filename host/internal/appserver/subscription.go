@@ -318,6 +318,8 @@ func (s *subscription) note(params any) {
 		s.sent[p.ItemID] += len(p.Delta)
 	case protocol.ReasoningSummaryTextDeltaNotification:
 		s.sent[p.ItemID] += len(p.Delta)
+	case protocol.ReasoningTextDeltaNotification:
+		s.sent[p.ItemID] += len(p.Delta)
 	case protocol.CommandExecutionOutputDeltaNotification:
 		s.sent[p.ItemID] += len(p.Delta)
 	}

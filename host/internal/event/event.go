@@ -337,6 +337,7 @@ type ItemDelta struct {
 	Delta  DeltaKind `json:"delta"`
 	Offset int64     `json:"offset"`
 	Text   string    `json:"text"`
+	Raw    bool      `json:"raw,omitempty"` // as in [Item]
 }
 
 // CallStarted is the journal entry of a call. It is committed before the call can have a side effect.

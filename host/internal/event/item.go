@@ -60,10 +60,11 @@ type Item struct {
 	Tool   string     `json:"tool,omitempty"` // namespace and name, joined by a dot where there is a namespace
 
 	Text      string          `json:"text,omitempty"`     // of a message, of reasoning, or a title
+	Raw       bool            `json:"raw,omitempty"`      // Text is the reasoning itself, not a summary of it
 	Phase     string          `json:"phase,omitempty"`    // of an agent's message: [PhaseCommentary]; empty: any other
 	Command   string          `json:"command,omitempty"`  // a command, or code
-	Language  string          `json:"language,omitempty"` // of code
 	Shell     []string        `json:"shell,omitempty"`    // the program and the option that Command is the script of: /bin/bash, -lc
+	Language  string          `json:"language,omitempty"` // of code
 	Cwd       string          `json:"cwd,omitempty"`
 	Output    string          `json:"output,omitempty"` // output as displayed, limited in size
 	ExitCode  *int32          `json:"exitCode,omitempty"`

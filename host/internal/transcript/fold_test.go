@@ -50,6 +50,16 @@ func TestSequences(t *testing.T) {
 		}, append(slices.Clone(said), "item/started reasoning", "item/reasoning/summaryPartAdded", "item/reasoning/summaryTextDelta h", "item/reasoning/summaryTextDelta m",
 			`item/completed reasoning "[hm]"`, "item/started agentMessage", "item/agentMessage/delta he", "item/agentMessage/delta llo",
 			`item/completed agentMessage "hello"`, "thread/tokenUsage/updated", idle, "turn/completed completed summary 1")},
+		{"reasoning that is not a summary", func(s *stream) {
+			s.add(event.ItemCompleted{Item: user})
+			thought := event.Item{ID: "r", Type: event.ItemReasoning, Status: event.StatusInProgress}
+			s.add(event.ItemStarted{Item: thought}, event.ItemDelta{Item: "r", Delta: event.DeltaReasoning, Text: "h", Raw: true},
+				event.ItemDelta{Item: "r", Delta: event.DeltaReasoning, Offset: 1, Text: "m", Raw: true})
+			thought.Text, thought.Raw, thought.Status = "hm", true, event.StatusCompleted
+			s.add(event.ItemCompleted{Item: thought})
+			s.end(event.TurnCompleted)
+		}, append(slices.Clone(said), "item/started reasoning", "item/reasoning/textDelta h", "item/reasoning/textDelta m", `item/completed reasoning "[hm]"`,
+			idle, "turn/completed completed notLoaded 0")},
 		{"10.2 a command that fails", func(s *stream) {
 			it := shell(event.StatusInProgress)
 			s.add(event.ItemStarted{Item: it}, event.CallStarted{Call: "c1"}, event.ItemDelta{Item: "i1", Delta: event.DeltaOutput, Text: "one\n"})
@@ -183,8 +193,10 @@ func TestItems(t *testing.T) {
 		{"mail", event.Item{ID: "i", Type: event.ItemMail, Text: "do it", Author: "/root"}, `{"type":"userMessage","id":"i",TIMES,"clientId":null,"content":[{"type":"text","text":"do it"}]}`},
 		{"remark", event.Item{ID: "i", Type: event.ItemAgentMessage, Text: "on my way", Phase: "commentary"}, `{"type":"agentMessage","id":"i",TIMES,"text":"on my way","phase":"commentary"}`},
 		{"thought", event.Item{ID: "i", Type: event.ItemReasoning, Text: "hm"}, `{"type":"reasoning","id":"i",TIMES,"summary":["hm"],"content":[]}`},
+		{"thought itself", event.Item{ID: "i", Type: event.ItemReasoning, Text: "hm", Raw: true}, `{"type":"reasoning","id":"i",TIMES,"summary":[],"content":["hm"]}`},
 		{"command", event.Item{ID: "i", Call: "c", Type: event.ItemCommand, Command: "cat x", Cwd: "/w", Output: "1\n", ExitCode: new(int32)},
 			`{"type":"commandExecution","id":"c",TIMES,"command":"cat x","cwd":"/w","processId":null,"source":"agent","status":"completed","commandActions":[{"type":"read","command":"cat x","name":"x","path":"/w/x"}],"aggregatedOutput":"1\n","exitCode":0,"durationMs":1}`},
+		{"command of a shell", event.Item{ID: "i", Call: "c", Type: event.ItemCommand, Command: "cat x; ls", Shell: []string{"/bin/bash", "-lc"}, Cwd: "/w", ExitCode: new(int32)}, `{"type":"commandExecution","id":"c",TIMES,"command":"/bin/bash -lc 'cat x; ls'","cwd":"/w","processId":null,"source":"agent","status":"completed","commandActions":[{"type":"read","command":"cat x","name":"x","path":"/w/x"},{"type":"listFiles","command":"ls","path":null}],"aggregatedOutput":"","exitCode":0,"durationMs":1}`},
 		{"command of the user", event.Item{ID: "i", Call: "c", Type: event.ItemCommand, Plugin: event.PluginUser, Command: "make", Status: event.StatusAborted},
 			`{"type":"commandExecution","id":"c",TIMES,"command":"make","cwd":"","processId":null,"source":"userShell","status":"failed","commandActions":[{"type":"unknown","command":"make"}],"aggregatedOutput":"","exitCode":null,"durationMs":1}`},
 		{"input of a process", event.Item{ID: "i", Call: "c", Type: event.ItemCommand, Command: "make", Session: "7"},
@@ -196,7 +208,6 @@ func TestItems(t *testing.T) {
 			`{"type":"fileChange","id":"c",TIMES,"changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"+a"},{"path":"/w/b","kind":{"type":"delete"},"diff":""},{"path":"/w/c","kind":{"type":"update","move_path":"/w/d"},"diff":""},{"path":"/w/e","kind":{"type":"update","move_path":null},"diff":""}],"status":"completed"}`},
 		{"MCP call", event.Item{ID: "i", Call: "c", Type: event.ItemMCPCall, Server: "s", Tool: "t", Arguments: json.RawMessage(`{"a":1}`), Output: "ok"},
 			`{"type":"mcpToolCall","id":"c",TIMES,"server":"s","tool":"t","status":"completed","arguments":{"a":1},"result":{"content":[{"text":"ok","type":"text"}],"structuredContent":null,"_meta":null},"error":null,"durationMs":1}`},
-		{"command of a shell", event.Item{ID: "i", Call: "c", Type: event.ItemCommand, Command: "cat x; ls", Shell: []string{"/bin/bash", "-lc"}, Cwd: "/w", ExitCode: new(int32)}, `{"type":"commandExecution","id":"c",TIMES,"command":"/bin/bash -lc 'cat x; ls'","cwd":"/w","processId":null,"source":"agent","status":"completed","commandActions":[{"type":"read","command":"cat x","name":"x","path":"/w/x"},{"type":"listFiles","command":"ls","path":null}],"aggregatedOutput":"","exitCode":0,"durationMs":1}`},
 		{"MCP call that was declined", event.Item{ID: "i", Call: "c", Type: event.ItemMCPCall, Server: "s", Tool: "t", Output: "no", Status: event.StatusDeclined},
 			`{"type":"mcpToolCall","id":"c",TIMES,"server":"s","tool":"t","status":"failed","arguments":{},"result":null,"error":{"message":"no"},"durationMs":1}`},
 		{"tool", event.Item{ID: "i", Call: "c", Type: event.ItemTool, Tool: "n.t", Output: "ok"},

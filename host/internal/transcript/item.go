@@ -75,7 +75,7 @@ func (it *item) shape() protocol.ThreadItem {
 	case event.ItemAgentMessage:
 		b = protocol.AgentMessageItem{ItemHeader: it.header(), Text: it.said(), Phase: it.phase()}
 	case event.ItemReasoning:
-		b = protocol.ReasoningItem{ItemHeader: it.header(), Summary: list(it.said()), Content: []string{}}
+		b = it.thought()
 	case event.ItemCommand:
 		b = it.command()
 	case event.ItemCode:
@@ -98,6 +98,17 @@ func (it *item) shape() protocol.ThreadItem {
 		b = it.toolCall()
 	}
 	return protocol.ThreadItem{Body: b}
+}
+
+// thought returns an item of reasoning. A text is a summary, or the reasoning itself.
+func (it *item) thought() protocol.ReasoningItem {
+	r := protocol.ReasoningItem{ItemHeader: it.header(), Summary: []string{}, Content: []string{}}
+	if it.Raw {
+		r.Content = list(it.said())
+	} else {
+		r.Summary = list(it.said())
+	}
+	return r
 }
 
 // list returns a list of one text; an empty text is an empty list.
@@ -187,9 +198,9 @@ func (it *item) command() protocol.CommandExecutionItem {
 	}
 	if out := it.output(); out != "" || it.ended != nil {
 		c.AggregatedOutput = &out
-	if len(it.Shell) > 0 {
-		c.Command = protocol.CommandLine(append(slices.Clone(it.Shell), it.Command))
-	}
+		if len(it.Shell) > 0 {
+			c.Command = protocol.CommandLine(append(slices.Clone(it.Shell), it.Command))
+		}
 	}
 	return c
 }
@@ -430,6 +441,12 @@ func (f *Fold) delta(d event.ItemDelta) {
 		it.add(text)
 		emit(f, protocol.NotifyAgentMessageDelta, protocol.AgentMessageDeltaNotification{ThreadID: f.thread(), TurnID: it.turn, ItemID: it.id(), Delta: text})
 	case event.DeltaReasoning:
+		if it.Raw = d.Raw; d.Raw {
+			text := it.unknown(d.Offset, d.Text)
+			it.add(text)
+			emit(f, protocol.NotifyReasoningTextDelta, protocol.ReasoningTextDeltaNotification{ThreadID: f.thread(), TurnID: it.turn, ItemID: it.id(), Delta: text})
+			return
+		}
 		if !it.begun {
 			it.begun = true
 			emit(f, protocol.NotifyReasoningSummaryPartAdded, protocol.ReasoningSummaryPartAddedNotification{ThreadID: f.thread(), TurnID: it.turn, ItemID: it.id()})

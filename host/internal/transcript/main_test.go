@@ -56,7 +56,7 @@ func textOf(it protocol.ThreadItem) string {
 	case protocol.AgentMessageItem:
 		return b.Text
 	case protocol.ReasoningItem:
-		return fmt.Sprint(b.Summary)
+		return fmt.Sprint(append(b.Summary, b.Content...))
 	}
 	return ""
 }
@@ -91,6 +91,8 @@ func (c *client) apply(changes ...transcript.Change) {
 		case protocol.AgentMessageDeltaNotification:
 			c.delta(p.ItemID, p.Delta)
 		case protocol.ReasoningSummaryTextDeltaNotification:
+			c.delta(p.ItemID, p.Delta)
+		case protocol.ReasoningTextDeltaNotification:
 			c.delta(p.ItemID, p.Delta)
 		case protocol.CommandExecutionOutputDeltaNotification:
 			c.delta(p.ItemID, p.Delta)
@@ -203,6 +205,8 @@ func brief(c transcript.Change) string {
 	case protocol.AgentMessageDeltaNotification:
 		return c.Method + " " + p.Delta
 	case protocol.ReasoningSummaryTextDeltaNotification:
+		return c.Method + " " + p.Delta
+	case protocol.ReasoningTextDeltaNotification:
 		return c.Method + " " + p.Delta
 	case protocol.CommandExecutionOutputDeltaNotification:
 		return fmt.Sprintf("%s %q", c.Method, p.Delta)

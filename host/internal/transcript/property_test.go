@@ -86,7 +86,7 @@ func (h *host) idle() {
 func (h *host) say() {
 	it := event.Item{ID: event.ItemID(h.id("m")), Type: event.ItemAgentMessage, Status: event.StatusInProgress}
 	if h.pick("thought", 3) == 0 {
-		it.Type = event.ItemReasoning
+		it.Type, it.Raw = event.ItemReasoning, h.pick("raw", 2) == 0
 	}
 	h.open(it)
 }
@@ -135,7 +135,7 @@ func (h *host) continueItem() {
 	case event.ItemAgentMessage:
 		d.Delta = event.DeltaText
 	case event.ItemReasoning:
-		d.Delta = event.DeltaReasoning
+		d.Delta, d.Raw = event.DeltaReasoning, it.Raw
 	}
 	h.said[it.ID] += d.Text
 	h.add(d)

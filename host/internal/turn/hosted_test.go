@@ -69,6 +69,35 @@ func TestThoughtsSayWhoseTheyAre(t *testing.T) {
 	}
 }
 
+// The item of a thought says whether it is the reasoning itself or a summary of it.
+func TestRawThoughts(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		answer := turntest.Say(turntest.Text("done"))
+		const thought = llm.BlockReasoning
+		answer.Events = append([]llm.Event{
+			llm.StepStart{}, llm.BlockStart{Kind: thought, ID: "r"}, llm.BlockDelta{Kind: thought, ID: "r", Text: "hm", Raw: raw}, llm.BlockEnd{Kind: thought, ID: "r"},
+		}, answer.Events[1:]...)
+		b := turntest.New(answer)
+		b.Run(t, t.Context(), "go")
+		said := 0
+		for _, e := range b.Events() {
+			switch e := e.Body.(type) {
+			case event.ItemDelta:
+				if e.Delta == event.DeltaReasoning && e.Raw == raw {
+					said++
+				}
+			case event.ItemCompleted:
+				if e.Item.Type == event.ItemReasoning && e.Item.Raw == raw {
+					said++
+				}
+			}
+		}
+		if said != 2 {
+			t.Errorf("raw %v: %d of 2 events say it", raw, said)
+		}
+	}
+}
+
 // Whatever becomes of a call that the vendor runs, its item has an end.
 func TestItemsOfTheVendorsCallsEnd(t *testing.T) {
 	search := llm.ToolCall{ID: "h1", Name: "search", Input: "no JSON", ProviderExecuted: true}

@@ -214,7 +214,8 @@ func (a *answer) delta(ctx context.Context, ev llm.BlockDelta) error {
 	}
 	d := event.ItemDelta{Item: b.item.ID, Delta: event.DeltaText, Offset: b.offset, Text: ev.Text}
 	if b.kind == llm.BlockReasoning {
-		d.Delta = event.DeltaReasoning
+		d.Delta, d.Raw = event.DeltaReasoning, ev.Raw
+		b.item.Raw = ev.Raw
 	}
 	b.text.WriteString(ev.Text)
 	b.offset += int64(len(ev.Text))

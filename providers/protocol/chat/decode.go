@@ -33,7 +33,7 @@ type decoder struct {
 }
 
 func newDecoder(r *protocol.Request) *decoder {
-	d := &decoder{r: r, life: protocol.Lifecycle{Namespace: r.Namespace}}
+	d := &decoder{r: r, life: protocol.Lifecycle{Namespace: r.Namespace, Raw: true}}
 	d.calls = protocol.Calls{Life: &d.life, Names: protocol.NewNames(r.Tools)}
 	if t := r.Model.Compat.ThinkTags; t != nil {
 		d.think = protocol.NewThinkSplitter(*t)

@@ -92,7 +92,7 @@ func TestText(t *testing.T) {
 		{
 			name:   "thinking among the parts",
 			stream: frames(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, `{"content":"a"}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"hm" T+text-0 T~"a" R-@{"model":"m","reasoningField":"content"} T- SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"hm" T+text-0 T~"a" R-@{"model":"m","reasoningField":"content"} T- SF(stop) F(stop)`,
 		},
 		{
 			name:   "content of another kind",

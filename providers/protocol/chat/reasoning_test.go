@@ -12,37 +12,37 @@ func TestReasoning(t *testing.T) {
 		{
 			name:   "stays open until the end",
 			stream: frames(`{"reasoning_content":"a"}`, `{"content":"b"}`, `{"reasoning_content":"c"}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"a" T+text-0 T~"b" R~"c" R-@{"model":"m","reasoningField":"reasoning_content"} T- SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"a" T+text-0 T~"b" R~~"c" R-@{"model":"m","reasoningField":"reasoning_content"} T- SF(stop) F(stop)`,
 		},
 		{
 			name:   "ends before the calls, and they before the text",
 			stream: frames(`{"reasoning":"a","content":null}`, `{"content":"b"}`, calls(`{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}`), ended("tool_calls"), done),
-			want: `S+ R+reasoning-0 R~"a" T+text-0 T~"b" I+c1 f I~"{}" R-@{"model":"m","reasoningField":"reasoning"} I- C c1 f {} T-` +
+			want: `S+ R+reasoning-0 R~~"a" T+text-0 T~"b" I+c1 f I~"{}" R-@{"model":"m","reasoningField":"reasoning"} I- C c1 f {} T-` +
 				` SF(tool-calls raw=tool_calls) F(tool-calls)`,
 		},
 		{
 			name:   "the same text in two fields is told once",
 			stream: frames(`{"reasoning_content":"a","reasoning":"a"}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"a" R-@{"model":"m","reasoningField":"reasoning_content"} SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"a" R-@{"model":"m","reasoningField":"reasoning_content"} SF(stop) F(stop)`,
 		},
 		{
 			name:   "the configured field goes first",
 			compat: protocol.Compat{ReasoningField: "reasoning_text"},
 			stream: frames(`{"reasoning_content":"x","reasoning_text":"a"}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"a" R-@{"model":"m","reasoningField":"reasoning_text"} SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"a" R-@{"model":"m","reasoningField":"reasoning_text"} SF(stop) F(stop)`,
 		},
 		{
 			name:   "a field of an unusual name",
 			compat: protocol.Compat{ReasoningField: "thoughts"},
 			stream: frames(`{"thoughts":"a"}`, `{"content":"b"}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"a" T+text-0 T~"b" R-@{"model":"m","reasoningField":"thoughts"} T- SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"a" T+text-0 T~"b" R-@{"model":"m","reasoningField":"thoughts"} T- SF(stop) F(stop)`,
 		},
 		{
 			name: "entries in pieces, with a signature at the end",
 			stream: frames(`{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","format":"f1","index":0}]}`,
 				`{"reasoning":"b","reasoning_details":[{"type":"reasoning.text","text":"b","format":"f1","index":0,"signature":null}]}`,
 				`{"reasoning_details":[{"type":"reasoning.text","signature":"sig","format":"f1","index":0}]}`, `{"content":"c"}`, ended("stop"), done),
-			want: `S+ R+reasoning-0 R~"a" R~"b" T+text-0 T~"c"` +
+			want: `S+ R+reasoning-0 R~~"a" R~~"b" T+text-0 T~"c"` +
 				` R-@{"model":"m","reasoningDetails":[{"format":"f1","index":0,"signature":"sig","text":"ab","type":"reasoning.text"}],"reasoningField":"reasoning"}` +
 				` T- SF(stop) F(stop)`,
 		},
@@ -55,7 +55,7 @@ func TestReasoning(t *testing.T) {
 		{
 			name:   "text that comes in entries alone",
 			stream: frames(`{"reasoning_details":[{"type":"reasoning.summary","summary":"s"}]}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"s" R-@{"model":"m","reasoningDetails":[{"summary":"s","type":"reasoning.summary"}]} SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"s" R-@{"model":"m","reasoningDetails":[{"summary":"s","type":"reasoning.summary"}]} SF(stop) F(stop)`,
 		},
 		{
 			name:   "entries that are none",
@@ -70,7 +70,7 @@ func TestReasoning(t *testing.T) {
 		{
 			name: "marked inside the text", compat: think,
 			stream: frames(`{"content":"<thi"}`, `{"content":"nk>hm"}`, `{"content":"m</th"}`, `{"content":"ink>yes <b"}`, `{"content":">"}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"hm" R~"m" T+text-0 T~"yes <b" T~">" R- T- SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"hm" R~~"m" T+text-0 T~"yes <b" T~">" R- T- SF(stop) F(stop)`,
 		},
 		{
 			name: "text that looked like a mark to the end", compat: think,
@@ -151,13 +151,13 @@ func TestAPlainSummaryIsShownOnlyWhereTheReasoningIsNot(t *testing.T) {
 		{
 			name:   "beside the reasoning",
 			stream: frames(`{"reasoning_content":"long"}`, `{"reasoning_details":[{"type":"summary","summary":"s","index":0}]}`, ended("stop"), done),
-			want: `S+ R+reasoning-0 R~"long" R-@{"model":"m","reasoningDetails":[{"index":0,"summary":"s","type":"summary"}],` +
+			want: `S+ R+reasoning-0 R~~"long" R-@{"model":"m","reasoningDetails":[{"index":0,"summary":"s","type":"summary"}],` +
 				`"reasoningField":"reasoning_content"} SF(stop) F(stop)`,
 		},
 		{
 			name:   "alone",
 			stream: frames(`{"reasoning_details":[{"type":"summary","summary":"s","index":0}]}`, ended("stop"), done),
-			want:   `S+ R+reasoning-0 R~"s" R-@{"model":"m","reasoningDetails":[{"index":0,"summary":"s","type":"summary"}]} SF(stop) F(stop)`,
+			want:   `S+ R+reasoning-0 R~~"s" R-@{"model":"m","reasoningDetails":[{"index":0,"summary":"s","type":"summary"}]} SF(stop) F(stop)`,
 		},
 	})
 }

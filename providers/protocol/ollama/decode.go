@@ -51,7 +51,7 @@ type metrics struct {
 
 func newDecoder(r *protocol.Request) *decoder {
 	d := &decoder{r: r, newID: r.IDs()}
-	d.life.Namespace = r.Namespace
+	d.life.Namespace, d.life.Raw = r.Namespace, true
 	d.calls = protocol.Calls{Life: &d.life, Names: protocol.NewNames(r.Tools)}
 	if t := r.Model.Compat.ThinkTags; t != nil {
 		d.think = protocol.NewThinkSplitter(*t)

@@ -39,11 +39,11 @@ func TestThinkTags(t *testing.T) {
 	}{
 		{
 			"marks in pieces", stream(says(`"content":"<thi"`), says(`"content":"nk>a</think"`), says(`"content":">b<"`), ends("stop")),
-			`S+(model=qwen3:8b) R+reasoning-0 R~"a" R-` + thought + ` T+text-0 T~"b" T~"<" T- SF(stop) F(stop)`,
+			`S+(model=qwen3:8b) R+reasoning-0 R~~"a" R-` + thought + ` T+text-0 T~"b" T~"<" T- SF(stop) F(stop)`,
 		},
 		{
 			"a call behind it", stream(says(`"content":"<think>a</think>"`), says(`"tool_calls":[{"id":"c","function":{"name":"f"}}]`), ends("stop")),
-			`S+(model=qwen3:8b) R+reasoning-0 R~"a" R-` + thought + ` C c f {} SF(tool-calls raw=stop) F(tool-calls)`,
+			`S+(model=qwen3:8b) R+reasoning-0 R~~"a" R-` + thought + ` C c f {} SF(tool-calls raw=stop) F(tool-calls)`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,12 +72,12 @@ func TestAnswers(t *testing.T) {
 		{
 			"a thought before the text",
 			stream(says(`"content":"","thinking":"hm"`), says(`"content":"","thinking":"m"`), says(`"content":"a"`), ends("stop")),
-			`S+(model=qwen3:8b) R+reasoning-0 R~"hm" R~"m" R-` + thought + ` T+text-0 T~"a" T- SF(stop) F(stop)`,
+			`S+(model=qwen3:8b) R+reasoning-0 R~~"hm" R~~"m" R-` + thought + ` T+text-0 T~"a" T- SF(stop) F(stop)`,
 		},
 		{
 			"both in one line, and again",
 			stream(says(`"content":"a","thinking":"t"`), says(`"content":"b","thinking":"u"`), ends("stop")),
-			`S+(model=qwen3:8b) R+reasoning-0 R~"t" R-` + thought + ` T+text-0 T~"a" T- R+reasoning-1 R~"u" R-` + thought + ` T+text-1 T~"b" T- SF(stop) F(stop)`,
+			`S+(model=qwen3:8b) R+reasoning-0 R~~"t" R-` + thought + ` T+text-0 T~"a" T- R+reasoning-1 R~~"u" R-` + thought + ` T+text-1 T~"b" T- SF(stop) F(stop)`,
 		},
 		{
 			"text with the last line",

@@ -142,14 +142,14 @@ var answers = []struct {
 			`{"type":"response.reasoning_text.done","item_id":"rs_1","output_index":0,"content_index":0,"text":"hm"}`,
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]}}`, done,
 		},
-		`S+ R+rs_1:0@{"itemId":"rs_1"} R~"hm" R-@{"content":true,"itemId":"rs_1"}` + doneStop,
+		`S+ R+rs_1:0@{"itemId":"rs_1"} R~~"hm" R-@{"content":true,"itemId":"rs_1"}` + doneStop,
 	},
 	{
 		"thoughts in the clear and a summary of them",
 		[]string{
 			addThought, summary(0, "a"), `{"type":"response.reasoning_text.delta","item_id":"rs_1","output_index":0,"content_index":0,"delta":"hm"}`, done,
 		},
-		`S+ R+rs_1:0@{"itemId":"rs_1"} R~"a" R-@{"itemId":"rs_1"} R+rs_1:content:0@{"itemId":"rs_1"} R~"hm" R-@{"content":true,"itemId":"rs_1"}` + doneStop,
+		`S+ R+rs_1:0@{"itemId":"rs_1"} R~"a" R-@{"itemId":"rs_1"} R+rs_1:content:0@{"itemId":"rs_1"} R~~"hm" R-@{"content":true,"itemId":"rs_1"}` + doneStop,
 	},
 	{
 		"the vendor shortens the history",

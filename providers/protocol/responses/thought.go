@@ -48,6 +48,7 @@ func (d *decoder) tellThought(dst []llm.Event, it *item, p part, words string) [
 	}
 	dst = d.think(dst, it, p)
 	it.told[p], it.told[it.block] = true, true
+	d.life.Raw = it.block.content
 	return d.life.Delta(dst, llm.BlockReasoning, it.blockKey, words)
 }
 

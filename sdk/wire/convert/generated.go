@@ -1937,6 +1937,7 @@ func blockDeltaToProto(x llm.BlockDelta) *gantryv1.LlmBlockDelta {
 	return &gantryv1.LlmBlockDelta{
 		Id:   text(x.ID),
 		Text: text(x.Text),
+		Raw:  x.Raw,
 	}
 }
 
@@ -1944,6 +1945,7 @@ func blockDeltaFromProto(p *gantryv1.LlmBlockDelta) llm.BlockDelta {
 	return llm.BlockDelta{
 		ID:   p.GetId(),
 		Text: p.GetText(),
+		Raw:  p.GetRaw(),
 	}
 }
 

@@ -2001,9 +2001,11 @@ func (x *LlmBlockStart) GetProviderMetadataJson() map[string][]byte {
 
 // LlmBlockDelta is a piece of a block.
 type LlmBlockDelta struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Text  string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// For reasoning: whether the text is the reasoning itself, not a summary of it. It is the same for all of a block.
+	Raw           bool `protobuf:"varint,3,opt,name=raw,proto3" json:"raw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2050,6 +2052,13 @@ func (x *LlmBlockDelta) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *LlmBlockDelta) GetRaw() bool {
+	if x != nil {
+		return x.Raw
+	}
+	return false
 }
 
 // LlmBlockEnd closes a block. Its metadata overrides that of the start.
@@ -2891,10 +2900,11 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x16provider_metadata_json\x18\x02 \x03(\v22.gantry.v1.LlmBlockStart.ProviderMetadataJsonEntryR\x14providerMetadataJson\x1aG\n" +
 	"\x19ProviderMetadataJsonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"3\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"E\n" +
 	"\rLlmBlockDelta\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xe6\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
+	"\x03raw\x18\x03 \x01(\bR\x03raw\"\xe6\x01\n" +
 	"\vLlmBlockEnd\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12f\n" +
 	"\x16provider_metadata_json\x18\x02 \x03(\v20.gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntryR\x14providerMetadataJson\x12\x16\n" +

@@ -268,7 +268,16 @@ func TestChosen(t *testing.T) {
 }
 
 func TestModeOf(t *testing.T) {
-	d := defaults{approval: "on-request", sandbox: "workspace-write", model: "m", models: []*config.Model{{Label: "m", Reasoning: "minimal"}}}
+	efforts := []string{"low", "medium", "high"}
+	d := defaults{
+		approval: "on-request", sandbox: "workspace-write", model: "m", models: []*config.Model{{Label: "m", Reasoning: "minimal"}, {Label: "plain"}},
+		efforts: func(label string) []string {
+			if label == "plain" {
+				return nil
+			}
+			return efforts
+		},
+	}
 	for _, tt := range []struct {
 		set  event.Settings
 		want acp.SessionModeId
@@ -286,6 +295,14 @@ func TestModeOf(t *testing.T) {
 	options := d.optionsOf(event.Settings{})
 	if e := options[2].Select; e.CurrentValue != "minimal" || len(*e.Options.Ungrouped) != 4 {
 		t.Errorf("effort %+v", e)
+	}
+	efforts = []string{"minimal", "high", "xhigh"}
+	options = d.optionsOf(event.Settings{})
+	if e := options[2].Select; e.CurrentValue != "minimal" || len(*e.Options.Ungrouped) != 3 || (*e.Options.Ungrouped)[2].Value != "xhigh" {
+		t.Errorf("efforts of the model %+v", e)
+	}
+	if options = d.optionsOf(event.Settings{Model: "plain"}); len(options) != 2 {
+		t.Errorf("a model without efforts has the options %+v", options)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	acp "github.com/coder/acp-go-sdk"
 	"github.com/gantry-agent/gantry/config"
@@ -45,6 +46,8 @@ type defaults struct {
 	approval, sandbox string
 	model             string // of the thread's start
 	models            []*config.Model
+	// efforts returns those that a model supports. It asks the model's provider, once for each model.
+	efforts func(label string) []string
 }
 
 func (a *agent) defaultsOf(ctx context.Context, t *hub.Thread, set event.Settings) (defaults, error) {
@@ -55,12 +58,37 @@ func (a *agent) defaultsOf(ctx context.Context, t *hub.Thread, set event.Setting
 		return defaults{}, err
 	}
 	d := defaults{approval: cfg.Approval.Policy, sandbox: cfg.Sandbox.Mode, models: cfg.Models}
+	known := map[string][]string{}
+	d.efforts = func(label string) []string { // under the lock of the session
+		if _, ok := known[label]; !ok {
+			known[label] = a.effortsOf(a.life, w, label)
+		}
+		return known[label]
+	}
 	if st := t.Started(); st.Model != "" {
 		d.model = st.Model
 	} else {
 		d.model = st.Provider + "/" + st.ModelName
 	}
 	return d, nil
+}
+
+// maxAsked limits how long a session waits for a provider.
+const maxAsked = 10 * time.Second
+
+// effortsOf asks a model's provider for the efforts that the model supports. If it can't be asked, they are the usual ones.
+func (a *agent) effortsOf(ctx context.Context, w hub.Workspace, label string) []string {
+	ctx, cancel := context.WithTimeout(ctx, maxAsked)
+	defer cancel()
+	o, err := a.cfg.Hub.Open(ctx, w)
+	if err == nil {
+		defer o.Close()
+		row, err := o.Model(ctx, label)
+		if err == nil {
+			return row.ReasoningEfforts
+		}
+	}
+	return []string{"low", "medium", "high"}
 }
 
 // modeOf returns the mode that settings amount to.
@@ -120,7 +148,8 @@ func (d defaults) optionsOf(set event.Settings) []acp.SessionConfigOption {
 	model := cmp.Or(set.Model, d.model)
 	out = append(out, choice(optionModel, "Model", acp.SessionConfigOptionCategoryModel, model, choices))
 	choices = nil
-	for _, e := range []string{"low", "medium", "high"} {
+	efforts := d.efforts(model)
+	for _, e := range efforts {
 		choices = append(choices, acp.SessionConfigSelectOption{Value: acp.SessionConfigValueId(e), Name: strings.ToUpper(e[:1]) + e[1:]})
 	}
 	effort := set.Reasoning
@@ -128,6 +157,9 @@ func (d defaults) optionsOf(set event.Settings) []acp.SessionConfigOption {
 		if m.Label == model {
 			effort = cmp.Or(effort, m.Reasoning)
 		}
+	}
+	if effort == "" && len(efforts) == 0 {
+		return out // the model has none
 	}
 	return append(out, choice(optionEffort, "Reasoning effort", acp.SessionConfigOptionCategoryThoughtLevel, cmp.Or(effort, "medium"), choices))
 }

@@ -69,7 +69,7 @@ sandbox {
 }
 `, path, r.Log))
 	// A separate home: a login shell would run the machine's profile, which may be slow or wait for other users of it.
-	r.Env = append(clean(os.Environ()), "GANTRY_HOME="+r.Home, "GANTRY_SYSTEM_CONFIG=-", "HOME="+filepath.Join(r.Home, "user"))
+	r.Env = append(clean(os.Environ()), "GANTRY_HOME="+r.Home, "GANTRY_SYSTEM_CONFIG=-", "HOME="+filepath.Join(r.Home, "user"), "SHELL=/bin/bash")
 	return r
 }
 

@@ -187,6 +187,9 @@ func (it *item) command() protocol.CommandExecutionItem {
 		ItemHeader: it.header(), Command: it.Command, Cwd: it.Cwd, Source: protocol.CommandAgent, Status: it.status(), CommandActions: it.actions,
 		ExitCode: it.ExitCode, DurationMs: it.duration(),
 	}
+	if len(it.Shell) > 0 {
+		c.Command = protocol.CommandLine(append(slices.Clone(it.Shell), it.Command))
+	}
 	if session := it.process(); session != "" {
 		c.ProcessID, c.Source = &session, protocol.CommandUnifiedExecStartup
 	}
@@ -198,9 +201,6 @@ func (it *item) command() protocol.CommandExecutionItem {
 	}
 	if out := it.output(); out != "" || it.ended != nil {
 		c.AggregatedOutput = &out
-		if len(it.Shell) > 0 {
-			c.Command = protocol.CommandLine(append(slices.Clone(it.Shell), it.Command))
-		}
 	}
 	return c
 }

@@ -10,7 +10,7 @@ var (
 	RequestUserInput                = serverRequest[ToolRequestUserInputParams, ToolRequestUserInputResponse]("item/tool/requestUserInput")
 	RequestElicitation              = serverRequest[MCPServerElicitationRequestParams, MCPServerElicitationRequestResponse]("mcpServer/elicitation/request")
 	RequestToolCall                 = serverRequest[DynamicToolCallParams, DynamicToolCallResponse]("item/tool/call")
-	RequestCurrentTime              = serverRequest[CurrentTimeReadParams, CurrentTimeReadResponse]("currentTime/read", experimental)
+	RequestCurrentTime              = serverRequest[CurrentTimeReadParams, CurrentTimeReadResponse]("currentTime/read", experimental, unsent)
 )
 
 // ServerRequests returns the requests that the server sends to clients.

@@ -33,6 +33,7 @@ type NotificationSpec struct {
 	Experimental bool // it is sent only to clients with the capability experimentalApi
 	Scope        Scope
 	Since        string
+	unsent       bool
 }
 
 // Notification is a [NotificationSpec] with the type of its parameters.
@@ -45,6 +46,7 @@ type ServerRequestSpec struct {
 	Result       reflect.Type
 	Experimental bool
 	Since        string
+	unsent       bool
 }
 
 // ServerRequest is a [ServerRequestSpec] with the types of its parameters and of its result.
@@ -122,6 +124,7 @@ type mark int
 const (
 	experimental mark = iota + 1
 	reads             // of methods
+	unsent            // of what no part of gantry sends yet
 )
 
 func method[P, R any](name string, key Key, marks ...mark) Method[P, R] {
@@ -135,12 +138,14 @@ func method[P, R any](name string, key Key, marks ...mark) Method[P, R] {
 func notification[P any](name string, scope Scope, marks ...mark) Notification[P] {
 	return Notification[P]{&NotificationSpec{
 		Name: name, Params: reflect.TypeFor[P](), Experimental: slices.Contains(marks, experimental), Scope: scope, Since: Version,
+		unsent: slices.Contains(marks, unsent),
 	}}
 }
 
 func serverRequest[P, R any](name string, marks ...mark) ServerRequest[P, R] {
 	return ServerRequest[P, R]{&ServerRequestSpec{
 		Name: name, Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Experimental: slices.Contains(marks, experimental), Since: Version,
+		unsent: slices.Contains(marks, unsent),
 	}}
 }
 
@@ -287,7 +292,7 @@ func Methods() []*MethodSpec {
 	}
 }
 
-// Table returns the table as Markdown, for the guide: the methods that a server has, and all notifications and requests to clients.
+// Table returns the table as Markdown, for the guide: the methods that a server has, and the notifications and requests that it sends.
 func Table(has func(method string) bool) string {
 	var b strings.Builder
 	b.WriteString("| method | parameters | result | in order with |\n| --- | --- | --- | --- |\n")
@@ -298,10 +303,16 @@ func Table(has func(method string) bool) string {
 	}
 	b.WriteString("\n| notification | parameters | sent to |\n| --- | --- | --- |\n")
 	for _, n := range Notifications() {
+		if n.unsent {
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", nameCell(n.Name, n.Experimental), typeCell(n.Params), n.Scope)
 	}
 	b.WriteString("\n| request to clients | parameters | result |\n| --- | --- | --- |\n")
 	for _, r := range ServerRequests() {
+		if r.unsent {
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", nameCell(r.Name, r.Experimental), typeCell(r.Params), typeCell(r.Result))
 	}
 	return b.String()

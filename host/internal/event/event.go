@@ -199,6 +199,8 @@ type ThreadStarted struct {
 	DeveloperInstructions string `json:"developerInstructions,omitempty"`
 	// Tools are tools of the client that started the thread. Forks have them too.
 	Tools []ClientTool `json:"tools,omitempty"`
+	// Ephemeral means that the thread is not stored.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
 // ClientTool is a tool that clients of the thread implement.

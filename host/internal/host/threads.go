@@ -73,6 +73,7 @@ func (h *Host) StartThread(ctx context.Context, p Params) (*thread.Thread, error
 	start := event.ThreadStarted{
 		Cwd: p.Cwd, Model: model.Label, Provider: model.Provider, ModelName: model.Name, HostVersion: h.opts.Version,
 		Source: p.Source, Instructions: cmp.Or(p.Instructions, h.baseFor(model)), DeveloperInstructions: p.DeveloperInstructions, Tools: p.Tools,
+		Ephemeral: h.opts.Ephemeral,
 	}
 	t, err := h.launchThread(ctx, thread.Config{ID: event.NewThreadID(), Start: &start}, child.Role{})
 	if err != nil {

@@ -80,7 +80,8 @@ func ownThreads(home string) {
 		if id := os.Getenv("GANTRY_HUB_TEST_THREAD"); id != "" {
 			th, err = h.Resume(ctx, event.ThreadID(id), hub.ResumeParams{})
 		} else {
-			th, err = h.Start(ctx, hub.StartParams{Workspace: hub.Workspace{Dir: home}, Source: "other", Approval: "untrusted"})
+			in := hub.Workspace{Dir: home, Ephemeral: os.Getenv("GANTRY_HUB_TEST_EPHEMERAL") != ""}
+			th, err = h.Start(ctx, hub.StartParams{Workspace: in, Source: "other", Approval: "untrusted"})
 		}
 		if err != nil {
 			return err
@@ -95,6 +96,21 @@ func ownThreads(home string) {
 		fmt.Fprintln(os.Stderr, "other process:", err)
 		os.Exit(1)
 	}
+}
+
+// Other processes know that a thread is not stored.
+func TestAnEphemeralThreadOfAnotherProcess(t *testing.T) {
+	home := newHome(t, recite)
+	h := open(t, configuration(home, binaries(t)))
+	changes := h.Watch()
+	defer changes.Close()
+	t.Setenv("GANTRY_HUB_TEST_EPHEMERAL", "1")
+	o := other(t, home, "")
+	change(t, changes, kind(o.id, hub.ThreadLoaded))
+	if th, ok := h.Find(t.Context(), o.id); !ok || !th.Remote() || !th.Ephemeral() {
+		t.Errorf("found %v, ephemeral %v", ok, ok && th.Ephemeral())
+	}
+	o.stop(t)
 }
 
 func TestAThreadOfAnotherProcess(t *testing.T) {

@@ -126,7 +126,7 @@ func (r *relay) close() {
 }
 
 func (r *relay) remote() bool    { return true }
-func (r *relay) ephemeral() bool { return false }
+func (r *relay) ephemeral() bool { return r.facade.started.Ephemeral }
 
 func (r *relay) submit(ctx context.Context, s Submission) (Accepted, error) {
 	text, parts := s.Input.wire()

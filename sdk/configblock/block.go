@@ -17,6 +17,7 @@ import (
 
 var (
 	secretType   = reflect.TypeFor[Secret]()
+	processType  = reflect.TypeFor[Process]()
 	durationType = reflect.TypeFor[time.Duration]()
 	rawType      = reflect.TypeFor[json.RawMessage]()
 	anyType      = reflect.TypeFor[any]()
@@ -26,8 +27,9 @@ var (
 
 // block is the description of a struct type according to its tags.
 type block struct {
-	typ    reflect.Type
-	fields []field
+	typ     reflect.Type
+	fields  []field
+	process bool // it embeds Process
 }
 
 type field struct {
@@ -45,6 +47,7 @@ type field struct {
 	label      bool
 	nested     *block // the field is a nested block
 	many       bool   // the nested block may appear more than once
+	byHost     bool   // the host describes and reads the attribute: it is part of Process
 }
 
 // newBlock reads the tags of struct type t. outer contains the enclosing types, because a block can't contain itself.
@@ -76,7 +79,14 @@ func (b *block) read(t reflect.Type, prefix []int, outer []reflect.Type) error {
 			continue
 		}
 		if sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct && !isText(sf.Type) {
+			before := len(b.fields)
 			errs = append(errs, b.read(sf.Type, index, outer))
+			if sf.Type == processType {
+				b.process = true
+				for i := range b.fields[before:] {
+					b.fields[before+i].byHost = true
+				}
+			}
 			continue
 		}
 		if !sf.IsExported() {
@@ -160,13 +170,13 @@ func (b *block) schema() (contract.ConfigBlock, error) {
 	var out contract.ConfigBlock
 	var errs []error
 	for _, f := range b.fields {
-		if f.label {
-			continue // part of the enclosing block's schema
+		if f.label || f.byHost {
+			continue // part of the enclosing block's schema, or of the host's
 		}
 		if f.nested != nil {
 			n, err := f.nested.schema()
 			n.Description = f.doc
-			nb := contract.ConfigNestedBlock{Name: f.name, Block: n}
+			nb := contract.ConfigNestedBlock{Name: f.name, Block: n, Process: f.nested.process}
 			if f.required {
 				nb.MinItems = 1
 			}

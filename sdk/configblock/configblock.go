@@ -20,7 +20,8 @@
 // The type of a field determines the type of the attribute: strings, bools, numbers, [time.Duration] (text such as "30s"),
 // [encoding.TextUnmarshaler] (text), [Secret], slices (lists), maps with string keys, pointers (nil when absent),
 // json.RawMessage and any (any value). A struct is a nested block that appears at most once, a slice of structs
-// is a nested block that appears any number of times, and structs inside maps are objects.
+// is a nested block that appears any number of times, and structs inside maps are objects. A nested block whose struct embeds
+// [Process] can declare a process that the host starts for the plugin.
 //
 // Start with [Schema] and [Decode].
 package configblock
@@ -84,10 +85,24 @@ func blockOf(ptr any) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.process {
+		return nil, fmt.Errorf("%s: only a nested block can declare a process", t)
+	}
 	for _, f := range b.fields {
 		if f.label {
 			return nil, fmt.Errorf("%s: field %q is a label, but the config block itself has none", t, f.name)
 		}
 	}
 	return b, nil
+}
+
+// Process is embedded in the struct of a nested block that can declare a process. The host reads command, args, env, cwd, sandbox and
+// limits in such a block, and starts the process when the plugin asks for it by the block's name and label, for example
+// "server.github". The plugin sees what is started, but neither the values of its variables nor its sandbox. The block must have one
+// label, or appear at most once, and the manifest needs the capability "spawn".
+type Process struct {
+	Command string   `json:"command"` // a path, or a name that is searched for in PATH; empty: the block declares no process
+	Args    []string `json:"args"`
+	Env     []string `json:"env"` // sorted names of the variables that the block sets
+	Cwd     string   `json:"cwd"` // absolute; empty: the folder in which gantry works
 }

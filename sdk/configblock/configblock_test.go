@@ -410,3 +410,42 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+type helper struct {
+	Name string `label:"name"`
+	configblock.Process
+	URL string `json:"url"`
+}
+
+// The host describes and reads what it starts for a block, and the plugin gets that in its struct.
+func TestProcess(t *testing.T) {
+	var c struct {
+		Server []helper `json:"server"`
+	}
+	s, err := configblock.Schema(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.Blocks[0]
+	if !b.Process || len(b.Labels) != 1 || len(b.Block.Attributes) != 1 || b.Block.Attributes[0].Name != "url" {
+		t.Errorf("schema: %+v", b)
+	}
+	const block = `{"server":[{"name":"a","url":null,"command":"npx","args":["-y","x"],"env":["B","C"],"cwd":"/w"},
+		{"name":"b","url":"https://x.test","command":null,"args":null,"env":null,"cwd":null}]}`
+	if ds := configblock.Decode([]byte(block), &c); len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	want := []helper{
+		{Name: "a", Process: configblock.Process{Command: "npx", Args: []string{"-y", "x"}, Env: []string{"B", "C"}, Cwd: "/w"}},
+		{Name: "b", URL: "https://x.test"},
+	}
+	if !reflect.DeepEqual(c.Server, want) {
+		t.Errorf("decoded: %+v, want %+v", c.Server, want)
+	}
+	if ds := configblock.Decode([]byte(`{"server":[{"name":"a","sandbox":{}}]}`), &c); len(ds) != 1 {
+		t.Errorf("what the host reads alone: %v", ds)
+	}
+	if _, err := configblock.Schema(&struct{ configblock.Process }{}); err == nil {
+		t.Error("the config block itself declares a process")
+	}
+}

@@ -11,6 +11,7 @@ package contract
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Version is the contract version that this module implements.
@@ -149,6 +150,20 @@ type ConfigNestedBlock struct {
 	MinItems int32       `json:"minItems,omitempty"`
 	MaxItems int32       `json:"maxItems,omitempty"` // 0: any number
 	Labels   []string    `json:"labels,omitempty"`
+	// Process declares that each block may declare a process, whose settings the host reads; see [IsProcessSetting].
+	Process bool `json:"process,omitempty"`
+}
+
+// processSettings are the attributes and blocks that the host reads in a block that declares a process.
+var processSettings = []string{"command", "args", "env", "cwd", "sandbox", "limits"}
+
+// IsProcessSetting reports whether the host itself reads an attribute or a block of this name in a block with
+// [ConfigNestedBlock.Process]: "command", "args", "env", "cwd", "sandbox" or "limits".
+func IsProcessSetting(name string) bool { return slices.Contains(processSettings, name) }
+
+// ProcessName returns the name of the process that a block declares: the block's name and its label, for example "server.github".
+func ProcessName(block string, labels ...string) string {
+	return strings.Join(append([]string{block}, labels...), ".")
 }
 
 // Exposure says how a tool is made available to the model.

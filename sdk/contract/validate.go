@@ -64,6 +64,7 @@ func (m *Manifest) Validate() error {
 	m.Limits.validate(&c)
 	m.validateCommands(&c)
 	m.Config.validate(&c, "config", nil)
+	m.validateProcesses(&c)
 	if len(m.Tools) > 0 && m.Kind == KindProvider {
 		c.add("tools: not allowed for a provider")
 	}
@@ -97,6 +98,34 @@ func (m *Manifest) validateCommands(c *problems) {
 	c.unique("commands", names)
 }
 
+func (m *Manifest) validateProcesses(c *problems) {
+	for _, n := range m.Config.Blocks {
+		at := "config." + n.Name
+		if !n.Process {
+			continue
+		}
+		if len(n.Labels) > 1 || len(n.Labels) == 0 && n.MaxItems != 1 {
+			c.add("%s: a block that declares a process has one label, or at most one item", at)
+		}
+		for _, a := range n.Block.Attributes {
+			if IsProcessSetting(a.Name) {
+				c.add("%s.%s: the host reads this attribute itself; leave it out", at, a.Name)
+			}
+		}
+		for _, inner := range n.Block.Blocks {
+			if IsProcessSetting(inner.Name) {
+				c.add("%s.%s: the host reads this block itself; leave it out", at, inner.Name)
+			}
+		}
+		if m.Kind == KindProvider {
+			c.add("%s: a provider can't declare processes", at)
+		}
+		if !slices.Contains(m.Capabilities, "spawn") {
+			c.add("%s: a block that declares a process needs the capability \"spawn\"", at)
+		}
+	}
+}
+
 func (b ConfigBlock) validate(c *problems, where string, labels []string) {
 	if strings.Count(where, ".") > maxTypeDepth {
 		c.add("%s: nested more than %d levels deep", where, maxTypeDepth)
@@ -110,6 +139,9 @@ func (b ConfigBlock) validate(c *problems, where string, labels []string) {
 	for _, n := range b.Blocks {
 		names = append(names, n.Name)
 		at := where + "." + n.Name
+		if n.Process && where != "config" {
+			c.add("%s: only a block of the config block itself can declare a process", at)
+		}
 		if n.Name != "" && !isSnake(n.Name) {
 			c.add("%s: a lower_snake name is required", at)
 		}

@@ -22,6 +22,13 @@ func TestInvalidManifests(t *testing.T) {
 	tool := func(change func(*Descriptor)) func(*Manifest) {
 		return func(m *Manifest) { change(&m.Tools[0]) }
 	}
+	process := func(change func(*ConfigNestedBlock)) func(*Manifest) {
+		return func(m *Manifest) {
+			n := ConfigNestedBlock{Name: "server", Labels: []string{"name"}, Process: true}
+			change(&n)
+			m.Capabilities, m.Config.Blocks = []string{"spawn"}, []ConfigNestedBlock{n}
+		}
+	}
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	tests := []struct {
 		name   string
@@ -48,6 +55,25 @@ func TestInvalidManifests(t *testing.T) {
 		{"command name", func(m *Manifest) { m.Commands[0].Name = "Log In" }, `command "Log In"`},
 		{"command schema", func(m *Manifest) { m.Commands[0].InputSchema = raw(`{"type":"string"}`) }, `must be "object"`},
 		{"provider with tools", func(m *Manifest) { m.Kind = KindProvider }, "not allowed for a provider"},
+
+		{"process by two labels", process(func(n *ConfigNestedBlock) { n.Labels = []string{"a", "b"} }), "config.server: a block that declares a process has one label"},
+		{"process without a name", process(func(n *ConfigNestedBlock) { n.Labels = nil }), "config.server: a block that declares a process has one label"},
+		{"process attribute", process(func(n *ConfigNestedBlock) {
+			n.Block.Attributes = []ConfigAttribute{{Name: "command", Type: raw(`"string"`)}}
+		}), "config.server.command: the host reads this attribute itself"},
+		{"process block", process(func(n *ConfigNestedBlock) { n.Block.Blocks = []ConfigNestedBlock{{Name: "sandbox"}} }),
+			"config.server.sandbox: the host reads this block itself"},
+		{"process inside", process(func(n *ConfigNestedBlock) {
+			n.Block.Blocks = []ConfigNestedBlock{{Name: "inner", MaxItems: 1, Process: true}}
+		}), "config.server.inner: only a block of the config block itself"},
+		{"process of a provider", func(m *Manifest) {
+			process(func(*ConfigNestedBlock) {})(m)
+			m.Kind, m.Tools = KindProvider, nil
+		}, "config.server: a provider can't declare processes"},
+		{"process without spawn", func(m *Manifest) {
+			process(func(*ConfigNestedBlock) {})(m)
+			m.Capabilities = nil
+		}, `config.server: a block that declares a process needs the capability "spawn"`},
 
 		{"attribute name", attribute(ConfigAttribute{Name: "Units", Type: raw(`"string"`)}), "config.Units: a lower_snake"},
 		{"attribute without name", attribute(ConfigAttribute{Type: raw(`"string"`)}), "config: empty name"},

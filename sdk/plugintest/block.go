@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
 // unknownAttribute is a name that no schema has.
@@ -63,14 +64,51 @@ func (k *kit) render(b contract.ConfigBlock, given map[string]json.RawMessage, a
 		var many []map[string]json.RawMessage
 		switch {
 		case json.Unmarshal(v, &one) == nil:
+			if n.Process {
+				one = k.declare(n, one)
+			}
 			out[n.Name] = mustJSON(k.render(n.Block, one, at+n.Name+"."))
 		case json.Unmarshal(v, &many) == nil:
 			for i := range many {
+				if n.Process {
+					many[i] = k.declare(n, many[i])
+				}
 				many[i] = k.render(n.Block, many[i], fmt.Sprintf("%s%s.%d.", at, n.Name, i))
 			}
 			out[n.Name] = mustJSON(many)
 		}
 	}
+	return out
+}
+
+// declare remembers the process that a block declares, and returns the block as a host passes it.
+func (k *kit) declare(n contract.ConfigNestedBlock, given map[string]json.RawMessage) map[string]json.RawMessage {
+	var p gantryv1.SpawnRequest
+	var command, label string
+	_ = json.Unmarshal(given["command"], &command)
+	_ = json.Unmarshal(given["args"], &p.Argv)
+	_ = json.Unmarshal(given["env"], &p.Env)
+	_ = json.Unmarshal(given["cwd"], &p.Cwd)
+	labels := n.Labels
+	if len(labels) == 1 {
+		_ = json.Unmarshal(given[labels[0]], &label)
+		labels = []string{label}
+	}
+	if command != "" {
+		p.Argv = append([]string{command}, p.Argv...)
+		k.host.Declare(contract.ProcessName(n.Name, labels...), &p)
+	}
+	out := maps.Clone(given)
+	for _, name := range []string{"command", "args", "env", "cwd"} {
+		if len(out[name]) == 0 {
+			out[name] = null
+		}
+	}
+	if len(p.Env) > 0 {
+		out["env"] = mustJSON(slices.Sorted(maps.Keys(p.Env)))
+	}
+	delete(out, "sandbox")
+	delete(out, "limits")
 	return out
 }
 

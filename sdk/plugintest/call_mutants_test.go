@@ -78,6 +78,18 @@ func toolMutants() []mutant {
 				return nil
 			}
 		}},
+		{check: "spawn.declared", how: "unknown", change: func(r *reference) {
+			r.during = func(ctx context.Context, c *tool.Call) error {
+				_ = c.Env().Declared(ctx, "helper.other").Start()
+				return nil
+			}
+		}},
+		{check: "spawn.declared", how: "with arguments", change: func(r *reference) {
+			r.during = func(ctx context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Declared: "helper.cat", Argv: []string{"true"}})
+				return nil
+			}
+		}},
 		{check: "permissions.exec", how: "by itself", change: func(r *reference) {
 			r.during = func(ctx context.Context, _ *tool.Call) error { return exec.CommandContext(ctx, "true").Run() }
 		}},

@@ -16,6 +16,13 @@ func checkLimits(_ context.Context, k *kit) verdict {
 	return passed("no limit was negative")
 }
 
+func checkDeclared(_ context.Context, k *kit) verdict {
+	if bad := k.host.invalidDeclared(); bad != "" {
+		return failed("name a block of the configuration that has a command, and leave the rest to the block", "%s", bad)
+	}
+	return passed("no other process was named")
+}
+
 func checkCapabilities(_ context.Context, k *kit) verdict {
 	used := k.host.usedCapabilities()
 	var missing, calls []string

@@ -235,6 +235,10 @@ func checks() []check {
 			needs: []string{"call.order"}, run: checkLimits,
 		},
 		{
+			id: "spawn.declared", why: "A process without a call is one that the configuration declares, and the request only names it, because the configuration determines what a host starts.",
+			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkDeclared,
+		},
+		{
 			id: "message.unknown", why: "Unknown fields, controls and capabilities, which a newer host may send, are ignored.",
 			needs: []string{"configure.again", "call.order", "models.rows"}, run: onReady(checkUnknownFields),
 		},

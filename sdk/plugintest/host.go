@@ -34,7 +34,9 @@ type host struct {
 		used    map[string]string // a called RPC for each capability that was used
 		// The last process whose limits were invalid; empty: there was none.
 		badLimits string
-		changed   []string // called RPCs that have effects outside the plugin, in order
+		// The last request for a declared process that a host refuses; empty: there was none.
+		badDeclared string
+		changed     []string // called RPCs that have effects outside the plugin, in order
 	}
 }
 
@@ -79,7 +81,19 @@ func (h *host) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.S
 		h.mu.Unlock()
 		return nil, status.Error(codes.InvalidArgument, "a limit is negative")
 	}
-	return h.Host.Spawn(ctx, r)
+	resp, err := h.Host.Spawn(ctx, r)
+	if err != nil && r.GetDeclared() != "" {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.mu.badDeclared = status.Convert(err).Message()
+	}
+	return resp, err
+}
+
+func (h *host) invalidDeclared() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.badDeclared
 }
 
 // Adopt implements HostService.

@@ -51,7 +51,7 @@ func mainOf(name string) int {
 	case "sdk tool":
 		tool.Main(r.plugin())
 	case "sdk provider":
-		provider.Main(provider.Plugin{Name: "greeter", Version: "1.0.0", Config: &config{}, New: newGreeter, Commands: []provider.Command{{
+		provider.Main(provider.Plugin{Name: "greeter", Version: "1.0.0", Config: &settings{}, New: newGreeter, Commands: []provider.Command{{
 			Name: "status", Description: "Says how it is.",
 			Run: func(context.Context, provider.Env, json.RawMessage) (json.RawMessage, error) {
 				return json.RawMessage(`"ready"`), nil
@@ -109,7 +109,7 @@ func configOf(tb testing.TB, name string) Config {
 
 func toolConfig(tb testing.TB, name string) Config {
 	cfg := configOf(tb, name)
-	cfg.Calls = examples()
+	cfg.Calls, cfg.Config = examples(), []byte(toolBlock)
 	return cfg
 }
 
@@ -171,7 +171,7 @@ func TestEachMutantFailsExactlyItsCheck(t *testing.T) {
 	for i, m := range all {
 		cfg := toolConfig(t, m.name())
 		if isProvider(m) {
-			cfg.Calls = nil
+			cfg.Calls, cfg.Config = nil, []byte(goodConfig)
 		}
 		if m.prepare != nil {
 			m.prepare(&cfg)

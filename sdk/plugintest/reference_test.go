@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -69,12 +70,23 @@ type reference struct {
 	last         func(reason string) // before the process ends
 }
 
-// config of the reference plugin: something of each kind.
+// config of the reference plugin for tools: something of each kind.
 type config struct {
+	settings
+	Helper []helper `json:"helper" doc:"A program that the host starts."`
+}
+
+// settings are those that a provider has as well.
+type settings struct {
 	Region  string             `json:"region" doc:"Where it works." required:"true"`
 	Units   string             `json:"units" doc:"Units of reports." default:"metric" enum:"metric,imperial"`
 	Key     configblock.Secret `json:"key" doc:"Key of the service." sensitive:"true"`
 	Station *station           `json:"station" doc:"A station to ask first."`
+}
+
+type helper struct {
+	Name string `label:"name"`
+	configblock.Process
 }
 
 type station struct {
@@ -102,6 +114,7 @@ func examples() []Call {
 
 const (
 	goodConfig = `{"region":"north","key":"s3cret-of-the-kit","station":{"height":3}}`
+	toolBlock  = `{"region":"north","key":"s3cret-of-the-kit","station":{"height":3},"helper":[{"name":"cat","command":"cat","args":["-u"],"env":{"LANG":"C"}}]}`
 	secret     = "s3cret-of-the-kit"
 )
 
@@ -120,6 +133,7 @@ func (r *reference) plugin() tool.Plugin {
 		}, tool.SideEffects()),
 	}
 	if r.provider {
+		p.Config = &settings{}
 		return p
 	}
 	p.Tools = []tool.Tool{
@@ -129,7 +143,13 @@ func (r *reference) plugin() tool.Plugin {
 					return nil, err
 				}
 			}
-			return tool.Text(in.Text), c.Output([]byte(in.Text))
+			cmd := c.Env().Declared(ctx, "helper.cat")
+			cmd.Stdin = strings.NewReader(in.Text)
+			out, err := cmd.Output()
+			if err != nil {
+				return nil, err
+			}
+			return tool.Text(in.Text), c.Output(out)
 		}, tool.ReadOnly(), tool.ParallelSafe()),
 		tool.NewFreeform("note", "Takes a note.", contract.Freeform{}, func(_ context.Context, _ *tool.Call, s string) (*tool.Result, error) {
 			return tool.Text("noted: " + s), nil

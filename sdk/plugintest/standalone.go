@@ -137,6 +137,9 @@ func checkConfigSchema(_ context.Context, k *kit) verdict {
 	m := contract.Manifest{
 		Name: "schema", Version: "1.0.0", Kind: contract.KindTool, ContractVersions: []uint32{contract.Version}, Config: k.manifest.Config,
 	}
+	if slices.Contains(k.manifest.Capabilities, "spawn") { // which blocks that declare processes need
+		m.Capabilities = []string{"spawn"}
+	}
 	if err := m.Validate(); err != nil {
 		return failed("correct the schema of the config block", "%s", joined(err))
 	}

@@ -47,9 +47,10 @@ type Cmd struct {
 	// byte received. 0: DefaultWaitDelay.
 	WaitDelay time.Duration
 
-	ctx     context.Context
-	broker  *Broker
-	adopted *gantryv1.SpawnResponse
+	ctx      context.Context
+	broker   *Broker
+	adopted  *gantryv1.SpawnResponse
+	declared string // name of a declared process; empty: Args are what to start
 
 	wantStdin               *lateWriter
 	wantStdout, wantStderr  *lateReader
@@ -150,6 +151,8 @@ func (c *Cmd) check() error {
 		return errors.New("process: already started")
 	case len(c.Args) == 0 || c.Args[0] == "" && c.adopted == nil:
 		return errors.New("process: no program")
+	case c.declared != "" && (len(c.Args) != 1 || c.Args[0] != c.declared || c.Dir != "" || c.Env != nil || c.Unset != nil || c.Session || c.ReadOnly):
+		return fmt.Errorf("process: the config block determines what %q starts, so Args, Dir, Env, Unset, Session and ReadOnly can't be set", c.declared)
 	case c.Keep != nil && !c.Session:
 		return errors.New("process: Keep requires Session")
 	case c.Terminal != nil && (c.Stderr != nil || c.wantStderr != nil):
@@ -169,6 +172,9 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 		Stdin:       c.Terminal == nil && (c.Stdin != nil || c.wantStdin != nil),
 		MergeStderr: c.Terminal == nil && (c.MergeStderr || sameWriter(c.Stdout, c.Stderr)),
 		Session:     c.Session, ReadOnly: c.ReadOnly,
+	}
+	if c.declared != "" {
+		req.CallToken, req.Argv, req.Declared = "", nil, c.declared
 	}
 	if l := c.Limits; l != (Limits{}) {
 		req.Limits = &gantryv1.ProcessLimits{

@@ -53,13 +53,21 @@ func (e *Env) Context() context.Context { return e.server.closing }
 // Thread returns a thread that the plugin knows and that has not ended.
 func (e *Env) Thread(id string) (*Thread, bool) { return e.server.threads.find(id) }
 
-// Command prepares a process that belongs to no call. The host starts it only if the plugin has a permanent grant.
-func (e *Env) Command(ctx context.Context, argv ...string) *process.Cmd {
-	return e.command(ctx, "", argv)
+// Declared prepares the process that a block of the configuration declares: a nested block whose struct embeds
+// [configblock.Process]. name is the block's name, followed by a dot and its label if it has one, for example "server.github". It
+// belongs to no call and can be started at any time after Configure has begun. When ctx ends, the process tree is killed; use
+// [Env.Context] for one that lasts as long as the plugin. See [process.Broker.Declared] for what can be set and for errors. Needs the
+// capability "spawn".
+func (e *Env) Declared(ctx context.Context, name string) *process.Cmd {
+	return e.broker("").Declared(ctx, name)
+}
+
+func (e *Env) broker(token string) *process.Broker {
+	return process.New(e.host(), token, e.descriptors)
 }
 
 func (e *Env) command(ctx context.Context, token string, argv []string) *process.Cmd {
-	return process.New(e.host(), token, e.descriptors).Command(ctx, argv...)
+	return e.broker(token).Command(ctx, argv...)
 }
 
 // artifactChunk is the size of the pieces in which an artifact is sent.

@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/process/processtest"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -186,6 +187,41 @@ func TestCommandRunsThroughTheHost(t *testing.T) {
 	}
 	if r := h.Spawned()[0]; r.GetCallToken() != "call-token" || r.GetReadOnly() {
 		t.Errorf("spawn request %v", r)
+	}
+}
+
+// A declared process is named; everything that it is comes from the configuration.
+func TestDeclaredProcess(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.Declare("server.echo", &gantryv1.SpawnRequest{Argv: []string{"sh", "-c", `read x; echo "$x $KEY"`}, Env: map[string]string{"KEY": "k"}})
+	got := h.within(t, func(ctx context.Context, c *tool.Call) error {
+		cmd := c.Env().Declared(ctx, "server.echo")
+		cmd.Stdin, cmd.Stdout = strings.NewReader("hello\n"), c.OutputWriter()
+		if err := cmd.Run(); err != nil {
+			return err
+		}
+		if err := c.Env().Declared(ctx, "server.other").Start(); status.Code(errors.Unwrap(err)) != codes.InvalidArgument || !strings.Contains(err.Error(), `start "server.other": `) {
+			return fmt.Errorf("an undeclared process: %w", err)
+		}
+		for name, change := range map[string]func(*process.Cmd){
+			"arguments": func(c *process.Cmd) { c.Args = append(c.Args, "-v") }, "program": func(c *process.Cmd) { c.Args[0] = "sh" },
+			"folder": func(c *process.Cmd) { c.Dir = "/" }, "variables": func(c *process.Cmd) { c.Env = []string{"A=b"} },
+			"session": func(c *process.Cmd) { c.Session = true }, "removed": func(c *process.Cmd) { c.Unset = []string{"KEY"} },
+		} {
+			cmd := c.Env().Declared(ctx, "server.echo")
+			change(cmd)
+			if err := cmd.Start(); err == nil {
+				return fmt.Errorf("started with its own %s", name)
+			}
+		}
+		return nil
+	})
+	if want := `started | output@0 "hello k\n" | result `; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if r := h.Spawned(); len(r) != 2 || r[0].GetDeclared() != "server.echo" || r[0].GetCallToken() != "" || len(r[0].GetArgv()) != 0 {
+		t.Errorf("spawn requests %v", r)
 	}
 }
 

@@ -59,6 +59,7 @@ type Host struct {
 		processes map[string]*running
 		tokens    map[string]*running
 		artifacts map[string]Artifact
+		declared  map[string]*gantryv1.SpawnRequest
 
 		unanswered []string
 	}
@@ -74,7 +75,7 @@ func Start(tb testing.TB, opts Options) *Host {
 	}
 	h := &Host{opts: opts, tb: tb, dir: dir, token: wire.NewToken()}
 	h.mu.processes, h.mu.tokens = map[string]*running{}, map[string]*running{}
-	h.mu.artifacts = map[string]Artifact{}
+	h.mu.artifacts, h.mu.declared = map[string]Artifact{}, map[string]*gantryv1.SpawnRequest{}
 	ln, err := net.Listen("unix", h.Socket())
 	if err != nil {
 		tb.Fatal(err)
@@ -161,6 +162,12 @@ func (h *Host) Spawn(_ context.Context, req *gantryv1.SpawnRequest) (*gantryv1.S
 			return &gantryv1.SpawnResponse{Error: e}, nil
 		}
 	}
+	if req.GetDeclared() != "" {
+		var err error
+		if req, err = h.declared(req); err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
+	}
 	p, err := start(req)
 	if err != nil {
 		return &gantryv1.SpawnResponse{Error: startError(err)}, nil
@@ -177,6 +184,30 @@ func (h *Host) Spawn(_ context.Context, req *gantryv1.SpawnRequest) (*gantryv1.S
 		h.mu.tokens[resp.DescriptorToken] = p
 	}
 	return resp, nil
+}
+
+// Declare declares a process: SpawnRequest.declared = name starts argv in cwd with the variables env of p.
+func (h *Host) Declare(name string, p *gantryv1.SpawnRequest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.declared[name] = p
+}
+
+// declared returns the request that starts a declared process. Like a host, it refuses a request that chooses what is started.
+func (h *Host) declared(req *gantryv1.SpawnRequest) (*gantryv1.SpawnRequest, error) {
+	h.mu.Lock()
+	p := h.mu.declared[req.GetDeclared()]
+	h.mu.Unlock()
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("the configuration declares no process %q", req.GetDeclared())
+	case req.GetCallToken() != "" || len(req.GetArgv()) > 0 || req.GetCwd() != "" || len(req.GetEnv()) > 0 || len(req.GetUnset()) > 0 ||
+		req.GetSession() || req.GetReadOnly() || req.GetKeep() != nil:
+		return nil, fmt.Errorf("the request for the process %q sets more than terminal, stdin, merge_stderr and limits", req.GetDeclared())
+	}
+	return &gantryv1.SpawnRequest{
+		Argv: p.GetArgv(), Env: p.GetEnv(), Cwd: p.GetCwd(), Terminal: req.GetTerminal(), Stdin: req.GetStdin(), MergeStderr: req.GetMergeStderr(),
+	}, nil
 }
 
 // NextGeneration prepares for the plugin's next process: it ends all processes that are not kept. The next process gets

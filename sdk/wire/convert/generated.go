@@ -153,6 +153,7 @@ func nestedBlockToProto(x contract.ConfigNestedBlock) *gantryv1.ConfigNestedBloc
 		MinItems: x.MinItems,
 		MaxItems: x.MaxItems,
 		Labels:   texts(x.Labels),
+		Process:  x.Process,
 	}
 }
 
@@ -163,6 +164,7 @@ func nestedBlockFromProto(p *gantryv1.ConfigNestedBlock) contract.ConfigNestedBl
 		MinItems: p.GetMinItems(),
 		MaxItems: p.GetMaxItems(),
 		Labels:   p.GetLabels(),
+		Process:  p.GetProcess(),
 	}
 }
 

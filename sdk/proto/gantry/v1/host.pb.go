@@ -209,7 +209,12 @@ type SpawnRequest struct {
 	// manifest sets handover.
 	Keep *Keep `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
 	// Limits in addition to the grant's: of two limits on the same resource, the smaller one applies.
-	Limits        *ProcessLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
+	Limits *ProcessLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
+	// A process that the plugin's config block declares (ConfigNestedBlock.process): the name of the block, followed by a dot and
+	// its label if it has one, for example "server.github". The program, its arguments, folder, environment and grant are those of
+	// the block, so only terminal, stdin, merge_stderr and limits may be set as well. It needs no call. It ends with the plugin's
+	// process. It is not started (SpawnError.denied) until the user has accepted what the block says.
+	Declared      string `protobuf:"bytes,13,opt,name=declared,proto3" json:"declared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -326,6 +331,13 @@ func (x *SpawnRequest) GetLimits() *ProcessLimits {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *SpawnRequest) GetDeclared() string {
+	if x != nil {
+		return x.Declared
+	}
+	return ""
 }
 
 // ProcessLimits limit a process and its descendants. 0: no limit. What ended a process is in WaitResponse.limit.
@@ -3059,7 +3071,7 @@ var File_gantry_v1_host_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xcd\x03\n" +
+	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xe9\x03\n" +
 	"\fSpawnRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
@@ -3074,7 +3086,8 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\tread_only\x18\n" +
 	" \x01(\bR\breadOnly\x12#\n" +
 	"\x04keep\x18\v \x01(\v2\x0f.gantry.v1.KeepR\x04keep\x120\n" +
-	"\x06limits\x18\f \x01(\v2\x18.gantry.v1.ProcessLimitsR\x06limits\x1a6\n" +
+	"\x06limits\x18\f \x01(\v2\x18.gantry.v1.ProcessLimitsR\x06limits\x12\x1a\n" +
+	"\bdeclared\x18\r \x01(\tR\bdeclared\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +

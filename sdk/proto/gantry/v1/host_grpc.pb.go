@@ -53,7 +53,7 @@ const (
 //
 // HostService is the set of services that the host offers to plugins.
 type HostServiceClient interface {
-	// Spawn starts a process under the call's grant.
+	// Spawn starts a process under the call's grant, or a process that the plugin's config block declares.
 	Spawn(ctx context.Context, in *SpawnRequest, opts ...grpc.CallOption) (*SpawnResponse, error)
 	// Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has only one
 	// reader, so an earlier process that still has sessions is stopped first, and the response waits for its end. Call Adopt
@@ -336,7 +336,7 @@ func (c *hostServiceClient) Emit(ctx context.Context, in *EmitRequest, opts ...g
 //
 // HostService is the set of services that the host offers to plugins.
 type HostServiceServer interface {
-	// Spawn starts a process under the call's grant.
+	// Spawn starts a process under the call's grant, or a process that the plugin's config block declares.
 	Spawn(context.Context, *SpawnRequest) (*SpawnResponse, error)
 	// Adopt takes over the kept sessions (SpawnRequest.keep) of the plugin's earlier processes. A session has only one
 	// reader, so an earlier process that still has sessions is stopped first, and the response waits for its end. Call Adopt

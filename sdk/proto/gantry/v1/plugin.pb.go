@@ -589,7 +589,14 @@ type ConfigNestedBlock struct {
 	MinItems int32 `protobuf:"varint,3,opt,name=min_items,json=minItems,proto3" json:"min_items,omitempty"`
 	MaxItems int32 `protobuf:"varint,4,opt,name=max_items,json=maxItems,proto3" json:"max_items,omitempty"`
 	// Names of the labels; each becomes a string property of the object.
-	Labels        []string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty"`
+	Labels []string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty"`
+	// Whether each block may declare a process that belongs to no call, which the host starts when the plugin names it
+	// (SpawnRequest.declared). The host itself reads the attributes command, args, env and cwd and the blocks sandbox and limits in
+	// it, which `block` must not contain. The object has these properties in addition to those of `block`, null if absent: command,
+	// a string; args, a list of strings; env, the sorted names of the variables without their values; cwd, an absolute path. A block
+	// without command declares no process. Only for blocks of the config block itself that have one label or max_items 1, in
+	// manifests of tool plugins with the capability "spawn".
+	Process       bool `protobuf:"varint,6,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,6 +664,13 @@ func (x *ConfigNestedBlock) GetLabels() []string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *ConfigNestedBlock) GetProcess() bool {
+	if x != nil {
+		return x.Process
+	}
+	return false
 }
 
 type ConfigureRequest struct {
@@ -1222,13 +1236,14 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"deprecated\x18\b \x01(\tR\n" +
 	"deprecated\x12\x12\n" +
-	"\x04path\x18\t \x01(\bR\x04path\"\xa7\x01\n" +
+	"\x04path\x18\t \x01(\bR\x04path\"\xc1\x01\n" +
 	"\x11ConfigNestedBlock\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05block\x18\x02 \x01(\v2\x16.gantry.v1.ConfigBlockR\x05block\x12\x1b\n" +
 	"\tmin_items\x18\x03 \x01(\x05R\bminItems\x12\x1b\n" +
 	"\tmax_items\x18\x04 \x01(\x05R\bmaxItems\x12\x16\n" +
-	"\x06labels\x18\x05 \x03(\tR\x06labels\"\xcb\x01\n" +
+	"\x06labels\x18\x05 \x03(\tR\x06labels\x12\x18\n" +
+	"\aprocess\x18\x06 \x01(\bR\aprocess\"\xcb\x01\n" +
 	"\x10ConfigureRequest\x12\x1f\n" +
 	"\vconfig_json\x18\x01 \x01(\fR\n" +
 	"configJson\x12\x19\n" +

@@ -142,7 +142,7 @@ class HostServiceServicer:
     """
 
     def Spawn(self, request, context):
-        """Spawn starts a process under the call's grant.
+        """Spawn starts a process under the call's grant, or a process that the plugin's config block declares.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

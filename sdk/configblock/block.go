@@ -42,6 +42,7 @@ type field struct {
 	required   bool
 	sensitive  bool
 	path       bool
+	endpoint   bool
 	enum       []string
 	deprecated string
 	label      bool
@@ -108,6 +109,7 @@ func newField(sf reflect.StructField, name string, outer []reflect.Type) (field,
 		name: name, typ: sf.Type,
 		doc: sf.Tag.Get("doc"), deprecated: sf.Tag.Get("deprecated"),
 		required: sf.Tag.Get("required") == "true", sensitive: sf.Tag.Get("sensitive") == "true", path: sf.Tag.Get("path") == "true",
+		endpoint: sf.Tag.Get("endpoint") == "true",
 	}
 	f.def, f.hasDefault = sf.Tag.Lookup("default")
 	if f.name == "" {
@@ -148,14 +150,16 @@ func (f *field) check(base reflect.Type) error {
 	switch {
 	case f.required && f.hasDefault:
 		return errors.New("required and default are mutually exclusive")
-	case f.nested != nil && (f.hasDefault || f.enum != nil || f.sensitive || f.label || f.path):
-		return errors.New("a nested block can't have default, enum, sensitive, label or path")
+	case f.nested != nil && (f.hasDefault || f.enum != nil || f.sensitive || f.label || f.path || f.endpoint):
+		return errors.New("a nested block can't have default, enum, sensitive, label, path or endpoint")
 	case f.label && (base.Kind() != reflect.String || isText(base)):
 		return errors.New("a label must be a string")
 	case f.enum != nil && (base.Kind() != reflect.String || isText(base)):
 		return errors.New("only a string can have enum")
 	case f.path && (base.Kind() != reflect.String || isText(base) || f.hasDefault || f.enum != nil):
 		return errors.New("a path must be a string without default and enum")
+	case f.endpoint && (f.hasDefault || f.label):
+		return errors.New("an endpoint can be neither a label nor have a default")
 	case f.sensitive && !holdsSecret(base):
 		return errors.New("a sensitive field must be a configblock.Secret, because other types could be printed by accident")
 	}
@@ -204,7 +208,7 @@ func (b *block) schema() (contract.ConfigBlock, error) {
 
 func (f *field) attribute() (contract.ConfigAttribute, error) {
 	a := contract.ConfigAttribute{
-		Name: f.name, Description: f.doc, Required: f.required, Sensitive: f.sensitive, Path: f.path,
+		Name: f.name, Description: f.doc, Required: f.required, Sensitive: f.sensitive, Path: f.path, Endpoint: f.endpoint,
 		Allowed: f.enum, Deprecated: f.deprecated,
 	}
 	typ, err := ctyType(f.typ, nil)

@@ -14,6 +14,8 @@
 //	sensitive:"true"        never shown; the field's type must be [Secret]
 //	path:"true"             a path on this machine; strings only. The value is absolute: a relative path is resolved against
 //	                        the folder of the file that contains it
+//	endpoint:"true"         the URL of a service that the plugin reaches through the host (tool.Env.HTTPClient), which lets it
+//	                        connect to the URL's host; strings, and slices and maps of strings, without default
 //	deprecated:"…"          what to use instead
 //	label:"name"            inside a nested block: the field is the block's label
 //

@@ -56,7 +56,7 @@ type limit struct {
 }
 
 type proxy struct {
-	URL string `json:"url" required:"true"`
+	URL string `json:"url" required:"true" endpoint:"true"`
 }
 
 func TestSchema(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSchema(t *testing.T) {
 		Blocks: []contract.ConfigNestedBlock{
 			{Name: "proxy", MaxItems: 1, Block: contract.ConfigBlock{
 				Description: "How to get out.",
-				Attributes:  []contract.ConfigAttribute{{Name: "url", Type: raw(`"string"`), Required: true}},
+				Attributes:  []contract.ConfigAttribute{{Name: "url", Type: raw(`"string"`), Required: true, Endpoint: true}},
 			}},
 			{Name: "server", Labels: []string{"name"}, Block: contract.ConfigBlock{
 				Attributes: []contract.ConfigAttribute{
@@ -155,6 +155,12 @@ func TestWrongStructs(t *testing.T) {
 		"default, duration": {&struct {
 			A time.Duration `default:"3 days"`
 		}{}, "not a duration"},
+		"endpoint, default": {&struct {
+			A string `endpoint:"true" default:"https://x.example"`
+		}{}, "an endpoint"},
+		"endpoint, nested": {&struct {
+			A struct{ B string } `endpoint:"true"`
+		}{}, "path or endpoint"},
 		"default, required": {&struct {
 			A int `default:"1" required:"true"`
 		}{}, "mutually exclusive"},

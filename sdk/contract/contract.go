@@ -141,6 +141,9 @@ type ConfigAttribute struct {
 	Deprecated  string          `json:"deprecated,omitempty"` // what to use instead; empty: not deprecated
 	// Path declares that a string is a path on this machine, which the host makes absolute.
 	Path bool `json:"path,omitempty"`
+	// Endpoint declares that a string, or each string of a list, set or map, is the URL of a service that the plugin reaches through the
+	// host. The host lets it connect to the URL's host.
+	Endpoint bool `json:"endpoint,omitempty"`
 }
 
 // ConfigNestedBlock is a type of nested block. Its value is a list of objects, or a single object if MaxItems is 1.

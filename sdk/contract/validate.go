@@ -173,6 +173,9 @@ func (a ConfigAttribute) validate(c *problems, where string) {
 	if a.Path && t.kind != "string" {
 		c.add("%s: only a string can be a path", where)
 	}
+	if a.Endpoint && t.kind != "string" && (t.elem == nil || t.elem.kind != "string") {
+		c.add("%s: only a string, or a list, set or map of strings, can be an endpoint", where)
+	}
 	if a.Sensitive && t.kind != "string" && (t.elem == nil || t.elem.kind != "string") {
 		c.add("%s: only a string, or a list or map of strings, can be sensitive", where)
 	}
@@ -195,6 +198,9 @@ func (a ConfigAttribute) validate(c *problems, where string) {
 	}
 	if a.Path {
 		c.add("%s: a path can't have a default", where)
+	}
+	if a.Endpoint {
+		c.add("%s: an endpoint can't have a default", where)
 	}
 	if a.Sensitive {
 		c.add("%s: a secret can't have a default", where)

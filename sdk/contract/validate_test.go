@@ -102,6 +102,8 @@ func TestInvalidManifests(t *testing.T) {
 		{"required with default", attribute(ConfigAttribute{Name: "a", Type: raw(`"bool"`), Default: raw("true"), Required: true}), "a required attribute can't have a default"},
 		{"secret number", attribute(ConfigAttribute{Name: "a", Type: raw(`"number"`), Sensitive: true}), "only a string"},
 		{"secret default", attribute(ConfigAttribute{Name: "a", Type: raw(`"string"`), Default: raw(`"x"`), Sensitive: true}), "a secret can't have a default"},
+		{"endpoint number", attribute(ConfigAttribute{Name: "a", Type: raw(`["list","number"]`), Endpoint: true}), "can be an endpoint"},
+		{"endpoint default", attribute(ConfigAttribute{Name: "a", Type: raw(`"string"`), Default: raw(`"https://x"`), Endpoint: true}), "an endpoint can't have a default"},
 		{"attribute and block", func(m *Manifest) { m.Config.Blocks[0].Name = "units" }, `config: "units" appears twice`},
 		{"label and attribute", func(m *Manifest) { m.Config.Blocks[0].Labels = []string{"lat"} }, `config.place: "lat" appears twice`},
 		{"items", func(m *Manifest) { m.Config.Blocks[0].MinItems = 4 }, "from 4 to 3"},

@@ -55,6 +55,13 @@ func byHandMutants() []mutant {
 		{check: "manifest.valid", how: "another contract", change: func(r *reference) {
 			r.manifest = func(m *contract.Manifest) { m.ContractVersions = []uint32{2} }
 		}},
+		{check: "config.schema", how: "endpoint with a default", change: func(r *reference) {
+			r.manifest = func(m *contract.Manifest) {
+				m.Config.Attributes = append(m.Config.Attributes, contract.ConfigAttribute{
+					Name: "url", Type: json.RawMessage(`"string"`), Default: json.RawMessage(`"https://stranger.example"`), Endpoint: true,
+				})
+			}
+		}},
 		{check: "config.schema", how: "default of another type", change: func(r *reference) {
 			r.manifest = func(m *contract.Manifest) {
 				m.Config.Attributes = append(m.Config.Attributes, contract.ConfigAttribute{

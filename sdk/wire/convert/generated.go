@@ -129,6 +129,7 @@ func attributeToProto(x contract.ConfigAttribute) *gantryv1.ConfigAttribute {
 		Allowed:     texts(x.Allowed),
 		Deprecated:  text(x.Deprecated),
 		Path:        x.Path,
+		Endpoint:    x.Endpoint,
 	}
 }
 
@@ -143,6 +144,7 @@ func attributeFromProto(p *gantryv1.ConfigAttribute) contract.ConfigAttribute {
 		Allowed:     p.GetAllowed(),
 		Deprecated:  p.GetDeprecated(),
 		Path:        p.GetPath(),
+		Endpoint:    p.GetEndpoint(),
 	}
 }
 

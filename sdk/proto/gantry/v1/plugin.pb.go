@@ -482,7 +482,11 @@ type ConfigAttribute struct {
 	Deprecated string `protobuf:"bytes,8,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
 	// For strings: whether the value is a path on this machine. The host makes it absolute: a relative path is resolved
 	// against the folder of the file that contains it, and "~/" against the user's home.
-	Path          bool `protobuf:"varint,9,opt,name=path,proto3" json:"path,omitempty"`
+	Path bool `protobuf:"varint,9,opt,name=path,proto3" json:"path,omitempty"`
+	// For strings, and lists, sets and maps of strings: whether the values are http, https, ws or wss URLs of services that the
+	// plugin reaches through HostFacts.egress_socket. The host lets the plugin connect to the hosts of these URLs. A URL in a
+	// user's own file may name an address of this machine or of a private network; one in a project's file may not.
+	Endpoint      bool `protobuf:"varint,10,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,6 +580,13 @@ func (x *ConfigAttribute) GetDeprecated() string {
 func (x *ConfigAttribute) GetPath() bool {
 	if x != nil {
 		return x.Path
+	}
+	return false
+}
+
+func (x *ConfigAttribute) GetEndpoint() bool {
+	if x != nil {
+		return x.Endpoint
 	}
 	return false
 }
@@ -778,8 +789,14 @@ type HostFacts struct {
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// The negotiated contract version.
 	ContractVersion uint32 `protobuf:"varint,7,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The unix socket of an HTTP proxy that accepts CONNECT. It is the plugin's only way to the network, unless its block grants
+	// the whole network. It connects to the hosts of the block's endpoints (ConfigAttribute.endpoint), to those that
+	// `permissions { network }` lists, and to those that Authorize permits, until the call or command ends. It answers other
+	// requests with status 403 and a JSON object whose property `message` is the reason. Empty: the manifest does not declare
+	// the capability "network".
+	EgressSocket  string `protobuf:"bytes,8,opt,name=egress_socket,json=egressSocket,proto3" json:"egress_socket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HostFacts) Reset() {
@@ -859,6 +876,13 @@ func (x *HostFacts) GetContractVersion() uint32 {
 		return x.ContractVersion
 	}
 	return 0
+}
+
+func (x *HostFacts) GetEgressSocket() string {
+	if x != nil {
+		return x.EgressSocket
+	}
+	return ""
 }
 
 type ConfigureResponse struct {
@@ -1224,7 +1248,7 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"attributes\x18\x01 \x03(\v2\x1a.gantry.v1.ConfigAttributeR\n" +
 	"attributes\x124\n" +
 	"\x06blocks\x18\x02 \x03(\v2\x1c.gantry.v1.ConfigNestedBlockR\x06blocks\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\x8f\x02\n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xab\x02\n" +
 	"\x0fConfigAttribute\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\ttype_json\x18\x02 \x01(\fR\btypeJson\x12 \n" +
@@ -1236,7 +1260,9 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"deprecated\x18\b \x01(\tR\n" +
 	"deprecated\x12\x12\n" +
-	"\x04path\x18\t \x01(\bR\x04path\"\xc1\x01\n" +
+	"\x04path\x18\t \x01(\bR\x04path\x12\x1a\n" +
+	"\bendpoint\x18\n" +
+	" \x01(\bR\bendpoint\"\xc1\x01\n" +
 	"\x11ConfigNestedBlock\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05block\x18\x02 \x01(\v2\x16.gantry.v1.ConfigBlockR\x05block\x12\x1b\n" +
@@ -1253,7 +1279,7 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x05 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
-	"\x05label\x18\x06 \x01(\tR\x05label\"\x9e\x02\n" +
+	"\x05label\x18\x06 \x01(\tR\x05label\"\xc3\x02\n" +
 	"\tHostFacts\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12'\n" +
 	"\x0fservices_socket\x18\x02 \x01(\tR\x0eservicesSocket\x12%\n" +
@@ -1261,7 +1287,8 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\x12descriptors_socket\x18\x04 \x01(\tR\x11descriptorsSocket\x12)\n" +
 	"\x06limits\x18\x05 \x01(\v2\x11.gantry.v1.LimitsR\x06limits\x12\"\n" +
 	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12)\n" +
-	"\x10contract_version\x18\a \x01(\rR\x0fcontractVersion\"L\n" +
+	"\x10contract_version\x18\a \x01(\rR\x0fcontractVersion\x12#\n" +
+	"\regress_socket\x18\b \x01(\tR\fegressSocket\"L\n" +
 	"\x11ConfigureResponse\x127\n" +
 	"\vdiagnostics\x18\x01 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\"b\n" +
 	"\x0eCommandRequest\x12\x12\n" +

@@ -220,8 +220,9 @@ type Descriptor struct {
 	HookFields          map[string]string `json:"hookFields,omitempty"` // hook field → argument
 	ModelTraits         []string          `json:"modelTraits,omitempty"`
 	Source              string            `json:"source,omitempty"`
-	LenientArguments    bool              `json:"lenientArguments,omitempty"` // unknown properties are passed on instead of being rejected
-	EffectsByHost       bool              `json:"effectsByHost,omitempty"`    // all effects are requests to the host with the call's token
+	LenientArguments    bool              `json:"lenientArguments,omitempty"`   // unknown properties are passed on instead of being rejected
+	UncheckedArguments  bool              `json:"uncheckedArguments,omitempty"` // any JSON object is passed on; the schema is only shown
+	EffectsByHost       bool              `json:"effectsByHost,omitempty"`      // all effects are requests to the host with the call's token
 }
 
 // SourceState is the state of a tool source.

@@ -252,9 +252,11 @@ func (d *Descriptor) Validate() error {
 	case d.Freeform == nil:
 		if len(d.InputSchema) == 0 {
 			c.add("tool %q: an input schema or a freeform grammar is required", d.Name)
-		} else if err := checkSchema(d.InputSchema, true); err != nil {
+		} else if err := d.checkInput(); err != nil {
 			c.add("tool %q: input schema: %w", d.Name, err)
 		}
+	case d.UncheckedArguments:
+		c.add("tool %q: a freeform tool has no arguments that could be unchecked", d.Name)
 	case len(d.InputSchema) > 0:
 		c.add("tool %q: a freeform tool can't have an input schema", d.Name)
 	default:
@@ -274,6 +276,34 @@ func (d *Descriptor) Validate() error {
 		}
 	}
 	return errors.Join(c...)
+}
+
+func (d *Descriptor) checkInput() error {
+	if d.UncheckedArguments {
+		return checkShown(d.InputSchema)
+	}
+	return checkSchema(d.InputSchema, true)
+}
+
+// checkShown returns an error if a JSON Schema can't be shown to a model as that of arguments.
+func checkShown(raw json.RawMessage) error {
+	if len(raw) > maxSchemaBytes {
+		return fmt.Errorf("the schema has %d bytes; the maximum is %d", len(raw), maxSchemaBytes)
+	}
+	if !utf8.Valid(raw) {
+		return errors.New("the schema must be UTF-8")
+	}
+	if err := checkDepth(raw); err != nil {
+		return err
+	}
+	var s map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	if string(s["type"]) != `"object"` {
+		return errors.New(`the type must be "object"`)
+	}
+	return nil
 }
 
 // serviceApprovals are the values of [ServiceEffect.Approval].

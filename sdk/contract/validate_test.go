@@ -125,6 +125,19 @@ func TestInvalidManifests(t *testing.T) {
 		{"language", tool(func(d *Descriptor) { d.Effects = []Effect{SessionInputEffect{SessionID: "1", Language: "Python"}} }), `the language "Python"`},
 		{"freeform and schema", tool(func(d *Descriptor) { d.Freeform = &Freeform{Property: "x"} }), "can't have an input schema"},
 		{"tool twice", func(m *Manifest) { m.Tools = append(m.Tools, m.Tools[0]) }, "declared twice in the namespace"},
+		{"freeform that checks its arguments", func(m *Manifest) { m.Tools[1].UncheckedArguments = true }, "no arguments that could be unchecked"},
+		{"unchecked, not an object", tool(func(d *Descriptor) { d.UncheckedArguments, d.InputSchema = true, json.RawMessage(`[]`) }), "not a JSON Schema"},
+		{"unchecked, of another type", tool(func(d *Descriptor) {
+			d.UncheckedArguments, d.InputSchema = true, json.RawMessage(`{"type":["object"]}`)
+		}), `the type must be "object"`},
+		{"unchecked, too deep", tool(func(d *Descriptor) {
+			d.UncheckedArguments = true
+			d.InputSchema = json.RawMessage(`{"type":"object","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`)
+		}), "nested more than 200 levels deep"},
+		{"unchecked, too large", tool(func(d *Descriptor) {
+			d.UncheckedArguments = true
+			d.InputSchema = json.RawMessage(`{"type":"object","x":"` + strings.Repeat("x", 1<<20) + `"}`)
+		}), "the maximum is 1048576"},
 		{"freeform without property", func(m *Manifest) { m.Tools[1].Freeform.Property = "" }, "name of its property"},
 		{"grammar of nothing", func(m *Manifest) { m.Tools[1].Freeform.Definition = "start: x" }, "the grammar requires a syntax"},
 		{"syntax of nothing", func(m *Manifest) { m.Tools[1].Freeform.Syntax = "lark" }, "requires a grammar"},

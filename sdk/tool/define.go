@@ -184,6 +184,12 @@ func AbortReadsAsCommand() Option { return func(t *Tool) { t.descriptor.AbortRea
 // Lenient makes the host pass on unknown arguments instead of rejecting them.
 func Lenient() Option { return func(t *Tool) { t.descriptor.LenientArguments = true } }
 
+// UncheckedArguments makes the host pass on any JSON object, and leaves it to the tool to check it. It is for schemas of others
+// that the host can't compile; models are shown such a schema as it is.
+func UncheckedArguments() Option {
+	return func(t *Tool) { t.descriptor.UncheckedArguments = true }
+}
+
 // Schema replaces the derived schema of the arguments. It is a JSON Schema (2020-12) of an object.
 func Schema(schema json.RawMessage) Option {
 	return func(t *Tool) { t.descriptor.InputSchema = schema }

@@ -52,6 +52,11 @@ func TestDescriptor(t *testing.T) {
 	if d := tool.New("x", "", run, tool.Hidden(), tool.Assess(func(context.Context, *tool.AssessCall, place) (*contract.Assessment, error) { return nil, nil })).Descriptor(); !d.Assess || d.Exposure != contract.ExposureHidden {
 		t.Errorf("descriptor %+v", d)
 	}
+	odd := tool.Schema(json.RawMessage(`{"type":"object","properties":{"a":{"pattern":"(?=x)"}}}`))
+	raw := func(context.Context, *tool.Call, json.RawMessage) (*tool.Result, error) { return nil, nil }
+	if d := tool.New("x", "", raw, odd, tool.UncheckedArguments()).Descriptor(); d.Validate() != nil || !d.UncheckedArguments {
+		t.Errorf("a tool that checks its arguments itself: %v", d.Validate())
+	}
 	for want, option := range map[contract.Nesting]tool.Option{
 		contract.NestingUnknown: tool.ReadOnly(), contract.NestingNever: tool.ModelOnly(), contract.NestingOnly: tool.CodeOnly(),
 	} {

@@ -32,7 +32,7 @@ type Entry struct {
 	Client   bool                // a client of the thread implements the host tool
 	Revision string              // of the tool set it came with
 	Digest   string              // of the descriptor: remembered approvals are bound to it; empty for gantry's own tools
-	Schema   *contract.Validator // of the arguments; nil for freeform tools
+	Schema   *contract.Validator // of the arguments; nil for freeform tools, and for those that check their arguments themselves
 	// Declare returns how a model is offered a host tool, or false if the model is not; nil: by the descriptor, as for tools of plugins.
 	Declare func(row llm.ModelRow) (llm.Tool, bool)
 	// Finds says that the host tool finds deferred tools: a model that is offered it is not offered those.
@@ -176,7 +176,7 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	}
 	sum := sha256.Sum256(b)
 	e.Digest = hex.EncodeToString(sum[:])
-	if d.Freeform != nil {
+	if d.Freeform != nil || d.UncheckedArguments {
 		return e, nil
 	}
 	schema, err := contract.ParseSchema(d.InputSchema)
@@ -236,6 +236,12 @@ func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 	var args any
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return contract.Input{}, ArgumentsError(err)
+	}
+	if e.UncheckedArguments {
+		if _, ok := args.(map[string]any); !ok {
+			return contract.Input{}, ArgumentsError(errors.New("they are not a JSON object"))
+		}
+		return contract.Input{Arguments: raw}, nil
 	}
 	err := e.Schema.Validate(args)
 	if err == nil {

@@ -35,7 +35,10 @@ func TestParse(t *testing.T) {
 	lists := greet
 	lists.Name, lists.InputSchema = "lists", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[`+
 		`{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"string"}]}}}`)
-	s := snapshot(t, greet, lenient, patch, nested, lists)
+	unchecked := greet // no Go program compiles its pattern
+	unchecked.Name, unchecked.UncheckedArguments = "unchecked", true
+	unchecked.InputSchema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"^(?=x)"}},"required":["a"]}`)
+	s := snapshot(t, greet, lenient, patch, nested, lists, unchecked)
 	for _, tc := range []struct {
 		name string
 		call llm.ToolCall
@@ -57,6 +60,10 @@ func TestParse(t *testing.T) {
 		{"null that is allowed", llm.ToolCall{Name: "nested", Input: `{"a": {"c": null}}`}, contract.Input{Arguments: json.RawMessage(`{"a": {"c": null}}`)}, ""},
 		{"null as all of it", llm.ToolCall{Name: "nested", Input: `null`}, contract.Input{}, "want \"object\""},
 		{"alternatives that would be tried 2^40 times", llm.ToolCall{Name: "lists", Input: `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`}, contract.Input{}, "failed to parse function arguments: validating the value against the schema would take too long"},
+		{"unchecked", llm.ToolCall{Name: "unchecked", Input: `{"b": null}`}, contract.Input{Arguments: json.RawMessage(`{"b": null}`)}, ""},
+		{"unchecked, empty", llm.ToolCall{Name: "unchecked", Input: ``}, contract.Input{Arguments: json.RawMessage(`{}`)}, ""},
+		{"unchecked, a list", llm.ToolCall{Name: "unchecked", Input: `[1]`}, contract.Input{}, "failed to parse function arguments: they are not a JSON object"},
+		{"unchecked, no JSON", llm.ToolCall{Name: "unchecked", Input: `{bad`}, contract.Input{}, "failed to parse function arguments: "},
 		{"text for a function", llm.ToolCall{Name: "greet", Input: "hi", Freeform: true}, contract.Input{}, "takes JSON arguments"},
 		{"freeform", llm.ToolCall{Name: "patch", Input: "raw", Freeform: true}, contract.Input{Text: "raw", Freeform: true}, ""},
 		{"freeform as a function", llm.ToolCall{Name: "patch", Input: `{"input":"raw"}`}, contract.Input{Text: "raw", Freeform: true}, ""},

@@ -216,6 +216,7 @@ func DescriptorToProto(x contract.Descriptor) *gantryv1.ToolDescriptor {
 		ModelTraits:         texts(x.ModelTraits),
 		Source:              text(x.Source),
 		LenientArguments:    x.LenientArguments,
+		UncheckedArguments:  x.UncheckedArguments,
 		EffectsByHost:       x.EffectsByHost,
 	}
 }
@@ -244,6 +245,7 @@ func DescriptorFromProto(p *gantryv1.ToolDescriptor) contract.Descriptor {
 		ModelTraits:         p.GetModelTraits(),
 		Source:              p.GetSource(),
 		LenientArguments:    p.GetLenientArguments(),
+		UncheckedArguments:  p.GetUncheckedArguments(),
 		EffectsByHost:       p.GetEffectsByHost(),
 	}
 }

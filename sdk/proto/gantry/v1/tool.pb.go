@@ -554,9 +554,13 @@ type ToolDescriptor struct {
 	// start, and holds back these requests until that is done, so the call loses no time. Default false.
 	EffectsByHost bool `protobuf:"varint,21,opt,name=effects_by_host,json=effectsByHost,proto3" json:"effects_by_host,omitempty"`
 	// Not "never" for a hidden tool, which then had no caller.
-	Nesting       Nesting `protobuf:"varint,22,opt,name=nesting,proto3,enum=gantry.v1.Nesting" json:"nesting,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Nesting Nesting `protobuf:"varint,22,opt,name=nesting,proto3,enum=gantry.v1.Nesting" json:"nesting,omitempty"`
+	// Whether the host leaves it to the tool to check arguments: it only requires a JSON object. For schemas that the host can't
+	// compile, such as those of MCP servers with patterns of another syntax. The input schema, of type object, is shown to the
+	// model as it is. Default false.
+	UncheckedArguments bool `protobuf:"varint,23,opt,name=unchecked_arguments,json=uncheckedArguments,proto3" json:"unchecked_arguments,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ToolDescriptor) Reset() {
@@ -741,6 +745,13 @@ func (x *ToolDescriptor) GetNesting() Nesting {
 		return x.Nesting
 	}
 	return Nesting_NESTING_UNSPECIFIED
+}
+
+func (x *ToolDescriptor) GetUncheckedArguments() bool {
+	if x != nil {
+		return x.UncheckedArguments
+	}
+	return false
 }
 
 // Freeform describes a tool that takes raw text in a grammar.
@@ -4640,7 +4651,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x16.gantry.v1.SourceStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
-	"\brequired\x18\x04 \x01(\bR\brequired\"\xa9\a\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\"\xda\a\n" +
 	"\x0eToolDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -4666,7 +4677,8 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x06source\x18\x13 \x01(\tR\x06source\x12+\n" +
 	"\x11lenient_arguments\x18\x14 \x01(\bR\x10lenientArguments\x12&\n" +
 	"\x0feffects_by_host\x18\x15 \x01(\bR\reffectsByHost\x12,\n" +
-	"\anesting\x18\x16 \x01(\x0e2\x12.gantry.v1.NestingR\anesting\x1a=\n" +
+	"\anesting\x18\x16 \x01(\x0e2\x12.gantry.v1.NestingR\anesting\x12/\n" +
+	"\x13unchecked_arguments\x18\x17 \x01(\bR\x12uncheckedArguments\x1a=\n" +
 	"\x0fHookFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"^\n" +

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-MODULES := config e2e host plugins/python plugins/shell providers sdk sdk/codemode
+MODULES := config e2e host plugins/mcp plugins/python plugins/shell providers sdk sdk/codemode
 VERSION ?= 0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 PREFIX  ?= /usr/local
 BIN     := $(CURDIR)/bin
@@ -63,7 +63,7 @@ smoke: build ## ask the real vendors whose keys are in the environment (costs a 
 
 .PHONY: cross
 cross: $(TOOLBIN)/crossvet ## vet for the other systems
-	@$(LAVISH) $< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/python plugins/shell providers sdk sdk/codemode))
+	@$(LAVISH) $< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/mcp plugins/python plugins/shell providers sdk sdk/codemode))
 
 .PHONY: lint
 lint: $(TOOLBIN)/staticcheck ## formatting, vet, staticcheck, contract and generated code

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
-	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 // dialog is a conversation with an app server whose messages are compared with a file.
@@ -234,28 +232,21 @@ func TestAppServerConversations(t *testing.T) {
 	for _, tc := range conversations {
 		converses(t, tc.name, tc.script, func(_ *testing.T, r *rig.Rig) { r.Config(tc.config) }, tc.args, tc.talk)
 	}
-	for name, answer := range map[string]string{"ask-choice": `{"answers":{"choice":{"answers":["blue"]}}}`, "ask-form": `{"action":"accept","content":{"size":3}}`} {
-		script := "[[step]]\ndo = [{ call = \"" + strings.ReplaceAll(name, "-", "_") + "\", id = \"c1\" }]\n[[step]]\ndo = [{ text = \"done\" }]\n"
-		method := map[string]string{"ask-choice": "item/tool/requestUserInput", "ask-form": "mcpServer/elicitation/request"}[name]
-		converses(t, name, script, func(t *testing.T, r *rig.Rig) { addOdd(t, r, "clerk", "asks", "") }, onRequest, decide(method, answer))
+	for _, tc := range []struct{ name, tool, method, answer string }{
+		{"ask-choice", "ask_choice", "item/tool/requestUserInput", `{"answers":{"choice":{"answers":["blue"]}}}`},
+		{"ask-form", "ask_form", "mcpServer/elicitation/request", `{"action":"accept","content":{"size":3}}`},
+		{"ask-form-wrong", "ask_form", "mcpServer/elicitation/request", `{"action":"accept","content":{"size":"three"}}`},
+		{"ask-form-declined", "ask_form", "mcpServer/elicitation/request", `{"action":"decline"}`},
+		{"ask-form-cancelled", "ask_form", "mcpServer/elicitation/request", `{"action":"cancel"}`},
+	} {
+		method, answer := tc.method, tc.answer
+		converses(t, tc.name, askScript(tc.tool), func(t *testing.T, r *rig.Rig) { addOdd(t, r, "clerk", "asks", "") }, onRequest, decide(method, answer))
 	}
 }
 
-// clerk is a plugin that asks its user.
-func clerk() tool.Plugin {
-	ask := func(name string, q tool.Question) tool.Tool {
-		return tool.New(name, "Asks the user.", func(ctx context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
-			a, err := c.Ask(ctx, q)
-			return tool.Text(fmt.Sprintf("%s %v", a.JSON, err)), nil
-		}, tool.ReadOnly())
-	}
-	return tool.Plugin{
-		Name: "asks", Version: "1.0.0", Description: "Asks.", Capabilities: []string{"ask"},
-		Tools: []tool.Tool{
-			ask("ask_choice", tool.Question{Title: "Colour", Message: "Which colour?", Options: []string{"red", "blue"}}),
-			ask("ask_form", tool.Question{Title: "Size", Message: "Which size?", FormSchema: json.RawMessage(`{"type":"object","properties":{"size":{"type":"integer"}}}`)}),
-		},
-	}
+// askScript is a model that calls a tool once.
+func askScript(tool string) string {
+	return "[[step]]\ndo = [{ call = \"" + tool + "\", id = \"c1\" }]\n[[step]]\ndo = [{ text = \"done\" }]\n"
 }
 
 // converses has a conversation on all transports and compares it with its file.

@@ -36,7 +36,7 @@ var Rows = [][]string{
 	{"launch", "undo", "transcript"},
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint", "runsocket"},
-	{"event", "store", "secret", "diff", "redact"},
+	{"event", "store", "secret", "diff", "redact", "form"},
 	{"proctree"},
 	{"crashpoint", "once", "procfs"},
 	{"librarylog", "protocol"},

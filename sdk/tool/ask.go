@@ -50,24 +50,38 @@ func (c *Call) AuthorizeWith(ctx context.Context, a Authorization) error {
 // Question is a question to the user: a choice if Options is set, a form if FormSchema is set, a URL if URL is set. The
 // answer is never an approval.
 type Question struct {
+	// Source is in whose name the plugin asks, such as a server that it is connected to: at most 128 bytes. Empty: its own.
+	Source         string
 	Title, Message string
 	Options        []string
-	FormSchema     json.RawMessage // JSON Schema of an object with flat properties
-	URL            string
-	Redirect       bool // the host listens on loopback for the URL's redirect and returns the query
+	// FormSchema is the JSON Schema of an object of strings, numbers, integers, booleans, choices and arrays of choices.
+	FormSchema json.RawMessage
+	URL        string
+	Redirect   bool // the host listens on loopback for the URL's redirect and returns the query
 }
 
-// Answer is the answer to a [Question]. If there is none, either Declined or Cancelled is true.
+// Answer is the answer to a [Question]. If there is none, exactly one of Declined, Dismissed and Cancelled is true.
 type Answer struct {
-	Declined  bool
-	Cancelled bool
-	JSON      json.RawMessage // the choice, the form's object, or the query's object
+	Declined  bool            // the user said no, or the host did; then Note is set
+	Dismissed bool            // the user closed the question without deciding
+	Cancelled bool            // the call has ended
+	JSON      json.RawMessage // the choice, the form's object, valid under its schema, or the query's object
+	Note      string          // why the host declined without the user's decision, such as that there is no one to ask
 }
 
 // Ask asks the user a question and waits for the answer. The call's clock is paused meanwhile.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
+	return c.env.ask(ctx, c.start.CallToken, q)
+}
+
+// Ask asks the user who runs the command a question and waits for the answer. Needs the capability "ask".
+func (c *CommandCall) Ask(ctx context.Context, q Question) (Answer, error) {
+	return c.env.ask(ctx, c.token, q)
+}
+
+func (e *Env) ask(ctx context.Context, token string, q Question) (Answer, error) {
 	req := &gantryv1.AskRequest{
-		CallToken: c.start.CallToken, Title: q.Title, Message: q.Message,
+		CallToken: token, Source: q.Source, Title: q.Title, Message: q.Message,
 		Options: q.Options, FormSchemaJson: q.FormSchema, Url: q.URL, Redirect: q.Redirect,
 	}
 	switch {
@@ -80,7 +94,7 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	default:
 		return Answer{}, errors.New("ask: the question has neither options, a form nor a URL")
 	}
-	resp, err := c.env.host().Ask(ctx, req)
+	resp, err := e.host().Ask(ctx, req)
 	if err != nil {
 		return Answer{}, fmt.Errorf("ask: %w", err)
 	}
@@ -88,7 +102,9 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	case gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED:
 		return Answer{JSON: resp.GetAnswerJson()}, nil
 	case gantryv1.AskOutcome_ASK_OUTCOME_DECLINED:
-		return Answer{Declined: true}, nil
+		return Answer{Declined: true, Note: resp.GetNote()}, nil
+	case gantryv1.AskOutcome_ASK_OUTCOME_DISMISSED:
+		return Answer{Dismissed: true}, nil
 	}
 	return Answer{Cancelled: true}, nil
 }

@@ -50,9 +50,17 @@ func choices(q event.QuestionAsked) []acp.PermissionOption {
 	return out
 }
 
+// askedBy says who puts a plugin's question; empty: gantry does.
+func askedBy(q event.QuestionAsked) string {
+	if q.Plugin == "" {
+		return ""
+	}
+	return "Asked by " + q.Asker()
+}
+
 // explain returns what a person should read about a question besides its title.
 func explain(q event.QuestionAsked) string {
-	lines := []string{q.Nesting(), q.Message, q.Reason, q.URL}
+	lines := []string{q.Nesting(), askedBy(q), q.Message, q.Reason, q.URL}
 	for _, e := range q.Wanted {
 		switch e.Type {
 		case "read":
@@ -172,6 +180,9 @@ func chosen(q event.QuestionAsked, result json.RawMessage, failed *rpc.Error) st
 	case "cancelled":
 		if q.About == event.QuestionApproval || q.About == event.QuestionPermissions {
 			return hub.Abort
+		}
+		if q.Plugin != "" {
+			return hub.Dismiss
 		}
 	case "selected":
 		if slices.ContainsFunc(choices(q), func(o acp.PermissionOption) bool { return string(o.OptionId) == option }) {

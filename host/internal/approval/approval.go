@@ -32,6 +32,7 @@ const (
 	Deny           = "deny"            // the turn continues
 	DenyAlways     = "deny_always"     // also write the denying rule that the question shows
 	Abort          = "abort"           // deny, and interrupt the turn
+	Dismiss        = "dismiss"         // a plugin's question: close it without deciding
 	Unusable       = "unusable"        // what the client has answered means nothing: the call fails
 )
 
@@ -66,6 +67,8 @@ type Question struct {
 	Turn    event.TurnID
 	Call    event.CallID
 	Chain   []string // of a nested call: the tools from the model's call to this one
+	Plugin  string   // that asks its own question, in the name of Source if that is set; empty: the host asks
+	Source  string
 	Title   string
 	Message string
 	Reason  string
@@ -216,7 +219,7 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	b.mu.Unlock()
 
 	asked := event.QuestionAsked{
-		ID: id, About: q.About, Call: q.Call, Chain: q.Chain, Title: q.Title, Message: q.Message, Reason: q.Reason,
+		ID: id, About: q.About, Call: q.Call, Chain: q.Chain, Plugin: q.Plugin, Source: q.Source, Title: q.Title, Message: q.Message, Reason: q.Reason,
 		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
 		Tool: q.Tool,
 	}

@@ -411,7 +411,7 @@ func (q *question) userInput(thread, turn string) {
 	q.method = protocol.RequestUserInput.Name
 	q.params = protocol.ToolRequestUserInputParams{
 		ThreadID: thread, TurnID: turn, ItemID: string(a.Call), IsBlocking: true,
-		Questions: []protocol.ToolRequestUserInputQuestion{{ID: id, Header: a.Title, Question: textOf(a), Options: options}},
+		Questions: []protocol.ToolRequestUserInputQuestion{{ID: id, Header: cmp.Or(a.Asker(), a.Title), Question: textOf(a), Options: options}},
 	}
 	q.answer = func(result json.RawMessage) (hub.Answer, bool) {
 		var r protocol.ToolRequestUserInputResponse
@@ -424,17 +424,20 @@ func (q *question) userInput(thread, turn string) {
 
 // textOf returns the text of a question, which may have only a title.
 func textOf(a event.QuestionAsked) string {
-	if a.Message != "" {
-		return a.Message
+	switch {
+	case a.Message == "":
+		return a.Title
+	case a.Plugin != "" && a.Title != "": // requests name who asks where others have the title
+		return a.Title + "\n\n" + a.Message
 	}
-	return a.Title
+	return a.Message
 }
 
 // elicitation puts a form or a URL to the user.
 func (q *question) elicitation(thread, turn string) {
 	a := q.asked
 	q.method = protocol.RequestElicitation.Name
-	head := protocol.ElicitationHeader{ThreadID: thread, TurnID: orNull(turn), ServerName: a.Title, Message: textOf(a)}
+	head := protocol.ElicitationHeader{ThreadID: thread, TurnID: orNull(turn), ServerName: a.Asker(), Message: textOf(a)}
 	var body protocol.Elicitation = protocol.FormElicitation{ElicitationHeader: head, RequestedSchema: a.Schema}
 	if a.About == event.QuestionURL {
 		body = protocol.URLElicitation{ElicitationHeader: head, URL: a.URL, ElicitationID: a.ID}
@@ -481,10 +484,13 @@ func elicitationAnswer(result json.RawMessage) (hub.Answer, bool) {
 	if json.Unmarshal(result, &r) != nil {
 		return hub.Answer{}, false
 	}
-	if r.Action != protocol.ElicitationAccept {
-		return hub.Answer{Choice: hub.Deny}, true
+	switch r.Action {
+	case protocol.ElicitationAccept:
+		return hub.Answer{Choice: hub.Approve, Data: r.Content}, true
+	case protocol.ElicitationCancel:
+		return hub.Answer{Choice: hub.Dismiss}, true
 	}
-	return hub.Answer{Data: r.Content}, true
+	return hub.Answer{Choice: hub.Deny}, true
 }
 
 var (

@@ -477,10 +477,14 @@ type ToolContent struct {
 
 // QuestionAsked is a question to a person or a client. Every subscriber may answer; the first answer wins.
 type QuestionAsked struct {
-	ID      string          `json:"id"`
-	About   QuestionKind    `json:"about"`
-	Call    CallID          `json:"call,omitempty"`
-	Chain   []string        `json:"chain,omitempty"` // of a nested call: the tools from the model's call to this one
+	ID    string       `json:"id"`
+	About QuestionKind `json:"about"`
+	Call  CallID       `json:"call,omitempty"`
+	Chain []string     `json:"chain,omitempty"` // of a nested call: the tools from the model's call to this one
+	// Plugin is the label of the plugin whose own question it is, and Source in whose name it asks, such as a server. The texts, options
+	// and schema are then theirs. Empty: gantry asks.
+	Plugin  string          `json:"plugin,omitempty"`
+	Source  string          `json:"source,omitempty"`
 	Title   string          `json:"title"`
 	Message string          `json:"message,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
@@ -493,6 +497,15 @@ type QuestionAsked struct {
 	// answers are not offered.
 	Rule *RuleOffer `json:"rule,omitempty"`
 	Tool *ToolCall  `json:"tool,omitempty"` // of QuestionClientTool
+}
+
+// Asker names who puts a plugin's question, such as "mcp/github": the plugin's label comes first, so that no source has a name of
+// gantry's or of another plugin.
+func (q QuestionAsked) Asker() string {
+	if q.Source == "" {
+		return q.Plugin
+	}
+	return q.Plugin + "/" + q.Source
 }
 
 // Nesting says which tools a nested call comes from, such as "python → exec_command"; empty: the model made the call.

@@ -47,6 +47,7 @@ const (
 	Deny           = approval.Deny           // the turn continues
 	DenyAlways     = approval.DenyAlways     // also write the denying rule that the question shows
 	Abort          = approval.Abort          // deny, and interrupt the turn
+	Dismiss        = approval.Dismiss        // a plugin's question: close it without deciding
 	Unusable       = approval.Unusable       // what the client has answered means nothing: the call fails
 )
 

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -183,14 +181,14 @@ func (d *decision) question(about question) approval.Question {
 		title = d.item.title()
 	}
 	q := approval.Question{
-		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Chain: d.chain(), Title: visible(title, maxTitle), Reason: visible(about.reason, maxReason),
+		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Chain: d.chain(), Title: approval.Visible(title, maxTitle), Reason: approval.Visible(about.reason, maxReason),
 		Effects: about.effects, Options: []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession},
 	}
 	if about.once {
 		q.Options = q.Options[:1]
 	}
 	if e := d.assessment.Escalation; e != nil {
-		q.Message = visible(e.Justification, maxReason)
+		q.Message = approval.Visible(e.Justification, maxReason)
 	}
 	if w := about.wanted; w != nil && !w.Unsandboxed {
 		q.Wanted = w.Additional
@@ -226,17 +224,3 @@ const (
 	maxTitle  = 1 << 10
 	maxReason = 4 << 10
 )
-
-// visible returns text as it is safe to show to a person: at most limit bytes, and without control and formatting characters, which
-// could hide or reorder other text.
-func visible(s string, limit int) string {
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return strings.Map(func(c rune) rune {
-		if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) && c != '\n' && c != '\t' {
-			return unicode.ReplacementChar
-		}
-		return c
-	}, s)
-}

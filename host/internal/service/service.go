@@ -156,7 +156,7 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 		return nil, err
 	}
 	if cmd, ok := s.Commands.lookup(s.id.Label, r.GetCallToken()); ok {
-		return s.askAbout(ctx, r, approval.Question{}, cmd.ask)
+		return s.askAbout(ctx, r, approval.Question{Plugin: s.id.Label}, cmd.ask)
 	}
 	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
@@ -168,52 +168,10 @@ func (s *server) Ask(ctx context.Context, r *gantryv1.AskRequest) (*gantryv1.Ask
 		return nil, status.Error(codes.FailedPrecondition, "the thread has ended")
 	}
 	if l.Call.Approval == policy.Never || l.Call.Approval == policy.Granular && s.Elicits != nil && !s.Elicits() {
-		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
+		return declined("the approval policy does not let plugins ask"), nil
 	}
 	defer l.Wait()()
-	return s.askAbout(ctx, r, approval.Question{Turn: l.Call.Turn, Call: l.Call.ID}, thread.Approvals().Ask)
-}
-
-// askAbout completes a question, asks it, and converts the answer.
-func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approval.Question,
-	ask func(context.Context, approval.Question) (approval.Answer, error),
-) (*gantryv1.AskResponse, error) {
-	switch r.GetKind() {
-	case gantryv1.AskKind_ASK_KIND_CHOICE:
-		q.About = event.QuestionChoice
-	case gantryv1.AskKind_ASK_KIND_FORM:
-		q.About = event.QuestionForm
-	case gantryv1.AskKind_ASK_KIND_URL:
-		q.About = event.QuestionURL
-	default:
-		return nil, status.Error(codes.InvalidArgument, "a question is a choice, a form or a URL")
-	}
-	if !validJSON(r.GetFormSchemaJson()) {
-		return nil, status.Error(codes.InvalidArgument, "form_schema_json is not JSON")
-	}
-	q.Title, q.Message, q.Options, q.Schema, q.URL = r.GetTitle(), r.GetMessage(), r.GetOptions(), r.GetFormSchemaJson(), r.GetUrl()
-	var a approval.Answer
-	var err error
-	if q.About == event.QuestionURL && r.GetRedirect() {
-		a, err = redirected(ctx, ask, q, int(r.GetRedirectPort()))
-	} else {
-		a, err = ask(ctx, q)
-	}
-	switch {
-	case errors.Is(err, approval.ErrNoApprover):
-		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
-	case ctx.Err() != nil:
-		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_CANCELLED}, nil
-	case err != nil:
-		return nil, statusOf(err)
-	case a.Choice == approval.Deny:
-		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
-	}
-	answer := []byte(a.Data)
-	if answer == nil {
-		answer = jsonString(a.Choice)
-	}
-	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED, AnswerJson: answer}, nil
+	return s.askAbout(ctx, r, approval.Question{Plugin: s.id.Label, Turn: l.Call.Turn, Call: l.Call.ID}, thread.Approvals().Ask)
 }
 
 // CallTool implements the rpc. It calls another tool of the thread through the whole pipeline.

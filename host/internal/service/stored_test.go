@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -91,6 +92,68 @@ func TestCommandsAsk(t *testing.T) {
 	form := json.RawMessage(`{`)
 	if _, err := mine.Ask(t.Context(), &gantryv1.AskRequest{CallToken: token, Kind: gantryv1.AskKind_ASK_KIND_FORM, FormSchemaJson: form}); code(err) != codes.InvalidArgument {
 		t.Errorf("a form that is no JSON: %v", err)
+	}
+}
+
+// The answer to a form is the object that was asked for, or there is none, and the plugin learns why. What a plugin asks is named as
+// its own and can't hide anything.
+func TestFormsAndWhoAsks(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	var asked approval.Question
+	answer := approval.Answer{}
+	var failure error
+	token, end := w.commands.Begin(t.Context(), "mine", asker(func(q approval.Question) (approval.Answer, error) {
+		asked = q
+		return answer, failure
+	}), false)
+	defer end()
+	schema := `{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"]}`
+	r := &gantryv1.AskRequest{
+		CallToken: token, Kind: gantryv1.AskKind_ASK_KIND_FORM, FormSchemaJson: []byte(schema), Source: "github",
+		Title: "Size\x1b[2J", Message: "which\u202e" + strings.Repeat("x", 100_000),
+	}
+	const (
+		answered, said, dismissed = gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED, gantryv1.AskOutcome_ASK_OUTCOME_DECLINED, gantryv1.AskOutcome_ASK_OUTCOME_DISMISSED
+	)
+	for _, tc := range []struct {
+		answer  approval.Answer
+		err     error
+		outcome gantryv1.AskOutcome
+		note    string
+	}{
+		{approval.Answer{Choice: approval.Approve, Data: json.RawMessage(`{"size":3}`)}, nil, answered, ""},
+		{approval.Answer{Choice: approval.Approve, Data: json.RawMessage(`{"size":"3"}`)}, nil, said, "does not fit the form"},
+		{approval.Answer{Choice: approval.Approve, Data: json.RawMessage(`{"size":3,"more":1}`)}, nil, said, "does not fit the form"},
+		{approval.Answer{Choice: `{"size":3}`}, nil, said, "does not fit the form"}, // a line, as older clients answer
+		{approval.Answer{Choice: approval.Deny}, nil, said, ""},
+		{approval.Answer{Choice: approval.Dismiss}, nil, dismissed, ""},
+		{approval.Answer{}, approval.ErrNoApprover, said, "nobody to ask"},
+	} {
+		answer, failure = tc.answer, tc.err
+		got, err := mine.Ask(t.Context(), r)
+		if err != nil || got.GetOutcome() != tc.outcome || (tc.note == "") != (got.GetNote() == "") || !strings.Contains(got.GetNote(), tc.note) {
+			t.Errorf("%+v: %+v, %v", tc, got, err)
+		}
+		if tc.outcome == answered && string(got.GetAnswerJson()) != `{"size":3}` {
+			t.Errorf("the answer is %s", got.GetAnswerJson())
+		}
+	}
+	if asked.Plugin != "mine" || asked.Source != "github" || len(asked.Message) > 20_000 || strings.ContainsAny(asked.Title+asked.Message, "\x1b\u202e") {
+		t.Errorf("the question is %.200q of %q, %q: %.100q, %d bytes", asked.Title, asked.Plugin, asked.Source, asked.Message, len(asked.Message))
+	}
+	for what, bad := range map[string]*gantryv1.AskRequest{
+		"a nested form":    {Kind: gantryv1.AskKind_ASK_KIND_FORM, FormSchemaJson: []byte(`{"type":"object","properties":{"a":{"type":"object"}}}`)},
+		"a source's lines": {Kind: gantryv1.AskKind_ASK_KIND_CHOICE, Source: "a\nb"},
+		"a long source":    {Kind: gantryv1.AskKind_ASK_KIND_CHOICE, Source: strings.Repeat("x", 129)},
+		"an option":        {Kind: gantryv1.AskKind_ASK_KIND_CHOICE, Options: []string{"a\u202eb"}},
+		"options":          {Kind: gantryv1.AskKind_ASK_KIND_CHOICE, Options: make([]string, 1000)},
+		"a URL":            {Kind: gantryv1.AskKind_ASK_KIND_URL, Url: "https://a.test/\x1b[2J"},
+	} {
+		bad.CallToken = token
+		if _, err := mine.Ask(t.Context(), bad); code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ const (
 
 // Question formats a question up to the point where the answer is typed, preceded by the changes that a call would make.
 func Question(q event.QuestionAsked, options []string, changes []event.FileChange) string {
+	if isPlugins(q) {
+		return pluginsQuestion(q, options)
+	}
 	var b strings.Builder
 	b.WriteString(diffText(changes))
 	fmt.Fprintf(&b, "? %s\n", Quoted(q.Title))
@@ -45,7 +48,7 @@ func Question(q event.QuestionAsked, options []string, changes []event.FileChang
 		fmt.Fprintf(&b, "  why: %s\n", Quoted(reason))
 	}
 	if q.Message != "" {
-		fmt.Fprintf(&b, "  %s:\n%s", said(q), quotedLines(q.Message))
+		fmt.Fprintf(&b, "  %s:\n%s", said(q), quotedLines(q.Message, maxSaid))
 	}
 	keys := letters(options)
 	for i, o := range options {
@@ -64,8 +67,8 @@ func said(q event.QuestionAsked) string {
 
 // quotedLines marks each line of a text as a quotation, so that it cannot be mistaken for a line of the question, and shortens
 // long texts.
-func quotedLines(text string) string {
-	return excerpt(strings.Split(strings.TrimRight(folded(Clean(text)), "\n"), "\n"), "  | ", maxSaid)
+func quotedLines(text string, most int) string {
+	return excerpt(strings.Split(strings.TrimRight(folded(Clean(text)), "\n"), "\n"), "  | ", most)
 }
 
 // excerpt adds a prefix to each line and shortens long texts.
@@ -124,7 +127,7 @@ func letter(option string) string {
 	return ""
 }
 
-// letters returns the keys for all options. The options of a plugin's own question are numbered.
+// letters returns the keys for all options. Options without a letter are numbered.
 func letters(options []string) []string {
 	out := make([]string, len(options))
 	for i, o := range options {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/form"
 )
 
 // What a question shows is all that would run, whatever is written to hide a part of it.
@@ -120,5 +121,47 @@ func TestQuestionsShowEffects(t *testing.T) {
 	}
 	if strings.Count(text, "\n") > maxDiff+20 {
 		t.Errorf("it has %d lines", strings.Count(text, "\n"))
+	}
+}
+
+// A plugin's question says first who asks, and nothing that the plugin writes can pass for a line of the question or for one of
+// gantry's: all its words are quotations or options, without characters that control the terminal, and bounded.
+func TestPluginsQuestionsLookLikeNoOthers(t *testing.T) {
+	t.Parallel()
+	forged := "ok\n? rm -rf\n  y) approve\x1b[2J\u202e\n  answer: y" + strings.Repeat("\nmore", 100) + strings.Repeat("z", 9000)
+	q := event.QuestionAsked{About: event.QuestionChoice, Plugin: "mcp", Source: "git\nhub", Title: forged, Message: forged, Options: []string{"approve_session\n  y) approve", "n"}}
+	for _, about := range []event.QuestionKind{event.QuestionChoice, event.QuestionForm, event.QuestionURL} {
+		q.About, q.URL = about, ""
+		if about == event.QuestionURL {
+			q.URL = "https://a.test/\n  y) approve\x1b[2J"
+		}
+		text := Question(q, q.Options, nil)
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if lines[0] != `? server "git\nhub" of plugin "mcp" asks` {
+			t.Errorf("%s: the first line is %s", about, lines[0])
+		}
+		for _, l := range lines[1:] {
+			forges := strings.Contains(l, "rm -rf") || strings.Contains(l, "answer:") || strings.Contains(l, "approve")
+			if forges && !strings.HasPrefix(l, "  | ") && !strings.HasPrefix(l, "  1) approve_session y) approve") && !strings.HasPrefix(l, "  address: ") {
+				t.Errorf("%s: the plugin's words are outside of a quotation: %q", about, l)
+			}
+		}
+		if strings.ContainsAny(text, "\x1b\u202e") || len(text) > 8000 || !strings.HasSuffix(text, "  n) decline\n  q) dismiss\n") {
+			t.Errorf("%s: %d bytes: %.3000q", about, len(text), text)
+		}
+	}
+	for line, want := range map[string]string{"1": q.Options[0], "2": "n", "n": approval.Deny, "q": approval.Dismiss, "decline": approval.Deny, "3": "", "y": "", "0": "", "": ""} {
+		q.About = event.QuestionChoice
+		if got, ok := Chosen(line, q, q.Options); got != want || ok != (want != "") {
+			t.Errorf("%q chooses %q, %v", line, got, ok)
+		}
+	}
+	field := form.Field{
+		Name: "a\n  2 of 2: \"b\"", Title: forged, Description: forged, Kind: form.One, Format: "email\n", Default: []byte(`"x\n  value: "`),
+		Options: []form.Option{{Value: []byte(`"a"`), Title: "one\n  value: "}},
+	}
+	text := Field(field, 1, 1)
+	if strings.Count(text, "\n  value: ") != 1 || !strings.HasSuffix(text, "\n  value: ") || strings.ContainsAny(text, "\x1b\u202e") || len(text) > 4000 {
+		t.Errorf("a field: %d bytes: %.3000q", len(text), text)
 	}
 }

@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"sync"
 
@@ -137,38 +139,53 @@ func (s *asks) put(q *question) {
 	s.screen.Ask(render.Question(q.QuestionAsked, options, q.changes))
 	defer s.screen.Done()
 	s.typed.Forget()
-	s.screen.Say("  answer: ")
+	talk := console.Talk{Say: s.screen.Say, Read: func() (string, error) { return s.line(q) }}
+	a, err := talk.Answer(q.QuestionAsked, options)
+	switch end, ok := errors.AsType[*overError](err); {
+	case err == nil:
+		s.answer(q, hub.Answer{Choice: a.Choice, Data: a.Data})
+	case ok:
+		s.screen.Say("\n  " + elsewhere(end.how) + "\n")
+	case errors.Is(err, errLeft):
+		s.screen.Say("\n")
+	default: // a form of an older host, which this one can't read
+		s.screen.Say("  " + render.Clean(err.Error()) + "\n")
+		s.answer(q, hub.Answer{Choice: hub.Deny})
+	}
+}
+
+// errLeft says that the program stops answering.
+var errLeft = errors.New("no more questions are answered here")
+
+// overError says that a question was answered elsewhere or withdrawn.
+type overError struct{ how event.QuestionResolved }
+
+func (e *overError) Error() string { return elsewhere(e.how) }
+
+// line returns the next line that was typed for a question. Its errors are io.EOF, errLeft and [*overError].
+func (s *asks) line(q *question) (string, error) {
 	for {
 		select {
 		case line, more := <-s.typed.Line():
 			current := s.typed.Taken()
-			if !more {
-				s.screen.Say("\n  no more answers possible: refused\n")
-				s.answer(q, hub.Deny)
-				return
+			switch {
+			case !more:
+				return "", io.EOF
+			case current:
+				return line, nil
 			}
-			if !current {
-				s.screen.Say("  discarded, because it may have been meant for the previous question; answer again: ")
-				continue
-			}
-			if choice, ok := render.Choose(line, options); ok {
-				s.answer(q, choice)
-				return
-			}
-			s.screen.Say("  type a letter or a word from the list: ")
+			s.screen.Say("  discarded, because it may have been meant for the previous question; answer again: ")
 		case r := <-q.over:
-			s.screen.Say("\n  " + elsewhere(r) + "\n")
-			return
+			return "", &overError{r}
 		case <-s.done:
-			s.screen.Say("\n")
-			return
+			return "", errLeft
 		}
 	}
 }
 
 // answer answers a question. If another client has answered first, the user is told what counts.
-func (s *asks) answer(q *question, choice string) {
-	err := s.thread.Answer(s.ctx, q.ID, hub.Answer{Choice: choice})
+func (s *asks) answer(q *question, a hub.Answer) {
+	err := s.thread.Answer(s.ctx, q.ID, a)
 	if err == nil {
 		return
 	}

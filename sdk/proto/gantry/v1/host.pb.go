@@ -87,7 +87,10 @@ const (
 	AskOutcome_ASK_OUTCOME_UNSPECIFIED AskOutcome = 0
 	AskOutcome_ASK_OUTCOME_ANSWERED    AskOutcome = 1
 	AskOutcome_ASK_OUTCOME_DECLINED    AskOutcome = 2
-	AskOutcome_ASK_OUTCOME_CANCELLED   AskOutcome = 3
+	// The call or command has ended.
+	AskOutcome_ASK_OUTCOME_CANCELLED AskOutcome = 3
+	// The user closed the question without deciding.
+	AskOutcome_ASK_OUTCOME_DISMISSED AskOutcome = 4
 )
 
 // Enum value maps for AskOutcome.
@@ -97,12 +100,14 @@ var (
 		1: "ASK_OUTCOME_ANSWERED",
 		2: "ASK_OUTCOME_DECLINED",
 		3: "ASK_OUTCOME_CANCELLED",
+		4: "ASK_OUTCOME_DISMISSED",
 	}
 	AskOutcome_value = map[string]int32{
 		"ASK_OUTCOME_UNSPECIFIED": 0,
 		"ASK_OUTCOME_ANSWERED":    1,
 		"ASK_OUTCOME_DECLINED":    2,
 		"ASK_OUTCOME_CANCELLED":   3,
+		"ASK_OUTCOME_DISMISSED":   4,
 	}
 )
 
@@ -1569,14 +1574,18 @@ type AskRequest struct {
 	Message   string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// For a choice: the options.
 	Options []string `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
-	// For a form: the JSON Schema of an object without nested properties.
+	// For a form: the JSON Schema of an object of at most 64 properties, which are strings, numbers, integers, booleans, choices (enum,
+	// or oneOf with const and title) or arrays of choices. People fill it in field by field.
 	FormSchemaJson []byte `protobuf:"bytes,6,opt,name=form_schema_json,json=formSchemaJson,proto3" json:"form_schema_json,omitempty"`
 	// For a URL. With `redirect`, the host listens on loopback, replaces `{redirect_uri}` in the URL by its percent-encoded
 	// address, and returns the query that the browser sends there.
 	Url      string `protobuf:"bytes,7,opt,name=url,proto3" json:"url,omitempty"`
 	Redirect bool   `protobuf:"varint,8,opt,name=redirect,proto3" json:"redirect,omitempty"`
 	// Port to listen on. 0: any. Some vendors require a registered address.
-	RedirectPort  int32 `protobuf:"varint,9,opt,name=redirect_port,json=redirectPort,proto3" json:"redirect_port,omitempty"`
+	RedirectPort int32 `protobuf:"varint,9,opt,name=redirect_port,json=redirectPort,proto3" json:"redirect_port,omitempty"`
+	// In whose name the plugin asks, such as a server that it is connected to: at most 128 bytes. Empty: its own. People see it
+	// together with the plugin's label.
+	Source        string `protobuf:"bytes,10,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1674,11 +1683,21 @@ func (x *AskRequest) GetRedirectPort() int32 {
 	return 0
 }
 
+func (x *AskRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
 type AskResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Outcome AskOutcome             `protobuf:"varint,1,opt,name=outcome,proto3,enum=gantry.v1.AskOutcome" json:"outcome,omitempty"`
-	// The choice, the form's object, or for a redirect an object {"redirect_uri": text, "query": {name: text}}.
-	AnswerJson    []byte `protobuf:"bytes,2,opt,name=answer_json,json=answerJson,proto3" json:"answer_json,omitempty"`
+	// The choice, the form's object, which is valid under the schema, or for a redirect an object {"redirect_uri": text, "query":
+	// {name: text}}.
+	AnswerJson []byte `protobuf:"bytes,2,opt,name=answer_json,json=answerJson,proto3" json:"answer_json,omitempty"`
+	// Why the host declined without the user's decision, for example because there is no one to ask. Empty: the user decided.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1725,6 +1744,13 @@ func (x *AskResponse) GetAnswerJson() []byte {
 		return x.AnswerJson
 	}
 	return nil
+}
+
+func (x *AskResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
 }
 
 type CallToolRequest struct {
@@ -3184,7 +3210,7 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x11AuthorizeResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12\x16\n" +
 	"\x06denial\x18\x02 \x01(\tR\x06denial\x12\x14\n" +
-	"\x05scope\x18\x03 \x01(\tR\x05scope\"\x9a\x02\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\"\xb2\x02\n" +
 	"\n" +
 	"AskRequest\x12\x1d\n" +
 	"\n" +
@@ -3196,11 +3222,14 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x10form_schema_json\x18\x06 \x01(\fR\x0eformSchemaJson\x12\x10\n" +
 	"\x03url\x18\a \x01(\tR\x03url\x12\x1a\n" +
 	"\bredirect\x18\b \x01(\bR\bredirect\x12#\n" +
-	"\rredirect_port\x18\t \x01(\x05R\fredirectPort\"_\n" +
+	"\rredirect_port\x18\t \x01(\x05R\fredirectPort\x12\x16\n" +
+	"\x06source\x18\n" +
+	" \x01(\tR\x06source\"s\n" +
 	"\vAskResponse\x12/\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x15.gantry.v1.AskOutcomeR\aoutcome\x12\x1f\n" +
 	"\vanswer_json\x18\x02 \x01(\fR\n" +
-	"answerJson\"\x8e\x01\n" +
+	"answerJson\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\x8e\x01\n" +
 	"\x0fCallToolRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x1c\n" +
@@ -3288,13 +3317,14 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x14ASK_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fASK_KIND_CHOICE\x10\x01\x12\x11\n" +
 	"\rASK_KIND_FORM\x10\x02\x12\x10\n" +
-	"\fASK_KIND_URL\x10\x03*x\n" +
+	"\fASK_KIND_URL\x10\x03*\x93\x01\n" +
 	"\n" +
 	"AskOutcome\x12\x1b\n" +
 	"\x17ASK_OUTCOME_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ASK_OUTCOME_ANSWERED\x10\x01\x12\x18\n" +
 	"\x14ASK_OUTCOME_DECLINED\x10\x02\x12\x19\n" +
-	"\x15ASK_OUTCOME_CANCELLED\x10\x03*Y\n" +
+	"\x15ASK_OUTCOME_CANCELLED\x10\x03\x12\x19\n" +
+	"\x15ASK_OUTCOME_DISMISSED\x10\x04*Y\n" +
 	"\n" +
 	"StateScope\x12\x1b\n" +
 	"\x17STATE_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +

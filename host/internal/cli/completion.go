@@ -49,7 +49,7 @@ func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 func (a *app) completeFlags(cmd *cobra.Command) {
 	for name, f := range map[string]completer{
 		"model": a.modelWords, "profile": a.profileWords, "log": levelWords, "color": fixedWords(console.ColorWords...),
-		"sandbox": fixedWords("read-only", "workspace-write", "full-access"),
+		"sandbox": fixedWords("read-only", "workspace-write", "full-access"), "thread": a.threadWords,
 	} {
 		if fl := cmd.LocalFlags().Lookup(name); fl != nil {
 			// The only possible errors, an unknown flag and a second registration, cannot occur.

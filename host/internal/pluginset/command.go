@@ -57,7 +57,7 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 		return nil, lacks()
 	}
 	if spec.SideEffects && !r.Confirmed {
-		if err := confirm(ctx, label, spec, r.Asker); err != nil {
+		if err := Confirm(ctx, label, spec, r.Asker); err != nil {
 			return nil, err
 		}
 	}
@@ -114,8 +114,9 @@ const (
 	cancelCommand = "cancel"
 )
 
-// confirm asks the user whether a command with side effects may run.
-func confirm(ctx context.Context, label string, spec contract.CommandSpec, asker service.Asker) error {
+// Confirm asks the user whether a command with side effects may run. If they don't agree, or nobody can be asked, the error is
+// [ErrNotConfirmed].
+func Confirm(ctx context.Context, label string, spec contract.CommandSpec, asker service.Asker) error {
 	refused := fmt.Errorf("the command %q of plugin %q has side effects: %w", spec.Name, label, ErrNotConfirmed)
 	if asker == nil {
 		return refused

@@ -9,16 +9,23 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
 )
 
+// nextConfirm is the next step for a command that the user has not confirmed.
+const nextConfirm = "confirm it on a terminal, or with --yes"
+
 func (a *app) pluginRun() *cobra.Command {
 	var yes bool
+	var thread string
 	cmd := &cobra.Command{
 		Use: "run NAME COMMAND [INPUT]", Short: "Run a command that a plugin offers", Args: console.Takes(2, 3, "NAME", "COMMAND", "INPUT"),
 		Long: "run starts the plugin, runs one of the commands that `gantry plugin inspect NAME` lists, and prints its output, JSON.\n" +
-			"The process is a new one, which has no sessions of running threads.\n" +
+			"The process is a new one, which has no sessions of running threads. With --thread, it is the process of the plugin that\n" +
+			"works for that thread.\n" +
 			"INPUT is a JSON object. gantry asks before it runs a command with side effects. Without a terminal such a command is\n" +
 			"refused, unless --yes is given.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,9 +39,14 @@ func (a *app) pluginRun() *cobra.Command {
 			if err := json.Unmarshal(input, &object); err != nil || object == nil {
 				return console.UsageError{Text: fmt.Sprintf("INPUT is not a JSON object: %q", render.OneLine(string(input), 80)), Next: `write it as in '{"name": "value"}'`}
 			}
-			return a.runPlugin(ctx, args[0], pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes})
+			r := pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}
+			if thread != "" {
+				return a.runInThread(ctx, thread, args[0], r)
+			}
+			return a.runPlugin(ctx, args[0], r)
 		},
 	}
+	cmd.Flags().StringVar(&thread, "thread", "", "run the command in the process that runs `THREAD`")
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the side effects of the command")
 	return cmd
 }
@@ -48,12 +60,67 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 	out, err := h.Plugins().Command(ctx, label, r)
 	switch {
 	case errors.Is(err, pluginset.ErrNotConfirmed):
-		return hint.With(fmt.Errorf("%s: %w", b.Where(), err), "confirm it on a terminal, or with --yes")
+		return hint.With(fmt.Errorf("%s: %w", b.Where(), err), nextConfirm)
 	case errors.Is(err, pluginset.ErrNoCommand):
 		return fmt.Errorf("%s: %w", b.Where(), err)
 	case err != nil:
 		return err
 	}
+	return a.printOutput(out)
+}
+
+// runInThread runs a command in the process that runs a thread. The questions that the plugin asks meanwhile can't be answered there.
+func (a *app) runInThread(ctx context.Context, which, label string, r pluginset.CommandRun) (err error) {
+	h, err := a.OpenHub(ctx, console.HubOptions{OnlyLooks: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	id, err := console.NamedThread(ctx, h, which)
+	if err != nil {
+		return err
+	}
+	t, err := h.Reach(ctx, id)
+	if err != nil {
+		return err
+	}
+	c := hub.PluginCommand{Plugin: label, Name: r.Name, Input: r.Input, Confirmed: r.Confirmed}
+	out, err := t.RunCommand(ctx, c)
+	if err != nil && hub.ErrorOf(err).Code == hub.NotConfirmed {
+		if err := a.confirm(ctx, t, label, r); err != nil {
+			return err
+		}
+		c.Confirmed = true
+		out, err = t.RunCommand(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	return a.printOutput(out)
+}
+
+// confirm asks the user whether a command with side effects may run.
+func (a *app) confirm(ctx context.Context, t *hub.Thread, label string, r pluginset.CommandRun) error {
+	all, err := t.Plugins(ctx)
+	if err != nil {
+		return err
+	}
+	spec := contract.CommandSpec{Name: r.Name, SideEffects: true}
+	for _, p := range all {
+		for _, c := range p.Commands {
+			if p.Label == label && c.Name == r.Name {
+				spec = c
+			}
+		}
+	}
+	err = pluginset.Confirm(ctx, label, spec, r.Asker)
+	if errors.Is(err, pluginset.ErrNotConfirmed) {
+		return hint.With(err, nextConfirm)
+	}
+	return err
+}
+
+func (a *app) printOutput(out json.RawMessage) error {
 	var v any
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err

@@ -51,6 +51,7 @@ type interpreterStatus struct {
 type kernelStatus struct {
 	Thread    string `json:"thread"`
 	Session   string `json:"session"`
+	PID       int    `json:"pid"`
 	Python    string `json:"python"`
 	Version   string `json:"version,omitempty"`
 	State     string `json:"state"`                  // "idle", "running", "busy": it computes and can't answer
@@ -99,7 +100,9 @@ func (p *pythonPlugin) checked(i interpreterStatus, err error) check {
 }
 
 func (r *running) status(ctx context.Context, thread string) kernelStatus {
-	s := kernelStatus{Thread: thread, Session: r.ID, Python: cmp.Or(r.Executable, r.note.Python), Version: r.Version, State: "busy", Escalated: r.Escalated}
+	s := kernelStatus{
+		Thread: thread, Session: r.ID, PID: r.pid, Python: cmp.Or(r.Executable, r.note.Python), Version: r.Version, State: "busy", Escalated: r.Escalated,
+	}
 	ctx, cancel := context.WithTimeout(ctx, infoTime)
 	defer cancel()
 	if info, err := r.Info(ctx); err == nil {

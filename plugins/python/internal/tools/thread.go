@@ -80,6 +80,7 @@ func (t *thread) told(c *tool.Call) {
 type running struct {
 	*kernel.Kernel
 	note
+	pid     int // as the host sees it
 	session *tool.Session
 	idle    *time.Timer
 	warned  atomic.Bool // the model knows that the call's permissions are not the kernel's
@@ -224,6 +225,7 @@ func (p *pythonPlugin) start(ctx context.Context, c *tool.Call, t *thread, n not
 	if err != nil {
 		return nil, err
 	}
+	r.pid = cmd.PID()
 	if r.Kernel, err = kernel.Start(ctx, w, worker.Preamble(p.memory)); err != nil {
 		return nil, err
 	}
@@ -282,7 +284,7 @@ func (p *pythonPlugin) adoptOne(a *tool.Adoption, x process.Adopted) error {
 	if parsed != nil || t.running() != nil {
 		return errors.Join(errors.New("it is not the thread's kernel"), x.Cmd.Kill())
 	}
-	r := &running{note: n, Kernel: kernel.Adopt(w, "", n.Python)}
+	r := &running{note: n, pid: x.Cmd.PID(), Kernel: kernel.Adopt(w, "", n.Python)}
 	r.session = a.Thread.ResumeSession(n.ID, x.CallID, "Python", 0)
 	session.Store(r.session)
 	t.add(a.Env, r, p.config.Idle)

@@ -2,9 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
@@ -122,6 +124,84 @@ func TestPythonStatusAndReset(t *testing.T) {
 			if res := r.Gantry("plugin", "run", "--thread", thread, "python", "status"); res.Code != 1 || !strings.Contains(res.Stderr, "no process runs thread") || !strings.Contains(res.Stderr, "Next: ") {
 				t.Errorf("without a process: exit %d\n%s", res.Code, res.Stderr)
 			}
+			r.NothingLeft()
+		})
+	}
+}
+
+// An interrupt of the turn ends a cell and the calls that it has made within the grace: by Ctrl-C, and by a client. A cell that ignores it
+// makes no more calls, and its kernel is killed.
+func TestPythonIsInterrupted(t *testing.T) {
+	t.Parallel()
+	const command = "exec_command(cmd='echo > began-%d; sleep 61234' % n, login=False, yield_time_ms=30000)"
+	together := "import asyncio\nawait asyncio.gather(*[gantry.tools.aio." + command + " for n in range(3)])"
+	ignores := "n = 0\nwhile True:\n    try:\n        gantry.tools." + command + "\n    except BaseException:\n        n = 1"
+	sleeping := func(r *rig.Rig) int { return len(rig.Processes(t, r.Dir, "61234")) }
+	began := func(r *rig.Rig) func() bool {
+		return func() bool { return exists(r.Dir, "began-0") && sleeping(r) > 0 }
+	}
+	for name, code := range map[string]string{"together": together, "ignores it": ignores} {
+		t.Run("Ctrl-C/"+name, func(t *testing.T) {
+			t.Parallel()
+			r := newPython(t, cell("c1", "x = 41")+cell("c2", code)+cell("c3", "'x' in globals()")+done)
+			run := r.Start("exec", "-c", `sandbox.mode="workspace-write"`, "--events", "go")
+			r.Until("a command of the cell runs", began(r))
+			run.Signal(os.Interrupt)
+			if res := run.Wait(); res.Code != 1 {
+				t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+			}
+			r.NothingLeft()
+			if exists(r.Dir, "began-1") && name == "ignores it" {
+				t.Error("a call after the interrupt was made")
+			}
+			r.OK("exec", "-c", `sandbox.mode="workspace-write"`, "resume", "--last", "go on")
+			out := r.Last().Outputs()
+			if !strings.Contains(out["c2"], "aborted by user") && !strings.Contains(out["c2"], "KeyboardInterrupt") && !strings.Contains(out["c2"], "CancelledError") {
+				t.Errorf("%s", out["c2"])
+			}
+			if !strings.Contains(out["c3"], "it ended with an earlier process") || !strings.HasSuffix(out["c3"], "Output:\nFalse") {
+				t.Errorf("%s", out["c3"])
+			}
+		})
+		t.Run("turn-interrupt/"+name, func(t *testing.T) {
+			t.Parallel()
+			// The turn's end does not wait for a kernel that must be killed: a cell that comes before gets an error.
+			r := newPython(t, cell("c1", "x = 41")+cell("c2", code)+cell("c3", "globals().get('x')")+cell("c4", "'x' in globals()")+cell("c5", "1")+done)
+			c := r.AppServer("-c", `sandbox.mode="workspace-write"`)
+			greet(t, c)
+			thread := begin(t, c, object{})
+			turn := submit(t, c, thread, "go")
+			r.Until("a command of the cell runs", began(r))
+			begun := time.Now()
+			c.Call("turn/interrupt", object{"threadId": thread, "turnId": turn}, nil)
+			c.Notified("turn/completed")
+			t.Logf("the turn has ended after %v", time.Since(begun))
+			if n := sleeping(r); n > 0 {
+				t.Errorf("%d processes of nested calls are left", n)
+			}
+			submit(t, c, thread, "go on")
+			c.Notified("turn/completed")
+			if exists(r.Dir, "began-1") && name == "ignores it" {
+				t.Error("a call after the interrupt was made")
+			}
+			out := r.Last().Outputs()
+			if name == "ignores it" {
+				// The next cell waits for the end of the kernel, unless it has ended before.
+				gone := "the previous one is gone (it was ended by a signal ("
+				first := out["c3"]
+				if strings.Contains(first, "the kernel has ended; call it again") {
+					first = out["c4"]
+				}
+				if !strings.Contains(first, gone) || strings.Count(out["c3"]+out["c4"], gone) != 1 {
+					t.Errorf("%s\n%s", out["c3"], out["c4"])
+				}
+			} else if !strings.HasSuffix(out["c3"], "Output:\n41") || !strings.HasSuffix(out["c4"], "Output:\nTrue") {
+				t.Errorf("%s\n%s", out["c3"], out["c4"])
+			}
+			if strings.Contains(out["c5"], "new kernel") {
+				t.Errorf("a loss is told twice: %s", out["c5"])
+			}
+			c.Close()
 			r.NothingLeft()
 		})
 	}

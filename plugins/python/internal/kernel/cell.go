@@ -110,18 +110,18 @@ func newCell(id string, h Handler) *cell {
 var ErrBusy = errors.New("another cell is running")
 
 // Run runs a cell. It is interrupted when deadline receives a value, or when ctx ends, and killed together with the worker if that has no
-// effect. An error means that it was not started.
+// effect. An error means that it was not started: [ErrOver], [ErrBusy], or that the code is too long.
 func (k *Kernel) Run(ctx context.Context, code string, deadline <-chan time.Time, h Handler) (*Outcome, error) {
 	select {
 	case <-k.token:
 	case <-k.over:
-		return nil, errOver
+		return nil, ErrOver
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
 	}
 	defer func() { k.token <- struct{}{} }()
 	if k.Ended() {
-		return nil, errOver
+		return nil, ErrOver
 	}
 	c := newCell(rand.Text(), h)
 	tag := "\x00" + rand.Text()

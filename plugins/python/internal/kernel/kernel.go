@@ -175,8 +175,8 @@ func (k *Kernel) settle() {
 	}
 }
 
-// errOver is the error of what a worker that has ended can't do.
-var errOver = errors.New("the kernel has ended")
+// ErrOver is the error of what a worker that has ended can't do.
+var ErrOver = errors.New("the kernel has ended")
 
 // ping waits for the answer of the worker, which it gives while a cell is running as well.
 func (k *Kernel) ping(ctx context.Context) (*frame, error) {
@@ -196,9 +196,9 @@ func (k *Kernel) ping(ctx context.Context) (*frame, error) {
 	select {
 	case k.out <- append([]byte("\n"), b...): // an earlier process may have sent the beginning of a frame
 	case <-k.over:
-		return nil, errOver
+		return nil, ErrOver
 	case <-k.leave:
-		return nil, errOver
+		return nil, ErrOver
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -206,9 +206,9 @@ func (k *Kernel) ping(ctx context.Context) (*frame, error) {
 	case f := <-pong:
 		return f, nil
 	case <-k.over:
-		return nil, errOver
+		return nil, ErrOver
 	case <-k.leave:
-		return nil, errOver
+		return nil, ErrOver
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

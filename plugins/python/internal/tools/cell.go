@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gantry-agent/gantry/plugins/python/internal/kernel"
 	"github.com/gantry-agent/gantry/plugins/python/internal/worker"
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -120,7 +121,7 @@ func (p *pythonPlugin) run(ctx context.Context, c *tool.Call, in cellArgs) (*too
 	if err := c.Started(l.item()); err != nil {
 		return nil, err
 	}
-	a := answer{call: c, item: l.item(), lost: t.takeLost()}
+	a := answer{call: c, item: l.item()}
 	r := t.running()
 	if l.Python != "" {
 		earlier := t.recall(c)
@@ -130,12 +131,12 @@ func (p *pythonPlugin) run(ctx context.Context, c *tool.Call, in cellArgs) (*too
 			}
 			return startError(l.Python, err), nil
 		}
-		if a.lost == "" {
+		if a.lost = t.takeLost(); a.lost == "" {
 			a.lost = <-earlier
 		}
 		defer t.record(c, r.ID)()
 	} else if r == nil {
-		return tool.Errorf("python failed: the kernel has just ended; call it again"), nil
+		return tool.Errorf("python failed: %v; call it again", kernel.ErrOver), nil
 	}
 	a.changed = !r.Escalated && r.Digest != c.Grant().Digest && !r.warned.Swap(true)
 	timer := c.Clock().NewTimer(timeout)
@@ -146,17 +147,23 @@ func (p *pythonPlugin) run(ctx context.Context, c *tool.Call, in cellArgs) (*too
 		if ctx.Err() != nil {
 			return aborted(begin), nil
 		}
+		if errors.Is(err, kernel.ErrOver) { // a cell that could not be interrupted has cost it
+			return tool.Errorf("python failed: %v; call it again", err), nil
+		}
 		return tool.Errorf("python failed: %v", err), nil
 	}
 	a.wall, a.timeout = time.Since(begin), timeout
 	a.artifacts, a.events = h.kept()
 	if o.Lost() {
 		if c.Env().Context().Err() == nil {
-			t.forget(r, "") // this result says so
-			t.told(c)
 			a.exit = "it has ended"
 			if e, ok := r.Exit(); ok {
 				a.exit = ended(e)
+			}
+			t.forget(r, a.exit)
+			if ctx.Err() == nil { // otherwise the host no longer waits for this result, which says so
+				t.takeLost()
+				t.told(c)
 			}
 		}
 	} else {

@@ -3,6 +3,8 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -123,6 +125,82 @@ func TestPythonStatusAndReset(t *testing.T) {
 			c.Close()
 			if res := r.Gantry("plugin", "run", "--thread", thread, "python", "status"); res.Code != 1 || !strings.Contains(res.Stderr, "no process runs thread") || !strings.Contains(res.Stderr, "Next: ") {
 				t.Errorf("without a process: exit %d\n%s", res.Code, res.Stderr)
+			}
+			r.NothingLeft()
+		})
+	}
+}
+
+// A kernel keeps the permissions of its start. The model is told once when those of a call differ, and what to do.
+func TestPythonPermissionsChange(t *testing.T) {
+	t.Parallel()
+	r := newPython(t, "")
+	outside, err := os.MkdirTemp("/var/tmp", "gantry-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(outside) })
+	write := func(name string) string { return fmt.Sprintf("open(%q, 'w').write('x')", filepath.Join(outside, name)) }
+	r.Write(filepath.Join(r.Home, "script.toml"), cell("c1", "x = 41\n"+write("one"))+done+cell("c2", "x")+cell("c3", write("three"))+
+		"[[step]]\ndo = [{ call = \"python_reset\", id = \"r\", args = {} }]\n"+cell("c4", write("four"))+done)
+	c := r.AppServer("-c", `sandbox.mode="workspace-write"`)
+	greet(t, c)
+	thread := begin(t, c, object{})
+	for _, policy := range []object{nil, {"type": "dangerFullAccess"}} {
+		params := object{"threadId": thread, "input": []any{object{"type": "text", "text": "go"}}}
+		if policy != nil {
+			params["sandboxPolicy"] = policy
+		}
+		c.Call("turn/start", params, nil)
+		c.Notified("turn/completed")
+	}
+	out := r.Last().Outputs()
+	line := "The kernel keeps the permissions that it was started with, which have changed since. python_reset starts one with the current permissions"
+	for id, want := range map[string]struct {
+		told bool
+		text string
+	}{"c1": {false, "The sandbox has probably blocked this."}, "c2": {true, "Output:\n41"}, "c3": {false, "Read-only file system"}, "c4": {false, "Output:\n1"}} {
+		if strings.Contains(out[id], line) != want.told || !strings.Contains(out[id], want.text) {
+			t.Errorf("%s: %s", id, out[id])
+		}
+	}
+	if exists(outside, "one") || exists(outside, "three") || !exists(outside, "four") {
+		t.Error("a kernel did not have the permissions of its start")
+	}
+	c.Close()
+	r.NothingLeft()
+}
+
+// A process that would exceed the memory limit gets an exception, and the kernel lives on. If all of its processes together exceed it, it is
+// ended, and the next cell has a new one.
+func TestPythonMemory(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the limit is one of Linux")
+	}
+	for _, mode := range []string{"full-access", "workspace-write"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, cell("c1", "x = 41\nb = bytearray(1 << 30)")+cell("c2", "x")+
+				cell("c3", "import os, time\nprint('before', flush=True)\nfor _ in range(4):\n    if os.fork() == 0:\n        b = b'x' * (100 << 20)\n        time.sleep(600)\ntime.sleep(600)")+
+				cell("c4", "'x' in globals()")+done)
+			if _, err := exec.LookPath("python3"); err != nil {
+				t.Skip("there is no Python on this machine")
+			}
+			r.Config("plugin \"python\" {\n  source = \"builtin/python\"\n  config {\n    memory = \"256MiB\"\n  }\n}\n")
+			r.OK("exec", "-c", fmt.Sprintf("sandbox.mode=%q", mode), "go")
+			out := r.Last().Outputs()
+			for id, want := range map[string][]string{
+				"c1": {"MemoryError", "may use at most 256MiB of memory (`memory` in the plugin's block)"},
+				"c2": {"Output:\n41"},
+				"c3": {"The kernel has ended during the call (it was ended by its memory limit). All variables are lost; the next call has a new kernel.", "before\n"},
+				"c4": {"Output:\nFalse"},
+			} {
+				for _, w := range want {
+					if !strings.Contains(out[id], w) {
+						t.Errorf("%s has no %q:\n%s", id, w, out[id])
+					}
+				}
 			}
 			r.NothingLeft()
 		})

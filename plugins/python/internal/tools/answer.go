@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ type answer struct {
 	item      *contract.CodeItem
 	wall      time.Duration
 	timeout   time.Duration
+	memory    string // limit of each process, as in the plugin's block
 	lost      string // why an earlier kernel has ended
 	changed   bool   // the permissions are not those of the kernel
 	exit      string // how the kernel has ended during the cell
@@ -233,6 +235,9 @@ func (a answer) header(o *kernel.Outcome, status string) string {
 	if f := o.Failure; f != nil && a.confined() && (f.EName == "PermissionError" || strings.Contains(f.EValue, "Read-only file system")) {
 		b.WriteString("The sandbox has probably blocked this. If the user agrees, python_reset with sandbox_permissions=require_escalated " +
 			"starts a kernel outside of it.\n")
+	}
+	if f := o.Failure; f != nil && strings.HasSuffix(f.EName, "MemoryError") && a.memory != "0" && runtime.GOOS == "linux" {
+		fmt.Fprintf(&b, "The kernel may use at most %s of memory (`memory` in the plugin's block).\n", a.memory)
 	}
 	if o.Dropped > 0 {
 		fmt.Fprintf(&b, "%d values were too many or too large and are left out of the structured result.\n", o.Dropped)

@@ -121,7 +121,7 @@ func (p *pythonPlugin) run(ctx context.Context, c *tool.Call, in cellArgs) (*too
 	if err := c.Started(l.item()); err != nil {
 		return nil, err
 	}
-	a := answer{call: c, item: l.item()}
+	a := answer{call: c, item: l.item(), memory: p.config.Memory}
 	r := t.running()
 	if l.Python != "" {
 		earlier := t.recall(c)

@@ -207,6 +207,91 @@ func TestPythonMemory(t *testing.T) {
 	}
 }
 
+// Without a Python that can run cells, the model reads what was tried and what to do next, doctor says the same, and nothing is left running.
+func TestPythonDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		python string // the program .venv/bin/python; empty: there is none
+		link   bool   // it is a link to a file that is missing
+		want   []string
+		doctor string
+	}{
+		"too old": {
+			python: "#!/bin/sh\ncase $* in *loads*) ;; *print*) echo 3.8.18; exit;; esac\necho '{\"op\":\"old\",\"version\":\"3.8.18\"}'\nexec cat >/dev/null\n",
+			want:   []string{"/.venv/bin/python could not be started: Python 3.8.18 is too old", "Next: install Python 3.9 or later, or set `interpreter` in the plugin's block to one."},
+			doctor: "/.venv/bin/python is Python 3.8.18, which is too old",
+		},
+		"far too old": {
+			python: "#!/bin/sh\necho 'Unknown option: -I' >&2\nexit 2\n",
+			want:   []string{"/.venv/bin/python could not be started: it ended with exit code 2 and printed:\nUnknown option: -I", "Next: repair that environment, or set `interpreter`"},
+			doctor: "/.venv/bin/python doesn't start",
+		},
+		"a broken environment": {
+			link:   true,
+			want:   []string{"the interpreter ", "/.venv/bin/python is a link to a file that is missing", "make that environment again, remove it, or set `interpreter` in the plugin's block"},
+			doctor: "/.venv/bin/python is a link to a file that is missing",
+		},
+		"none": {
+			want:   []string{"no Python was found (tried ", "/.venv/bin/python, ", "python3, python); install Python 3.9 or later, or set `interpreter`"},
+			doctor: "no Python was found",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, cell("c1", "1")+done)
+			r.Config("plugin \"python\" {\n  source = \"builtin/python\"\n}\n")
+			r.Env = append(r.Env, "VIRTUAL_ENV=", "PATH="+programs(t, "sh", "cat", "true", "bwrap", "git"))
+			python := filepath.Join(r.Dir, ".venv/bin/python")
+			if c.python != "" {
+				r.Write(python, c.python)
+				if err := os.Chmod(python, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.link {
+				r.Write(filepath.Join(r.Dir, ".venv/pyvenv.cfg"), "home = /nonexistent\n")
+				if err := os.MkdirAll(filepath.Dir(python), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink("/nonexistent/python3", python); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.OK("exec", "-c", `sandbox.mode="workspace-write"`, "go")
+			out := r.Last().Outputs()["c1"]
+			for _, w := range c.want {
+				if !strings.Contains(out, w) {
+					t.Errorf("no %q in\n%s", w, out)
+				}
+			}
+			if res := r.Gantry("doctor"); res.Code != 1 || !strings.Contains(res.Stdout, c.doctor) {
+				t.Errorf("doctor: exit %d, no %q in\n%s", res.Code, c.doctor, res.Stdout)
+			}
+			r.NothingLeft()
+		})
+	}
+}
+
+// programs returns a folder with links to programs of this machine, for a PATH without others.
+func programs(t *testing.T, names ...string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "gantry-test-") // plugins see another /tmp
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Skip(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // An interrupt of the turn ends a cell and the calls that it has made within the grace: by Ctrl-C, and by a client. A cell that ignores it
 // makes no more calls, and its kernel is killed.
 func TestPythonIsInterrupted(t *testing.T) {

@@ -9,6 +9,7 @@ package interpreter
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,8 +53,17 @@ func (e *NotFoundError) Error() string {
 		strings.Join(e.Tried, ", "), Minimum)
 }
 
+// BrokenError reports a virtual environment whose interpreter is gone, as after an upgrade of the Python that it was made with.
+type BrokenError struct{ Path string }
+
+// Error implements error; its text is for the model, which passes it on to the user.
+func (e *BrokenError) Error() string {
+	return fmt.Sprintf("the interpreter %s is a link to a file that is missing; make that environment again, remove it, or set `interpreter` in the plugin's block",
+		e.Path)
+}
+
 // Find returns the path of the interpreter for a folder: the configured one, else that of a virtual environment, else the plugin's own,
-// else that of PATH. dir may be empty: there is no folder. The error is a *[NotFoundError].
+// else that of PATH. dir may be empty: there is no folder. The error is a *[NotFoundError] or a *[BrokenError].
 func (f *Finder) Find(configured, dir string) (string, error) {
 	look := f.look()
 	if configured != "" {
@@ -77,9 +87,21 @@ func (f *Finder) Find(configured, dir string) (string, error) {
 		if path, err := look(program); err == nil {
 			return path, nil
 		}
+		if broken(program) { // another Python would lack the packages of this environment
+			return "", &BrokenError{program}
+		}
 		tried = append(tried, program)
 	}
 	return f.inPath(dir, tried)
+}
+
+// broken reports whether path is a link to a file that is missing.
+func broken(path string) bool {
+	if _, err := os.Lstat(path); err != nil {
+		return false
+	}
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Base returns the path of the interpreter in PATH, with which environments are made. The error is a *[NotFoundError].

@@ -2,7 +2,9 @@ package interpreter
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -50,6 +52,35 @@ func TestFind(t *testing.T) {
 				t.Errorf("%s: %v, want %q", name, err, c.err)
 			}
 		}
+	}
+}
+
+// An environment whose interpreter is gone is not replaced by another Python, which would lack its packages.
+func TestBrokenEnvironment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	python := filepath.Join(dir, ".venv", "bin", "python")
+	if err := os.MkdirAll(filepath.Dir(python), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/nonexistent/python3", python); err != nil {
+		t.Skip(err) // not every user of Windows may
+	}
+	f := Finder{GOOS: "linux", Getenv: func(string) string { return "" }, LookPath: func(p string) (string, error) {
+		if p == "python3" {
+			return "/usr/bin/python3", nil
+		}
+		return "", exec.ErrNotFound
+	}}
+	_, err := f.Find("", dir)
+	if e, ok := errors.AsType[*BrokenError](err); !ok || e.Path != python || !strings.Contains(e.Error(), "make that environment again") {
+		t.Errorf("%v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, ".venv")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Find("", dir); got != "/usr/bin/python3" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

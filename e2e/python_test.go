@@ -300,7 +300,7 @@ func TestPythonCells(t *testing.T) {
 		is("p7", "input()", "input() is not available", ""),
 		is("p8", "import asyncio\nawait asyncio.sleep(0)\nprint('x' * 10_000_000)", "bytes omitted", ""), is("p8b", "3", "Output:\n3$", ""),
 		is("p9", png+"display(P())\nraise ValueError('after the image')", "ValueError: after the image", ""),
-		is("fork", "pid = os.fork()\nif pid == 0:\n    os._exit(0)\nos.waitpid(pid, 0)[1]", "Output:\n0$", ""),
+		is("fork", "import warnings\nwarnings.simplefilter('ignore')\npid = os.fork()\nif pid == 0:\n    os._exit(0)\nos.waitpid(pid, 0)[1]", "Output:\n0$", ""),
 		is("closed", "import sys\nos.close(1); os.close(2); sys.stdout = None", "", ""), is("closed2", "print('again')", "Output:\nagain\n$", ""),
 		is("surrogate", "'\\ud800'", "\\ud800", ""),
 		is("exit", "print('before', flush=True)\nos._exit(3)", "it exited with code 3", ""),

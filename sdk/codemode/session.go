@@ -1,6 +1,7 @@
 package codemode
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,8 +171,9 @@ func (s *Session) fail(message string, cause frame.Cause) {
 // serve handles the child's messages until the last one.
 func (s *Session) serve(ctx context.Context, out io.Reader) error {
 	deadline := time.Now().Add(s.process.limits.Wall + frame.Grace)
+	in := bufio.NewReader(out)
 	for {
-		m, err := frame.Read[frame.FromChild](out)
+		m, err := frame.Read[frame.FromChild](in)
 		switch {
 		case err != nil && !time.Now().Before(deadline):
 			return errDeadline

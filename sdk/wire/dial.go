@@ -31,6 +31,8 @@ func DialHost(ctx context.Context, socket, token string) (*grpc.ClientConn, erro
 		grpc.WithTransportCredentials(localCredentials()),
 		grpc.WithPerRPCCredentials(Token(token)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(DefaultMaxMessageBytes)),
+		grpc.WithInitialWindowSize(WindowBytes),
+		grpc.WithInitialConnWindowSize(WindowBytes),
 		grpc.WithDisableServiceConfig(),
 	)...)
 	if err != nil {

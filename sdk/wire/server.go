@@ -32,6 +32,8 @@ func newServer(ending context.Context, cfg ServeConfig, token string, creds cred
 	srv := grpc.NewServer(
 		grpc.Creds(creds),
 		grpc.MaxRecvMsgSize(cfg.MaxMessageBytes),
+		grpc.InitialWindowSize(WindowBytes),
+		grpc.InitialConnWindowSize(WindowBytes),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ChainUnaryInterceptor(tokenUnary, recoverUnary),
 		grpc.ChainStreamInterceptor(tokenStream, recoverStream, endLongStreams(ending)),

@@ -45,6 +45,10 @@ const (
 	// larger message fails with RESOURCE_EXHAUSTED; use an artifact for such content.
 	DefaultMaxMessageBytes = 16 << 20
 
+	// WindowBytes is how much of a stream, and of a connection, may be sent ahead of its receiver. Both sides set it, since gRPC would
+	// otherwise find a window by measuring the connection, with a ping and its answer for nearly every message.
+	WindowBytes = 1 << 20
+
 	// MaxSocketPath is the longest path of a unix socket in bytes: 107 on Linux, 103 on macOS.
 	MaxSocketPath = maxSocketPath
 )

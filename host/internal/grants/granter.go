@@ -99,8 +99,11 @@ func (g Granter) pluginFolder(label string) (string, error) {
 	return dir, nil
 }
 
-// protect makes the files read-only that hooks and the configuration itself run.
+// protect makes the files read-only that hooks and the configuration itself run, if the grant could let them be written.
 func (g Granter) protect(grant launch.Grant, cwd string) launch.Grant {
+	if grant.Mode != box.WorkspaceWrite {
+		return grant // and they need not be looked up
+	}
 	held := g.Config.Held()
 	if g.Held != nil {
 		held = append(held, g.Held(cwd)...)

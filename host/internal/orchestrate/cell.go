@@ -88,9 +88,10 @@ func (c *Cell) CallTool(ctx context.Context, namespace, name string, in contract
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		stop := context.AfterFunc(turn, func() { cancel(context.Cause(turn)) })
-		f := observer.Pipeline.Dispatch(ctx, &c.gate, call)
+		f, run := observer.Pipeline.enter(&c.gate, call)
 		c.mu.calls[f] = true
 		c.mu.Unlock()
+		run(ctx)
 		answer := f.Wait()
 		stop()
 		cancel(nil)

@@ -20,7 +20,9 @@ func (l *Live) CallTool(ctx context.Context, namespace, name string, in contract
 	if err != nil {
 		return nil, err
 	}
-	return l.answered(l.Pipeline.Dispatch(ctx, l.Nested, call).Wait())
+	f, run := l.Pipeline.enter(l.Nested, call)
+	run(ctx)
+	return l.answered(f.Wait())
 }
 
 // nest returns a call that l makes.

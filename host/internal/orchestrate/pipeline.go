@@ -250,10 +250,17 @@ func (f *Future) Wait() Answer {
 // Dispatch starts a call and returns immediately. Calls enter the gate in the order of Dispatch. When ctx ends, the call is asked to stop,
 // and it is stopped after [Grace]. The call's goroutine ends when the future has its answer.
 func (p *Pipeline) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
-	f := &Future{done: make(chan Answer, 1)}
+	f, run := p.enter(gate, c)
+	go run(ctx) // owned by the future
+	return f
+}
+
+// enter takes the call's place at the gate. run runs the call, and returns when the future has its answer.
+func (p *Pipeline) enter(gate *Gate, c Call) (f *Future, run func(ctx context.Context)) {
+	f = &Future{done: make(chan Answer, 1)}
 	c, entry := c.resolve()
 	ticket := gate.Enter(entry != nil && entry.ParallelSafe, groupOf(entry))
-	go func() { // owned by the future
+	return f, func(ctx context.Context) {
 		defer ticket.Leave()
 		r := newRun(p, c, entry)
 		defer func() {
@@ -263,8 +270,7 @@ func (p *Pipeline) Dispatch(ctx context.Context, gate *Gate, c Call) *Future {
 			}
 		}()
 		f.done <- r.finish(ctx, p.run(ctx, r, ticket))
-	}()
-	return f
+	}
 }
 
 func groupOf(e *registry.Entry) string {

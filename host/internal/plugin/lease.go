@@ -86,6 +86,8 @@ func (g *generation) dialOptions(creds credentials.TransportCredentials, token s
 		grpc.WithTransportCredentials(creds),
 		grpc.WithPerRPCCredentials(wire.Token(token)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.DefaultMaxMessageBytes)),
+		grpc.WithInitialWindowSize(wire.WindowBytes),
+		grpc.WithInitialConnWindowSize(wire.WindowBytes),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithChainUnaryInterceptor(g.limitUnary),
 		grpc.WithChainStreamInterceptor(g.limitStream),

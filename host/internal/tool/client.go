@@ -103,9 +103,14 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 		return nil, plugin.Classify(err, lease)
 	}
 
+	// At once and not through the outbox, so that it leaves together with the stream's headers. The first message of a stream does not
+	// wait for its receiver. A broken stream is reported where it is received from.
+	err = stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: convert.CallStartToProto(&start)}})
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, plugin.Classify(err, lease)
+	}
 	finished := make(chan struct{})
 	out := newOutbox()
-	out.put(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: convert.CallStartToProto(&start)}})
 	var work sync.WaitGroup
 	work.Go(func() { out.run(ctx, stream) })                                          // ends when control closes it
 	work.Go(func() { control(ctx, out, ctl, start.Caps.DeadlineMS, finished, hard) }) // ends when finished closes

@@ -7,8 +7,8 @@ import (
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// outboxBound bounds the messages that wait for a plugin to read them. A call gets its start, a pause and a resume for each question, and
-// one cancel, so a plugin that leaves that many unread does not read at all.
+// outboxBound bounds the messages that wait for a plugin to read them. A call gets a pause and a resume for each question, and one
+// cancel, so a plugin that leaves that many unread does not read at all.
 const outboxBound = 64
 
 // outbox queues messages and sends them in order, so that writers don't wait for a plugin that does not read.

@@ -93,6 +93,8 @@ func (s *Sockets) Serve(services func() gantryv1.HostServiceServer, descriptors 
 			grpc.Creds(wire.PeerCredentials(wire.SameUser)),
 			grpc.MaxRecvMsgSize(wire.DefaultMaxMessageBytes),
 			grpc.MaxSendMsgSize(wire.DefaultMaxMessageBytes),
+			grpc.InitialWindowSize(wire.WindowBytes),
+			grpc.InitialConnWindowSize(wire.WindowBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
 			grpc.NumStreamWorkers(streamWorkers),
 			grpc.ConnectionTimeout(5*time.Second),

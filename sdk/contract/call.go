@@ -135,6 +135,13 @@ type FileChange struct {
 type MCPCallItem struct {
 	Server, Tool string
 	Arguments    json.RawMessage
+	// Result is the server's answer, a CallToolResult of MCP, of at most 64 KiB: clients see the output of the call instead of a
+	// larger one. The data and blob of media are "gantry-artifact:" and the SHA-256 of a stored artifact; the host removes any
+	// others. Nil: the server has not answered.
+	Result   json.RawMessage
+	Error    string // why the server has not answered; empty: it has, or the call is running
+	ReadOnly bool   // the server says that the tool changes nothing
+	Title    string // of the tool, for people
 }
 
 // WebSearchItem is a web search.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	acp "github.com/coder/acp-go-sdk"
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/protocol"
 )
 
@@ -205,6 +206,10 @@ func results(content []json.RawMessage) []acp.ToolCallContent {
 		case "text":
 			out = append(out, fenced(c.Text)...)
 		case "image":
+			if strings.HasPrefix(c.Data, event.ArtifactURL) { // editors can't load it
+				out = append(out, fenced("image: "+c.Data)...)
+				continue
+			}
 			out = append(out, acp.ToolContent(acp.ImageBlock(c.Data, c.MimeType)))
 		}
 	}

@@ -73,6 +73,9 @@ type Item struct {
 	Changes   []FileChange    `json:"changes,omitempty"`
 	Server    string          `json:"server,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`   // of a call of an MCP server's tool: its CallToolResult, limited in size
+	Error     string          `json:"error,omitempty"`    // why there is no Result
+	ReadOnly  bool            `json:"readOnly,omitempty"` // the MCP server says that the tool changes nothing
 	Query     string          `json:"query,omitempty"`
 	Path      string          `json:"path,omitempty"`
 	URL       string          `json:"url,omitempty"`
@@ -82,6 +85,9 @@ type Item struct {
 	Author    string          `json:"author,omitempty"`    // of mail: the agent that wrote it
 	ClientID  string          `json:"clientId,omitempty"`  // of a user message: the client's identity of it
 }
+
+// ArtifactURL precedes the digest of an artifact where clients expect a URL.
+const ArtifactURL = "gantry-artifact:"
 
 // Artifact is stored content, as the plugin that stored it describes it.
 type Artifact struct {

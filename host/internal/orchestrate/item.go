@@ -1,6 +1,7 @@
 package orchestrate
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -48,7 +49,7 @@ func (s *itemState) title() string {
 	switch {
 	case s.item.Command != "":
 		return s.item.Command
-	case s.item.Text != "":
+	case s.item.Text != "" && s.item.Type != event.ItemMCPCall: // whose title is the server's
 		return s.item.Text
 	default:
 		return s.item.Tool
@@ -91,7 +92,9 @@ func (s *itemState) assessed(it contract.Item) {
 			s.item.Changes = append(s.item.Changes, event.FileChange{Path: c.Path, Kind: c.Kind.String(), Diff: diff, MovedFrom: c.MovedFrom})
 		}
 	case *contract.MCPCallItem:
-		s.item.Type, s.item.Server, s.item.Tool, s.item.Arguments = event.ItemMCPCall, it.Server, it.Tool, validJSON(it.Arguments)
+		s.item.Type, s.item.Server, s.item.Tool, s.item.Arguments = event.ItemMCPCall, phrase(it.Server), phrase(it.Tool), validJSON(it.Arguments)
+		s.item.Text, s.item.ReadOnly, s.item.Error = phrase(it.Title), it.ReadOnly, short(s.redact.Text(it.Error))
+		s.item.Result = s.mcpResult(it.Result)
 	case *contract.WebSearchItem:
 		s.item.Type, s.item.Query = event.ItemWebSearch, short(it.Query)
 	case *contract.ImageItem:
@@ -240,4 +243,78 @@ func (s *itemState) end(end outcome, answer string) event.Item {
 		s.item.Status = event.StatusFailed
 	}
 	return s.item
+}
+
+// maxMCPResult bounds the result of an MCP server's tool that an item keeps, in bytes.
+const maxMCPResult = 64 << 10
+
+// mcpResult returns a server's result as an item keeps it: without secrets, and with media by reference; nil: there is none, or it is too
+// large, or no CallToolResult.
+func (s *itemState) mcpResult(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || len(raw) > maxMCPResult {
+		return nil
+	}
+	var r struct {
+		Content           []json.RawMessage `json:"content"`
+		StructuredContent json.RawMessage   `json:"structuredContent,omitempty"`
+		IsError           bool              `json:"isError,omitempty"`
+		Meta              json.RawMessage   `json:"_meta,omitempty"`
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return nil
+	}
+	if r.Content == nil {
+		r.Content = []json.RawMessage{}
+	}
+	for i, c := range r.Content {
+		r.Content[i] = byReference(c)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // or it could be larger than what came
+	if e.Encode(r) != nil {
+		return nil
+	}
+	clean := json.RawMessage(s.redact.Text(strings.TrimSpace(b.String())))
+	if len(clean) > maxMCPResult {
+		return nil
+	}
+	return validJSON(clean)
+}
+
+// byReference removes media that are not stored as artifacts from a content block.
+func byReference(block json.RawMessage) json.RawMessage {
+	var b struct {
+		Data     *string         `json:"data"`
+		Resource json.RawMessage `json:"resource"`
+	}
+	if json.Unmarshal(block, &b) != nil {
+		return block
+	}
+	if b.Data != nil && !strings.HasPrefix(*b.Data, event.ArtifactURL) {
+		block = without(block, "data", nil)
+	}
+	var r struct {
+		Blob *string `json:"blob"`
+	}
+	if len(b.Resource) > 0 && json.Unmarshal(b.Resource, &r) == nil && r.Blob != nil && !strings.HasPrefix(*r.Blob, event.ArtifactURL) {
+		block = without(block, "resource", without(b.Resource, "blob", nil))
+	}
+	return block
+}
+
+// without returns an object without a member, or with another value of it.
+func without(object json.RawMessage, name string, instead json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil {
+		return object
+	}
+	if delete(members, name); instead != nil {
+		members[name] = instead
+	}
+	out, err := json.Marshal(members)
+	if err != nil {
+		return object
+	}
+	return out
 }

@@ -1,7 +1,9 @@
 package orchestrate
 
 import (
+	"encoding/json"
 	"fmt"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"strings"
 	"testing"
 
@@ -40,6 +42,33 @@ func TestSessionsOfItems(t *testing.T) {
 		s := &subject{assessment: contract.Assessment{Item: it}}
 		if got := s.sessionIDs(); len(got) != 1 || got[0] != "k" {
 			t.Errorf("%T: %q", it, got)
+		}
+	}
+}
+
+// An item keeps the result of an MCP server's tool in the server's order, without secrets, with media by reference only, and bounded.
+func TestResultsOfMCPItems(t *testing.T) {
+	secrets := &redact.Redactor{}
+	secrets.Add("the-secret-value")
+	digest := strings.Repeat("a", 64)
+	for _, tc := range []struct{ name, raw, want string }{
+		{"as it came", `{"structuredContent": {"z": "<1>", "a": 2},  "content": [{"type":"text","text":"hi"}], "isError":true, "_meta":{"m":1}}`,
+			`{"content":[{"type":"text","text":"hi"}],"structuredContent":{"z":"<1>","a":2},"isError":true,"_meta":{"m":1}}`},
+		{"a secret", `{"content":[{"type":"text","text":"it is the-secret-value"}]}`, `{"content":[{"type":"text","text":"it is ` + redact.Placeholder + `"}]}`},
+		{"media", `{"content":[{"type":"image","data":"aGVsbG8=","mimeType":"image/png"},{"type":"audio","data":"gantry-artifact:` + digest + `"},{"type":"resource","resource":{"uri":"a:b","blob":"aGVsbG8="}}]}`,
+			`{"content":[{"mimeType":"image/png","type":"image"},{"type":"audio","data":"gantry-artifact:` + digest + `"},{"resource":{"uri":"a:b"},"type":"resource"}]}`},
+		{"blocks of no known type", `{"content":[1,"a",{"type":"later","data":{"x":1}}]}`, `{"content":[1,"a",{"type":"later","data":{"x":1}}]}`},
+		{"without content", `{"structuredContent":{}}`, `{"content":[],"structuredContent":{}}`},
+		{"no object", `[]`, ""}, {"no JSON", `{nope`, ""}, {"nothing", "", ""},
+		{"too large", `{"content":[{"type":"text","text":"` + strings.Repeat("x", maxMCPResult) + `"}]}`, ""},
+	} {
+		s := itemState{redact: secrets}
+		s.assessed(&contract.MCPCallItem{Server: "s", Tool: "t", Title: "Title", ReadOnly: true, Error: "it needs the-secret-value", Result: json.RawMessage(tc.raw)})
+		if string(s.item.Result) != tc.want {
+			t.Errorf("%s: %.300s\nwant %.300s", tc.name, s.item.Result, tc.want)
+		}
+		if s.item.Error != "it needs "+redact.Placeholder || !s.item.ReadOnly || s.item.Text != "Title" || s.title() == "Title" {
+			t.Errorf("the item is %+v, its title %q", s.item, s.title())
 		}
 	}
 }

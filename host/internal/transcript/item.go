@@ -131,12 +131,9 @@ func (it *item) content() []protocol.UserInput {
 	return out
 }
 
-// artifactURL precedes the digest of an image that is stored with the thread.
-const artifactURL = "gantry-artifact:"
-
 func image(name string) protocol.UserInput {
 	if len(name) == 64 && strings.Trim(name, "0123456789abcdef") == "" {
-		return protocol.UserInput{Body: protocol.ImageInput{URL: artifactURL + name}}
+		return protocol.UserInput{Body: protocol.ImageInput{URL: event.ArtifactURL + name}}
 	}
 	return protocol.UserInput{Body: protocol.LocalImageInput{Path: name}}
 }
@@ -254,10 +251,17 @@ func (it *item) mcpCall() protocol.MCPToolCallItem {
 	c := protocol.MCPToolCallItem{
 		ItemHeader: it.header(), Server: it.Server, Tool: it.Tool, Status: it.callStatus(), Arguments: arguments(it.Arguments), DurationMs: it.duration(),
 	}
-	switch c.Status {
-	case protocol.ItemCompleted:
+	switch {
+	case it.Error != "":
+		c.Error = &protocol.MCPToolError{Message: it.Error}
+	case len(it.Result) > 0: // also one that the server calls an error, which makes the call a failed one
+		c.Result = &protocol.MCPToolResult{}
+		if json.Unmarshal(it.Result, c.Result) != nil || c.Result.Content == nil {
+			c.Result.Content = []json.RawMessage{}
+		}
+	case c.Status == protocol.ItemCompleted:
 		c.Result = &protocol.MCPToolResult{Content: []json.RawMessage{textContent(it.output())}}
-	case protocol.ItemFailed:
+	case c.Status == protocol.ItemFailed:
 		c.Error = &protocol.MCPToolError{Message: it.output()}
 	}
 	return c
@@ -286,7 +290,7 @@ func (it *item) toolCall() protocol.DynamicToolCallItem {
 		}
 		for _, a := range it.Artifacts {
 			if it.Plugin == "" && strings.HasPrefix(a.MediaType, "image/") { // of a tool of a client
-				c.ContentItems = append(c.ContentItems, protocol.ToolContentItem{Body: protocol.InputImageContent{ImageURL: artifactURL + a.SHA256}})
+				c.ContentItems = append(c.ContentItems, protocol.ToolContentItem{Body: protocol.InputImageContent{ImageURL: event.ArtifactURL + a.SHA256}})
 			}
 		}
 	}

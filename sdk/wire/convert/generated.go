@@ -956,6 +956,10 @@ func mcpCallItemToProto(x contract.MCPCallItem) *gantryv1.McpCallItem {
 		Server:        text(x.Server),
 		Tool:          text(x.Tool),
 		ArgumentsJson: x.Arguments,
+		ResultJson:    x.Result,
+		Error:         text(x.Error),
+		ReadOnly:      x.ReadOnly,
+		Title:         text(x.Title),
 	}
 }
 
@@ -964,6 +968,10 @@ func mcpCallItemFromProto(p *gantryv1.McpCallItem) contract.MCPCallItem {
 		Server:    p.GetServer(),
 		Tool:      p.GetTool(),
 		Arguments: raw(p.GetArgumentsJson()),
+		Result:    raw(p.GetResultJson()),
+		Error:     p.GetError(),
+		ReadOnly:  p.GetReadOnly(),
+		Title:     p.GetTitle(),
 	}
 }
 

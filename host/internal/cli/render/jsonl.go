@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -197,14 +198,19 @@ func jsonlItem(it event.Item) ordered {
 			status = "in_progress"
 		case event.StatusCompleted:
 		default:
-			status, failure = "failed", map[string]string{"message": it.Output}
+			status = "failed"
+			if it.Result == nil {
+				failure = map[string]string{"message": cmp.Or(it.Error, it.Output)}
+			}
 		}
 		server := it.Server
 		if server == "" {
 			server = it.Plugin
 		}
 		var result any
-		if it.Status == event.StatusCompleted {
+		if it.Result != nil {
+			result = mcpResult(it.Result)
+		} else if it.Status == event.StatusCompleted {
 			result = map[string]any{"content": []map[string]string{{"type": "text", "text": it.Output}}, "structured_content": nil}
 		}
 		args := it.Arguments
@@ -223,6 +229,18 @@ func jsonlItem(it event.Item) ordered {
 		}
 	}
 	return nil
+}
+
+// mcpResult returns the result of an MCP server's tool in codex's form. A missing structuredContent is null.
+func mcpResult(raw json.RawMessage) any {
+	var r struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+	}
+	if json.Unmarshal(raw, &r) != nil || r.Content == nil {
+		r.Content = []json.RawMessage{}
+	}
+	return map[string]any{"content": r.Content, "structured_content": r.Structured}
 }
 
 // searchAction returns what a search did, if the provider reported it.

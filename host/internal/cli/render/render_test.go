@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,6 +154,33 @@ func TestJSONL(t *testing.T) {
 }
 
 // A command that outlives its turn does not leave its item open.
+// A call of an MCP server's tool shows the server's result as it came, an error of the server's as a result, and why there is none.
+func TestJSONLOfMCPCalls(t *testing.T) {
+	it := event.Item{ID: "i", Type: event.ItemMCPCall, Server: "s", Tool: "t", Status: event.StatusCompleted, Output: "cut for the model"}
+	for _, tc := range []struct {
+		status             event.ItemStatus
+		result, err, shown string
+	}{
+		{event.StatusCompleted, `{"content":[{"type":"image","data":"gantry-artifact:12"}],"structuredContent":{"b":1,"a":"<"},"_meta":{}}`, "",
+			`"result":{"content":[{"type":"image","data":"gantry-artifact:12"}],"structured_content":{"b":1,"a":"<"}},"error":null,"status":"completed"}`},
+		{event.StatusFailed, `{"content":[{"type":"text","text":"no"}],"isError":true}`, "", `"result":{"content":[{"type":"text","text":"no"}],"structured_content":null},"error":null,"status":"failed"}`},
+		{event.StatusFailed, "", "the server is gone", `"result":null,"error":{"message":"the server is gone"},"status":"failed"}`},
+		{event.StatusCompleted, "", "", `"result":{"content":[{"text":"cut for the model","type":"text"}],"structured_content":null},"error":null,"status":"completed"}`},
+	} {
+		it.Status, it.Result, it.Error = tc.status, json.RawMessage(tc.result), tc.err
+		if tc.result == "" {
+			it.Result = nil
+		}
+		var b strings.Builder
+		if err := newJSONL(&b).Event(event.Event{Body: event.ItemCompleted{Item: it}}); err != nil {
+			t.Fatal(err)
+		}
+		if want := `"server":"s","tool":"t","arguments":{},` + tc.shown; !strings.Contains(b.String(), want) {
+			t.Errorf("%s\nwant %s", b.String(), want)
+		}
+	}
+}
+
 func TestJSONLClosesWhatIsOpen(t *testing.T) {
 	var b strings.Builder
 	j := newJSONL(&b)

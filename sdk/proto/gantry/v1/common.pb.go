@@ -1997,6 +1997,16 @@ type McpCallItem struct {
 	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	ArgumentsJson []byte                 `protobuf:"bytes,3,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
+	// Set once the server has answered: its result, a CallToolResult of MCP with content, structuredContent and isError. The `data` and
+	// `blob` of media are "gantry-artifact:" and the SHA-256 of a stored artifact; the host removes any others. A result of more
+	// than 64 KiB is not shown: clients see the output of the call instead.
+	ResultJson []byte `protobuf:"bytes,4,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
+	// Why the server has not answered. Empty: it has, or the call is running.
+	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// Whether the server says that the tool changes nothing.
+	ReadOnly bool `protobuf:"varint,6,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// Title of the tool for people.
+	Title         string `protobuf:"bytes,7,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2050,6 +2060,34 @@ func (x *McpCallItem) GetArgumentsJson() []byte {
 		return x.ArgumentsJson
 	}
 	return nil
+}
+
+func (x *McpCallItem) GetResultJson() []byte {
+	if x != nil {
+		return x.ResultJson
+	}
+	return nil
+}
+
+func (x *McpCallItem) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *McpCallItem) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *McpCallItem) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
 }
 
 // WebSearchItem is a web search.
@@ -2488,11 +2526,16 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"moved_from\x18\x04 \x01(\tR\tmovedFrom\x12#\n" +
 	"\rbefore_sha256\x18\x05 \x01(\tR\fbeforeSha256\x12!\n" +
-	"\fafter_sha256\x18\x06 \x01(\tR\vafterSha256\"`\n" +
+	"\fafter_sha256\x18\x06 \x01(\tR\vafterSha256\"\xca\x01\n" +
 	"\vMcpCallItem\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12%\n" +
-	"\x0earguments_json\x18\x03 \x01(\fR\rargumentsJson\"%\n" +
+	"\x0earguments_json\x18\x03 \x01(\fR\rargumentsJson\x12\x1f\n" +
+	"\vresult_json\x18\x04 \x01(\fR\n" +
+	"resultJson\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1b\n" +
+	"\tread_only\x18\x06 \x01(\bR\breadOnly\x12\x14\n" +
+	"\x05title\x18\a \x01(\tR\x05title\"%\n" +
 	"\rWebSearchItem\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\"H\n" +
 	"\tImageItem\x12\x12\n" +

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -357,5 +358,45 @@ do = [{ text = "done" }]
 	if got := toolText(t, r, "c2"); !strings.HasPrefix(got, "Code execution failed: invalid argument: ") || !strings.HasSuffix(got, "\n\nConsole output:\nbegun") {
 		t.Errorf("c2:\n%s", got)
 	}
+	r.NothingLeft()
+}
+
+// A copy of a thread has neither its scripts nor its kernel: the model learns that.
+func TestForkWithoutItsCode(t *testing.T) {
+	t.Parallel()
+	in := func(turn, steps string) string {
+		return strings.ReplaceAll(steps, "[[step]]\n", "[[step]]\nwhen = { user = '"+turn+"' }\n")
+	}
+	r := newPython(t, in("one", cell("c1", "x = 41")+"[[step]]\ndo = ["+execCall("e1", "store('k', 7)\nyield_control()\nawait new Promise(done => setTimeout(done, 600000))")+"]\n"+done)+
+		in("two", cell("c2", "'x' in globals()")+"[[step]]\ndo = [{ call = \"wait\", id = \"w1\", args = { cell_id = \"1\" } }]\n"+
+			"[[step]]\ndo = ["+execCall("e2", "text(typeof load('k'))")+"]\n"+done)+in("three", "[[step]]\ndo = ["+execCall("e3", "text(1)")+"]\n"+done))
+	r.Config(codemodeOn)
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, object{})
+	turnsOf(t, c, thread, "one")
+	var f, g openedThread
+	c.Call("thread/fork", object{"threadId": thread}, &f)
+	c.Call("thread/fork", object{"threadId": thread}, &g)
+	turnsOf(t, c, f.Thread.ID, "two")
+	out := r.Last().Outputs()
+	if !strings.HasPrefix(out["e1"], "Script running with cell ID 1") || !strings.Contains(out["c2"], "Output:\nFalse") {
+		t.Fatalf("%q", out)
+	}
+	if got := out["w1"]; !strings.HasPrefix(got, "Script failed\n") || !strings.Contains(got, "exec cell 1 belongs to the conversation that this one was copied from") {
+		t.Errorf("the model reads %q about the script", got)
+	}
+	if got := out["e2"]; strings.Contains(got, "exec cell") {
+		t.Errorf("the model reads it again: %q", got)
+	}
+	said := strings.Join(r.Last().Texts(llm.RoleUser), "\n")
+	if strings.Count(said, "<thread_forked>") != 1 || !regexp.MustCompile(`\n- python-\w+ \(Python 3`).MatchString(said) {
+		t.Errorf("the model reads about the kernel: %q", said)
+	}
+	turnsOf(t, c, g.Thread.ID, "three")
+	if got := r.Last().Outputs()["e3"]; !strings.Contains(got, "exec cell 1 belongs to the conversation that this one was copied from") {
+		t.Errorf("with exec, the model reads %q", got)
+	}
+	c.Close()
 	r.NothingLeft()
 }

@@ -13,12 +13,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Each moment that can be seen from outside, and each victim, once.
@@ -98,6 +100,36 @@ func TestNestedCallsOfAKilledHost(t *testing.T) {
 			r.NothingLeft()
 		})
 	}
+}
+
+// So it does if the call that ran the code has been answered, since the code went on.
+func TestNestedCallsOfALostCell(t *testing.T) {
+	t.Parallel()
+	const ended, hangs = "echo ended >> ran", "touch started-c1; sleep 600; echo c1 >> ran"
+	code := "const last = tools.exec_command({cmd: '" + hangs + "', login: false, yield_time_ms: 30000}); " +
+		"await tools.exec_command({cmd: 'until [ -e started-c1 ]; do sleep 0.01; done; " + ended + "', login: false, yield_time_ms: 30000}); yield_control(); " +
+		"await tools.exec_command({cmd: 'touch later', login: false}); await last" // the call that waits makes this one: what was before is stored
+	r := rig.New(t, wanted("c1", scriptCall("c1", code))+wanted("w1", `  { call = "wait", id = "w1", args = { cell_id = "1", yield_time_ms = 600000 } },`)+finished)
+	addCode(r)
+	run := r.Start("exec", "--events", theTask)
+	strike(t, r, run, kill{victim: "host", moment: moment{seen: func(r *rig.Rig, _ *rig.Run) bool { return exists(r, "later") }}})
+	r.OK("resume", "--last", "go on")
+	if out := r.Last().Outputs()["c1"]; !strings.HasPrefix(out, "Script running") {
+		t.Errorf("the call has the result %q", out)
+	}
+	const says = "had not ended:\n- exec_command {"
+	list := slices.DeleteFunc(r.Last().Texts(llm.RoleUser), func(text string) bool { return !strings.Contains(text, says) })
+	if len(list) != 1 || !strings.Contains(list[0], "sleep 600") || strings.Contains(list[0], "echo ended") {
+		t.Errorf("the model reads %q", list)
+	}
+	if ran := r.Read("ran"); ran != "ended\n" {
+		t.Errorf("%q ran", ran)
+	}
+	r.OK("resume", "--last", "is that all?")
+	if n := strings.Count(strings.Join(r.Last().Texts(llm.RoleUser), "\n"), says); n != 1 {
+		t.Errorf("the model reads it %d times", n)
+	}
+	r.NothingLeft()
 }
 
 // shortRuns is how many random runs every test of the module does; the long form is scripts/soak.

@@ -228,9 +228,8 @@ func (c *cell) stop(cause error) {
 //go:embed prelude.js
 var prelude string
 
-// begin starts a script. lost are the IDs of earlier scripts that ended with their process.
-func (t *Thread) begin(call *orchestrate.HostCall, code string) (c *cell, lost []int, err error) {
-	s := stateOf(t.state())
+// begin starts a script in a thread with this state. lost are the IDs of earlier scripts that this process does not have.
+func (t *Thread) begin(call *orchestrate.HostCall, code string, s state) (c *cell, lost []int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.cells) >= maxCells {
@@ -422,7 +421,8 @@ func (t *Thread) exec(ctx context.Context, call *orchestrate.HostCall, in contra
 	if err != nil {
 		return nil, err
 	}
-	c, lost, err := t.begin(call, src.code)
+	s := stateOf(t.state())
+	c, lost, err := t.begin(call, src.code, s)
 	if err != nil {
 		return nil, err
 	}
@@ -434,7 +434,7 @@ func (t *Thread) exec(ctx context.Context, call *orchestrate.HostCall, in contra
 		yield = *src.yield
 	}
 	for _, id := range lost {
-		a.notes = append(a.notes, lostText(id))
+		a.notes = append(a.notes, s.lostText(id))
 		if err := t.publish(ctx, call, change{Ended: id}); err != nil {
 			return nil, err
 		}
@@ -442,8 +442,11 @@ func (t *Thread) exec(ctx context.Context, call *orchestrate.HostCall, in contra
 	return t.observe(ctx, call, c, a, began, yield)
 }
 
-// lostText says that a script ended with its process.
-func lostText(id int) string {
+// lostText says that this process does not have a script: it ended with its process, or the thread is a copy.
+func (s state) lostText(id int) string {
+	if id <= s.Copied {
+		return fmt.Sprintf("exec cell %d belongs to the conversation that this one was copied from, and does not run here. Stored values are kept.", id)
+	}
 	return fmt.Sprintf("exec cell %d was lost when gantry ended; it is not known what its calls have done after the last answer. Stored values are kept.", id)
 }
 
@@ -474,8 +477,9 @@ func (t *Thread) wait(ctx context.Context, call *orchestrate.HostCall, in contra
 	t.mu.Unlock()
 	if c == nil {
 		a.state, a.problem, a.took = stateFailed, "exec cell "+args.CellID+" not found", time.Since(began)
-		if id, err := strconv.Atoi(args.CellID); err == nil && slices.Contains(stateOf(t.state()).Running, id) {
-			a.problem = lostText(id)
+		s := stateOf(t.state())
+		if id, err := strconv.Atoi(args.CellID); err == nil && slices.Contains(s.Running, id) {
+			a.problem = s.lostText(id)
 			if err := t.publish(ctx, call, change{Ended: id}); err != nil {
 				return nil, err
 			}

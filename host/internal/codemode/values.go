@@ -19,6 +19,8 @@ type state struct {
 	Last   int                        `json:"last,omitempty"` // ID of the newest cell
 	// Running are the cells that have begun and not ended.
 	Running []int `json:"running,omitempty"`
+	// Copied is the newest cell of the thread that this one was copied from. Those up to it run there, if at all.
+	Copied int `json:"copied,omitempty"`
 }
 
 // change is the data of an [event.FeatureChanged].
@@ -35,16 +37,22 @@ func (Feature) ID() string { return FeatureID }
 
 // Apply implements thread.Feature.
 func (Feature) Apply(raw json.RawMessage, e event.Event) json.RawMessage {
-	changed, ok := e.Body.(event.FeatureChanged)
-	if !ok || changed.Feature != FeatureID {
-		return raw
-	}
-	var c change
-	if json.Unmarshal(changed.Data, &c) != nil {
-		return raw
-	}
 	s := stateOf(raw)
-	s.apply(c)
+	switch b := e.Body.(type) {
+	case event.FeatureChanged:
+		var c change
+		if b.Feature != FeatureID || json.Unmarshal(b.Data, &c) != nil {
+			return raw
+		}
+		s.apply(c)
+	case event.ThreadForked:
+		if s.Copied == s.Last {
+			return raw
+		}
+		s.Copied = s.Last
+	default:
+		return raw
+	}
 	out, err := json.Marshal(s)
 	if err != nil { // values come from JSON
 		return raw

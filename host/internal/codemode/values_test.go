@@ -17,9 +17,15 @@ func TestFeature(t *testing.T) {
 		{FeatureID, `{"ended":1,"stored":{"a":[1],"b":null}}`, `{"values":{"a":[1],"b":null},"last":4,"running":[4]}`},
 		{FeatureID, `{"stored":{"c":2},"deleted":["a","x"]}`, `{"values":{"b":null,"c":2},"last":4,"running":[4]}`},
 		{FeatureID, `{"ended":7}`, `{"values":{"b":null,"c":2},"last":4,"running":[4]}`},
+		{"", "a fork", `{"values":{"b":null,"c":2},"last":4,"running":[4],"copied":4}`},
+		{FeatureID, `{"begun":5}`, `{"values":{"b":null,"c":2},"last":5,"running":[4,5],"copied":4}`},
 	} {
 		was := string(state)
-		next := Feature{}.Apply(state, event.Event{Body: event.FeatureChanged{Feature: tc.feature, Data: json.RawMessage(tc.data)}})
+		e := event.Event{Body: event.FeatureChanged{Feature: tc.feature, Data: json.RawMessage(tc.data)}}
+		if tc.feature == "" {
+			e.Body = event.ThreadForked{}
+		}
+		next := Feature{}.Apply(state, e)
 		if string(state) != was {
 			t.Fatal("Apply changed its argument")
 		}

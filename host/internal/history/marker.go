@@ -12,6 +12,9 @@ const SummaryMarker = "context_summary"
 // FilesRestored is the element around the message that the user has undone changes of files.
 const FilesRestored = "files_restored"
 
+// ThreadForked is the element around the message that a copy of a conversation lacks what the original has.
+const ThreadForked = "thread_forked"
+
 // RecordLost is the element around the message that part of the conversation's record is lost.
 const RecordLost = "record_lost"
 
@@ -20,7 +23,7 @@ var markers = []string{
 	SummaryMarker, "environment_context", "permissions instructions", "model_switch", "collaboration_mode", "personality_spec",
 	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
 	"multi_agent_mode", "realtime_conversation", "context_window", "context_window_guidance", "rollout_budget", "token_budget",
-	"git_attribution", "turn_aborted", FilesRestored, RecordLost, "user_shell_command", "subagent_notification", "skill",
+	"git_attribution", "turn_aborted", FilesRestored, ThreadForked, RecordLost, "user_shell_command", "subagent_notification", "skill",
 	"review_result", mailMarker,
 }
 

@@ -22,6 +22,7 @@ type repairPolicy struct {
 	files      bool // tell the model about files that were restored meanwhile
 	always     bool // add the marker even if no turn was open
 	mail       bool // the copy keeps unread mail
+	sessions   bool // tell the model which sessions the copy lacks
 }
 
 var (
@@ -39,6 +40,7 @@ var (
 		unknown: "outcome unknown: the call was running when this conversation was copied from another one, where it goes on. " +
 			"Whatever it does takes effect for both; check before you repeat it.",
 		notStarted: "aborted: this conversation was copied from another one before the call was started. It may run there.",
+		sessions:   true,
 	}
 	recordLost = repairPolicy{
 		reason: "the record of what followed is damaged",
@@ -62,8 +64,12 @@ const lostOutputText = "the call had ended (%s) when the host stopped, but its o
 // cancelled, accepted input is added to the history, and the turn is interrupted.
 func (s *State) repair(h *history.History, why repairPolicy) []event.Body {
 	var bodies []event.Body
+	var added []llm.Message
 	for _, o := range s.Opened {
 		bodies = append(bodies, event.SessionExited{Session: o.Session, How: "lost"})
+	}
+	if len(s.Opened) > 0 && why.sessions {
+		added = append(added, withoutSessions(s.Opened))
 	}
 	s.Opened = nil
 	for _, q := range s.Asked {
@@ -77,10 +83,13 @@ func (s *State) repair(h *history.History, why repairPolicy) []event.Body {
 			bodies = append(bodies, event.CallEnded{Call: c.Call, Outcome: event.OutcomeUnknown, Message: why.reason})
 		}
 	}
-	var added []llm.Message
+	var outputs []llm.Message
+	open := map[event.CallID]bool{}
 	for _, c := range h.Unanswered() {
-		added = append(added, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID], why)}})
+		outputs = append(outputs, llm.Message{Role: llm.RoleTool, Parts: []llm.Part{s.output(c, started[c.ID], why)}})
+		open[event.CallID(c.ID)] = true
 	}
+	added = append(outputs, added...) // outputs follow their calls
 	for _, id := range slices.Sorted(maps.Keys(s.Items)) {
 		it := s.Items[id]
 		it.Status = event.StatusAborted
@@ -93,6 +102,9 @@ func (s *State) repair(h *history.History, why repairPolicy) []event.Body {
 	s.Accepted = nil
 	// An earlier repair that was itself interrupted may have added the marker.
 	if (s.OpenTurn != "" || why.always) && !endsWith(h, why.marker) {
+		if list := s.unfinished(func(top event.CallID) bool { return !open[top] }); list != "" {
+			added = append(added, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: fmt.Sprintf(wentOnText, list)}}})
+		}
 		added = append(added, why.marker)
 	}
 	if len(s.Restored) > 0 && why.files {
@@ -128,24 +140,31 @@ func (s *State) output(c *llm.ToolCall, started bool, why repairPolicy) *llm.Too
 		text = why.unknown
 	}
 	if text == why.unknown {
-		text += s.unfinished(event.CallID(c.ID))
+		if list := s.unfinished(func(top event.CallID) bool { return top == event.CallID(c.ID) }); list != "" {
+			text += " It had started these calls, which had not ended:" + list
+		}
 	}
 	r.Content = llm.Parts{&llm.Text{Text: text}}
 	return r
 }
 
-// Bounds of what the model reads of nested calls that have not ended.
+// Bounds of what the model reads of calls and sessions that it has lost.
 const (
 	maxUnfinished      = 20
 	maxUnfinishedInput = 300 // bytes of each one
 )
 
-// unfinished lists, for the model, the calls nested in a call that had started and not ended; "": there are none.
-func (s *State) unfinished(call event.CallID) string {
+// wentOnText is about calls of code whose own call has its output already: it went on after that.
+const wentOnText = "<turn_aborted>\nCode that was still running had started these calls, which had not ended:%s\n" +
+	"Their outcome is unknown, and they were not run again: check before you repeat them.\n</turn_aborted>"
+
+// unfinished lists, for the model, the calls that had started and not ended and are nested in the calls of the model that of selects;
+// "": there are none.
+func (s *State) unfinished(of func(top event.CallID) bool) string {
 	var b strings.Builder
 	n := 0
 	for _, c := range s.Open {
-		if c.Call == call || topOf(c) != call {
+		if len(c.Parents) == 0 || !of(topOf(c)) {
 			continue
 		}
 		if e, ok := s.Ended[c.Call]; ok && e.Outcome != event.OutcomeUnknown {
@@ -154,23 +173,40 @@ func (s *State) unfinished(call event.CallID) string {
 		if n++; n > maxUnfinished {
 			continue
 		}
-		input := cmp.Or(c.Text, string(c.Arguments))
-		if len(input) > maxUnfinishedInput {
-			input = strings.ToValidUTF8(input[:maxUnfinishedInput], "") + "…"
-		}
+		input := clipped(cmp.Or(c.Text, string(c.Arguments)))
 		name := c.Tool
 		if c.Namespace != "" {
 			name = c.Namespace + "." + name
 		}
 		fmt.Fprintf(&b, "\n- %s %s", name, input)
 	}
-	switch {
-	case n == 0:
-		return ""
-	case n > maxUnfinished:
+	if n > maxUnfinished {
 		fmt.Fprintf(&b, "\n- and %d more", n-maxUnfinished)
 	}
-	return " It had started these calls, which had not ended:" + b.String()
+	return b.String()
+}
+
+// withoutSessions tells the model which sessions a copy of a conversation lacks, such as kernels with its variables.
+func withoutSessions(list []event.SessionOpened) llm.Message {
+	var b strings.Builder
+	b.WriteString("<" + history.ThreadForked + ">\nThis conversation is a copy of another one. These sessions belong to that one and don't exist " +
+		"here, and nothing that they hold in memory does:")
+	for i, o := range list {
+		if i == maxUnfinished {
+			fmt.Fprintf(&b, "\n- and %d more", len(list)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n- %s (%s)", o.Session, clipped(o.Title))
+	}
+	b.WriteString("\n</" + history.ThreadForked + ">")
+	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: b.String()}}}
+}
+
+func clipped(s string) string {
+	if len(s) <= maxUnfinishedInput {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxUnfinishedInput], "") + "…"
 }
 
 // topOf returns the call of the model in which a call is nested, or the call itself.

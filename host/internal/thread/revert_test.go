@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -244,7 +245,7 @@ func TestForkOfAState(t *testing.T) {
 	log := []event.Event{
 		{Seq: 1, Body: event.ThreadStarted{Cwd: "/", Model: "m"}}, {Seq: 2, Body: event.ThreadNamed{Name: "n"}},
 		{Seq: 3, Turn: "t", Body: event.TurnStarted{}}, {Seq: 4, Turn: "t", Body: event.HistoryAdded{Messages: []llm.Message{call}}},
-		{Seq: 5, Turn: "t", Body: event.CallStarted{Call: "c", Attempt: 1}}, {Seq: 6, Turn: "t", Body: event.SessionOpened{Session: "s"}},
+		{Seq: 5, Turn: "t", Body: event.CallStarted{Call: "c", Attempt: 1}}, {Seq: 6, Turn: "t", Body: event.SessionOpened{Session: "s", Title: "Python 3.13"}},
 	}
 	s, err := Rebuild(seq(log))
 	if err != nil {
@@ -259,8 +260,11 @@ func TestForkOfAState(t *testing.T) {
 		t.Errorf("a fork adds %s", got)
 	}
 	fork, err := Rebuild(seq(log))
-	if err != nil || fork.Start.ForkedFrom != "source" || fork.Name != "n" || len(fork.Opened) != 0 || fork.OpenTurn != "" || len(fork.Messages) != 3 {
+	if err != nil || fork.Start.ForkedFrom != "source" || fork.Name != "n" || len(fork.Opened) != 0 || fork.OpenTurn != "" || len(fork.Messages) != 4 {
 		t.Errorf("the fork is %+v, %v", fork, err)
+	}
+	if text := fork.Messages[2].Text(); !strings.Contains(text, "\n- s (Python 3.13)\n") || history.FromUser(fork.Messages[2]) {
+		t.Errorf("about its sessions, the model reads %q", text)
 	}
 	if s.Start.ForkedFrom != "" || len(s.Messages) != 1 || len(s.Opened) != 1 {
 		t.Errorf("the source has changed: %+v", s)

@@ -122,8 +122,32 @@ func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secre
 	if ds = b.usable(m); ds.HasErrors() {
 		return nil, nil, ds
 	}
-	config, values, ds := b.body.Decode(m.Config, bind.Use)
-	return config, values, append(ds, b.undeclared(m)...)
+	config, secrets, _, ds = b.decode(m, bind.Use)
+	return config, secrets, ds
+}
+
+// Processes returns the processes that the block declares. See [contract.ConfigNestedBlock.Process]. If there are errors, which Render
+// returns as well, no process is returned.
+func (b *PluginBlock) Processes(m *contract.Manifest) ([]Process, Diagnostics) {
+	if ds := b.usable(m); ds.HasErrors() {
+		return nil, ds
+	}
+	_, _, ps, ds := b.decode(m, bind.Use)
+	return ps, ds
+}
+
+// decode evaluates the block's own settings by the manifest. If there are errors, only these are returned.
+func (b *PluginBlock) decode(m *contract.Manifest, mode bind.Mode) (config []byte, secrets Secrets, ps []Process, ds Diagnostics) {
+	config, secrets, declared, ds := b.body.DecodeProcesses(m.Config, mode)
+	for _, d := range declared {
+		p, more := b.process(d)
+		ps, ds = append(ps, p), append(ds, more...)
+	}
+	ds = append(ds, b.undeclared(m)...)
+	if ds.HasErrors() {
+		return nil, nil, nil, ds
+	}
+	return config, secrets, ps, ds
 }
 
 // Preview is like Render for a block that is only inspected, or that works without what is missing: an unset variable, for
@@ -136,8 +160,8 @@ func (b *PluginBlock) Preview(m *contract.Manifest) (config []byte, secrets Secr
 	if kind := b.wrongKind(m); kind.HasErrors() {
 		return nil, nil, append(ds, kind...)
 	}
-	config, values, more := b.body.Decode(m.Config, bind.Look)
-	return config, values, append(append(ds, more...), b.undeclared(m)...)
+	config, values, _, more := b.decode(m, bind.Look)
+	return config, values, append(ds, more...)
 }
 
 // capabilityNetwork is a capability without a service of the host: providers always have it, tool plugins have it through
@@ -182,8 +206,8 @@ func (b *PluginBlock) Check(m *contract.Manifest) (config []byte, ds Diagnostics
 	if kind := b.wrongKind(m); kind.HasErrors() {
 		return nil, append(ds, kind...)
 	}
-	config, _, more := b.body.Decode(m.Config, bind.Check)
-	return config, append(append(ds, more...), b.undeclared(m)...)
+	config, _, _, more := b.decode(m, bind.Check)
+	return config, append(ds, more...)
 }
 
 func (b *PluginBlock) usable(m *contract.Manifest) Diagnostics {

@@ -61,6 +61,8 @@ func odd(mode string) tool.Plugin {
 		return shelf()
 	case "warns":
 		return warns()
+	case "servers":
+		return servers()
 	case "reaches":
 		return reaches()
 	case "commands":

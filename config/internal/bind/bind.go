@@ -56,7 +56,13 @@ const (
 // Decode decodes the block by its schema. The JSON has every attribute of the schema, with null for absent values, and sorted
 // keys. Secrets appear as {"$secret": HANDLE}, and their values are returned by handle.
 func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secrets map[string]Secret, ds diag.Diagnostics) {
-	d := &decoder{Block: b, mode: mode, secrets: make(map[string]Secret)}
+	jsonText, secrets, _, ds = b.DecodeProcesses(s, mode)
+	return jsonText, secrets, ds
+}
+
+// decode returns nil if there are errors.
+func (d *decoder) decode(s contract.ConfigBlock) []byte {
+	b := d.Block
 	pieces := make([]piece, 0, len(b.Fragments))
 	for _, f := range b.Fragments {
 		pieces = append(pieces, piece{body: f.Body, rest: f.Path, expr: f.Expr, scope: f.Scope, header: f.Header})
@@ -64,7 +70,7 @@ func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secre
 	value := d.block(s, pieces, b.Header, "", b.Reserved)
 	d.ds.Sort()
 	if d.ds.HasErrors() {
-		return nil, nil, d.ds
+		return nil
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -72,14 +78,15 @@ func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secre
 	if err := e.Encode(value); err != nil {
 		panic(fmt.Sprintf("config block of %q: %v", b.Plugin, err)) // cannot fail: the value consists of strings, numbers and lists
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), d.secrets, d.ds
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 type decoder struct {
 	Block
-	mode    Mode
-	secrets map[string]Secret
-	ds      diag.Diagnostics
+	mode      Mode
+	secrets   map[string]Secret
+	processes []Process
+	ds        diag.Diagnostics
 }
 
 // piece is the part of a fragment that belongs to a nested block.
@@ -229,7 +236,14 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 		case n.MaxItems != 1:
 			place += "[" + strconv.Itoa(i) + "]"
 		}
-		v := d.block(n.Block, x.pieces, x.pieces[0].header, place+".", nil)
+		inner := n.Block
+		if n.Process {
+			inner = withProcess(inner)
+		}
+		v := d.block(inner, x.pieces, x.pieces[0].header, place+".", nil)
+		if n.Process {
+			d.process(n, x.labels, x.pieces, v)
+		}
 		for j, name := range n.Labels {
 			v[name] = x.labels[j]
 		}

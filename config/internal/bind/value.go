@@ -73,6 +73,21 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 // absolute makes a relative path independent of where it is used.
 func (d *decoder) absolute(a contract.ConfigAttribute, val cty.Value, last setting) (cty.Value, bool) {
 	text, marks := val.Unmark()
+	if text.Type().IsListType() && text.IsKnown() && text.LengthInt() > 0 {
+		var out []cty.Value
+		for it := text.ElementIterator(); it.Next(); {
+			_, e := it.Element()
+			if e.IsNull() {
+				e = cty.StringVal("")
+			}
+			e, ok := d.absolute(a, e, last)
+			if !ok {
+				return cty.NilVal, false
+			}
+			out = append(out, e)
+		}
+		return cty.ListVal(out).WithMarks(marks), true
+	}
 	if last.scope == nil || text.Type() != cty.String || !text.IsKnown() || text.AsString() == "" {
 		return val, true
 	}

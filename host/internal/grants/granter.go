@@ -1,11 +1,13 @@
 package grants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
@@ -84,6 +86,42 @@ func (g Granter) commandGrant(mode, dir, tmp string, changes bool) launch.Grant 
 		grant.Network = changes && !grant.Proxied
 	}
 	return g.protect(grant, dir)
+}
+
+// Declared returns what a declared process may do, and its folder. Of the configuration's limits on commands, those on processor time
+// and output don't apply, because the process may run as long as its plugin.
+func (g Granter) Declared(p config.Process) (grant launch.Grant, dir string, err error) {
+	s, mode, tmp := p.Sandbox, box.ReadOnly, ""
+	switch {
+	case s.FullAccess:
+		mode = launch.FullAccess
+	case len(s.WritableRoots) > 0:
+		mode = box.WorkspaceWrite
+		if tmp, err = g.Tmp(); err != nil {
+			return grant, "", err
+		}
+	}
+	dir = cmp.Or(p.Cwd, g.Config.Dir)
+	grant = For(g.Config, mode, dir, tmp)
+	if mode == box.WorkspaceWrite {
+		grant.WritableRoots = s.WritableRoots
+	}
+	if len(s.ReadableRoots) > 0 {
+		grant.ReadableRoots = slices.Concat([]string{dir}, s.WritableRoots, s.ReadableRoots)
+	}
+	grant.Network, grant.Proxied = s.FullAccess, !s.FullAccess && len(s.Network) > 0
+	if grant.Proxied {
+		for _, h := range s.Network {
+			grant.Hosts = append(grant.Hosts, h.String())
+		}
+	}
+	set, general := p.Limits, grant.Limits
+	grant.Limits = launch.Limits{
+		MemoryBytes: cmp.Or(set.MemoryBytes, general.MemoryBytes), MaxPids: cmp.Or(set.Pids, general.MaxPids), CPUSeconds: int64(set.CPUTime.Seconds()),
+		OpenFiles: cmp.Or(set.OpenFiles, general.OpenFiles), FileBytes: cmp.Or(set.FileBytes, general.FileBytes),
+	}
+	grant = g.protect(grant, dir)
+	return grant, dir, g.Launcher.Check(grant)
 }
 
 // pluginFolder creates the folder that a plugin's commands may write, for example ~/.local/share/gantry/python.

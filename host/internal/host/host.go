@@ -214,7 +214,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: threads, Sample: h.sample,
-		Secrets: h.plugins.Secret, Stored: vaultOf(opts), Commands: &h.plugins.Commands, CommandGrant: commandGrant(h), Environment: h.environ.Tools, UserEnvironment: h.environ.User,
+		Secrets: h.plugins.Secret, Stored: vaultOf(opts), Commands: &h.plugins.Commands, CommandGrant: commandGrant(h), Declared: declared(h), Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
 		Quota:   h.plugins.Quota, Exceeded: h.quotaExceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,
 		MakeRoom: h.plugins.MakeRoom, Earlier: h.plugins.Earlier,

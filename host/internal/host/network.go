@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/network"
@@ -24,7 +25,11 @@ type networkProxy struct {
 // serve serves the proxy of a process until ctx ends.
 func (n *networkProxy) serve(ctx context.Context, p *launch.Process, ln net.Listener) {
 	owner := p.Owner()
-	cfg := network.Config{Rules: n.host.rules.Network, Audit: func(q network.Request, d network.Decision) { n.publish(owner, q, d) }}
+	rules := n.host.rules.Network
+	if only := launch.Hosts(p); len(only) > 0 {
+		rules = func() network.Rules { return n.host.rules.Network().Only(patterns(only)) }
+	}
+	cfg := network.Config{Rules: rules, Audit: func(q network.Request, d network.Decision) { n.publish(owner, q, d) }}
 	// Look up the call now: the process may outlive it.
 	if live, ok := n.host.tokens.OfCall(event.ThreadID(owner.Thread), event.CallID(owner.Call)); ok {
 		cfg.Ask = func(ctx context.Context, q network.Request, rule string) bool {
@@ -39,6 +44,16 @@ func (n *networkProxy) serve(ctx context.Context, p *launch.Process, ln net.List
 		}
 	}
 	network.New(cfg).Serve(ctx, ln)
+}
+
+// patterns parses host patterns, which the configuration has checked.
+func patterns(texts []string) (out []network.Pattern) {
+	for _, text := range texts {
+		if p, err := hosts.ParsePattern(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // end ends a process whose access to a host the user denied, and tells the model why.

@@ -1,8 +1,13 @@
 package host
 
 import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
 
@@ -28,5 +33,24 @@ func commandGrant(h *Host) func(label string, changes bool) (launch.Grant, strin
 			Tmp: func() (string, error) { return h.scratch.Thread(clientScratch) },
 		}
 		return g.Command(label, changes, h.plugins.BuiltIn(label))
+	}
+}
+
+// declared returns a function that finds the declared processes of plugins and says what they may do.
+func declared(h *Host) func(label, name string) (service.Declared, error) {
+	return func(label, name string) (service.Declared, error) {
+		p, env, err := h.plugins.Declared(label, name)
+		if err != nil {
+			return service.Declared{}, err
+		}
+		g := grants.Granter{
+			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+			// Each has a /tmp of its own: servers need not trust each other.
+			Tmp: func() (string, error) {
+				return h.scratch.Thread(event.ThreadID(fmt.Sprintf("declared-%x", sha256.Sum256([]byte(label+" "+name)))))
+			},
+		}
+		grant, dir, err := g.Declared(p)
+		return service.Declared{Argv: p.Argv, Cwd: dir, Env: env, Grant: grant}, err
 	}
 }

@@ -123,6 +123,9 @@ func (p *Process) PID() int { return p.pid }
 // Owner says on whose behalf the process runs.
 func (p *Process) Owner() Owner { return p.spec.Owner }
 
+// Hosts returns the patterns of the hosts to which the grant of a process limits it; empty: there are none.
+func Hosts(p *Process) []string { return slices.Clone(p.spec.Grant.Hosts) }
+
 // Argv is the program and its arguments.
 func (p *Process) Argv() []string { return slices.Clone(p.spec.Argv) }
 

@@ -70,6 +70,13 @@ type Rules struct {
 	Incomplete bool
 }
 
+// Only returns the rules for a process that may reach only certain hosts. What the rules deny stays denied, and there is no approval.
+func (r Rules) Only(allow []Pattern) Rules {
+	r.Allow = allow
+	r.Hosts = slices.DeleteFunc(slices.Clone(r.Hosts), func(h HostRule) bool { return h.Verdict == Allow })
+	return r
+}
+
 // HostRule is a rule for one host. A rule that allows applies to its protocol; one that asks or denies applies to all, because otherwise
 // a client could use another protocol.
 type HostRule struct {

@@ -247,3 +247,25 @@ func FuzzPattern(f *testing.F) {
 		}
 	})
 }
+
+// A process with hosts of its own reaches these alone, and none that the rules deny.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	resolver := names{"own.test": {"93.184.216.34"}, "bad.test": {"93.184.216.34"}, "open.test": {"93.184.216.34"}, "ruled.test": {"93.184.216.34"}, "forbidden.test": {"93.184.216.34"}}
+	all := network.Rules{
+		Allow: patterns(t, "open.test"), Deny: patterns(t, "bad.test"),
+		Hosts: []network.HostRule{{Host: "ruled.test", Protocol: network.HTTPS, Verdict: network.Allow}, {Host: "forbidden.test", Protocol: network.HTTPS, Verdict: network.Deny}},
+	}
+	only := all.Only(patterns(t, "own.test", "bad.test", "forbidden.test", "127.0.0.1"))
+	for host, want := range map[string]string{
+		"own.test": network.Allowed, "127.0.0.1": network.Allowed, "127.0.0.2": network.NotAllowedLocal, "bad.test": network.Denied, "forbidden.test": network.Denied,
+		"open.test": network.NotAllowed, "ruled.test": network.NotAllowed,
+	} {
+		if d := only.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: host, Port: 443}, resolver); d.Reason != want {
+			t.Errorf("%s: %s, want %s", host, d.Reason, want)
+		}
+	}
+	if d := all.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: "ruled.test", Port: 443}, resolver); !d.Allow {
+		t.Errorf("the rules themselves have changed: %+v", d)
+	}
+}

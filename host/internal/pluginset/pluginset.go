@@ -63,6 +63,7 @@ type Set struct {
 	mu struct {
 		sync.Mutex
 		secrets      map[string]config.Secrets        // by plugin
+		processes    map[string][]config.Process      // that are declared, by plugin
 		missing      map[string][]event.Notice        // settings that a provider's block lacks, by provider
 		leftOut      map[string][]contract.Diagnostic // invalid tools, by plugin
 		loaded       map[string]bool                  // plugins whose tools are in the catalogue
@@ -77,6 +78,7 @@ type Set struct {
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg, backends: map[string]*tool.Client{}, loading: make(chan struct{}, 1), live: map[string]bool{}}
 	s.mu.secrets = map[string]config.Secrets{}
+	s.mu.processes = map[string][]config.Process{}
 	s.mu.missing = map[string][]event.Notice{}
 	s.mu.leftOut = map[string][]contract.Diagnostic{}
 	s.mu.loaded = map[string]bool{}
@@ -140,6 +142,15 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 	for _, secret := range secrets {
 		s.cfg.Redactor.Add(secret.Value)
 	}
+	var processes []config.Process
+	if b.Kind == contract.KindTool {
+		processes, _ = b.Processes(m) // diags has the errors
+	}
+	for _, p := range processes {
+		for _, secret := range p.Env {
+			s.cfg.Redactor.Add(secret.Value)
+		}
+	}
 	var missing []event.Notice
 	for _, d := range diags {
 		missing = append(missing, event.Notice{Level: "warning", Text: d.Summary, Next: d.Next})
@@ -147,6 +158,7 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.secrets[b.Label] = secrets
+	s.mu.processes[b.Label] = processes
 	s.mu.missing[b.Label] = missing
 	return data, diagnostics(diags)
 }
@@ -223,11 +235,15 @@ func (s *Set) Secret(label, handle string) (service.Secret, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	secret, ok := s.mu.secrets[label][handle]
+	return serviceSecret(secret), ok
+}
+
+func serviceSecret(secret config.Secret) service.Secret {
 	out := service.Secret{Value: secret.Value}
 	if c := secret.Command; c != nil {
 		out.Program = &service.Program{Argv: c.Argv, Dir: c.Dir, Timeout: c.Timeout, Refresh: c.Refresh, Check: c.Check}
 	}
-	return out, ok
+	return out
 }
 
 // KeyFiles returns the files that the configuration reads keys from. Only known manifests can mark settings as keys.

@@ -24,6 +24,9 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	if err := s.may(capSpawn); err != nil {
 		return nil, err
 	}
+	if r.GetDeclared() != "" {
+		return s.spawnDeclared(ctx, r)
+	}
 	if len(r.GetArgv()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "argv is empty")
 	}

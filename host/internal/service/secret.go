@@ -34,16 +34,11 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 		if !ok {
 			return nil, status.Error(codes.PermissionDenied, "this handle does not belong to the plugin's own block")
 		}
-		if secret.Program == nil {
-			s.Known(secret.Value)
-			return &gantryv1.SecretResponse{Value: secret.Value, Fixed: true}, nil
-		}
-		v, err := s.programs.value(ctx, *secret.Program, r.GetRenew())
+		v, err := s.valueOf(ctx, secret, r.GetRenew())
 		if err != nil {
 			return nil, statusOf(err)
 		}
-		s.Known(v)
-		return &gantryv1.SecretResponse{Value: v}, nil
+		return &gantryv1.SecretResponse{Value: v, Fixed: secret.Program == nil}, nil
 	}
 	own, err := s.storedName(name)
 	if err != nil {
@@ -58,6 +53,18 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 	}
 	s.Known(v)
 	return &gantryv1.SecretResponse{Value: v}, nil
+}
+
+// valueOf returns the value of a secret, which the redactor learns. renew: the last value was refused.
+func (s *server) valueOf(ctx context.Context, secret Secret, renew bool) (value string, err error) {
+	value = secret.Value
+	if secret.Program != nil {
+		if value, err = s.programs.value(ctx, *secret.Program, renew); err != nil {
+			return "", err
+		}
+	}
+	s.Known(value)
+	return value, nil
 }
 
 // StoreSecret implements the rpc.

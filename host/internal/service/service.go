@@ -47,6 +47,8 @@ type Config struct {
 	Commands *Commands // that are running
 	// CommandGrant returns what the processes of a plugin's command may do, and their folder. changes: the command has side effects.
 	CommandGrant func(label string, changes bool) (g launch.Grant, dir string, err error)
+	// Declared returns the process that a plugin's block declares under a name. The error says why it may not be started.
+	Declared func(label, name string) (Declared, error)
 	// MakeRoom stops an earlier process of the plugin without waiting. It returns false if the caller is not the plugin's current
 	// process. Earlier reports whether an earlier process is running.
 	MakeRoom func(context.Context, plugin.Identity) bool

@@ -61,6 +61,8 @@ type world struct {
 	quota    service.Quota
 	exceeded []string
 	lacks    string                                          // a capability that no plugin has
+	declared func(name string) (service.Declared, error)     // of plugin "mine"
+	granted  func()                                          // called before a capability is judged; nil: nothing is
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
 }
@@ -179,7 +181,16 @@ func newWorld(t *testing.T) *world {
 		Quota:           func(label string) service.Quota { return w.quota },
 		Exceeded:        func(label, setting string, limit int64) { w.exceeded = append(w.exceeded, label+" "+setting) },
 		Starts:          func(string, []string) (bool, error) { return false, nil },
+		Declared: func(label, name string) (service.Declared, error) {
+			if label != "mine" {
+				return service.Declared{}, errors.New("another plugin's")
+			}
+			return w.declared(name)
+		},
 		Granted: func(_ plugin.Identity, capability string) error {
+			if w.granted != nil {
+				w.granted()
+			}
 			if w.lacks == capability {
 				return errors.New("it has no " + capability)
 			}

@@ -1,0 +1,132 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/sdk/contract"
+)
+
+func serverManifest() *contract.Manifest {
+	return &contract.Manifest{Kind: contract.KindTool, Config: contract.ConfigBlock{Blocks: []contract.ConfigNestedBlock{{
+		Name: "server", Labels: []string{"name"}, Process: true,
+		Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "url", Type: json.RawMessage(`"string"`)}}},
+	}}}}
+}
+
+// The host gets what it starts, and the plugin sees neither values of variables nor the sandbox.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	root := write(t, map[string]string{"home/gantry.hcl": `plugin "p" {
+  source = "./bin/x"
+  config {
+    server "a" {
+      command = "../bin/server"
+      args    = ["-y", env("PLAIN")]
+      env     = { B = env("PLAIN"), A = "two", C = command(["print-key"]), D = null }
+      cwd     = "work"
+      url     = "https://a.test"
+      sandbox {
+        network        = ["api.test", "*.b.test:443"]
+        writable_roots = ["~/.cache", "out"]
+        readable_roots = ["/opt/x"]
+      }
+      limits {
+        memory   = "64MiB"
+        pids     = 20
+        cpu_time = "1500ms"
+      }
+    }
+    server "b" {
+      command = "npx"
+      sandbox { mode = "full-access" }
+    }
+    server "c" { url = "https://c.test" }
+  }
+}
+`})
+	o := options(root)
+	o.LookupEnv = func(n string) (string, bool) {
+		return map[string]string{"HOME": "/home/me", "PLAIN": "plain"}[n], n == "HOME" || n == "PLAIN"
+	}
+	o.Sets = []string{`plugin.p.config.server.b.args=["-v"]`}
+	c := mustLoad(t, o)
+	b, _ := c.Plugin("p")
+	data, secrets, ds := b.Render(serverManifest())
+	if len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	home := filepath.Join(root, "home")
+	want := fmt.Sprintf(`{"server":[{"args":["-y","plain"],"command":%q,"cwd":%q,"env":["A","B","C"],"name":"a","url":"https://a.test"},`+
+		`{"args":["-v"],"command":"npx","cwd":null,"env":null,"name":"b","url":null},`+
+		`{"args":null,"command":null,"cwd":null,"env":null,"name":"c","url":"https://c.test"}]}`, filepath.Join(root, "bin/server"), filepath.Join(home, "work"))
+	if string(data) != want || len(secrets) > 0 {
+		t.Errorf("the plugin gets\n%s and %d secrets, want\n%s", data, len(secrets), want)
+	}
+	ps, ds := b.Processes(serverManifest())
+	if len(ds) > 0 || len(ps) != 2 {
+		t.Fatalf("%d processes, %v", len(ps), ds)
+	}
+	a := ps[0]
+	if a.Name != "server.a" || a.Plugin != "p" || !reflect.DeepEqual(a.Argv, []string{filepath.Join(root, "bin/server"), "-y", "plain"}) || a.Cwd != filepath.Join(home, "work") ||
+		a.Env["A"].Value != "two" || a.Env["B"].Value != "plain" || a.Env["C"].Command == nil || len(a.Env) != 3 || a.Range.Start.Line != 4 {
+		t.Errorf("process: %+v", a)
+	}
+	s := a.Sandbox
+	if s.FullAccess || len(s.Network) != 2 || s.Network[1].String() != "*.b.test:443" || !reflect.DeepEqual(s.WritableRoots, []string{"/home/me/.cache", filepath.Join(home, "out")}) ||
+		!reflect.DeepEqual(s.ReadableRoots, []string{"/opt/x"}) {
+		t.Errorf("sandbox: %+v", s)
+	}
+	if a.Limits != (config.Limits{MemoryBytes: 64 << 20, Pids: 20, CPUTime: 2 * time.Second}) {
+		t.Errorf("limits: %+v", a.Limits)
+	}
+	if b := ps[1]; b.Name != "server.b" || !b.Sandbox.FullAccess || !reflect.DeepEqual(b.Argv, []string{"npx", "-v"}) {
+		t.Errorf("process: %+v", b)
+	}
+}
+
+// What is wrong in a block that declares a process has its line and a next step.
+func TestWrongProcesses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`args = ["x"]`:     `6: "args" without a command`,
+		`sandbox {}`:       `6: "sandbox" without a command`,
+		`limits {}`:        `6: "limits" without a command`,
+		`env = { A = "" }`: `6: "env" without a command`,
+		`command = ""`:     `6: invalid value for "command"`,
+		"command = \"x\"\nargs = [\"--key=${secret(\"s\")}\"]":       `7: a secret on a command line`,
+		"command = \"x\"\nenv = { \"A=B\" = \"\" }":                  `7: invalid name of a variable: "A=B"`,
+		"command = \"x\"\nenv = { A = env(\"NOPE\") }":               `7: environment variable "NOPE" is not set`,
+		"command = \"x\"\nsandbox {\n mode = \"workspace-write\"\n}": `8: invalid value for "mode"`,
+		"command = \"x\"\nsandbox {\n network = [\"https://a\"]\n}":  `8: invalid value for "network"`,
+		"command = \"x\"\nsandbox {\n writable_roots = [\"/\"]\n}":   `8: invalid value for "writable_roots"`,
+		"command = \"x\"\nsandbox {\n readable_roots = [\"\"]\n}":    `8: invalid value for "readable_roots"`,
+		"command = \"x\"\nlimits {\n memory = \"5\"\n}":              `8: invalid value for "memory"`,
+		"command = \"x\"\nlimits {\n pids = -1\n}":                   `8: invalid value for "pids"`,
+		"command = \"x\"\nlimits {\n cpu_time = \"soon\"\n}":         `8: invalid value for "cpu_time"`,
+		"command = \"x\"\nsandbox {\n netwrok = []\n}":               `8: unsupported argument`,
+		"command = \"x\"\nsandbox {\n}\nsandbox {\n}":                `9: duplicate "sandbox" block`,
+	} {
+		root := write(t, map[string]string{"home/secrets/s": "k", "home/gantry.hcl": "plugin \"p\" {\n  source = \"./bin/x\"\n  config {\n" +
+			"    server \"a\" {\n    url = \"\"\n" + text + "\n    }\n  }\n}\n"})
+		c := mustLoad(t, options(root))
+		b, _ := c.Plugin("p")
+		_, _, ds := b.Render(serverManifest())
+		if len(ds) != 1 {
+			t.Errorf("%s: %v, want one problem", text, ds)
+			continue
+		}
+		if got := fmt.Sprintf("%d: %s", ds[0].Range.Start.Line, ds[0].Summary); got != want || ds[0].Next == "" || !strings.HasSuffix(ds[0].Range.File, "gantry.hcl") {
+			t.Errorf("%s: %s, next %q in %s; want %s", text, got, ds[0].Next, ds[0].Range.File, want)
+		}
+		if ps, more := b.Processes(serverManifest()); ps != nil || len(more) != 1 {
+			t.Errorf("%s: %v, %v", text, ps, more)
+		}
+	}
+}

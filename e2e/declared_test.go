@@ -1,0 +1,186 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+type serversConfig struct {
+	Server []serverBlock `json:"server" doc:"A server that the host starts."`
+}
+
+type serverBlock struct {
+	Name string `label:"name"`
+	configblock.Process
+}
+
+// servers is a plugin that starts what its block declares, and has no rights of its own.
+func servers() tool.Plugin {
+	var c serversConfig
+	var early struct {
+		sync.Once
+		out chan string
+	}
+	early.out = make(chan string, 1)
+	type named struct {
+		Name string `json:"name"`
+	}
+	return tool.Plugin{
+		Name: "servers", Version: "1.0.0", Description: "Has servers.", Config: &c, Capabilities: []string{"secrets", "spawn"},
+		Configured: func(_ context.Context, env *tool.Env) error {
+			early.Do(func() {
+				go func() { // owned by the plugin; the process ends with it
+					out, err := env.Declared(env.Context(), "server.early").CombinedOutput()
+					early.out <- fmt.Sprintf("%s %v", out, err)
+				}()
+			})
+			return nil
+		},
+		Tools: []tool.Tool{
+			tool.New("run", "Runs a server.", func(ctx context.Context, call *tool.Call, in named) (*tool.Result, error) {
+				cmd := call.Env().Declared(ctx, "server."+in.Name)
+				cmd.Stdin = strings.NewReader("a line\n")
+				out, err := cmd.CombinedOutput()
+				return tool.Text(fmt.Sprintf("%s|%v", out, err)), nil
+			}, tool.ReadOnly()),
+			tool.New("hold", "Starts a server that stays.", func(_ context.Context, call *tool.Call, in named) (*tool.Result, error) {
+				if err := call.Env().Declared(call.Env().Context(), "server."+in.Name).Start(); err != nil {
+					return nil, err
+				}
+				return tool.Text("held"), nil
+			}, tool.ReadOnly()),
+			tool.New("early", "What the server said that was started when the plugin was configured.", func(ctx context.Context, _ *tool.Call, _ struct{}) (*tool.Result, error) {
+				select {
+				case out := <-early.out:
+					return tool.Text(out), nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}, tool.ReadOnly()),
+			tool.New("seen", "What the plugin knows of a server.", func(ctx context.Context, call *tool.Call, in named) (*tool.Result, error) {
+				var b strings.Builder
+				for _, s := range c.Server {
+					if s.Name == in.Name {
+						fmt.Fprintf(&b, "%s %q %q ", s.Command, s.Args[:1], s.Env)
+					}
+				}
+				_, err := call.Env().Client().Secret(ctx, &gantryv1.SecretRequest{Handle: fmt.Sprintf(`server[%q].env["KEY"]`, in.Name)})
+				fmt.Fprintf(&b, "%v %v", err != nil, strings.Contains(strings.Join(os.Environ(), "\n"), "PASSWORD"))
+				return tool.Text(b.String()), nil
+			}, tool.ReadOnly()),
+		},
+	}
+}
+
+// addServers configures the plugin with blocks of servers.
+func addServers(t *testing.T, r *rig.Rig, blocks string) {
+	t.Helper()
+	addOdd(t, r, "servers", "servers", "config {\n"+blocks+"\n}\n")
+}
+
+// server is a block that declares a script for the shell.
+func server(name, script, more string) string {
+	return fmt.Sprintf("server %q {\n  command = \"sh\"\n  args = [\"-c\", %q]\n%s\n}\n", name, strings.ReplaceAll(script, "${", "$${"), more)
+}
+
+// A declared process runs as its block says, in the sandbox that its block says, and the plugin gets neither its secrets nor its rights.
+func TestDeclaredProcesses(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not here")
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reached") }))
+	t.Cleanup(web.Close)
+	host := strings.TrimPrefix(web.URL, "http://")
+	var calls [][3]string
+	for _, name := range []string{"plain", "reads", "writes", "other", "tmp", "offline", "named", "unnamed", "past", "none"} {
+		calls = append(calls, [3]string{name, "run", fmt.Sprintf("name = %q", name)})
+	}
+	calls = append(calls, [3]string{"seen", "seen", `name = "plain"`}, [3]string{"early", "early", ""})
+	r := boxed(t, queries(calls...))
+	out := filepath.Join(filepath.Dir(r.Dir), "out")
+	r.Env = append(r.Env, "PASSWORD=sesame-open-1234")
+	fetch := "curl -sS -m 20 " + web.URL
+	addServers(t, r, server("plain", `cat; echo "${#KEY} $(pwd) $PASSWORD."`, `env = { KEY = env("PASSWORD") }`)+
+		server("early", "echo was early", "")+
+		server("reads", "touch "+out+"/new", "")+
+		server("writes", "touch "+out+"/new && echo wrote", fmt.Sprintf("sandbox {\n writable_roots = [%q]\n}", out))+
+		server("other", "touch "+r.Dir+"/new", fmt.Sprintf("sandbox {\n writable_roots = [%q]\n}", out))+
+		server("tmp", "touch /tmp/declared-new && echo wrote", fmt.Sprintf("sandbox {\n writable_roots = [%q]\n}", out))+
+		server("offline", fetch, "")+
+		server("named", fetch, fmt.Sprintf("sandbox {\n network = [%q]\n}", host))+
+		server("unnamed", fetch, "sandbox {\n network = [\"api.test\"]\n}")+
+		server("past", "curl -sS --noproxy '*' -m 20 "+web.URL, fmt.Sprintf("sandbox {\n network = [%q]\n}", host))+
+		"server \"none\" {\n}\n")
+	r.OK("exec", "go")
+	got := r.Last().Outputs()
+	for id, want := range map[string]string{
+		"plain": "a line\n16 " + r.Dir + " .\n|<nil>", "early": "was early\n <nil>", "writes": "wrote\n|<nil>", "tmp": "wrote\n|<nil>", "named": "reached|<nil>",
+		"seen": `sh ["-c"] ["KEY"] true false`,
+	} {
+		if got[id] != want {
+			t.Errorf("%s: %q, want %q", id, got[id], want)
+		}
+	}
+	for id, want := range map[string]string{
+		"reads": "Read-only file system", "other": "Read-only file system", "offline": "exit status", "past": "exit status", "unnamed": "not_allowed",
+		"none": `declares no process "server.none"`,
+	} {
+		if !strings.Contains(got[id], want) || strings.Contains(got[id], "reached") {
+			t.Errorf("%s: %q, want %q", id, got[id], want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "new")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat("/tmp/declared-new"); err == nil {
+		t.Error("its /tmp is the machine's")
+	}
+	r.NothingLeft()
+}
+
+// A server ends with the plugin's process and with the host, whatever it does against it, and a call's end does not touch it.
+func TestDeclaredProcessesEnd(t *testing.T) {
+	t.Parallel()
+	for _, victim := range []string{"plugin", "host"} {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, queries([3]string{"c1", "hold", `name = "long"`},
+				[3]string{"c2", "exec_command", `cmd = "touch ready; while [ ! -e go ]; do sleep 0.01; done", login = false, yield_time_ms = 60000`}))
+			mark := "sleep 6" + filepath.Base(filepath.Dir(r.Dir))[len("gantry-e2e-"):]
+			addServers(t, r, server("long", `trap "" TERM HUP INT; (setsid sh -c 'trap "" TERM HUP; while :; do sleep 600; : `+mark+`; done' &); while :; do sleep 600; : `+mark+`; done`, ""))
+			run := r.Start("exec", "go")
+			waitFor(filepath.Join(r.Dir, "ready"))
+			held := func() []int { return rig.Processes(t, r.Dir, mark) }
+			r.Until("the server and its daemon run", func() bool { return len(held()) >= 2 })
+			text := "gantry\x00exec"
+			if victim == "plugin" {
+				text = filepath.Base(os.Args[0])
+			}
+			target := rig.Processes(t, r.Home, text)
+			began := time.Now()
+			rig.Kill(t, target...)
+			r.Until("the server has ended", func() bool { return len(held()) == 0 })
+			t.Logf("gone after %v", time.Since(began))
+			r.Write(filepath.Join(r.Dir, "go"), "")
+			if res := run.Wait(); victim == "plugin" && res.Code != 0 {
+				t.Errorf("%d: %s", res.Code, res.Stderr)
+			}
+			r.Until("no process is left", func() bool { return len(rig.Processes(t, r.Dir, "")) == 0 })
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package pluginset
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/host/internal/service"
+)
+
+// Declared returns the process that a plugin's block declares under a name, and the values of its variables.
+func (s *Set) Declared(label, name string) (p config.Process, env map[string]service.Secret, err error) {
+	s.mu.Lock()
+	declared := s.mu.processes[label]
+	s.mu.Unlock()
+	i := slices.IndexFunc(declared, func(p config.Process) bool { return p.Name == name })
+	if i < 0 {
+		where := "its block"
+		if b := s.Block(label); b != nil {
+			where += ", " + b.Where() + ","
+		}
+		return p, nil, hint.With(fmt.Errorf("the configuration of plugin %q declares no process %q", label, name),
+			fmt.Sprintf("set `command` in the block of that name in %s and restart gantry", where))
+	}
+	p = declared[i]
+	env = make(map[string]service.Secret, len(p.Env))
+	for name, secret := range p.Env {
+		env[name] = serviceSecret(secret)
+	}
+	return p, env, nil
+}

@@ -337,7 +337,7 @@ func (l *loader) origin(layer Layer, base, dir string) *origin {
 	sources := l.sources
 	sources.Roots = []string{l.dir}
 	if layer == LayerProject && l.project != nil {
-		sources.Roots, sources.Consent = []string{l.project.Dir}, l.project.consent
+		sources.Roots, sources.Consent, sources.Project = []string{l.project.Dir}, l.project.consent, true
 	}
 	return &origin{layer: layer, dir: dir, scope: function.NewScope(sources, base)}
 }

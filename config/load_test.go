@@ -650,7 +650,7 @@ func TestPermissionsThatCannotBeEnforced(t *testing.T) {
 	for block, want := range map[string]string{
 		"provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n network = [\"*\"]\n }\n}":                                      "permissions { network } has no effect in a provider block",
 		"provider \"p\" {\n source = \"builtin/scripted\"\n permissions {\n exec = []\n }\n}":                                              "permissions { exec } has no effect in a provider block",
-		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"example.com:443\"]\n }\n}":                                       "invalid permission",
+		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"https://example.com\"]\n }\n}":                                   "invalid permission",
 		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n capabilities = [\"spawn\"]\n }\n}":                        "network access is granted, but its capability is not",
 		"plugin \"p\" {\n source = \"./p\"\n permissions {\n network = [\"*\"]\n exec = [\"git *\"]\n capabilities = [\"network\"]\n }\n}": "",
 	} {

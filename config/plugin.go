@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/config/internal/bind"
 	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/lock"
@@ -49,6 +50,7 @@ type PluginBlock struct {
 	Problems Diagnostics
 
 	layer        Layer  // the layer that sets the source
+	network      Layer  // the layer that sets permissions { network }
 	base         string // the folder that Files are relative to in the lock
 	capabilities []item
 	body         bind.Block
@@ -239,6 +241,48 @@ func (b *PluginBlock) Locate(path []contract.Step) Range { return b.body.Locate(
 // Diagnose adds positions to diagnostics that the plugin itself returned for its settings.
 func (b *PluginBlock) Diagnose(in []contract.Diagnostic) Diagnostics { return b.body.Diagnose(in) }
 
+// Reach is which hosts a plugin's process may reach through the host.
+type Reach struct {
+	// Local may be addresses of this machine and of private networks, if they are literal.
+	Local []hosts.Pattern
+	// Public are reached at public addresses only.
+	Public []hosts.Pattern
+}
+
+// All returns all hosts.
+func (r Reach) All() []hosts.Pattern { return slices.Concat(r.Local, r.Public) }
+
+// Reach returns the hosts that the block permits, by its endpoints according to the schema in the manifest and by permissions { network }.
+// What a project's file contains gives no access to local addresses. The capability for the network may be withheld; then there are no hosts.
+func (b *PluginBlock) Reach(m *contract.Manifest) (r Reach) {
+	if !b.Permissions.Capability(capabilityNetwork, m.Capabilities) {
+		return Reach{}
+	}
+	add := func(to *[]hosts.Pattern, text string) {
+		if p, err := hosts.ParsePattern(text); err == nil { // others are reported when they are read
+			*to = append(*to, p)
+		}
+	}
+	for _, e := range b.body.Endpoints(m.Config) {
+		host := e.Host
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		if !e.Project {
+			add(&r.Local, fmt.Sprintf("%s:%d", host, e.Port)) // its other ports belong to other services
+		}
+		add(&r.Public, host)
+	}
+	written := &r.Local
+	if b.network == LayerProject {
+		written = &r.Public
+	}
+	for _, text := range b.Permissions.Network {
+		add(written, text)
+	}
+	return r
+}
+
 // Variables returns the sorted names of the environment variables that the block's own settings may read. Their values are only
 // for this plugin: the host removes them from the environment of all other processes.
 func (b *PluginBlock) Variables() []string {
@@ -398,11 +442,14 @@ func (l *loader) permissions(b block, p *PluginBlock, kind contract.Kind) {
 	}
 	p.capabilities = b.list("capabilities")
 	p.Permissions = permission.Set{
-		Network:      checked("network", permission.CheckNetwork, `write network = ["*"] if it may have all of it, or remove the setting`),
+		Network:      checked("network", permission.CheckNetwork, `write hosts like "api.example.com" or "*.example.com", or "*" for the whole network`),
 		Exec:         checked("exec", permission.CheckExec, seeSchema),
 		Read:         b.paths("read", l.sources.Home),
 		Write:        b.paths("write", l.sources.Home),
 		Capabilities: texts(p.capabilities),
+	}
+	if s, set := b.n.attrs["network"]; set {
+		p.network = s.from.layer
 	}
 	if kind == contract.KindProvider {
 		for name, why := range map[string]string{"network": "A provider has the same network access as you.", "exec": "A provider doesn't start programs."} {

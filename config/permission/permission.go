@@ -13,11 +13,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gantry-agent/gantry/config/hosts"
 )
 
 // Set contains the permissions of a permissions block. The zero value grants only the declared capabilities, and all programs.
 type Set struct {
-	Network []string // [AllHosts], or empty
+	Network []string // patterns of hosts, see [hosts.Pattern]; [AllHosts] is the whole network, also without the host's proxy
 	// Exec contains patterns for the programs that the host starts for the plugin: "git *" is git with one argument, "cargo test **"
 	// allows any further arguments. nil: all programs.
 	Exec  []string
@@ -27,16 +29,17 @@ type Set struct {
 	Capabilities []string
 }
 
-// AllHosts is the only valid value in Network, because the plugin's process can't be restricted to single hosts.
+// AllHosts is the value in Network that gives the plugin's process the whole network.
 const AllHosts = "*"
 
 // CheckNetwork returns an error for an invalid value of Network.
 func CheckNetwork(value string) error {
-	if value == AllHosts {
-		return nil
-	}
-	return fmt.Errorf("a plugin can't be restricted to %q: its process has access to the whole network or to none", value)
+	_, err := hosts.ParsePattern(value)
+	return err
 }
+
+// WholeNetwork reports whether the plugin's process may connect to everything by itself.
+func (s Set) WholeNetwork() bool { return slices.Contains(s.Network, AllHosts) }
 
 // Capability reports whether a capability is declared by the manifest and granted.
 func (s Set) Capability(name string, declared []string) bool {

@@ -41,13 +41,18 @@ func TestAllowsExec(t *testing.T) {
 }
 
 func TestCheckNetwork(t *testing.T) {
-	if err := CheckNetwork("*"); err != nil {
-		t.Error(err)
-	}
-	for _, bad := range []string{"", "example.com", "example.com:443", "*:443", "*.example.com:443"} {
-		if CheckNetwork(bad) == nil {
-			t.Errorf("%q can't be enforced, and is taken", bad)
+	for _, good := range []string{"*", "example.com", "example.com:443", "**.example.com", "127.0.0.1:3000"} {
+		if err := CheckNetwork(good); err != nil {
+			t.Error(err)
 		}
+	}
+	for _, bad := range []string{"", "https://example.com", "example.com/path", "127.0.0.*"} {
+		if CheckNetwork(bad) == nil {
+			t.Errorf("CheckNetwork(%q) = nil, want an error", bad)
+		}
+	}
+	if !(Set{Network: []string{"a.example", "*"}}).WholeNetwork() || (Set{Network: []string{"*.example"}}).WholeNetwork() {
+		t.Error("the whole network is granted by \"*\" alone")
 	}
 }
 

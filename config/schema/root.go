@@ -454,8 +454,10 @@ func permissions() *Block {
 		Name: BlockPermissions,
 		Doc:  "What the program itself may do. Processes that it has gantry start are subject to `sandbox` and `approval` instead.",
 		Attributes: []Attribute{
-			{Name: "network", Kind: List, Default: "[]", Doc: "`[\"*\"]` gives a tool plugin unrestricted network access. Access can't be " +
-				"restricted to single hosts, so no other value is allowed."},
+			{Name: "network", Kind: List, Default: "[]", Doc: "Hosts that a tool plugin may reach through gantry, in addition to those of " +
+				"URLs in its own settings: `\"api.example.com\"`, `\"*.example.com\"` for its subdomains, `\"**.example.com\"` for both, with " +
+				"`:PORT` for one port. Addresses of this machine and of private networks must be listed literally, and not in a project's " +
+				"file. `\"*\"` gives the plugin the whole network, without gantry in between."},
 			{Name: "exec", Kind: List, Default: "(any)", Doc: "The only programs that a tool plugin may have gantry start in a call: `git " +
 				"*` permits one argument, `cargo test **` any number of further ones. `approval` and `sandbox` apply to them " +
 				"as to any command."},

@@ -33,7 +33,7 @@ var Rows = [][]string{
 	{"codemode"},
 	{"hosttool"},
 	{"orchestrate", "registry", "hook", "approval", "service"},
-	{"launch", "undo", "transcript"},
+	{"launch", "undo", "transcript", "egress"},
 	{"policy", "environ", "network"},
 	{"plugin", "model", "tool", "checkpoint", "runsocket"},
 	{"event", "store", "secret", "diff", "redact", "form"},

@@ -63,11 +63,7 @@ func (b Block) Decode(s contract.ConfigBlock, mode Mode) (jsonText []byte, secre
 // decode returns nil if there are errors.
 func (d *decoder) decode(s contract.ConfigBlock) []byte {
 	b := d.Block
-	pieces := make([]piece, 0, len(b.Fragments))
-	for _, f := range b.Fragments {
-		pieces = append(pieces, piece{body: f.Body, rest: f.Path, expr: f.Expr, scope: f.Scope, header: f.Header})
-	}
-	value := d.block(s, pieces, b.Header, "", b.Reserved)
+	value := d.block(s, b.pieces(), b.Header, "", b.Reserved)
 	d.ds.Sort()
 	if d.ds.HasErrors() {
 		return nil
@@ -81,11 +77,20 @@ func (d *decoder) decode(s contract.ConfigBlock) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
+func (b Block) pieces() []piece {
+	pieces := make([]piece, 0, len(b.Fragments))
+	for _, f := range b.Fragments {
+		pieces = append(pieces, piece{body: f.Body, rest: f.Path, expr: f.Expr, scope: f.Scope, header: f.Header})
+	}
+	return pieces
+}
+
 type decoder struct {
 	Block
 	mode      Mode
 	secrets   map[string]Secret
 	processes []Process
+	endpoints []Endpoint
 	ds        diag.Diagnostics
 }
 

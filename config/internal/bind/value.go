@@ -59,7 +59,7 @@ func (d *decoder) attribute(a contract.ConfigAttribute, layers []setting, header
 		}
 		return nil
 	}
-	if !d.allowed(a, val, last) {
+	if !d.allowed(a, val, last) || a.Endpoint && !d.endpoint(a, val, last, ofProject(layers)) {
 		return nil
 	}
 	if a.Path {

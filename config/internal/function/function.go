@@ -34,6 +34,8 @@ type Sources struct {
 	Roots []string
 	// Consent is what the user has trusted; nil: everything.
 	Consent *Consent
+	// Project says that the file belongs to a project rather than to the user or the machine.
+	Project bool
 }
 
 // Consent limits a project's configuration to the content that the user trusted.
@@ -83,6 +85,9 @@ func NewScope(sources Sources, base string) *Scope {
 
 // Base returns the folder that relative paths are resolved against.
 func (s *Scope) Base() string { return s.base }
+
+// OfProject reports whether the file belongs to a project.
+func (s *Scope) OfProject() bool { return s.sources.Project }
 
 // Context returns a context for evaluating expressions of the file. It is safe for concurrent use.
 func (s *Scope) Context() *hcl.EvalContext { return s.context() }

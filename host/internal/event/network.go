@@ -1,6 +1,6 @@
 package event
 
-// NetworkDecision says whether a call's processes may reach a host. Equal decisions for one process are published once.
+// NetworkDecision says whether a call's processes, or without a call the process of a plugin, may reach a host. Equal decisions for one process are published once.
 type NetworkDecision struct {
 	Call     CallID `json:"call,omitempty"`
 	Plugin   string `json:"plugin,omitempty"`

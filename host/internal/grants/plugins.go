@@ -27,7 +27,7 @@ type Plugins struct {
 // the first one is its data folder.
 func (p Plugins) Sandbox(b *config.PluginBlock, program string) func(own []string) (*plugin.Sandbox, error) {
 	c := p.Config
-	denied, network := DeniedToPlugins(c), len(b.Permissions.Network) > 0
+	denied, network := DeniedToPlugins(c), b.Permissions.WholeNetwork()
 	near := append([]string{c.Dir, filepath.Dir(program)}, slices.Concat(c.Sandbox.WritableRoots, c.Sandbox.ReadableRoots)...)
 	for _, a := range b.Args {
 		if filepath.IsAbs(a) { // the script of an interpreter, and the files next to it

@@ -181,10 +181,11 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		Verified:  opts.Verified, Reverified: opts.Reverified, Redactor: opts.Redactor, Logger: h.log,
 	})
 	h.box = grants.NewBox(opts.Home, opts.Environ, h.plugins.KeyFiles, h.plugins.ToolPrograms, h.movedAside)
+	proxies := &networkProxy{host: h}
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},
-		Proxy:     (&networkProxy{host: h}).serve, OnAbandon: func(p *launch.Process) {
+		Proxy:     proxies.serve, OnAbandon: func(p *launch.Process) {
 			if r, err := h.running(event.ThreadID(p.Owner().Thread)); err == nil {
 				r.plugins.Abandoned(p.Owner())
 			}
@@ -212,12 +213,13 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		t, ok := h.Thread(id)
 		return t, ok
 	}
+	ways := proxies.egress()
 	services := service.New(service.Config{
 		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: threads, Sample: h.sample,
 		Secrets: h.plugins.Secret, Stored: vaultOf(opts), Commands: &h.plugins.Commands, CommandGrant: commandGrant(h), Declared: declared(h), Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
 		Quota:   h.plugins.Quota, Exceeded: h.quotaExceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,
-		MakeRoom: h.plugins.MakeRoom, Earlier: h.plugins.Earlier,
+		MakeRoom: h.plugins.MakeRoom, Earlier: h.plugins.Earlier, Permit: ways.Permit, Reaches: h.plugins.Reaches,
 	})
 	supervisor, err := plugin.New(plugin.Config{
 		RuntimeDir: filepath.Join(h.folders.base, "run"), DataDir: filepath.Join(h.folders.base, "data"),
@@ -225,6 +227,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 		Services:    func(id plugin.Identity) gantryv1.HostServiceServer { return services.For(id) },
 		CachePath:   filepath.Join(opts.Home, "cache", "manifests"),
 		Descriptors: func(id plugin.Identity, ln net.Listener) { h.launcher.ServeDescriptors(id.Label, ln) },
+		Egress:      func(id plugin.Identity, ln net.Listener) { ways.Serve(h.life, id, ln) },
 		OnState:     h.pluginState,
 		OnDescribed: h.plugins.Described,
 		OnEnd: func(id plugin.Identity) {

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hosts"
+	"github.com/gantry-agent/gantry/host/internal/egress"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/network"
+	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -78,8 +80,34 @@ func (n *networkProxy) publish(owner launch.Owner, q network.Request, d network.
 	if err != nil {
 		return
 	}
-	r.publish(event.NetworkDecision{
+	r.publish(decisionEvent(owner, q, d))
+}
+
+// publishEgress publishes a decision about a connection of a plugin's own process, in all threads: a plugin works for all of them, and
+// its connections belong to no call.
+func (n *networkProxy) publishEgress(id plugin.Identity, q network.Request, d network.Decision) {
+	if !d.Allow {
+		n.host.log.Info("network access refused", "plugin", id.Label, "target", q.URL(), "reason", d.Reason, "source", d.Source)
+	}
+	for _, r := range n.host.all() {
+		r.publish(decisionEvent(launch.Owner{Plugin: id.Label}, q, d))
+	}
+}
+
+func decisionEvent(owner launch.Owner, q network.Request, d network.Decision) event.NetworkDecision {
+	return event.NetworkDecision{
 		Call: event.CallID(owner.Call), Plugin: owner.Plugin, Protocol: q.Protocol, Host: q.Host, Port: int(q.Port), Method: q.Method,
 		Allowed: d.Allow, Reason: d.Reason, Source: d.Source, Rule: d.Rule, Named: d.NamedHost,
+	}
+}
+
+// egress returns the proxies of plugins' own processes.
+func (n *networkProxy) egress() *egress.Proxies {
+	set := n.host.plugins
+	return egress.New(egress.Config{
+		Rules:   func(label string) network.Rules { return n.host.rules.Egress(set.Reach(label)) },
+		Where:   func(label string) string { return set.Block(label).Where() },
+		Granted: func(id plugin.Identity) error { return set.Granted(id, "network") },
+		Audit:   n.publishEgress,
 	})
 }

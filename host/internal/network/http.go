@@ -121,7 +121,7 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 	q := Request{Protocol: HTTPS, Host: hosts.Normalize(target), Port: portOf(target, "443"), Method: http.MethodConnect}
 	d := p.judge(ctx, q)
 	if !d.Allow {
-		_ = blocked(conn, q, d)
+		_ = blocked(conn, q, d, p.cfg.Message(q, d))
 		return
 	}
 	server, err := p.dial(ctx, d)
@@ -158,7 +158,7 @@ func (p *Proxy) forward(ctx context.Context, conn net.Conn, in *bufio.Reader, r 
 		p.audit(q, d)
 	}
 	if !d.Allow {
-		_ = blocked(conn, q, d)
+		_ = blocked(conn, q, d, p.cfg.Message(q, d))
 		return false
 	}
 	return p.relay(ctx, conn, in, r, r.URL.Host, d)
@@ -298,7 +298,7 @@ var marks = map[string]string{
 }
 
 // blocked responds to a refused request. The format of the body matches codex 0.169.
-func blocked(w io.Writer, q Request, d Decision) error {
+func blocked(w io.Writer, q Request, d Decision, message string) error {
 	mark := cmp.Or(marks[d.Reason], "blocked-by-policy")
 	body, err := json.Marshal(struct {
 		Status   string `json:"status"`
@@ -309,7 +309,7 @@ func blocked(w io.Writer, q Request, d Decision) error {
 		Protocol string `json:"protocol"`
 		Port     uint16 `json:"port"`
 		Message  string `json:"message"`
-	}{"blocked", q.Host, d.Reason, "deny", d.Source, q.Protocol, q.Port, d.Message(q)})
+	}{"blocked", q.Host, d.Reason, "deny", d.Source, q.Protocol, q.Port, message})
 	if err != nil { // strings and a number can be marshalled
 		panic("network: marshal a response: " + err.Error())
 	}

@@ -59,6 +59,8 @@ const (
 // neither list is not allowed, and approval may be requested.
 type Rules struct {
 	Allow, Deny []Pattern
+	// Public are hosts that are allowed at addresses on the internet only, even if they are local addresses literally.
+	Public []Pattern
 	// Local: allowed names may resolve to addresses of this machine and of private networks. Otherwise such addresses may be
 	// reached only if Allow contains them literally: "127.0.0.1", "localhost".
 	Local bool
@@ -192,7 +194,7 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 		return refuse(NotAllowedLocal)
 	case r.Incomplete && where == "":
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: unreadable}
-	case r.Incomplete, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port):
+	case r.Incomplete, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port) && !matches(r.Public, q.Host, q.Port):
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: where}
 	}
 	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Allowed, Source: Baseline, Rule: where})

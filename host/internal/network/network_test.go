@@ -77,12 +77,20 @@ func TestDecide(t *testing.T) {
 	local, limited := base, base
 	local.Local, limited.Limited = true, true
 	all := network.Rules{Allow: patterns(t, "*"), Deny: base.Deny}
+	public := network.Rules{Allow: patterns(t, "127.0.0.1:80"), Public: patterns(t, "127.0.0.2", "localhost", "exact.test", "a.open.test", "bad.allowed.test"), Deny: base.Deny}
 	for _, tc := range []struct {
 		name  string
 		rules network.Rules
 		host  string
 		want  string
 	}{
+		{"public", public, "a.open.test", network.Allowed},
+		{"public, and denied", public, "bad.allowed.test", network.Denied},
+		{"a local address that is to be public", public, "127.0.0.2", network.NotAllowedLocal},
+		{"this machine, which is to be public", public, "localhost", network.NotAllowedLocal},
+		{"a name of this machine that is to be public", public, "exact.test", network.NotAllowedLocal},
+		{"public beside local", public, "127.0.0.1", network.Allowed},
+		{"neither public nor local", public, "asked.test", network.NotAllowed},
 		{"a literal address", base, "127.0.0.1", network.Allowed},
 		{"a literal name of this machine", base, "localhost", network.Allowed},
 		{"what nobody allows", base, "nope.test", network.NotAllowed},

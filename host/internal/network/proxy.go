@@ -36,6 +36,8 @@ type Config struct {
 	// Ask requests approval for a connection that the rules neither allow nor deny. It may wait for a person until ctx ends. rule
 	// says where the rule is written that asks; empty: there is none. nil: such connections are refused.
 	Ask func(ctx context.Context, q Request, rule string) (allow bool)
+	// Message explains to the client why a request was refused; nil: [Decision.Message].
+	Message func(Request, Decision) string
 	// Audit is called with each decision, but only once with equal ones. It may be nil.
 	Audit func(Request, Decision)
 }
@@ -68,6 +70,9 @@ func New(cfg Config) *Proxy {
 		cfg.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", to.String())
 		}
+	}
+	if cfg.Message == nil {
+		cfg.Message = func(q Request, d Decision) string { return d.Message(q) }
 	}
 	p := &Proxy{cfg: cfg}
 	p.mu.audited, p.mu.approved = map[audited]bool{}, map[Request]bool{}

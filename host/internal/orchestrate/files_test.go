@@ -111,7 +111,7 @@ func TestFilesOfLateEffects(t *testing.T) {
 			<-ctl.Waits
 		})
 		defer told.Wait()
-		denial, err := l.Authorize(ctx, []contract.Effect{contract.WriteEffect{Paths: []string{"/late"}}}, "", nil)
+		_, denial, err := l.Authorize(ctx, []contract.Effect{contract.WriteEffect{Paths: []string{"/late"}}}, "", nil)
 		f.step("granted %q %v", denial, err)
 		return contract.Text("ok"), nil
 	}

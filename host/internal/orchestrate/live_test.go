@@ -1,6 +1,7 @@
 package orchestrate_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/history"
@@ -34,6 +36,8 @@ type family struct {
 	nesting contract.Nesting                     // of the inner tool
 	// Effects of the inner tool.
 	innerEffects []contract.Effect
+	tool         *policy.Tool // settings; nil: none
+	sandbox      string       // mode; default: workspace-write
 	do           func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, ctl tool.Control) (*contract.Result, error)
 }
 
@@ -71,10 +75,11 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 		},
 		Approver: f, Granter: f, Journal: f, Retry: orchestrate.NoRetry, Processes: f, Files: f.files,
 		Backends: func(string) (orchestrate.ToolBackend, bool) { return f, true },
+		Tool:     func(*registry.Entry) *policy.Tool { return f.tool },
 	}, f.tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	return pipeline.Dispatch(ctx, &gate, orchestrate.Call{
-		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Sandbox: "workspace-write", Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
+		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Sandbox: cmp.Or(f.sandbox, "workspace-write"), Approval: f.approval, Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
 		Model:    &llm.ToolCall{ID: "c1", Name: "outer", Input: "{}"}, ID: "c1",
 	}).Wait()
 }
@@ -149,7 +154,7 @@ func TestQuestionsSuspendTheDeadlinesOfParents(t *testing.T) {
 			}()
 			defer func() { close(over); <-stopped }()
 			if s.Tool == "inner" {
-				denial, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: "example.com"}}, "to look", nil)
+				_, denial, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: "example.com"}}, "to look", nil)
 				return contract.Text("inner: " + denial), err
 			}
 			return l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")})
@@ -185,7 +190,7 @@ func TestNestedCallsHaveAChain(t *testing.T) {
 			}()
 			defer func() { close(over); <-stopped }()
 			asked = append(asked, f.asked.Chain)
-			_, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: "example.com"}}, "to look", nil)
+			_, _, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: "example.com"}}, "to look", nil)
 			asked = append(asked, f.asked.Chain)
 			if err != nil || s.Tool == "inner" {
 				return contract.Text("inner"), err
@@ -455,7 +460,7 @@ func hearWaits(ctl tool.Control) (stop func()) {
 func TestAbortInANestedCallEndsTheTurn(t *testing.T) {
 	effect := []contract.Effect{contract.NetworkEffect{Host: "example.com"}}
 	late := func(ctx context.Context, l *orchestrate.Live) error {
-		_, err := l.Authorize(ctx, effect, "to look", nil)
+		_, _, err := l.Authorize(ctx, effect, "to look", nil)
 		return err
 	}
 	connects := func(ctx context.Context, l *orchestrate.Live) error {
@@ -513,5 +518,50 @@ func TestAbortInANestedCallEndsTheTurn(t *testing.T) {
 	}
 	if a := f.dispatch(t, t.Context()); !a.Abort || text(a) != "caught it" || f.index("begin inner") >= 0 {
 		t.Errorf("abort %v, %q\n%s", a.Abort, text(a), strings.Join(f.steps, "\n"))
+	}
+}
+
+// A host that a plugin's process may not reach is beyond the sandbox, also for a plugin that comes with gantry.
+func TestAuthorizeAsksAboutHostsBeyondTheBlock(t *testing.T) {
+	known, err := hosts.ParsePattern("known.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, sandbox, host, answer string
+		approval                    policy.Approval
+		scope, denial               string
+		asked                       bool
+	}{
+		{name: "known", host: "known.test", approval: policy.OnRequest, scope: "once"},
+		{name: "once", host: "a.test", answer: approval.Approve, approval: policy.OnRequest, scope: "once", asked: true},
+		{name: "turn", host: "a.test", answer: approval.ApproveTurn, approval: policy.OnRequest, scope: "turn", asked: true},
+		{name: "session", host: "a.test", answer: approval.ApproveSession, approval: policy.OnRequest, scope: "session", asked: true},
+		{name: "denied", host: "a.test", answer: approval.Deny, approval: policy.OnRequest, denial: "rejected by user", asked: true},
+		{name: "never", host: "a.test", approval: policy.Never, denial: "approval policy is never"},
+		{name: "full access", sandbox: policy.FullAccess, host: "a.test", approval: policy.Never, scope: "once"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &family{
+					bench: &bench{answer: approval.Answer{Choice: tc.answer}, approval: tc.approval}, decide: policy.Decide, sandbox: tc.sandbox,
+					tool: &policy.Tool{Plugin: "p", Mode: policy.Auto, BuiltIn: true, ByHost: true, Hosts: []hosts.Pattern{known}, Online: tc.sandbox == policy.FullAccess},
+				}
+				f.do = func(ctx context.Context, l *orchestrate.Live, _ contract.CallStart, ctl tool.Control) (*contract.Result, error) {
+					defer hearWaits(ctl)()
+					scope, denial, err := l.Authorize(ctx, []contract.Effect{contract.NetworkEffect{Host: tc.host, Port: 443}}, "to log in", nil)
+					if err != nil || scope != tc.scope || !strings.Contains(denial, tc.denial) || (denial == "") != (tc.denial == "") {
+						t.Errorf("scope %q, denial %q, %v", scope, denial, err)
+					}
+					return contract.Text("done"), nil
+				}
+				if a := f.dispatch(t, t.Context()); text(a) != "done" {
+					t.Errorf("answer = %q", text(a))
+				}
+				if asked := len(f.asked.Options) > 0; asked != tc.asked {
+					t.Errorf("asked: %+v", f.asked)
+				}
+			})
+		})
 	}
 }

@@ -1,11 +1,14 @@
 package orchestrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
+	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -75,28 +78,73 @@ func (l *Live) abortTurn() {
 	l.abort(errAborted)
 }
 
-// Authorize decides on effects that become known only while the call runs. denial says why they are refused; "": they are allowed.
-func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason string, discriminators []string) (denial string, err error) {
+// Scopes of an authorization: how long its answer is remembered.
+const (
+	ScopeOnce    = "once"
+	ScopeTurn    = "turn"
+	ScopeSession = "session"
+	ScopeAlways  = "always"
+)
+
+// scopeOf returns the scope of a decision. One that was remembered applies until the turn ends at least.
+func scopeOf(report event.CallDecided) string {
+	switch {
+	case report.By == byRemembered, report.Answer == approval.ApproveTurn:
+		return ScopeTurn
+	case report.Answer == approval.ApproveSession:
+		return ScopeSession
+	case report.Answer == approval.ApproveAlways:
+		return ScopeAlways
+	}
+	return ScopeOnce
+}
+
+// unreached returns the hosts among effects that the plugin may not reach. The sandbox of a call does not confine the plugin's process,
+// so these are beyond it; without a sandbox, nothing is.
+func (d *decision) unreached(effects []contract.Effect) (out []contract.Effect) {
+	t := d.toolPolicy()
+	if t == nil || d.call.Sandbox == policy.FullAccess {
+		return nil
+	}
+	for _, e := range effects {
+		if n, ok := e.(contract.NetworkEffect); ok && n.Host != policy.EveryHost && !t.Reaches(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Authorize decides on effects that become known only while the call runs. denial says why they are refused; "": they are allowed, for as
+// long as scope says.
+func (l *Live) Authorize(ctx context.Context, effects []contract.Effect, reason string, discriminators []string) (scope, denial string, err error) {
 	d, ok := l.decision()
 	if !ok {
-		return "", fmt.Errorf("the tool no longer exists")
+		return "", "", fmt.Errorf("the tool no longer exists")
 	}
 	d.late = true
 	d.assessment = contract.Assessment{Effects: effects, Summary: reason}
+	if hosts := d.unreached(effects); len(hosts) > 0 {
+		why := cmp.Or(reason, "the plugin wants to reach a host that its block does not name")
+		d.assessment.Escalation = &contract.Escalation{Justification: why, Additional: hosts}
+	}
 	p := l.Pipeline.deps.Policy(d.policyRequest())
 	end := d.settle(ctx, p, discriminators, d.offerFor(p))
-	if _, err := d.publish(context.WithoutCancel(ctx), d.takeReports()...); err != nil {
-		return "", err
+	reports := d.takeReports()
+	if report, ok := reports[len(reports)-1].(event.CallDecided); ok {
+		scope = scopeOf(report)
+	}
+	if _, err := d.publish(context.WithoutCancel(ctx), reports...); err != nil {
+		return "", "", err
 	}
 	switch {
 	case end == nil:
-		return "", d.keepMoreFiles(ctx)
+		return scope, "", d.keepMoreFiles(ctx)
 	case end.abort:
 		l.abortTurn()
 	case end.kind == event.OutcomeAborted:
-		return "", context.Cause(ctx)
+		return "", "", context.Cause(ctx)
 	}
-	return end.text, nil
+	return "", end.text, nil
 }
 
 // decision begins a decision about something that the call wants to do while it runs. ok is false if its tool no longer exists.

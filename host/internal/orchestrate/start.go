@@ -77,7 +77,8 @@ func (l *Live) Exec(ctx context.Context, s Start) (denial string, err error) {
 	case policy.Run:
 		return "", nil
 	case policy.Ask:
-		return l.Authorize(ctx, []contract.Effect{also}, "it starts a program that it has not declared", nil)
+		_, denial, err := l.Authorize(ctx, []contract.Effect{also}, "it starts a program that it has not declared", nil)
+		return denial, err
 	}
 	return d.Reason, nil
 }

@@ -49,6 +49,9 @@ type Config struct {
 	Services func(Identity) gantryv1.HostServiceServer
 	// Descriptors transfers file descriptors over the connections of the listener until that is closed.
 	Descriptors func(Identity, net.Listener)
+	// Egress connects the process of a tool plugin to the network over the connections of the listener until that is closed; nil: they
+	// have no network. It is called only for plugins that declare the capability "network".
+	Egress func(Identity, net.Listener)
 	// OnState is called with every change of state. It must return quickly, and must not call this package.
 	OnState func(State)
 	// OnEnd is called when a process has ended and is no longer served.

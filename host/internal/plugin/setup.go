@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -123,6 +124,13 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 		g.logger.Warn("other processes of this user can read the provider's memory, including its API key",
 			"next", "make `source` the provider's own program, not one that starts it; put gantry's home on a file system that is not mounted noexec")
 	}
+	var egress func(net.Listener)
+	if g.online() && cfg.Egress != nil {
+		egress = func(ln net.Listener) { cfg.Egress(g.id, ln) }
+	}
+	if err := g.sockets.ServeEgress(egress, g.checkPeer); err != nil {
+		return g.problem(PhaseStart, err)
+	}
 	r, err := client.Configure(ctx, &gantryv1.ConfigureRequest{
 		ConfigJson: config, DataDir: data, CacheDir: cache, Generation: g.id.Generation, Label: g.id.Label,
 		Host: &gantryv1.HostFacts{
@@ -130,6 +138,7 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 			ServicesSocket:    g.sockets.ServicesPath,
 			ServicesToken:     g.sockets.Token,
 			DescriptorsSocket: g.sockets.DescriptorsPath,
+			EgressSocket:      g.sockets.EgressPath,
 			Limits:            &gantryv1.Limits{MaxMessageBytes: wire.DefaultMaxMessageBytes, MaxInlineBytes: 1 << 20, MaxOutputBytes: 8 << 20},
 			Capabilities:      hostCapabilities(),
 			ContractVersion:   contract.Version,
@@ -149,6 +158,11 @@ func (g *generation) configure(ctx context.Context, client gantryv1.PluginServic
 	g.warnings = diags
 	g.took.Configure = time.Since(began)
 	return nil
+}
+
+// online reports whether the plugin reaches the network through the host. Providers reach it by themselves.
+func (g *generation) online() bool {
+	return g.manifest.Kind == contract.KindTool && slices.Contains(g.manifest.Capabilities, "network")
 }
 
 // maxConfigureTime bounds the time that a plugin may request for its configuration.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -77,13 +78,25 @@ func (s *Set) ToolPolicy(e *registry.Entry, sandbox string) *policy.Tool {
 	}
 	t := &policy.Tool{
 		Plugin: e.Plugin, Name: e.Name, Names: []string{e.Name, e.FullName()}, Descriptor: e.Digest, Mode: policy.Auto, ByHost: e.EffectsByHost,
-		Online:  len(b.Permissions.Network) > 0 || s.cfg.Config.Sandbox.Network || sandbox == policy.FullAccess,
-		BuiltIn: s.BuiltIn(e.Plugin),
+		Online:  b.Permissions.WholeNetwork() || s.cfg.Config.Sandbox.Network || sandbox == policy.FullAccess,
+		BuiltIn: s.BuiltIn(e.Plugin), Hosts: s.Reach(e.Plugin).All(),
 	}
 	if set := b.ToolApproval(t.Names...); set.Mode != "" {
 		t.Mode, t.Set = policy.Mode(set.Mode), set.Range.String()
 	}
 	return t
+}
+
+// Reach returns the hosts that a plugin's process may reach through the host. There are none before the plugin is configured.
+func (s *Set) Reach(label string) config.Reach {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.reach[label]
+}
+
+// Reaches reports whether a plugin's block permits its process to reach a host.
+func (s *Set) Reaches(label string, e contract.NetworkEffect) bool {
+	return (&policy.Tool{Hosts: s.Reach(label).All()}).Reaches(e)
 }
 
 // Quota returns how much the host stores for a plugin.

@@ -64,6 +64,7 @@ type Set struct {
 		sync.Mutex
 		secrets      map[string]config.Secrets        // by plugin
 		processes    map[string][]config.Process      // that are declared, by plugin
+		reach        map[string]config.Reach          // hosts that plugins may reach, by plugin
 		missing      map[string][]event.Notice        // settings that a provider's block lacks, by provider
 		leftOut      map[string][]contract.Diagnostic // invalid tools, by plugin
 		loaded       map[string]bool                  // plugins whose tools are in the catalogue
@@ -79,6 +80,7 @@ func New(cfg Config) *Set {
 	s := &Set{cfg: cfg, backends: map[string]*tool.Client{}, loading: make(chan struct{}, 1), live: map[string]bool{}}
 	s.mu.secrets = map[string]config.Secrets{}
 	s.mu.processes = map[string][]config.Process{}
+	s.mu.reach = map[string]config.Reach{}
 	s.mu.missing = map[string][]event.Notice{}
 	s.mu.leftOut = map[string][]contract.Diagnostic{}
 	s.mu.loaded = map[string]bool{}
@@ -155,9 +157,10 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 	for _, d := range diags {
 		missing = append(missing, event.Notice{Level: "warning", Text: d.Summary, Next: d.Next})
 	}
+	reach := b.Reach(m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.secrets[b.Label] = secrets
+	s.mu.secrets[b.Label], s.mu.reach[b.Label] = secrets, reach
 	s.mu.processes[b.Label] = processes
 	s.mu.missing[b.Label] = missing
 	return data, diagnostics(diags)

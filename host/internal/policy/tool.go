@@ -3,9 +3,11 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -62,12 +64,20 @@ type Tool struct {
 	Descriptor string   // digest
 	Mode       Mode
 	Set        string // position of the user's setting of the mode; empty: there is none
-	// Online says that the network is granted to the plugin, or to all calls of the thread.
+	// Online says that the network is granted to the plugin, or to all calls of the thread. Otherwise Hosts are what the plugin may reach.
 	Online bool
+	Hosts  []hosts.Pattern
 	// ByHost says that the tool acts only through the host, which decides on each step.
 	ByHost bool
 	// BuiltIn says that the plugin comes with gantry, so that only the mode is relevant.
 	BuiltIn bool
+}
+
+// Reaches reports whether the plugin may reach a host without an approval.
+func (t *Tool) Reaches(e contract.NetworkEffect) bool {
+	return t.Online || slices.ContainsFunc(t.Hosts, func(p hosts.Pattern) bool {
+		return e.Port <= math.MaxUint16 && p.Match(hosts.Normalize(e.Host), uint16(e.Port))
+	})
 }
 
 // asks returns the mode that requires an approval of the call; "": none does. An action of a service is decided on by the mode that
@@ -121,7 +131,7 @@ func (r Request) beyond() string {
 		case contract.BrowserEffect:
 			return "it acts on " + e.Origin
 		case contract.NetworkEffect:
-			if !r.Tool.Online {
+			if !r.Tool.Reaches(e) {
 				return "it reaches " + e.Host
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/host/internal/policy/rules"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -234,6 +235,34 @@ func TestToolRules(t *testing.T) {
 	for _, bad := range []string{`tool_rule(plugin="", tool="x")`, `tool_rule(plugin="p", tool="")`, `tool_rule(plugin="p", tool="[")`, `tool_rule(plugin="p", tool="x", decision="deny")`, `tool_rule(tool="x")`} {
 		if _, err := rules.Load([]rules.Source{{Path: "bad.rules", Text: bad}}); err == nil {
 			t.Errorf("%s is taken", bad)
+		}
+	}
+}
+
+func TestToolReaches(t *testing.T) {
+	t.Parallel()
+	pattern := func(text string) hosts.Pattern {
+		p, err := hosts.ParsePattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	some := &Tool{Hosts: []hosts.Pattern{pattern("a.test"), pattern("b.test:443")}}
+	for e, want := range map[contract.NetworkEffect]bool{
+		{Host: "A.test"}: true, {Host: "a.test", Port: 80}: true, {Host: "b.test", Port: 443}: true, {Host: "b.test", Port: 80}: false,
+		{Host: "b.test"}: false, {Host: "c.test"}: false, {Host: "b.test", Port: 443 + 1<<16}: false, {Host: EveryHost}: false,
+	} {
+		if got := some.Reaches(e); got != want {
+			t.Errorf("%+v: %v", e, got)
+		}
+		if !(&Tool{Online: true}).Reaches(e) {
+			t.Errorf("%+v: not reached with the whole network", e)
+		}
+		r := Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: []contract.Effect{e}, Tool: some}
+		some.Mode = Auto
+		if got := Decide(r).Verdict; (got == Run) != want {
+			t.Errorf("%+v: %v", e, got)
 		}
 	}
 }

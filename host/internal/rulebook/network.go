@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/network"
@@ -29,6 +30,16 @@ func (b *Book) Network() network.Rules {
 		})
 	}
 	return r
+}
+
+// Egress returns what the process of a plugin may reach: the hosts of reach, unless the configuration or a rule denies them. A rule that
+// asks denies as well, because there is nobody to ask outside of a call. Hosts that only commands may reach are not among them.
+func (b *Book) Egress(reach config.Reach) network.Rules {
+	r := b.Network()
+	return network.Rules{
+		Allow: reach.Local, Public: reach.Public, Deny: r.Deny, Incomplete: r.Incomplete,
+		Hosts: slices.DeleteFunc(r.Hosts, func(h network.HostRule) bool { return h.Verdict == network.Allow }),
+	}
 }
 
 // Proxy returns a function that serves the network proxy of a process without asking a person. audit is called with each decision.

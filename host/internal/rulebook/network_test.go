@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/rulebook"
 )
@@ -48,6 +49,15 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 	write("network_rule(\"a.test\", \"socks5_tcp\", \"prompt\")\nnetwork_rule(\"b.test\", \"socks5_udp\", \"deny\")\n")
 	if r = book.Network(); len(r.Hosts) != 3 || r.Hosts[1].Verdict != network.Ask || r.Hosts[1].Protocol != network.SOCKS5 || r.Hosts[2].Verdict != network.Deny {
 		t.Errorf("after an edit: %+v", r.Hosts)
+	}
+	// A plugin's own process does not get what commands may reach, but is bound by what asks and denies.
+	local, err := hosts.ParsePattern("127.0.0.1:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := book.Egress(config.Reach{Local: []hosts.Pattern{local}})
+	if len(e.Hosts) != 2 || e.Hosts[0].Verdict != network.Ask || e.Hosts[1].Verdict != network.Deny || len(e.Allow) != 1 || e.Local || e.Limited {
+		t.Errorf("for a plugin: %+v", e)
 	}
 	// Where another rule goes on asking, a rule that allows is no answer.
 	if o := book.OfferHost(network.HTTPS, "a.test"); o != nil {

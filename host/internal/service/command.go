@@ -73,23 +73,34 @@ func (c *Commands) lookup(plugin, token string) (*command, bool) {
 
 // join begins the start of a process, which ends tells how to end. false: the command has ended.
 func (c *command) join(ends func(context.Context)) (done func(), ok bool) {
+	if done, ok = c.hold(); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.ends = ends
+	}
+	return done, ok
+}
+
+// hold begins work that the command's end waits for. false: the command has ended.
+func (c *command) hold() (done func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.ended {
 		return nil, false
 	}
 	c.work.Add(1)
-	c.mu.ends = ends
-	return c.work.Done, true
+	return sync.OnceFunc(c.work.Done), true
 }
 
 // end ends the command's processes.
 func (c *command) end(ctx context.Context) {
 	c.mu.Lock()
 	c.mu.ended = true
-	ends := c.mu.ends
 	c.mu.Unlock()
 	c.work.Wait()
+	c.mu.Lock()
+	ends := c.mu.ends
+	c.mu.Unlock()
 	if ends != nil {
 		ends(ctx)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
@@ -66,6 +67,10 @@ type Config struct {
 	// Quota returns a plugin's limits. Exceeded is called once for each limit that a plugin reaches. nil: there are no limits.
 	Quota    func(label string) Quota
 	Exceeded func(label, setting string, limit int64)
+	// Permit lets a plugin's process reach the hosts of effects until revoke is called. Reaches reports whether its block permits it to
+	// reach a host.
+	Permit  func(label string, hosts []contract.NetworkEffect) (revoke func())
+	Reaches func(label string, host contract.NetworkEffect) bool
 	// Known is called with every secret that a plugin gets or stores.
 	Known func(values ...string)
 }
@@ -136,20 +141,6 @@ func (s *server) join(ctx context.Context, token string) (*orchestrate.Live, con
 		return nil, nil, nil, status.Error(codes.PermissionDenied, err.Error())
 	}
 	return l, ctx, done, nil
-}
-
-// Authorize implements the rpc. Effects that become known during a call are decided like those of any other call.
-func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
-	l, ctx, done, err := s.join(ctx, r.GetCallToken())
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	denial, err := l.Authorize(ctx, convert.EffectsFromProto(r.GetEffects()), r.GetReason(), r.GetDiscriminators())
-	if err != nil {
-		return nil, statusOf(err)
-	}
-	return &gantryv1.AuthorizeResponse{Granted: denial == "", Denial: denial, Scope: "once"}, nil
 }
 
 // Ask implements the rpc. Within a call, it asks in the thread; within a command, the person who ran it.

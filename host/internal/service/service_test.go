@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -63,6 +64,7 @@ type world struct {
 	lacks    string                                          // a capability that no plugin has
 	declared func(name string) (service.Declared, error)     // of plugin "mine"
 	granted  func()                                          // called before a capability is judged; nil: nothing is
+	permits  chan string                                     // to reach hosts, and their ends
 	programs map[string]service.Program                      // that print the secrets of plugin "mine", by handle
 	do       func(ctx context.Context, s contract.CallStart) // what a call of plugin "mine" does
 }
@@ -132,7 +134,7 @@ func newWorld(t *testing.T) *world {
 		t.Skip("the launcher's binary is missing: run `make build` first")
 	}
 	dir := t.TempDir()
-	w := &world{t: t, tokens: orchestrate.NewTokens(), thread: event.NewThreadID(), events: make(chan event.Body, 100)}
+	w := &world{t: t, tokens: orchestrate.NewTokens(), thread: event.NewThreadID(), events: make(chan event.Body, 100), permits: make(chan string, 100)}
 	w.desk = approval.NewBroker(w)
 	closing := func(name string, f func(context.Context) error) {
 		t.Cleanup(func() {
@@ -186,6 +188,11 @@ func newWorld(t *testing.T) *world {
 				return service.Declared{}, errors.New("another plugin's")
 			}
 			return w.declared(name)
+		},
+		Reaches: func(_ string, e contract.NetworkEffect) bool { return e.Host == "known.example" },
+		Permit: func(label string, hosts []contract.NetworkEffect) func() {
+			w.permits <- fmt.Sprint("+", label, hosts)
+			return func() { w.permits <- fmt.Sprint("-", label, hosts) }
 		},
 		Granted: func(_ plugin.Identity, capability string) error {
 			if w.granted != nil {

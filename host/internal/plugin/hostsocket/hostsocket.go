@@ -1,7 +1,7 @@
-// Package hostsocket serves the host's side to one plugin process: the host service and the transfer of file descriptors,
-// each on a socket that only this process can use.
+// Package hostsocket serves the host's side to one plugin process: the host service, the transfer of file descriptors and the way to
+// the network, each on a socket that only this process can use.
 //
-// It owns: both sockets, their token, which processes may connect, and limits and panics of the handlers. It must not know:
+// It owns: the sockets, their token, which processes may connect, and limits and panics of the handlers. It must not know:
 // what the services do.
 //
 // Start with [New] and [Sockets.Serve].
@@ -31,10 +31,13 @@ import (
 const (
 	servicesName    = "host.sock"
 	descriptorsName = "fds.sock"
+	egressName      = "net.sock"
 )
 
 // Reserved reports whether a plugin can't use name for its own socket, since it is the name of one of the host's.
-func Reserved(name string) bool { return name == servicesName || name == descriptorsName }
+func Reserved(name string) bool {
+	return name == servicesName || name == descriptorsName || name == egressName
+}
 
 const (
 	// maxStreams is how many calls to the host a plugin may have open at once. Further ones wait.
@@ -48,8 +51,10 @@ const (
 type Sockets struct {
 	Token                         string // the process sends it with each call to the host service
 	ServicesPath, DescriptorsPath string // empty if not served
+	EgressPath                    string // empty until [Sockets.ServeEgress]
 
 	services, descriptors *endpoint
+	egress                *endpoint
 
 	logger    hclog.Logger
 	server    *grpc.Server
@@ -63,6 +68,7 @@ func New(dir string, logger hclog.Logger) *Sockets {
 	return &Sockets{
 		Token:    wire.NewToken(),
 		services: newEndpoint(filepath.Join(dir, servicesName)), descriptors: newEndpoint(filepath.Join(dir, descriptorsName)),
+		egress: newEndpoint(filepath.Join(dir, egressName)),
 		logger: logger,
 	}
 }
@@ -70,7 +76,7 @@ func New(dir string, logger hclog.Logger) *Sockets {
 // Connect connects the process to the socket at path, and returns the process's end of the connection. If the path is not
 // that of one of the sockets, the error is [syscall.EPERM].
 func (s *Sockets) Connect(path string) (*os.File, error) {
-	for _, e := range []*endpoint{s.services, s.descriptors} {
+	for _, e := range []*endpoint{s.services, s.descriptors, s.egress} {
 		if filepath.Clean(path) == e.address.Name {
 			return e.connect()
 		}
@@ -122,6 +128,20 @@ func (s *Sockets) Serve(services func() gantryv1.HostServiceServer, descriptors 
 	return nil
 }
 
+// ServeEgress creates the socket for connections to other machines and serves it, unless egress is nil. egress is called with a listener,
+// and has to return when that is closed.
+func (s *Sockets) ServeEgress(egress func(net.Listener), check func(wire.Peer) error) error {
+	if egress == nil {
+		return s.egress.Close()
+	}
+	if err := s.listen(s.egress, check); err != nil {
+		return err
+	}
+	s.EgressPath = s.egress.address.Name
+	s.wg.Go(func() { egress(s.egress) })
+	return nil
+}
+
 // listen creates the socket of an endpoint. Its folder belongs to this process alone.
 func (s *Sockets) listen(e *endpoint, check func(wire.Peer) error) error {
 	ln, err := net.Listen("unix", e.address.Name)
@@ -150,7 +170,7 @@ func (s *Sockets) Close() {
 			if s.server != nil {
 				s.server.Stop()
 			}
-			_, _ = s.services.Close(), s.descriptors.Close()
+			_, _, _ = s.services.Close(), s.descriptors.Close(), s.egress.Close()
 			for _, ln := range s.listeners {
 				_ = ln.Close()
 			}

@@ -180,6 +180,12 @@ func (b *PluginBlock) undeclared(m *contract.Manifest) (ds Diagnostics) {
 				"provider with enabled = false",
 		}))
 	}
+	if s := b.Permissions; b.Kind == contract.KindTool && len(s.Network) > 0 && !s.WholeNetwork() && !slices.Contains(m.Capabilities, capabilityNetwork) {
+		ds = append(ds, b.Place(Diagnostic{
+			Severity: diag.Warning, Summary: "permissions { network } has no effect",
+			Detail: "The plugin does not reach the network through gantry: it does not declare the capability \"network\".", Next: "remove it, or write \"*\" for the whole network",
+		}))
+	}
 	for _, c := range b.capabilities {
 		if slices.Contains(m.Capabilities, c.text) || b.Kind == contract.KindTool && c.text == capabilityNetwork && len(b.Permissions.Network) > 0 {
 			continue

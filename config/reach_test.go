@@ -3,6 +3,7 @@ package config_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -29,6 +30,13 @@ func TestReach(t *testing.T) {
 		r := must(c.Plugin("p")).Reach(manifest)
 		if got := fmt.Sprint(r.Local, " ", r.Public); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+		without := *manifest
+		without.Capabilities = nil
+		_, _, ds := must(c.Plugin("p")).Render(&without)
+		warned := len(ds) == 1 && ds[0].Summary == "permissions { network } has no effect"
+		if wanted := strings.Contains(tc.home+tc.project, "network ="); warned != wanted {
+			t.Errorf("%s: without the capability, %v", name, ds)
 		}
 		if r := must(c.Plugin("p")).Reach(&contract.Manifest{Kind: contract.KindTool, Config: manifest.Config}); len(r.All()) > 0 {
 			t.Errorf("%s: without the capability, %v", name, r)

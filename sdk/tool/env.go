@@ -31,6 +31,7 @@ type Env struct {
 	server      *Server
 	client      gantryv1.HostServiceClient // nil: the host offers no services
 	descriptors string
+	egress      string // socket of the host's proxy; empty: there is none
 }
 
 // host returns the client of the host's services. Without a host, its calls fail with [hostservice.ErrNone].

@@ -195,7 +195,7 @@ func (s *Server) newEnv(ctx context.Context, req *gantryv1.ConfigureRequest) (*E
 		Label: req.GetLabel(), DataDir: req.GetDataDir(), CacheDir: req.GetCacheDir(), Generation: req.GetGeneration(),
 		HostVersion: facts.GetVersion(), HostLimits: convert.LimitsFromProto(facts.GetLimits()),
 		HostCapabilities: facts.GetCapabilities(), Logger: s.logger, Config: s.plugin.Config,
-		server: s, descriptors: facts.GetDescriptorsSocket(),
+		server: s, descriptors: facts.GetDescriptorsSocket(), egress: facts.GetEgressSocket(),
 	}
 	socket, token := facts.GetServicesSocket(), facts.GetServicesToken()
 	if socket == "" {

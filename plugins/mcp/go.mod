@@ -7,6 +7,7 @@ replace github.com/gantry-agent/gantry/sdk => ../../sdk
 require (
 	github.com/gantry-agent/gantry/sdk v0.0.0-00010101000000-000000000000
 	github.com/google/jsonschema-go v0.4.3
+	github.com/hashicorp/go-hclog v1.6.3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0
@@ -14,7 +15,6 @@ require (
 
 require (
 	github.com/fatih/color v1.13.0 // indirect
-	github.com/hashicorp/go-hclog v1.6.3 // indirect
 	github.com/mattn/go-colorable v0.1.12 // indirect
 	github.com/mattn/go-isatty v0.0.17 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect

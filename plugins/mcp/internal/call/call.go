@@ -267,7 +267,7 @@ func (e *TimeoutError) Error() string {
 func WithTimeout(ctx context.Context, clock *tool.Clock, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := clock.NewTimer(d)
-	go func() { // ends with the context
+	go func() { // owned by the context's owner; ends with the context
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -3,6 +3,7 @@ package transport
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type HTTP struct {
 	UserAgent string
 	Header    http.Header       // added to each request
 	OAuth     auth.OAuthHandler // nil: none; not used with SSE
+	Context   context.Context   // requests end with it; nil: only with their own contexts
 }
 
 // New returns the transport. Requests go to the origin of URL only, so that its headers do not leave it.
@@ -100,10 +102,18 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	call, isCall := callID(req)
-	resp, err := t.next.RoundTrip(req)
+	ctx, cancel := context.WithCancel(req.Context())
+	if t.h.Context != nil {
+		stop := context.AfterFunc(t.h.Context, cancel)
+		end := cancel
+		cancel = func() { stop(); end() }
+	}
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
+		cancel()
 		return nil, err
 	}
+	resp.Body = &ending{resp.Body, cancel}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	ok := resp.StatusCode >= 200 && resp.StatusCode < 300
 	switch {
@@ -120,6 +130,18 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.refused(req, resp, mediaType)
 	}
 	return resp, nil
+}
+
+// ending is a body that ends the request's context when it is closed.
+type ending struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (e *ending) Close() error {
+	defer e.end()
+	return e.ReadCloser.Close()
 }
 
 // refused handles an answer with an error. If its body is an error of the protocol, the call gets that one.

@@ -37,11 +37,11 @@ var _ mcp.Transport = (*Stdio)(nil)
 // Connect starts to read. The two goroutines end when Out has ended and the connection is closed.
 func (s *Stdio) Connect(context.Context) (mcp.Connection, error) {
 	c := &stdio{
-		in: s.In, junk: s.Junk, incoming: make(chan received), outgoing: make(chan *frame), closed: make(chan struct{}),
+		in: s.In, junk: s.Junk, incoming: make(chan received), outgoing: make(chan *frame), closed: make(chan struct{}), ended: make(chan struct{}),
 		lines: lines{r: bufio.NewReaderSize(s.Out, pieceBytes)},
 	}
-	go c.read()
-	go c.write()
+	go c.read()  // owned by c; ends with Out
+	go c.write() // owned by c; ends with Close
 	return c, nil
 }
 
@@ -64,6 +64,8 @@ type stdio struct {
 	outgoing chan *frame
 	once     sync.Once
 	closed   chan struct{}
+	ended    chan struct{} // closed when nothing more arrives
+	reason   error         // why; set before
 
 	mu struct {
 		sync.Mutex
@@ -104,6 +106,8 @@ func (c *stdio) Write(ctx context.Context, m jsonrpc.Message) error {
 		return ctx.Err()
 	case <-c.closed:
 		return io.ErrClosedPipe
+	case <-c.ended: // a session ends only after its answers have been written
+		return c.reason
 	}
 	select {
 	case err := <-f.done:
@@ -112,6 +116,8 @@ func (c *stdio) Write(ctx context.Context, m jsonrpc.Message) error {
 		return ctx.Err()
 	case <-c.closed:
 		return io.ErrClosedPipe
+	case <-c.ended: // a session ends only after its answers have been written
+		return c.reason
 	}
 }
 
@@ -137,49 +143,48 @@ func (c *stdio) write() {
 // read is the only reader of the server's output. Owned by the connection; it reads until the output ends, so that a server can write
 // what it has before it exits.
 func (c *stdio) read() {
-	for {
+	for failed := false; ; {
 		line, long, err := c.lines.next()
+		var got []received
 		switch {
-		case err != nil:
-			c.deliver(received{err: err})
+		case failed && err != nil:
 			return
+		case failed: // only so that the server is not blocked
+			continue
+		case err != nil:
+			got = []received{{err: err}}
 		case long != nil:
-			if !c.long(long) {
-				_, _ = io.Copy(io.Discard, c.lines.r)
-				return
-			}
+			got = c.long(long)
 		default:
-			for _, m := range c.messages(line) {
-				c.deliver(m)
+			got = c.messages(line)
+		}
+		for _, m := range got {
+			if failed = m.err != nil; failed {
+				c.reason = m.err
+				close(c.ended)
 			}
+			select {
+			case c.incoming <- m:
+			case <-c.closed:
+			}
+		}
+		if err != nil {
+			return
 		}
 	}
 }
 
-func (c *stdio) deliver(m received) {
-	select {
-	case c.incoming <- m:
-	case <-c.closed:
-	}
-}
-
-// long answers a line that is too long, and reports whether the connection can be used further.
-func (c *stdio) long(l *longLine) bool {
-	if !l.isJSON() {
-		c.drop(l.head, l.size)
-		return true
-	}
+// long returns what a line that is too long means: an answer that is an error, nothing, or the end of the connection.
+func (c *stdio) long(l *longLine) []received {
 	id, request, ok := l.id()
 	switch {
-	case request:
+	case !l.isJSON(), request:
 		c.drop(l.head, l.size)
+		return nil
 	case ok:
-		c.deliver(received{message: tooLarge(id, l.size)})
-	default:
-		c.deliver(received{err: fmt.Errorf("the server has sent a message of %d bytes, which is for no known call; the maximum is %d", l.size, MaxFrame)})
-		return false
+		return []received{{message: tooLarge(id, l.size)}}
 	}
-	return true
+	return []received{{err: fmt.Errorf("the server has sent a message of %d bytes, which is for no known call; the maximum is %d", l.size, MaxFrame)}}
 }
 
 // messages returns the messages of a line; none if it is not a message.

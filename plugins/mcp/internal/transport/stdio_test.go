@@ -34,7 +34,7 @@ func hostile(t *testing.T, serve func(p *peer)) *Stdio {
 	}
 	p := &peer{bufio.NewReader(inR), outW, make(chan string, 100)}
 	done := make(chan struct{})
-	go func() {
+	go func() { // owned by the test, whose cleanup waits for it
 		defer close(done)
 		defer func() { _ = outW.Close() }()
 		serve(p)
@@ -200,7 +200,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	written := make(chan error)
 	for range 2 { // one is being written, the other waits
-		go func() { written <- c.Write(ctx, large) }()
+		go func() { written <- c.Write(ctx, large) }() // owned by the test, which waits for its result
 	}
 	cancel()
 	for range 2 {

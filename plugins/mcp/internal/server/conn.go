@@ -1,0 +1,384 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
+)
+
+// listed is a server's list of tools.
+type listed struct {
+	tools    []catalog.Tool
+	problems []string
+}
+
+// conn is one connection.
+type conn struct {
+	s            *Server
+	link         Link
+	session      *mcp.ClientSession
+	life         context.Context // ends with the connection
+	end          context.CancelFunc
+	since        time.Time
+	listed       listed
+	instructions string
+	dirty        chan struct{} // the tools have changed
+	closing      sync.Once
+	closed       chan struct{} // closing is done
+	tasks        sync.WaitGroup
+
+	users  int // under the server's lock, as the next two
+	uses   int
+	reaper *time.Timer
+
+	mu struct {
+		sync.Mutex
+		token int
+		calls []*running // in the order of their start
+		lines int        // of the server's log
+	}
+}
+
+// running is a call that a server's messages may belong to.
+type running struct {
+	token int
+	ctx   context.Context
+	ev    Events
+}
+
+func (c *conn) use() {
+	c.users++
+	c.uses++
+	if c.reaper != nil {
+		c.reaper.Stop()
+	}
+}
+
+// connect opens a link, initializes a session, and lists the tools.
+func (s *Server) connect() (c *conn, err error) {
+	c = &conn{s: s, since: time.Now(), dirty: make(chan struct{}, 1), closed: make(chan struct{})}
+	c.life, c.end = context.WithCancel(s.life)
+	defer func() {
+		if err != nil {
+			c.close()
+			c = nil
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(c.life, s.cfg.StartupTimeout, fmt.Errorf("it was not ready within %v; next: raise startup_timeout in its block if it needs longer", s.cfg.StartupTimeout))
+	defer cancel()
+	fail := func(err error) error {
+		if ctx.Err() != nil && c.life.Err() == nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("the server %q does not start: %w%s", s.cfg.Name, err, c.explanation())
+	}
+	for i := 0; ; i++ { // a transport can be used once
+		if c.link, err = s.cfg.Open(c.life); err != nil {
+			return c, fail(err)
+		}
+		stop := func() bool { return true }
+		if c.link.Close != nil {
+			stop = context.AfterFunc(ctx, c.link.Close) // the SDK waits for what it can't write
+		}
+		c.session, err = c.client().Connect(ctx, c.link.Transport, &mcp.ClientSessionOptions{ProtocolVersion: s.cfg.Protocol})
+		stop()
+		if err == nil || !c.link.Retry || i == len(retries) || !retryable(err) || !pause(ctx, retries[i]) {
+			break
+		}
+		if c.link.Close != nil {
+			c.link.Close()
+		}
+	}
+	if err != nil {
+		c.session = nil
+		return c, fail(err)
+	}
+	init := c.session.InitializeResult()
+	c.instructions = catalog.Text(init.Instructions, 512<<10)
+	if init.Capabilities != nil && init.Capabilities.Tools != nil {
+		if c.listed, err = c.list(ctx); err != nil {
+			return c, fail(err)
+		}
+	}
+	c.tasks.Go(c.relist) // ends with life
+	return c, nil
+}
+
+// client returns the client of one session, since its handlers belong to the connection.
+func (c *conn) client() *mcp.Client {
+	return mcp.NewClient(c.s.cfg.Client, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			select {
+			case c.dirty <- struct{}{}:
+			default:
+			}
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
+		//lint:ignore SA1019 newer servers log elsewhere, but most are not newer
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { c.log(r.Params) },
+		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return c.elicit(ctx, r.Params)
+		},
+	})
+}
+
+// list gets the tools.
+func (c *conn) list(ctx context.Context) (listed, error) {
+	tools, problems, err := catalog.List(ctx, func(ctx context.Context, cursor string) (json.RawMessage, error) {
+		return c.retried(ctx, func(ctx context.Context) (json.RawMessage, error) {
+			res, err := c.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+			if err != nil {
+				return nil, err
+			}
+			return rawOf(res.Meta)
+		})
+	}, c.s.cfg.Choice)
+	l := listed{tools: tools}
+	for _, p := range problems {
+		l.problems = append(l.problems, p.Error())
+	}
+	return l, err
+}
+
+func rawOf(meta mcp.Meta) (json.RawMessage, error) {
+	raw, ok := transport.Raw(meta)
+	if !ok {
+		return nil, errors.New("the server's answer has another form than the protocol demands")
+	}
+	return raw, nil
+}
+
+// relist lists the tools again after the server has said that they changed, however often it says so.
+func (c *conn) relist() {
+	for {
+		select {
+		case <-c.dirty:
+		case <-c.life.Done():
+			return
+		}
+		if !pause(c.life, settle) {
+			return
+		}
+		select {
+		case <-c.dirty: // what was said meanwhile is part of the answer
+		default:
+		}
+		ctx, cancel := context.WithTimeout(c.life, c.s.cfg.StartupTimeout)
+		l, err := c.list(ctx)
+		cancel()
+		c.s.relisted(c, l, err)
+	}
+}
+
+// call calls a tool.
+func (c *conn) call(ctx context.Context, tool string, args json.RawMessage, ev Events) (json.RawMessage, error) {
+	ctx, stop := c.bound(ctx)
+	defer stop()
+	r := &running{ctx: ctx, ev: ev}
+	c.mu.Lock()
+	c.mu.token++
+	r.token = c.mu.token
+	c.mu.calls = append(c.mu.calls, r)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.calls = slices.DeleteFunc(c.mu.calls, func(o *running) bool { return o == r })
+	}()
+	p := &mcp.CallToolParams{Meta: mcp.Meta{}, Name: tool, Arguments: args}
+	for k, v := range ev.Meta {
+		p.Meta[k] = v
+	}
+	p.SetProgressToken(r.token)
+	res, err := c.session.CallTool(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return rawOf(res.Meta)
+}
+
+func (c *conn) resources(ctx context.Context, method, argument string) (json.RawMessage, error) {
+	ctx, stop := c.bound(ctx)
+	defer stop()
+	switch method {
+	case "resources/list":
+		res, err := c.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: argument})
+		if err != nil {
+			return nil, err
+		}
+		return rawOf(res.Meta)
+	case "resources/templates/list":
+		res, err := c.session.ListResourceTemplates(ctx, &mcp.ListResourceTemplatesParams{Cursor: argument})
+		if err != nil {
+			return nil, err
+		}
+		return rawOf(res.Meta)
+	}
+	res, err := c.session.ReadResource(ctx, &mcp.ReadResourceParams{URI: argument})
+	if err != nil {
+		return nil, err
+	}
+	return rawOf(res.Meta)
+}
+
+// bound returns a context that also ends with the connection: a session waits for its calls when it is closed.
+func (c *conn) bound(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// retried sends a request that changes nothing again if it failed on the way.
+func (c *conn) retried(ctx context.Context, f func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	for i := 0; ; i++ {
+		raw, err := f(ctx)
+		if err == nil || !c.link.Retry || i == len(retries) || !retryable(err) || !pause(ctx, retries[i]) {
+			return raw, err
+		}
+	}
+}
+
+// retryable reports whether a request over HTTP may work later: it did not arrive, or the server could not answer now.
+func retryable(err error) bool {
+	if status, ok := errors.AsType[*transport.StatusError](err); ok {
+		return slices.Contains([]int{
+			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		}, status.Code)
+	}
+	_, answered := errors.AsType[*jsonrpc.Error](err)
+	_, elsewhere := errors.AsType[*transport.OriginError](err)
+	return !answered && !elsewhere && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// pause waits, and returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// explain words the error of a call.
+func (c *conn) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return err
+	}
+	if c.life.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+		if c.s.life.Err() != nil {
+			return ErrClosed
+		}
+		reason := "" // that of the SDK is "EOF" if the server has ended
+		if long := err.Error(); strings.Contains(long, "the server has sent") {
+			reason = ": " + long[strings.Index(long, "the server has sent"):]
+		}
+		return fmt.Errorf("the server %q has ended during the call%s%s; the next call starts it again", c.s.cfg.Name, reason, c.explanation())
+	}
+	return fmt.Errorf("the server %q: %w", c.s.cfg.Name, err)
+}
+
+// explanation returns what is known about the end of the server, after a separator.
+func (c *conn) explanation() string {
+	if c.link.Explain == nil {
+		return ""
+	}
+	if s := c.link.Explain(); s != "" {
+		return "; " + s
+	}
+	return ""
+}
+
+func (c *conn) progress(p *mcp.ProgressNotificationParams) {
+	r := c.find(func(r *running) bool { return fmt.Sprint(p.ProgressToken) == fmt.Sprint(r.token) })
+	if r != nil && r.ev.Progress != nil {
+		r.ev.Progress(catalog.Line(p.Message, 200), p.Progress, p.Total)
+	}
+}
+
+// elicit asks in the name of the newest call: the protocol does not say which one a question belongs to.
+func (c *conn) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	r := c.find(func(r *running) bool { return r.ev.Elicit != nil })
+	if r == nil {
+		return &mcp.ElicitResult{Action: "decline"}, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	return r.ev.Elicit(ctx, p)
+}
+
+// find returns the newest call that matches.
+func (c *conn) find(matches func(*running) bool) *running {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range slices.Backward(c.mu.calls) {
+		if matches(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+//lint:ignore SA1019 see client
+func (c *conn) log(p *mcp.LoggingMessageParams) {
+	c.mu.Lock()
+	c.mu.lines++
+	over := c.mu.lines > maxLogLines
+	c.mu.Unlock()
+	if !over {
+		b, _ := json.Marshal(p.Data)
+		c.s.cfg.Logger.Debug("a server's log", "server", c.s.cfg.Name, "level", string(p.Level), "text", catalog.Line(string(b), 500))
+	}
+}
+
+// close ends the connection; it waits until everything has ended.
+func (c *conn) close() {
+	c.closing.Do(func() {
+		defer close(c.closed)
+		c.end()
+		ended := make(chan struct{})
+		if c.session == nil {
+			close(ended)
+		} else {
+			go func() { // owned by close; ends at the latest after link.Close
+				defer close(ended)
+				_ = c.session.Close()
+			}()
+			t := time.NewTimer(closeTime)
+			select {
+			case <-ended:
+			case <-t.C:
+			}
+			t.Stop()
+		}
+		if c.link.Close != nil {
+			c.link.Close()
+		}
+		<-ended
+		c.tasks.Wait()
+	})
+	<-c.closed
+}

@@ -1,0 +1,477 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// process is a server over pipes, like a process.
+type process struct {
+	stdin   *bufio.Reader
+	stdout  *io.PipeWriter
+	stop    context.Context // ends when the process is killed
+	kill    func()
+	started int // number of this process
+}
+
+func (p *process) print(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.stdout, format+"\n", args...)
+}
+
+// serve answers initialize and tools/list, and passes other calls on. Its end is that of the process.
+func (p *process) serve(tools func() string, call func(r *jsonrpc.Request)) {
+	for {
+		line, err := p.stdin.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.DecodeMessage(line)
+		r, ok := m.(*jsonrpc.Request)
+		switch {
+		case err != nil || !ok || !r.IsCall():
+		case r.Method == "initialize":
+			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"instructions":"use it\u202e","serverInfo":{"name":"raw","version":"1"}}}`, r.ID.Raw())
+		case r.Method == "tools/list":
+			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"tools":[%s]}}`, r.ID.Raw(), tools())
+		default:
+			call(r)
+		}
+	}
+}
+
+func (p *process) answer(r *jsonrpc.Request) {
+	p.print(`{"jsonrpc":"2.0","id":%v,"result":{"content":[{"type":"text","text":"process %d"}]}}`, r.ID.Raw(), p.started)
+}
+
+func one() string { return `{"name":"a"}` }
+
+// simple runs a server that answers each call at once.
+func simple(p *process) { p.serve(one, p.answer) }
+
+// bench is a server under test.
+type bench struct {
+	*Server
+	starts  atomic.Int32
+	running sync.WaitGroup
+}
+
+func newBench(t *testing.T, cfg Config, run func(p *process)) *bench {
+	t.Helper()
+	b := &bench{}
+	cfg.Name, cfg.Client = "srv", &mcp.Implementation{Name: "gantry", Version: "1"}
+	cfg.Open = func(context.Context) (Link, error) {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		stop, cancel := context.WithCancel(context.Background())
+		kill := func() {
+			cancel()
+			_, _, _, _ = inR.Close(), outW.Close(), inW.Close(), outR.Close()
+		}
+		p := &process{bufio.NewReader(inR), outW, stop, kill, int(b.starts.Add(1))}
+		done := make(chan struct{})
+		b.running.Go(func() {
+			defer close(done)
+			defer kill()
+			run(p)
+		})
+		return Link{
+			Transport: &transport.Stdio{In: inW, Out: outR},
+			Close: func() {
+				kill()
+				<-done
+			},
+			Explain: func() string { return "it exited with code 3" },
+		}, nil
+	}
+	b.Server = New(cfg)
+	t.Cleanup(func() {
+		b.Close()
+		b.running.Wait()
+	})
+	return b
+}
+
+func (b *bench) call(ctx context.Context) (string, error) {
+	raw, err := b.Call(ctx, "a", json.RawMessage(`{}`), Events{})
+	return string(raw), err
+}
+
+func (b *bench) want(t *testing.T, process int) {
+	t.Helper()
+	got, err := b.call(t.Context())
+	if err != nil || !strings.Contains(got, fmt.Sprintf("process %d", process)) {
+		t.Fatalf("%s, %v; want an answer of process %d", got, err, process)
+	}
+}
+
+func TestServerIsStartedOnceAndReused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Idle: time.Minute}, simple)
+		if b.Status().State != Unknown || b.starts.Load() != 0 {
+			t.Errorf("before the first call: %+v", b.Status())
+		}
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() { b.want(t, 1) })
+		}
+		calls.Wait()
+		st := b.Status()
+		if st.State != Ready || len(st.Tools) != 1 || st.Instructions != "use it" {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(59 * time.Second)
+		b.want(t, 1)
+		time.Sleep(59 * time.Second)
+		b.want(t, 1) // the time without calls counts
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		if b.Status().State != Ready {
+			t.Errorf("an idle server: %+v", b.Status())
+		}
+		b.running.Wait() // it has been ended
+		b.want(t, 2)
+	})
+}
+
+func TestServerThatDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(p *process) {
+			p.serve(one, func(*jsonrpc.Request) { p.kill() })
+		})
+		for i, want := range []string{
+			`the server "srv" has ended during the call; it exited with code 3; the next call starts it again`,
+			`the server "srv" has ended during the call`,
+			"it is not started again for 2s",
+		} {
+			_, err := b.call(t.Context())
+			synctest.Wait()
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("call %d: %v, want %q", i, err, want)
+			}
+		}
+		for range 10 { // each time it takes longer, and then much longer
+			time.Sleep(maxBackoff)
+			_, _ = b.call(t.Context())
+			synctest.Wait()
+		}
+		if n := b.starts.Load(); n != brokenAfter {
+			t.Errorf("started %d times", n)
+		}
+		if st := b.Status(); st.State != Failed || !strings.Contains(st.Message, "has ended again") {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(brokenTime)
+		if _, _ = b.call(t.Context()); b.starts.Load() != brokenAfter+1 {
+			t.Error("it is never started again")
+		}
+	})
+}
+
+func TestServerThatLivesLongIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(p *process) {
+			p.serve(one, func(r *jsonrpc.Request) {
+				p.answer(r)
+				time.Sleep(stable)
+				p.kill()
+			})
+		})
+		for i := range 8 {
+			b.want(t, i+1)
+			time.Sleep(stable + time.Second)
+		}
+	})
+}
+
+func TestServerThatDoesNotStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		run  func(p *process)
+		want string
+	}{
+		"hangs": {func(p *process) { <-p.stop.Done() }, "was not ready within 30s"},
+		"asks and does not read": {func(p *process) {
+			for i := range 5 {
+				p.print(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
+			}
+			<-p.stop.Done()
+		}, "was not ready within 30s"},
+		"exits": {func(*process) {}, "does not start: "},
+		"floods": {func(p *process) {
+			for p.stop.Err() == nil {
+				p.print("junk")
+			}
+		}, "was not ready within 30s"},
+		"repeated cursor": {func(p *process) { p.serve(func() string { return `],"nextCursor":"x","x":[` }, p.answer) }, "does not end"}, // M7
+		"too many requests": {func(p *process) {
+			for i := 0; p.stop.Err() == nil; i++ {
+				p.print(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
+			}
+		}, "requests without waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "floods" { // in a bubble, time stands still while it does
+				t.Parallel()
+				b := newBench(t, Config{StartupTimeout: time.Second / 2}, tc.run)
+				if err := b.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "was not ready within 500ms") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, Config{}, tc.run)
+				err := b.Start(t.Context())
+				if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "it exited with code 3") {
+					t.Errorf("error %v, want one with %q", err, tc.want)
+				}
+				if st := b.Status(); st.State != Failed || len(st.Tools) > 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
+func TestCallerThatDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		b := newBench(t, Config{}, func(p *process) {
+			<-release
+			simple(p)
+		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("the user has interrupted it"))
+		if _, err := b.call(ctx); err == nil || err.Error() != "the user has interrupted it" {
+			t.Errorf("error %v", err)
+		}
+		close(release)
+		synctest.Wait()
+		if b.Status().State != Ready { // it has gone on
+			t.Errorf("%+v", b.Status())
+		}
+		b.want(t, 1)
+	})
+}
+
+func TestCallThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cancelled := make(chan string, 1)
+		b := newBench(t, Config{}, func(p *process) {
+			p.serve(one, func(r *jsonrpc.Request) {
+				line, _ := p.stdin.ReadString('\n')
+				cancelled <- line
+				p.serve(one, func(*jsonrpc.Request) { <-p.stop.Done() })
+			})
+		})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("too slow"))
+		defer cancel()
+		if _, err := b.call(ctx); err == nil || err.Error() != "too slow" {
+			t.Errorf("error %v", err)
+		}
+		if line := <-cancelled; !strings.Contains(line, "notifications/cancelled") {
+			t.Errorf("the server reads %q", line)
+		}
+		go func() { // owned by the test; a call that hangs does not keep the server from being closed
+			time.Sleep(time.Second)
+			began := time.Now()
+			b.Close()
+			if d := time.Since(began); d >= closeTime {
+				t.Errorf("closing has taken %v", d)
+			}
+		}()
+		if _, err := b.call(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("error %v", err)
+		}
+		if _, err := b.call(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+func TestChangedTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lists, changes atomic.Int32
+		b := newBench(t, Config{Changed: func() { changes.Add(1) }}, func(p *process) {
+			p.serve(func() string { return fmt.Sprintf(`{"name":"v%d"}`, lists.Add(1)) }, func(r *jsonrpc.Request) {
+				p.answer(r)
+				go func() { // owned by the process; ends before the test, whose time is that of the bubble
+					for range 3000 { // in three seconds
+						p.print(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+						time.Sleep(time.Millisecond)
+					}
+				}()
+			})
+		})
+		b.want(t, 1)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if n := lists.Load(); n < 2 || n > 8 {
+			t.Errorf("the tools were listed %d times", n)
+		}
+		if st := b.Status(); st.Tools[0].Name != fmt.Sprintf("v%d", lists.Load()) {
+			t.Errorf("%+v after %d lists", st.Tools, lists.Load())
+		}
+		if n := changes.Load(); n < 2 || n > 10 {
+			t.Errorf("%d changes", n)
+		}
+	})
+}
+
+func TestMessagesDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer string
+		b := newBench(t, Config{}, func(p *process) {
+			p.serve(one, func(r *jsonrpc.Request) {
+				var params struct {
+					Meta map[string]any `json:"_meta"`
+				}
+				_ = json.Unmarshal(r.Params, &params)
+				p.print(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%v,"progress":1,"total":2,"message":"half\n%v"}}`, params.Meta["progressToken"], params.Meta["callId"])
+				p.print(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":99,"progress":5}}`)
+				p.print(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":{"a":1}}}`)
+				p.print(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}}`)
+				p.print(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
+				for range 2 {
+					line, _ := p.stdin.ReadString('\n')
+					answer += line
+				}
+				p.answer(r)
+			})
+		})
+		var progress []string
+		raw, err := b.Call(t.Context(), "a", nil, Events{
+			Progress: func(m string, done, total float64) { progress = append(progress, fmt.Sprint(m, done, total)) },
+			Elicit: func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"ok": p.Message == "sure?"}}, nil
+			},
+			Meta: map[string]any{"callId": "c1"},
+		})
+		if err != nil || !strings.Contains(string(raw), "process 1") {
+			t.Fatalf("%s, %v", raw, err)
+		}
+		if fmt.Sprint(progress) != "[half c11 2]" {
+			t.Errorf("progress %q", progress)
+		}
+		if !strings.Contains(answer, `"content":{"ok":true}`) || !strings.Contains(answer, `"id":"r"`) || !strings.Contains(answer, `"error"`) && !strings.Contains(answer, `"roots"`) {
+			t.Errorf("answers %s", answer)
+		}
+		if raw, err := b.Call(t.Context(), "a", nil, Events{}); err != nil || !strings.Contains(answer, `"action":"decline"`) {
+			t.Errorf("a question that no one can answer: %s, %s, %v", raw, answer, err)
+		}
+	})
+}
+
+func TestKnownToolsStartNothing(t *testing.T) {
+	first := newBench(t, Config{}, simple)
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, Config{Tools: first.Status().Tools, Instructions: "i"}, simple)
+	if st := b.Status(); st.State != Ready || len(st.Tools) != 1 || st.Instructions != "i" || b.starts.Load() != 0 {
+		t.Errorf("%+v", st)
+	}
+	b.want(t, 1)
+}
+
+func TestServerOverHTTP(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		fail map[string][]int
+		want string // the methods of all requests with their sessions, but for those of the stream
+		err  string
+	}{
+		{"nothing fails", nil, "initialize. notifications/initialized.s1 tools/list.s1 tools/call.s1", ""},
+		{"M8: the session is forgotten", map[string][]int{"tools/call": {404}},
+			"initialize. notifications/initialized.s1 tools/list.s1 tools/call.s1 initialize. notifications/initialized.s2 tools/list.s2 tools/call.s2", ""},
+		{"it is forgotten again", map[string][]int{"tools/call": {404, 404}},
+			"initialize. notifications/initialized.s1 tools/list.s1 tools/call.s1 initialize. notifications/initialized.s2 tools/list.s2 tools/call.s2", "HTTP 404"},
+		{"start and list fail twice", map[string][]int{"initialize": {503, 429}, "tools/list": {500, 504}},
+			"initialize. initialize. initialize. notifications/initialized.s1 tools/list.s1 tools/list.s1 tools/list.s1 tools/call.s1", ""},
+		{"start fails three times", map[string][]int{"initialize": {503, 503, 503}}, "initialize. initialize. initialize.", "HTTP 503"},
+		{"start fails for good", map[string][]int{"initialize": {403}}, "initialize.", "HTTP 403"},
+		{"a call fails", map[string][]int{"tools/call": {500}}, "initialize. notifications/initialized.s1 tools/list.s1 tools/call.s1", "HTTP 500"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var seen []string
+			deleted := map[string]bool{}
+			sessions := 0
+			fail := tc.fail
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				m, _ := jsonrpc.DecodeMessage(body)
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Method == http.MethodDelete {
+					deleted[r.Header.Get("Mcp-Session-Id")] = true
+				}
+				q, ok := m.(*jsonrpc.Request)
+				if r.Method != http.MethodPost || !ok {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				seen = append(seen, q.Method+"."+r.Header.Get("Mcp-Session-Id"))
+				if next := fail[q.Method]; len(next) > 0 {
+					fail[q.Method] = next[1:]
+					w.WriteHeader(next[0])
+					return
+				}
+				result := `{"content":[{"type":"text","text":"hi"}]}`
+				switch q.Method {
+				case "initialize":
+					sessions++
+					w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", sessions))
+					result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
+				case "tools/list":
+					result = `{"tools":[{"name":"a"}]}`
+				case "notifications/initialized":
+					w.WriteHeader(http.StatusAccepted)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%v,"result":%s}`, q.ID.Raw(), result)
+			}))
+			defer web.Close()
+			s := New(Config{Name: "srv", Client: &mcp.Implementation{Name: "gantry", Version: "1"}, Open: func(context.Context) (Link, error) {
+				own := &http.Transport{}
+				tr, err := transport.HTTP{URL: web.URL, Transport: own}.New()
+				return Link{Transport: tr, Retry: true, Close: own.CloseIdleConnections}, err
+			}})
+			raw, err := s.Call(t.Context(), "a", nil, Events{})
+			if tc.err == "" && (err != nil || !strings.Contains(string(raw), "hi")) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("%s, %v", raw, err)
+			}
+			s.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := strings.Join(seen, " "); got != tc.want {
+				t.Errorf("requests\n%s\nwant\n%s", got, tc.want)
+			}
+			for i := range sessions {
+				if !deleted[fmt.Sprint("s", i+1)] {
+					t.Errorf("the session s%d is not deleted", i+1)
+				}
+			}
+		})
+	}
+}

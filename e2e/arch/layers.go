@@ -40,7 +40,7 @@ var Rows = [][]string{
 	{"proctree"},
 	{"crashpoint", "once", "procfs"},
 	{"librarylog", "protocol"},
-	{"rpc", "picture"},
+	{"rpc", "picture", "visible"},
 	{"privatedir"},
 }
 

@@ -193,6 +193,9 @@ func (k *known) window(c Model) {
 func (k *known) settle() {
 	k.protocol.Freeform = slices.Contains(k.row.ToolKinds, "freeform")
 	k.protocol.Search = slices.Contains(k.row.ToolKinds, "search")
+	if k.protocol.Compat.NativeNamespaces && len(k.row.ToolKinds) > 0 && !slices.Contains(k.row.ToolKinds, "namespace") {
+		k.row.ToolKinds = append(k.row.ToolKinds, "namespace")
+	}
 	if k.protocol.Compat.NoImages {
 		k.row.InputModalities = without(k.row.InputModalities, "image")
 	}

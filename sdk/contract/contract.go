@@ -248,6 +248,11 @@ type Source struct {
 	State    SourceState
 	Message  string
 	Required bool
+	Title    string // for people
+	// Description is what the source says of itself and its tools, such as the instructions of an MCP server. Models get it as the
+	// description of the tools' namespaces, marked as the source's: up to 512 KiB, or 16 KiB if the model's format has no
+	// descriptions of namespaces.
+	Description string
 }
 
 // ToolSet is the set of tools that Watch sends.

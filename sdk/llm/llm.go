@@ -75,6 +75,9 @@ type Request struct {
 	HostedTools       []string                   `json:"hostedTools,omitempty"`
 	ParallelToolCalls bool                       `json:"parallelToolCalls,omitempty"`
 	ServiceTier       string                     `json:"serviceTier,omitempty"`
+	// Namespaces are descriptions of the namespaces of tools, also of those that a search has found. It is only set for models whose
+	// [ModelRow.ToolKinds] contain "namespace" or "search".
+	Namespaces map[string]string `json:"namespaces,omitempty"`
 }
 
 // ToolChoice controls whether the model uses tools. Mode is "auto" (default when empty), "none", "required" or "tool" with

@@ -15,7 +15,7 @@ type ModelRow struct {
 	// Modalities are "text", "image", "audio", "pdf" and "video".
 	InputModalities  []string `json:"inputModalities,omitempty"`
 	OutputModalities []string `json:"outputModalities,omitempty"`
-	ToolKinds        []string `json:"toolKinds,omitempty"` // "function", "freeform", "search"
+	ToolKinds        []string `json:"toolKinds,omitempty"` // "function", "freeform", "search", "namespace"
 	// ToolTraits are the kinds of tools that suit the model: "patches", "edits", "files", or kinds defined by a plugin.
 	// Empty: "patches".
 	ToolTraits  []string     `json:"toolTraits,omitempty"`

@@ -601,7 +601,8 @@ type PluginState struct {
 type SourceChanged struct {
 	Plugin   string `json:"plugin"`
 	Source   string `json:"source"`
-	State    string `json:"state"` // "starting", "ready", "needs_login" or "failed"
+	State    string `json:"state"`           // "starting", "ready", "needs_login" or "failed"
+	Title    string `json:"title,omitempty"` // the source's own
 	Message  string `json:"message,omitempty"`
 	Required bool   `json:"required,omitempty"` // the first turn of a thread waits for it, and fails without it
 }

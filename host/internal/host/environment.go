@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
 	"github.com/gantry-agent/gantry/host/internal/prompt"
 	"github.com/gantry-agent/gantry/host/internal/prompt/agentsfile"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -45,6 +47,7 @@ func (c contextSource) state() prompt.State {
 	h, r, t := c.h, c.r, c.turn
 	r.plugins.SetContext("network", contract.ContextText{Key: "rules", Text: h.rules.DescribeNetwork(t.Sandbox)})
 	r.plugins.SetContext("sandbox", contract.ContextText{Key: "denied", Text: grants.Describe(h.opts.Config, t.Sandbox)})
+	r.plugins.SetContext("tools", contract.ContextText{Key: "sources", Text: c.sources()})
 	permitted, _ := r.thread.Approvals().Permitted(c.id)
 	s := prompt.State{
 		Base: c.start.Instructions, Instructions: c.start.Instructions, Developer: c.start.DeveloperInstructions, Plugins: h.plugins.Instructions(), Contexts: r.plugins.Contexts(), External: maps.Clone(r.external),
@@ -58,6 +61,24 @@ func (c contextSource) state() prompt.State {
 		s.Instructions = c.own.Instructions
 	}
 	return s
+}
+
+// maxSaid bounds what one source says of itself in the context, in bytes, so that others have room.
+const maxSaid = 4 << 10
+
+// sources returns what sources of tools say of themselves, for a model whose format has no descriptions of namespaces.
+func (c contextSource) sources() string {
+	m := c.r.sample.Load()
+	if m == nil || registry.HasNamespaces(m.Row) {
+		return ""
+	}
+	said := c.h.plugins.Registry().Snapshot().Said()
+	var b strings.Builder
+	for _, namespace := range slices.Sorted(maps.Keys(said)) {
+		s := said[namespace]
+		fmt.Fprintf(&b, "The source %q of plugin %s says of the tools of %s:\n%s\n", s.Source, s.Plugin, namespace, history.Truncate(s.Description, history.Policy{Bytes: true, Limit: maxSaid}))
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // Limits of the context that clients attach: tokens of one text, compatible with codex, and number of texts.

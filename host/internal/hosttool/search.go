@@ -149,7 +149,11 @@ func describeSearch(others *registry.Snapshot, _ llm.ModelRow) string {
 	}
 	var sources []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {
-		sources = append(sources, fmt.Sprintf("%s (%d)", name, count[name]))
+		source := fmt.Sprintf("%s (%d", name, count[name])
+		if said, ok := others.Said()[name]; ok {
+			source += fmt.Sprintf("; %q says: %q", said.Source, firstLine(said.Description))
+		}
+		sources = append(sources, source+")")
 	}
 	text := "Finds tools that are not listed here, by words. What it finds can be called from then on. There are tools of: "
 	text += strings.Join(sources, ", ")
@@ -157,6 +161,18 @@ func describeSearch(others *registry.Snapshot, _ llm.ModelRow) string {
 		text = strings.ToValidUTF8(text[:maxSources], "") + "…"
 	}
 	return text
+}
+
+// maxSaid bounds what a source says of itself in the description, in bytes.
+const maxSaid = 256
+
+// firstLine returns the beginning of a text, up to the end of a line.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if len(line) > maxSaid {
+		line = strings.ToValidUTF8(line[:maxSaid], "") + "…"
+	}
+	return line
 }
 
 // document returns the text that a query is matched against.

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/visible"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -181,14 +182,14 @@ func (d *decision) question(about question) approval.Question {
 		title = d.item.title()
 	}
 	q := approval.Question{
-		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Chain: d.chain(), Title: approval.Visible(title, maxTitle), Reason: approval.Visible(about.reason, maxReason),
+		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Chain: d.chain(), Title: visible.Text(title, maxTitle), Reason: visible.Text(about.reason, maxReason),
 		Effects: about.effects, Options: []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession},
 	}
 	if about.once {
 		q.Options = q.Options[:1]
 	}
 	if e := d.assessment.Escalation; e != nil {
-		q.Message = approval.Visible(e.Justification, maxReason)
+		q.Message = visible.Text(e.Justification, maxReason)
 	}
 	if w := about.wanted; w != nil && !w.Unsandboxed {
 		q.Wanted = w.Additional

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/visible"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -120,7 +120,7 @@ func (d *decision) offerFor(p policy.Decision) *event.RuleOffer {
 
 // settle carries out a decision of the policy, asking if necessary, and records how it ended. nil: the call may run.
 func (d *decision) settle(ctx context.Context, p policy.Decision, discriminators []string, offer *event.RuleOffer) *outcome {
-	report := event.CallDecided{Call: d.call.ID, Verdict: p.Verdict.String(), By: byPolicy, Reason: approval.Visible(p.Reason, maxReason)}
+	report := event.CallDecided{Call: d.call.ID, Verdict: p.Verdict.String(), By: byPolicy, Reason: visible.Text(p.Reason, maxReason)}
 	for _, rule := range p.Rules {
 		report.Rules = append(report.Rules, rule.Where())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/tool"
+	"github.com/gantry-agent/gantry/host/internal/visible"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -45,7 +46,7 @@ func (c *HostCall) Decide(change func(*policy.Request)) (policy.Decision, event.
 	req := c.decision.policyRequest()
 	change(&req)
 	p := c.decision.pipeline.deps.Policy(req)
-	return p, event.CallDecided{Call: c.ID, Verdict: p.Verdict.String(), By: byPolicy, Reason: approval.Visible(p.Reason, maxReason)}
+	return p, event.CallDecided{Call: c.ID, Verdict: p.Verdict.String(), By: byPolicy, Reason: visible.Text(p.Reason, maxReason)}
 }
 
 // RefusedError says that a hook refused a question, or that there is no one to ask. The text is for the model.
@@ -57,7 +58,7 @@ func (e *RefusedError) Error() string { return e.text }
 // for a [RefusedError], an error ends the call: the tool returns it unchanged. A hook that approves chooses the first option.
 func (c *HostCall) Ask(ctx context.Context, q approval.Question) (Ruling, error) {
 	q.Turn, q.Call = c.Turn, c.ID
-	q.Title, q.Message, q.Reason = approval.Visible(q.Title, maxTitle), approval.Visible(q.Message, maxReason), approval.Visible(q.Reason, maxReason)
+	q.Title, q.Message, q.Reason = visible.Text(q.Title, maxTitle), visible.Text(q.Message, maxReason), visible.Text(q.Reason, maxReason)
 	a, err := c.decision.put(ctx, q, nil)
 	ended, ok := errors.AsType[*endedError](err)
 	switch {

@@ -51,7 +51,7 @@ func (s *Set) Sources() []event.SourceChanged {
 	var out []event.SourceChanged
 	for _, src := range s.registry.Sources() {
 		out = append(out, event.SourceChanged{
-			Plugin: src.Plugin, Source: src.Name, State: src.State.String(), Message: s.cfg.Redactor.Text(src.Message), Required: src.Required,
+			Plugin: src.Plugin, Source: src.Name, State: src.State.String(), Title: src.Title, Message: s.cfg.Redactor.Text(src.Message), Required: src.Required,
 		})
 	}
 	return out

@@ -113,6 +113,10 @@ func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 		seen[k] = true
 		entries = append(entries, e)
 	}
+	set.Sources = slices.Clone(set.Sources)
+	for i, s := range set.Sources {
+		set.Sources[i] = presented(s)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Contains(r.mu.order, plugin) {
@@ -142,8 +146,12 @@ func (r *Registry) Snapshot() *Snapshot {
 	if r.mu.snap != nil {
 		return r.mu.snap
 	}
-	s := &Snapshot{byName: map[key]*Entry{}}
+	s := &Snapshot{byName: map[key]*Entry{}, said: map[string]Said{}}
 	for _, plugin := range r.mu.order {
+		descriptions := map[string]string{}
+		for _, source := range r.mu.sets[plugin].Sources {
+			descriptions[source.Name] = source.Description
+		}
 		for _, e := range r.mu.built[plugin] {
 			k := keyOf(e.Namespace, e.Name)
 			if first, ok := s.byName[k]; ok {
@@ -153,6 +161,9 @@ func (r *Registry) Snapshot() *Snapshot {
 			}
 			s.byName[k] = e
 			s.entries = append(s.entries, e)
+			if _, ok := s.said[k.namespace]; !ok && k.namespace != "" && descriptions[e.Source] != "" {
+				s.said[k.namespace] = Said{plugin, e.Source, descriptions[e.Source]}
+			}
 		}
 	}
 	r.mu.snap = s
@@ -326,12 +337,13 @@ func argumentName(schemaPath string) string {
 type Snapshot struct {
 	byName     map[key]*Entry
 	entries    []*Entry
+	said       map[string]Said // by namespace
 	Collisions []string
 }
 
 // With returns the catalogue with host tools after the tools that it has.
 func (s *Snapshot) With(hostTools ...*Entry) *Snapshot {
-	out := &Snapshot{byName: map[key]*Entry{}, entries: slices.Concat(s.entries, hostTools), Collisions: s.Collisions}
+	out := &Snapshot{byName: map[key]*Entry{}, entries: slices.Concat(s.entries, hostTools), Collisions: s.Collisions, said: s.said}
 	maps.Copy(out.byName, s.byName)
 	for _, e := range hostTools {
 		out.byName[keyOf(e.Namespace, e.Name)] = e
@@ -377,7 +389,7 @@ func (s *Snapshot) ModelTools(row llm.ModelRow) []llm.Tool {
 
 // CodeOnly returns the catalogue in which tools that code can call are called only by code.
 func (s *Snapshot) CodeOnly() *Snapshot {
-	out := &Snapshot{byName: maps.Clone(s.byName), entries: slices.Clone(s.entries), Collisions: s.Collisions}
+	out := &Snapshot{byName: maps.Clone(s.byName), entries: slices.Clone(s.entries), Collisions: s.Collisions, said: s.said}
 	for i, e := range out.entries {
 		if e.Nesting == contract.NestingNever || e.Exposure == contract.ExposureHidden {
 			continue

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gantry-agent/gantry/host/internal/visible"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 // Source is a source of tools and the plugin that it belongs to.
@@ -34,6 +36,48 @@ func (r *Registry) sourcesLocked() (out []Source) {
 		}
 	}
 	return out
+}
+
+// Limits of what sources say of themselves, in bytes.
+const (
+	maxSourceTitle       = 256
+	maxSourceDescription = 512 << 10 // codex-compatible
+)
+
+// presented returns a source whose texts are bounded and have no characters that could hide or reorder others.
+func presented(s contract.Source) contract.Source {
+	s.Title, s.Description = visible.Text(s.Title, maxSourceTitle), visible.Text(s.Description, maxSourceDescription)
+	return s
+}
+
+// Said is what the source of a namespace's tools says of itself. It is untrusted.
+type Said struct {
+	Plugin, Source string
+	Description    string
+}
+
+// Said returns what sources say of themselves, by namespace. If the tools of a namespace have several sources, the first one that has a
+// description counts. The map is shared.
+func (s *Snapshot) Said() map[string]Said { return s.said }
+
+// Namespaces returns the descriptions of namespaces for a model whose format has them; nil: it has none.
+func (s *Snapshot) Namespaces(row llm.ModelRow) map[string]string {
+	if !HasNamespaces(row) {
+		return nil
+	}
+	var out map[string]string
+	for namespace, said := range s.said {
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[namespace] = fmt.Sprintf("The tools of %s. What follows is what %q says of them:\n%s", namespace, said.Source, said.Description)
+	}
+	return out
+}
+
+// HasNamespaces reports whether a model is sent descriptions of namespaces with the tools.
+func HasNamespaces(row llm.ModelRow) bool {
+	return slices.Contains(row.ToolKinds, "namespace") || slices.Contains(row.ToolKinds, "search")
 }
 
 // FailSources marks the required sources of a plugin that are starting as failed, since the plugin has ended. It reports

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
 func TestAwaitSources(t *testing.T) {
@@ -57,5 +58,45 @@ func TestAwaitSources(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What a source says of itself describes the namespaces of its tools, as the source's words, without characters that could hide others
+// and bounded; models whose format has no descriptions of namespaces get none with the tools.
+func TestWhatSourcesSay(t *testing.T) {
+	t.Parallel()
+	r := New("a", "b")
+	tool := func(namespace, name, source string) contract.Descriptor {
+		return contract.Descriptor{Namespace: namespace, Name: name, Source: source, InputSchema: []byte(`{"type":"object"}`)}
+	}
+	for plugin, set := range map[string]contract.ToolSet{
+		"a": {
+			Tools:   []contract.Descriptor{tool("shelf", "one", "quiet"), tool("shelf", "two", "shop"), tool("", "three", "shop"), tool("long", "four", "long")},
+			Sources: []contract.Source{{Name: "quiet"}, {Name: "shop", Title: strings.Repeat("t", 999), Description: "It sells.\x1b[2J\u202e"}, {Name: "long", Description: strings.Repeat("x", 1<<20)}},
+		},
+		"b": {
+			Tools:   []contract.Descriptor{tool("shelf", "two", "other"), tool("shelf", "more", "other")},
+			Sources: []contract.Source{{Name: "other", Description: "It is not asked."}},
+		},
+	} {
+		if problems := r.Set(plugin, set); problems != nil {
+			t.Fatal(problems)
+		}
+	}
+	s := r.Snapshot()
+	for _, kind := range []string{"namespace", "search"} {
+		got := s.Namespaces(llm.ModelRow{ToolKinds: []string{"function", kind}})
+		if want := "The tools of shelf. What follows is what \"shop\" says of them:\nIt sells.\uFFFD[2J\uFFFD"; got["shelf"] != want || len(got) != 2 || len(got["long"]) > maxSourceDescription+200 {
+			t.Errorf("%s: %d descriptions, %q, one of %d bytes", kind, len(got), got["shelf"], len(got["long"]))
+		}
+	}
+	if got := s.Namespaces(llm.ModelRow{ToolKinds: []string{"function"}}); got != nil {
+		t.Errorf("a model without namespaces gets %v", got)
+	}
+	if said := s.With(&Entry{Plugin: "gantry:x"}).CodeOnly().Said()["shelf"]; said != (Said{"a", "shop", "It sells.\uFFFD[2J\uFFFD"}) || len(s.Said()) != 2 {
+		t.Errorf("%+v of %d", said, len(s.Said()))
+	}
+	if title := r.Sources()[1].Title; len(title) > maxSourceTitle+3 {
+		t.Errorf("a title of %d bytes", len(title))
 	}
 }

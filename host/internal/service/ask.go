@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/form"
+	"github.com/gantry-agent/gantry/host/internal/visible"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -97,7 +98,7 @@ func complete(q *approval.Question, r *gantryv1.AskRequest) (f *form.Form, err e
 		return nil, err
 	}
 	q.Source = r.GetSource()
-	q.Title, q.Message = approval.Visible(r.GetTitle(), maxAskTitle), approval.Visible(r.GetMessage(), maxAskMessage)
+	q.Title, q.Message = visible.Text(r.GetTitle(), maxAskTitle), visible.Text(r.GetMessage(), maxAskMessage)
 	return f, nil
 }
 
@@ -106,7 +107,7 @@ func plainText(what, s string, limit int) error {
 	switch {
 	case len(s) > limit:
 		return fmt.Errorf("%s of the question has %d bytes; the maximum is %d", what, len(s), limit)
-	case strings.ContainsFunc(s, func(c rune) bool { return c == '\n' || c == '\t' || approval.Hides(c) }):
+	case strings.ContainsFunc(s, func(c rune) bool { return c == '\n' || c == '\t' || visible.Hides(c) }):
 		return fmt.Errorf("%s of the question has control or formatting characters: %.80q", what, s)
 	}
 	return nil

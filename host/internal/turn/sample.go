@@ -37,7 +37,7 @@ func (r *runner) sample(ctx context.Context, attempts int) (sampled, error) {
 	traits := history.TraitsOf(r.model.Row)
 	traits.Paused, traits.PausedWith = r.paused, r.pausedWith
 	req.Messages = r.history.ForPrompt(traits)
-	req.Tools = tools.ModelTools(r.model.Row)
+	req.Tools, req.Namespaces = tools.ModelTools(r.model.Row), tools.Namespaces(r.model.Row)
 	req.ParallelToolCalls = r.model.Row.ParallelToolCalls
 	if err := durable(); err != nil {
 		return sampled{}, err

@@ -208,6 +208,12 @@ var fields = []struct {
 		"tools": `[{"type":"namespace","name":"db","description":"The tools of db.","tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}},{"type":"function","name":"h","parameters":{"type":"object","properties":{}}}]},` +
 			`{"type":"function","name":"g","parameters":{"type":"object","properties":{}}},{"type":"custom","name":"db__say","format":{"type":"text"}}]`,
 	}, ""},
+	{"the description of a group of tools", func(r *protocol.Request) {
+		r.Model.Compat = protocol.Compat{NativeNamespaces: true, NoStrict: true}
+		r.Tools, r.Namespaces = []llm.Tool{{Name: "f", Namespace: "db", InputSchema: anything}}, map[string]string{"db": "It keeps tables.", "other": "x"}
+	}, map[string]string{
+		"tools": `[{"type":"namespace","name":"db","description":"It keeps tables.","tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]}]`,
+	}, ""},
 	{"no tool may be used", func(r *protocol.Request) { r.Tools, r.ToolChoice.Mode = []llm.Tool{look()}, "none" }, map[string]string{"tool_choice": `"none"`}, ""},
 	{"some tool must be used", func(r *protocol.Request) { r.Tools, r.ToolChoice.Mode = []llm.Tool{look()}, "required" }, map[string]string{"tool_choice": `"required"`}, ""},
 	{"one function must be used", func(r *protocol.Request) {

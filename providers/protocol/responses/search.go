@@ -168,7 +168,7 @@ func (l *lowering) searchResult(res *llm.ToolResult) {
 		}
 		g := groups[namespace]
 		if g == nil {
-			g = &namespaceTool{Type: "namespace", Name: namespace, Description: describes(namespace)}
+			g = &namespaceTool{Type: "namespace", Name: namespace, Description: describes(l.r, namespace)}
 			groups[namespace] = g
 			out.Tools = append(out.Tools, g)
 		}

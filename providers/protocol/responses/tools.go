@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -80,7 +81,7 @@ func toolsOf(r *protocol.Request, opts *Options) ([]any, error) {
 		}
 		g := groups[namespace]
 		if g == nil {
-			g = &namespaceTool{Type: "namespace", Name: namespace, Description: describes(namespace)}
+			g = &namespaceTool{Type: "namespace", Name: namespace, Description: describes(r, namespace)}
 			groups[namespace] = g
 			out = append(out, g)
 		}
@@ -96,7 +97,10 @@ func toolsOf(r *protocol.Request, opts *Options) ([]any, error) {
 	return out, nil
 }
 
-func describes(namespace string) string { return "The tools of " + namespace + "." }
+// describes returns the description of a namespace, which the format requires.
+func describes(r *protocol.Request, namespace string) string {
+	return cmp.Or(r.Namespaces[namespace], "The tools of "+namespace+".")
+}
 
 func formatOf(f *llm.Freeform) toolFormat {
 	if f.Syntax == "" {

@@ -298,19 +298,23 @@ func ToolSetFromProto(p *gantryv1.WatchResponse) *contract.ToolSet {
 
 func sourceToProto(x contract.Source) *gantryv1.ToolSource {
 	return &gantryv1.ToolSource{
-		Name:     text(x.Name),
-		State:    enum[gantryv1.SourceState](x.State, 4),
-		Message:  text(x.Message),
-		Required: x.Required,
+		Name:        text(x.Name),
+		State:       enum[gantryv1.SourceState](x.State, 4),
+		Message:     text(x.Message),
+		Required:    x.Required,
+		Title:       text(x.Title),
+		Description: text(x.Description),
 	}
 }
 
 func sourceFromProto(p *gantryv1.ToolSource) contract.Source {
 	return contract.Source{
-		Name:     p.GetName(),
-		State:    enum[contract.SourceState](p.GetState(), 4),
-		Message:  p.GetMessage(),
-		Required: p.GetRequired(),
+		Name:        p.GetName(),
+		State:       enum[contract.SourceState](p.GetState(), 4),
+		Message:     p.GetMessage(),
+		Required:    p.GetRequired(),
+		Title:       p.GetTitle(),
+		Description: p.GetDescription(),
 	}
 }
 
@@ -1635,6 +1639,7 @@ func RequestToProto(x *llm.Request) *gantryv1.LlmRequest {
 		HostedTools:         texts(x.HostedTools),
 		ParallelToolCalls:   x.ParallelToolCalls,
 		ServiceTier:         text(x.ServiceTier),
+		Namespaces:          textMap(x.Namespaces),
 	}
 }
 
@@ -1657,6 +1662,7 @@ func requestFieldsFromProto(p *gantryv1.LlmRequest) *llm.Request {
 		HostedTools:       p.GetHostedTools(),
 		ParallelToolCalls: p.GetParallelToolCalls(),
 		ServiceTier:       p.GetServiceTier(),
+		Namespaces:        textMap(p.GetNamespaces()),
 	}
 }
 

@@ -255,8 +255,11 @@ type LlmRequest struct {
 	HostedTools       []string `protobuf:"bytes,13,rep,name=hosted_tools,json=hostedTools,proto3" json:"hosted_tools,omitempty"`
 	ParallelToolCalls bool     `protobuf:"varint,14,opt,name=parallel_tool_calls,json=parallelToolCalls,proto3" json:"parallel_tool_calls,omitempty"`
 	ServiceTier       string   `protobuf:"bytes,15,opt,name=service_tier,json=serviceTier,proto3" json:"service_tier,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Descriptions of namespaces of tools, also of those that a search has found. Only for models whose tool kinds contain "namespace"
+	// or "search".
+	Namespaces    map[string]string `protobuf:"bytes,16,rep,name=namespaces,proto3" json:"namespaces,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LlmRequest) Reset() {
@@ -392,6 +395,13 @@ func (x *LlmRequest) GetServiceTier() string {
 		return x.ServiceTier
 	}
 	return ""
+}
+
+func (x *LlmRequest) GetNamespaces() map[string]string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
 }
 
 // SystemPart is one part of the base instructions.
@@ -2739,7 +2749,7 @@ var File_gantry_v1_llm_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\n" +
-	"\x13gantry/v1/llm.proto\x12\tgantry.v1\"\x89\x06\n" +
+	"\x13gantry/v1/llm.proto\x12\tgantry.v1\"\x8f\a\n" +
 	"\n" +
 	"LlmRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12-\n" +
@@ -2760,10 +2770,16 @@ const file_gantry_v1_llm_proto_rawDesc = "" +
 	"\x12output_schema_name\x18\f \x01(\tR\x10outputSchemaName\x12!\n" +
 	"\fhosted_tools\x18\r \x03(\tR\vhostedTools\x12.\n" +
 	"\x13parallel_tool_calls\x18\x0e \x01(\bR\x11parallelToolCalls\x12!\n" +
-	"\fservice_tier\x18\x0f \x01(\tR\vserviceTier\x1aF\n" +
+	"\fservice_tier\x18\x0f \x01(\tR\vserviceTier\x12E\n" +
+	"\n" +
+	"namespaces\x18\x10 \x03(\v2%.gantry.v1.LlmRequest.NamespacesEntryR\n" +
+	"namespaces\x1aF\n" +
 	"\x18ProviderOptionsJsonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\" \n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1a=\n" +
+	"\x0fNamespacesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\" \n" +
 	"\n" +
 	"SystemPart\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\"\x9e\x02\n" +
@@ -3024,7 +3040,7 @@ func file_gantry_v1_llm_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_llm_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_gantry_v1_llm_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_gantry_v1_llm_proto_goTypes = []any{
 	(LlmRole)(0),               // 0: gantry.v1.LlmRole
 	(LlmFinishReason)(0),       // 1: gantry.v1.LlmFinishReason
@@ -3059,14 +3075,15 @@ var file_gantry_v1_llm_proto_goTypes = []any{
 	(*LlmUsage)(nil),           // 30: gantry.v1.LlmUsage
 	(*LlmError)(nil),           // 31: gantry.v1.LlmError
 	nil,                        // 32: gantry.v1.LlmRequest.ProviderOptionsJsonEntry
-	nil,                        // 33: gantry.v1.LlmMessage.ProviderMetadataJsonEntry
-	nil,                        // 34: gantry.v1.LlmPart.ProviderMetadataJsonEntry
-	nil,                        // 35: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
-	nil,                        // 36: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	nil,                        // 37: gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
-	nil,                        // 38: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	nil,                        // 39: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	nil,                        // 40: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	nil,                        // 33: gantry.v1.LlmRequest.NamespacesEntry
+	nil,                        // 34: gantry.v1.LlmMessage.ProviderMetadataJsonEntry
+	nil,                        // 35: gantry.v1.LlmPart.ProviderMetadataJsonEntry
+	nil,                        // 36: gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
+	nil,                        // 37: gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
+	nil,                        // 38: gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
+	nil,                        // 39: gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	nil,                        // 40: gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	nil,                        // 41: gantry.v1.LlmFinish.ProviderMetadataJsonEntry
 }
 var file_gantry_v1_llm_proto_depIdxs = []int32{
 	4,  // 0: gantry.v1.LlmRequest.system:type_name -> gantry.v1.SystemPart
@@ -3075,55 +3092,56 @@ var file_gantry_v1_llm_proto_depIdxs = []int32{
 	15, // 3: gantry.v1.LlmRequest.tool_choice:type_name -> gantry.v1.LlmToolChoice
 	16, // 4: gantry.v1.LlmRequest.generation:type_name -> gantry.v1.Generation
 	32, // 5: gantry.v1.LlmRequest.provider_options_json:type_name -> gantry.v1.LlmRequest.ProviderOptionsJsonEntry
-	0,  // 6: gantry.v1.LlmMessage.role:type_name -> gantry.v1.LlmRole
-	6,  // 7: gantry.v1.LlmMessage.parts:type_name -> gantry.v1.LlmPart
-	33, // 8: gantry.v1.LlmMessage.provider_metadata_json:type_name -> gantry.v1.LlmMessage.ProviderMetadataJsonEntry
-	7,  // 9: gantry.v1.LlmPart.text:type_name -> gantry.v1.LlmText
-	8,  // 10: gantry.v1.LlmPart.media:type_name -> gantry.v1.LlmMedia
-	9,  // 11: gantry.v1.LlmPart.tool_call:type_name -> gantry.v1.LlmToolCall
-	10, // 12: gantry.v1.LlmPart.tool_result:type_name -> gantry.v1.LlmToolResult
-	12, // 13: gantry.v1.LlmPart.reasoning:type_name -> gantry.v1.LlmReasoning
-	11, // 14: gantry.v1.LlmPart.sealed:type_name -> gantry.v1.LlmSealed
-	34, // 15: gantry.v1.LlmPart.provider_metadata_json:type_name -> gantry.v1.LlmPart.ProviderMetadataJsonEntry
-	6,  // 16: gantry.v1.LlmToolResult.content:type_name -> gantry.v1.LlmPart
-	13, // 17: gantry.v1.LlmToolResult.tools:type_name -> gantry.v1.LlmTool
-	14, // 18: gantry.v1.LlmTool.freeform:type_name -> gantry.v1.LlmFreeform
-	19, // 19: gantry.v1.LlmEvent.attempt:type_name -> gantry.v1.LlmAttempt
-	20, // 20: gantry.v1.LlmEvent.step_start:type_name -> gantry.v1.LlmStepStart
-	21, // 21: gantry.v1.LlmEvent.text_start:type_name -> gantry.v1.LlmBlockStart
-	22, // 22: gantry.v1.LlmEvent.text_delta:type_name -> gantry.v1.LlmBlockDelta
-	23, // 23: gantry.v1.LlmEvent.text_end:type_name -> gantry.v1.LlmBlockEnd
-	21, // 24: gantry.v1.LlmEvent.reasoning_start:type_name -> gantry.v1.LlmBlockStart
-	22, // 25: gantry.v1.LlmEvent.reasoning_delta:type_name -> gantry.v1.LlmBlockDelta
-	23, // 26: gantry.v1.LlmEvent.reasoning_end:type_name -> gantry.v1.LlmBlockEnd
-	24, // 27: gantry.v1.LlmEvent.tool_input_start:type_name -> gantry.v1.LlmToolInputStart
-	22, // 28: gantry.v1.LlmEvent.tool_input_delta:type_name -> gantry.v1.LlmBlockDelta
-	23, // 29: gantry.v1.LlmEvent.tool_input_end:type_name -> gantry.v1.LlmBlockEnd
-	25, // 30: gantry.v1.LlmEvent.tool_input_error:type_name -> gantry.v1.LlmToolInputError
-	26, // 31: gantry.v1.LlmEvent.tool_call:type_name -> gantry.v1.LlmToolCallEvent
-	27, // 32: gantry.v1.LlmEvent.tool_result:type_name -> gantry.v1.LlmToolResultEvent
-	28, // 33: gantry.v1.LlmEvent.step_finish:type_name -> gantry.v1.LlmStepFinish
-	29, // 34: gantry.v1.LlmEvent.finish:type_name -> gantry.v1.LlmFinish
-	31, // 35: gantry.v1.LlmEvent.error:type_name -> gantry.v1.LlmError
-	18, // 36: gantry.v1.LlmEvent.alive:type_name -> gantry.v1.LlmAlive
-	35, // 37: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
-	36, // 38: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
-	37, // 39: gantry.v1.LlmToolInputError.provider_metadata_json:type_name -> gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
-	9,  // 40: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
-	38, // 41: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
-	10, // 42: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
-	39, // 43: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
-	1,  // 44: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	30, // 45: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
-	1,  // 46: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
-	30, // 47: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
-	40, // 48: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
-	2,  // 49: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	33, // 6: gantry.v1.LlmRequest.namespaces:type_name -> gantry.v1.LlmRequest.NamespacesEntry
+	0,  // 7: gantry.v1.LlmMessage.role:type_name -> gantry.v1.LlmRole
+	6,  // 8: gantry.v1.LlmMessage.parts:type_name -> gantry.v1.LlmPart
+	34, // 9: gantry.v1.LlmMessage.provider_metadata_json:type_name -> gantry.v1.LlmMessage.ProviderMetadataJsonEntry
+	7,  // 10: gantry.v1.LlmPart.text:type_name -> gantry.v1.LlmText
+	8,  // 11: gantry.v1.LlmPart.media:type_name -> gantry.v1.LlmMedia
+	9,  // 12: gantry.v1.LlmPart.tool_call:type_name -> gantry.v1.LlmToolCall
+	10, // 13: gantry.v1.LlmPart.tool_result:type_name -> gantry.v1.LlmToolResult
+	12, // 14: gantry.v1.LlmPart.reasoning:type_name -> gantry.v1.LlmReasoning
+	11, // 15: gantry.v1.LlmPart.sealed:type_name -> gantry.v1.LlmSealed
+	35, // 16: gantry.v1.LlmPart.provider_metadata_json:type_name -> gantry.v1.LlmPart.ProviderMetadataJsonEntry
+	6,  // 17: gantry.v1.LlmToolResult.content:type_name -> gantry.v1.LlmPart
+	13, // 18: gantry.v1.LlmToolResult.tools:type_name -> gantry.v1.LlmTool
+	14, // 19: gantry.v1.LlmTool.freeform:type_name -> gantry.v1.LlmFreeform
+	19, // 20: gantry.v1.LlmEvent.attempt:type_name -> gantry.v1.LlmAttempt
+	20, // 21: gantry.v1.LlmEvent.step_start:type_name -> gantry.v1.LlmStepStart
+	21, // 22: gantry.v1.LlmEvent.text_start:type_name -> gantry.v1.LlmBlockStart
+	22, // 23: gantry.v1.LlmEvent.text_delta:type_name -> gantry.v1.LlmBlockDelta
+	23, // 24: gantry.v1.LlmEvent.text_end:type_name -> gantry.v1.LlmBlockEnd
+	21, // 25: gantry.v1.LlmEvent.reasoning_start:type_name -> gantry.v1.LlmBlockStart
+	22, // 26: gantry.v1.LlmEvent.reasoning_delta:type_name -> gantry.v1.LlmBlockDelta
+	23, // 27: gantry.v1.LlmEvent.reasoning_end:type_name -> gantry.v1.LlmBlockEnd
+	24, // 28: gantry.v1.LlmEvent.tool_input_start:type_name -> gantry.v1.LlmToolInputStart
+	22, // 29: gantry.v1.LlmEvent.tool_input_delta:type_name -> gantry.v1.LlmBlockDelta
+	23, // 30: gantry.v1.LlmEvent.tool_input_end:type_name -> gantry.v1.LlmBlockEnd
+	25, // 31: gantry.v1.LlmEvent.tool_input_error:type_name -> gantry.v1.LlmToolInputError
+	26, // 32: gantry.v1.LlmEvent.tool_call:type_name -> gantry.v1.LlmToolCallEvent
+	27, // 33: gantry.v1.LlmEvent.tool_result:type_name -> gantry.v1.LlmToolResultEvent
+	28, // 34: gantry.v1.LlmEvent.step_finish:type_name -> gantry.v1.LlmStepFinish
+	29, // 35: gantry.v1.LlmEvent.finish:type_name -> gantry.v1.LlmFinish
+	31, // 36: gantry.v1.LlmEvent.error:type_name -> gantry.v1.LlmError
+	18, // 37: gantry.v1.LlmEvent.alive:type_name -> gantry.v1.LlmAlive
+	36, // 38: gantry.v1.LlmBlockStart.provider_metadata_json:type_name -> gantry.v1.LlmBlockStart.ProviderMetadataJsonEntry
+	37, // 39: gantry.v1.LlmBlockEnd.provider_metadata_json:type_name -> gantry.v1.LlmBlockEnd.ProviderMetadataJsonEntry
+	38, // 40: gantry.v1.LlmToolInputError.provider_metadata_json:type_name -> gantry.v1.LlmToolInputError.ProviderMetadataJsonEntry
+	9,  // 41: gantry.v1.LlmToolCallEvent.call:type_name -> gantry.v1.LlmToolCall
+	39, // 42: gantry.v1.LlmToolCallEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolCallEvent.ProviderMetadataJsonEntry
+	10, // 43: gantry.v1.LlmToolResultEvent.result:type_name -> gantry.v1.LlmToolResult
+	40, // 44: gantry.v1.LlmToolResultEvent.provider_metadata_json:type_name -> gantry.v1.LlmToolResultEvent.ProviderMetadataJsonEntry
+	1,  // 45: gantry.v1.LlmStepFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	30, // 46: gantry.v1.LlmStepFinish.usage:type_name -> gantry.v1.LlmUsage
+	1,  // 47: gantry.v1.LlmFinish.reason:type_name -> gantry.v1.LlmFinishReason
+	30, // 48: gantry.v1.LlmFinish.usage:type_name -> gantry.v1.LlmUsage
+	41, // 49: gantry.v1.LlmFinish.provider_metadata_json:type_name -> gantry.v1.LlmFinish.ProviderMetadataJsonEntry
+	2,  // 50: gantry.v1.LlmError.code:type_name -> gantry.v1.LlmErrorCode
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_llm_proto_init() }
@@ -3172,7 +3190,7 @@ func file_gantry_v1_llm_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_llm_proto_rawDesc), len(file_gantry_v1_llm_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

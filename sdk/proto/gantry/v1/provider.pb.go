@@ -124,8 +124,8 @@ type ModelRow struct {
 	// "text", "image", "audio", "pdf", "video".
 	InputModalities  []string `protobuf:"bytes,5,rep,name=input_modalities,json=inputModalities,proto3" json:"input_modalities,omitempty"`
 	OutputModalities []string `protobuf:"bytes,6,rep,name=output_modalities,json=outputModalities,proto3" json:"output_modalities,omitempty"`
-	// Supported kinds of tools: "function", "freeform", "search". With "search", the host searches for tools that are not in
-	// the request.
+	// Supported kinds of tools: "function", "freeform", "search", "namespace". With "search", the host searches for tools that are not
+	// in the request. With "namespace", the model is sent the descriptions of namespaces.
 	ToolKinds   []string      `protobuf:"bytes,7,rep,name=tool_kinds,json=toolKinds,proto3" json:"tool_kinds,omitempty"`
 	HostedTools []*HostedTool `protobuf:"bytes,8,rep,name=hosted_tools,json=hostedTools,proto3" json:"hosted_tools,omitempty"`
 	// Supported reasoning efforts, weakest first; empty: no reasoning control.

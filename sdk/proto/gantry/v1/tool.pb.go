@@ -446,7 +446,12 @@ type ToolSource struct {
 	Message string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Whether the first turn of a thread waits for the source, and fails without it. A plugin with required sources declares no
 	// tools in its manifest: otherwise it is not started before the first turn.
-	Required      bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
+	Required bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
+	// Title for people, and what the source says of itself and its tools, such as the instructions of an MCP server. Models get the
+	// description as that of the namespaces of its tools, marked as the source's. The host cuts it to 512 KiB, and to 16 KiB for
+	// models whose format has no descriptions of namespaces.
+	Title         string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	Description   string `protobuf:"bytes,6,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,6 +512,20 @@ func (x *ToolSource) GetRequired() bool {
 		return x.Required
 	}
 	return false
+}
+
+func (x *ToolSource) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *ToolSource) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
 }
 
 // ToolDescriptor declares a tool.
@@ -4645,13 +4664,15 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\rWatchResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12/\n" +
 	"\x05tools\x18\x02 \x03(\v2\x19.gantry.v1.ToolDescriptorR\x05tools\x12/\n" +
-	"\asources\x18\x03 \x03(\v2\x15.gantry.v1.ToolSourceR\asources\"\x84\x01\n" +
+	"\asources\x18\x03 \x03(\v2\x15.gantry.v1.ToolSourceR\asources\"\xbc\x01\n" +
 	"\n" +
 	"ToolSource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x16.gantry.v1.SourceStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
-	"\brequired\x18\x04 \x01(\bR\brequired\"\xda\a\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\x12\x14\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\x12 \n" +
+	"\vdescription\x18\x06 \x01(\tR\vdescription\"\xda\a\n" +
 	"\x0eToolDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +

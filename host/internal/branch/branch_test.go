@@ -161,6 +161,9 @@ func words(ms []llm.Message) string {
 				for _, tag := range []string{"environment_context", "context_summary"} {
 					text = strings.TrimSuffix(strings.TrimPrefix(text, "<"+tag+">"), "</"+tag+">")
 				}
+				if strings.HasPrefix(text, "<thread_forked>") {
+					text = "F"
+				}
 				if strings.HasPrefix(text, "<turn_aborted>") {
 					text = "M"
 				}
@@ -408,7 +411,7 @@ func TestForkInTheMiddleOfATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := branch.Resume(t.Context(), w.s, id)
-	if err != nil || words(s.Messages) != "D X U1 A1 U2 C3 C4 O3 O4 M" {
+	if err != nil || words(s.Messages) != "D X U1 A1 U2 C3 C4 O3 O4 F M" {
 		t.Errorf("left: %s, %v", words(s.Messages), err)
 	}
 	if s.OpenTurn != "" || len(s.Opened)+len(s.Items)+len(s.Asked)+len(s.Open) > 0 {

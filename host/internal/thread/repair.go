@@ -196,7 +196,10 @@ func withoutSessions(list []event.SessionOpened) llm.Message {
 			fmt.Fprintf(&b, "\n- and %d more", len(list)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n- %s (%s)", o.Session, clipped(o.Title))
+		fmt.Fprintf(&b, "\n- %s", o.Session)
+		if o.Title != "" {
+			fmt.Fprintf(&b, " (%s)", clipped(o.Title))
+		}
 	}
 	b.WriteString("\n</" + history.ThreadForked + ">")
 	return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: b.String()}}}

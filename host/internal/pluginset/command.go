@@ -52,10 +52,12 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 		return nil, err
 	}
 	defer lease.Release()
-	spec, ok := s.commandSpec(label, r.Name)
-	if !ok {
+	specs := s.CommandsOf(label)
+	i := slices.IndexFunc(specs, func(c contract.CommandSpec) bool { return c.Name == r.Name })
+	if i < 0 {
 		return nil, lacks()
 	}
+	spec := specs[i]
 	if spec.SideEffects && !r.Confirmed {
 		if err := Confirm(ctx, label, spec, r.Asker); err != nil {
 			return nil, err
@@ -96,16 +98,6 @@ func (s *Set) CommandsOf(label string) []contract.CommandSpec {
 		return m.Commands
 	}
 	return nil
-}
-
-// commandSpec returns the declaration of a command in a plugin's manifest.
-func (s *Set) commandSpec(label, name string) (contract.CommandSpec, bool) {
-	all := s.CommandsOf(label)
-	i := slices.IndexFunc(all, func(c contract.CommandSpec) bool { return c.Name == name })
-	if i < 0 {
-		return contract.CommandSpec{}, false
-	}
-	return all[i], true
 }
 
 // The answers to whether a command may run.

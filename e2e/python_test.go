@@ -290,11 +290,19 @@ func TestPythonCells(t *testing.T) {
 			"plt.close = lambda which: plt.open.clear()\nsys.modules['matplotlib.pyplot'] = plt", "", ""),
 		is("p2b", "plt.open", "Output:\n[]$", ""),
 		is("p3", "y = 1\n1/0", "File \"<cell 7>\", line 2", "<worker>"),
-		{"p4", timed("p4", "import time; time.sleep(60)", 200), "was interrupted. Variables are kept.", ""}, is("p4b", "x", "Output:\n41$", ""),
-		{"p5", timed("p5", "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n    list(pool.map(time.sleep, [600]))", 1000),
-			"was interrupted. Variables are kept.", ""}, // the second interrupt ends the wait for the pool's threads
-		is("p5b", "1+1", "Output:\n2$", ""),
-		{"p5c", timed("p5c", "print('some', flush=True)\nsum(range(10**12))", 1000), "could not be interrupted, so the kernel was killed. All variables are lost", ""},
+		{"p4", timed("p4", png+"import time; time.sleep(60)", 200), "was interrupted. Variables are kept.", ""}, is("p4b", "x", "Output:\n41$", ""),
+		// Two pools, one in the other, outlive both interrupts.
+		{"p5", timed("p5", "from concurrent.futures import ThreadPoolExecutor\nprint('some')\ngantry.show(P())\nwith ThreadPoolExecutor() as a, ThreadPoolExecutor() as b:\n    a.submit(time.sleep, 600)\n    b.submit(time.sleep, 600).result()", 1000),
+			"The code did not end within 1s and could not be interrupted, so the kernel was killed. All variables are lost; the next call has a new kernel.\nOutput:\nsome\n$", ""},
+		is("p5b", "1+1", "Output:\n2$", "new kernel"), is("p5c", "'x' in globals()", "Output:\nFalse$", ""),
+		// The second interrupt ends the wait for the threads of one pool.
+		{"p5one", timed("p5one", "import time\nx = 41\nfrom concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n    list(pool.map(time.sleep, [600]))", 1000),
+			"was interrupted. Variables are kept.", ""},
+		is("p5two", "x", "Output:\n41$", ""),
+		{"p5ignores", timed("p5ignores", "while True:\n    try:\n        time.sleep(600)\n    except BaseException:\n        print('no')", 1000),
+			"could not be interrupted, so the kernel was killed. All variables are lost; the next call has a new kernel.\nOutput:\nno\nno\n$", ""},
+		is("p5after", "'x' in globals()", "Output:\nFalse$", "new kernel"),
+		{"p5sum", timed("p5sum", "print('some', flush=True)\nsum(range(10**12))", 1000), "could not be interrupted, so the kernel was killed. All variables are lost", ""},
 		is("p5d", "1+1", "Output:\n2$", "earlier process"),
 		is("p6", "import os, subprocess\nos.write(1, b'{\"op\":\"done\",\"id\":1}\\n')\nsubprocess.run(['echo', 'child'])\nNone", "Output:\n{\"op\":\"done\",\"id\":1}\nchild\n$", ""),
 		is("p7", "input()", "input() is not available", ""),
@@ -331,7 +339,7 @@ func TestPythonCells(t *testing.T) {
 					images[b.Call] = strings.Count(string(e.Body), "image")
 				}
 			}
-			if images["p2"] == 0 || images["p9"] == 0 || images["p2b"] != 0 {
+			if images["p2"] == 0 || images["p5"] == 0 || images["p9"] == 0 || images["p2b"] != 0 {
 				t.Errorf("images %v", images)
 			}
 			r.NothingLeft()

@@ -148,6 +148,16 @@ func (r *rig) result(code string) string {
 	return ""
 }
 
+// after returns a deadline that passes once the output contains a text.
+func (r *rig) after(text string) <-chan time.Time {
+	deadline := make(chan time.Time, 1)
+	go func() { // ends with until
+		r.until(text)
+		deadline <- time.Now()
+	}()
+	return deadline
+}
+
 func passed() <-chan time.Time {
 	c := make(chan time.Time, 1)
 	c <- time.Now()
@@ -232,11 +242,7 @@ func TestDeadline(t *testing.T) {
 	if !o.TimedOut || o.Lost() || r.result("x") != "7" {
 		t.Errorf("%+v", o)
 	}
-	deadline := make(chan time.Time, 1)
-	go func() { // ends with until
-		r.until("begun") // the other cell says "some"
-		deadline <- time.Now()
-	}()
+	deadline := r.after("begun") // the other cell says "some"
 	o = r.runUntil(t.Context(), "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\ntime.sleep(600)", deadline)
 	if !o.TimedOut || !o.Lost() || o.Output.String() != "begun\n" {
 		t.Fatalf("%+v", o)
@@ -246,6 +252,49 @@ func TestDeadline(t *testing.T) {
 		t.Error("a cell ran in a kernel that has ended")
 	}
 }
+
+// The whole process group is interrupted at the deadline and again after two seconds, and killed after four. A pool of threads that is waited
+// for outlives one interrupt, and two of them, one in the other, both.
+func TestLadder(t *testing.T) {
+	r := newRig(t)
+	r.run("import subprocess, time\nfrom concurrent.futures import ThreadPoolExecutor\nx = 7")
+	pool := "with ThreadPoolExecutor() as pool:\n    waits = pool.submit(time.sleep, 600)\n    print('begun', flush=True)\n    waits.result()"
+	if o := r.runUntil(t.Context(), pool, r.after("begun")); !o.TimedOut || o.Status != "interrupted" || o.Elapsed < secondInterrupt || r.result("x") != "7" {
+		t.Errorf("one pool: %+v", o)
+	}
+	r.run(`shell = subprocess.Popen(["sh", "-c", "trap 'echo the child, too' INT; echo ready; while :; do sleep 1; done"])`)
+	r.until("ready")
+	o := r.runUntil(t.Context(), `
+last = None
+for _ in range(2):
+    try:
+        print("tries", flush=True)
+        time.sleep(600)
+    except KeyboardInterrupt:
+        now = time.monotonic()
+        print("interrupted", "in time" if last is None or now - last > 1.9 else "early", flush=True)
+        last = now
+while True:
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("a third time", flush=True)
+`, r.after("tries"))
+	if text := o.Output.String(); !o.TimedOut || !o.Lost() || o.Elapsed < killAfter || strings.Count(text, "interrupted in time\n") != 2 || strings.Count(text, "the child, too\n") != 2 ||
+		strings.Contains(text, "a third time") {
+		t.Errorf("%+v", o)
+	}
+	<-r.Over()
+	if e, ok := r.Exit(); !ok || e.Code == 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The ladder, as the package has it.
+const (
+	secondInterrupt = 2 * time.Second
+	killAfter       = 4 * time.Second
+)
 
 func TestCancelledCellHasNothingRunning(t *testing.T) {
 	r := newRig(t)

@@ -145,6 +145,20 @@ func TestStructuredResultIsBounded(t *testing.T) {
 	}
 }
 
+// The structured result says that the namespace is lost if an earlier kernel was, or the one of the call.
+func TestNamespaceLost(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[bool][]answer{true: {{lost: "it was stopped"}, {exit: "it was ended by a signal (killed)"}}, false: {{}}} {
+		for _, a := range all {
+			b, _ := a.structured(&kernel.Outcome{}, "lost", "", nil, 1<<20)
+			var s structured
+			if err := json.Unmarshal(b, &s); err != nil || s.NamespaceLost != want {
+				t.Errorf("%+v: %s, %v", a, b, err)
+			}
+		}
+	}
+}
+
 // Steps in a browser that nested calls report are kept, up to a bound; other results have none.
 func TestBrowserEvents(t *testing.T) {
 	t.Parallel()

@@ -131,7 +131,7 @@ func TestPythonStatusAndReset(t *testing.T) {
 	}
 }
 
-// A kernel keeps the permissions of its start. The model is told once when those of a call differ, and what to do.
+// A kernel keeps the permissions of its start; if they don't let matplotlib write its folder, it gets another. The model is told once when those of a call differ, and what to do.
 func TestPythonPermissionsChange(t *testing.T) {
 	t.Parallel()
 	r := newPython(t, "")
@@ -141,8 +141,8 @@ func TestPythonPermissionsChange(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(outside) })
 	write := func(name string) string { return fmt.Sprintf("open(%q, 'w').write('x')", filepath.Join(outside, name)) }
-	r.Write(filepath.Join(r.Home, "script.toml"), cell("c1", "x = 41\n"+write("one"))+done+cell("c2", "x")+cell("c3", write("three"))+
-		"[[step]]\ndo = [{ call = \"python_reset\", id = \"r\", args = {} }]\n"+cell("c4", write("four"))+done)
+	r.Write(filepath.Join(r.Home, "script.toml"), cell("c1", "import os\nx = 41\nprint(os.environ.get('MPLCONFIGDIR'))\n"+write("one"))+done+cell("c2", "x")+cell("c3", write("three"))+
+		"[[step]]\ndo = [{ call = \"python_reset\", id = \"r\", args = {} }]\n"+cell("c4", "import os\nprint(os.environ.get('MPLCONFIGDIR'))\n"+write("four"))+done)
 	c := r.AppServer("-c", `sandbox.mode="workspace-write"`)
 	greet(t, c)
 	thread := begin(t, c, object{})
@@ -159,10 +159,13 @@ func TestPythonPermissionsChange(t *testing.T) {
 	for id, want := range map[string]struct {
 		told bool
 		text string
-	}{"c1": {false, "The sandbox has probably blocked this."}, "c2": {true, "Output:\n41"}, "c3": {false, "Read-only file system"}, "c4": {false, "Output:\n1"}} {
+	}{"c1": {false, "The sandbox has probably blocked this."}, "c2": {true, "Output:\n41"}, "c3": {false, "Read-only file system"}, "c4": {false, "\n1"}} {
 		if strings.Contains(out[id], line) != want.told || !strings.Contains(out[id], want.text) {
 			t.Errorf("%s: %s", id, out[id])
 		}
+	}
+	if runtime.GOOS == "linux" && (!strings.Contains(out["c1"], "/tmp/matplotlib\n") || !strings.Contains(out["c4"], "None\n")) {
+		t.Errorf("the folder of matplotlib: %s\n%s", out["c1"], out["c4"])
 	}
 	if exists(outside, "one") || exists(outside, "three") || !exists(outside, "four") {
 		t.Error("a kernel did not have the permissions of its start")

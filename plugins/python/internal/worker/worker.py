@@ -290,6 +290,11 @@ class Worker:
                 if found is not None:
                     data[mime] = found
         kind = type(value)
+        if kind.__name__ == "Figure" and kind.__module__ == "matplotlib.figure" and not self.drawn(value):
+            try:
+                data["image/png"] = png(value)
+            except Exception:
+                standard("traceback").print_exc()
         if kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas":
             try:
                 data["application/json"] = json.loads(value.head(MAX_ROWS).to_json(orient="split", date_format="iso"))
@@ -347,6 +352,11 @@ class Worker:
             if not ended:
                 self.send("chunk", seq=seq, last=True, abort=True)
 
+    def drawn(self, figure):
+        """Reports whether a figure is open: then it is shown at the end of the cell."""
+        plt = sys.modules.get("matplotlib.pyplot")
+        return plt is not None and getattr(figure, "number", None) in plt.get_fignums()
+
     def figures(self):
         """Shows and closes all open figures of matplotlib."""
         plt = sys.modules.get("matplotlib.pyplot")
@@ -354,10 +364,8 @@ class Worker:
             return
         try:
             for number in plt.get_fignums():
-                image = io.BytesIO()
                 figure = plt.figure(number)
-                figure.savefig(image, format="png", bbox_inches="tight")
-                self.send("display", id=self.cell, data=self.checked({"image/png": image.getvalue(), "text/plain": repr(figure)}))
+                self.send("display", id=self.cell, data=self.checked({"image/png": png(figure), "text/plain": repr(figure)}))
             plt.close("all")
         except Exception:
             standard("traceback").print_exc()
@@ -487,6 +495,28 @@ def attempt(value, method):
         return None
 
 
+def png(figure):
+    image = io.BytesIO()
+    figure.savefig(image, format="png", bbox_inches="tight")
+    return image.getvalue()
+
+
+def matplotlib():
+    """Prepares for matplotlib, which draws without a screen. Where it may not write its own folder, as in a sandbox, it would warn and build its
+    cache of fonts again for each kernel."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    if "MPLCONFIGDIR" in os.environ or not sys.platform.startswith("linux"):
+        return
+    path = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "matplotlib")
+    settings = os.path.join(path, "matplotlibrc")
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    if not os.access(path, os.W_OK):
+        if os.path.exists(settings):
+            os.environ.setdefault("MATPLOTLIBRC", settings)
+        os.environ["MPLCONFIGDIR"] = os.path.join(os.environ.get("TMPDIR") or "/tmp", "matplotlib")
+
+
 def silent(code, last):
     """Reports whether the last expression is followed by a semicolon."""
     lines = code.splitlines(True) or [""]
@@ -524,7 +554,7 @@ def limit(memory):
 
 def main(stdin):
     init = json.loads(stdin.readline(MAX_FRAME))
-    os.environ.setdefault("MPLBACKEND", "Agg")
+    matplotlib()
     worker = Worker(stdin)
     limit(init.get("memory", 0))
     worker.serve(init["gantry"])

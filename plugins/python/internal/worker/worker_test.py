@@ -242,6 +242,20 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(drawn, b"[('bbox_inches', 'tight'), ('format', 'png')]")
         self.assertEqual([f["op"] for f in self.kernel.run("2")[0]], ["result", "done"])
 
+    def test_a_figure_that_was_closed_is_shown_as_a_value(self):
+        fake = (
+            "import sys, types\nclass Figure:\n    number = 1\n    def savefig(self, file, **how): file.write(b'drawn')\nFigure.__module__ = 'matplotlib.figure'\n"
+            "plt = types.ModuleType('matplotlib.pyplot')\nplt.open = [1]\nplt.get_fignums = lambda: list(plt.open)\nfigure = Figure()\n"
+            "plt.figure = lambda n: figure\nplt.close = lambda all: plt.open.clear()\nsys.modules['matplotlib.pyplot'] = plt\nfigure")
+        frames, _ = self.kernel.run(fake)
+        self.assertEqual([(f["op"], "image/png" in f.get("data", {})) for f in frames], [("result", False), ("display", True), ("done", False)])
+        frames, _ = self.kernel.run("figure")
+        self.assertEqual([(f["op"], "image/png" in f.get("data", {})) for f in frames], [("result", True), ("done", False)])
+        self.assertEqual(base64.b64decode(frames[0]["data"]["image/png"]), b"drawn")
+        frames, output = self.kernel.run("def broken(*a, **how): raise ValueError('no pen')\nfigure.savefig = broken\nfigure")
+        self.assertEqual([f["op"] for f in frames], ["result", "done"])
+        self.assertIn("no pen", output)
+
     def test_tools(self):
         def answer(frame):
             if frame["op"] == "call" and frame.get("tool") == "deny":

@@ -133,10 +133,19 @@ func TestPythonIsMissing(t *testing.T) {
 	}
 }
 
-// The command setup makes an environment with the configured packages, in the sandbox and with the user's consent; status and doctor
-// show it, cells use it, and the workspace's own environment comes first.
+// The command setup makes an environment with the configured packages, in the sandbox and with the user's consent, by uv and without; status
+// and doctor show it, cells use it, and the workspace's own environment comes first.
 func TestPythonSetup(t *testing.T) {
 	t.Parallel()
+	for name, installers := range map[string][]string{"pip": {"pip"}, "uv, then pip": {"uv", "pip"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testPythonSetup(t, installers)
+		})
+	}
+}
+
+func testPythonSetup(t *testing.T, installers []string) {
 	r := newPython(t, cell("c1", "import sample\nsample.VALUE")+done)
 	home, err := os.MkdirTemp("/var/tmp", "gantry-test-") // plugins see another /tmp
 	if err != nil {
@@ -144,7 +153,87 @@ func TestPythonSetup(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	r.Env = append(r.Env, "HOME="+home, "XDG_DATA_HOME=")
-	wheel := filepath.Join(home, "sample-1.0-py3-none-any.whl")
+	paths := installerPaths(t, home)
+	if paths[installers[0]] == "" {
+		t.Skip("there is no uv on this machine; `make test` installs one")
+	}
+	r.Env = append(r.Env, "PATH="+paths[installers[0]])
+	wheel := sampleWheel(t, home)
+	if res := r.Gantry("plugin", "run", "--yes", "python", "setup"); res.Code != 1 || !strings.Contains(res.Stderr, "names no packages") {
+		t.Errorf("without packages: exit %d\n%s", res.Code, res.Stderr)
+	}
+	conf, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Write(filepath.Join(r.Home, "gantry.hcl"), strings.Replace(string(conf), "builtin/python\"\n", fmt.Sprintf("builtin/python\"\n  config {\n    packages = [%q]\n  }\n", wheel), 1))
+	if res := r.Gantry("plugin", "run", "python", "setup"); res.Code != 1 || !strings.Contains(res.Stderr, "not confirmed") {
+		t.Errorf("without consent: exit %d\n%s", res.Code, res.Stderr)
+	}
+	if res := r.OK("plugin", "run", "python", "status"); !strings.Contains(res.Stdout, `"own": false`) || !strings.Contains(res.Stdout, `"kernels": []`) {
+		t.Errorf("before setup:\n%s", res.Stdout)
+	}
+	own := filepath.Join(home, ".local/share/gantry/python/environment/bin/python")
+	for _, installer := range installers {
+		r.Env = append(r.Env, "PATH="+paths[installer])
+		for range 2 { // the second time, only the packages are installed
+			res := r.Gantry("plugin", "run", "--yes", "python", "setup")
+			if res.Code != 0 && strings.Contains(res.Stderr, "ensurepip") {
+				t.Skip("this machine's Python makes no environments")
+			}
+			if res.Code != 0 || !strings.Contains(res.Stdout, fmt.Sprintf(`"installer": %q`, installer)) {
+				t.Fatalf("by %s: exit %d\n%s%s", installer, res.Code, res.Stdout, res.Stderr)
+			}
+		}
+		if res := r.OK("plugin", "run", "python", "status"); !strings.Contains(res.Stdout, `"own": true`) || !strings.Contains(res.Stdout, own) {
+			t.Errorf("after setup by %s:\n%s", installer, res.Stdout)
+		}
+		r.OK("exec", "-c", `sandbox.mode="workspace-write"`, "go")
+		if out := r.Last().Outputs()["c1"]; !strings.Contains(out, "'from a wheel'") {
+			t.Errorf("by %s: %q", installer, out)
+		}
+	}
+	if res := r.Gantry("doctor"); !strings.Contains(res.Stdout, "✓ plugin python: Python 3.") || !strings.Contains(res.Stdout, own) {
+		t.Errorf("doctor says\n%s", res.Stdout)
+	}
+	r.Write(".venv/bin/python", "#!/bin/sh\necho no such library >&2\nexit 127\n")
+	if err := os.Chmod(filepath.Join(r.Dir, ".venv/bin/python"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.Gantry("doctor"); res.Code != 1 || !strings.Contains(res.Stdout, ".venv/bin/python doesn't start") || !strings.Contains(res.Stdout, "no such library") {
+		t.Errorf("with a broken environment, doctor says\n%s", res.Stdout)
+	}
+}
+
+// installerPaths returns a PATH for each installer: with uv, "" if there is none, and without.
+func installerPaths(t *testing.T, home string) map[string]string {
+	t.Helper()
+	var without []string
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if !exists(dir, "uv") {
+			without = append(without, dir)
+		}
+	}
+	out := map[string]string{"pip": strings.Join(without, string(os.PathListSeparator))}
+	uv, err := exec.LookPath("uv")
+	if python := os.Getenv("GANTRY_PYTHON"); err != nil && python != "" { // beside it, `make test` installs uv
+		uv, err = exec.LookPath(filepath.Join(filepath.Dir(python), "uv"))
+	}
+	if err != nil {
+		return out
+	}
+	dir := filepath.Join(home, "uv")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(uv, filepath.Join(dir, "uv"))); err != nil {
+		t.Fatal(err)
+	}
+	out["uv"] = dir + string(os.PathListSeparator) + out["pip"]
+	return out
+}
+
+// sampleWheel makes a package that can be installed without a network.
+func sampleWheel(t *testing.T, dir string) string {
+	t.Helper()
+	wheel := filepath.Join(dir, "sample-1.0-py3-none-any.whl")
 	f, err := os.Create(wheel)
 	if err != nil {
 		t.Fatal(err)
@@ -165,44 +254,7 @@ func TestPythonSetup(t *testing.T) {
 	if err := errors.Join(z.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if res := r.Gantry("plugin", "run", "--yes", "python", "setup"); res.Code != 1 || !strings.Contains(res.Stderr, "names no packages") {
-		t.Errorf("without packages: exit %d\n%s", res.Code, res.Stderr)
-	}
-	conf, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Write(filepath.Join(r.Home, "gantry.hcl"), strings.Replace(string(conf), "builtin/python\"\n", fmt.Sprintf("builtin/python\"\n  config {\n    packages = [%q]\n  }\n", wheel), 1))
-	if res := r.Gantry("plugin", "run", "python", "setup"); res.Code != 1 || !strings.Contains(res.Stderr, "not confirmed") {
-		t.Errorf("without consent: exit %d\n%s", res.Code, res.Stderr)
-	}
-	if res := r.OK("plugin", "run", "python", "status"); !strings.Contains(res.Stdout, `"own": false`) || !strings.Contains(res.Stdout, `"kernels": []`) {
-		t.Errorf("before setup:\n%s", res.Stdout)
-	}
-	if res := r.Gantry("plugin", "run", "--yes", "python", "setup"); res.Code != 0 {
-		if strings.Contains(res.Stderr, "ensurepip") {
-			t.Skip("this machine's Python makes no environments")
-		}
-		t.Fatalf("exit %d\n%s", res.Code, res.Stderr)
-	}
-	own := filepath.Join(home, ".local/share/gantry/python/environment/bin/python")
-	if res := r.OK("plugin", "run", "python", "status"); !strings.Contains(res.Stdout, `"own": true`) || !strings.Contains(res.Stdout, own) {
-		t.Errorf("after setup:\n%s", res.Stdout)
-	}
-	if res := r.Gantry("doctor"); !strings.Contains(res.Stdout, "✓ plugin python: Python 3.") || !strings.Contains(res.Stdout, own) {
-		t.Errorf("doctor says\n%s", res.Stdout)
-	}
-	r.OK("exec", "-c", `sandbox.mode="workspace-write"`, "go")
-	if out := r.Last().Outputs()["c1"]; !strings.Contains(out, "'from a wheel'") {
-		t.Errorf("%q", out)
-	}
-	r.Write(".venv/bin/python", "#!/bin/sh\necho no such library >&2\nexit 127\n")
-	if err := os.Chmod(filepath.Join(r.Dir, ".venv/bin/python"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if res := r.Gantry("doctor"); res.Code != 1 || !strings.Contains(res.Stdout, ".venv/bin/python doesn't start") || !strings.Contains(res.Stdout, "no such library") {
-		t.Errorf("with a broken environment, doctor says\n%s", res.Stdout)
-	}
+	return wheel
 }
 
 // The acceptance run: a CSV, a figure, a command, a patch, the kernel's death and the plugin's, and the host's; then the thread goes on.

@@ -188,7 +188,11 @@ func (p *pythonPlugin) setup(ctx context.Context, c *tool.CommandCall, _ struct{
 	if err == nil {
 		out.Installer = "uv"
 	}
-	if _, err := version(ctx, c, python); err != nil { // otherwise it only needs the packages
+	usable := []string{python, "-I", "-m", "pip", "--version"} // one that uv has made has no pip
+	if uv != "" {
+		usable = []string{python, "-I", "-c", ""}
+	}
+	if _, err := outputOf(ctx, c, usable...); err != nil { // otherwise it only needs the packages
 		create := []string{base, "-m", "venv", "--clear", out.Environment}
 		if uv != "" {
 			create = []string{uv, "venv", "--quiet", "--clear", "--no-python-downloads", "--python", base, out.Environment}

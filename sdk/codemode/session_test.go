@@ -168,6 +168,21 @@ func TestStacks(t *testing.T) {
 			t.Errorf("%s: %+v", c.code, d.Error)
 		}
 	}
+	// As scripts see them; all but those of errors that the engine makes.
+	for _, c := range []struct{ code, stack string }{
+		{"function f() { return new TypeError('bad') }\nconsole.log(f().stack)", "TypeError: bad\n    at f (<eval>:1:36)\n    at <anonymous> (<eval>:2:14)\n"},
+		{"function f() { throw Error('bad') }\ntry { f() } catch (e) { console.log(e.stack) }", "Error: bad\n    at f (<eval>:1:27)\n    at <anonymous> (<eval>:2:8)\n"},
+		{"class E extends RangeError { name = 'E' }\nconst e = new E('x', {cause: 1})\nconsole.log([e instanceof E, e instanceof RangeError, e instanceof Error, e.constructor === E, e.cause] + e.stack)",
+			"true,true,true,true,1RangeError: x\n    at E (<eval>:1:"},
+		{"class E extends Error { get name() { throw 1 } }\nconsole.log(new E('x').message)", "x"},
+		{"console.log([RangeError('x').constructor === RangeError, Object.getPrototypeOf(RangeError) === Error, new Error('a').constructor === Error, AggregateError([1], 'm').errors])", "[true,true,true,[1]]"},
+		{"const f = n => n ? f(n - 1) : new Error('deep')\nconsole.log(f(20).stack.split('\\n').length)", "11"},
+	} {
+		r := &recorder{}
+		if d := run(t, codemode.Script{Code: c.code, Form: frame.Module}, r); d.Error != nil || len(r.logs) != 1 || !strings.HasPrefix(r.logs[0], c.stack) {
+			t.Errorf("%s: %q, %+v", c.code, r.logs, d.Error)
+		}
+	}
 	r := &recorder{}
 	run(t, codemode.Script{Code: "console.log(new Error('logged'))", Form: frame.Module}, r)
 	if len(r.logs) != 1 || strings.Count(r.logs[0], "Error: logged") != 1 || !strings.HasPrefix(r.logs[0], "Error: logged\n    at ") {

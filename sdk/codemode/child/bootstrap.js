@@ -13,6 +13,7 @@
   const {create, defineProperty, getPrototypeOf, keys, prototype: {toString: tagOf}} = Object
   const {apply} = Reflect
   const {isArray} = Array
+  const {hasOwnProperty: hasOwn} = Object.prototype, {toString: errorText} = Error.prototype
   const {isView} = ArrayBuffer
   const NativeArrayBuffer = ArrayBuffer, NativeUint8Array = Uint8Array, NativePromise = Promise, NativeError = Error, NativeMap = Map
   const NativeSet = Set, NativeDate = Date, NativeRegExp = RegExp, NativeTypeError = TypeError, NativeProxy = Proxy, NativeString = String
@@ -59,18 +60,19 @@
       return bytes === undefined ? v : v[tag] === 'ArrayBuffer' ? bytes.buffer : bytes
     }) : parse(text)
 
-  // An error's stack as V8 writes it: the error as the first line, and at most ten frames.
-  const stackOf = e => {
-    const {stack} = e, head = NativeString(e)
+  // An error's stack as V8 writes it: the error as the first line, and at most ten frames. own is the number of frames to leave out.
+  const stackOf = (e, own = 0) => {
+    const {stack} = e, head = apply(errorText, e, [])
     if (typeof stack !== 'string' || stack === '') return ''
     if (apply(startsWith, stack, [head])) return stack
-    let end = -1
-    for (let frames = 0; frames < 10; frames++) {
+    let begin = 0, end = -1
+    for (let frames = 0; frames < own + 10; frames++) {
+      if (frames === own) begin = end + 1
       const next = apply(indexOf, stack, ['\n', end + 1])
-      if (next < 0) return head + '\n' + stack
+      if (next < 0) return head + '\n' + apply(slice, stack, [begin])
       end = next
     }
-    return head + '\n' + apply(slice, stack, [0, end])
+    return head + '\n' + apply(slice, stack, [begin, end])
   }
   // The message of what was thrown, and its stack.
   const describe = e => {
@@ -83,6 +85,23 @@
     } catch {
       return ['a value was thrown that has no text', '']
     }
+  }
+
+  // The constructors of errors give them such a stack. Errors that the engine makes itself have frames alone.
+  const {construct} = Reflect, {setPrototypeOf} = Object
+  for (const name of ['Error', 'AggregateError', 'EvalError', 'RangeError', 'ReferenceError', 'SyntaxError', 'TypeError', 'URIError']) {
+    const native = globalThis[name]
+    const withStack = e => { // whose stack begins with a built-in function and one of those below
+      try { e.stack = stackOf(e, 2) } catch {} // for example, its class has a name that throws
+      return e
+    }
+    const made = new NativeProxy(native, {
+      apply: (f, self, args) => withStack(apply(f, self, args)),
+      construct: (f, args, target) => withStack(construct(f, args, target)),
+    })
+    defineProperty(native.prototype, 'constructor', {value: made, writable: true, configurable: true})
+    if (name !== 'Error') setPrototypeOf(native, globalThis.Error)
+    define(name, made)
   }
 
   // Calls.
@@ -109,7 +128,6 @@
       exit: () => { host('exit') },
     })
   }
-  const hasOwn = Object.prototype.hasOwnProperty
 
   // Timers.
   const timers = create(null)

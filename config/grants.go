@@ -447,4 +447,11 @@ func (c *comparison) locks(p *Project, before map[string]string) {
 			c.add(Grant{Path: path, Line: line, Text: "another program for " + e.Address})
 		}
 	}
+	for _, p := range is.Processes() {
+		line := p.Range.Start.Line
+		old, _ := was.Process(p.Name)
+		if p.Range = old.Range; !reflect.DeepEqual(p, old) {
+			c.add(Grant{Path: path, Line: line, Text: "another process " + p.Name})
+		}
+	}
 }

@@ -1,15 +1,21 @@
 package config
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/config/internal/bind"
+	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -28,6 +34,94 @@ type Process struct {
 
 	files []string // that contain a part of the block
 }
+
+// Key identifies the process among those of all plugins.
+func (p Process) Key() string { return p.Plugin + "." + p.Name }
+
+// Pin is the digest of what the user accepts of a declared process.
+type Pin struct {
+	Content lock.Hash // of what the block says; the values of variables are not part of it
+	Program lock.Hash // of the path and content of the program and of its [Config.Scripts]
+}
+
+// String returns both digests.
+func (p Pin) String() string { return string(p.Content) + " " + string(p.Program) }
+
+// Pin returns what the user accepts of a process whose program is the file at path with this SHA-256.
+func (c *Config) Pin(p Process, path, sha256Hex string) Pin {
+	base := ""
+	if c.InProject(p) {
+		base = c.Project.Dir // the lock file is the same wherever the project is
+	}
+	portable := func(paths ...string) []string {
+		out := append([]string{}, paths...)
+		for i, path := range paths {
+			if rel, err := filepath.Rel(base, path); base != "" && filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel) {
+				out[i] = "./" + filepath.ToSlash(rel)
+			}
+		}
+		return out
+	}
+	var hostTexts []string
+	for _, h := range p.Sandbox.Network {
+		hostTexts = append(hostTexts, h.String())
+	}
+	s, l := p.Sandbox, p.Limits
+	form := []any{
+		portable(p.Argv...), slices.Sorted(maps.Keys(p.Env)), portable(p.Cwd), s.FullAccess, hostTexts, portable(s.WritableRoots...), portable(s.ReadableRoots...),
+		l.MemoryBytes, l.Pids, l.CPUTime, l.OpenFiles, l.FileBytes,
+	}
+	program := []any{portable(path), sha256Hex}
+	for _, script := range c.Scripts(p) {
+		sum, err := lock.HashFile(script)
+		program = append(program, portable(script), sum, err != nil)
+	}
+	return Pin{Content: pinHash(form), Program: pinHash(program)}
+}
+
+// Scripts returns the files that the arguments of a process name for its program to run, and that sandboxed commands could change.
+func (c *Config) Scripts(p Process) (out []string) {
+	dir := cmp.Or(p.Cwd, c.Dir)
+	runs := c.Reach(p.Argv, dir, nil).Paths()
+	for _, arg := range p.Argv[1:] {
+		if !filepath.IsAbs(arg) {
+			arg = filepath.Join(dir, arg)
+		}
+		if slices.Contains(runs, filepath.Clean(arg)) {
+			out = append(out, filepath.Clean(arg))
+		}
+	}
+	return out
+}
+
+func pinHash(form []any) lock.Hash {
+	b, err := json.Marshal(form)
+	if err != nil {
+		panic(err) // cannot fail: the form consists of strings and numbers
+	}
+	sum := sha256.Sum256(b)
+	return lock.Hash("d1:" + base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// InProject reports whether a part of the process's block is in a project's file.
+func (c *Config) InProject(p Process) bool {
+	return slices.ContainsFunc(c.Files, func(f File) bool { return f.Layer == LayerProject && slices.Contains(p.files, c.shown(f.Path)) })
+}
+
+// ProjectLock returns the lock file of the project as it was when it was trusted, and its path.
+func (c *Config) ProjectLock() (*lock.File, string, Diagnostics) {
+	path := filepath.Join(c.Project.Dir, projectDir, lock.FileName)
+	f, ds := lock.Parse(c.Project.content[lock.FileName], c.shown(path))
+	return f, path, ds
+}
+
+// ProcessSettings returns the schema of a block that declares a process, including what the host reads in it.
+func ProcessSettings(n contract.ConfigNestedBlock) contract.ConfigBlock {
+	return bind.WithProcess(n.Block)
+}
+
+// Declares reports whether the block may declare processes. It needs no manifest, so it may be wrong for settings of the same names.
+func (b *PluginBlock) Declares() bool { return b.Kind == contract.KindTool && b.body.Declares() }
 
 // ProcessSandbox says what a declared process may do. The zero value allows reading only, without the network.
 type ProcessSandbox struct {

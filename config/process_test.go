@@ -130,3 +130,48 @@ func TestWrongProcesses(t *testing.T) {
 		}
 	}
 }
+
+// What the user accepts changes with all that decides what runs and what it may do, and with nothing else.
+func TestPin(t *testing.T) {
+	t.Parallel()
+	pin := func(text string, more map[string]string) config.Pin {
+		t.Helper()
+		files := map[string]string{"ws/server.js": "1", "home/gantry.hcl": "plugin \"p\" {\n  source = \"./bin/x\"\n  config {\n    server \"a\" {\n" + text + "\n    }\n  }\n}\n"}
+		for name, text := range more {
+			files[name] = text
+		}
+		root := write(t, files)
+		o := options(root)
+		o.Dir = filepath.Join(root, "ws")
+		c := mustLoad(t, o)
+		b, _ := c.Plugin("p")
+		ps, ds := b.Processes(serverManifest())
+		if len(ds) > 0 || len(ps) != 1 || ps[0].Key() != "p.server.a" || c.InProject(ps[0]) {
+			t.Fatal(ps, ds)
+		}
+		p := c.Pin(ps[0], "/bin/node", "00")
+		if p.Program != c.Pin(ps[0], "/bin/node", "00").Program || p.Program == c.Pin(ps[0], "/bin/node", "01").Program || p.Program == c.Pin(ps[0], "/usr/bin/node", "00").Program {
+			t.Errorf("%s: path and digest of the program are not what decides", text)
+		}
+		return config.Pin{Content: p.Content, Program: p.Program}
+	}
+	const base = "command = \"node\"\nargs = [\"-r\"]\nenv = { A = \"1\" }"
+	was := pin(base, nil)
+	if is := pin("url = \"https://x\"\n"+strings.Replace(base, `"1"`, `"2"`, 1), map[string]string{"ws/package.json": "{}"}); is.Content != was.Content {
+		t.Error("a value, or what is the plugin's, changes it")
+	}
+	for _, text := range []string{
+		strings.Replace(base, "node", "other", 1), strings.Replace(base, `"-r"`, `"-r", "-s"`, 1), strings.Replace(base, "A =", "B =", 1), base + "\ncwd = \"/\"",
+		base + "\nsandbox {\n network = [\"a\"]\n}", base + "\nsandbox {\n writable_roots = [\"/a\"]\n}", base + "\nsandbox {\n readable_roots = [\"/a\"]\n}",
+		base + "\nsandbox {\n mode = \"full-access\"\n}", base + "\nlimits {\n pids = 3\n}", base + "\nlimits {\n memory = \"3MB\"\n}",
+	} {
+		if is := pin(text, nil); is.Content == was.Content {
+			t.Errorf("the same with %s", text)
+		}
+	}
+	script := strings.Replace(base, `"-r"`, `"server.js"`, 1)
+	a, b := pin(script, nil), pin(script, map[string]string{"ws/server.js": "2"})
+	if a.Content != b.Content || a.Program == b.Program {
+		t.Errorf("a script in the working folder: %v and %v", a, b)
+	}
+}

@@ -184,3 +184,116 @@ func TestDeclaredProcessesEnd(t *testing.T) {
 		})
 	}
 }
+
+// A declared process starts once the user has accepted exactly what it is: its program, arguments, variables, folder and rights.
+func TestDeclaredProcessesNeedConsent(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, queries([3]string{"c1", "run", `name = "a"`}))
+	userFile := func() string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	conf := userFile()
+	program := filepath.Join(filepath.Dir(r.Dir), "program")
+	script := func(text string) {
+		t.Helper()
+		r.Write(program, "#!/bin/sh\n"+text+"\n")
+		if err := os.Chmod(program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script("echo one $KEY $MORE")
+	block := fmt.Sprintf("server \"a\" {\n command = %q\n args = [\"x\"]\n env = { KEY = \"k1\" }\n}\n", program)
+	addServers(t, r, "") // accepts the plugin's own program
+	own := strings.TrimPrefix(userFile(), conf)
+	configure := func(block string) {
+		t.Helper()
+		r.Write(filepath.Join(r.Home, "gantry.hcl"), conf+strings.Replace(own, "config {\n\n}", "config {\n"+block+"\n}", 1))
+	}
+	const next = "run `gantry plugin lock servers` on a terminal"
+	says := func(when, want string) {
+		t.Helper()
+		r.OK("exec", "go")
+		got := r.Last().Outputs()["c1"]
+		if !strings.Contains(got, want) || want != "one" && (!strings.Contains(got, next) || strings.Contains(got, "|<nil>")) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	const isNew, changed = `process "server.a" of plugin "servers" has not been accepted`, "differs from what was accepted"
+	configure(block)
+	says("new", isNew)
+	run := r.Terminal("exec", "go")
+	run.Sees("the process \"server.a\" of plugin \"servers\" is new")
+	run.Sees("Let the plugin start it? [y/N]")
+	run.Type("n\n")
+	if res := run.Wait(); res.Code != 0 {
+		t.Errorf("%d: %s", res.Code, res.Stdout)
+	}
+	says("refused", isNew)
+	run = r.Terminal("exec", "go")
+	run.Sees("Let the plugin start it? [y/N]")
+	for _, text := range []string{program, `["x"]`, "KEY", "the working folder", "read what commands can read"} {
+		run.Sees(text)
+	}
+	run.Type("y\n")
+	if res := run.Wait(); res.Code != 0 {
+		t.Errorf("%d: %s", res.Code, res.Stdout)
+	}
+	says("accepted", "one")
+	configure(strings.Replace(block, "k1", "k2", 1))
+	says("another value", "one")
+	for when, text := range map[string]string{
+		"arguments": strings.Replace(block, `"x"`, `"y"`, 1), "a variable": strings.Replace(block, "KEY =", "MORE = \"\"\n KEY =", 1),
+		"the network": strings.Replace(block, "\n}\n", "\n sandbox {\n network = [\"a.test\"]\n }\n}\n", 1), "no sandbox": strings.Replace(block, "\n}\n", "\n sandbox {\n mode = \"full-access\"\n }\n}\n", 1),
+		"a folder": strings.Replace(block, "\n}\n", "\n cwd = \"/\"\n}\n", 1), "limits": strings.Replace(block, "\n}\n", "\n limits {\n pids = 50\n }\n}\n", 1),
+	} {
+		configure(text)
+		says(when, changed)
+	}
+	configure(block)
+	script("echo another one")
+	says("another program", changed)
+	if res := r.OK("plugin", "lock", "--yes", "servers"); !strings.Contains(res.Stdout, "servers server.a\n  program:   "+program) {
+		t.Errorf("what was accepted is not shown:\n%s", res.Stdout)
+	}
+	says("accepted again", "one")
+	script("echo one $KEY $MORE")
+	says("the first one again", changed)
+}
+
+// In a project, a declared process needs trust in the project and an entry in its lock file.
+func TestDeclaredProcessesOfAProject(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, queries([3]string{"c1", "run", `name = "a"`}))
+	addServers(t, r, "")
+	block := "plugin \"servers\" {\n  config {\n" + server("a", "echo ran", "") + "  }\n}\n"
+	r.Write(".gantry/gantry.hcl", block)
+	says := func(when, want string) {
+		t.Helper()
+		r.OK("exec", "go")
+		if got := r.Last().Outputs()["c1"]; !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	says("before trust", `declares no process "server.a"`)
+	r.OK("trust", "--yes")
+	says("before it is locked", `has not been accepted; next: review it, then run `+"`gantry plugin lock servers`"+` on a terminal and restart gantry`)
+	r.OK("plugin", "lock", "--yes", "servers")
+	lock := r.Read(".gantry/gantry.lock.hcl")
+	if !strings.Contains(lock, `process "servers.server.a" {`) {
+		t.Errorf("lock file:\n%s", lock)
+	}
+	says("locked", "ran\n|<nil>")
+	r.Write(".gantry/gantry.hcl", strings.Replace(block, "echo ran", "echo stole", 1))
+	says("changed and not trusted", `declares no process "server.a"`)
+	r.OK("trust", "--yes")
+	says("changed and trusted", "differs from what was accepted")
+	// What a user accepts elsewhere is no consent to a project's process of the same name.
+	r.Write(".gantry/gantry.lock.hcl", strings.ReplaceAll(lock, "servers.server.a", "servers.server.b"))
+	r.OK("trust", "--yes")
+	says("another one locked", "has not been accepted")
+}

@@ -104,6 +104,14 @@ type Entry struct {
 	Range       diag.Range          // of the block's header; zero if the entry was not read from a file
 }
 
+// Process is what the user has accepted of a process that a plugin's block declares.
+type Process struct {
+	Name     string     // the plugin's label and the process's name: "mcp.server.github"
+	Content  Hash       // of its arguments, folder, sandbox and limits, and of the names of its variables
+	Programs []Hash     // of the program, which differs from one machine to the next; one match is sufficient
+	Range    diag.Range // zero if the entry was not read from a file
+}
+
 // ErrNoScheme is returned if this version supports the scheme of none of the known hashes. Either the entry must be renewed or
 // gantry updated.
 var ErrNoScheme = errors.New("no checksum in a supported format")

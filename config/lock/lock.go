@@ -25,12 +25,15 @@ const FileName = "gantry.lock.hcl"
 
 // File is the content of a lock file. It is not safe for concurrent modification.
 type File struct {
-	name    string
-	entries map[string]Entry
+	name      string
+	entries   map[string]Entry
+	processes map[string]Process
 }
 
 // New returns an empty lock that messages call name.
-func New(name string) *File { return &File{name: name, entries: make(map[string]Entry)} }
+func New(name string) *File {
+	return &File{name: name, entries: map[string]Entry{}, processes: map[string]Process{}}
+}
 
 // Read reads a lock file. A missing file is an empty lock. If there are errors, the File is nil: a lock that cannot be parsed
 // allows nothing.
@@ -82,6 +85,38 @@ func (f *File) Entries() []Entry {
 		out = append(out, f.entries[address].clone())
 	}
 	return out
+}
+
+// Process returns the entry of a declared process.
+func (f *File) Process(name string) (Process, bool) {
+	p, ok := f.processes[name]
+	p.Programs = slices.Clone(p.Programs)
+	return p, ok
+}
+
+// Processes returns the entries of all declared processes, sorted by name.
+func (f *File) Processes() []Process {
+	out := make([]Process, 0, len(f.processes))
+	for _, name := range slices.Sorted(maps.Keys(f.processes)) {
+		p, _ := f.Process(name)
+		out = append(out, p)
+	}
+	return out
+}
+
+// PutProcess adds or replaces the entry of a declared process. Programs of other machines are kept if the content is unchanged.
+func (f *File) PutProcess(p Process) error {
+	if old, ok := f.processes[p.Name]; ok && old.Content == p.Content {
+		p.Programs = append(slices.Clone(p.Programs), old.Programs...)
+	}
+	p.Programs = union(p.Programs)
+	for _, h := range append([]Hash{p.Content}, p.Programs...) {
+		if err := h.check(); err != nil {
+			return fmt.Errorf("lock process %q: %w", p.Name, err)
+		}
+	}
+	f.processes[p.Name] = p
+	return nil
 }
 
 // Put adds or replaces an entry. Hashes for platforms that e lacks are kept if the version is unchanged; hashes of another version

@@ -49,6 +49,19 @@ plugin "registry.example.com/acme/weather" {
     package = "p1:z"
   }
 }
+
+process "mcp.server.github" {
+  content = "d1:a"
+  program = "d1:b"
+}
+
+process "mcp.server.other" {
+  content = "d1:a"
+  program = [
+    "d1:b",
+    "d1:c",
+  ]
+}
 `
 
 func TestCanonicalFormReadsBackAsItself(t *testing.T) {
@@ -103,6 +116,9 @@ func TestParseVectors(t *testing.T) {
 		{"platform twice", plugin("weather", v+"\nplatform \"linux_amd64\" {\n}\nplatform \"linux_amd64\" {\n}"), `duplicate platform|Platform "linux_amd64" is already defined at gantry.lock.hcl:3.`},
 		{"unknown argument", plugin("weather", v+"\nsinger = \"x\""), `unsupported argument|An argument named "singer" is not expected here.`},
 		{"unknown block", "provider \"x\" {\n}\n", `unsupported block type|Blocks of type "provider" are not expected here.`},
+		{"process twice", "process \"a\" {\n content = \"d1:a\"\n program = \"d1:b\"\n}\nprocess \"a\" {\n content = \"d1:a\"\n program = \"d1:b\"\n}\n", `duplicate process lock|The process "a" is already locked at gantry.lock.hcl:1.`},
+		{"process without a program", "process \"a\" {\n content = \"d1:a\"\n}\n", `missing required argument|The argument "program" is required`},
+		{"process with a wrong hash", "process \"a\" {\n content = \"abc\"\n program = \"d1:b\"\n}\n", `invalid hash|Hash "abc" must start with a scheme`},
 		{"merge", plugin("weather", v) + "<<<<<<< HEAD\n=======\n>>>>>>> other\n", `the lock file contains merge conflict markers|Keep the blocks of different plugins.`},
 		{"syntax", "plugin \"weather\" {\n version =\n}\n", `invalid expression|`},
 		{"empty", "", ``},
@@ -357,4 +373,26 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("canonical form changed:\n%s\n%s", printed, again.Bytes())
 		}
 	})
+}
+
+// The program of a process differs from one machine to the next; other content is another process.
+func TestPutProcess(t *testing.T) {
+	f := New("gantry.lock.hcl")
+	for _, p := range []Process{{Name: "a", Content: "d1:1", Programs: []Hash{"d1:x"}}, {Name: "a", Content: "d1:1", Programs: []Hash{"d1:w"}}} {
+		if err := f.PutProcess(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, ok := f.Process("a"); !ok || len(p.Programs) != 2 || p.Programs[0] != "d1:w" {
+		t.Errorf("the same content: %+v, %v", p, ok)
+	}
+	if err := f.PutProcess(Process{Name: "a", Content: "d1:2", Programs: []Hash{"d1:v"}}); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := f.Process("a"); len(p.Programs) != 1 || p.Content != "d1:2" {
+		t.Errorf("other content: %+v", p)
+	}
+	if err := f.PutProcess(Process{Name: "b", Content: "junk"}); err == nil || len(f.Processes()) != 1 {
+		t.Errorf("a wrong hash: %v, %v", err, f.Processes())
+	}
 }

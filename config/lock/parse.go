@@ -20,7 +20,7 @@ const again = "run `gantry plugin lock` to rewrite the file"
 
 var (
 	// The HCL library does not modify schemas.
-	fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "plugin", LabelNames: []string{"address"}}}}
+	fileSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "plugin", LabelNames: []string{"address"}}, {Type: "process", LabelNames: []string{"name"}}}}
 	// Only version is required: values that were unknown when the plugin was locked are omitted.
 	pluginSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{
@@ -29,6 +29,7 @@ var (
 		},
 		Blocks: []hcl.BlockHeaderSchema{{Type: "platform", LabelNames: []string{"os_arch"}}},
 	}
+	processSchema  = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "content", Required: true}, {Name: "program", Required: true}}}
 	platformSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "binary"}, {Name: "package"}}}
 )
 
@@ -47,6 +48,10 @@ func Parse(src []byte, name string) (*File, diag.Diagnostics) {
 	p.hcl(hds)
 	first := make(map[string]hcl.Range)
 	for _, block := range content.Blocks {
+		if block.Type == "process" {
+			p.process(block, f)
+			continue
+		}
 		e, ok := p.entry(block)
 		if at, twice := first[e.Address]; twice {
 			p.errorAt(block.DefRange, "duplicate plugin lock",
@@ -93,6 +98,24 @@ func (p *parser) conflict(src []byte, name string) diag.Diagnostics {
 		at += len(l)
 	}
 	return nil
+}
+
+// process reads the entry of a declared process.
+func (p *parser) process(block *hcl.Block, f *File) {
+	e := Process{Name: block.Labels[0], Range: p.files.Range(block.DefRange)}
+	if old, twice := f.processes[e.Name]; twice {
+		p.errorAt(block.DefRange, "duplicate process lock", fmt.Sprintf("The process %q is already locked at %s.", e.Name, old.Range), "remove one of the blocks")
+		return
+	}
+	content, hds := block.Body.Content(processSchema)
+	p.hcl(hds)
+	if a, there := content.Attributes["content"]; there {
+		if s, ok := p.text(a); ok {
+			e.Content = p.hash(s, a.Expr.Range())
+		}
+	}
+	e.Programs = p.hashes(content.Attributes["program"])
+	f.processes[e.Name] = e
 }
 
 func (p *parser) entry(block *hcl.Block) (e Entry, ok bool) {

@@ -13,7 +13,7 @@ const header = `# Kept by gantry: ` + "`gantry plugin lock`, `add` and `remove`"
 # Commit it. It says which content each plugin must have; anything else is refused.
 `
 
-// Bytes returns the canonical form: blocks sorted by address, platforms by name, hashes sorted without duplicates. Columns are
+// Bytes returns the canonical form: blocks of plugins and then of processes, sorted by name, platforms by name, hashes sorted without duplicates. Columns are
 // fixed, so that a line does not change when another one is added.
 func (f *File) Bytes() []byte {
 	var b bytes.Buffer
@@ -35,27 +35,32 @@ func (f *File) Bytes() []byte {
 		}
 		for _, name := range slices.Sorted(maps.Keys(e.Platforms)) {
 			fmt.Fprintf(&b, "\n  platform %s {\n", quote(name))
-			printHashes(&b, "binary", e.Platforms[name].Binary)
-			printHashes(&b, "package", e.Platforms[name].Package)
+			printHashes(&b, "    ", "binary", e.Platforms[name].Binary)
+			printHashes(&b, "    ", "package", e.Platforms[name].Package)
 			b.WriteString("  }\n")
 		}
+		b.WriteString("}\n")
+	}
+	for _, p := range f.Processes() {
+		fmt.Fprintf(&b, "\nprocess %s {\n  content = %s\n", quote(p.Name), quote(string(p.Content)))
+		printHashes(&b, "  ", "program", p.Programs)
 		b.WriteString("}\n")
 	}
 	return b.Bytes()
 }
 
-func printHashes(b *bytes.Buffer, name string, hashes []Hash) {
+func printHashes(b *bytes.Buffer, indent, name string, hashes []Hash) {
 	hashes = union(hashes)
 	switch len(hashes) {
 	case 0:
 	case 1:
-		fmt.Fprintf(b, "    %-7s = %s\n", name, quote(string(hashes[0])))
+		fmt.Fprintf(b, "%s%-7s = %s\n", indent, name, quote(string(hashes[0])))
 	default:
-		fmt.Fprintf(b, "    %-7s = [\n", name)
+		fmt.Fprintf(b, "%s%-7s = [\n", indent, name)
 		for _, h := range hashes {
-			fmt.Fprintf(b, "      %s,\n", quote(string(h)))
+			fmt.Fprintf(b, "%s  %s,\n", indent, quote(string(h)))
 		}
-		b.WriteString("    ]\n")
+		fmt.Fprintf(b, "%s]\n", indent)
 	}
 }
 

@@ -243,7 +243,7 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 		}
 		inner := n.Block
 		if n.Process {
-			inner = withProcess(inner)
+			inner = WithProcess(inner)
 		}
 		v := d.block(inner, x.pieces, x.pieces[0].header, place+".", nil)
 		if n.Process {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -57,8 +60,8 @@ func processBlock() contract.ConfigBlock {
 	}
 }
 
-// withProcess returns the schema of a block that declares a process, including what the host reads.
-func withProcess(b contract.ConfigBlock) contract.ConfigBlock {
+// WithProcess returns the schema of a block that declares a process, including what the host reads.
+func WithProcess(b contract.ConfigBlock) contract.ConfigBlock {
 	p := processBlock()
 	b.Attributes = append(slices.Clip(b.Attributes), p.Attributes...)
 	b.Blocks = append(slices.Clip(b.Blocks), p.Blocks...)
@@ -182,4 +185,14 @@ func (b Block) DecodeProcesses(s contract.ConfigBlock, mode Mode) (jsonText []by
 		return nil, nil, nil, d.ds
 	}
 	return jsonText, d.secrets, d.processes, d.ds
+}
+
+// Declares reports whether the block contains a nested block with a command. It needs no schema: in JSON, any object may be a block.
+func (b Block) Declares() (found bool) {
+	b.named(func(names []string, x hcl.Expression, f Fragment) {
+		_, native := f.Body.(*hclsyntax.Body)
+		_, notObject := hcl.ExprMap(x)
+		found = found || len(names) > 1 && names[len(names)-1] == "command" || f.Body != nil && !native && !notObject.HasErrors()
+	})
+	return found
 }

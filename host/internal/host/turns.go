@@ -104,7 +104,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	}
 	mode := plan.Started.Sandbox
 	granter := grants.Granter{
-		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
 		Tmp: func() (string, error) { return h.scratch.Thread(t.ID()) },
 	}
 	pipeline := orchestrate.New(orchestrate.Deps{

@@ -7,6 +7,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
 )
@@ -19,7 +20,7 @@ func (h *Host) Workbench(dir string) *workbench.Workspace {
 	return &workbench.Workspace{
 		Dir: dir, Runner: workbench.Launch(h.launcher), Config: h.opts.Config, Environ: h.environ, Check: h.sandbox.Check, Box: h.box,
 		Granter: grants.Granter{
-			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
 			Tmp: func() (string, error) { return h.scratch.Thread(clientScratch) },
 		},
 	}
@@ -29,7 +30,7 @@ func (h *Host) Workbench(dir string) *workbench.Workspace {
 func commandGrant(h *Host) func(label string, changes bool) (launch.Grant, string, error) {
 	return func(label string, changes bool) (launch.Grant, string, error) {
 		g := grants.Granter{
-			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
 			Tmp: func() (string, error) { return h.scratch.Thread(clientScratch) },
 		}
 		return g.Command(label, changes, h.plugins.BuiltIn(label))
@@ -43,14 +44,30 @@ func declared(h *Host) func(label, name string) (service.Declared, error) {
 		if err != nil {
 			return service.Declared{}, err
 		}
+		consents := pluginset.Consents{Config: h.opts.Config, Home: h.opts.Home, Env: h.environ.Tools()}
+		program, err := consents.Check(p)
+		if err != nil {
+			return service.Declared{}, err
+		}
 		g := grants.Granter{
-			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: h.heldByHooks,
+			Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
 			// Each has a /tmp of its own: servers need not trust each other.
 			Tmp: func() (string, error) {
 				return h.scratch.Thread(event.ThreadID(fmt.Sprintf("declared-%x", sha256.Sum256([]byte(label+" "+name)))))
 			},
 		}
 		grant, dir, err := g.Declared(p)
-		return service.Declared{Argv: p.Argv, Cwd: dir, Env: env, Grant: grant}, err
+		return service.Declared{Argv: append([]string{program}, p.Argv[1:]...), Cwd: dir, Env: env, Grant: grant}, err
+	}
+}
+
+// held returns a function that finds the files in a folder that hooks and declared processes run. Sandboxed commands must not change them.
+func held(h *Host) func(dir string) []string {
+	return func(dir string) []string {
+		out := h.plugins.Held()
+		if h.heldByHooks != nil {
+			out = append(out, h.heldByHooks(dir)...)
+		}
+		return out
 	}
 }

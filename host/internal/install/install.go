@@ -67,7 +67,7 @@ type StepKind int
 const (
 	StepUnknown         StepKind = iota
 	StepUnchanged                // the lock is up to date: label, version
-	StepChanges                  // the lock is about to record this: label, version, changes
+	StepChanges                  // the lock is about to record this: label, version (or the name of a process), changes
 	StepRecorded                 // the lock was written: label, file
 	StepUnpinned                 // the lock covers only part of what the program loads: label, why
 	StepPruned                   // an entry without a block was removed: address, file

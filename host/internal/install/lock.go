@@ -218,12 +218,17 @@ func (p *Programs) updateLock(ctx context.Context, b *config.PluginBlock, change
 	if err := ds.Err(); err != nil {
 		return err
 	}
+	return p.updateLockFile(ctx, b.LockFile, before, change)
+}
+
+// updateLockFile changes the lock file at a path, whose content was before.
+func (p *Programs) updateLockFile(ctx context.Context, path string, before *lock.File, change func(*lock.File) error) error {
 	project := p.cfg.Project
-	inProject := project != nil && project.Trusted && filepath.Dir(b.LockFile) == filepath.Join(project.Dir, ".gantry")
+	inProject := project != nil && project.Trusted && filepath.Dir(path) == filepath.Join(project.Dir, ".gantry")
 	var fresh []byte
-	err := lock.Update(ctx, b.LockFile, func(f *lock.File) error {
+	err := lock.Update(ctx, path, func(f *lock.File) error {
 		if inProject && !bytes.Equal(f.Bytes(), before.Bytes()) {
-			return hint.With(fmt.Errorf("%s has changed in the meantime", b.LockFile), "review it, then run the command again")
+			return hint.With(fmt.Errorf("%s has changed in the meantime", path), "review it, then run the command again")
 		}
 		if err := change(f); err != nil {
 			return err

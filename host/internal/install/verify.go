@@ -48,6 +48,9 @@ func (in Installation) Verify(ctx context.Context, cfg *config.Config) (func(*co
 		pin.manifest = string(entry.Manifest)
 		found[b] = pin
 	}
+	if err := in.askAboutProcesses(ctx, cfg); err != nil {
+		return nil, err
+	}
 	return func(b *config.PluginBlock) (string, string) { return found[b].sha256, found[b].manifest }, nil
 }
 

@@ -2,6 +2,7 @@ package pluginset
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/gantry-agent/gantry/config"
@@ -29,4 +30,20 @@ func (s *Set) Declared(label, name string) (p config.Process, env map[string]ser
 		env[name] = serviceSecret(secret)
 	}
 	return p, env, nil
+}
+
+// Held returns the programs of declared processes, and the scripts that these run, of the plugins that are configured. Sandboxed
+// commands must not be able to change them.
+func (s *Set) Held() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, declared := range s.mu.processes {
+		for _, p := range declared {
+			if filepath.IsAbs(p.Argv[0]) {
+				out = append(out, p.Argv[0])
+			}
+			out = append(out, s.cfg.Config.Scripts(p)...)
+		}
+	}
+	return out
 }

@@ -16,7 +16,8 @@ func (a *app) pluginLock() *cobra.Command {
 		Use: "lock [flags] [NAME...]", Short: "Lock plugins to their current content",
 		Long: "lock hashes the program of each given block, or of all blocks, reads its manifest, and records both in gantry.lock.hcl,\n" +
 			"next to the file that contains the block. It shows what changes. If a program is new or requests more than was accepted\n" +
-			"before, lock asks for confirmation on a terminal; without a terminal, use --yes.",
+			"before, lock asks for confirmation on a terminal; without a terminal, use --yes. It asks in the same way about the\n" +
+			"processes that a plugin's block declares, and records them in gantry.lock.hcl of the project, or else in gantry's home.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPrograms(cmd, func(ctx context.Context, p *install.Programs) error { return a.lock(ctx, p, args, yes, prune) })
 		},
@@ -35,7 +36,7 @@ func (a *app) lock(ctx context.Context, p *install.Programs, names []string, yes
 			if err != nil {
 				return err
 			}
-			if b.Program.Kind == source.Builtin {
+			if b.Program.Kind == source.Builtin && !b.Declares() {
 				fmt.Fprintf(a.Stderr, "%s is built in and pinned by gantry's build; nothing to lock\n", b.Label)
 				continue
 			}
@@ -46,14 +47,23 @@ func (a *app) lock(ctx context.Context, p *install.Programs, names []string, yes
 	count, done := 0, map[string]bool{}
 	for _, b := range blocks {
 		key := b.LockFile + "\x00" + b.Address()
-		if b.Program.Kind == source.Builtin || done[key] || len(names) == 0 && !b.Enabled {
+		if len(names) == 0 && !b.Enabled {
 			continue
 		}
-		done[key] = true
-		count++
-		// A failure must not prevent the others from being locked.
-		if _, err := p.Lock(ctx, b, yes, ""); err != nil {
-			problems = append(problems, err)
+		if b.Program.Kind != source.Builtin && !done[key] {
+			done[key] = true
+			count++
+			// A failure must not prevent the others from being locked.
+			if _, err := p.Lock(ctx, b, yes, ""); err != nil {
+				problems = append(problems, err)
+				continue
+			}
+		}
+		if b.Declares() {
+			count++
+			if err := p.AcceptProcesses(ctx, b, yes); err != nil {
+				problems = append(problems, err)
+			}
 		}
 	}
 	if prune {

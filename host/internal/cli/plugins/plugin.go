@@ -363,6 +363,9 @@ func settingRows(w io.Writer, b contract.ConfigBlock, prefix string) {
 			count = fmt.Sprintf("%d or more", n.MinItems)
 		}
 		fmt.Fprintf(w, "  %s\tblock\t%s\t%s\n", prefix+header, count, render.OneLine(n.Block.Description, 200))
+		if n.Process {
+			n.Block = config.ProcessSettings(n)
+		}
 		settingRows(w, n.Block, prefix+n.Name+".")
 	}
 }

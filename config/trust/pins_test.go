@@ -40,3 +40,25 @@ func TestHooks(t *testing.T) {
 		}
 	}
 }
+
+// Hooks and processes are separate lists: a key of one means nothing in the other.
+func TestProcesses(t *testing.T) {
+	home := t.TempDir()
+	s := OpenProcesses(home)
+	if err := s.Add(t.Context(), map[string]string{"mcp.server.a": "d1:1 d1:2"}); err != nil {
+		t.Fatal(err)
+	}
+	ps, err := s.List()
+	if err != nil || len(ps) != 1 || ps[0].Key != "mcp.server.a" || ps[0].Digest != "d1:1 d1:2" {
+		t.Errorf("List = %v, %v", ps, err)
+	}
+	if hs, err := OpenHooks(home).List(); err != nil || len(hs) != 0 {
+		t.Errorf("hooks = %v, %v", hs, err)
+	}
+	if n, err := s.Remove(t.Context(), "mcp.server.a"); err != nil || n != 1 {
+		t.Errorf("Remove = %v, %v", n, err)
+	}
+	if ps, err := s.List(); err != nil || len(ps) != 0 {
+		t.Errorf("after Remove: %v, %v", ps, err)
+	}
+}

@@ -1,0 +1,95 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/grants"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
+)
+
+// askAboutProcesses asks the user about the declared processes of all blocks that were not accepted yet. What the user refuses, or can't
+// be asked about, is not started when its plugin names it; the plugin then gets the reason.
+func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config) (err error) {
+	var blocks []*config.PluginBlock
+	for _, b := range cfg.Blocks() {
+		if b.Declares() {
+			blocks = append(blocks, b)
+		}
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	p, err := in.Open(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	for _, b := range blocks {
+		// The plugin reports what is wrong when it starts: other plugins must not wait for that.
+		if err := p.AcceptProcesses(ctx, b, false); err != nil {
+			in.Logger.Info("declared processes were not looked at", "plugin", b.Label, "err", err)
+		}
+	}
+	return nil
+}
+
+// AcceptProcesses asks about each process that a block declares and that the user has not accepted, and records the answer: for a
+// process of a project in its lock file, for others in gantry's home. accepted answers yes to all. The program of the plugin must be
+// locked or part of gantry; it is started if its manifest is not known.
+func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool) error {
+	if !b.Declares() {
+		return nil
+	}
+	pr := p.Look(b)
+	if !pr.Trusted() {
+		return pr.Problem
+	}
+	if _, err := p.Describe(ctx, &pr, b.Kind); err != nil {
+		return err
+	}
+	processes, ds := b.Processes(pr.Manifest)
+	if err := ds.Err(); err != nil {
+		return err
+	}
+	consents := pluginset.Consents{Config: p.cfg, Home: p.Home, Env: grants.NewEnviron(p.cfg, p.Environ).Tools()}
+	var errs []error
+	for _, process := range processes {
+		n, err := consents.Of(process)
+		if err == nil && !n.Given && (accepted || p.Front.Confirm(ctx, question(consents, n))) {
+			if accepted { // otherwise the question has shown it
+				p.Front.Show(Step{Kind: StepChanges, Label: n.Plugin, Version: n.Name, Changes: consents.Describe(n)})
+			}
+			err = p.accept(ctx, n)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func question(c pluginset.Consents, n pluginset.Consent) string {
+	state := "is new"
+	if n.Before {
+		state = "has changed since you accepted it"
+	}
+	return fmt.Sprintf("%s: the process %q of plugin %q %s.\n  %s\nLet the plugin start it?", n.Range, n.Name, n.Plugin, state, strings.Join(c.Describe(n), "\n  "))
+}
+
+// accept records the consent to a process.
+func (p *Programs) accept(ctx context.Context, n pluginset.Consent) error {
+	if !p.cfg.InProject(n.Process) {
+		return trust.OpenProcesses(p.Home).Add(ctx, map[string]string{n.Key(): n.Pin.String()})
+	}
+	before, path, ds := p.cfg.ProjectLock()
+	if err := ds.Err(); err != nil {
+		return err
+	}
+	return p.updateLockFile(ctx, path, before, func(f *lock.File) error {
+		return f.PutProcess(lock.Process{Name: n.Key(), Content: n.Pin.Content, Programs: []lock.Hash{n.Pin.Program}})
+	})
+}

@@ -1,0 +1,136 @@
+package pluginset
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/environ"
+	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
+)
+
+// Consent is what the user has to accept before a declared process starts.
+type Consent struct {
+	config.Process
+	Path   string // absolute path of the program
+	SHA256 string // hex
+	Pin    config.Pin
+	Given  bool
+	Before bool // something else was accepted under the same name
+}
+
+// Consents finds out what the user has to accept of declared processes, and has accepted.
+type Consents struct {
+	Config *config.Config
+	Home   string   // gantry's
+	Env    []string // of commands; its PATH is searched for programs
+}
+
+// Of returns the consent of a process. The error says why its program can't be found or read, or why consents can't be read.
+func (c Consents) Of(p config.Process) (out Consent, err error) {
+	out = Consent{Process: p}
+	if out.Path, err = c.program(p); err != nil {
+		return out, err
+	}
+	if out.SHA256, err = binary.Digest(out.Path, binary.Records{Dir: filepath.Join(c.Home, "cache", "manifests", "digests")}); err != nil {
+		return out, fmt.Errorf("read the program of process %q: %w", p.Name, err)
+	}
+	out.Pin = c.Config.Pin(p, out.Path, out.SHA256)
+	if c.Config.InProject(p) {
+		file, _, ds := c.Config.ProjectLock()
+		if err := ds.Err(); err != nil {
+			return out, err
+		}
+		locked, known := file.Process(p.Key())
+		out.Before, out.Given = known, locked.Content == out.Pin.Content && slices.Contains(locked.Programs, out.Pin.Program)
+		return out, nil
+	}
+	pins, err := trust.OpenProcesses(c.Home).List()
+	if err != nil {
+		return out, err
+	}
+	for _, pin := range pins {
+		if pin.Key == p.Key() {
+			out.Before, out.Given = true, pin.Digest == out.Pin.String()
+		}
+	}
+	return out, nil
+}
+
+// program returns the absolute path of a process's program.
+func (c Consents) program(p config.Process) (string, error) {
+	name := p.Argv[0]
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	list := environ.Lookup(c.Env, "PATH")
+	if own, ok := p.Env["PATH"]; ok {
+		list = own.Value
+	}
+	for _, dir := range filepath.SplitList(list) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", hint.With(fmt.Errorf("%s: the program %q of process %q is not in PATH", p.Range, name, p.Name), "install it, or write its path in `command`")
+}
+
+// errNotAccepted returns the error for a process that the user has not accepted.
+func (c Consents) errNotAccepted(n Consent) error {
+	text := "has not been accepted"
+	if n.Before {
+		text = "differs from what was accepted: its block, or its program " + n.Path + ", has changed"
+	}
+	next := fmt.Sprintf("review it, then run `gantry plugin lock %s` on a terminal", n.Plugin)
+	if c.Config.InProject(n.Process) {
+		next += " and restart gantry"
+	}
+	return hint.With(fmt.Errorf("%s: process %q of plugin %q %s", n.Range, n.Name, n.Plugin, text), next)
+}
+
+// Check returns an error unless the user has accepted a process. path is that of its program.
+func (c Consents) Check(p config.Process) (path string, err error) {
+	n, err := c.Of(p)
+	if err == nil && !n.Given {
+		err = c.errNotAccepted(n)
+	}
+	return n.Path, err
+}
+
+// Describe says what a process is, for the user who is asked about it, one line each.
+func (c Consents) Describe(n Consent) []string {
+	s := n.Sandbox
+	may := []string{"read what commands can read"}
+	if len(s.ReadableRoots) > 0 {
+		may = []string{"read " + strings.Join(s.ReadableRoots, ", ") + " and the system's programs"}
+	}
+	if len(s.WritableRoots) > 0 {
+		may = append(may, "write in "+strings.Join(s.WritableRoots, ", "))
+	}
+	var hosts []string
+	for _, h := range s.Network {
+		hosts = append(hosts, h.String())
+	}
+	if len(hosts) > 0 {
+		may = append(may, "reach "+strings.Join(hosts, ", "))
+	}
+	if s.FullAccess {
+		may = []string{"do everything that you can: it has no sandbox"}
+	}
+	var names []string
+	for name := range n.Env {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return []string{
+		"program:   " + n.Path, "sha256:    " + n.SHA256, "arguments: " + fmt.Sprintf("%q", n.Argv[1:]),
+		"variables: " + cmp.Or(strings.Join(names, ", "), "none"), "folder:    " + cmp.Or(n.Cwd, "the working folder"), "it may:    " + strings.Join(may, "; "),
+	}
+}

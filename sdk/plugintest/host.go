@@ -196,6 +196,12 @@ func (h *host) Ask(context.Context, *gantryv1.AskRequest) (*gantryv1.AskResponse
 	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 }
 
+// Redirect implements HostService. No browser comes to the address, because Ask declines.
+func (h *host) Redirect(context.Context, *gantryv1.RedirectRequest) (*gantryv1.RedirectResponse, error) {
+	h.use("ask", "Redirect")
+	return &gantryv1.RedirectResponse{Id: "kit", RedirectUri: "http://127.0.0.1:9/callback/kit"}, nil
+}
+
 // CallTool implements HostService. There are no other tools.
 func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
 	h.use("call-tools", "CallTool")

@@ -84,7 +84,7 @@ func services(capability string) []string {
 	case "spawn":
 		return []string{"Spawn", "Signal", "Wait", "Attach", "Adopt", "Release"}
 	case "ask":
-		return []string{"Ask"}
+		return []string{"Ask", "Redirect"}
 	case "call-tools":
 		return []string{"CallTool", "ListTools"}
 	case "sample":

@@ -38,7 +38,7 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := resp.GetManifest()
-	want := []string{"Adopt", "Ask", "Attach", "Authorize", "Emit", "GetArtifact", "PutArtifact", "Release", "Signal", "Spawn", "Wait"}
+	want := []string{"Adopt", "Ask", "Attach", "Authorize", "Emit", "GetArtifact", "PutArtifact", "Redirect", "Release", "Signal", "Spawn", "Wait"}
 	if m.GetName() != "weather" || m.GetKind() != gantryv1.PluginKind_PLUGIN_KIND_TOOL || len(m.GetTools()) != 1 ||
 		len(m.GetConfig().GetAttributes()) != 2 || len(m.GetCommands()) != 1 || !slices.Equal(m.GetHostServices(), want) ||
 		m.GetLimits().GetMaxParallelCalls() != 3 {

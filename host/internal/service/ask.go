@@ -34,9 +34,16 @@ func (s *server) askAbout(ctx context.Context, r *gantryv1.AskRequest, q approva
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	var a approval.Answer
-	if q.About == event.QuestionURL && r.GetRedirect() {
+	switch {
+	case q.About == event.QuestionURL && r.GetRedirectId() != "":
+		to, ok := s.redirects.find(r.GetRedirectId(), r.GetCallToken())
+		if !ok {
+			return nil, status.Error(codes.PermissionDenied, "the redirect_id is not valid: it is valid for one question of the call or command that has reserved it")
+		}
+		a, err = to.await(ctx, ask, q)
+	case q.About == event.QuestionURL && r.GetRedirect():
 		a, err = redirected(ctx, ask, q, int(r.GetRedirectPort()))
-	} else {
+	default:
 		a, err = ask(ctx, q)
 	}
 	switch {

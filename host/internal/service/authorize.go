@@ -23,7 +23,7 @@ import (
 func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
 	effects := convert.EffectsFromProto(r.GetEffects())
 	if cmd, ok := s.Commands.lookup(s.id.Label, r.GetCallToken()); ok {
-		return s.authorizeCommand(ctx, cmd, effects, r.GetReason())
+		return s.authorizeCommand(ctx, cmd, r.GetCallToken(), effects, r.GetReason())
 	}
 	l, ctx, done, err := s.join(ctx, r.GetCallToken())
 	if err != nil {
@@ -38,11 +38,11 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 		return &gantryv1.AuthorizeResponse{Denial: denial}, nil
 	}
 	if wanted, _ := hostsAmong(effects); len(wanted) > 0 {
-		_, whole, release, err := s.join(context.WithoutCancel(ctx), r.GetCallToken())
+		life, release, err := s.hold(ctx, r.GetCallToken())
 		if err != nil {
 			return nil, err
 		}
-		s.permitUntil(whole, wanted, release)
+		s.permitUntil(life, wanted, release)
 	}
 	return &gantryv1.AuthorizeResponse{Granted: true, Scope: scope}, nil
 }
@@ -73,25 +73,24 @@ const (
 )
 
 // authorizeCommand asks the person who ran a command about the hosts that its plugin may not reach yet.
-func (s *server) authorizeCommand(ctx context.Context, cmd *command, effects []contract.Effect, reason string) (*gantryv1.AuthorizeResponse, error) {
+func (s *server) authorizeCommand(ctx context.Context, cmd *command, token string, effects []contract.Effect, reason string) (*gantryv1.AuthorizeResponse, error) {
 	wanted, all := hostsAmong(effects)
 	if !all {
 		return nil, status.Error(codes.InvalidArgument, "a command can only be authorized to reach single hosts")
-	}
-	done, ok := cmd.hold()
-	if !ok {
-		return nil, status.Error(codes.PermissionDenied, "the command has ended")
 	}
 	for _, e := range wanted {
 		if s.Reaches(s.id.Label, e) {
 			continue
 		}
 		if denial, err := s.askAboutHost(ctx, cmd, e, reason); err != nil || denial != "" {
-			done()
 			return &gantryv1.AuthorizeResponse{Denial: denial}, statusOf(err)
 		}
 	}
-	s.permitUntil(cmd.ctx, wanted, done)
+	life, release, err := s.hold(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	s.permitUntil(life, wanted, release)
 	return &gantryv1.AuthorizeResponse{Granted: true, Scope: orchestrate.ScopeOnce}, nil
 }
 

@@ -47,6 +47,11 @@ func TestRedirect(t *testing.T) {
 		if code, _ := browse(t, q.URL, redirectPath, ""); code != http.StatusBadRequest {
 			t.Errorf("no query: %d", code)
 		}
+		for _, other := range []string{"?code=1", "?code=1&state=y", "?code=1&state=x&state=y"} {
+			if code, text := browse(t, q.URL, redirectPath, other); code != http.StatusBadRequest || !strings.Contains(text, "does not belong") {
+				t.Errorf("the query %s: %d, %s", other, code, text)
+			}
+		}
 		if code, text := browse(t, q.URL, redirectPath, "?code=a%20b&state=x"); code != http.StatusOK || !strings.Contains(text, "close this page") {
 			t.Errorf("the query: %d, %s", code, text)
 		}

@@ -80,25 +80,28 @@ type Services struct {
 	cfg      Config
 	programs *programs
 	spent    *spent
+	// redirects are the addresses that plugins have reserved.
+	redirects *redirects
 }
 
 // New returns services.
 func New(cfg Config) *Services {
 	run := func(ctx context.Context, p Program) (string, error) { return runProgram(ctx, &cfg, p) }
-	return &Services{cfg, &programs{run: run}, newSpent()}
+	return &Services{cfg, &programs{run: run}, newSpent(), &redirects{}}
 }
 
 // For returns the server for one plugin process. Its rights are those of the process's label and generation.
 func (s *Services) For(id plugin.Identity) gantryv1.HostServiceServer {
-	return &server{Config: s.cfg, programs: s.programs, spent: s.spent, id: id}
+	return &server{Config: s.cfg, programs: s.programs, spent: s.spent, redirects: s.redirects, id: id}
 }
 
 type server struct {
 	gantryv1.UnimplementedHostServiceServer
 	Config
-	programs *programs
-	spent    *spent
-	id       plugin.Identity
+	programs  *programs
+	spent     *spent
+	redirects *redirects
+	id        plugin.Identity
 }
 
 // The capabilities that requests need. Three kinds of requests work without one: custom events, artifacts, and Authorize, which

@@ -1437,11 +1437,12 @@ func (*AttachResponse_Stderr) isAttachResponse_Output() {}
 func (*AttachResponse_Exited) isAttachResponse_Output() {}
 
 type AuthorizeRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	CallToken      string                 `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
-	Effects        []*Effect              `protobuf:"bytes,2,rep,name=effects,proto3" json:"effects,omitempty"`
-	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	Discriminators []string               `protobuf:"bytes,4,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a call or of a command.
+	CallToken      string    `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
+	Effects        []*Effect `protobuf:"bytes,2,rep,name=effects,proto3" json:"effects,omitempty"`
+	Reason         string    `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Discriminators []string  `protobuf:"bytes,4,rep,name=discriminators,proto3" json:"discriminators,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1567,25 +1568,30 @@ func (x *AuthorizeResponse) GetScope() string {
 }
 
 type AskRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	CallToken string                 `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
-	Kind      AskKind                `protobuf:"varint,2,opt,name=kind,proto3,enum=gantry.v1.AskKind" json:"kind,omitempty"`
-	Title     string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	Message   string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a call or of a command.
+	CallToken string  `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
+	Kind      AskKind `protobuf:"varint,2,opt,name=kind,proto3,enum=gantry.v1.AskKind" json:"kind,omitempty"`
+	Title     string  `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	Message   string  `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// For a choice: the options.
 	Options []string `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
 	// For a form: the JSON Schema of an object of at most 64 properties, which are strings, numbers, integers, booleans, choices (enum,
 	// or oneOf with const and title) or arrays of choices. People fill it in field by field.
 	FormSchemaJson []byte `protobuf:"bytes,6,opt,name=form_schema_json,json=formSchemaJson,proto3" json:"form_schema_json,omitempty"`
 	// For a URL. With `redirect`, the host listens on loopback, replaces `{redirect_uri}` in the URL by its percent-encoded
-	// address, and returns the query that the browser sends there.
+	// address, and returns the query that the browser sends there. If the URL has a parameter `state`, the host refuses a query
+	// without the same one and continues to wait.
 	Url      string `protobuf:"bytes,7,opt,name=url,proto3" json:"url,omitempty"`
 	Redirect bool   `protobuf:"varint,8,opt,name=redirect,proto3" json:"redirect,omitempty"`
 	// Port to listen on. 0: any. Some vendors require a registered address.
 	RedirectPort int32 `protobuf:"varint,9,opt,name=redirect_port,json=redirectPort,proto3" json:"redirect_port,omitempty"`
 	// In whose name the plugin asks, such as a server that it is connected to: at most 128 bytes. Empty: its own. People see it
 	// together with the plugin's label.
-	Source        string `protobuf:"bytes,10,opt,name=source,proto3" json:"source,omitempty"`
+	Source string `protobuf:"bytes,10,opt,name=source,proto3" json:"source,omitempty"`
+	// For a URL, instead of `redirect`: the ID from Redirect of the same call or command. The URL contains the address already.
+	// The address is released with the response.
+	RedirectId    string `protobuf:"bytes,11,opt,name=redirect_id,json=redirectId,proto3" json:"redirect_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1690,6 +1696,138 @@ func (x *AskRequest) GetSource() string {
 	return ""
 }
 
+func (x *AskRequest) GetRedirectId() string {
+	if x != nil {
+		return x.RedirectId
+	}
+	return ""
+}
+
+type RedirectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a call or of a command. The address is released when that ends.
+	CallToken string `protobuf:"bytes,1,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
+	// Port to listen on. 0: any. Some services require a registered address.
+	Port int32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// Host in the address: "127.0.0.1" or "localhost". Empty: "127.0.0.1".
+	Host string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	// Path in the address, of segments of letters, digits and "-._~". Empty: "/callback/" and an unguessable segment.
+	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedirectRequest) Reset() {
+	*x = RedirectRequest{}
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedirectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedirectRequest) ProtoMessage() {}
+
+func (x *RedirectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedirectRequest.ProtoReflect.Descriptor instead.
+func (*RedirectRequest) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RedirectRequest) GetCallToken() string {
+	if x != nil {
+		return x.CallToken
+	}
+	return ""
+}
+
+func (x *RedirectRequest) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *RedirectRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RedirectRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+type RedirectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// For example "http://127.0.0.1:41235/callback/4F7...".
+	RedirectUri   string `protobuf:"bytes,2,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedirectResponse) Reset() {
+	*x = RedirectResponse{}
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedirectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedirectResponse) ProtoMessage() {}
+
+func (x *RedirectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedirectResponse.ProtoReflect.Descriptor instead.
+func (*RedirectResponse) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RedirectResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RedirectResponse) GetRedirectUri() string {
+	if x != nil {
+		return x.RedirectUri
+	}
+	return ""
+}
+
 type AskResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Outcome AskOutcome             `protobuf:"varint,1,opt,name=outcome,proto3,enum=gantry.v1.AskOutcome" json:"outcome,omitempty"`
@@ -1704,7 +1842,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1854,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1867,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AskResponse) GetOutcome() AskOutcome {
@@ -1765,7 +1903,7 @@ type CallToolRequest struct {
 
 func (x *CallToolRequest) Reset() {
 	*x = CallToolRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1915,7 @@ func (x *CallToolRequest) String() string {
 func (*CallToolRequest) ProtoMessage() {}
 
 func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1928,7 @@ func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolRequest.ProtoReflect.Descriptor instead.
 func (*CallToolRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallToolRequest) GetCallToken() string {
@@ -1830,7 +1968,7 @@ type CallToolResponse struct {
 
 func (x *CallToolResponse) Reset() {
 	*x = CallToolResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1980,7 @@ func (x *CallToolResponse) String() string {
 func (*CallToolResponse) ProtoMessage() {}
 
 func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1993,7 @@ func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolResponse.ProtoReflect.Descriptor instead.
 func (*CallToolResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CallToolResponse) GetResult() *CallResult {
@@ -1874,7 +2012,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2024,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2037,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListToolsRequest) GetCallToken() string {
@@ -1918,7 +2056,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2068,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2081,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListToolsResponse) GetTools() []*ToolDescriptor {
@@ -1964,7 +2102,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2114,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2127,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SampleRequest) GetCallToken() string {
@@ -2018,7 +2156,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2168,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2181,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SampleResponse) GetMessage() *LlmMessage {
@@ -2086,7 +2224,7 @@ type SecretRequest struct {
 
 func (x *SecretRequest) Reset() {
 	*x = SecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2236,7 @@ func (x *SecretRequest) String() string {
 func (*SecretRequest) ProtoMessage() {}
 
 func (x *SecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2249,7 @@ func (x *SecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretRequest.ProtoReflect.Descriptor instead.
 func (*SecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SecretRequest) GetHandle() string {
@@ -2140,7 +2278,7 @@ type SecretResponse struct {
 
 func (x *SecretResponse) Reset() {
 	*x = SecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2290,7 @@ func (x *SecretResponse) String() string {
 func (*SecretResponse) ProtoMessage() {}
 
 func (x *SecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2303,7 @@ func (x *SecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
 func (*SecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SecretResponse) GetValue() string {
@@ -2194,7 +2332,7 @@ type StoreSecretRequest struct {
 
 func (x *StoreSecretRequest) Reset() {
 	*x = StoreSecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2344,7 @@ func (x *StoreSecretRequest) String() string {
 func (*StoreSecretRequest) ProtoMessage() {}
 
 func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2357,7 @@ func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretRequest.ProtoReflect.Descriptor instead.
 func (*StoreSecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StoreSecretRequest) GetName() string {
@@ -2244,7 +2382,7 @@ type StoreSecretResponse struct {
 
 func (x *StoreSecretResponse) Reset() {
 	*x = StoreSecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2394,7 @@ func (x *StoreSecretResponse) String() string {
 func (*StoreSecretResponse) ProtoMessage() {}
 
 func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2407,7 @@ func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretResponse.ProtoReflect.Descriptor instead.
 func (*StoreSecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
 }
 
 type GetStateRequest struct {
@@ -2284,7 +2422,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2434,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2447,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetStateRequest) GetScope() StateScope {
@@ -2345,7 +2483,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2495,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2508,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetStateResponse) GetFound() bool {
@@ -2412,7 +2550,7 @@ type PutStateRequest struct {
 
 func (x *PutStateRequest) Reset() {
 	*x = PutStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2562,7 @@ func (x *PutStateRequest) String() string {
 func (*PutStateRequest) ProtoMessage() {}
 
 func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2575,7 @@ func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateRequest.ProtoReflect.Descriptor instead.
 func (*PutStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutStateRequest) GetScope() StateScope {
@@ -2493,7 +2631,7 @@ type PutStateResponse struct {
 
 func (x *PutStateResponse) Reset() {
 	*x = PutStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2643,7 @@ func (x *PutStateResponse) String() string {
 func (*PutStateResponse) ProtoMessage() {}
 
 func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2656,7 @@ func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateResponse.ProtoReflect.Descriptor instead.
 func (*PutStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutStateResponse) GetStored() bool {
@@ -2546,7 +2684,7 @@ type ListStateRequest struct {
 
 func (x *ListStateRequest) Reset() {
 	*x = ListStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2696,7 @@ func (x *ListStateRequest) String() string {
 func (*ListStateRequest) ProtoMessage() {}
 
 func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2709,7 @@ func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateRequest.ProtoReflect.Descriptor instead.
 func (*ListStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListStateRequest) GetScope() StateScope {
@@ -2604,7 +2742,7 @@ type ListStateResponse struct {
 
 func (x *ListStateResponse) Reset() {
 	*x = ListStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2754,7 @@ func (x *ListStateResponse) String() string {
 func (*ListStateResponse) ProtoMessage() {}
 
 func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2767,7 @@ func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateResponse.ProtoReflect.Descriptor instead.
 func (*ListStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListStateResponse) GetKeys() []string {
@@ -2650,7 +2788,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2800,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2813,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LeaseRequest) GetName() string {
@@ -2706,7 +2844,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2856,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2869,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LeaseResponse) GetState() isLeaseResponse_State {
@@ -2805,7 +2943,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +2955,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +2968,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PutArtifactRequest) GetMediaType() string {
@@ -2863,7 +3001,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3013,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3026,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PutArtifactResponse) GetArtifact() *ArtifactRef {
@@ -2907,7 +3045,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3057,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3070,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetArtifactRequest) GetSha256() string {
@@ -2951,7 +3089,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3101,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3114,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetArtifactResponse) GetData() []byte {
@@ -3001,7 +3139,7 @@ type EmitRequest struct {
 
 func (x *EmitRequest) Reset() {
 	*x = EmitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3151,7 @@ func (x *EmitRequest) String() string {
 func (*EmitRequest) ProtoMessage() {}
 
 func (x *EmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3164,7 @@ func (x *EmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitRequest.ProtoReflect.Descriptor instead.
 func (*EmitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *EmitRequest) GetToken() string {
@@ -3065,7 +3203,7 @@ type EmitResponse struct {
 
 func (x *EmitResponse) Reset() {
 	*x = EmitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[44]
+	mi := &file_gantry_v1_host_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3215,7 @@ func (x *EmitResponse) String() string {
 func (*EmitResponse) ProtoMessage() {}
 
 func (x *EmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[44]
+	mi := &file_gantry_v1_host_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3228,7 @@ func (x *EmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitResponse.ProtoReflect.Descriptor instead.
 func (*EmitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{46}
 }
 
 var File_gantry_v1_host_proto protoreflect.FileDescriptor
@@ -3210,7 +3348,7 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x11AuthorizeResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12\x16\n" +
 	"\x06denial\x18\x02 \x01(\tR\x06denial\x12\x14\n" +
-	"\x05scope\x18\x03 \x01(\tR\x05scope\"\xb2\x02\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\"\xd3\x02\n" +
 	"\n" +
 	"AskRequest\x12\x1d\n" +
 	"\n" +
@@ -3224,7 +3362,18 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\bredirect\x18\b \x01(\bR\bredirect\x12#\n" +
 	"\rredirect_port\x18\t \x01(\x05R\fredirectPort\x12\x16\n" +
 	"\x06source\x18\n" +
-	" \x01(\tR\x06source\"s\n" +
+	" \x01(\tR\x06source\x12\x1f\n" +
+	"\vredirect_id\x18\v \x01(\tR\n" +
+	"redirectId\"l\n" +
+	"\x0fRedirectRequest\x12\x1d\n" +
+	"\n" +
+	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\"E\n" +
+	"\x10RedirectResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
+	"\fredirect_uri\x18\x02 \x01(\tR\vredirectUri\"s\n" +
 	"\vAskResponse\x12/\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x15.gantry.v1.AskOutcomeR\aoutcome\x12\x1f\n" +
 	"\vanswer_json\x18\x02 \x01(\fR\n" +
@@ -3329,8 +3478,7 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"StateScope\x12\x1b\n" +
 	"\x17STATE_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12STATE_SCOPE_PLUGIN\x10\x01\x12\x16\n" +
-	"\x12STATE_SCOPE_THREAD\x10\x022\xc2\n" +
-	"\n" +
+	"\x12STATE_SCOPE_THREAD\x10\x022\x87\v\n" +
 	"\vHostService\x12:\n" +
 	"\x05Spawn\x12\x17.gantry.v1.SpawnRequest\x1a\x18.gantry.v1.SpawnResponse\x12:\n" +
 	"\x05Adopt\x12\x17.gantry.v1.AdoptRequest\x1a\x18.gantry.v1.AdoptResponse\x12@\n" +
@@ -3340,6 +3488,7 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x06Attach\x12\x18.gantry.v1.AttachRequest\x1a\x19.gantry.v1.AttachResponse(\x010\x01\x12F\n" +
 	"\tAuthorize\x12\x1b.gantry.v1.AuthorizeRequest\x1a\x1c.gantry.v1.AuthorizeResponse\x124\n" +
 	"\x03Ask\x12\x15.gantry.v1.AskRequest\x1a\x16.gantry.v1.AskResponse\x12C\n" +
+	"\bRedirect\x12\x1a.gantry.v1.RedirectRequest\x1a\x1b.gantry.v1.RedirectResponse\x12C\n" +
 	"\bCallTool\x12\x1a.gantry.v1.CallToolRequest\x1a\x1b.gantry.v1.CallToolResponse\x12F\n" +
 	"\tListTools\x12\x1b.gantry.v1.ListToolsRequest\x1a\x1c.gantry.v1.ListToolsResponse\x12=\n" +
 	"\x06Sample\x12\x18.gantry.v1.SampleRequest\x1a\x19.gantry.v1.SampleResponse\x12=\n" +
@@ -3366,7 +3515,7 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_gantry_v1_host_proto_goTypes = []any{
 	(AskKind)(0),                // 0: gantry.v1.AskKind
 	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
@@ -3391,45 +3540,47 @@ var file_gantry_v1_host_proto_goTypes = []any{
 	(*AuthorizeRequest)(nil),    // 20: gantry.v1.AuthorizeRequest
 	(*AuthorizeResponse)(nil),   // 21: gantry.v1.AuthorizeResponse
 	(*AskRequest)(nil),          // 22: gantry.v1.AskRequest
-	(*AskResponse)(nil),         // 23: gantry.v1.AskResponse
-	(*CallToolRequest)(nil),     // 24: gantry.v1.CallToolRequest
-	(*CallToolResponse)(nil),    // 25: gantry.v1.CallToolResponse
-	(*ListToolsRequest)(nil),    // 26: gantry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 27: gantry.v1.ListToolsResponse
-	(*SampleRequest)(nil),       // 28: gantry.v1.SampleRequest
-	(*SampleResponse)(nil),      // 29: gantry.v1.SampleResponse
-	(*SecretRequest)(nil),       // 30: gantry.v1.SecretRequest
-	(*SecretResponse)(nil),      // 31: gantry.v1.SecretResponse
-	(*StoreSecretRequest)(nil),  // 32: gantry.v1.StoreSecretRequest
-	(*StoreSecretResponse)(nil), // 33: gantry.v1.StoreSecretResponse
-	(*GetStateRequest)(nil),     // 34: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 35: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 36: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 37: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 38: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 39: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 40: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 41: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 42: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 43: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 44: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 45: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 46: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 47: gantry.v1.EmitResponse
-	nil,                         // 48: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 49: gantry.v1.Effect
-	(*CallInput)(nil),           // 50: gantry.v1.CallInput
-	(*CallResult)(nil),          // 51: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 52: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 53: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 54: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 55: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 56: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 57: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 58: gantry.v1.ArtifactRef
+	(*RedirectRequest)(nil),     // 23: gantry.v1.RedirectRequest
+	(*RedirectResponse)(nil),    // 24: gantry.v1.RedirectResponse
+	(*AskResponse)(nil),         // 25: gantry.v1.AskResponse
+	(*CallToolRequest)(nil),     // 26: gantry.v1.CallToolRequest
+	(*CallToolResponse)(nil),    // 27: gantry.v1.CallToolResponse
+	(*ListToolsRequest)(nil),    // 28: gantry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 29: gantry.v1.ListToolsResponse
+	(*SampleRequest)(nil),       // 30: gantry.v1.SampleRequest
+	(*SampleResponse)(nil),      // 31: gantry.v1.SampleResponse
+	(*SecretRequest)(nil),       // 32: gantry.v1.SecretRequest
+	(*SecretResponse)(nil),      // 33: gantry.v1.SecretResponse
+	(*StoreSecretRequest)(nil),  // 34: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 35: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 36: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 37: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 38: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 39: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 40: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 41: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 42: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 43: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 44: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 45: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 46: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 47: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 48: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 49: gantry.v1.EmitResponse
+	nil,                         // 50: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 51: gantry.v1.Effect
+	(*CallInput)(nil),           // 52: gantry.v1.CallInput
+	(*CallResult)(nil),          // 53: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 54: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 55: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 56: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 57: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 58: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 59: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 60: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	48, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	50, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
 	6,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
 	5,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
 	4,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
@@ -3438,21 +3589,21 @@ var file_gantry_v1_host_proto_depIdxs = []int32{
 	17, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
 	6,  // 7: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
 	17, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	49, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	51, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
 	0,  // 10: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
 	1,  // 11: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	50, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	51, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	52, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	53, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	54, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	55, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	56, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	57, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	52, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	53, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	54, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	55, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	56, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	57, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	58, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	59, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
 	2,  // 20: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 21: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 22: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	58, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	60, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
 	3,  // 24: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
 	9,  // 25: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
 	12, // 26: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
@@ -3461,40 +3612,42 @@ var file_gantry_v1_host_proto_depIdxs = []int32{
 	18, // 29: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
 	20, // 30: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
 	22, // 31: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
-	24, // 32: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
-	26, // 33: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
-	28, // 34: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
-	30, // 35: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	32, // 36: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
-	34, // 37: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	36, // 38: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	38, // 39: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	40, // 40: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	42, // 41: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	44, // 42: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	46, // 43: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	7,  // 44: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	10, // 45: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	13, // 46: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
-	15, // 47: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	17, // 48: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	19, // 49: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	21, // 50: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	23, // 51: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	25, // 52: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	27, // 53: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	29, // 54: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	31, // 55: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	33, // 56: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
-	35, // 57: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	37, // 58: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	39, // 59: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	41, // 60: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	43, // 61: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	45, // 62: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	47, // 63: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	44, // [44:64] is the sub-list for method output_type
-	24, // [24:44] is the sub-list for method input_type
+	23, // 32: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
+	26, // 33: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
+	28, // 34: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
+	30, // 35: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
+	32, // 36: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
+	34, // 37: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	36, // 38: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	38, // 39: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	40, // 40: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	42, // 41: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	44, // 42: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	46, // 43: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	48, // 44: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	7,  // 45: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	10, // 46: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	13, // 47: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
+	15, // 48: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	17, // 49: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	19, // 50: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	21, // 51: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	25, // 52: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	24, // 53: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
+	27, // 54: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	29, // 55: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	31, // 56: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	33, // 57: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	35, // 58: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	37, // 59: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	39, // 60: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	41, // 61: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	43, // 62: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	45, // 63: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	47, // 64: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	49, // 65: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	45, // [45:66] is the sub-list for method output_type
+	24, // [24:45] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
 	24, // [24:24] is the sub-list for extension extendee
 	0,  // [0:24] is the sub-list for field type_name
@@ -3513,8 +3666,8 @@ func file_gantry_v1_host_proto_init() {
 		(*AttachResponse_Stderr)(nil),
 		(*AttachResponse_Exited)(nil),
 	}
-	file_gantry_v1_host_proto_msgTypes[33].OneofWrappers = []any{}
-	file_gantry_v1_host_proto_msgTypes[38].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[35].OneofWrappers = []any{}
+	file_gantry_v1_host_proto_msgTypes[40].OneofWrappers = []any{
 		(*LeaseResponse_Granted)(nil),
 		(*LeaseResponse_Lost)(nil),
 		(*LeaseResponse_Busy)(nil),
@@ -3525,7 +3678,7 @@ func file_gantry_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   46,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	HostService_Attach_FullMethodName      = "/gantry.v1.HostService/Attach"
 	HostService_Authorize_FullMethodName   = "/gantry.v1.HostService/Authorize"
 	HostService_Ask_FullMethodName         = "/gantry.v1.HostService/Ask"
+	HostService_Redirect_FullMethodName    = "/gantry.v1.HostService/Redirect"
 	HostService_CallTool_FullMethodName    = "/gantry.v1.HostService/CallTool"
 	HostService_ListTools_FullMethodName   = "/gantry.v1.HostService/ListTools"
 	HostService_Sample_FullMethodName      = "/gantry.v1.HostService/Sample"
@@ -70,10 +71,15 @@ type HostServiceClient interface {
 	Wait(ctx context.Context, in *WaitRequest, opts ...grpc.CallOption) (*WaitResponse, error)
 	// Attach transfers the process's input and output if descriptors can't be passed. The first message names the process.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
-	// Authorize requests permission for effects that become known only during a call.
+	// Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
+	// can only reach hosts, and the person who ran the command decides. Until the call or command ends, the plugin can connect to
+	// the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet.
 	Authorize(ctx context.Context, in *AuthorizeRequest, opts ...grpc.CallOption) (*AuthorizeResponse, error)
 	// Ask asks the user a question. The answer is never an approval.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error)
+	// Redirect reserves an address on this machine to which a browser can be redirected, before the URL that leads there is
+	// known: a service may want to register the address first. AskRequest.redirect_id then waits for the browser.
+	Redirect(ctx context.Context, in *RedirectRequest, opts ...grpc.CallOption) (*RedirectResponse, error)
 	// CallTool runs another tool of the thread, through the same pipeline as any other call.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
 	// ListTools lists the tools that CallTool can run: those that are not hidden, that other calls may call, and whose required
@@ -183,6 +189,16 @@ func (c *hostServiceClient) Ask(ctx context.Context, in *AskRequest, opts ...grp
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AskResponse)
 	err := c.cc.Invoke(ctx, HostService_Ask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostServiceClient) Redirect(ctx context.Context, in *RedirectRequest, opts ...grpc.CallOption) (*RedirectResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RedirectResponse)
+	err := c.cc.Invoke(ctx, HostService_Redirect_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -353,10 +369,15 @@ type HostServiceServer interface {
 	Wait(context.Context, *WaitRequest) (*WaitResponse, error)
 	// Attach transfers the process's input and output if descriptors can't be passed. The first message names the process.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
-	// Authorize requests permission for effects that become known only during a call.
+	// Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
+	// can only reach hosts, and the person who ran the command decides. Until the call or command ends, the plugin can connect to
+	// the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet.
 	Authorize(context.Context, *AuthorizeRequest) (*AuthorizeResponse, error)
 	// Ask asks the user a question. The answer is never an approval.
 	Ask(context.Context, *AskRequest) (*AskResponse, error)
+	// Redirect reserves an address on this machine to which a browser can be redirected, before the URL that leads there is
+	// known: a service may want to register the address first. AskRequest.redirect_id then waits for the browser.
+	Redirect(context.Context, *RedirectRequest) (*RedirectResponse, error)
 	// CallTool runs another tool of the thread, through the same pipeline as any other call.
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)
 	// ListTools lists the tools that CallTool can run: those that are not hidden, that other calls may call, and whose required
@@ -412,6 +433,9 @@ func (UnimplementedHostServiceServer) Authorize(context.Context, *AuthorizeReque
 }
 func (UnimplementedHostServiceServer) Ask(context.Context, *AskRequest) (*AskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ask not implemented")
+}
+func (UnimplementedHostServiceServer) Redirect(context.Context, *RedirectRequest) (*RedirectResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Redirect not implemented")
 }
 func (UnimplementedHostServiceServer) CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CallTool not implemented")
@@ -599,6 +623,24 @@ func _HostService_Ask_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HostServiceServer).Ask(ctx, req.(*AskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _HostService_Redirect_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedirectRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostServiceServer).Redirect(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HostService_Redirect_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostServiceServer).Redirect(ctx, req.(*RedirectRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -828,6 +870,10 @@ var HostService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ask",
 			Handler:    _HostService_Ask_Handler,
+		},
+		{
+			MethodName: "Redirect",
+			Handler:    _HostService_Redirect_Handler,
 		},
 		{
 			MethodName: "CallTool",

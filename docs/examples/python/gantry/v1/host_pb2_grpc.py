@@ -75,6 +75,11 @@ class HostServiceStub:
                 request_serializer=gantry_dot_v1_dot_host__pb2.AskRequest.SerializeToString,
                 response_deserializer=gantry_dot_v1_dot_host__pb2.AskResponse.FromString,
                 _registered_method=True)
+        self.Redirect = channel.unary_unary(
+                '/gantry.v1.HostService/Redirect',
+                request_serializer=gantry_dot_v1_dot_host__pb2.RedirectRequest.SerializeToString,
+                response_deserializer=gantry_dot_v1_dot_host__pb2.RedirectResponse.FromString,
+                _registered_method=True)
         self.CallTool = channel.unary_unary(
                 '/gantry.v1.HostService/CallTool',
                 request_serializer=gantry_dot_v1_dot_host__pb2.CallToolRequest.SerializeToString,
@@ -189,7 +194,9 @@ class HostServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Authorize(self, request, context):
-        """Authorize requests permission for effects that become known only during a call.
+        """Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
+        can only reach hosts, and the person who ran the command decides. Until the call or command ends, the plugin can connect to
+        the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -197,6 +204,14 @@ class HostServiceServicer:
 
     def Ask(self, request, context):
         """Ask asks the user a question. The answer is never an approval.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Redirect(self, request, context):
+        """Redirect reserves an address on this machine to which a browser can be redirected, before the URL that leads there is
+        known: a service may want to register the address first. AskRequest.redirect_id then waits for the browser.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -326,6 +341,11 @@ def add_HostServiceServicer_to_server(servicer, server):
                     servicer.Ask,
                     request_deserializer=gantry_dot_v1_dot_host__pb2.AskRequest.FromString,
                     response_serializer=gantry_dot_v1_dot_host__pb2.AskResponse.SerializeToString,
+            ),
+            'Redirect': grpc.unary_unary_rpc_method_handler(
+                    servicer.Redirect,
+                    request_deserializer=gantry_dot_v1_dot_host__pb2.RedirectRequest.FromString,
+                    response_serializer=gantry_dot_v1_dot_host__pb2.RedirectResponse.SerializeToString,
             ),
             'CallTool': grpc.unary_unary_rpc_method_handler(
                     servicer.CallTool,
@@ -605,6 +625,33 @@ class HostService:
             '/gantry.v1.HostService/Ask',
             gantry_dot_v1_dot_host__pb2.AskRequest.SerializeToString,
             gantry_dot_v1_dot_host__pb2.AskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Redirect(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gantry.v1.HostService/Redirect',
+            gantry_dot_v1_dot_host__pb2.RedirectRequest.SerializeToString,
+            gantry_dot_v1_dot_host__pb2.RedirectResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -33,7 +33,8 @@ type actArgs struct {
 	Other    string `json:"other,omitempty"`
 	Host     string `json:"host,omitempty"`
 	Write    string `json:"write,omitempty"`
-	Late     string `json:"late,omitempty"` // is only said while the call runs
+	Action   string `json:"action,omitempty"` // of the service "shop"
+	Late     string `json:"late,omitempty"`   // is only said while the call runs
 }
 
 // acts is a plugin whose tools say of their calls what the test wants them to say.
@@ -81,6 +82,9 @@ func acts() tool.Plugin {
 				a := &contract.Assessment{ReadOnly: in.ReadOnly || in.Late != "", Summary: "query"}
 				if in.Other != "" {
 					a.Effects = append(a.Effects, contract.OtherEffect{Label: in.Other})
+				}
+				if in.Action != "" {
+					a.Effects = append(a.Effects, contract.ServiceEffect{Service: "shop", Action: in.Action})
 				}
 				if in.Host != "" {
 					a.Effects = append(a.Effects, contract.NetworkEffect{Host: in.Host, Port: 5432})

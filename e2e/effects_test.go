@@ -156,7 +156,7 @@ func TestAnswersForATool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const key = `descriptor="`
+		const key = `digest="`
 		at := strings.Index(string(b), key) + len(key)
 		b[at] = "0123456789abcdef0"[strings.IndexByte("0123456789abcdef", b[at])+1]
 		if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -195,4 +195,65 @@ func TestToolApprovalOfTheShell(t *testing.T) {
 	if out := r.Last().Outputs()["c1"]; exists(r.Dir, "ran") || !strings.Contains(out, "the user's settings refuse the tool exec_command") || !strings.Contains(out, "gantry.hcl:") {
 		t.Errorf("%q", out)
 	}
+}
+
+// "Always" about an action of a service writes a rule for that action, which `gantry policy check --tool` explains. It applies to the
+// plugin and the tool's declaration that were asked about, and a rule that refuses comes first.
+func TestAnswersForAnAction(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, queries([3]string{"c1", "query", `action = "buy"`}, [3]string{"c2", "query", `action = "sell"`}))
+	addActs(t, r, "")
+	policied(r, "on-request", "workspace-write")
+	run := r.Terminal("exec", "--config", "policy.hcl", "go")
+	run.Sees("answer: ")
+	if shown := run.Output(); !strings.Contains(shown, `tool_rule(plugin="acts", service="shop", tool="buy", digest="`) {
+		t.Errorf("the question does not show what it writes:\n%s", shown)
+	}
+	run.Type("always\n")
+	run.SeesTimes("answer: ", 2) // about the other action
+	run.Type("deny\n")
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	path := filepath.Join(r.Home, "rules", "default.rules")
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = `digest="`
+	at := strings.Index(string(written), key) + len(key)
+	digest := string(written[at : at+64])
+	again := func(c1 string) {
+		t.Helper()
+		r.OK("exec", "--config", "policy.hcl", "go") // nobody is there
+		if out := r.Last().Outputs(); !strings.Contains(out["c1"], c1) || !strings.Contains(out["c2"], "nobody to ask") {
+			t.Errorf("%q, want %q", out, c1)
+		}
+	}
+	check := func(code int, args []string, wants ...string) {
+		t.Helper()
+		res := r.Gantry(append([]string{"policy", "check", "--config", "policy.hcl", "--exit-code", "--tool"}, args...)...)
+		for _, want := range wants {
+			if res.Code != code || !strings.Contains(res.Stdout, want) {
+				t.Errorf("check %q: exit %d, want %d and %q in\n%s%s", args, res.Code, code, want, res.Stdout, res.Stderr)
+			}
+		}
+	}
+	again("acted")
+	check(0, []string{"--digest", digest, "acts", "shop", "buy"}, "answer    runs", "a rule allows that", "default.rules:1")
+	check(10, []string{"acts", "shop", "buy"}, "answer    asked about", "default.rules:1 applies only under the digest "+digest)
+	check(10, []string{"acts", "shop", "sell"}, "answer    asked about")
+	check(10, []string{"acts", "query"}, "answer    asked about")
+
+	changed := []byte(string(written))
+	changed[at] = "0123456789abcdef0"[strings.IndexByte("0123456789abcdef", changed[at])+1]
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again("nobody to ask")
+	if err := os.WriteFile(path, append(written, `tool_rule(service = "shop", tool = "b*", decision = "forbidden", justification = "no money")`+"\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again("no money")
+	check(11, []string{"--digest", digest, "acts", "shop", "buy"}, "answer    refused", "no money", "default.rules:2")
 }

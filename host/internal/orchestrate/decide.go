@@ -109,7 +109,7 @@ func (d *decision) offerFor(p policy.Decision) *event.RuleOffer {
 	case book == nil:
 		return nil
 	case p.Tool:
-		o = book.OfferTool(d.entry.Plugin, d.entry.FullName(), d.entry.Digest)
+		o = book.OfferTool(d.entry.Plugin, d.entry.FullName(), d.entry.Digest, d.assessment.Effects)
 	case p.Offer != nil:
 		o = book.Offer(p.Offer)
 	default:

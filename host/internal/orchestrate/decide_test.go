@@ -35,7 +35,7 @@ func (b *book) Offer(prefixes [][]string) event.RuleOffer {
 	return event.RuleOffer{Prefix: prefixes[0], Line: strings.Join(lines, "\n"), File: "my.rules"}
 }
 
-func (b *book) OfferTool(plugin, tool, descriptor string) event.RuleOffer {
+func (b *book) OfferTool(plugin, tool, descriptor string, _ []contract.Effect) event.RuleOffer {
 	return event.RuleOffer{Line: "tool " + plugin + " " + tool + " " + descriptor, File: "my.rules"}
 }
 

@@ -54,8 +54,9 @@ type Rulebook interface {
 	Offer(prefixes [][]string) event.RuleOffer
 	// OfferHost returns the rule for a host and a protocol of the network proxy; nil: no rule would allow it without a question.
 	OfferHost(protocol, host string) *event.RuleOffer
-	// OfferTool returns the rule for a tool, which applies as long as the tool's descriptor has this digest.
-	OfferTool(plugin, tool, descriptor string) event.RuleOffer
+	// OfferTool returns the rule for a tool, or, if effects are actions of services only, the rules for these. It applies as long as the
+	// tool's descriptor has this digest.
+	OfferTool(plugin, tool, descriptor string, effects []contract.Effect) event.RuleOffer
 	// Write adds a rule to the user's rules.
 	Write(ctx context.Context, o event.RuleOffer) error
 }

@@ -82,8 +82,9 @@ func (t *Tool) Reaches(e contract.NetworkEffect) bool {
 
 // asks returns the mode that requires an approval of the call; "": none does. An action of a service is decided on by the mode that
 // the plugin's configuration has for it, unless the user has set one for the tool, and by what the service says of it. Only a plugin
-// that comes with gantry may report a mode that asks less.
-func (r Request) asks(mode Mode) Mode {
+// that comes with gantry may report a mode that asks less. A rule that allows the action answers the question that Auto asks; by is
+// such a rule.
+func (r Request) asks(mode Mode) (asked Mode, by *rules.Tool) {
 	for _, e := range r.Effects {
 		s, ok := e.(contract.ServiceEffect)
 		if !ok {
@@ -93,14 +94,26 @@ func (r Request) asks(mode Mode) Mode {
 		if mode == Auto && r.Tool.Set == "" && s.Approval != "" && (r.Tool.BuiltIn || s.Approval != string(Approve)) {
 			m = Mode(s.Approval)
 		}
-		if m.Asks(Annotations{s.ReadOnly, s.Destructive, s.OpenWorld}) {
-			return m
+		if !m.Asks(Annotations{s.ReadOnly, s.Destructive, s.OpenWorld}) {
+			continue
 		}
+		rule := r.actionRule(s)
+		if m != Auto || rule == nil || r.RulesErr != nil { // a rule that can't be read may forbid it
+			return m, nil
+		}
+		by = rule
 	}
 	if !r.onlyServices() && mode.Asks(r.annotations()) {
-		return mode
+		return mode, nil
 	}
-	return ""
+	return "", by
+}
+
+// actionRule returns the strictest rule for an action of a service; nil: there is none.
+func (r Request) actionRule(s contract.ServiceEffect) *rules.Tool {
+	return r.Rules.Action(rules.Action{
+		Plugin: r.Tool.Plugin, BuiltIn: r.Tool.BuiltIn, Descriptor: r.Tool.Descriptor, Service: s.Service, Name: s.Action,
+	})
 }
 
 // onlyServices reports whether all that the call does is to request actions of services.
@@ -152,10 +165,19 @@ func (r Request) annotations() Annotations {
 	return a
 }
 
-// mode returns the stricter of the user's setting and the rule for the tool. A rule that allows the tool answers the question that Auto
-// asks.
+// mode returns the stricter of the user's setting and the rules for the tool and for the actions of services that the call requests. A
+// rule that allows the tool answers the question that Auto asks.
 func (r Request) mode() (Mode, *rules.Tool) {
 	rule := r.Rules.Tool(r.Tool.Plugin, r.Tool.Descriptor, r.Tool.Names...)
+	for _, e := range r.Effects {
+		s, ok := e.(contract.ServiceEffect)
+		if !ok {
+			continue
+		}
+		if of := r.actionRule(s); of != nil && of.Decision > rules.Allow && (rule == nil || of.Decision > rule.Decision) {
+			rule = of
+		}
+	}
 	switch {
 	case rule == nil:
 		return r.Tool.Mode, nil
@@ -190,12 +212,20 @@ func (r Request) decideTool() Decision {
 	}
 	switch mode {
 	case Deny:
-		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("the user's settings refuse the tool %s (%s)", r.Tool.Name, by)}
+		why := ""
+		if rule != nil && rule.Justification != "" {
+			why = ": " + rule.Justification
+		}
+		return Decision{Verdict: Forbid, Reason: fmt.Sprintf("the user's settings refuse the tool %s (%s)%s", r.Tool.Name, by, why)}
 	case Approve:
 		return Decision{Verdict: Run, Reason: fmt.Sprintf("the user has set the tool %s to run without an approval (%s)", r.Tool.Name, by), approved: true}
 	}
 	set := mode != Auto
-	if mode = r.asks(mode); mode == "" {
+	mode, allowed := r.asks(mode)
+	switch {
+	case mode == "" && allowed != nil:
+		return Decision{Verdict: Run, Reason: fmt.Sprintf("%s, and a rule allows that (%s)", r.service(), allowed.Where())}
+	case mode == "":
 		return Decision{Verdict: Run, Reason: r.confined()}
 	}
 	why := "it may act beyond the sandbox: " + cmp.Or(r.beyond(), r.service())
@@ -205,6 +235,9 @@ func (r Request) decideTool() Decision {
 		why = fmt.Sprintf("the settings require an approval of each call of %s (%s)", r.Tool.Name, by)
 	default:
 		why = fmt.Sprintf("%s, and the configuration of the plugin %q requires an approval of that", r.service(), r.Tool.Plugin)
+	}
+	if rule != nil && rule.Justification != "" {
+		why += ": " + rule.Justification
 	}
 	hint := "to let it run without an approval: " + r.Tool.Setting()
 	switch {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -264,5 +265,66 @@ func TestToolReaches(t *testing.T) {
 		if got := Decide(r).Verdict; (got == Run) != want {
 			t.Errorf("%+v: %v", e, got)
 		}
+	}
+}
+
+// The strictest rule for an action of a service applies. What one plugin is allowed is not allowed to another that gives its service the
+// same name, and what was allowed under a digest is asked about under another one. Restrictions apply to every plugin.
+func TestActionRules(t *testing.T) {
+	t.Parallel()
+	of := func(action string) rules.Action {
+		return rules.Action{Plugin: "mcp", Descriptor: "d1", Service: "github", Name: action}
+	}
+	set, err := rules.Load([]rules.Source{{Path: "my.rules", Text: rules.ActionLine(of("create_issue")) + "\n" + rules.ActionLine(of(`a*b\\?[c] "d"`)) + "\n" +
+		`tool_rule(service="github", tool="get_*")` + "\n" + `tool_rule(service="github", tool="del*", decision="prompt", justification="it is for good")` + "\n" +
+		`tool_rule(service="github", tool="delete/all", decision="forbidden", justification="not here")` + "\n" + `tool_rule(plugin="mcp", service="jira", tool="*")` + "\n" +
+		`tool_rule(plugin="mcp", tool="closed", decision="forbidden")`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	for _, tc := range []struct {
+		plugin, digest, service, action string
+		mode                            Mode
+		said                            string // by the plugin's configuration
+		builtIn                         bool
+		want                            Verdict
+	}{
+		{"mcp", "d1", "github", "create_issue", Auto, "", false, Run}, {"mcp", "d2", "github", "create_issue", Auto, "", false, Ask},
+		{"other", "d1", "github", "create_issue", Auto, "", false, Ask}, {"mcp", "d1", "gitlab", "create_issue", Auto, "", false, Ask},
+		{"mcp", "d1", "github", "create_issues", Auto, "", false, Ask}, {"mcp", "d1", "github", "create_issue", Prompt, "", false, Ask}, {"mcp", "d1", "github", "create_issue", Auto, "prompt", true, Ask},
+		{"mcp", "d1", "github", "create_issue", Deny, "", false, Forbid},
+		{"mcp", "d1", "github", `a*b\\?[c] "d"`, Auto, "", false, Run}, {"mcp", "d1", "github", `axb\\?[c] "d"`, Auto, "", false, Ask},
+		{"mcp", "d9", "github", "get_me", Auto, "", true, Run}, {"mcp", "d9", "github", "get_me", Auto, "", false, Ask},
+		{"any", "d9", "github", "delete/one", Approve, "approve", true, Ask}, {"any", "d9", "github", "delete/all", Approve, "approve", true, Forbid},
+		{"mcp", "d9", "jira", "make/it", Auto, "", false, Run}, {"other", "d9", "jira", "make/it", Auto, "", true, Ask},
+	} {
+		effect := contract.ServiceEffect{Service: tc.service, Action: tc.action, Destructive: &yes, Approval: tc.said}
+		r := Request{Approval: OnRequest, Sandbox: "workspace-write", Effects: []contract.Effect{effect}, Rules: set,
+			Tool: &Tool{Plugin: tc.plugin, Name: "call", Names: []string{"call"}, Descriptor: tc.digest, Mode: tc.mode, BuiltIn: tc.builtIn}}
+		d := Decide(r)
+		if d.Verdict != tc.want {
+			t.Errorf("%+v: %s (%s)", tc, d.Verdict, d.Reason)
+		}
+		if r.RulesErr = errors.New("a file is broken"); tc.want == Run && Decide(r).Verdict != Ask {
+			t.Errorf("%+v: it runs although the rules can't be read", tc)
+		}
+	}
+	// Each of several actions needs its rule, and an effect of another kind is not covered.
+	allowed := contract.ServiceEffect{Service: "github", Action: "create_issue"}
+	r := Request{Approval: OnRequest, Sandbox: "workspace-write", Rules: set, Tool: &Tool{Plugin: "mcp", Name: "call", Names: []string{"call"}, Descriptor: "d1", Mode: Auto}}
+	for what, second := range map[string]contract.Effect{"another action": contract.ServiceEffect{Service: "github", Action: "merge"}, "another effect": contract.OtherEffect{Label: "x"}} {
+		if r.Effects = []contract.Effect{allowed, second}; Decide(r).Verdict != Ask {
+			t.Errorf("%s: %+v", what, Decide(r))
+		}
+	}
+	if r.Effects = []contract.Effect{allowed}; !strings.Contains(Decide(r).Reason, "a rule allows that (my.rules:1)") {
+		t.Errorf("why it runs: %s", Decide(r).Reason)
+	}
+	if r.Effects = []contract.Effect{contract.ServiceEffect{Service: "github", Action: "delete/all"}}; !strings.Contains(Decide(r).Reason, "my.rules:5): not here") {
+		t.Errorf("why it is refused: %s", Decide(r).Reason)
+	}
+	if r.Tool.Names = []string{"closed"}; Decide(Request{Effects: []contract.Effect{allowed}, Tool: r.Tool, Rules: set, Approval: OnRequest}).Verdict != Forbid {
+		t.Error("a rule for the tool does not refuse its actions")
 	}
 }

@@ -106,8 +106,20 @@ func (b *Book) OfferHost(protocol, host string) *event.RuleOffer {
 }
 
 // OfferTool implements [orchestrate.Rulebook].
-func (b *Book) OfferTool(plugin, tool, descriptor string) event.RuleOffer {
-	return event.RuleOffer{Line: rules.ToolLine(plugin, tool, descriptor), File: b.written}
+func (b *Book) OfferTool(plugin, tool, descriptor string, effects []contract.Effect) event.RuleOffer {
+	var lines []string
+	for _, e := range effects {
+		s, ok := e.(contract.ServiceEffect)
+		if !ok { // a rule for the tool covers what it does besides
+			lines = nil
+			break
+		}
+		lines = append(lines, rules.ActionLine(rules.Action{Plugin: plugin, Descriptor: descriptor, Service: s.Service, Name: s.Action}))
+	}
+	if lines == nil {
+		lines = []string{rules.ToolLine(plugin, tool, descriptor)}
+	}
+	return event.RuleOffer{Line: strings.Join(lines, "\n"), File: b.written}
 }
 
 // Write implements [orchestrate.Rulebook].

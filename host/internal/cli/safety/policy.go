@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/grants"
@@ -37,6 +40,8 @@ type policyCheck struct {
 	files                                []string
 	asJSON, pretty, resolve, exit, wants bool
 	dir                                  string
+	tool                                 bool
+	digest                               string // of the tool's declaration
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {
@@ -47,12 +52,18 @@ func (a *app) policyCheckCommand() *cobra.Command {
 			"that contains shell syntax is treated as a script. Nothing is run.\n\n" +
 			"--json prints the rules that match the words of the command as given, without looking inside shells or programs such as\n" +
 			"env. The exit status is 0 for every decision, and 1 if the rules can't be read; with --exit-code, it is 10 if the command\n" +
-			"needs approval and 11 if it is refused.",
+			"needs approval and 11 if it is refused.\n\n" +
+			"With --tool, check decides on a call of a plugin's tool, `gantry policy check --tool PLUGIN TOOL`, or on an action of a\n" +
+			"service that a plugin uses, `gantry policy check --tool PLUGIN SERVICE ACTION`. It assumes that the tool says nothing of\n" +
+			"what the call does.",
 		Example: "  gantry policy check git push --force\n  gantry policy check --rules team.rules --json git status\n  gantry policy check 'make && make install'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, set, broken, cwd, err := a.policyRules(cmd, c)
 			if err != nil {
 				return err
+			}
+			if c.tool {
+				return a.explainTool(c, cfg, set, broken, args)
 			}
 			if c.asJSON || c.pretty {
 				return c.printJSON(a.Stdout, set, broken, args)
@@ -67,6 +78,8 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	f.BoolVar(&c.resolve, "resolve-host-executables", false, "with --json: match a path against the rules for its program's name")
 	f.BoolVar(&c.wants, "unsandboxed", false, "assume that the model asks to run it outside the sandbox")
 	f.BoolVar(&c.exit, "exit-code", false, "exit with status 10 or 11 if it would not run without approval")
+	f.BoolVar(&c.tool, "tool", false, "decide on a tool, PLUGIN TOOL, or on an action of a service, PLUGIN SERVICE ACTION")
+	f.StringVar(&c.digest, "digest", "", "with --tool: assume that the tool's declaration has the digest `HEX`")
 	f.StringVarP(&c.dir, "cd", "C", "", "for commands in `DIR`")
 	f.SetInterspersed(false) // flags after COMMAND belong to it
 	return cmd
@@ -158,12 +171,7 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 		q.Escalation = &contract.Escalation{Unsandboxed: true, Justification: "the model says why"}
 	}
 	d := policy.Decide(q)
-	row := func(name, text string) {
-		for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-			fmt.Fprintf(a.Stdout, "%-9s %s\n", name, render.Clean(strings.TrimRight(line, "\n")))
-			name = ""
-		}
-	}
+	row := a.rows()
 	row("answer", answerText(d, cfg.Sandbox.Mode))
 	row("why", d.Reason)
 	for _, r := range d.Rules {
@@ -198,6 +206,64 @@ func (a *app) explainCommand(c policyCheck, cfg *config.Config, set *rules.Set, 
 	row("policy", cfg.Approval.Policy)
 	row("sandbox", cfg.Sandbox.Mode)
 	return errors.Join(broken, c.status(d.Verdict))
+}
+
+// explainTool prints what would happen to a call of a plugin's tool, or to an action of a service.
+func (a *app) explainTool(c policyCheck, cfg *config.Config, set *rules.Set, broken error, args []string) error {
+	if c.asJSON || c.pretty || c.wants || c.resolve || len(args) < 2 || len(args) > 3 {
+		return console.UsageError{Text: "--tool takes PLUGIN TOOL or PLUGIN SERVICE ACTION, and none of the flags for commands", Next: "see `gantry policy check --help`"}
+	}
+	at := slices.IndexFunc(cfg.Plugins, func(b *config.PluginBlock) bool { return b.Label == args[0] })
+	if at < 0 {
+		return hint.New(fmt.Sprintf("there is no plugin %q", args[0]), "`gantry plugin list` shows the configured ones")
+	}
+	block := cfg.Plugins[at]
+	_, name, _ := strings.Cut(args[1], ".")
+	t := &policy.Tool{
+		Plugin: block.Label, Name: args[1], Names: []string{args[1]}, Descriptor: c.digest, Mode: policy.Auto, BuiltIn: block.Program.Kind == source.Builtin,
+	}
+	if name != "" {
+		t.Names = append(t.Names, name)
+	}
+	q := policy.Request{Approval: policy.Approval(cfg.Approval.Policy), Sandbox: cfg.Sandbox.Mode, Tool: t}
+	matching := set.Tools(t.Plugin, t.Names...)
+	if len(args) == 3 {
+		t.Name, t.Names = args[2], []string{args[2]}
+		q.Effects = []contract.Effect{contract.ServiceEffect{Service: args[1], Action: args[2]}}
+		matching = append(set.Tools(t.Plugin, t.Names...), set.Actions(rules.Action{Plugin: t.Plugin, BuiltIn: t.BuiltIn, Service: args[1], Name: args[2]})...)
+	}
+	if setting := block.ToolApproval(t.Names...); setting.Mode != "" {
+		t.Mode, t.Set = policy.Mode(setting.Mode), setting.Range.String()
+	}
+	q = rulebook.New(cfg).Equip(q, a.Environ)
+	q.Rules, q.RulesErr = set, broken
+	d := policy.Decide(q)
+	row := a.rows()
+	row("answer", answerText(d, cfg.Sandbox.Mode))
+	row("why", d.Reason)
+	for _, r := range matching {
+		text := r.Where() + ": " + r.Decision.String()
+		if r.Descriptor != "" && r.Descriptor != c.digest {
+			text = r.Where() + " applies only under the digest " + r.Descriptor
+		}
+		row("rule", text)
+	}
+	if d.Hint != "" {
+		row("next", d.Hint)
+	}
+	row("policy", cfg.Approval.Policy)
+	row("sandbox", cfg.Sandbox.Mode)
+	return errors.Join(broken, c.status(d.Verdict))
+}
+
+// rows returns a function that prints a row, whose text may have several lines.
+func (a *app) rows() func(name, text string) {
+	return func(name, text string) {
+		for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+			fmt.Fprintf(a.Stdout, "%-9s %s\n", name, render.Clean(strings.TrimRight(line, "\n")))
+			name = ""
+		}
+	}
 }
 
 func answerText(d policy.Decision, mode string) string {

@@ -60,7 +60,14 @@ func (s *Set) listed() (out []listing) {
 		out = append(out, listing{fmt.Sprintf("%s %s to %s", r.Decision, r.Protocol, r.Host), r.Path, r.Line, r.Decision})
 	}
 	for _, r := range s.tools {
-		out = append(out, listing{strings.TrimSpace(fmt.Sprintf("%s tools %q of plugin %q %s", r.Decision, r.Name, r.Plugin, r.Descriptor)), r.Path, r.Line, r.Decision})
+		what := fmt.Sprintf("%s tools %q", r.Decision, r.Name)
+		if r.Service != "" {
+			what = fmt.Sprintf("%s actions %q of service %q", r.Decision, r.Name, r.Service)
+		}
+		if r.Plugin != "" {
+			what += fmt.Sprintf(" of plugin %q", r.Plugin)
+		}
+		out = append(out, listing{strings.TrimSpace(what + " " + r.Descriptor), r.Path, r.Line, r.Decision})
 	}
 	return out
 }

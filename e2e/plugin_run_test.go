@@ -17,6 +17,18 @@ type commandArgs struct {
 	File string `json:"file"`
 }
 
+type orderArgs struct {
+	Item   string            `json:"item" jsonschema:"What to order."`
+	Pieces int               `json:"pieces"`
+	Extra  []string          `json:"extra,omitempty"`
+	Notes  map[string]string `json:"notes,omitempty"`
+	Gift   bool              `json:"gift_wrap,omitempty"`
+	Home   string            `json:"home,omitempty"`
+	More   *struct {
+		Item string `json:"item"`
+	} `json:"more,omitempty"`
+}
+
 // commands is a plugin with a command that has side effects and one that has none.
 func commands() tool.Plugin {
 	process := rand.Text()
@@ -25,6 +37,15 @@ func commands() tool.Plugin {
 		Commands: []tool.Command{
 			tool.NewCommand("status", "Shows the status.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
 				return map[string]string{"status": "ready"}, nil
+			}),
+			tool.NewCommand("order", "Orders an item.", func(_ context.Context, _ *tool.CommandCall, in orderArgs) (any, error) {
+				return map[string]orderArgs{"order": in}, nil
+			}),
+			tool.NewCommand("stock", "Lists what there is.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
+				return []map[string]any{{"item": "tea\x1b[2J", "pieces": 3}, {"item": "milk", "pieces": 12}}, nil
+			}),
+			tool.NewCommand("greet", "Greets.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
+				return map[string]string{"message": "hello"}, nil
 			}),
 			tool.NewCommand("process", "Names the process.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
 				return map[string]string{"process": process}, nil
@@ -95,5 +116,79 @@ func TestCommandSideEffectsAreEnforced(t *testing.T) {
 	unlock(t, r)
 	if shown := r.OK("plugin", "lock", "--yes", "desk"); !strings.Contains(shown.Stdout+shown.Stderr, "commands with side effects, which run only when you confirm it: publish") {
 		t.Errorf("consent does not show it:\n%s%s", shown.Stdout, shown.Stderr)
+	}
+}
+
+// `gantry LABEL COMMAND` runs a plugin's command, with flags and arguments from the schema of its input, help and completion. gantry's
+// own commands come first.
+func TestCommandsByLabel(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, finished)
+	addOdd(t, r, "desk", "commands", "")
+	order := func(args ...string) string {
+		t.Helper()
+		return strings.Join(strings.Fields(r.OK(append([]string{"desk", "order", "--json"}, args...)...).Stdout), "")
+	}
+	for want, args := range map[string][]string{
+		`{"item":"tea","pieces":3}`: {"tea", "3"},
+		`{"extra":["sugar","milk"],"gift_wrap":true,"home":"here","item":"a b","pieces":3}`: {"--pieces", "3", "--gift-wrap", "--input-home", "here", "--extra", "sugar", "a b", "--extra=milk"},
+		`{"extra":["--now","x"],"item":"tea","pieces":3}`:                                   {"tea", "3", "--", "--now", "x"},
+		`{"item":"tea","notes":{"a":"1=2","b":""},"pieces":3}`:                              {"--notes", "a=1=2", "--notes", "b=", "tea", "3"},
+		`{"item":"tea","more":{"item":"x"},"pieces":4}`:                                     {"--input", `{"item":"x","pieces":4}`, "--item", "tea", "--more", `{"item":"x"}`},
+	} {
+		if got := order(args...); got != `{"order":`+strings.ReplaceAll(want, " ", "")+`}` {
+			t.Errorf("%q: %s, want %s", args, got, want)
+		}
+	}
+	for want, args := range map[string][]string{
+		"ITEM is missing": {"order"}, "PIECES is missing": {"order", "tea"}, `invalid value "x" for PIECES: it is not of the type integer`: {"order", "tea", "x"},
+		`invalid value "1.5" for --pieces`: {"order", "--pieces", "1.5", "tea"}, `invalid value "a" for --notes: write it as NAME=VALUE`: {"order", "--notes", "a"},
+		`unknown flag "--nope"`: {"order", "--nope"}, `unexpected argument "x"`: {"status", "x"}, "--input is not a JSON object": {"order", "--input", "[]"},
+		"it is not JSON": {"order", "--more", "{"}, `unknown command "ordr"`: {"ordr"},
+	} {
+		if res := r.Gantry(append([]string{"desk"}, args...)...); res.Code != 2 || !strings.Contains(res.Stderr, want) {
+			t.Errorf("%q: exit %d, no %q in\n%s", args, res.Code, want, res.Stderr)
+		}
+	}
+	if res := r.Gantry("dsk", "order"); res.Code != 2 || !strings.Contains(res.Stderr, `unknown command "dsk"`) {
+		t.Errorf("a label that there is not: exit %d\n%s", res.Code, res.Stderr)
+	}
+	for want, args := range map[string][]string{
+		"hello\n": {"desk", "greet"}, "status  ready\n": {"desk", "status"}, "ITEM    PIECES\ntea[2J  3\nmilk    12\n": {"desk", "stock"},
+		"{\n  \"status\": \"ready\"\n}\n": {"desk", "status", "--json"},
+	} {
+		if out := r.OK(args...).Stdout; out != want {
+			t.Errorf("%q prints %q, want %q", args, out, want)
+		}
+	}
+	if res := r.Gantry("desk", "publish", filepath.Join(r.Dir, "published")); res.Code != 1 || !strings.Contains(res.Stderr, "has side effects: not confirmed") {
+		t.Errorf("side effects: exit %d\n%s", res.Code, res.Stderr)
+	}
+	if r.OK("desk", "publish", "--yes", filepath.Join(r.Dir, "published")); !exists(r.Dir, "published") {
+		t.Error("with --yes it did not run")
+	}
+	for _, args := range [][]string{{"help", "desk", "order"}, {"desk", "order", "--help"}} {
+		if out := r.OK(args...).Stdout; !strings.Contains(out, "order [flags] ITEM PIECES [EXTRA...]") || !strings.Contains(out, "--item string") || !strings.Contains(out, "What to order.") {
+			t.Errorf("%q shows\n%s", args, out)
+		}
+	}
+	for want, args := range map[string][]string{
+		"desk\t": {"de"}, "order\tOrders an item.": {"desk", "or"}, "--pieces": {"desk", "order", "--pi"},
+	} {
+		if out := r.OK(append([]string{"__complete"}, args...)...).Stdout; !strings.Contains(out, want) {
+			t.Errorf("%q completes to %q, want %q", args, out, want)
+		}
+	}
+
+	// A label of one of gantry's own commands is reached with `plugin run` alone.
+	addOdd(t, r, "models", "commands", "")
+	if out := r.OK("models").Stdout; strings.Contains(out, "ready") {
+		t.Errorf("a plugin takes the place of a command of gantry's:\n%s", out)
+	}
+	if out := r.OK("__complete", "models", "").Stdout; strings.Contains(out, "order") {
+		t.Errorf("commands of a plugin under gantry's command:\n%s", out)
+	}
+	if out := r.OK("plugin", "run", "models", "status").Stdout; !strings.Contains(out, "ready") {
+		t.Errorf("plugin run: %s", out)
 	}
 }

@@ -109,6 +109,7 @@ func (a *app) root() *cobra.Command {
 			}
 		}
 	}
+	plugins.Short(a.Env, root)
 	a.complete(root)
 	a.Strict(root)
 	return root

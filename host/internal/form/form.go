@@ -113,11 +113,17 @@ func Parse(raw json.RawMessage) (*Form, error) {
 			return nil, fmt.Errorf("the form requires the field %.80q, which it does not have", name)
 		}
 	}
-	order, properties, err := members(raw)
-	if err != nil {
+	var members struct {
+		Properties json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(raw, &members); err != nil {
 		return nil, err
 	}
+	order, properties := Members(members.Properties)
 	for i, name := range order {
+		if slices.Contains(order[:i], name) {
+			return nil, fmt.Errorf("the form has the field %.80q twice", name)
+		}
 		field, err := fieldOf(s.Properties[name], properties[i])
 		if err != nil {
 			return nil, fmt.Errorf("the field %.80q of the form: %w", name, err)
@@ -128,33 +134,24 @@ func Parse(raw json.RawMessage) (*Form, error) {
 	return f, nil
 }
 
-// members returns the properties of a schema in their order, which an unmarshalled schema does not keep.
-func members(raw json.RawMessage) (names []string, schemas []json.RawMessage, err error) {
-	var s struct {
-		Properties json.RawMessage `json:"properties"`
-	}
-	if err := json.Unmarshal(raw, &s); err != nil || len(s.Properties) == 0 {
-		return nil, nil, err
-	}
-	d := json.NewDecoder(bytes.NewReader(s.Properties))
-	if _, err := d.Token(); err != nil { // the brace
-		return nil, nil, err
+// Members returns the members of a JSON object in their order, which an unmarshalled object does not keep; none if it is no object.
+func Members(object json.RawMessage) (names []string, values []json.RawMessage) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if brace, err := d.Token(); err != nil || brace != json.Delim('{') {
+		return nil, nil
 	}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return nil, nil, err
+			return nil, nil
 		}
-		var schema json.RawMessage
-		if err := d.Decode(&schema); err != nil {
-			return nil, nil, err
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, nil
 		}
-		if slices.Contains(names, name.(string)) {
-			return nil, nil, fmt.Errorf("the form has the field %.80q twice", name)
-		}
-		names, schemas = append(names, name.(string)), append(schemas, schema)
+		names, values = append(names, name.(string)), append(values, value)
 	}
-	return names, schemas, nil
+	return names, values
 }
 
 func fieldOf(s *jsonschema.Schema, raw json.RawMessage) (f Field, err error) {

@@ -27,7 +27,7 @@ func (a *Env) Strict(cmd *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return unknownCommand(cmd, args[0])
+			return UnknownCommand(cmd, args[0])
 		}
 	}
 	if check := cmd.Args; check != nil {

@@ -42,8 +42,8 @@ func helpOf(cmd *cobra.Command) string {
 	return "`" + strings.TrimSpace("gantry help "+strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()), " ")) + "`"
 }
 
-// unknownCommand returns the error for an unknown subcommand.
-func unknownCommand(cmd *cobra.Command, given string) error {
+// UnknownCommand returns the error for an unknown subcommand.
+func UnknownCommand(cmd *cobra.Command, given string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() || sub.Name() == "help" {
@@ -217,8 +217,11 @@ func HelpCommand(root *cobra.Command) *cobra.Command {
 			cmd := root
 			for _, name := range args {
 				i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+				if i < 0 && cmd == root { // perhaps the label of a plugin
+					return root.RunE(root, append(slices.Clip(args), "--help"))
+				}
 				if i < 0 {
-					return unknownCommand(cmd, name)
+					return UnknownCommand(cmd, name)
 				}
 				cmd = cmd.Commands()[i]
 			}

@@ -26,7 +26,8 @@ func (a *app) pluginRun() *cobra.Command {
 		Long: "run starts the plugin, runs one of the commands that `gantry plugin inspect NAME` lists, and prints its output, JSON.\n" +
 			"The process is a new one, which has no sessions of running threads. With --thread, it is the process of the plugin that\n" +
 			"works for that thread.\n" +
-			"INPUT is a JSON object. gantry asks before it runs a command with side effects. Without a terminal such a command is\n" +
+			"INPUT is a JSON object; `gantry NAME COMMAND` is the same with flags for the input.\n" +
+			"gantry asks before it runs a command with side effects. Without a terminal such a command is\n" +
 			"refused, unless --yes is given.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := console.Interruptible(cmd)
@@ -43,7 +44,7 @@ func (a *app) pluginRun() *cobra.Command {
 			if thread != "" {
 				return a.runInThread(ctx, thread, args[0], r)
 			}
-			return a.runPlugin(ctx, args[0], r)
+			return a.runPlugin(ctx, args[0], r, false)
 		},
 	}
 	cmd.Flags().StringVar(&thread, "thread", "", "run the command in the process that runs `THREAD`")
@@ -51,7 +52,8 @@ func (a *app) pluginRun() *cobra.Command {
 	return cmd
 }
 
-func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun) (err error) {
+// runPlugin runs a command and prints its output: as JSON, or as text for people.
+func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, text bool) (err error) {
 	h, b, err := a.BlockHost(ctx, console.BlockNamed(label))
 	if err != nil {
 		return err
@@ -66,7 +68,7 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 	case err != nil:
 		return err
 	}
-	return a.printOutput(out)
+	return a.printOutput(out, text)
 }
 
 // runInThread runs a command in the process that runs a thread. The questions that the plugin asks meanwhile can't be answered there.
@@ -96,7 +98,7 @@ func (a *app) runInThread(ctx context.Context, which, label string, r pluginset.
 	if err != nil {
 		return err
 	}
-	return a.printOutput(out)
+	return a.printOutput(out, false)
 }
 
 // confirm asks the user whether a command with side effects may run.
@@ -120,7 +122,14 @@ func (a *app) confirm(ctx context.Context, t *hub.Thread, label string, r plugin
 	return err
 }
 
-func (a *app) printOutput(out json.RawMessage) error {
+// printOutput prints the output of a command: as JSON, or as text for people.
+func (a *app) printOutput(out json.RawMessage, text bool) error {
+	if text {
+		if shown, ok := render.Output(out); ok {
+			fmt.Fprint(a.Stdout, shown)
+			return nil
+		}
+	}
 	var v any
 	if err := json.Unmarshal(out, &v); err != nil {
 		return err

@@ -35,13 +35,17 @@ var FrontEnds = []FrontEnd{
 	},
 	{
 		Packages: []string{root + "cli/serve"},
-		Own:      []string{root + "cli/console", root + "appserver/...", root + "acp"},
+		Own:      []string{root + "cli/console", root + "appserver/...", root + "acp", root + "mcpserver"},
 		Also:     []Edge{{"", root + "approval", "the login command of a provider may ask a question"}},
 	},
 	{
 		Packages: []string{root + "acp"},
 		Own:      []string{root + "acp"},
 		Also:     []Edge{{"", root + "picture", "it checks the images of a prompt"}},
+	},
+	{
+		Packages: []string{root + "mcpserver"},
+		Own:      []string{root + "mcpserver"},
 	},
 	{
 		Packages: []string{root + "appserver/..."},

@@ -15,7 +15,7 @@ const root = "host/internal/"
 var Rows = [][]string{
 	{"cli"},
 	{"install"},
-	{"appserver", "acp"},
+	{"appserver", "acp", "mcpserver"},
 	{"hub"},
 	{"host"},
 	{"judges", "library", "git"},

@@ -81,6 +81,12 @@ func (r *Rig) Agent(args ...string) *Client {
 	return r.stdio(append([]string{"acp"}, args...))
 }
 
+// MCP starts gantry mcp serve, and returns its client, which has not sent anything. It is ended with the test.
+func (r *Rig) MCP(args ...string) *Client {
+	r.t.Helper()
+	return r.stdio(append([]string{"mcp", "serve"}, args...))
+}
+
 // stdio starts a command that serves the other end of its standard input and output.
 func (r *Rig) stdio(args []string) *Client {
 	r.t.Helper()

@@ -30,6 +30,13 @@ const (
 	headSize   = 4 << 10 // of a message over the limit
 )
 
+// Limit bounds the messages of a stream, in bytes, for a reader other than [Conn]. It is called before Read.
+func Limit(s Stream, maxMessage int) {
+	if c, ok := s.(interface{ configure(Config) }); ok {
+		c.configure(Config{MaxMessage: maxMessage, Logger: hclog.NewNullLogger()})
+	}
+}
+
 type lines struct {
 	r     *bufio.Reader
 	w     *bufio.Writer

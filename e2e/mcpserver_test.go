@@ -1,0 +1,328 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+	"github.com/gantry-agent/gantry/sdk/llm"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpClient is a client of gantry mcp serve.
+type mcpClient struct {
+	*mcp.ClientSession
+	t testing.TB
+
+	mu       sync.Mutex
+	asked    []string // messages of elicitations
+	progress []string
+}
+
+// connectMCP connects a client to a server. answer answers elicitations; nil: the client doesn't support them.
+func connectMCP(t testing.TB, transport mcp.Transport, answer func(ctx context.Context, p *mcp.ElicitParams) *mcp.ElicitResult) *mcpClient {
+	t.Helper()
+	c := &mcpClient{t: t}
+	o := &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.progress = append(c.progress, r.Params.Message)
+		},
+	}
+	if answer != nil {
+		o.Capabilities.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}
+		o.ElicitationHandler = func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			c.mu.Lock()
+			c.asked = append(c.asked, r.Params.Message)
+			c.mu.Unlock()
+			return answer(ctx, r.Params), nil
+		}
+	}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ClientSession = s
+	t.Cleanup(func() { s.Close() })
+	return c
+}
+
+// mcpStdio starts gantry mcp serve, for a client at its standard input and output.
+func mcpStdio(r *rig.Rig, args ...string) mcp.Transport {
+	cmd := exec.Command(filepath.Join(r.Bin, r.Host), append([]string{"mcp", "serve"}, args...)...)
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Minute}
+}
+
+// mcpResult is the structured result of an agent.
+type mcpResult struct {
+	ThreadID, Content string
+	Refused           []string
+}
+
+// run calls a tool that runs an agent. A result that is an error is returned as text.
+func (c *mcpClient) run(ctx context.Context, tool string, args map[string]any) (out mcpResult, failed string) {
+	c.t.Helper()
+	params := &mcp.CallToolParams{Name: tool, Arguments: args}
+	params.SetProgressToken("p")
+	r, err := c.CallTool(ctx, params)
+	if err != nil {
+		c.t.Errorf("%s: %v", tool, err)
+		return out, err.Error()
+	}
+	raw, err := json.Marshal(r.StructuredContent)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		c.t.Error(err)
+	}
+	if r.IsError {
+		return out, texts(r)
+	}
+	return out, ""
+}
+
+// texts returns the text of a result.
+func texts(r *mcp.CallToolResult) string {
+	var all []string
+	for _, part := range r.Content {
+		if text, ok := part.(*mcp.TextContent); ok {
+			all = append(all, text.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// reply answers every elicitation in the same way.
+func reply(action string, content map[string]any) func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult {
+	return func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult {
+		return &mcp.ElicitResult{Action: action, Content: content}
+	}
+}
+
+const mcpScript = `
+[[step]]
+when  = { user = "^run", since_user = 0 }
+times = -1
+do    = [{ call = "exec_command", args = { cmd = "echo made >> made", login = false } }]
+[[step]]
+when  = { user = "^wait", since_user = 0 }
+times = -1
+do    = [{ call = "exec_command", args = { cmd = "echo begun > begun; sleep 1000", login = false, yield_time_ms = 30000 } }]
+[[step]]
+times = -1
+do    = [{ text = "done with ${user}" }]
+`
+
+// mcpTransports are the ways in which a client connects: a function that starts a server and returns how to connect to it, each time as
+// a client of its own.
+func mcpTransports(t *testing.T, f func(t *testing.T, r *rig.Rig, connect func(args ...string) mcp.Transport)) {
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, mcpScript)
+		f(t, r, func(args ...string) mcp.Transport { return mcpStdio(r, args...) })
+	})
+}
+
+// An agent asks for approval, which the user of the client declines, then accepts, and its conversation goes on in another connection.
+func TestMCPAgent(t *testing.T) {
+	t.Parallel()
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func(...string) mcp.Transport) {
+		action := "decline"
+		c := connectMCP(t, connect(), func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult {
+			return &mcp.ElicitResult{Action: action}
+		})
+		tools, err := c.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range tools.Tools {
+			names = append(names, tool.Name)
+		}
+		if !slices.Equal(names, []string{"gantry", "gantry-reply"}) {
+			t.Errorf("%q", names)
+		}
+		args := map[string]any{"prompt": "run it", "approval-policy": "untrusted", "developer-instructions": "say it in verse"}
+		first, failed := c.run(t.Context(), "gantry", args)
+		if failed != "" || first.Content != "done with run it" || len(first.Refused) > 0 || exists(r.Dir, "made") {
+			t.Errorf("%+v %s", first, failed)
+		}
+		if outputs := r.Last().Outputs(); !strings.Contains(strings.Join(slices.Collect(maps.Values(outputs)), ""), "rejected by user") {
+			t.Errorf("the model got %q", outputs)
+		}
+		if !strings.Contains(strings.Join(r.Last().Texts(llm.RoleSystem), "\n"), "say it in verse") {
+			t.Errorf("the developer instructions are missing: %q", r.Last().Texts(llm.RoleSystem))
+		}
+		action = "accept"
+		second, failed := c.run(t.Context(), "gantry-reply", map[string]any{"threadId": first.ThreadID, "prompt": "run it again"})
+		if failed != "" || second.ThreadID != first.ThreadID || second.Content != "done with run it again" || r.Read("made") != "made\n" {
+			t.Errorf("%+v %s", second, failed)
+		}
+		c.mu.Lock()
+		asked, progress := slices.Clone(c.asked), slices.Clone(c.progress)
+		c.mu.Unlock()
+		if len(asked) != 2 || !strings.Contains(asked[0], "echo made >> made") {
+			t.Errorf("asked %q", asked)
+		}
+		if !slices.ContainsFunc(progress, func(s string) bool { return strings.Contains(s, "echo made >> made") }) || !slices.Contains(progress, "done with run it") {
+			t.Errorf("progress %q", progress)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		again := connectMCP(t, connect(), nil)
+		third, failed := again.run(t.Context(), "gantry-reply", map[string]any{"threadId": first.ThreadID, "prompt": "hello"})
+		if failed != "" || third.Content != "done with hello" {
+			t.Errorf("%+v %s", third, failed)
+		}
+		if users := r.Last().Texts(llm.RoleUser); !slices.Contains(users, "run it again") {
+			t.Errorf("the conversation was lost: %q", users)
+		}
+	})
+}
+
+// A client that can't put questions gets refusals that say so, and every wrong call gets an answer that says what is wrong.
+func TestMCPRefusals(t *testing.T) {
+	t.Parallel()
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func(...string) mcp.Transport) {
+		c := connectMCP(t, connect(), nil)
+		got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "run it", "approval-policy": "untrusted"})
+		if failed != "" || got.Content != "done with run it" || exists(r.Dir, "made") {
+			t.Errorf("%+v %s", got, failed)
+		}
+		if len(got.Refused) != 1 || !strings.Contains(got.Refused[0], "the approval policy asks") || !strings.Contains(got.Refused[0], "does not support elicitation") {
+			t.Errorf("refused %q", got.Refused)
+		}
+		for _, tt := range []struct {
+			tool string
+			args map[string]any
+			want string
+		}{
+			{"gantry", map[string]any{"prompt": " "}, "the prompt is empty"},
+			{"gantry", map[string]any{}, "prompt"},
+			{"gantry", map[string]any{"prompt": "x", "sandbox": "none"}, "sandbox"},
+			{"gantry", map[string]any{"prompt": "x", "include-plan-tool": true}, "include-plan-tool"},
+			{"gantry", map[string]any{"prompt": "x", "cwd": "nowhere"}, filepath.Join(r.Dir, "nowhere")},
+			{"gantry", map[string]any{"prompt": "x", "model": "nothing"}, "nothing"},
+			{"gantry", map[string]any{"prompt": "x", "config": map[string]any{"approval": map[string]any{"polcy": "never"}}}, "polcy"},
+			{"gantry-reply", map[string]any{"prompt": "x", "threadId": "nonsense"}, "is not the ID of a thread"},
+			{"gantry-reply", map[string]any{"prompt": "x", "threadId": "01a20e55-eea7-7bf0-b27f-480cea2baedf"}, "01a20e55"},
+		} {
+			res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tt.tool, Arguments: tt.args})
+			text := ""
+			switch {
+			case err != nil:
+				text = err.Error()
+			case !res.IsError:
+				t.Errorf("%s %v: accepted: %s", tt.tool, tt.args, texts(res))
+				continue
+			default:
+				text = texts(res)
+			}
+			if !strings.Contains(text, tt.want) {
+				t.Errorf("%s %v: %s", tt.tool, tt.args, text)
+			}
+		}
+		settings, failed := c.run(t.Context(), "gantry", map[string]any{
+			"prompt": "run it", "approval-policy": "never", "base-instructions": "be ${brief}",
+			"config": map[string]any{"sandbox": map[string]any{"mode": "read-only"}}, "compact-prompt": "shorter, ${please}",
+		})
+		if failed != "" || exists(r.Dir, "made") || !slices.Contains(r.Last().Request.System, "be ${brief}") {
+			t.Errorf("%+v %s", settings, failed)
+		}
+	})
+}
+
+// A call that the client cancels is an interrupted turn: its command ends, and the thread can go on.
+func TestMCPCancel(t *testing.T) {
+	t.Parallel()
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func(...string) mcp.Transport) {
+		c := connectMCP(t, connect(), reply("accept", nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { // ends with the call
+			_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "gantry", Arguments: map[string]any{"prompt": "wait"}})
+			done <- err
+		}()
+		r.Until("the command runs", func() bool { return exists(r.Dir, "begun") })
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("the call was not cancelled")
+		}
+		r.Until("the turn has ended", func() bool { return len(rig.Processes(t, r.Dir, "sleep 1000")) == 0 })
+		got, failed := c.run(t.Context(), "gantry-reply", map[string]any{"threadId": string(threads(t, r)[0].ID), "prompt": "hello"})
+		if failed != "" || got.Content != "done with hello" {
+			t.Errorf("%+v %s", got, failed)
+		}
+	})
+}
+
+// The client leaves while an agent asks and another one works: everything ends, and with it the process.
+func TestMCPClientLeaves(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, mcpScript)
+	c := r.MCP()
+	c.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},"clientInfo":{"name":"raw","version":"1"}}}`)
+	c.Reply("1")
+	c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"gantry","arguments":{"prompt":"wait"}}}`)
+	c.Send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"gantry","arguments":{"prompt":"run it","approval-policy":"untrusted"}}}`)
+	c.Notified("elicitation/create")
+	r.Until("the command runs", func() bool { return exists(r.Dir, "begun") })
+	c.Close() // the test fails if the process does not end without an error
+	if exists(r.Dir, "made") {
+		t.Error("the command ran without approval")
+	}
+	r.NothingLeft()
+}
+
+// Lines that are no messages, unknown methods, and methods that gantry does not offer are answered, and nothing else is disturbed.
+func TestMCPAnswersEverything(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, mcpScript)
+	c := r.MCP()
+	id := 0
+	answer := func(method, params string) rig.Message {
+		t.Helper()
+		id++
+		c.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
+		return c.Reply(strconv.Itoa(id))
+	}
+	const hello = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}`
+	if m := answer("initialize", hello); m.Error != nil {
+		t.Fatalf("%s", m.Raw)
+	}
+	c.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for _, line := range []string{"nonsense", "[]", `{"jsonrpc":"2.0"`, "7"} {
+		c.Send(line)
+		if m := c.Next(); m.Error == nil || m.Error.Code != -32700 {
+			t.Errorf("%s: %s", line, m.Raw)
+		}
+	}
+	for method, params := range map[string]string{
+		"prompts/get": `{"name":"x"}`, "codex/event": "{}", "initialize": hello, "tools/call": `{"name":"nothing"}`,
+	} {
+		if m := answer(method, params); m.Error == nil || m.Error.Message == "" {
+			t.Errorf("%s: %s", method, m.Raw)
+		}
+	}
+	for _, method := range []string{"ping", "tools/list"} {
+		if m := answer(method, "{}"); m.Error != nil {
+			t.Errorf("%s: %s", method, m.Raw)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+// Package mcpserver serves agents, and tools of plugins, to clients that speak the Model Context Protocol.
+//
+// It owns the tools that clients see, how a call of one becomes a turn of a thread, and how questions of the thread become requests of the
+// protocol. It does not know how a thread runs, where it is stored, or how clients are connected.
+//
+// Start with [New]. The protocol is that of github.com/modelcontextprotocol/go-sdk. A server that gantry offers is for all clients of the
+// process: a thread belongs to no connection, so that a client that comes back goes on with it.
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/rpc"
+	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Config configures a server. Hub is required.
+type Config struct {
+	Hub     *hub.Hub
+	Version string
+	// Workspace is what threads have in common: their settings and profile. Dir is the folder of threads for which the client names none.
+	Workspace hub.Workspace
+	Logger    hclog.Logger // nil: none
+}
+
+// Server serves any number of clients.
+type Server struct {
+	cfg Config
+	log hclog.Logger
+	mcp *mcp.Server
+}
+
+// versions are the versions of the protocol that are offered. Later ones do not let a server ask its client while a call runs.
+func versions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
+
+// New returns a server. It starts nothing.
+func New(cfg Config) (*Server, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	s := &Server{cfg: cfg, log: cfg.Logger}
+	s.mcp = mcp.NewServer(
+		&mcp.Implementation{Name: "gantry", Title: "Gantry", Version: cfg.Version},
+		&mcp.ServerOptions{SupportedProtocolVersions: versions(), Capabilities: &mcp.ServerCapabilities{}},
+	)
+	return s, s.addAgents()
+}
+
+// Serve serves one client until it closes the stream or ctx ends. Calls that run then are interrupted; their threads stay.
+func (s *Server) Serve(ctx context.Context, stream rpc.Stream) error {
+	err := s.mcp.Run(ctx, stdio{stream})
+	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
+		return nil
+	}
+	return err
+}
+
+// sessionTimeout is how long a client over HTTP that sends nothing keeps its session. Its threads stay.
+const sessionTimeout = 30 * time.Minute
+
+// Handler returns the server for clients that use streamable HTTP. It doesn't check who they are.
+func (s *Server) Handler() http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
+		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: sessionTimeout,
+	})
+}

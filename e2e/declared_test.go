@@ -50,6 +50,10 @@ func servers() tool.Plugin {
 			})
 			return nil
 		},
+		Commands: []tool.Command{tool.NewCommand("ping", "Runs the early server again.", func(ctx context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
+			out, err := call.Env().Declared(ctx, "server.early").Output()
+			return string(out), err
+		})},
 		Tools: []tool.Tool{
 			tool.New("run", "Runs a server.", func(ctx context.Context, call *tool.Call, in named) (*tool.Result, error) {
 				cmd := call.Env().Declared(ctx, "server."+in.Name)
@@ -149,6 +153,9 @@ func TestDeclaredProcesses(t *testing.T) {
 	}
 	if _, err := os.Stat("/tmp/declared-new"); err == nil {
 		t.Error("its /tmp is the machine's")
+	}
+	if res := r.OK("plugin", "run", "servers", "ping"); !strings.Contains(res.Stdout, "was early") {
+		t.Errorf("in a command: %q, %q", res.Stdout, res.Stderr)
 	}
 	r.NothingLeft()
 }
@@ -296,4 +303,45 @@ func TestDeclaredProcessesOfAProject(t *testing.T) {
 	r.Write(".gantry/gantry.lock.hcl", strings.ReplaceAll(lock, "servers.server.a", "servers.server.b"))
 	r.OK("trust", "--yes")
 	says("another one locked", "has not been accepted")
+}
+
+// What a server creates in a folder and other programs would execute later is moved aside while the server is running.
+func TestFilesOfADeclaredProcess(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, queries([3]string{"c1", "hold", `name = "long"`},
+		[3]string{"c2", "exec_command", `cmd = "while [ ! -e go ]; do sleep 0.01; done", login = false, yield_time_ms = 60000`}))
+	out := filepath.Join(filepath.Dir(r.Dir), "out")
+	hook := filepath.Join(out, ".git", "hooks", "pre-commit")
+	addServers(t, r, server("long", "mkdir -p "+filepath.Dir(hook)+" && echo touch /x > "+hook+"; chmod +x "+hook+"; touch "+out+"/made; while :; do sleep 600; done",
+		fmt.Sprintf("sandbox {\n writable_roots = [%q]\n}", out)))
+	run := r.Start("exec", "go")
+	waitFor(filepath.Join(out, "made"))
+	r.Until("the hook is moved aside", func() bool { _, err := os.Stat(hook); return err != nil })
+	if len(rig.Processes(t, r.Dir, "sleep")) == 0 {
+		t.Error("the server has ended")
+	}
+	r.Write(filepath.Join(r.Dir, "go"), "")
+	if res := run.Wait(); res.Code != 0 {
+		t.Errorf("%d: %s", res.Code, res.Stderr)
+	}
+}
+
+// A command can't change the script that a declared process runs in the workspace, and a script that was changed from outside does not run.
+func TestChangedScriptOfADeclaredProcess(t *testing.T) {
+	t.Parallel()
+	change := `cmd = "echo echo evil > x; cat x > server.sh; mv -f x server.sh", login = false`
+	r := boxed(t, queries([3]string{"c1", "run", `name = "a"`}, [3]string{"c2", "exec_command", change}, [3]string{"c3", "run", `name = "a"`}))
+	r.Write("server.sh", "echo good\n")
+	addServers(t, r, "server \"a\" {\n  command = \"sh\"\n  args = [\"server.sh\"]\n}\n")
+	policied(r, "never", "workspace-write")
+	r.OK("exec", "--config", "policy.hcl", "go")
+	out := r.Last().Outputs()
+	if out["c1"] != "good\n|<nil>" || out["c3"] != out["c1"] || !strings.Contains(out["c2"], "Read-only file system") {
+		t.Errorf("%q", out)
+	}
+	r.Write("server.sh", "echo evil\n")
+	r.OK("exec", "--config", "policy.hcl", "go")
+	if out := r.Last().Outputs(); !strings.Contains(out["c1"], "differs from what was accepted") {
+		t.Errorf("changed from outside: %q", out)
+	}
 }

@@ -47,6 +47,11 @@ var consented = []row{
 		tests: []string{"config/reach TestFilesThatAreNotExecutable"}},
 	{id: "S27", attempt: "hide `mode = \"full-access\"`, a rule that allows or a restriction that is gone among many changes of a trusted project", required: "seen first", codex: "",
 		ours: "what lets the project do more is listed first, and its lines are marked", tests: []string{"config TestGrants", "config TestEverySettingIsJudged", "host/internal/policy/rules TestWider", "e2e TestTrustMarksWhatGrantsMore"}},
+	{id: "S28", attempt: "change a declared process: its arguments, variables, folder, sandbox, limits or program, or put an earlier program back", required: "not run", codex: "", ours: "not started until it is accepted again",
+		tests: []string{"e2e TestDeclaredProcessesNeedConsent", "config TestPin"}},
+	{id: "S29", attempt: "a project that declares a process: before trust, changed after it, or with a lock for another one", required: "not run", codex: "", ours: "not seen before trust; refused without its own entry in the lock",
+		tests: []string{"e2e TestDeclaredProcessesOfAProject"}},
+	{id: "S30", attempt: "rewrite the script in the workspace that a declared process runs", required: "not run", codex: "", ours: "EROFS; changed from outside it is not started", tests: []string{"e2e TestChangedScriptOfADeclaredProcess"}},
 }
 
 // copied is outside of the workspace, and each user's own.

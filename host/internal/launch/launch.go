@@ -405,10 +405,16 @@ func (l *Launcher) find(match func(*Process) bool) []*Process {
 // concurrently, even if ctx has ended already, and returns when the trees have ended or ctx ends; in that case the killing continues.
 func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 	err := l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
+	l.RunsOn(o)
+	return err
+}
+
+// RunsOn says that the processes of an owner, which EndCall has not ended, run in the background. What they create in their writable
+// folders is checked as it appears, instead of when they end, and they don't delay the check of what others create.
+func (l *Launcher) RunsOn(o Owner) {
 	for _, k := range l.keepers() {
 		k.CallEnded(o)
 	}
-	return err
 }
 
 // EndThread kills all processes of a thread, and removes their records.

@@ -44,6 +44,7 @@ func (s *server) spawnDeclared(ctx context.Context, r *gantryv1.SpawnRequest) (*
 	if err != nil || resp.GetError() != nil {
 		return resp, err
 	}
+	s.Launcher.RunsOn(spec.Owner) // as a session after its call
 	// If the plugin's process has ended meanwhile, the launcher was notified before it knew this process.
 	if gone := s.may(capSpawn); gone != nil {
 		s.Launcher.HolderEnded(s.id.Label, s.id.Generation)

@@ -224,22 +224,27 @@ func BenchmarkMemory(b *testing.B) {
 	var peak int64
 	for b.Loop() {
 		run := r.Start("exec", "go")
-		done := make(chan struct{})
-		go func() { // owned by this iteration: waited for below
-			defer close(done)
-			run.Wait()
-		}()
-		for running := true; running; {
-			select {
-			case <-done:
-				running = false
-			default:
-				peak = max(peak, pss(run.Cmd.Process.Pid))
-			}
-		}
+		sample(run, 0, func() { peak = max(peak, pss(run.Cmd.Process.Pid)) })
 	}
 	b.ReportMetric(float64(peak)/(1<<20), "MiB-PSS-peak")
 	b.ReportMetric(0, "ns/op")
+}
+
+// sample calls f again and again, with a pause in between, until a run has ended.
+func sample(run *rig.Run, pause time.Duration, f func()) {
+	done := make(chan struct{})
+	go func() { // ends with the run, which is waited for below
+		defer close(done)
+		run.Wait()
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(pause):
+			f()
+		}
+	}
 }
 
 // pss sums the proportional set sizes of a process and its descendants.

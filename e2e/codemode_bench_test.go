@@ -79,19 +79,8 @@ func BenchmarkScriptBomb(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				run := r.Start("exec", "go")
-				done := make(chan struct{})
-				go func() { // owned by this iteration: waited for below
-					defer close(done)
-					run.Wait()
-				}()
-				for running := true; running; {
-					select {
-					case <-done:
-						running = false
-					case <-time.After(time.Millisecond): // the peak only grows; the processors are for the script
-						peak = max(peak, peakRSS(run.Cmd.Process.Pid))
-					}
-				}
+				// The peak only grows; the processors are for the script.
+				sample(run, time.Millisecond, func() { peak = max(peak, peakRSS(run.Cmd.Process.Pid)) })
 				requests := r.Requests()
 				took = append(took, time.Duration(requests[len(requests)-1].Monotonic-requests[len(requests)-2].Monotonic))
 			}

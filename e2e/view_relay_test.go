@@ -12,19 +12,10 @@ import (
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
-// relayedScript is a model that starts a terminal, waits, and types into the terminal beside another command.
-const relayedScript = `
-[[step]]
-when = { since_user = 0 }
-do = [{ call = "exec_command", id = "c1", args = { cmd = "echo ready; while read line; do echo \"$(stty size) $line\"; done", tty = true, yield_time_ms = 250, login = false } }]
-[[step]]
-capture = [{ call = "c1", pattern = 'session ID (?P<id>\d+)' }]
+// relayedScript is a model that starts a terminal, waits, and types into the terminal.
+const relayedScript = startsTerminal + `
 do = [{ call = "wait_for", id = "w1", args = { file = "go" } }]
-[[step]]
-do = [
-  { call = "write_stdin", id = "c2", raw = '{"session_id": ${id}, "chars": "by agent\n", "yield_time_ms": 250}' },
-  { call = "exec_command", id = "c3", args = { cmd = "touch beside", login = false } },
-]
+` + typesIntoIt + `
 [[step]]
 do = [{ call = "wait_for", id = "w2", args = { file = "end" } }]
 [[step]]
@@ -60,13 +51,7 @@ func TestViewOfAnotherProcess(t *testing.T) {
 	session := sessionOf(t, r, c, thread)
 	refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"screen"}, "size": map[string]any{"width": 1, "height": 1}}, "can't be shown as screen")
 	w := watches(t, server, c, thread, session)
-	w.shows("ready\r\n")
-	w.types("by hand\n")
-	w.shows("24 80 by hand\r\n")
-	w.input(map[string]any{"type": "resize", "size": map[string]any{"width": 132, "height": 43}})
-	w.types("after it\n")
-	w.shows("43 132 after it\r\n")
-	refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "key", "key": "a", "down": true}}, "only bytes")
+	w.works()
 
 	w.control(true)
 	other := watches(t, server, c, thread, session)
@@ -103,10 +88,7 @@ func TestViewOfAKilledProcess(t *testing.T) {
 	owner, relay := r.Serve("unix"), r.Serve("ws")
 	a := owner.Connect()
 	greet(t, a)
-	thread := begin(t, a, map[string]any{})
-	submit(t, a, thread, "start it")
-	a.Notified("turn/completed")
-	session := sessionOf(t, r, a, thread)
+	thread, session := startTerminal(t, r, a)
 	connect := func() (*rig.Client, *viewer) {
 		c := relay.Connect()
 		greet(t, c)
@@ -140,10 +122,7 @@ func TestViewOfAStoppedProcess(t *testing.T) {
 	a, c := owner.Connect(), relay.Connect()
 	greet(t, a)
 	greet(t, c)
-	thread := begin(t, a, map[string]any{})
-	submit(t, a, thread, "start it")
-	a.Notified("turn/completed")
-	session := sessionOf(t, r, a, thread)
+	thread, session := startTerminal(t, r, a)
 	c.Call("thread/resume", map[string]any{"threadId": thread}, nil)
 	w := watches(t, relay, c, thread, session)
 	w.shows("ready\r\n")
@@ -175,10 +154,7 @@ func TestViewOnTheSocketOfAThread(t *testing.T) {
 	server := r.Serve("ws")
 	c := server.Connect()
 	greet(t, c)
-	thread := begin(t, c, map[string]any{})
-	submit(t, c, thread, "start it")
-	c.Notified("turn/completed")
-	session := sessionOf(t, r, c, thread)
+	thread, session := startTerminal(t, r, c)
 	socket := &rig.Server{Run: server.Run, URL: "unix://" + filepath.Join(r.Home, "run", thread+".sock")}
 	near := socket.Connect()
 	greet(t, near)

@@ -15,19 +15,28 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// viewScript is a model that starts a terminal in the first turn, and types into it in each further one, beside another command.
-const viewScript = `
+// Models start a terminal, and type into it beside another command.
+const (
+	startsTerminal = `
 [[step]]
 when = { since_user = 0 }
 do = [{ call = "exec_command", id = "c1", args = { cmd = "echo ready; while read line; do echo \"$(stty size) $line\"; done", tty = true, yield_time_ms = 250, login = false } }]
 [[step]]
 capture = [{ call = "c1", pattern = 'session ID (?P<id>\d+)' }]
-do = [{ text = "done" }]
+`
+	typesIntoIt = `
 [[step]]
 do = [
   { call = "write_stdin", id = "c2", raw = '{"session_id": ${id}, "chars": "by agent\n", "yield_time_ms": 250}' },
   { call = "exec_command", id = "c3", args = { cmd = "touch beside", login = false } },
 ]
+`
+)
+
+// viewScript is a model that starts a terminal in the first turn, and types into it in each further one.
+const viewScript = startsTerminal + `
+do = [{ text = "done" }]
+` + typesIntoIt + `
 [[step]]
 do = [{ text = "done" }]
 [[step]]
@@ -88,6 +97,15 @@ func sessionOf(t *testing.T, r *rig.Rig, c *rig.Client, thread string) (session 
 		return ok
 	})
 	return session
+}
+
+// startTerminal starts a thread in whose first turn the model starts a terminal, and returns their IDs.
+func startTerminal(t *testing.T, r *rig.Rig, c *rig.Client) (thread, session string) {
+	t.Helper()
+	thread = begin(t, c, map[string]any{})
+	submit(t, c, thread, "start it")
+	c.Notified("turn/completed")
+	return thread, sessionOf(t, r, c, thread)
 }
 
 func openView(t *testing.T, c *rig.Client, thread, session string) viewOpened {
@@ -169,6 +187,18 @@ func (w *viewer) control(take bool) {
 	both(w.c, func(m rig.Message) bool { return m.Method == "" && string(m.ID) == id && m.Error == nil }, controlled(take))
 }
 
+// works types into a terminal of [startsTerminal] and changes its size.
+func (w *viewer) works() {
+	w.t.Helper()
+	w.shows("ready\r\n")
+	w.types("by hand\n")
+	w.shows("24 80 by hand\r\n")
+	w.input(map[string]any{"type": "resize", "size": map[string]any{"width": 132, "height": 43}})
+	w.types("after it\n")
+	w.shows("43 132 after it\r\n")
+	refusedWith(w.t, w.c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "key", "key": "a", "down": true}}, "only bytes")
+}
+
 // controlled matches the notification that a person has control of a session (true), or the agent.
 func controlled(person bool) func(rig.Message) bool {
 	return func(m rig.Message) bool {
@@ -220,10 +250,7 @@ func TestViewOfATerminal(t *testing.T) {
 				c = server.Connect()
 			}
 			greet(t, c)
-			thread := begin(t, c, map[string]any{})
-			submit(t, c, thread, "start it")
-			c.Notified("turn/completed")
-			session := sessionOf(t, r, c, thread)
+			thread, session := startTerminal(t, r, c)
 			refusedWith(t, c, "gantry/view/open", map[string]any{"threadId": thread, "sessionId": session, "kinds": []string{"screen"}, "size": map[string]any{"width": 1, "height": 1}}, "can't be shown as screen")
 
 			o := openView(t, c, thread, session)
@@ -243,13 +270,7 @@ func TestViewOfATerminal(t *testing.T) {
 					}
 				}
 			}
-			w.shows("ready\r\n")
-			w.types("by hand\n")
-			w.shows("24 80 by hand\r\n")
-			w.input(map[string]any{"type": "resize", "size": map[string]any{"width": 132, "height": 43}})
-			w.types("after it\n")
-			w.shows("43 132 after it\r\n")
-			refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": w.id, "input": map[string]any{"type": "key", "key": "a", "down": true}}, "only bytes")
+			w.works()
 			refusedWith(t, c, "gantry/view/input", map[string]any{"viewId": "none", "input": map[string]any{"type": "text", "text": "a"}}, "view not found")
 
 			w.control(true)
@@ -303,10 +324,7 @@ func TestViewSurvivesItsPlugin(t *testing.T) {
 	r := rig.New(t, viewScript)
 	c := r.AppServer()
 	greet(t, c)
-	thread := begin(t, c, map[string]any{})
-	submit(t, c, thread, "start it")
-	c.Notified("turn/completed")
-	session := sessionOf(t, r, c, thread)
+	thread, session := startTerminal(t, r, c)
 	w := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID}
 	w.types("before\n")
 	w.shows("24 80 before\r\n")
@@ -337,10 +355,7 @@ do = [{ text = "done" }]
 	r.Write("secret.txt", "before gh-token-of-mine-1 after\n")
 	c := r.AppServer()
 	greet(t, c)
-	thread := begin(t, c, map[string]any{})
-	submit(t, c, thread, "start it")
-	c.Notified("turn/completed")
-	session := sessionOf(t, r, c, thread)
+	thread, session := startTerminal(t, r, c)
 	first := &viewer{t: t, c: c, id: openView(t, c, thread, session).ViewID}
 	first.shows("before ****************** after\r\n")
 	c.Call("gantry/view/close", map[string]any{"viewId": first.id}, nil)
@@ -388,10 +403,7 @@ do = [{ text = "done" }]
 	server := r.Serve("ws")
 	c := server.Connect()
 	greet(t, c)
-	thread := begin(t, c, map[string]any{})
-	submit(t, c, thread, "start it")
-	c.Notified("turn/completed")
-	session := sessionOf(t, r, c, thread)
+	thread, session := startTerminal(t, r, c)
 	if relayed {
 		server = r.Serve("ws")
 		c = server.Connect()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -73,6 +74,35 @@ func callsOut(capabilities ...string) tool.Plugin {
 	}
 	return tool.Plugin{
 		Name: "calls", Version: "1.0.0", Description: "Calls out.", Config: cfg, Capabilities: capabilities,
+		Commands: []tool.Command{tool.NewCommand("login", "Logs in.", func(ctx context.Context, c *tool.CommandCall, _ struct{}) (any, error) {
+			to, err := c.Redirect(ctx, tool.RedirectAddress{Path: "/callback/calls"})
+			if err != nil {
+				return nil, err
+			}
+			if err := c.Authorize(ctx, "to log in", contract.NetworkEffect{Host: "auth.test", Port: 443}); err != nil {
+				return nil, err
+			}
+			a, err := c.Ask(ctx, tool.Question{
+				Title: "Open this page", URL: "https://auth.test/authorize?state=s3&redirect_uri=" + url.QueryEscape(to.URI), RedirectID: to.ID,
+			})
+			if err != nil {
+				return nil, err
+			}
+			if err := c.Env().StoreSecret(ctx, "token", a.Query["code"]); err != nil {
+				return nil, err
+			}
+			token, _, err := c.Env().StoredSecret(ctx, "token")
+			if err != nil {
+				return nil, err
+			}
+			if err := c.Env().DeleteSecret(ctx, "token"); err != nil {
+				return nil, err
+			}
+			return map[string]any{
+				"same": a.RedirectURI == to.URI, "stored": token == "the-code",
+				"authorized": fetch(ctx, c.Env(), nil, fetchArgs{URL: "https://auth.test/"}), "other": fetch(ctx, c.Env(), nil, fetchArgs{URL: "https://other.test/"}),
+			}, nil
+		}, tool.SideEffects())},
 		Tools: []tool.Tool{
 			tool.New("fetch", "Fetches a URL.", func(ctx context.Context, c *tool.Call, in fetchArgs) (*tool.Result, error) {
 				return tool.Text(fetch(ctx, c.Env(), c.Authorize, in)), nil
@@ -221,6 +251,51 @@ func TestPluginIsAuthorizedForAHost(t *testing.T) {
 	} {
 		if !strings.Contains(out[id], want) || id != "c3" && !strings.Contains(out[id], "in a private network, or its name can't be resolved") {
 			t.Errorf("%s: %q, want %q", id, out[id], want)
+		}
+	}
+	r.NothingLeft()
+}
+
+// A command of a plugin logs in: the address for the browser is known before the page, the person is asked about the host, and only an
+// answer with the state of the page counts.
+func TestPluginCommandLogsIn(t *testing.T) {
+	t.Parallel()
+	r := callOut(t, "calls out", "", "", "")
+	if res := r.Gantry("plugin", "run", "--yes", "calls", "login"); res.Code != 1 || !strings.Contains(res.Stderr, "auth.test:443 can't be reached: there is nobody to ask") {
+		t.Errorf("without a terminal: exit %d\n%s", res.Code, res.Stderr)
+	}
+	run := r.Terminal("plugin", "run", "--yes", "calls", "login")
+	run.Sees("answer: ")
+	if shown := run.Output(); !strings.Contains(shown, `Let plugin "calls" reach auth.test:443 until this command has ended?`) || !strings.Contains(shown, "The plugin says: to log in") {
+		t.Errorf("asked:\n%s", shown)
+	}
+	run.Type("allow\n")
+	run.Sees("/authorize?")
+	page := regexp.MustCompile(`https://auth\.test/authorize\?\S+`)
+	r.Until("the whole address is there", func() bool { return strings.Contains(page.FindString(run.Output()), "callback%2Fcalls") })
+	shown, err := url.Parse(page.FindString(run.Output()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"?code=stolen&state=guessed": http.StatusBadRequest, "?code=the-code": http.StatusBadRequest} {
+		resp, err := http.Get(shown.Query().Get("redirect_uri") + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s", query, resp.Status)
+		}
+	}
+	resp, err := http.Get(shown.Query().Get("redirect_uri") + "?code=the-code&state=s3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	res := run.Wait()
+	for _, want := range []string{`"same": true`, `"stored": true`, `in a private network, or its name can't be resolved`, `may not reach other.test:443: it is neither the host of a URL`} {
+		if res.Code != 0 || !strings.Contains(res.Stdout, want) {
+			t.Errorf("exit %d, no %q in\n%s", res.Code, want, res.Stdout)
 		}
 	}
 	r.NothingLeft()

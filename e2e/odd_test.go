@@ -66,7 +66,7 @@ func odd(mode string) tool.Plugin {
 	case "reaches":
 		return reaches()
 	case "calls out":
-		return callsOut("network")
+		return callsOut("network", "ask", "secrets")
 	case "calls out undeclared":
 		return callsOut()
 	case "commands":

@@ -34,13 +34,14 @@ type host struct {
 		sync.Mutex
 		emitted []string
 		state   map[string]*gantryv1.GetStateResponse
+		stored  map[string]string
 	}
 	lose chan string // ends the lease with a reason
 }
 
 func startHost(t *testing.T) *host {
 	h := &host{lose: make(chan string, 1)}
-	h.mu.state = map[string]*gantryv1.GetStateResponse{}
+	h.mu.state, h.mu.stored = map[string]*gantryv1.GetStateResponse{}, map[string]string{}
 	h.Host = processtest.Start(t, processtest.Options{Service: func(p *processtest.Host) gantryv1.HostServiceServer {
 		h.Host = p
 		return h
@@ -53,7 +54,7 @@ func (h *host) Authorize(_ context.Context, r *gantryv1.AuthorizeRequest) (*gant
 	case r.GetCallToken() != "call-token":
 		return nil, status.Error(codes.PermissionDenied, "the token is dead")
 	case r.GetEffects()[0].GetNetwork().GetHost() == "good.example":
-		return &gantryv1.AuthorizeResponse{Granted: true}, nil
+		return &gantryv1.AuthorizeResponse{Granted: true, Scope: "session"}, nil
 	case r.GetReason() == "":
 		return &gantryv1.AuthorizeResponse{}, nil
 	}
@@ -67,7 +68,18 @@ func (h *host) Ask(_ context.Context, r *gantryv1.AskRequest) (*gantryv1.AskResp
 	case gantryv1.AskKind_ASK_KIND_FORM:
 		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_DECLINED}, nil
 	}
+	if r.GetRedirectId() != "" || r.GetRedirectPort() != 0 {
+		answer := fmt.Sprintf(`{"redirect_uri":"http://127.0.0.1:%d/callback","query":{"code":"c","id":%q,"token":%q}}`, r.GetRedirectPort(), r.GetRedirectId(), r.GetCallToken())
+		return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_ANSWERED, AnswerJson: []byte(answer)}, nil
+	}
 	return &gantryv1.AskResponse{Outcome: gantryv1.AskOutcome_ASK_OUTCOME_CANCELLED}, nil
+}
+
+func (h *host) Redirect(_ context.Context, r *gantryv1.RedirectRequest) (*gantryv1.RedirectResponse, error) {
+	if r.GetCallToken() != "call-token" {
+		return nil, status.Error(codes.PermissionDenied, "the token is dead")
+	}
+	return &gantryv1.RedirectResponse{Id: "id", RedirectUri: fmt.Sprintf("http://%s:%d%s", r.GetHost(), r.GetPort(), r.GetPath())}, nil
 }
 
 func (h *host) CallTool(_ context.Context, r *gantryv1.CallToolRequest) (*gantryv1.CallToolResponse, error) {
@@ -94,10 +106,25 @@ func (h *host) Sample(_ context.Context, r *gantryv1.SampleRequest) (*gantryv1.S
 }
 
 func (h *host) Secret(_ context.Context, r *gantryv1.SecretRequest) (*gantryv1.SecretResponse, error) {
+	if name, ok := strings.CutPrefix(r.GetHandle(), "stored:"); ok {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if v := h.mu.stored[name]; v != "" {
+			return &gantryv1.SecretResponse{Value: v}, nil
+		}
+		return nil, status.Error(codes.NotFound, "no such secret")
+	}
 	if r.GetHandle() != "h-1" {
 		return nil, status.Error(codes.PermissionDenied, "not yours")
 	}
 	return &gantryv1.SecretResponse{Value: "s3cret"}, nil
+}
+
+func (h *host) StoreSecret(_ context.Context, r *gantryv1.StoreSecretRequest) (*gantryv1.StoreSecretResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.stored[r.GetName()] = r.GetValue()
+	return &gantryv1.StoreSecretResponse{}, nil
 }
 
 func (h *host) Emit(_ context.Context, r *gantryv1.EmitRequest) (*gantryv1.EmitResponse, error) {
@@ -525,5 +552,68 @@ func TestMissingHostSocket(t *testing.T) {
 	_, err := p.Configure(t.Context(), &gantryv1.ConfigureRequest{Host: &gantryv1.HostFacts{ServicesSocket: "/nowhere/host.sock"}})
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("error %v", err)
+	}
+}
+
+// talk is what calls and commands can ask the host for.
+type talk interface {
+	Ask(context.Context, tool.Question) (tool.Answer, error)
+	Redirect(context.Context, tool.RedirectAddress) (tool.Redirect, error)
+	Env() *tool.Env
+}
+
+// login uses all that a login needs, and returns what is wrong with it.
+func login(ctx context.Context, c talk, authorize func(contract.NetworkEffect) error) error {
+	var errs []error
+	check := func(what string, got any, err error, want string) {
+		if s := fmt.Sprint(got); err != nil || s != want {
+			errs = append(errs, fmt.Errorf("%s: %s, %w", what, s, err))
+		}
+	}
+	to, err := c.Redirect(ctx, tool.RedirectAddress{Port: 7, Host: "localhost", Path: "/x"})
+	check("redirect", to, err, "{id http://localhost:7/x}")
+	a, err := c.Ask(ctx, tool.Question{URL: "https://example.com", RedirectID: to.ID})
+	check("reserved", fmt.Sprintf("%s %v", a.RedirectURI, a.Query), err, "http://127.0.0.1:0/callback map[code:c id:id token:call-token]")
+	a, err = c.Ask(ctx, tool.Question{URL: "https://example.com", Redirect: true, RedirectPort: 9})
+	check("port", fmt.Sprintf("%s %s", a.RedirectURI, a.Query["id"]), err, "http://127.0.0.1:9/callback ")
+	check("host", "", authorize(contract.NetworkEffect{Host: "good.example"}), "")
+	if _, denied := errors.AsType[*tool.DeniedError](authorize(contract.NetworkEffect{Host: "bad.example"})); !denied {
+		errs = append(errs, errors.New("another host is not denied"))
+	}
+	e := c.Env()
+	check("store", "", e.StoreSecret(ctx, "oauth", "token"), "")
+	v, found, err := e.StoredSecret(ctx, "oauth")
+	check("stored", fmt.Sprintf("%s %v", v, found), err, "token true")
+	check("delete", "", e.DeleteSecret(ctx, "oauth"), "")
+	v, found, err = e.StoredSecret(ctx, "oauth")
+	check("deleted", fmt.Sprintf("%s %v", v, found), err, " false")
+	if err := e.StoreSecret(ctx, "oauth", ""); err == nil {
+		errs = append(errs, errors.New("an empty secret is stored"))
+	}
+	return errors.Join(errs...)
+}
+
+// Calls and commands have the same means to log in.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	got := h.within(t, func(ctx context.Context, c *tool.Call) error {
+		scope, err := c.AuthorizeScope(ctx, tool.Authorization{Effects: []contract.Effect{contract.NetworkEffect{Host: "good.example"}}})
+		if scope != tool.ScopeSession || err != nil {
+			return fmt.Errorf("scope %q, %w", scope, err)
+		}
+		return login(ctx, c, func(e contract.NetworkEffect) error { return c.Authorize(ctx, e) })
+	})
+	if strings.Contains(got, "(error)") {
+		t.Errorf("a call: %s", got)
+	}
+	p := configured(t, tool.Plugin{Commands: []tool.Command{
+		tool.NewCommand("login", "Logs in.", func(ctx context.Context, c *tool.CommandCall, _ struct{}) (any, error) {
+			return nil, login(ctx, c, func(e contract.NetworkEffect) error { return c.Authorize(ctx, "", e) })
+		}, tool.SideEffects()),
+	}}, h.Facts(), "{}")
+	resp, err := p.Command(t.Context(), &gantryv1.CommandRequest{Name: "login", InputJson: []byte("{}"), CallToken: "call-token"})
+	if err != nil || resp.GetError() != "" {
+		t.Errorf("a command: %v, %v", resp, err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package hostservice is the part of a plugin's access to the host's services that tool and provider plugins share.
 //
-// It owns: how a call fails if the host offers no services, and reading artifacts. It must not know: the API of either kind of
+// It owns: how a call fails if the host offers no services, reading artifacts, and stored secrets. It must not know: the API of either kind of
 // plugin, or how a connection is made (sdk/wire).
 //
 // Start with [Client].

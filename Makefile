@@ -26,11 +26,12 @@ build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
 	@$(GOBUILD) -o $(BIN)/gantry-launch ./host/cmd/gantry-launch
 	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
+	@$(GOBUILD) -o $(BIN)/gantry-tool-mcp ./plugins/mcp
 	@$(GOBUILD) -o $(BIN)/gantry-tool-python ./plugins/python
 	@$(GOBUILD) -o $(BIN)/gantry-codemode ./sdk/codemode/cmd/gantry-codemode
 	@for p in $(PROVIDERS); do $(GOBUILD) -o $(BIN)/gantry-provider-$$p ./providers/cmd/$$p; done
 	@# gantry knows the plugins of its own build by their content, so it comes last.
-	@$(MAKE) $(BIN)/gantry $(BIN)/gantry-postgres PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell gantry-tool-python $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
+	@$(MAKE) $(BIN)/gantry $(BIN)/gantry-postgres PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell gantry-tool-mcp gantry-tool-python $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
 	@echo "built $(VERSION) into bin/: $$(ls $(BIN) | tr '\n' ' ')"
 
 .PHONY: $(BIN)/gantry $(BIN)/gantry-postgres

@@ -40,6 +40,7 @@ func TestOurPluginsConform(t *testing.T) {
 	}
 	for name, calls := range map[string][]plugintest.Call{
 		"gantry-provider-scripted": nil,
+		"gantry-tool-mcp":          nil,
 		"gantry-tool-python": {
 			call("python", `{"code":"1 + 1"}`, plugintest.Answers),
 			call("python", `{"code":"import time; time.sleep(60)"}`, plugintest.Waits),

@@ -1,0 +1,217 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// mcpMode is the variable that makes the test binary an MCP server.
+const mcpMode = "GANTRY_E2E_MCP"
+
+// serveMCP is a server with tools of several kinds.
+func serveMCP() int {
+	s := mcp.NewServer(&mcp.Implementation{Name: "odd", Version: "1"}, &mcp.ServerOptions{Instructions: "Use these tools."})
+	dir := os.Args[1]
+	if f, err := os.OpenFile(filepath.Join(dir, "started"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil { // it may be read-only
+		_, _ = f.WriteString(os.Args[2] + " ")
+		_ = f.Close()
+	}
+	object := map[string]any{"type": "object"}
+	text := func(s string) *mcp.CallToolResult {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
+	}
+	add := func(name string, reads bool, f func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
+		s.AddTool(&mcp.Tool{Name: name, InputSchema: object, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: reads}}, f)
+	}
+	add("say-it", true, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text(fmt.Sprintf("pid %d says %s", os.Getpid(), r.Params.Arguments)), nil
+	})
+	add("write", false, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text(fmt.Sprint(os.WriteFile(filepath.Join(dir, "written"), nil, 0o600))), nil
+	})
+	add("hang", true, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		_ = os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o600)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	add("hidden", true, nil)
+	add("die", true, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		fmt.Fprintln(os.Stderr, "last words")
+		return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	})
+	add("large", true, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text(strings.Repeat("x", 20<<20)), nil
+	})
+	fmt.Println("starting, which is no message")
+	_ = s.Run(context.Background(), &mcp.StdioTransport{})
+	return 0
+}
+
+// addMCP configures the MCP plugin with blocks of servers.
+func addMCP(t *testing.T, r *rig.Rig, servers string) {
+	t.Helper()
+	r.Config("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n  config {\n" + servers + "  }\n}\n")
+}
+
+// mcpServer is the block of a server that is this binary, and writes what happens into a folder if it may.
+func mcpServer(t *testing.T, name, dir, more string) string {
+	t.Helper()
+	program := filepath.Join(filepath.Dir(dir), "mcp-server") // a server's sandbox has a /tmp of its own
+	if _, err := os.Stat(program); err != nil {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(self)
+		if err == nil {
+			err = os.WriteFile(program, b, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fmt.Sprintf("server %q {\n  command = %q\n  args = [%q, %q]\n  env = { %s = \"1\" }\n%s\n}\n", name, program, dir, name, mcpMode, more)
+}
+
+// mcpCall is a call of a tool of an MCP server, as a step of a script.
+func mcpCall(id, namespace, tool, args string) string {
+	return fmt.Sprintf("[[step]]\ndo = [{ call = %q, namespace = %q, id = %q, args = { %s } }]\n", tool, namespace, id, args)
+}
+
+// wantOutputs compares outputs of calls with what they must contain.
+func wantOutputs(t *testing.T, got map[string]string, want map[string][]string) {
+	t.Helper()
+	for id, parts := range want {
+		for _, w := range parts {
+			if !strings.Contains(got[id], w) {
+				t.Errorf("%s has no %q:\n%.2000s", id, w, got[id])
+			}
+		}
+	}
+}
+
+// A server's tools are called by their names, in the server's sandbox; what it prints beside messages, and its death, end nothing else.
+func TestMCPServer(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("c1", "mcp__odd_one", "say_it", `z = 1, a = "x"`)+mcpCall("c2", "mcp__odd_one", "write", "")+mcpCall("c3", "mcp__odd_one", "die", "")+
+		mcpCall("c4", "mcp__odd_one", "say_it", "")+mcpCall("c5", "mcp__odd_one", "large", "")+mcpCall("c6", "mcp__odd_one", "hidden", "")+
+		mcpCall("c7", "mcp__writes", "write", "")+finished)
+	addMCP(t, r, mcpServer(t, "odd-one", r.Dir, "approval = \"approve\"\ndeny = [\"hidd*\"]")+
+		mcpServer(t, "writes", r.Dir, fmt.Sprintf("approval = \"approve\"\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)))
+	r.OK("exec", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{
+		"c1": {"Wall time: ", "seconds\nOutput:", `says {"a":"x","z":1}`},
+		"c2": {"read-only file system"},
+		"c3": {`the server "odd-one" has ended during the call; its process was ended by the signal 9 (killed); its standard error ends with:`, "last words", "the next call starts it again"},
+		"c4": {"says {}"},
+		"c5": {"the server answered with error -32001: the server's answer has 20", "the maximum is 16777216"},
+		"c6": {"hidden"},
+		"c7": {"Output:<nil>"},
+	})
+	if !exists(r.Dir, "written") {
+		t.Error("the server with a writable folder has not written")
+	}
+	r.NothingLeft()
+}
+
+// What a server's tools are is remembered: later runs offer them without starting it, until it is called.
+func TestMCPToolsAreRemembered(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	more := fmt.Sprintf("required = true\ndefer = false\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, more)+mcpServer(t, "other", r.Dir, strings.Replace(more, "required = true\n", "", 1)))
+	started := func(when, want string) {
+		t.Helper()
+		got := strings.Fields(r.Read("started"))
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s, these were started: %q, want %q", when, got, want)
+		}
+	}
+	for run := range 2 {
+		r.OK("exec", "go")
+		started(fmt.Sprintf("after run %d", run+1), "other srv")
+		var names []string
+		for _, tool := range r.Last().Request.Tools {
+			if tool.Namespace == "mcp__srv" {
+				names = append(names, tool.Name)
+			}
+		}
+		if got := strings.Join(names, " "); got != "die hang hidden large say_it write" {
+			t.Errorf("run %d offers the tools %q", run+1, got)
+		}
+	}
+	r.Write(filepath.Join(r.Home, "script.toml"), mcpCall("c1", "mcp__srv", "say_it", "")+finished)
+	r.OK("exec", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"says {}"}})
+	started("after a call", "other srv srv")
+	r.NothingLeft()
+}
+
+// If a required server does not start, the turn fails and says why; other servers are missing.
+func TestMCPServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		block, want string
+	}{
+		"exits":   {`command = "sh"` + "\n" + `args = ["-c", "echo no config >&2; exit 7"]`, `the server "srv" does not start: `},
+		"missing": {`command = "no-such-program"`, "No such file or directory"},
+		"hangs":   {`command = "sleep"` + "\n" + `args = ["1000"]` + "\n" + `startup_timeout = "300ms"`, "it was not ready within 300ms; next: raise startup_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, finished)
+			addMCP(t, r, "server \"srv\" {\n"+tc.block+"\nrequired = true\n}\n")
+			res := r.Gantry("exec", "go")
+			if res.Code == 0 || !strings.Contains(res.Stderr, tc.want) {
+				t.Errorf("required: exit %d:\n%s", res.Code, res.Stderr)
+			}
+			if name == "exits" && !strings.Contains(res.Stderr, "exited with code 7") {
+				t.Errorf("no exit code:\n%s", res.Stderr)
+			}
+			optional := boxed(t, finished)
+			addMCP(t, optional, "server \"srv\" {\n"+tc.block+"\n}\n")
+			optional.OK("exec", "go")
+			r.NothingLeft()
+			optional.NothingLeft()
+		})
+	}
+}
+
+// Errors in a server's block are shown at their lines.
+func TestMCPBlock(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, finished)
+	addMCP(t, r, "server \"no spaces\" {\n  command = \"x\"\n}\nserver \"a\" {\n}\nserver \"b\" {\n  command = \"x\"\n  idle = \"-1s\"\n}\n")
+	res := r.Gantry("exec", "go")
+	for _, want := range []string{`the name of server "no spaces" has other characters`, `the server "a" has no command`, "idle must be positive"} {
+		if !strings.Contains(res.Stderr+res.Stdout, want) {
+			t.Errorf("no %q:\n%s", want, res.Stderr)
+		}
+	}
+}
+
+// If the plugin is killed, the call says so, its servers end, and the next call starts both again.
+func TestMCPPluginIsKilled(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("c1", "mcp__srv", "hang", "")+mcpCall("c2", "mcp__srv", "say_it", "")+finished)
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, fmt.Sprintf("sandbox {\n  writable_roots = [%q]\n}", r.Dir)))
+	run := r.Start("exec", "go")
+	r.Until("the call hangs", func() bool { return exists(r.Dir, "hangs") })
+	rig.Kill(t, rig.Processes(t, r.Home, "gantry-tool-mcp")...)
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"crashed during the call"}, "c2": {"says {}"}})
+	r.NothingLeft()
+}

@@ -1,0 +1,65 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+)
+
+// memory is what is remembered of a server, so that its tools can be offered before it is started.
+type memory struct {
+	Tools        []catalog.Tool `json:"tools"`
+	Instructions string         `json:"instructions"`
+}
+
+// identity returns a digest of a server's block: a server is the same as long as its block is.
+func identity(b Server) (string, error) {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return "", fmt.Errorf("server %q: %w", b.Name, err)
+	}
+	sum := sha256.Sum256(append([]byte(b.Name+"\x00"), raw...))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// recall returns what is remembered; nothing if there is nothing that can be read.
+func recall(dir, identity string) (m memory) {
+	if dir == "" {
+		return m
+	}
+	raw, err := os.ReadFile(cacheFile(dir, identity))
+	if err != nil || json.Unmarshal(raw, &m) != nil {
+		return memory{}
+	}
+	return m
+}
+
+// remember replaces what is remembered.
+func remember(dir, identity string, m memory) error {
+	if dir == "" {
+		return nil
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "tools-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), cacheFile(dir, identity))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+// Package tools declares the MCP plugin: its configuration, and the tools of the configured servers.
+//
+// It owns: the plugin's block, which servers there are, their tools as the host sees them, and what is remembered of them. It must not
+// know: policy, approval, truncation (the host's), or how a server is spoken to.
+//
+// Start with [New].
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// Config is the plugin's block.
+type Config struct {
+	Server []Server `json:"server" doc:"An MCP server, which the host starts."`
+}
+
+// Server is the block of one server.
+type Server struct {
+	Name string `label:"name"`
+	configblock.Process
+	Protocol       string        `json:"protocol" default:"2025-06-18" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28" doc:"The version of the protocol that is offered to the server."`
+	Enabled        bool          `json:"enabled" default:"true" doc:"Whether the server is used."`
+	Required       bool          `json:"required" doc:"Whether a turn fails if the server is not ready. Otherwise its tools are missing."`
+	Allow          []string      `json:"allow" doc:"The tools that are used, by the server's names; * stands for any characters. Default: all."`
+	Deny           []string      `json:"deny" doc:"Tools that are not used, even if they are allowed."`
+	Approval       string        `json:"approval" default:"auto" enum:"auto,prompt,writes,approve" doc:"When a call is asked about: by what the server says of the tool, always, unless the tool only reads, or never."`
+	Tool           []Override    `json:"tool" doc:"Settings of one tool, by the server's name."`
+	Parallel       bool          `json:"parallel" doc:"Whether calls may run concurrently even if they do more than read."`
+	Defer          bool          `json:"defer" default:"true" doc:"Whether the tools are found by search instead of being part of each request."`
+	TextBeside     bool          `json:"text_beside_structured" doc:"Whether the model also sees the text of results that have structured content."`
+	StartupTimeout time.Duration `json:"startup_timeout" default:"30s" doc:"How long the server may take until it is ready."`
+	CallTimeout    time.Duration `json:"call_timeout" default:"5m" doc:"How long a call may take, not counting questions to a person."`
+	Idle           time.Duration `json:"idle" default:"10m" doc:"How long a server without calls keeps running."`
+}
+
+// Override has the settings of one tool.
+type Override struct {
+	Name     string `label:"name"`
+	Approval string `json:"approval" required:"true" enum:"auto,prompt,writes,approve" doc:"When a call is asked about."`
+}
+
+// grace is how long the first set of tools waits for servers whose tools are not known.
+const grace = time.Second
+
+// mcpPlugin is the state of the plugin.
+type mcpPlugin struct {
+	config  *Config
+	version string
+
+	publishing sync.Mutex // held while tools are published, so that the last ones win
+
+	mu struct {
+		sync.Mutex
+		env     *tool.Env
+		entries map[string]*entry // by the server's name
+	}
+}
+
+// entry is a configured server.
+type entry struct {
+	block    Server
+	identity string
+	server   *server.Server
+}
+
+// New returns the plugin.
+func New(version string) tool.Plugin {
+	p := &mcpPlugin{config: &Config{}, version: version}
+	p.mu.entries = map[string]*entry{}
+	return tool.Plugin{
+		Name: "mcp", Version: version,
+		Description:  "Offers the tools of MCP servers.",
+		Config:       p.config,
+		Capabilities: []string{"spawn", "ask", "secrets"},
+		Configured:   p.configured,
+		Close:        p.close,
+	}
+}
+
+var serverName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+
+// check returns the errors in the block.
+func (c *Config) check() error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, s := range c.Server {
+		at := func(names ...string) []contract.Step {
+			steps := []contract.Step{contract.Name("server"), contract.Index(int64(i))}
+			for _, n := range names {
+				steps = append(steps, contract.Name(n))
+			}
+			return steps
+		}
+		switch {
+		case !serverName().MatchString(s.Name):
+			errs = append(errs, configblock.Invalid(fmt.Sprintf("the name of server %q has other characters than letters, digits, - and _, or more than 64", s.Name), at()...))
+		case seen[s.Name]:
+			errs = append(errs, configblock.Invalid(fmt.Sprintf("the server %q appears twice", s.Name), at()...))
+		case s.Command == "":
+			errs = append(errs, configblock.Invalid(fmt.Sprintf("the server %q has no command", s.Name), at()...))
+		}
+		seen[s.Name] = true
+		for name, d := range map[string]time.Duration{"startup_timeout": s.StartupTimeout, "call_timeout": s.CallTimeout, "idle": s.Idle} {
+			if d <= 0 {
+				errs = append(errs, configblock.Invalid(name+" must be positive", at(name)...))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// configured replaces the servers by those of the block. One whose block has not changed keeps its connection.
+func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
+	if err := p.config.check(); err != nil {
+		return err
+	}
+	next := map[string]*entry{}
+	p.mu.Lock()
+	old := p.mu.entries
+	for _, b := range p.config.Server {
+		if !b.Enabled {
+			continue
+		}
+		id, err := identity(b)
+		if err != nil {
+			p.mu.Unlock()
+			return err
+		}
+		if e := old[b.Name]; e != nil && e.identity == id {
+			next[b.Name] = e
+			continue
+		}
+		next[b.Name] = p.entry(env, b, id)
+	}
+	p.mu.env, p.mu.entries = env, next
+	p.mu.Unlock()
+	var gone sync.WaitGroup
+	for name, e := range old {
+		if next[name] != e {
+			gone.Go(e.server.Close)
+		}
+	}
+	wait, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	var starts sync.WaitGroup
+	for _, e := range next {
+		if e.server.Status().State == server.Unknown {
+			starts.Go(func() { _ = e.server.Start(wait) }) // its status has the error, also later
+		}
+	}
+	starts.Wait()
+	gone.Wait()
+	return p.publish()
+}
+
+// entry makes a server. p.mu is held.
+func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
+	e := &entry{block: b, identity: id}
+	known := recall(env.CacheDir, id)
+	e.server = server.New(server.Config{
+		Name: b.Name, Open: opener(env, b.Name), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
+		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
+		Tools: known.Tools, Instructions: known.Instructions, Logger: env.Logger,
+		Changed: func() {
+			if st := e.server.Status(); st.State == server.Ready {
+				if err := remember(env.CacheDir, id, memory{st.Tools, st.Instructions}); err != nil {
+					env.Logger.Warn("a server's tools can't be remembered", "server", b.Name, "err", err)
+				}
+			}
+			_ = p.publish() // the host reports what it can't use
+		},
+	})
+	return e
+}
+
+var states = map[server.State]contract.SourceState{
+	server.Unknown: contract.SourceStarting, server.Starting: contract.SourceStarting, server.Ready: contract.SourceReady,
+	server.NeedsLogin: contract.SourceNeedsLogin, server.Failed: contract.SourceFailed,
+}
+
+// publish offers the tools of all servers.
+func (p *mcpPlugin) publish() error {
+	p.publishing.Lock()
+	defer p.publishing.Unlock()
+	p.mu.Lock()
+	env, entries := p.mu.env, maps.Clone(p.mu.entries)
+	p.mu.Unlock()
+	if env == nil {
+		return nil // it is being configured, which ends with publish
+	}
+	var sources []contract.Source
+	var ids []catalog.Identity
+	status := map[string]server.Status{}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		st := entries[name].server.Status()
+		status[name] = st
+		for _, t := range st.Tools {
+			ids = append(ids, catalog.Identity{Server: name, Tool: t.Name})
+		}
+		message := st.Message
+		if st.State == server.Ready {
+			message = strings.Join(st.Problems, "; ")
+		}
+		sources = append(sources, contract.Source{Name: name, State: states[st.State], Message: catalog.Line(message, 1000), Required: entries[name].block.Required})
+	}
+	names := catalog.Name(ids)
+	var list []tool.Tool
+	for _, s := range sources {
+		tools := slices.Clone(status[s.Name].Tools)
+		slices.SortFunc(tools, func(a, b catalog.Tool) int { return strings.Compare(a.Name, b.Name) })
+		for _, t := range tools {
+			list = append(list, p.tool(entries[s.Name], names[catalog.Identity{Server: s.Name, Tool: t.Name}], t))
+		}
+	}
+	return env.SetTools(list, sources...)
+}
+
+// approval returns when a call of a tool is asked about.
+func (s *Server) approval(name string) string {
+	for _, t := range s.Tool {
+		if t.Name == name {
+			return t.Approval
+		}
+	}
+	return s.Approval
+}
+
+// close ends all servers.
+func (p *mcpPlugin) close(context.Context) error {
+	p.mu.Lock()
+	entries := maps.Clone(p.mu.entries)
+	p.mu.Unlock()
+	var ends sync.WaitGroup
+	for _, e := range entries {
+		ends.Go(e.server.Close)
+	}
+	ends.Wait()
+	return nil
+}
+
+// cacheFile is where the tools of a server are remembered.
+func cacheFile(dir, identity string) string { return path.Join(dir, "tools-"+identity+".json") }

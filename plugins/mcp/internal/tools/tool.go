@@ -1,0 +1,70 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/call"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// tool declares a server's tool. What the server says of its effects decides only whether its calls are asked about and may run
+// concurrently.
+func (p *mcpPlugin) tool(e *entry, called catalog.Called, t catalog.Tool) tool.Tool {
+	a := t.Annotations
+	opts := []tool.Option{
+		tool.Namespace(called.Namespace), tool.Schema(t.Input), tool.Source(e.block.Name), tool.Hook(called.Namespace + "__" + called.Name),
+		tool.SearchText(e.block.Name + " " + t.Name + " " + t.Title),
+		tool.Effects(contract.ServiceEffect{
+			Service: e.block.Name, Action: t.Name, ReadOnly: a.ReadOnly, Destructive: a.Destructive, Idempotent: a.Idempotent, OpenWorld: a.OpenWorld,
+			Approval: e.block.approval(t.Name),
+		}),
+	}
+	if t.Unchecked {
+		opts = append(opts, tool.UncheckedArguments())
+	}
+	if e.block.Defer {
+		opts = append(opts, tool.Deferred())
+	}
+	if e.block.Parallel || a.ReadOnly != nil && *a.ReadOnly {
+		opts = append(opts, tool.ParallelSafe())
+	}
+	return tool.New(called.Name, t.Description, func(ctx context.Context, c *tool.Call, raw json.RawMessage) (*tool.Result, error) {
+		return e.call(ctx, c, t.Name, raw), nil
+	}, opts...)
+}
+
+// call calls a tool of the server.
+func (e *entry) call(ctx context.Context, c *tool.Call, name string, raw json.RawMessage) *tool.Result {
+	began := c.Clock().Elapsed()
+	took := func() time.Duration { return c.Clock().Elapsed() - began }
+	args, err := call.Arguments(raw)
+	if err != nil {
+		return call.Failed(err, 0)
+	}
+	item := &contract.MCPCallItem{Server: e.block.Name, Tool: name, Arguments: args}
+	if err := c.Started(item); err != nil {
+		return call.Failed(err, 0)
+	}
+	ctx, cancel := call.WithTimeout(ctx, c.Clock(), e.block.CallTimeout)
+	defer cancel()
+	result, err := e.server.Call(ctx, name, args, server.Events{
+		Progress: func(message string, done, total float64) { _ = c.Progress(message, done, total) },
+		Elicit: func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return call.Elicit(ctx, e.block.Name, p, c.Ask)
+		},
+		Meta: map[string]any{"callId": c.ID(), "threadId": c.ThreadID()},
+	})
+	if err != nil {
+		r := call.Failed(err, took())
+		r.Aborted = c.Soft().Err() != nil
+		return r
+	}
+	return call.Result(result, took(), e.block.TextBeside)
+}

@@ -3,10 +3,13 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -192,9 +195,9 @@ func TestMCPServerThatDoesNotStart(t *testing.T) {
 func TestMCPBlock(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, finished)
-	addMCP(t, r, "server \"no spaces\" {\n  command = \"x\"\n}\nserver \"a\" {\n}\nserver \"b\" {\n  command = \"x\"\n  idle = \"-1s\"\n}\n")
+	addMCP(t, r, "server \"no spaces\" {\n  command = \"x\"\n}\nserver \"a\" {\n}\nserver \"b\" {\n  command = \"x\"\n  idle = \"-1s\"\n  headers = { A = \"b\" }\n}\n")
 	res := r.Gantry("exec", "go")
-	for _, want := range []string{`the name of server "no spaces" has other characters`, `the server "a" has no command`, "idle must be positive"} {
+	for _, want := range []string{`the name of server "no spaces" has other characters`, `the server "a" has neither a command nor a url`, "headers is not for a server that is a program", "idle must be positive"} {
 		if !strings.Contains(res.Stderr+res.Stdout, want) {
 			t.Errorf("no %q:\n%s", want, res.Stderr)
 		}
@@ -214,4 +217,60 @@ func TestMCPPluginIsKilled(t *testing.T) {
 	}
 	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"crashed during the call"}, "c2": {"says {}"}})
 	r.NothingLeft()
+}
+
+// Servers over HTTP are reached through the host, with the headers of their blocks, by either transport; each error says what to do.
+func TestMCPServersOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "hi", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
+	})
+	get := func(*http.Request) *mcp.Server { return s }
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(get, nil))
+	mux.Handle("/sse", mcp.NewSSEHandler(get, nil))
+	mux.HandleFunc("/html", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<!DOCTYPE html><html></html>") })
+	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	var seen sync.Map // by path: team and authorization of the last request
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r.URL.Path, r.Header.Get("X-Team")+" "+r.Header.Get("Authorization"))
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	block := func(name, path, more string) string {
+		return fmt.Sprintf("server %q {\n  url = %q\n  approval = \"approve\"\n%s\n}\n", name, web.URL+path, more)
+	}
+	t.Run("calls", func(t *testing.T) {
+		t.Parallel()
+		r := boxed(t, mcpCall("c1", "mcp__web", "hi", "")+mcpCall("c2", "mcp__old", "hi", "")+finished)
+		r.Env = append(r.Env, "TEAM=blue", "TOKEN=token-123456")
+		addMCP(t, r, block("web", "/mcp", "headers = { X-Team = env(\"TEAM\") }\nbearer_token = env(\"TOKEN\")")+block("old", "/sse", "transport = \"sse\"\nheaders = { X-Team = \"red\" }"))
+		r.OK("exec", "go")
+		wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"Output:hello"}, "c2": {"Output:hello"}})
+		for path, want := range map[string]string{"/mcp": "blue Bearer token-123456", "/sse": "red "} {
+			if got, _ := seen.Load(path); got != want {
+				t.Errorf("the last request to %s has %q, want %q", path, got, want)
+			}
+		}
+		r.NothingLeft()
+	})
+	for path, want := range map[string]string{
+		"/html":    "it answered with text/html instead of JSON; next: check the url in its block",
+		"/login":   "it answered with HTTP 401 Unauthorized; next: set bearer_token or headers in its block",
+		"/missing": "it answered with HTTP 404 Not Found; next: check the url in its block",
+	} {
+		t.Run(path[1:], func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, finished)
+			addMCP(t, r, block("web", path, "required = true"))
+			if res := r.Gantry("exec", "go"); res.Code == 0 || !strings.Contains(res.Stderr, want) {
+				t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+			}
+			r.NothingLeft()
+		})
+	}
 }

@@ -83,7 +83,7 @@ func (s *Server) connect() (c *conn, err error) {
 		if ctx.Err() != nil && c.life.Err() == nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("the server %q does not start: %w%s", s.cfg.Name, err, c.explanation())
+		return fmt.Errorf("the server %q does not start: %w%s%s", s.cfg.Name, err, c.explanation(), next(err))
 	}
 	for i := 0; ; i++ { // a transport can be used once
 		if c.link, err = s.cfg.Open(c.life); err != nil {
@@ -297,7 +297,23 @@ func (c *conn) explain(ctx context.Context, err error) error {
 		}
 		return fmt.Errorf("the server %q has ended during the call%s%s; the next call starts it again", c.s.cfg.Name, reason, c.explanation())
 	}
-	return fmt.Errorf("the server %q: %w", c.s.cfg.Name, err)
+	return fmt.Errorf("the server %q: %w%s", c.s.cfg.Name, err, next(err))
+}
+
+// next returns what a user can do about an error over HTTP, after a separator; "": it says so itself, or it may pass.
+func next(err error) string {
+	status, ok := errors.AsType[*transport.StatusError](err)
+	switch {
+	case !ok:
+		return ""
+	case status.Code == http.StatusUnauthorized:
+		return "; next: set bearer_token or headers in its block, or renew what they contain"
+	case status.Code == http.StatusForbidden:
+		return "; next: check what the token in its block permits"
+	case status.Code == http.StatusNotFound || status.Code < 300:
+		return "; next: check the url in its block, which may need transport = \"sse\""
+	}
+	return ""
 }
 
 // explanation returns what is known about the end of the server, after a separator.

@@ -22,7 +22,7 @@ func identity(b Server) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("server %q: %w", b.Name, err)
 	}
-	sum := sha256.Sum256(append([]byte(b.Name+"\x00"), raw...))
+	sum := sha256.Sum256(fmt.Appendf(raw, "%s %v", b.Name, b.BearerToken.IsZero()))
 	return hex.EncodeToString(sum[:]), nil
 }
 

@@ -29,26 +29,30 @@ import (
 
 // Config is the plugin's block.
 type Config struct {
-	Server []Server `json:"server" doc:"An MCP server, which the host starts."`
+	Server []Server `json:"server" doc:"An MCP server: a program that the host starts, or an address."`
 }
 
 // Server is the block of one server.
 type Server struct {
 	Name string `label:"name"`
 	configblock.Process
-	Protocol       string        `json:"protocol" default:"2025-06-18" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28" doc:"The version of the protocol that is offered to the server."`
-	Enabled        bool          `json:"enabled" default:"true" doc:"Whether the server is used."`
-	Required       bool          `json:"required" doc:"Whether a turn fails if the server is not ready. Otherwise its tools are missing."`
-	Allow          []string      `json:"allow" doc:"The tools that are used, by the server's names; * stands for any characters. Default: all."`
-	Deny           []string      `json:"deny" doc:"Tools that are not used, even if they are allowed."`
-	Approval       string        `json:"approval" default:"auto" enum:"auto,prompt,writes,approve" doc:"When a call is asked about: by what the server says of the tool, always, unless the tool only reads, or never."`
-	Tool           []Override    `json:"tool" doc:"Settings of one tool, by the server's name."`
-	Parallel       bool          `json:"parallel" doc:"Whether calls may run concurrently even if they do more than read."`
-	Defer          bool          `json:"defer" default:"true" doc:"Whether the tools are found by search instead of being part of each request."`
-	TextBeside     bool          `json:"text_beside_structured" doc:"Whether the model also sees the text of results that have structured content."`
-	StartupTimeout time.Duration `json:"startup_timeout" default:"30s" doc:"How long the server may take until it is ready."`
-	CallTimeout    time.Duration `json:"call_timeout" default:"5m" doc:"How long a call may take, not counting questions to a person."`
-	Idle           time.Duration `json:"idle" default:"10m" doc:"How long a server without calls keeps running."`
+	URL            string                        `json:"url" endpoint:"true" doc:"The address of a server that is reached over HTTP."`
+	Transport      string                        `json:"transport" enum:"http,sse" doc:"How an address is spoken to: by streamable HTTP, which is the default, or as version 2024-11-05 of the protocol did."`
+	Headers        map[string]configblock.Secret `json:"headers" doc:"Headers of each request to the address."`
+	BearerToken    configblock.Secret            `json:"bearer_token" doc:"The token of each request to the address."`
+	Protocol       string                        `json:"protocol" default:"2025-06-18" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28" doc:"The version of the protocol that is offered to the server."`
+	Enabled        bool                          `json:"enabled" default:"true" doc:"Whether the server is used."`
+	Required       bool                          `json:"required" doc:"Whether a turn fails if the server is not ready. Otherwise its tools are missing."`
+	Allow          []string                      `json:"allow" doc:"The tools that are used, by the server's names; * stands for any characters. Default: all."`
+	Deny           []string                      `json:"deny" doc:"Tools that are not used, even if they are allowed."`
+	Approval       string                        `json:"approval" default:"auto" enum:"auto,prompt,writes,approve" doc:"When a call is asked about: by what the server says of the tool, always, unless the tool only reads, or never."`
+	Tool           []Override                    `json:"tool" doc:"Settings of one tool, by the server's name."`
+	Parallel       bool                          `json:"parallel" doc:"Whether calls may run concurrently even if they do more than read."`
+	Defer          bool                          `json:"defer" default:"true" doc:"Whether the tools are found by search instead of being part of each request."`
+	TextBeside     bool                          `json:"text_beside_structured" doc:"Whether the model also sees the text of results that have structured content."`
+	StartupTimeout time.Duration                 `json:"startup_timeout" default:"30s" doc:"How long the server may take until it is ready."`
+	CallTimeout    time.Duration                 `json:"call_timeout" default:"5m" doc:"How long a call may take, not counting questions to a person."`
+	Idle           time.Duration                 `json:"idle" default:"10m" doc:"How long a server without calls keeps running."`
 }
 
 // Override has the settings of one tool.
@@ -89,13 +93,15 @@ func New(version string) tool.Plugin {
 		Name: "mcp", Version: version,
 		Description:  "Offers the tools of MCP servers.",
 		Config:       p.config,
-		Capabilities: []string{"spawn", "ask", "secrets"},
+		Capabilities: []string{"spawn", "network", "ask", "secrets"},
 		Configured:   p.configured,
 		Close:        p.close,
 	}
 }
 
 var serverName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+
+var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") })
 
 // check returns the errors in the block.
 func (c *Config) check() error {
@@ -114,10 +120,30 @@ func (c *Config) check() error {
 			errs = append(errs, configblock.Invalid(fmt.Sprintf("the name of server %q has other characters than letters, digits, - and _, or more than 64", s.Name), at()...))
 		case seen[s.Name]:
 			errs = append(errs, configblock.Invalid(fmt.Sprintf("the server %q appears twice", s.Name), at()...))
-		case s.Command == "":
-			errs = append(errs, configblock.Invalid(fmt.Sprintf("the server %q has no command", s.Name), at()...))
+		case s.Command == "" && s.URL == "":
+			errs = append(errs, configblock.Invalid(fmt.Sprintf("the server %q has neither a command nor a url", s.Name), at()...))
+		case s.Command != "" && s.URL != "":
+			errs = append(errs, configblock.Invalid(fmt.Sprintf("the server %q has both a command and a url", s.Name), at("url")...))
 		}
 		seen[s.Name] = true
+		for _, o := range []struct {
+			name  string
+			set   bool
+			other bool
+		}{
+			{"args", len(s.Args) > 0, s.URL != ""}, {"env", len(s.Env) > 0, s.URL != ""}, {"cwd", s.Cwd != "", s.URL != ""},
+			{"transport", s.Transport != "", s.URL == ""}, {"headers", len(s.Headers) > 0, s.URL == ""}, {"bearer_token", !s.BearerToken.IsZero(), s.URL == ""},
+		} {
+			if o.set && o.other {
+				kind := map[bool]string{true: "an address", false: "a program"}[s.URL != ""]
+				errs = append(errs, configblock.Invalid(fmt.Sprintf("%s is not for a server that is %s", o.name, kind), at(o.name)...))
+			}
+		}
+		for name := range s.Headers {
+			if !headerName().MatchString(name) {
+				errs = append(errs, configblock.Invalid(fmt.Sprintf("%q is not the name of a header", name), at("headers")...))
+			}
+		}
 		for name, d := range map[string]time.Duration{"startup_timeout": s.StartupTimeout, "call_timeout": s.CallTimeout, "idle": s.Idle} {
 			if d <= 0 {
 				errs = append(errs, configblock.Invalid(name+" must be positive", at(name)...))
@@ -144,7 +170,8 @@ func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
 			p.mu.Unlock()
 			return err
 		}
-		if e := old[b.Name]; e != nil && e.identity == id {
+		// The values of secrets are no part of the identity, and may have changed.
+		if e := old[b.Name]; e != nil && e.identity == id && len(b.Headers) == 0 && b.BearerToken.IsZero() {
 			next[b.Name] = e
 			continue
 		}
@@ -176,7 +203,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e := &entry{block: b, identity: id}
 	known := recall(env.CacheDir, id)
 	e.server = server.New(server.Config{
-		Name: b.Name, Open: opener(env, b.Name), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
+		Name: b.Name, Open: p.opener(env, b), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
 		Tools: known.Tools, Instructions: known.Instructions, Logger: env.Logger,
 		Changed: func() {

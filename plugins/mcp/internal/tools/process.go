@@ -29,8 +29,8 @@ const (
 // maxShown is how much of a server's standard error an error contains, in bytes.
 const maxShown = 1000
 
-// opener returns a function that starts the process that a server's block declares.
-func opener(env *tool.Env, name string) func(ctx context.Context) (server.Link, error) {
+// started returns a function that starts the process that a server's block declares.
+func started(env *tool.Env, name string) func(ctx context.Context) (server.Link, error) {
 	return func(ctx context.Context) (server.Link, error) {
 		life, kill := context.WithCancel(context.WithoutCancel(ctx)) // it ends step by step
 		p := &serverProcess{cmd: env.Declared(life, contract.ProcessName("server", name)), kill: kill}

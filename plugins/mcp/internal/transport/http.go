@@ -102,7 +102,14 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	call, isCall := callID(req)
+	stream := t.h.SSE && req.Method == http.MethodGet
 	ctx, cancel := context.WithCancel(req.Context())
+	connected := func() bool { return true }
+	if stream { // the SDK asks for it with a context that lasts only until the connection has been made
+		cancel()
+		ctx, cancel = context.WithCancel(context.WithoutCancel(req.Context()))
+		connected = context.AfterFunc(req.Context(), cancel)
+	}
 	if t.h.Context != nil {
 		stop := context.AfterFunc(t.h.Context, cancel)
 		end := cancel
@@ -113,6 +120,7 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
+	connected()
 	resp.Body = &ending{resp.Body, cancel}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	ok := resp.StatusCode >= 200 && resp.StatusCode < 300

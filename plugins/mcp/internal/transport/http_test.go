@@ -58,7 +58,10 @@ func TestServersOfTheSDKOverHTTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := connect(t, tr)
+			c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			s, err := c.Connect(ctx, tr, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
+			cancel() // it was only for the start
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -123,7 +123,7 @@ func (s *Set) spec(b *config.PluginBlock, sandboxes grants.Plugins) (plugin.Spec
 		Limits:    plugin.Limits{MemoryBytes: b.Limits.MemoryBytes, Pids: int(b.Limits.Pids), StorageBytes: b.Limits.StorageBytes},
 		Transport: b.Transport, StartTimeout: b.StartTimeout, Where: b.Where(),
 	}
-	spec.Confine = s.withFiles(b, sandboxes.Sandbox(b, path))
+	spec.Confine = withFiles(s.cfg.Config, b, sandboxes.Sandbox(b, path))
 	if s.cfg.Verified != nil {
 		spec.SHA256, spec.ManifestDigest = s.cfg.Verified(b)
 	}
@@ -167,13 +167,13 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 }
 
 // withFiles compares the files that a program loads at each start with those at the start of the host, which the lock file covered.
-func (s *Set) withFiles(b *config.PluginBlock, confine func([]string) (*plugin.Sandbox, error)) func([]string) (*plugin.Sandbox, error) {
+func withFiles(c *config.Config, b *config.PluginBlock, confine func([]string) (*plugin.Sandbox, error)) func([]string) (*plugin.Sandbox, error) {
 	if len(b.Files) == 0 {
 		return confine
 	}
-	was, err := s.cfg.Config.FilesDigest(b.Address())
+	was, err := c.FilesDigest(b.Address())
 	return func(own []string) (*plugin.Sandbox, error) {
-		is, now := s.cfg.Config.FilesDigest(b.Address())
+		is, now := c.FilesDigest(b.Address())
 		if err := errors.Join(err, now); err != nil {
 			return nil, err
 		}

@@ -68,7 +68,8 @@ type Handler struct {
 
 	mu struct {
 		sync.Mutex
-		login    *login // nil: not read yet, or none
+		login    *login    // nil: not read yet, or none
+		checked  time.Time // when it was read or stored
 		renewal  *renewal
 		patience time.Time // an early renewal is not tried before
 		dead     string    // the refresh token that was refused for good; why is the error

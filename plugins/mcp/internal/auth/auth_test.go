@@ -200,6 +200,30 @@ func TestRevokedLogin(t *testing.T) {
 	}
 }
 
+// A session notices after a while that another process has logged out, or in to another account, although its token is valid.
+func TestLoginsElsewhereAreNoticed(t *testing.T) {
+	w := newWorld(t)
+	h, other := w.handler(nil), w.handler(nil)
+	w.login(h)
+	later := func() { // after recheck
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.mu.checked = time.Time{}
+	}
+	w.login(other)
+	later()
+	if got, err := token(t.Context(), h); err != nil || got != w.stored(other).Access {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := other.Logout(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	later()
+	if got, err := token(t.Context(), h); err != nil || got != "" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestStepUp(t *testing.T) {
 	w := newWorld(t)
 	h := w.handler(nil)
@@ -314,7 +338,7 @@ func TestCancelledRenewal(t *testing.T) {
 	w.age(h, -time.Minute)
 	h.forget()
 	_, err := token(t.Context(), h)
-	if _, final := errors.AsType[*LoginError](err); final || err == nil || !strings.Contains(err.Error(), "HTTP 503") {
+	if _, final := errors.AsType[*LoginError](err); final || err == nil || !strings.Contains(err.Error(), `the server "linear": its login can't be renewed: http://`) || !strings.Contains(err.Error(), "HTTP 503") {
 		t.Errorf("%v", err)
 	}
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 )
 
+// via is a function as an http.RoundTripper.
+type via func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (v via) RoundTrip(req *http.Request) (*http.Response, error) { return v(req) }
+
 // Each way to fail has its own text, which says what to do; nothing of the SDK's or of Go's shows.
 func TestErrors(t *testing.T) {
 	answering := func(code int, mediaType, after string) func(w *world, c *Config) {
@@ -94,6 +100,19 @@ func TestErrors(t *testing.T) {
 				return true
 			}
 		}, "/token has a problem of its own (HTTP 502 Bad Gateway)"},
+		"no such authorization server": {func(w *world, c *Config) {
+			w.meta["token_endpoint"] = "https://auth.example/token"
+			next := c.Client.Transport
+			c.Client = &http.Client{Transport: via(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Host == "auth.example" {
+					return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "auth.example", IsNotFound: true}}
+				}
+				return next.RoundTrip(req)
+			})}
+		}, `there is no host "auth.example"; the server names this address for its login`},
+		"the host refuses": {func(_ *world, c *Config) {
+			c.Client = &http.Client{Transport: via(func(*http.Request) (*http.Response, error) { return nil, errors.New("not a host of this block") })}
+		}, "/mcp: not a host of this block"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -134,5 +153,38 @@ func TestErrors(t *testing.T) {
 	}
 	if Explain("linear", "", nil) != nil {
 		t.Error("no error is explained")
+	}
+}
+
+// Errors of a session are explained as well: the SDK keeps what has happened.
+func TestErrorsOfSessions(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(nil)
+	w.login(h)
+	s, err := w.connect(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[int]string{
+		403: "refuses the request (HTTP 403)", 404: "there is nothing at http://127.0.0.1:", 429: "gets too many requests", 503: "problem of its own (HTTP 503",
+	} {
+		w.set(func() {
+			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					rw.WriteHeader(code)
+				}
+				return r.Method == http.MethodPost
+			}
+		})
+		if err := h.Explain(call(t, s, "read")); !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), `the server "linear": `) {
+			t.Errorf("%v", err)
+		}
+	}
+	w.client.Transport = via(func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "mcp.linear.ap", IsNotFound: true}}
+	})
+	_, err = w.connect(h)
+	if err = h.Explain(err); !strings.Contains(err.Error(), `there is no host "mcp.linear.ap"; check its url`) {
+		t.Errorf("%v", err)
 	}
 }

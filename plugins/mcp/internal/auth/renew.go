@@ -23,6 +23,8 @@ const (
 	early = 5 * time.Minute
 	// retryAfter is how long a failed early renewal is not tried again.
 	retryAfter = time.Minute
+	// recheck is how long a login is used before it is read again: another process may have logged out, or in to another account.
+	recheck = 10 * time.Second
 )
 
 // login is a stored login.
@@ -76,10 +78,10 @@ type renewal struct {
 // current returns a login whose token is valid, renewed if it is about to expire. nil: there is none.
 func (h *Handler) current(ctx context.Context) (*login, error) {
 	h.mu.Lock()
-	l, patience := h.mu.login, h.mu.patience
+	l, checked, patience := h.mu.login, h.mu.checked, h.mu.patience
 	h.mu.Unlock()
 	now := time.Now()
-	if l == nil || l.stale(now) && !now.Before(patience) || l.expired(now) {
+	if l == nil || now.Sub(checked) > recheck || l.stale(now) && !now.Before(patience) || l.expired(now) {
 		var err error
 		if l, err = h.read(ctx); err != nil {
 			return nil, err
@@ -119,7 +121,7 @@ func (h *Handler) read(ctx context.Context) (*login, error) {
 func (h *Handler) take(l *login) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.login = l
+	h.mu.login, h.mu.checked = l, time.Now()
 }
 
 // renew replaces a login's token, unless another process has done so meanwhile.
@@ -225,7 +227,8 @@ func (h *Handler) refresh(ctx context.Context, l *login) (*login, error) {
 func (h *Handler) refused(err error, l *login) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || !slices.Contains([]string{"invalid_grant", "invalid_client", "unauthorized_client"}, answer.ErrorCode) {
-		return fmt.Errorf("renew the login of the server %q: %w", h.cfg.Name, h.Explain(err))
+		why := explain(h.cfg.Name, locus(h.cfg.URL, err), err)
+		return &problem{fmt.Sprintf("the server %q: its login can't be renewed: %s", h.cfg.Name, why), err}
 	}
 	err = h.needs("it has expired or was revoked ("+answer.ErrorCode+")", nil)
 	if l.Refresh != "" {
@@ -243,7 +246,7 @@ func (h *Handler) keep(ctx context.Context, l *login) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.login, h.mu.patience = l, time.Time{}
+	h.mu.login, h.mu.checked, h.mu.patience = l, time.Now(), time.Time{}
 	h.mu.unsaved, h.mu.spent = nil, ""
 	return nil
 }

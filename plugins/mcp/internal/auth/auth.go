@@ -27,14 +27,14 @@ import (
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 )
 
-// Secrets stores secrets where only this plugin can read them, in every process of the user's. Names consist of at most 40 lower-case
-// letters, digits and dashes.
+// Secrets stores secrets where only this plugin can read them, in every process of the user's. A *tool.Env does. Names consist of at
+// most 40 lower-case letters, digits and dashes.
 type Secrets interface {
-	// Load returns a secret. found is false if there is none.
-	Load(ctx context.Context, name string) (value string, found bool, err error)
-	Store(ctx context.Context, name, value string) error
-	// Delete deletes a secret, which need not exist.
-	Delete(ctx context.Context, name string) error
+	// StoredSecret returns a secret. found is false if there is none.
+	StoredSecret(ctx context.Context, name string) (value string, found bool, err error)
+	StoreSecret(ctx context.Context, name, value string) error
+	// DeleteSecret deletes a secret, which need not exist.
+	DeleteSecret(ctx context.Context, name string) error
 }
 
 // Lease acquires a named lease that one holder has at a time, among all processes of the user's. It waits up to wait.

@@ -17,7 +17,7 @@ import (
 func (w *world) stored(h *Handler) login {
 	w.t.Helper()
 	var l login
-	text, _, _ := w.secrets.Load(w.t.Context(), h.key())
+	text, _, _ := w.secrets.StoredSecret(w.t.Context(), h.key())
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		w.t.Fatalf("%q: %v", text, err)
 	}
@@ -88,7 +88,7 @@ func TestStoredLoginOfAnotherServer(t *testing.T) {
 	h := w.handler(nil)
 	w.login(h)
 	other := w.handler(func(c *Config) { c.URL = "https://elsewhere.example/mcp" })
-	if err := w.secrets.Store(t.Context(), other.key(), w.secrets.values[h.key()]); err != nil {
+	if err := w.secrets.StoreSecret(t.Context(), other.key(), w.secrets.values[h.key()]); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := token(t.Context(), other); got != "" || err == nil || !strings.Contains(err.Error(), "another server") {
@@ -373,7 +373,7 @@ func TestMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.set(func() { clear(w.access) })
-	if err := h.Login(within30(t), nil, nil); err != nil {
+	if _, err := h.Login(within30(t), nil, nil); err != nil {
 		t.Error(err)
 	}
 	if err := h.Logout(t.Context()); err != nil {

@@ -117,7 +117,7 @@ func TestErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.api.Config.ErrorLog = quiet
-			err := w.handler(func(c *Config) { tc.change(w, c) }).Login(within30(t), w.reserve, nil)
+			_, err := w.handler(func(c *Config) { tc.change(w, c) }).Login(within30(t), w.reserve, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), `the server "linear"`) {
 				t.Fatalf("%v", err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,8 +22,24 @@ type Redirect struct {
 }
 
 // Login logs in with a browser, and stores the login. Handlers in other processes use it as soon as they need a token. reserve is called
-// before gantry registers itself, which states the address. permit may be nil.
-func (h *Handler) Login(ctx context.Context, reserve func(context.Context) (Redirect, error), permit Permit) error {
+// before gantry registers itself, which states the address. permit may be nil. renewals is the "host:port" that has to be reachable when
+// tokens are renewed, without a person; it is empty if that is the server itself.
+func (h *Handler) Login(ctx context.Context, reserve func(context.Context) (Redirect, error), permit Permit) (renewals string, err error) {
+	if err := h.logIn(ctx, reserve, permit); err != nil {
+		return "", err
+	}
+	l, err := h.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(l.TokenURL)
+	if err != nil || sameOrigin(u, h.server) {
+		return "", err
+	}
+	return net.JoinHostPort(u.Hostname(), port(u)), nil
+}
+
+func (h *Handler) logIn(ctx context.Context, reserve func(context.Context) (Redirect, error), permit Permit) error {
 	client, t := h.client(permit)
 	asked, open, err := h.ask(ctx, client)
 	if err != nil {
@@ -164,7 +181,7 @@ func (h *Handler) forget() {
 func (h *Handler) Logout(ctx context.Context) error {
 	return h.exclusive(ctx, func(ctx context.Context) error {
 		h.forget()
-		return h.cfg.Secrets.Delete(ctx, h.key())
+		return h.cfg.Secrets.DeleteSecret(ctx, h.key())
 	})
 }
 

@@ -111,7 +111,9 @@ func TestNoMetadata(t *testing.T) {
 	}
 	for _, query := range []string{"", "?team=a"} {
 		h := w.handler(func(c *Config) { c.URL += query })
-		w.login(h)
+		if renewals, err := h.Login(within30(t), w.reserve, nil); err != nil || renewals != "" {
+			t.Errorf("%v; renewals go to %q", err, renewals)
+		}
 		if got, err := token(t.Context(), h); got == "" || err != nil || w.complaints() != "" {
 			t.Errorf("%q, %v, %s", got, err, w.complaints())
 		}
@@ -154,7 +156,7 @@ func TestClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			h := w.handler(func(c *Config) { tc.change(w, c) })
-			err := h.Login(within30(t), w.reserve, nil)
+			_, err := h.Login(within30(t), w.reserve, nil)
 			if tc.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%v", err)
@@ -198,7 +200,7 @@ func TestForeignAnswers(t *testing.T) {
 	} {
 		w := newWorld(t)
 		h := w.handler(nil)
-		err := h.Login(within30(t), func(ctx context.Context) (Redirect, error) {
+		_, err := h.Login(within30(t), func(ctx context.Context) (Redirect, error) {
 			r, err := w.reserve(ctx)
 			open := r.Open
 			r.Open = func(ctx context.Context, address string) (map[string]string, error) {
@@ -277,7 +279,7 @@ func TestWhereLoginsGo(t *testing.T) {
 			defer evil.Close()
 			w := newWorld(t)
 			tc.change(w, evil.URL)
-			err := w.handler(nil).Login(within30(t), w.reserve, tc.permit)
+			_, err := w.handler(nil).Login(within30(t), w.reserve, tc.permit)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v", err)
 			}
@@ -293,14 +295,15 @@ func TestPermit(t *testing.T) {
 	w := newWorld(t)
 	asked := 0
 	h := w.handler(nil)
-	if err := h.Login(within30(t), w.reserve, func(_ context.Context, host, port string) error {
+	renewals, err := h.Login(within30(t), w.reserve, func(_ context.Context, host, port string) error {
 		asked++
 		if host+":"+port != w.auth.Listener.Addr().String() {
 			t.Errorf("asked about %s:%s", host, port)
 		}
 		return nil
-	}); err != nil || asked != 1 {
-		t.Errorf("%v, asked %d times", err, asked)
+	})
+	if err != nil || asked != 1 || renewals != w.auth.Listener.Addr().String() {
+		t.Errorf("%v, asked %d times; renewals go to %q", err, asked, renewals)
 	}
 }
 
@@ -320,7 +323,7 @@ func TestServersElsewhereDoNotNameThisMachine(t *testing.T) {
 		c.URL, c.Client = "https://mcp.example/mcp", &http.Client{Transport: elsewhere{"mcp.example": w.api.URL, w.auth.Listener.Addr().String(): w.auth.URL}}
 	})
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
-	err := h.Login(within30(t), w.reserve, nil)
+	_, err := h.Login(within30(t), w.reserve, nil)
 	if err == nil || !strings.Contains(err.Error(), "must not name an address of this machine") || len(w.seen) > 0 {
 		t.Errorf("%v", err)
 	}

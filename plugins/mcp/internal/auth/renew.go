@@ -104,7 +104,7 @@ func (h *Handler) current(ctx context.Context) (*login, error) {
 
 // read returns the stored login; an empty one if there is none.
 func (h *Handler) read(ctx context.Context) (*login, error) {
-	text, found, err := h.cfg.Secrets.Load(ctx, h.key())
+	text, found, err := h.cfg.Secrets.StoredSecret(ctx, h.key())
 	if err != nil {
 		return nil, fmt.Errorf("read the login of the server %q: %w", h.cfg.Name, err)
 	}
@@ -254,7 +254,7 @@ func (h *Handler) keep(ctx context.Context, l *login) error {
 func (h *Handler) save(ctx context.Context, l *login) error {
 	b, err := json.Marshal(l)
 	if err == nil {
-		err = h.cfg.Secrets.Store(ctx, h.key(), string(b))
+		err = h.cfg.Secrets.StoreSecret(ctx, h.key(), string(b))
 	}
 	if err != nil {
 		return fmt.Errorf("store the login of the server %q: %w", h.cfg.Name, err)

@@ -144,7 +144,7 @@ func (w *world) reserve(context.Context) (Redirect, error) {
 
 func (w *world) login(h *Handler) {
 	w.t.Helper()
-	if err := h.Login(within30(w.t), w.reserve, nil); err != nil {
+	if _, err := h.Login(within30(w.t), w.reserve, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -380,19 +380,18 @@ type vault struct {
 	mu     sync.Mutex
 	values map[string]string
 	held   map[string]chan struct{}
-	stores int
-	fail   error  // of Store
-	onSave func() // called by Store
+	fail   error  // of StoreSecret
+	onSave func() // called by StoreSecret
 }
 
-func (v *vault) Load(_ context.Context, name string) (string, bool, error) {
+func (v *vault) StoredSecret(_ context.Context, name string) (string, bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s, ok := v.values[name]
 	return s, ok, nil
 }
 
-func (v *vault) Store(ctx context.Context, name, value string) error {
+func (v *vault) StoreSecret(ctx context.Context, name, value string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.onSave != nil {
@@ -404,12 +403,14 @@ func (v *vault) Store(ctx context.Context, name, value string) error {
 	if len(name) > 40 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return errors.New("invalid name " + name)
 	}
+	if value == "" {
+		return errors.New("the value is empty")
+	}
 	v.values[name] = value
-	v.stores++
 	return nil
 }
 
-func (v *vault) Delete(_ context.Context, name string) error {
+func (v *vault) DeleteSecret(_ context.Context, name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.values, name)

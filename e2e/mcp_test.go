@@ -55,6 +55,11 @@ func serveMCP() int {
 	add("large", true, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text(strings.Repeat("x", 20<<20)), nil
 	})
+	for _, name := range []string{"b", "a"} {
+		s.AddResource(&mcp.Resource{URI: "note://" + name, Name: name}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "note://" + name, Text: "the note " + name}}}, nil
+		})
+	}
 	fmt.Println("starting, which is no message")
 	_ = s.Run(context.Background(), &mcp.StdioTransport{})
 	return 0
@@ -273,4 +278,29 @@ func TestMCPServersOverHTTP(t *testing.T) {
 			r.NothingLeft()
 		})
 	}
+}
+
+// Resources are listed for one server or all, and read.
+func TestMCPResources(t *testing.T) {
+	t.Parallel()
+	call := func(id, tool, args string) string {
+		return fmt.Sprintf("[[step]]\ndo = [{ call = %q, id = %q, args = { %s } }]\n", tool, id, args)
+	}
+	r := boxed(t, call("c1", "list_mcp_resources", "")+call("c2", "list_mcp_resources", `server = "one"`)+call("c3", "list_mcp_resources", `cursor = "x"`)+
+		call("c4", "list_mcp_resource_templates", "")+call("c5", "read_mcp_resource", `server = "two", uri = "note://a"`)+
+		call("c6", "read_mcp_resource", `server = "nobody", uri = "note://a"`)+call("c7", "read_mcp_resource", `server = " ", uri = "note://a"`)+
+		call("c8", "read_mcp_resource", `server = "two", uri = "note://z"`)+finished)
+	addMCP(t, r, mcpServer(t, "two", r.Dir, "")+mcpServer(t, "one", r.Dir, ""))
+	r.OK("exec", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{
+		"c1": {`{"resources":[{"server":"one","name":"a","uri":"note://a"},{"server":"one","name":"b","uri":"note://b"},{"server":"two","name":"a"`},
+		"c2": {`{"server":"one","resources":[{"name":"a","uri":"note://a"},`},
+		"c3": {"cursor can only be used when a server is specified"},
+		"c4": {`{"resourceTemplates":[]}`},
+		"c5": {`{"server":"two","uri":"note://a","contents":[{"uri":"note://a","text":"the note a"}]}`},
+		"c6": {"unknown MCP server 'nobody'; there are: one, two"},
+		"c7": {"server must be provided"},
+		"c8": {"resources/read failed: the server answered with error", "note://z"},
+	})
+	r.NothingLeft()
 }

@@ -257,6 +257,9 @@ func (p *mcpPlugin) publish() error {
 			list = append(list, p.tool(entries[s.Name], names[catalog.Identity{Server: s.Name, Tool: t.Name}], t))
 		}
 	}
+	if len(entries) > 0 {
+		list = append(list, p.resourceTools()...)
+	}
 	return env.SetTools(list, sources...)
 }
 

@@ -65,6 +65,7 @@ type Set struct {
 		secrets      map[string]config.Secrets        // by plugin
 		processes    map[string][]config.Process      // that are declared, by plugin
 		reach        map[string]config.Reach          // hosts that plugins may reach, by plugin
+		held         map[string][]string              // files that these run, by plugin
 		missing      map[string][]event.Notice        // settings that a provider's block lacks, by provider
 		leftOut      map[string][]contract.Diagnostic // invalid tools, by plugin
 		loaded       map[string]bool                  // plugins whose tools are in the catalogue
@@ -79,8 +80,8 @@ type Set struct {
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg, backends: map[string]*tool.Client{}, loading: make(chan struct{}, 1), live: map[string]bool{}}
 	s.mu.secrets = map[string]config.Secrets{}
-	s.mu.processes = map[string][]config.Process{}
 	s.mu.reach = map[string]config.Reach{}
+	s.mu.processes, s.mu.held = map[string][]config.Process{}, map[string][]string{}
 	s.mu.missing = map[string][]event.Notice{}
 	s.mu.leftOut = map[string][]contract.Diagnostic{}
 	s.mu.loaded = map[string]bool{}
@@ -153,6 +154,7 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 			s.cfg.Redactor.Add(secret.Value)
 		}
 	}
+	files := s.filesOf(processes)
 	var missing []event.Notice
 	for _, d := range diags {
 		missing = append(missing, event.Notice{Level: "warning", Text: d.Summary, Next: d.Next})
@@ -161,7 +163,7 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.secrets[b.Label], s.mu.reach[b.Label] = secrets, reach
-	s.mu.processes[b.Label] = processes
+	s.mu.processes[b.Label], s.mu.held[b.Label] = processes, files
 	s.mu.missing[b.Label] = missing
 	return data, diagnostics(diags)
 }

@@ -37,13 +37,20 @@ func (s *Set) Declared(label, name string) (p config.Process, env map[string]ser
 func (s *Set) Held() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, declared := range s.mu.processes {
-		for _, p := range declared {
-			if filepath.IsAbs(p.Argv[0]) {
-				out = append(out, p.Argv[0])
-			}
-			out = append(out, s.cfg.Config.Scripts(p)...)
+	for _, files := range s.mu.held {
+		out = append(out, files...)
+	}
+	return out
+}
+
+// filesOf returns the files that processes run, as far as their blocks name them. Finding scripts reads files, so it is done once for
+// each process of a plugin, and not for each command.
+func (s *Set) filesOf(declared []config.Process) (out []string) {
+	for _, p := range declared {
+		if filepath.IsAbs(p.Argv[0]) {
+			out = append(out, p.Argv[0])
 		}
+		out = append(out, s.cfg.Config.Scripts(p)...)
 	}
 	return out
 }

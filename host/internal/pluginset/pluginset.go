@@ -154,7 +154,7 @@ func (s *Set) configure(b *config.PluginBlock, m *contract.Manifest) ([]byte, []
 			s.cfg.Redactor.Add(secret.Value)
 		}
 	}
-	files := s.filesOf(processes)
+	files := filesOf(s.cfg.Config, processes)
 	var missing []event.Notice
 	for _, d := range diags {
 		missing = append(missing, event.Notice{Level: "warning", Text: d.Summary, Next: d.Next})

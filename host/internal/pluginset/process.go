@@ -45,12 +45,12 @@ func (s *Set) Held() (out []string) {
 
 // filesOf returns the files that processes run, as far as their blocks name them. Finding scripts reads files, so it is done once for
 // each process of a plugin, and not for each command.
-func (s *Set) filesOf(declared []config.Process) (out []string) {
+func filesOf(c *config.Config, declared []config.Process) (out []string) {
 	for _, p := range declared {
 		if filepath.IsAbs(p.Argv[0]) {
 			out = append(out, p.Argv[0])
 		}
-		out = append(out, s.cfg.Config.Scripts(p)...)
+		out = append(out, c.Scripts(p)...)
 	}
 	return out
 }

@@ -17,6 +17,13 @@ type commandArgs struct {
 	File string `json:"file"`
 }
 
+type shopArgs struct {
+	Name     string   `json:"name"`
+	Greeting string   `json:"greeting,omitempty"`
+	List     []string `json:"list,omitempty"`
+	Remove   bool     `json:"remove,omitempty"`
+}
+
 type orderArgs struct {
 	Item   string            `json:"item" jsonschema:"What to order."`
 	Pieces int               `json:"pieces"`
@@ -32,11 +39,32 @@ type orderArgs struct {
 // commands is a plugin with a command that has side effects and one that has none.
 func commands() tool.Plugin {
 	process := rand.Text()
+	cfg := &struct {
+		Greeting string `json:"greeting" default:"hello" enum:"hello,hi" doc:"How it greets."`
+		Shops    []struct {
+			Name string            `json:"name" label:"true" doc:"Name of the shop."`
+			Env  map[string]string `json:"env" doc:"Variables."`
+			List []string          `json:"list" doc:"What to buy."`
+		} `json:"shop" doc:"A shop."`
+	}{}
 	return tool.Plugin{
-		Name: "commands", Version: "1.0.0", Description: "Has commands.",
+		Name: "commands", Version: "1.0.0", Description: "Has commands.", Config: cfg,
 		Commands: []tool.Command{
 			tool.NewCommand("status", "Shows the status.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
 				return map[string]string{"status": "ready"}, nil
+			}),
+			tool.NewCommand("shop", "Adds a shop.", func(_ context.Context, c *tool.CommandCall, in shopArgs) (any, error) {
+				if in.Remove {
+					c.Remove("shop", in.Name)
+					return "removed", nil
+				}
+				if in.Greeting != "" {
+					if err := c.Set(in.Greeting, "greeting"); err != nil {
+						return nil, err
+					}
+				}
+				shop := map[string]any{"list": in.List, "env": map[string]any{"USER": tool.FromEnv("HOME")}}
+				return "added", c.Set(shop, append([]string{"shop"}, strings.Split(in.Name, "/")...)...)
 			}),
 			tool.NewCommand("order", "Orders an item.", func(_ context.Context, _ *tool.CommandCall, in orderArgs) (any, error) {
 				return map[string]orderArgs{"order": in}, nil
@@ -190,5 +218,72 @@ func TestCommandsByLabel(t *testing.T) {
 	}
 	if out := r.OK("plugin", "run", "models", "status").Stdout; !strings.Contains(out, "ready") {
 		t.Errorf("plugin run: %s", out)
+	}
+}
+
+// A command proposes changes of its plugin's own settings. The user sees them as a diff; nothing is written unless they agree and the
+// configuration is valid with all of them, and comments stay.
+func TestCommandsChangeTheConfiguration(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, finished)
+	addOdd(t, r, "desk", "commands", "  # my shops\n  config {\n    greeting = \"hi\" # short\n  }\n")
+	file := filepath.Join(r.Home, "gantry.hcl")
+	read := func() string {
+		t.Helper()
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := read()
+	refuse := func(want string, args ...string) {
+		t.Helper()
+		if res := r.Gantry(append([]string{"desk", "shop"}, args...)...); res.Code != 1 || !strings.Contains(res.Stderr, want) || strings.Contains(res.Stdout, "added") {
+			t.Errorf("%q: exit %d, no %q in\n%s%s", args, res.Code, want, res.Stdout, res.Stderr)
+		}
+		if now := read(); now != before {
+			t.Errorf("%q changed the file:\n%s", args, now)
+		}
+	}
+	refuse("the configuration was not changed: not confirmed", "corner", "tea")
+	refuse("is not one of the allowed values", "--yes", "--greeting", "what", "corner", "tea") // the first change alone would be wrong
+	refuse(`unknown setting "shop.corner.door"`, "--yes", "corner/door", "tea")                // not in the plugin's schema
+	refuse("there is no such block", "--yes", "--remove", "elsewhere")
+
+	run := r.Terminal("desk", "shop", "--greeting", "hello", "corner", "tea", "milk")
+	run.Sees("Make these changes?")
+	for _, want := range []string{`plugin "desk" proposes to change `, "-    greeting = \"hi\" # short", "+    greeting = \"hello\" # short", "+    shop \"corner\" {"} {
+		if shown := run.Output(); !strings.Contains(shown, want) {
+			t.Errorf("%q is missing in\n%s", want, shown)
+		}
+	}
+	if now := read(); now != before {
+		t.Errorf("the file changed before the user agreed:\n%s", now)
+	}
+	run.Type("y\n")
+	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, "added") {
+		t.Fatalf("exit %d\n%s", res.Code, res.Stdout)
+	}
+	after := read()
+	for _, want := range []string{"  # my shops\n  config {\n    greeting = \"hello\" # short\n", "[\"tea\", \"milk\"]", `env("HOME")`} {
+		if !strings.Contains(after, want) {
+			t.Errorf("%q is missing in\n%s", want, after)
+		}
+	}
+	r.OK("desk", "status")
+	r.OK("desk", "shop", "--yes", "--remove", "corner")
+	if now := read(); now != strings.Replace(before, `"hi"`, `"hello"`, 1) {
+		t.Errorf("after the removal:\n%s\nwas\n%s", now, before)
+	}
+
+	// With --project, it is the project's file that gets the block.
+	project := r.Gantry("desk", "shop", "--yes", "--project", "local", "tea")
+	b, err := os.ReadFile(filepath.Join(r.Dir, ".gantry", "gantry.hcl"))
+	if project.Code != 0 || err != nil || !strings.Contains(string(b), "shop \"local\"") {
+		t.Errorf("exit %d, %v\n%s\n%s", project.Code, err, b, project.Stderr)
+	}
+	if now := read(); strings.Contains(now, "local") {
+		t.Errorf("the user's file has it too:\n%s", now)
 	}
 }

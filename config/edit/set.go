@@ -16,6 +16,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/schema"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // Change is a change of a setting.
@@ -58,10 +59,48 @@ func Apply(src []byte, name string, changes ...Change) ([]byte, error) {
 	return e.src, nil
 }
 
+// ApplyOwn makes changes of a plugin's own settings, as Apply does: the paths of the changes begin inside the block that at leads to,
+// which is added if the file lacks it, and own describes its arguments and blocks. Values may be objects, and references to variables
+// and secrets, see [contract.ConfigEdit].
+func ApplyOwn(src []byte, name string, at []Block, own contract.ConfigBlock, changes ...Change) ([]byte, error) {
+	s := described(own)
+	e := &editor{src: src, name: name, own: true}
+	for _, c := range changes {
+		if len(c.Path) == 0 {
+			return nil, &UnknownError{"", "name a setting"}
+		}
+		if err := e.set(s, at, c.Path, nil, c.Value, c.Replace); err != nil {
+			return nil, err
+		}
+	}
+	return e.src, nil
+}
+
+// described converts the description of a plugin's settings.
+func described(b contract.ConfigBlock) *schema.Block {
+	out := &schema.Block{}
+	for _, a := range b.Attributes {
+		out.Attributes = append(out.Attributes, schema.Attribute{Name: a.Name})
+	}
+	for _, n := range b.Blocks {
+		if len(n.Labels) > 1 || len(n.Labels) == 0 && n.MaxItems != 1 {
+			continue // several of them can't be told apart
+		}
+		inner := described(n.Block)
+		inner.Name = n.Name
+		if len(n.Labels) == 1 {
+			inner.Label = n.Labels[0]
+		}
+		out.Blocks = append(out.Blocks, inner)
+	}
+	return out
+}
+
 // editor changes a text step by step, and parses it again after each step: files are small.
 type editor struct {
 	src  []byte
 	name string
+	own  bool // a plugin's own settings, whose values may be objects and references
 }
 
 // set makes a change at path, below the blocks at. seen are the names that lead there.
@@ -212,11 +251,11 @@ func (e *editor) setArgument(at []Block, name string, seen []string, v any) erro
 	if v == nil {
 		return e.removeArgument(at, name)
 	}
-	value, err := valueOf(v)
+	tokens, err := e.tokensOf(v)
 	if err != nil {
 		return fmt.Errorf("the value of %q %w", strings.Join(seen, "."), err)
 	}
-	text := hclwrite.TokensForValue(value).Bytes()
+	text := hclwrite.Format(tokens.Bytes())
 	if err := e.create(at); err != nil {
 		return err
 	}
@@ -233,30 +272,59 @@ func (e *editor) setArgument(at []Block, name string, seen []string, v any) erro
 	return nil
 }
 
-// valueOf converts a value of an argument.
-func valueOf(v any) (cty.Value, error) {
+// tokensOf converts a value of an argument.
+func (e *editor) tokensOf(v any) (hclwrite.Tokens, error) {
 	switch v := v.(type) {
 	case string:
-		return cty.StringVal(v), nil
+		return hclwrite.TokensForValue(cty.StringVal(v)), nil
 	case bool:
-		return cty.BoolVal(v), nil
+		return hclwrite.TokensForValue(cty.BoolVal(v)), nil
 	case json.Number:
 		n, err := cty.ParseNumberVal(v.String())
 		if err != nil {
-			return cty.NilVal, fmt.Errorf("is not a number: %w", err)
+			return nil, fmt.Errorf("is not a number: %w", err)
 		}
-		return n, nil
+		return hclwrite.TokensForValue(n), nil
 	case []any:
-		list := make([]cty.Value, len(v))
+		list := make([]hclwrite.Tokens, len(v))
 		for i, x := range v {
 			var err error
-			if list[i], err = valueOf(x); err != nil {
-				return cty.NilVal, err
+			if list[i], err = e.tokensOf(x); err != nil {
+				return nil, err
 			}
 		}
-		return cty.TupleVal(list), nil
+		return hclwrite.TokensForTuple(list), nil
+	case map[string]any:
+		if e.own {
+			return e.objectOf(v)
+		}
 	}
-	return cty.NilVal, errors.New("must be a string, a number, true, false or a list of these")
+	if e.own {
+		return nil, errors.New("must be a string, a number, true, false, a list or an object of these, or a reference")
+	}
+	return nil, errors.New("must be a string, a number, true, false or a list of these")
+}
+
+// objectOf converts an object, or a reference.
+func (e *editor) objectOf(v map[string]any) (hclwrite.Tokens, error) {
+	for key, function := range map[string]string{"$env": "env", "$secret": "secret"} {
+		if name, ok := v[key].(string); ok && len(v) == 1 {
+			return hclwrite.TokensForFunctionCall(function, hclwrite.TokensForValue(cty.StringVal(name))), nil
+		}
+	}
+	var members []hclwrite.ObjectAttrTokens
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		value, err := e.tokensOf(v[name])
+		if err != nil {
+			return nil, err
+		}
+		key := hclwrite.TokensForValue(cty.StringVal(name))
+		if hclsyntax.ValidIdentifier(name) {
+			key = hclwrite.TokensForIdentifier(name)
+		}
+		members = append(members, hclwrite.ObjectAttrTokens{Name: key, Value: value})
+	}
+	return hclwrite.TokensForObject(members), nil
 }
 
 // create adds the blocks of at that the file lacks.

@@ -3,7 +3,9 @@ package edit
 import (
 	"encoding/json"
 	"errors"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -257,3 +259,60 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// A plugin's own settings are changed in its block alone: comments and all else stay, values may be objects and references, and what the
+// plugin's schema does not have is refused.
+func TestApplyOwn(t *testing.T) {
+	t.Parallel()
+	own := contract.ConfigBlock{
+		Attributes: []contract.ConfigAttribute{{Name: "pace"}},
+		Blocks: []contract.ConfigNestedBlock{{Name: "server", Labels: []string{"name"}, Block: contract.ConfigBlock{
+			Attributes: []contract.ConfigAttribute{{Name: "command"}, {Name: "args"}, {Name: "env"}},
+			Blocks:     []contract.ConfigNestedBlock{{Name: "sandbox", MaxItems: 1, Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "network"}}}}},
+		}}, {Name: "twin"}},
+	}
+	at := []Block{{"plugin", "mcp"}, {"config", ""}}
+	value := func(text string) any {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const before = "# mine\nplugin \"mcp\" {\n  source = \"builtin/mcp\" # pinned\n  config {\n    # the first\n    server \"a\" {\n      command = \"x\" # kept?\n    }\n  }\n}\n\nplugin \"other\" {\n  source = \"./o\"\n}\n"
+	for name, tc := range map[string]struct {
+		src  string
+		c    Change
+		want string // of the text, or of the error if it begins with !
+	}{
+		"an argument": {before, Change{Path: []string{"pace"}, Value: value("3")}, "    }\n    pace = 3\n  }\n}\n"},
+		"a block": {before, Change{Path: []string{"server", "b"}, Value: value(`{"command":"npx","args":["-y","a b"],"env":{"TOKEN":{"$secret":"github"},"X-Y":{"$env":"HOME"},"Z":"$${1}"},"sandbox":{"network":["a.test"]}}`), Replace: true},
+			"    server \"b\" {\n      args    = [\"-y\", \"a b\"]\n      command = \"npx\"\n      env = {\n        TOKEN = secret(\"github\")\n        X-Y = env(\"HOME\")\n"},
+		"an argument of a block": {before, Change{Path: []string{"server", "a", "command"}, Value: "y"}, "      command = \"y\" # kept?\n"},
+		"remove a block":         {before, Change{Path: []string{"server", "a"}}, "  config {\n  }\n}\n\nplugin \"other\""},
+		"where there is none":    {"", Change{Path: []string{"server", "b", "command"}, Value: "y"}, "plugin \"mcp\" {\n  config {\n    server \"b\" {\n      command = \"y\"\n"},
+		"unknown":                {before, Change{Path: []string{"server", "a", "nope"}, Value: "y"}, "!unknown setting \"server.a.nope\""},
+		"outside":                {before, Change{Path: []string{"source"}, Value: "./evil"}, "!unknown setting \"source\""},
+		"all of it":              {before, Change{}, "!unknown setting"},
+		"blocks without a label": {before, Change{Path: []string{"twin"}, Value: value("{}")}, "!unknown setting \"twin\""},
+	} {
+		out, err := ApplyOwn([]byte(tc.src), "gantry.hcl", at, own, tc.c)
+		if text, refused := strings.CutPrefix(tc.want, "!"); refused {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v, want %q", name, err, text)
+			}
+			continue
+		}
+		// Alignment within a value is of no interest.
+		if err != nil || !strings.Contains(aligned.ReplaceAllString(string(out), "="), aligned.ReplaceAllString(tc.want, "=")) {
+			t.Errorf("%s: %v\n%s\nwant in it\n%s", name, err, out, tc.want)
+		}
+		if tc.src != "" && (!strings.HasPrefix(string(out), "# mine\nplugin \"mcp\" {\n  source = \"builtin/mcp\" # pinned\n") || !strings.HasSuffix(string(out), "\n\nplugin \"other\" {\n  source = \"./o\"\n}\n")) {
+			t.Errorf("%s: the rest is changed:\n%s", name, out)
+		}
+	}
+}
+
+var aligned = regexp.MustCompile(` *= *`)

@@ -129,6 +129,15 @@ func (b ConfigBlock) HasSecrets() bool {
 		slices.ContainsFunc(b.Blocks, func(n ConfigNestedBlock) bool { return n.Block.HasSecrets() })
 }
 
+// ConfigEdit sets or removes an argument or a block of a plugin's own settings.
+type ConfigEdit struct {
+	// Path is the name of the argument or block, after the names of the blocks around it, each followed by its label if it has one.
+	Path []string
+	// Value is JSON. A block is an object of its arguments and blocks, and replaces what the block has. In the value of an argument, an
+	// object {"$env": "NAME"} or {"$secret": "NAME"} is a reference. Nil removes the argument or block.
+	Value json.RawMessage
+}
+
 // ConfigAttribute is one attribute of a block.
 type ConfigAttribute struct {
 	Name        string          `json:"name"`           // lower_snake

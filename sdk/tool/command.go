@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/process"
@@ -54,7 +55,37 @@ func NewCommand[In any](name, description string, run func(ctx context.Context, 
 type CommandCall struct {
 	env   *Env
 	token string
+	mu    sync.Mutex
+	edits []contract.ConfigEdit
 }
+
+// Set proposes a change of the plugin's own settings: the host shows it to the user when the command has returned without an error, and
+// makes it if they agree and the configuration is valid with it. path is the name of an argument or block, after the names of the
+// blocks around it, each followed by its label if it has one. value is marshalled to JSON; a block is an object, which replaces what
+// the block has. An object made by [FromEnv] or [FromSecret] is a reference.
+func (c *CommandCall) Set(value any, path ...string) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("set %q: marshal the value: %w", path, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.edits = append(c.edits, contract.ConfigEdit{Path: path, Value: b})
+	return nil
+}
+
+// Remove is like Set; it proposes to remove an argument or a block.
+func (c *CommandCall) Remove(path ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.edits = append(c.edits, contract.ConfigEdit{Path: path})
+}
+
+// FromEnv is the value env("NAME") in a proposal of [CommandCall.Set]: an environment variable of gantry's.
+func FromEnv(name string) map[string]string { return map[string]string{"$env": name} }
+
+// FromSecret is the value secret("NAME"): a secret that the user has stored.
+func FromSecret(name string) map[string]string { return map[string]string{"$secret": name} }
 
 // Env returns the plugin's environment.
 func (c *CommandCall) Env() *Env { return c.env }

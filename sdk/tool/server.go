@@ -235,11 +235,15 @@ func (s *Server) Command(ctx context.Context, req *gantryv1.CommandRequest) (*ga
 	}
 	defer leave()
 	var out []byte
+	call := &CommandCall{env: s.env(), token: req.GetCallToken()}
 	err = s.guard("command "+req.GetName(), func() (err error) {
-		out, err = s.plugin.Commands[i].run(ctx, &CommandCall{env: s.env(), token: req.GetCallToken()}, req.GetInputJson())
+		out, err = s.plugin.Commands[i].run(ctx, call, req.GetInputJson())
 		return err
 	})
 	resp := &gantryv1.CommandResponse{OutputJson: out}
+	if err == nil {
+		resp.Edits = convert.ConfigEditsToProto(call.edits)
+	}
 	if err != nil {
 		resp.OutputJson, resp.Error = nil, err.Error()
 		if d, ok := errors.AsType[*contract.Diagnostic](err); ok {

@@ -1,8 +1,10 @@
 package install
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/config/trust"
+	"github.com/gantry-agent/gantry/host/internal/diff"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -25,9 +28,10 @@ import (
 // target is a configuration file that a command edits.
 type target struct {
 	path    string
-	base    string          // relative sources are resolved against it
-	project *config.Project // nil for the user's own file, and for a project that is about to be created
-	inside  bool            // the file belongs to a project
+	base    string                     // relative sources are resolved against it
+	project *config.Project            // nil for the user's own file, and for a project that is about to be created
+	inside  bool                       // the file belongs to a project
+	check   func(*config.Config) error // of the configuration with the change; nil: that it can be loaded is enough
 }
 
 // target returns the user's file or the project's. It rejects a project that is not trusted, because the edit would put its whole
@@ -96,6 +100,9 @@ func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]b
 		}
 	}
 	cfg, err := p.Load(ctx)
+	if err == nil && t.check != nil {
+		err = t.check(cfg)
+	}
 	if err != nil {
 		return nil, undo(err)
 	}
@@ -310,6 +317,92 @@ func (p *Programs) Remove(ctx context.Context, name string, project bool) error 
 		}
 	}
 	return nil
+}
+
+// ErrNotAgreed is returned by Configure if the user does not agree to the changes.
+var ErrNotAgreed = errors.New("the configuration was not changed: not confirmed")
+
+// Configure makes changes that a plugin proposes for its own settings, in the project's file or in the user's, which agree gets as a diff.
+// The file stays as it is unless agree returns true and the configuration is valid with all changes. It returns the file's path, or ""
+// if the changes are none.
+func (p *Programs) Configure(ctx context.Context, label string, project bool, edits []contract.ConfigEdit, agree func(file, diff string) bool) (string, error) {
+	b, err := p.Block(label)
+	if err != nil {
+		return "", err
+	}
+	m := p.Look(b).Manifest
+	if m == nil {
+		return "", hint.With(fmt.Errorf("the settings of plugin %q are not known", label), fmt.Sprintf("see `gantry plugin inspect %s`", label))
+	}
+	block := edit.Block{Type: BlockType(b.Kind), Label: label}
+	var t target
+	if !project {
+		if t, err = p.holder(block, false); err != nil {
+			return "", err
+		}
+	}
+	if t.path == "" { // neither file has the block, but it can be added to
+		if t, err = p.target(project); err != nil {
+			return "", err
+		}
+	}
+	at := []edit.Block{block}
+	if b.Kind != contract.KindProvider {
+		at = append(at, edit.Block{Type: "config"})
+	}
+	changes := make([]edit.Change, len(edits))
+	for i, e := range edits {
+		if changes[i], err = changeOf(e); err != nil {
+			return "", fmt.Errorf("plugin %q proposes a wrong change: %w", label, err)
+		}
+	}
+	before, err := os.ReadFile(t.path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read the configuration: %w", err)
+	}
+	after, err := edit.ApplyOwn(before, t.path, at, m.Config, changes...)
+	if err != nil {
+		return "", fmt.Errorf("the changes that plugin %q proposes can't be made: %w", label, err)
+	}
+	shown := diff.Of(diff.File{Name: "gantry.hcl", Before: diff.Version{Mode: diff.Regular, Data: string(before)}, After: diff.Version{Mode: diff.Regular, Data: string(after)}})
+	switch {
+	case shown.Diff == "":
+		return "", nil
+	case !agree(t.path, shown.Diff):
+		return "", ErrNotAgreed
+	}
+	t.check = func(cfg *config.Config) error {
+		i := slices.IndexFunc(cfg.Blocks(), func(x *config.PluginBlock) bool { return x.Label == label })
+		if i < 0 {
+			return fmt.Errorf("there is no plugin %q any more", label)
+		}
+		_, ds := cfg.Blocks()[i].Check(m)
+		return ds.Err()
+	}
+	_, err = t.change(ctx, p, func(old []byte) ([]byte, error) {
+		if !bytes.Equal(old, before) {
+			return nil, hint.With(fmt.Errorf("%s was changed meanwhile", t.path), "run the command again")
+		}
+		return after, nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s was not changed: %w", t.path, err)
+	}
+	return t.path, nil
+}
+
+// changeOf converts a change that a plugin proposes.
+func changeOf(e contract.ConfigEdit) (edit.Change, error) {
+	c := edit.Change{Path: e.Path, Replace: true}
+	if len(e.Value) == 0 {
+		return c, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Value))
+	d.UseNumber()
+	if err := d.Decode(&c.Value); err != nil {
+		return c, fmt.Errorf("the value of %q is not JSON: %w", strings.Join(e.Path, "."), err)
+	}
+	return c, nil
 }
 
 // holder returns the file that has a block: the user's, unless only the project's has it or project is set.

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire/convert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -32,6 +33,8 @@ type CommandRun struct {
 	Input json.RawMessage
 	// Asker answers the plugin's questions, and the question whether a command with side effects may run; nil: nobody can be asked.
 	Asker service.Asker
+	// Edit makes the changes that the command proposes for the plugin's settings, all or none; nil: a command that proposes changes fails.
+	Edit func(context.Context, []contract.ConfigEdit) error
 	// Confirmed means that the user has already agreed to the command's side effects, with a flag or with a command line whose one
 	// purpose is this command, like `gantry login`.
 	Confirmed bool
@@ -77,6 +80,15 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 		return nil, fmt.Errorf("%s: %w", label, hint.Parse(strings.TrimSpace(resp.GetError())))
 	case !json.Valid(resp.GetOutputJson()):
 		return nil, fmt.Errorf("the command %q of plugin %q returned no JSON: %.80q", r.Name, label, resp.GetOutputJson())
+	}
+	if edits := convert.ConfigEditsFromProto(resp.GetEdits()); len(edits) > 0 {
+		if r.Edit == nil {
+			return nil, hint.New(fmt.Sprintf("the command %q of plugin %q changes the configuration, which only the command line can do", r.Name, label),
+				fmt.Sprintf("run `gantry %s %s` in a terminal", label, r.Name))
+		}
+		if err := r.Edit(ctx, edits); err != nil {
+			return nil, err
+		}
 	}
 	return resp.GetOutputJson(), nil
 }

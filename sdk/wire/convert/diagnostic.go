@@ -38,3 +38,13 @@ func stepFromProto(p *gantryv1.PathStep) contract.Step {
 	}
 	return contract.Step{}
 }
+
+// ConfigEditsToProto converts changes of settings.
+func ConfigEditsToProto(edits []contract.ConfigEdit) []*gantryv1.ConfigEdit {
+	return each(edits, ConfigEditToProto)
+}
+
+// ConfigEditsFromProto converts changes of settings.
+func ConfigEditsFromProto(edits []*gantryv1.ConfigEdit) []contract.ConfigEdit {
+	return each(edits, ConfigEditFromProto)
+}

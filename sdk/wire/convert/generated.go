@@ -318,6 +318,22 @@ func sourceFromProto(p *gantryv1.ToolSource) contract.Source {
 	}
 }
 
+// ConfigEditToProto converts a [contract.ConfigEdit].
+func ConfigEditToProto(x contract.ConfigEdit) *gantryv1.ConfigEdit {
+	return &gantryv1.ConfigEdit{
+		Path:      texts(x.Path),
+		ValueJson: x.Value,
+	}
+}
+
+// ConfigEditFromProto converts a [gantryv1.ConfigEdit].
+func ConfigEditFromProto(p *gantryv1.ConfigEdit) contract.ConfigEdit {
+	return contract.ConfigEdit{
+		Path:  p.GetPath(),
+		Value: raw(p.GetValueJson()),
+	}
+}
+
 // EffectToProto converts a [contract.Effect]; nil is contract.OtherEffect{Label: contract.UnknownEffect}.
 func EffectToProto(x contract.Effect) *gantryv1.Effect {
 	switch x := x.(type) {

@@ -10,16 +10,18 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/host/internal/install"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // nextConfirm is the next step for a command that the user has not confirmed.
 const nextConfirm = "confirm it on a terminal, or with --yes"
 
 func (a *app) pluginRun() *cobra.Command {
-	var yes bool
+	var yes, project bool
 	var thread string
 	cmd := &cobra.Command{
 		Use: "run NAME COMMAND [INPUT]", Short: "Run a command that a plugin offers", Args: console.Takes(2, 3, "NAME", "COMMAND", "INPUT"),
@@ -40,7 +42,7 @@ func (a *app) pluginRun() *cobra.Command {
 			if err := json.Unmarshal(input, &object); err != nil || object == nil {
 				return console.UsageError{Text: fmt.Sprintf("INPUT is not a JSON object: %q", render.OneLine(string(input), 80)), Next: `write it as in '{"name": "value"}'`}
 			}
-			r := pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}
+			r := pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Edit: a.editing(args[0], project, yes), Confirmed: yes}
 			if thread != "" {
 				return a.runInThread(ctx, thread, args[0], r)
 			}
@@ -48,8 +50,40 @@ func (a *app) pluginRun() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&thread, "thread", "", "run the command in the process that runs `THREAD`")
-	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the side effects of the command")
+	confirming(cmd.Flags(), &yes, &project)
 	return cmd
+}
+
+// confirming defines the flags of commands that may change something.
+func confirming(f *pflag.FlagSet, yes, project *bool) {
+	f.BoolVar(yes, "yes", false, "confirm the side effects of the command, and the changes of the configuration that it proposes")
+	f.BoolVar(project, "project", false, "make the changes that it proposes in the project's configuration")
+}
+
+// editing returns what makes the changes that a command proposes for its plugin's settings: it shows them, and asks unless yes is set.
+func (a *app) editing(label string, project, yes bool) func(context.Context, []contract.ConfigEdit) error {
+	return func(ctx context.Context, edits []contract.ConfigEdit) (err error) {
+		home, err := a.Home()
+		if err != nil {
+			return err
+		}
+		p, err := a.OpenPrograms(ctx, home, a.Dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.Close(ctx)) }()
+		file, err := p.Configure(ctx, label, project, edits, func(file, diff string) bool {
+			fmt.Fprintf(a.Stderr, "plugin %q proposes to change %s:\n%s", label, render.Clean(file), render.Plain(diff))
+			return yes || a.Confirm(ctx, "Make these changes?")
+		})
+		switch {
+		case errors.Is(err, install.ErrNotAgreed):
+			return hint.With(err, "confirm it on a terminal, or with --yes")
+		case err == nil && file != "":
+			fmt.Fprintf(a.Stderr, "changed %s\n", render.Clean(file))
+		}
+		return err
+	}
 }
 
 // runPlugin runs a command and prints its output: as JSON, or as text for people.

@@ -94,7 +94,7 @@ func (a *app) tree(root *cobra.Command, label string, m *contract.Manifest) *cob
 func (a *app) short(label string, spec contract.CommandSpec) *cobra.Command {
 	in := inputOf(spec.InputSchema)
 	var raw string
-	var asJSON, yes bool
+	var asJSON, yes, project bool
 	cmd := &cobra.Command{
 		Use: strings.TrimSpace(spec.Name + " [flags] " + in.usage()), Short: render.OneLine(spec.Description, 200), Long: render.Clean(spec.Description),
 		Args: cobra.ArbitraryArgs,
@@ -105,15 +105,13 @@ func (a *app) short(label string, spec contract.CommandSpec) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.runPlugin(ctx, label, pluginset.CommandRun{Name: spec.Name, Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}, !asJSON)
+			return a.runPlugin(ctx, label, pluginset.CommandRun{Name: spec.Name, Input: input, Asker: console.CommandAsker{Env: a.Env}, Edit: a.editing(label, project, yes), Confirmed: yes}, !asJSON)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&raw, "input", "", "the whole input as a `JSON` object; flags and arguments change it")
-	if spec.SideEffects {
-		f.BoolVar(&yes, "yes", false, "confirm the side effects of the command")
-	}
+	confirming(f, &yes, &project)
 	in.define(f)
 	return cmd
 }

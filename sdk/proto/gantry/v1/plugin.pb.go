@@ -994,8 +994,11 @@ type CommandResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	OutputJson []byte                 `protobuf:"bytes,1,opt,name=output_json,json=outputJson,proto3" json:"output_json,omitempty"`
 	// Set if the command failed.
-	Error         string        `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	Diagnostics   []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	Error       string        `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// Changes that the command proposes for the plugin's own settings, in this order. The host shows them to the user, and makes all of
+	// them if the user agrees and the configuration is valid with them, otherwise none. Ignored if the command failed.
+	Edits         []*ConfigEdit `protobuf:"bytes,4,rep,name=edits,proto3" json:"edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,6 +1054,70 @@ func (x *CommandResponse) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
+func (x *CommandResponse) GetEdits() []*ConfigEdit {
+	if x != nil {
+		return x.Edits
+	}
+	return nil
+}
+
+// ConfigEdit sets or removes an argument or a block of a plugin's own settings, in a configuration file whose rest stays as it is.
+type ConfigEdit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the argument or block in the plugin's schema, after the names of the blocks around it, each followed by its label if it has
+	// one: server, github, command.
+	Path []string `protobuf:"bytes,1,rep,name=path,proto3" json:"path,omitempty"`
+	// JSON. A block is an object of its arguments and blocks, and replaces what the block has. In the value of an argument, an object
+	// {"$env": "NAME"} or {"$secret": "NAME"} is a reference, env("NAME") or secret("NAME"). Empty: remove the argument or block.
+	ValueJson     []byte `protobuf:"bytes,2,opt,name=value_json,json=valueJson,proto3" json:"value_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigEdit) Reset() {
+	*x = ConfigEdit{}
+	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigEdit) ProtoMessage() {}
+
+func (x *ConfigEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigEdit.ProtoReflect.Descriptor instead.
+func (*ConfigEdit) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ConfigEdit) GetPath() []string {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *ConfigEdit) GetValueJson() []byte {
+	if x != nil {
+		return x.ValueJson
+	}
+	return nil
+}
+
 type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long to wait for running calls. 0: do not wait.
@@ -1061,7 +1128,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1140,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1153,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainRequest) GetDeadlineMs() int64 {
@@ -1106,7 +1173,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1185,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1198,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DrainResponse) GetStillRunning() int32 {
@@ -1149,7 +1216,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1228,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1241,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 type StopResponse struct {
@@ -1185,7 +1252,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1264,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1277,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 var File_gantry_v1_plugin_proto protoreflect.FileDescriptor
@@ -1296,12 +1363,18 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"input_json\x18\x02 \x01(\fR\tinputJson\x12\x1d\n" +
 	"\n" +
-	"call_token\x18\x03 \x01(\tR\tcallToken\"\x81\x01\n" +
+	"call_token\x18\x03 \x01(\tR\tcallToken\"\xae\x01\n" +
 	"\x0fCommandResponse\x12\x1f\n" +
 	"\voutput_json\x18\x01 \x01(\fR\n" +
 	"outputJson\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x127\n" +
-	"\vdiagnostics\x18\x03 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\"/\n" +
+	"\vdiagnostics\x18\x03 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\x12+\n" +
+	"\x05edits\x18\x04 \x03(\v2\x15.gantry.v1.ConfigEditR\x05edits\"?\n" +
+	"\n" +
+	"ConfigEdit\x12\x12\n" +
+	"\x04path\x18\x01 \x03(\tR\x04path\x12\x1d\n" +
+	"\n" +
+	"value_json\x18\x02 \x01(\fR\tvalueJson\"/\n" +
 	"\fDrainRequest\x12\x1f\n" +
 	"\vdeadline_ms\x18\x01 \x01(\x03R\n" +
 	"deadlineMs\"4\n" +
@@ -1334,7 +1407,7 @@ func file_gantry_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gantry_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_gantry_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_gantry_v1_plugin_proto_goTypes = []any{
 	(PluginKind)(0),           // 0: gantry.v1.PluginKind
 	(*DescribeRequest)(nil),   // 1: gantry.v1.DescribeRequest
@@ -1349,43 +1422,45 @@ var file_gantry_v1_plugin_proto_goTypes = []any{
 	(*ConfigureResponse)(nil), // 10: gantry.v1.ConfigureResponse
 	(*CommandRequest)(nil),    // 11: gantry.v1.CommandRequest
 	(*CommandResponse)(nil),   // 12: gantry.v1.CommandResponse
-	(*DrainRequest)(nil),      // 13: gantry.v1.DrainRequest
-	(*DrainResponse)(nil),     // 14: gantry.v1.DrainResponse
-	(*StopRequest)(nil),       // 15: gantry.v1.StopRequest
-	(*StopResponse)(nil),      // 16: gantry.v1.StopResponse
-	(*Limits)(nil),            // 17: gantry.v1.Limits
-	(*ToolDescriptor)(nil),    // 18: gantry.v1.ToolDescriptor
-	(*Diagnostic)(nil),        // 19: gantry.v1.Diagnostic
+	(*ConfigEdit)(nil),        // 13: gantry.v1.ConfigEdit
+	(*DrainRequest)(nil),      // 14: gantry.v1.DrainRequest
+	(*DrainResponse)(nil),     // 15: gantry.v1.DrainResponse
+	(*StopRequest)(nil),       // 16: gantry.v1.StopRequest
+	(*StopResponse)(nil),      // 17: gantry.v1.StopResponse
+	(*Limits)(nil),            // 18: gantry.v1.Limits
+	(*ToolDescriptor)(nil),    // 19: gantry.v1.ToolDescriptor
+	(*Diagnostic)(nil),        // 20: gantry.v1.Diagnostic
 }
 var file_gantry_v1_plugin_proto_depIdxs = []int32{
 	3,  // 0: gantry.v1.DescribeResponse.manifest:type_name -> gantry.v1.Manifest
 	0,  // 1: gantry.v1.Manifest.kind:type_name -> gantry.v1.PluginKind
 	5,  // 2: gantry.v1.Manifest.config:type_name -> gantry.v1.ConfigBlock
-	17, // 3: gantry.v1.Manifest.limits:type_name -> gantry.v1.Limits
+	18, // 3: gantry.v1.Manifest.limits:type_name -> gantry.v1.Limits
 	4,  // 4: gantry.v1.Manifest.commands:type_name -> gantry.v1.CommandSpec
-	18, // 5: gantry.v1.Manifest.tools:type_name -> gantry.v1.ToolDescriptor
+	19, // 5: gantry.v1.Manifest.tools:type_name -> gantry.v1.ToolDescriptor
 	6,  // 6: gantry.v1.ConfigBlock.attributes:type_name -> gantry.v1.ConfigAttribute
 	7,  // 7: gantry.v1.ConfigBlock.blocks:type_name -> gantry.v1.ConfigNestedBlock
 	5,  // 8: gantry.v1.ConfigNestedBlock.block:type_name -> gantry.v1.ConfigBlock
 	9,  // 9: gantry.v1.ConfigureRequest.host:type_name -> gantry.v1.HostFacts
-	17, // 10: gantry.v1.HostFacts.limits:type_name -> gantry.v1.Limits
-	19, // 11: gantry.v1.ConfigureResponse.diagnostics:type_name -> gantry.v1.Diagnostic
-	19, // 12: gantry.v1.CommandResponse.diagnostics:type_name -> gantry.v1.Diagnostic
-	1,  // 13: gantry.v1.PluginService.Describe:input_type -> gantry.v1.DescribeRequest
-	8,  // 14: gantry.v1.PluginService.Configure:input_type -> gantry.v1.ConfigureRequest
-	11, // 15: gantry.v1.PluginService.Command:input_type -> gantry.v1.CommandRequest
-	13, // 16: gantry.v1.PluginService.Drain:input_type -> gantry.v1.DrainRequest
-	15, // 17: gantry.v1.PluginService.Stop:input_type -> gantry.v1.StopRequest
-	2,  // 18: gantry.v1.PluginService.Describe:output_type -> gantry.v1.DescribeResponse
-	10, // 19: gantry.v1.PluginService.Configure:output_type -> gantry.v1.ConfigureResponse
-	12, // 20: gantry.v1.PluginService.Command:output_type -> gantry.v1.CommandResponse
-	14, // 21: gantry.v1.PluginService.Drain:output_type -> gantry.v1.DrainResponse
-	16, // 22: gantry.v1.PluginService.Stop:output_type -> gantry.v1.StopResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	18, // 10: gantry.v1.HostFacts.limits:type_name -> gantry.v1.Limits
+	20, // 11: gantry.v1.ConfigureResponse.diagnostics:type_name -> gantry.v1.Diagnostic
+	20, // 12: gantry.v1.CommandResponse.diagnostics:type_name -> gantry.v1.Diagnostic
+	13, // 13: gantry.v1.CommandResponse.edits:type_name -> gantry.v1.ConfigEdit
+	1,  // 14: gantry.v1.PluginService.Describe:input_type -> gantry.v1.DescribeRequest
+	8,  // 15: gantry.v1.PluginService.Configure:input_type -> gantry.v1.ConfigureRequest
+	11, // 16: gantry.v1.PluginService.Command:input_type -> gantry.v1.CommandRequest
+	14, // 17: gantry.v1.PluginService.Drain:input_type -> gantry.v1.DrainRequest
+	16, // 18: gantry.v1.PluginService.Stop:input_type -> gantry.v1.StopRequest
+	2,  // 19: gantry.v1.PluginService.Describe:output_type -> gantry.v1.DescribeResponse
+	10, // 20: gantry.v1.PluginService.Configure:output_type -> gantry.v1.ConfigureResponse
+	12, // 21: gantry.v1.PluginService.Command:output_type -> gantry.v1.CommandResponse
+	15, // 22: gantry.v1.PluginService.Drain:output_type -> gantry.v1.DrainResponse
+	17, // 23: gantry.v1.PluginService.Stop:output_type -> gantry.v1.StopResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_plugin_proto_init() }
@@ -1401,7 +1476,7 @@ func file_gantry_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_plugin_proto_rawDesc), len(file_gantry_v1_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

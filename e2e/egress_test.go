@@ -107,6 +107,9 @@ func callsOut(capabilities ...string) tool.Plugin {
 			tool.New("fetch", "Fetches a URL.", func(ctx context.Context, c *tool.Call, in fetchArgs) (*tool.Result, error) {
 				return tool.Text(fetch(ctx, c.Env(), c.Authorize, in)), nil
 			}, tool.ReadOnly()),
+			tool.New("look", "Looks at a service.", func(context.Context, *tool.Call, struct{}) (*tool.Result, error) {
+				return tool.Text("looked"), nil
+			}, tool.Effects(contract.NetworkEffect{Host: "api.test", Port: 443})),
 		},
 	}
 }
@@ -299,4 +302,18 @@ func TestPluginCommandLogsIn(t *testing.T) {
 		}
 	}
 	r.NothingLeft()
+}
+
+// A tool that reaches hosts of its block needs no approval, even if its plugin has not been started yet.
+func TestAToolThatReachesItsServices(t *testing.T) {
+	t.Parallel()
+	for permission, want := range map[string]string{`network = ["api.test"]`: "looked", `network = ["other.test"]`: "it reaches api.test", "": "it reaches api.test"} {
+		r := callOut(t, "calls out", permission, "", "[[step]]\ndo = [{ call = \"look\", id = \"c1\" }]\n")
+		for range 2 { // the second time, the tools are known without the plugin
+			r.OK("exec", "-c", "plugin.calls.approval=auto", "-c", "approval.policy=never", "-c", "sandbox.mode=workspace-write", "go")
+			if got := r.Last().Outputs()["c1"]; !strings.Contains(got, want) {
+				t.Errorf("%s: %q, want %q", permission, got, want)
+			}
+		}
+	}
 }

@@ -195,3 +195,15 @@ func TestPermit(t *testing.T) {
 	again()
 	refused("auth.test:443", beyond)
 }
+
+// A rule that asks about a host refuses it, and is named.
+func TestARuleThatAsks(t *testing.T) {
+	w := begin(t)
+	w.set("", "asked.test")
+	w.mu.Lock()
+	w.rules.Hosts = []network.HostRule{{Host: "asked.test", Protocol: network.HTTPS, Verdict: network.Ask, Where: "mine.rules:3"}}
+	w.mu.Unlock()
+	if got := w.connect("asked.test:443"); !strings.Contains(got, "without a question") || !strings.Contains(got, "mine.rules:3") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -87,10 +87,22 @@ func (s *Set) ToolPolicy(e *registry.Entry, sandbox string) *policy.Tool {
 	return t
 }
 
-// Reach returns the hosts that a plugin's process may reach through the host. There are none before the plugin is configured.
+// Reach returns the hosts that a plugin's process may reach through the host. There are none before its manifest is known.
 func (s *Set) Reach(label string) config.Reach {
+	b := s.Block(label)
+	s.mu.Lock()
+	r, known := s.mu.reach[label]
+	m := s.mu.manifests[label]
+	s.mu.Unlock()
+	if known || m == nil || b == nil {
+		return r
+	}
+	r = b.Reach(m) // the plugin is not running; its tools are decided on all the same
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, configured := s.mu.reach[label]; !configured {
+		s.mu.reach[label] = r
+	}
 	return s.mu.reach[label]
 }
 

@@ -329,6 +329,9 @@ func (k *kit) configurationWith(block map[string]json.RawMessage) *gantryv1.Conf
 		panic("plugintest: marshal valid JSON: " + err.Error())
 	}
 	facts := k.host.Facts()
+	if k.manifest == nil || !slices.Contains(k.manifest.Capabilities, capabilityNetwork) {
+		facts.EgressSocket = ""
+	}
 	facts.Version, facts.ContractVersion = "0.0.0-plugintest", contract.Version
 	facts.Limits = &gantryv1.Limits{MaxMessageBytes: 16 << 20, MaxInlineBytes: 1 << 20, MaxOutputBytes: 8 << 20}
 	facts.Capabilities = []string{"descriptors", "services", "an-unknown-capability"}

@@ -193,7 +193,7 @@ func oldConfigure(r *gantryv1.ConfigureRequest) *gantryv1.ConfigureRequest {
 	r.Generation, r.Label = 0, ""
 	r.Host = &gantryv1.HostFacts{
 		ServicesSocket: r.GetHost().GetServicesSocket(), ServicesToken: r.GetHost().GetServicesToken(),
-		DescriptorsSocket: r.GetHost().GetDescriptorsSocket(),
+		DescriptorsSocket: r.GetHost().GetDescriptorsSocket(), EgressSocket: r.GetHost().GetEgressSocket(),
 	}
 	return r
 }

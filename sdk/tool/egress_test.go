@@ -204,3 +204,29 @@ func TestOffline(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// The host of tests connects to every host.
+func TestEgressOfTheTestHost(t *testing.T) {
+	t.Parallel()
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+	t.Cleanup(origin.Close)
+	h := startHost(t)
+	got := h.within(t, func(ctx context.Context, c *tool.Call) error {
+		resp, err := c.Env().HTTPClient().Get(origin.URL) // its connection stays open until the host ends
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
+			return fmt.Errorf("%q, %w", b, err)
+		}
+		_, err = c.Env().DialContext(ctx, "tcp", "127.0.0.1:1")
+		if err == nil || !strings.Contains(err.Error(), "refused") {
+			return fmt.Errorf("a port without a listener: %w", err)
+		}
+		return nil
+	})
+	if strings.Contains(got, "(error)") {
+		t.Errorf("got %s", got)
+	}
+}

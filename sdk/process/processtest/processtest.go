@@ -1,7 +1,7 @@
 // Package processtest provides a host for tests. It serves HostService on a unix socket and starts real processes, so that a
 // plugin runs as it does with a real host.
 //
-// It owns: the process part of HostService, without grants or confinement, and in-memory artifacts. It must not know: which
+// It owns: the process part of HostService, without grants or confinement, in-memory artifacts, and connections to any host. It must not know: which
 // plugin is tested, or anything about the real host.
 //
 // Start with [Start].
@@ -52,6 +52,7 @@ type Host struct {
 	server      *grpc.Server
 	descriptors net.Listener
 	tasks       sync.WaitGroup
+	life        context.Context // ends with the test
 
 	mu struct {
 		sync.Mutex
@@ -96,6 +97,13 @@ func Start(tb testing.TB, opts Options) *Host {
 		}
 		h.tasks.Go(h.handOver)
 	}
+	life, end := context.WithCancel(context.Background())
+	h.life = life
+	out, err := net.Listen("unix", h.Egress())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h.tasks.Go(func() { h.connect(out) })
 	if h.conn, err = wire.DialHost(context.Background(), h.Socket(), h.token); err != nil {
 		tb.Fatal(err)
 	}
@@ -103,6 +111,8 @@ func Start(tb testing.TB, opts Options) *Host {
 		_ = h.conn.Close()
 		h.killAll()
 		srv.Stop()
+		end()
+		_ = out.Close()
 		if h.descriptors != nil {
 			_ = h.descriptors.Close()
 		}
@@ -133,7 +143,7 @@ func (h *Host) Descriptors() string {
 func (h *Host) Facts() *gantryv1.HostFacts {
 	return &gantryv1.HostFacts{
 		Version: "0.0.0-test", ServicesSocket: h.Socket(), ServicesToken: h.token,
-		DescriptorsSocket: h.Descriptors(), ContractVersion: 1,
+		DescriptorsSocket: h.Descriptors(), ContractVersion: 1, EgressSocket: h.Egress(),
 	}
 }
 

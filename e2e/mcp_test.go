@@ -71,7 +71,8 @@ func addMCP(t *testing.T, r *rig.Rig, servers string) {
 	r.Config("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n  config {\n" + servers + "  }\n}\n")
 }
 
-// mcpServer is the block of a server that is this binary, and writes what happens into a folder if it may.
+// mcpServer is the block of a server that is this binary, and writes what happens into a folder if it may. It is required, so that a
+// slow start does not change what a test sees.
 func mcpServer(t *testing.T, name, dir, more string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(dir), "mcp-server") // a server's sandbox has a /tmp of its own
@@ -88,7 +89,7 @@ func mcpServer(t *testing.T, name, dir, more string) string {
 			t.Fatal(err)
 		}
 	}
-	return fmt.Sprintf("server %q {\n  command = %q\n  args = [%q, %q]\n  env = { %s = \"1\" }\n%s\n}\n", name, program, dir, name, mcpMode, more)
+	return fmt.Sprintf("server %q {\n  required = true\n  command = %q\n  args = [%q, %q]\n  env = { %s = \"1\" }\n%s\n}\n", name, program, dir, name, mcpMode, more)
 }
 
 // mcpCall is a call of a tool of an MCP server, as a step of a script.
@@ -136,8 +137,8 @@ func TestMCPServer(t *testing.T) {
 func TestMCPToolsAreRemembered(t *testing.T) {
 	t.Parallel()
 	r := boxed(t, finished)
-	more := fmt.Sprintf("required = true\ndefer = false\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)
-	addMCP(t, r, mcpServer(t, "srv", r.Dir, more)+mcpServer(t, "other", r.Dir, strings.Replace(more, "required = true\n", "", 1)))
+	more := fmt.Sprintf("defer = false\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, more)+mcpServer(t, "other", r.Dir, more))
 	started := func(when, want string) {
 		t.Helper()
 		got := strings.Fields(r.Read("started"))
@@ -247,7 +248,7 @@ func TestMCPServersOverHTTP(t *testing.T) {
 		web.Close()
 	})
 	block := func(name, path, more string) string {
-		return fmt.Sprintf("server %q {\n  url = %q\n  approval = \"approve\"\n%s\n}\n", name, web.URL+path, more)
+		return fmt.Sprintf("server %q {\n  required = true\n  url = %q\n  approval = \"approve\"\n%s\n}\n", name, web.URL+path, more)
 	}
 	t.Run("calls", func(t *testing.T) {
 		t.Parallel()
@@ -271,7 +272,7 @@ func TestMCPServersOverHTTP(t *testing.T) {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
 			r := boxed(t, finished)
-			addMCP(t, r, block("web", path, "required = true"))
+			addMCP(t, r, block("web", path, ""))
 			if res := r.Gantry("exec", "go"); res.Code == 0 || !strings.Contains(res.Stderr, want) {
 				t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 			}

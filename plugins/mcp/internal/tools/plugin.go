@@ -83,6 +83,7 @@ type entry struct {
 	block    Server
 	identity string
 	server   *server.Server
+	kept     []catalog.Tool // what is remembered of it; under publishing
 }
 
 // New returns the plugin.
@@ -202,18 +203,12 @@ func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
 func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e := &entry{block: b, identity: id}
 	known := recall(env.CacheDir, id)
+	e.kept = known.Tools
 	e.server = server.New(server.Config{
 		Name: b.Name, Open: p.opener(env, b), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
 		Tools: known.Tools, Instructions: known.Instructions, Logger: env.Logger,
-		Changed: func() {
-			if st := e.server.Status(); st.State == server.Ready {
-				if err := remember(env.CacheDir, id, memory{st.Tools, st.Instructions}); err != nil {
-					env.Logger.Warn("a server's tools can't be remembered", "server", b.Name, "err", err)
-				}
-			}
-			_ = p.publish() // the host reports what it can't use
-		},
+		Changed: func() { _ = p.publish() }, // the host reports what it can't use
 	})
 	return e
 }
@@ -242,11 +237,18 @@ func (p *mcpPlugin) publish() error {
 		for _, t := range st.Tools {
 			ids = append(ids, catalog.Identity{Server: name, Tool: t.Name})
 		}
+		e := entries[name]
+		if n := len(st.Tools); n > 0 && (n != len(e.kept) || &st.Tools[0] != &e.kept[0]) { // before the host can end the plugin
+			if err := remember(env.CacheDir, e.identity, memory{st.Tools, st.Instructions}); err != nil {
+				env.Logger.Warn("a server's tools can't be remembered", "server", name, "err", err)
+			}
+			e.kept = st.Tools
+		}
 		message := st.Message
 		if st.State == server.Ready {
 			message = strings.Join(st.Problems, "; ")
 		}
-		sources = append(sources, contract.Source{Name: name, State: states[st.State], Message: catalog.Line(message, 1000), Required: entries[name].block.Required})
+		sources = append(sources, contract.Source{Name: name, State: states[st.State], Message: catalog.Line(message, 1000), Required: e.block.Required})
 	}
 	names := catalog.Name(ids)
 	var list []tool.Tool

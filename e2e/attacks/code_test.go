@@ -43,7 +43,8 @@ var code = []row{
 // newCodeFlow is a flow whose models run scripts and cells of Python.
 func newCodeFlow(t *testing.T, w *world, name, mode, policy string) *flow {
 	t.Helper()
-	f := newFlow(t, w, name, mode, policy)
+	// Like the world, since a box does not see the machine's /tmp: what else keeps gantry's sockets out of reach would not be tried.
+	f := newFlowOn(t, rig.NewIn(t, "/var/tmp", ""), w, name, mode, policy)
 	f.config("codemode {\n  mode = \"on\"\n}\nplugin \"python\" {\n  source = \"builtin/python\"\n}\n")
 	return f
 }

@@ -24,7 +24,12 @@ type flow struct {
 
 func newFlow(t *testing.T, w *world, name, mode, policy string) *flow {
 	t.Helper()
-	f := &flow{Rig: rig.New(t, ""), world: w.sub(t, name), key: providerKey}
+	return newFlowOn(t, rig.New(t, ""), w, name, mode, policy)
+}
+
+func newFlowOn(t *testing.T, r *rig.Rig, w *world, name, mode, policy string) *flow {
+	t.Helper()
+	f := &flow{Rig: r, world: w.sub(t, name), key: providerKey}
 	f.Dir = f.world.ws
 	f.args = []string{"-c", "sandbox.mode=" + mode, "-c", "approval.policy=" + policy}
 	f.environ = append(f.world.env(), "GANTRY_HOME="+f.Home)

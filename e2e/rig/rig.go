@@ -43,8 +43,14 @@ const bound = 2 * time.Minute
 // New returns a rig whose model plays the script (TOML). Use [Rig.Config] to add configuration.
 func New(t testing.TB, script string) *Rig {
 	t.Helper()
-	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t), Dir: t.TempDir(), Host: "gantry"}
-	r.Log = filepath.Join(shortDir(t), "requests.jsonl") // plugins cannot see gantry's home
+	return NewIn(t, "", script)
+}
+
+// NewIn is New with gantry's home in a folder; empty: that for temporary files.
+func NewIn(t testing.TB, dir, script string) *Rig {
+	t.Helper()
+	r := &Rig{t: t, Bin: Bin(t), Home: shortDir(t, dir), Dir: t.TempDir(), Host: "gantry"}
+	r.Log = filepath.Join(shortDir(t, ""), "requests.jsonl") // plugins cannot see gantry's home
 	path := filepath.Join(r.Home, "script.toml")
 	r.Write(path, script)
 	r.conf = filepath.Join(r.Home, "gantry.hcl")
@@ -118,10 +124,10 @@ func findBin() (string, error) {
 	return dir, nil
 }
 
-// shortDir returns a temporary folder whose path is short enough for sockets.
-func shortDir(t testing.TB) string {
+// shortDir returns a temporary folder in parent whose path is short enough for sockets.
+func shortDir(t testing.TB, parent string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "g")
+	dir, err := os.MkdirTemp(parent, "g")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,17 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,20 +132,41 @@ times = -1
 do    = [{ text = "done with ${user}" }]
 `
 
-// mcpTransports are the ways in which a client connects: a function that starts a server and returns how to connect to it, each time as
-// a client of its own.
-func mcpTransports(t *testing.T, f func(t *testing.T, r *rig.Rig, connect func(args ...string) mcp.Transport)) {
+// mcpTransports are the ways in which a client connects: connect returns a transport for another client of
+// gantry mcp serve with these arguments.
+func mcpTransports(t *testing.T, f func(t *testing.T, r *rig.Rig, connect func() mcp.Transport), args ...string) {
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
 		r := rig.New(t, mcpScript)
-		f(t, r, func(args ...string) mcp.Transport { return mcpStdio(r, args...) })
+		f(t, r, func() mcp.Transport { return mcpStdio(r, args...) })
 	})
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, mcpScript)
+		s := r.ServeMCP(args...)
+		f(t, r, func() mcp.Transport { return mcpHTTP(s) })
+	})
+}
+
+// mcpHTTP connects to a server over HTTP.
+func mcpHTTP(s *rig.Server) mcp.Transport {
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: bearer{s.Token}}}
+}
+
+// bearer sends a token with each request.
+type bearer struct{ token string }
+
+// RoundTrip implements [http.RoundTripper].
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // An agent asks for approval, which the user of the client declines, then accepts, and its conversation goes on in another connection.
 func TestMCPAgent(t *testing.T) {
 	t.Parallel()
-	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func(...string) mcp.Transport) {
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func() mcp.Transport) {
 		action := "decline"
 		c := connectMCP(t, connect(), func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult {
 			return &mcp.ElicitResult{Action: action}
@@ -198,7 +224,7 @@ func TestMCPAgent(t *testing.T) {
 // A client that can't put questions gets refusals that say so, and every wrong call gets an answer that says what is wrong.
 func TestMCPRefusals(t *testing.T) {
 	t.Parallel()
-	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func(...string) mcp.Transport) {
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func() mcp.Transport) {
 		c := connectMCP(t, connect(), nil)
 		got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "run it", "approval-policy": "untrusted"})
 		if failed != "" || got.Content != "done with run it" || exists(r.Dir, "made") {
@@ -250,7 +276,7 @@ func TestMCPRefusals(t *testing.T) {
 // A call that the client cancels is an interrupted turn: its command ends, and the thread can go on.
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
-	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func(...string) mcp.Transport) {
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func() mcp.Transport) {
 		c := connectMCP(t, connect(), reply("accept", nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -263,10 +289,10 @@ func TestMCPCancel(t *testing.T) {
 		if err := <-done; err == nil {
 			t.Error("the call was not cancelled")
 		}
-		r.Until("the turn has ended", func() bool { return len(rig.Processes(t, r.Dir, "sleep 1000")) == 0 })
+		r.Until("the command has ended", func() bool { return len(rig.Processes(t, r.Dir, "sleep\x001000")) == 0 })
 		got, failed := c.run(t.Context(), "gantry-reply", map[string]any{"threadId": string(threads(t, r)[0].ID), "prompt": "hello"})
-		if failed != "" || got.Content != "done with hello" {
-			t.Errorf("%+v %s", got, failed)
+		if outputs := strings.Join(slices.Collect(maps.Values(r.Last().Outputs())), ""); failed != "" || got.Content != "done with hello" || !strings.Contains(outputs, "aborted by user") {
+			t.Errorf("%+v %s, after a call that said %q", got, failed, outputs)
 		}
 	})
 }
@@ -324,5 +350,135 @@ func TestMCPAnswersEverything(t *testing.T) {
 		if m := answer(method, "{}"); m.Error != nil {
 			t.Errorf("%s: %s", method, m.Raw)
 		}
+	}
+}
+
+// A server over HTTP refuses pages, names that are pointed at it, clients without its token, and commands of its own agents.
+func TestMCPHTTPRefuses(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, mcpScript)
+	s := r.ServeMCP()
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`
+	post := func(url, host string, header map[string]string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host != "" {
+			req.Host = host
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Authorization", "Bearer "+s.Token)
+		for name, v := range header {
+			req.Header.Set(name, v)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
+	for _, tt := range []struct {
+		name, url, host string
+		header          map[string]string
+		status          int
+		body            string
+	}{
+		{name: "the token", status: 200, body: "protocolVersion"},
+		{name: "wrong token", header: map[string]string{"Authorization": "Bearer another"}, status: 401, body: "invalid bearer token"},
+		{name: "no token", header: map[string]string{"Authorization": ""}, status: 401},
+		{name: "a page", header: map[string]string{"Origin": "http://evil.example"}, status: 403, body: "web pages"},
+		{name: "a page of the server's own address", header: map[string]string{"Origin": strings.TrimSuffix(s.URL, "/mcp")}, status: 403, body: "web pages"},
+		{name: "a name that points here", host: "evil.example:" + strings.TrimSuffix(port, "/mcp"), status: 403, body: "unknown host"},
+		{name: "another path", url: s.URL + "/other", status: 404, body: "/mcp"},
+	} {
+		if status, body := post(cmp.Or(tt.url, s.URL), tt.host, tt.header); status != tt.status || !strings.Contains(body, tt.body) {
+			t.Errorf("%s: %d %s", tt.name, status, body)
+		}
+	}
+	if r := r.Gantry("mcp", "serve", "--http", "0"); r.Code != 2 || !strings.Contains(r.Stderr, "--token-file") {
+		t.Errorf("without a token: %+v", r)
+	}
+	if r := r.Gantry("mcp", "serve", "--http", "0.0.0.0:0", "--no-auth"); r.Code != 2 {
+		t.Errorf("open to the network: %+v", r)
+	}
+}
+
+// A command of an agent that knows the token can't use the server that has started it.
+func TestMCPHTTPLaunchedClient(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	r := rig.New(t, `
+[[step]]
+when = { user = "^call", since_user = 0 }
+do   = [{ call = "exec_command", args = { cmd = "python3 call.py", login = false, yield_time_ms = 20000 } }]
+[[step]]
+times = -1
+do    = [{ text = "done" }]
+`)
+	s := r.ServeMCP()
+	r.Write("call.py", fmt.Sprintf(`
+import urllib.request, urllib.error
+r = urllib.request.Request(%q, data=b"{}", headers={"Authorization": "Bearer %s", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"})
+try:
+    urllib.request.urlopen(r)
+except urllib.error.HTTPError as e:
+    print(e.code, e.read().decode())
+`, s.URL, s.Token))
+	c := connectMCP(t, mcpHTTP(s), nil)
+	if got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "call it"}); failed != "" || got.Content != "done" {
+		t.Errorf("%+v %s", got, failed)
+	}
+	if out := strings.Join(slices.Collect(maps.Values(r.Last().Outputs())), ""); !strings.Contains(out, "403 processes that gantry has started") {
+		t.Errorf("%s", out)
+	}
+}
+
+// The configuration in the guide is that of a client's file: its command and arguments start a server.
+func TestMCPServerOfTheGuide(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/guides/mcp-server.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := regexp.MustCompile("(?ms)^```json\n(\\{\n  \"mcpServers.*?)^```$").FindSubmatch(guide)
+	if source == nil {
+		t.Fatal("the guide has no configuration of a client")
+	}
+	var file struct {
+		Servers map[string]struct {
+			Command string
+			Args    []string
+		} `json:"mcpServers"`
+	}
+	if err := json.Unmarshal(source[1], &file); err != nil {
+		t.Fatal(err)
+	}
+	r := rig.New(t, mcpScript)
+	server := file.Servers["gantry"]
+	cmd := exec.Command(filepath.Join(r.Bin, server.Command), server.Args...)
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	c := connectMCP(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Minute}, nil)
+	call := regexp.MustCompile("(?ms)^```json\n(\\{\"prompt\".*?)^```$").FindSubmatch(guide)
+	if call == nil {
+		t.Fatal("the guide has no arguments of a call")
+	}
+	var args map[string]any
+	if err := json.Unmarshal(call[1], &args); err != nil {
+		t.Fatal(err)
+	}
+	args["cwd"] = r.Dir
+	if got, failed := c.run(t.Context(), "gantry", args); failed != "" || !strings.HasPrefix(got.Content, "done with ") {
+		t.Errorf("%+v %s", got, failed)
 	}
 }

@@ -51,6 +51,12 @@ s = connect()`), tests: []string{"host/internal/threadsocket TestFamilyMayOnlyLo
 		codex: "", ours: "refused, with the token as well: the call waits for the client", tests: []string{"e2e TestAppServerLaunchedClient", "host/internal/threadsocket TestFamilyMayOnlyLook"}},
 	{id: "E30", attempt: "a command prints a secret that gantry knows, at once or in pieces, to a terminal that a person watches", required: "not shown",
 		codex: "", ours: "masked, but for up to three bytes where it is split", tests: []string{"e2e TestViewOfWhatWasThere", "host/internal/redact TestMaskOfPieces", "host/internal/view TestSecretInFrames"}},
+	{id: "E31", attempt: "a web page, or a page whose name is pointed at loopback, or a client without the token uses `gantry mcp serve` over HTTP", required: "refused", codex: "", ours: "403 and 401, as by the app server",
+		tests: []string{"e2e TestMCPHTTPRefuses"}},
+	{id: "E32", attempt: "a command of an agent uses it, with the token, to start an agent without a sandbox", required: "refused", codex: "", ours: "403: processes started by the host can't use it",
+		tests: []string{"e2e TestMCPHTTPLaunchedClient"}},
+	{id: "E33", attempt: "an MCP client that can't ask its user starts an agent that needs approvals", required: "refused", codex: "", ours: "refused at once, with the reason in the result",
+		tests: []string{"e2e TestMCPRefusals"}},
 }
 
 // answersItself lets a command that a rule allows try to say yes to the next one. begin is how it comes to its connection.

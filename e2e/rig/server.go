@@ -47,15 +47,31 @@ func (r *Rig) Serve(transport string, args ...string) *Server {
 		listen = []string{"app-server", "--listen", "ws://127.0.0.1:0", "--ws-auth", "capability-token", "--ws-token-file", path}
 	}
 	s.Run = r.Start(append(listen, args...)...)
+	s.listens()
+	return s
+}
+
+// ServeMCP starts gantry mcp serve over HTTP on loopback, with a token. It is killed with the test.
+func (r *Rig) ServeMCP(args ...string) *Server {
+	r.t.Helper()
+	s := &Server{Token: "a token that no other process knows"}
+	r.Write(filepath.Join(r.Home, "token"), s.Token+"\n")
+	s.Run = r.Start(append([]string{"mcp", "serve", "--http", "0", "--token-file", filepath.Join(r.Home, "token")}, args...)...)
+	s.listens()
+	return s
+}
+
+// listens waits for the address of a server that was started.
+func (s *Server) listens() {
+	s.rig.t.Helper()
 	listening := regexp.MustCompile(`(?m)^listening on (\S+)$`)
-	r.Until("the app server listens", func() bool {
+	s.rig.Until("the server listens", func() bool {
 		m := listening.FindStringSubmatch(s.Output())
 		if m != nil {
 			s.URL = m[1]
 		}
 		return m != nil
 	})
-	return s
 }
 
 // Dial opens a websocket with further headers, without the token. The caller closes it.

@@ -175,7 +175,8 @@ func shown(err error) error {
 // run runs a turn and returns what it has said.
 func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, t *hub.Thread, prompt string) (*mcp.CallToolResult, agentResult, error) {
 	out := agentResult{ThreadID: string(t.ID())}
-	c := newCall(s, req, t)
+	c, done := begin(ctx, s, req, t)
+	defer done()
 	leave, err := c.attend(ctx)
 	if err != nil {
 		return nil, out, shown(err)

@@ -22,6 +22,8 @@ type call struct {
 	token   any // of the client, for progress; nil: it wants none
 	thread  *hub.Thread
 	asking  sync.WaitGroup
+	ctx     context.Context // ends when the client cancels the call
+	done    chan struct{}   // closed when it has ended
 
 	// Used by the goroutine that follows the thread.
 	steps   int                           // that were reported
@@ -33,10 +35,29 @@ type call struct {
 	refused []string
 }
 
-func newCall(s *Server, req *mcp.CallToolRequest, t *hub.Thread) *call {
-	return &call{
-		server: s, session: req.Session, token: req.Params.GetProgressToken(), thread: t,
+// begin begins a call on a thread. It waits for calls that were cancelled: this one must not join the turns that they interrupt.
+func begin(ctx context.Context, s *Server, req *mcp.CallToolRequest, t *hub.Thread) (c *call, end func()) {
+	c = &call{
+		ctx: ctx, done: make(chan struct{}), server: s, session: req.Session, token: req.Params.GetProgressToken(), thread: t,
 		items: map[event.CallID]event.Item{}, unasked: map[event.CallID]bool{}, asked: map[string]context.CancelFunc{},
+	}
+	var stopping []*call
+	s.mu.Lock()
+	for o := range s.running {
+		if o.thread.ID() == t.ID() && o.ctx.Err() != nil {
+			stopping = append(stopping, o)
+		}
+	}
+	s.running[c] = struct{}{}
+	s.mu.Unlock()
+	for _, o := range stopping {
+		<-o.done
+	}
+	return c, func() {
+		s.mu.Lock()
+		delete(s.running, c)
+		s.mu.Unlock()
+		close(c.done)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/hub"
@@ -33,6 +34,9 @@ type Server struct {
 	cfg Config
 	log hclog.Logger
 	mcp *mcp.Server
+
+	mu      sync.Mutex
+	running map[*call]struct{}
 }
 
 // versions are the versions of the protocol that are offered. Later ones do not let a server ask its client while a call runs.
@@ -43,7 +47,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger}
+	s := &Server{cfg: cfg, log: cfg.Logger, running: map[*call]struct{}{}}
 	s.mcp = mcp.NewServer(
 		&mcp.Implementation{Name: "gantry", Title: "Gantry", Version: cfg.Version},
 		&mcp.ServerOptions{SupportedProtocolVersions: versions(), Capabilities: &mcp.ServerCapabilities{}},

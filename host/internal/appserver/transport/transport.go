@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -41,6 +42,10 @@ type Config struct {
 	// Views finds the view whose frames a client wants that connects to /view/TOKEN; ok is false if there is none. Its handler gets a
 	// stream that writes binary messages. Nil: the path has no meaning. Of Unix and TCP.
 	Views func(token string, p Peer) (handle Handler, ok bool)
+
+	// HTTP serves requests at /mcp instead of websockets; the handler of [Server.Serve] is not used. Its requests passed the same checks,
+	// and come from no process that this one has started. Of TCP. Nil: websockets.
+	HTTP http.Handler
 
 	Logger hclog.Logger // nil: none
 

@@ -2,6 +2,8 @@ package transport
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -47,6 +49,9 @@ func listenTCP(ctx context.Context, cfg Config) (endpoint, error) {
 		return nil, err
 	}
 	w := newWeb(cfg, ln, "ws://"+ln.Addr().String())
+	if cfg.HTTP != nil {
+		w.address = "http://" + ln.Addr().String() + pathMCP
+	}
 	w.verifier = v
 	return w, nil
 }
@@ -124,6 +129,9 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		// A name that the owner of a page has pointed at this address.
 		http.Error(rw, "unknown host: connect by IP address, or as localhost, and to the server's own port", http.StatusForbidden)
 		return
+	case w.cfg.HTTP != nil:
+		w.serveHTTP(rw, r)
+		return
 	case r.Method != http.MethodGet:
 		rw.Header().Set("Allow", http.MethodGet)
 		http.Error(rw, "method not allowed", http.StatusMethodNotAllowed)
@@ -135,31 +143,12 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "not a websocket handshake", http.StatusBadRequest)
 		return
 	}
-	if err := authorize(w.verifier, r.Header, time.Now()); err != nil {
-		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", err)
-		rw.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(rw, err.Error(), http.StatusUnauthorized)
+	p, leave, ok := w.admit(rw, r)
+	if !ok {
 		return
 	}
+	defer leave()
 	handle, frames := w.handle, strings.HasPrefix(r.URL.Path, pathView) && w.cfg.Views != nil
-	if w.gate.refused() {
-		http.Error(rw, "the server is stopping", http.StatusServiceUnavailable)
-		return
-	}
-	select {
-	case w.places <- struct{}{}:
-		defer func() { <-w.places }()
-	default:
-		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", "too many clients", "max", w.cfg.MaxClients)
-		http.Error(rw, "too many clients", http.StatusServiceUnavailable)
-		return
-	}
-	p, err := r.Context().Value(connKey{}).(*conn).identified()
-	if err != nil {
-		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", err)
-		http.Error(rw, "the process of the client can't be determined", http.StatusInternalServerError)
-		return
-	}
 	if frames {
 		var ok bool
 		if handle, ok = w.cfg.Views(strings.TrimPrefix(r.URL.Path, pathView), p); !ok {
@@ -180,6 +169,70 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		stream = frameStream{stream, c}
 	}
 	serveStream(w.ctx, w.kill, stream, p, handle)
+}
+
+// admit checks who a client is, and takes a place for it. If ok is false, the client was refused.
+func (w *web) admit(rw http.ResponseWriter, r *http.Request) (p Peer, leave func(), ok bool) {
+	refuse := func(status int, reason string, err error) (Peer, func(), bool) {
+		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", err)
+		http.Error(rw, reason, status)
+		return Peer{}, nil, false
+	}
+	if err := authorize(w.verifier, r.Header, time.Now()); err != nil {
+		rw.Header().Set("WWW-Authenticate", "Bearer")
+		reason := err.Error()
+		if w.cfg.HTTP != nil {
+			reason = strings.Replace(reason, "websocket ", "", 1)
+		}
+		return refuse(http.StatusUnauthorized, reason, err)
+	}
+	if w.gate.refused() {
+		http.Error(rw, "the server is stopping", http.StatusServiceUnavailable)
+		return Peer{}, nil, false
+	}
+	select {
+	case w.places <- struct{}{}:
+	default:
+		return refuse(http.StatusServiceUnavailable, "too many clients", fmt.Errorf("%d clients are connected", w.cfg.MaxClients))
+	}
+	p, err := r.Context().Value(connKey{}).(*conn).identified()
+	if err != nil {
+		<-w.places
+		return refuse(http.StatusInternalServerError, "the process of the client can't be determined", err)
+	}
+	return p, func() { <-w.places }, true
+}
+
+// pathMCP is the path of [Config.HTTP].
+const pathMCP = "/mcp"
+
+// serveHTTP serves a request of a client that does not use a websocket.
+func (w *web) serveHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != pathMCP {
+		http.Error(rw, "not found: the server is at "+pathMCP, http.StatusNotFound)
+		return
+	}
+	p, leave, ok := w.admit(rw, r)
+	if !ok {
+		return
+	}
+	defer leave()
+	if p.Launched { // a command could start an agent without its own sandbox, and answer its questions
+		w.cfg.Logger.Warn("client refused", "peer", r.RemoteAddr, "err", "this process has started it")
+		http.Error(rw, "processes that gantry has started can't use this server", http.StatusForbidden)
+		return
+	}
+	w.clients.Add(1)
+	defer w.clients.Done()
+	r.Context().Value(connKey{}).(*conn).admitted() // others must not wait for a response that takes long
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	response := http.NewResponseController(rw)
+	if err := errors.Join(response.SetReadDeadline(time.Time{}), response.SetWriteDeadline(time.Time{})); err != nil {
+		w.cfg.Logger.Debug("deadlines stay", "peer", r.RemoteAddr, "err", err)
+	}
+	w.cfg.HTTP.ServeHTTP(rw, r.WithContext(ctx))
 }
 
 // pathView begins the paths of connections for the frames of a view.

@@ -3,8 +3,11 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/gantry-agent/gantry/host/internal/appserver/transport"
@@ -22,21 +25,75 @@ func (a *app) mcpCommand() *cobra.Command {
 }
 
 func (a *app) mcpServeCommand() *cobra.Command {
+	var f mcpFlags
 	cmd := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve agents as tools of an MCP server",
 		Long: "serve is an MCP server: a client starts agents with the tool gantry, continues their conversations with gantry-reply, and puts their\n" +
-			"questions to its user. It serves the program that started it, on standard input and output. When the client closes standard input,\n" +
-			"running agents are interrupted.",
-		Example: "  gantry mcp serve",
+			"questions to its user. It serves the program that started it, on standard input and output; with --http, any number of clients over\n" +
+			"streamable HTTP. When the client closes standard input, or after Ctrl-C, running agents are interrupted.",
+		Example: "  gantry mcp serve\n  gantry mcp serve --http 127.0.0.1:4600 --token-file token",
 		Args:    console.Takes(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), f) },
 	}
+	cmd.Flags().StringVar(&f.http, flagHTTP, "", "serve HTTP on `[IP:]PORT` instead of standard input and output; port 0: any free one")
+	cmd.Flags().StringVar(&f.tokenFile, flagToken, "", "read the token of HTTP clients from `PATH`")
+	cmd.Flags().BoolVar(&f.noAuth, flagNoToken, false, "let every local process use HTTP on a loopback address")
 	return cmd
 }
 
+// mcpFlags are the flags of mcp serve.
+type mcpFlags struct {
+	http, tokenFile string
+	noAuth          bool
+}
+
+const (
+	flagHTTP    = "http"
+	flagToken   = "token-file"
+	flagNoToken = "no-auth"
+)
+
+// transport returns where clients connect and how they authenticate. Errors are usage errors.
+func (f mcpFlags) transport() (transport.Address, transport.Auth, error) {
+	none := func(text, next string) (transport.Address, transport.Auth, error) {
+		return transport.Address{}, transport.Auth{}, console.UsageError{Text: text, Next: next}
+	}
+	if f.http == "" {
+		if f.tokenFile != "" || f.noAuth {
+			return none("clients on standard input need no token", "remove --"+flagToken+" and --"+flagNoToken+", or add --"+flagHTTP+" [IP:]PORT")
+		}
+		return transport.Address{Kind: transport.Stdio}, transport.Auth{}, nil
+	}
+	at := f.http
+	if !strings.Contains(at, ":") {
+		at = "127.0.0.1:" + at
+	}
+	tcp, err := netip.ParseAddrPort(at)
+	if err != nil {
+		return none(fmt.Sprintf("invalid value %q for --%s: it is not an IP address and a port", f.http, flagHTTP), "use [IP:]PORT, for example 127.0.0.1:4600, or 0 for any free port")
+	}
+	addr := transport.Address{Kind: transport.TCP, TCP: netip.AddrPortFrom(tcp.Addr().Unmap(), tcp.Port())}
+	const token = "add --" + flagToken + " PATH"
+	switch {
+	case f.noAuth && f.tokenFile != "":
+		return none("--"+flagNoToken+" and --"+flagToken+" exclude each other", "remove one of them")
+	case f.noAuth && !addr.TCP.Addr().IsLoopback():
+		return none(fmt.Sprintf("other machines can reach %s", f.http), token+", or listen on 127.0.0.1")
+	case f.noAuth:
+		return addr, transport.Auth{Mode: transport.AuthNone}, nil
+	case f.tokenFile == "":
+		return none("clients over HTTP must authenticate", token+"; or --"+flagNoToken+", which lets every local user and process run agents")
+	}
+	return addr, transport.Auth{Mode: transport.CapabilityToken, TokenFile: f.tokenFile}, nil
+}
+
 // serveMCP serves MCP clients until the one on standard input leaves, or a signal ends the process.
-func (a *app) serveMCP(ctx context.Context) (err error) {
+func (a *app) serveMCP(ctx context.Context, f mcpFlags) (err error) {
+	addr, auth, err := f.transport()
+	if err != nil {
+		return err
+	}
 	logger, err := a.Logger()
 	if err != nil {
 		return err
@@ -54,10 +111,13 @@ func (a *app) serveMCP(ctx context.Context) (err error) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	ln, err := transport.Listen(ctx, transport.Config{
-		Address: transport.Address{Kind: transport.Stdio}, Stdin: a.Stdin, Stdout: os.Stdout, Signals: signals, Logger: logger.Named("transport"),
+		Address: addr, Auth: auth, HTTP: server.Handler(), Stdin: a.Stdin, Stdout: os.Stdout, Signals: signals, Logger: logger.Named("transport"),
 	})
 	if err != nil {
 		return err
+	}
+	if addr.Kind != transport.Stdio {
+		fmt.Fprintf(a.Stderr, "listening on %s\n", ln.URL())
 	}
 	return ln.Serve(ctx, func(ctx context.Context, stream rpc.Stream, _ transport.Peer) {
 		if err := server.Serve(ctx, stream); err != nil {

@@ -289,7 +289,6 @@ func TestMCPCancel(t *testing.T) {
 		if err := <-done; err == nil {
 			t.Error("the call was not cancelled")
 		}
-		r.Until("the command has ended", func() bool { return len(rig.Processes(t, r.Dir, "sleep\x001000")) == 0 })
 		got, failed := c.run(t.Context(), "gantry-reply", map[string]any{"threadId": string(threads(t, r)[0].ID), "prompt": "hello"})
 		if outputs := strings.Join(slices.Collect(maps.Values(r.Last().Outputs())), ""); failed != "" || got.Content != "done with hello" || !strings.Contains(outputs, "aborted by user") {
 			t.Errorf("%+v %s, after a call that said %q", got, failed, outputs)

@@ -175,8 +175,11 @@ func shown(err error) error {
 // run runs a turn and returns what it has said.
 func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, t *hub.Thread, prompt string) (*mcp.CallToolResult, agentResult, error) {
 	out := agentResult{ThreadID: string(t.ID())}
-	c, done := begin(ctx, s, req, t)
-	defer done()
+	c, end, err := begin(ctx, s, req, t)
+	defer end()
+	if err != nil {
+		return nil, out, err
+	}
 	leave, err := c.attend(ctx)
 	if err != nil {
 		return nil, out, shown(err)
@@ -191,16 +194,16 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, t *hub.Threa
 	if err != nil {
 		return nil, out, shown(err)
 	}
-	end, err := c.turn(ctx, events, a.Turn)
+	turn, err := c.turn(ctx, events, a.Turn)
 	switch {
 	case err != nil:
 		return nil, out, shown(err)
-	case end.Status == event.TurnFailed && end.Error != nil:
-		err = errors.New(hint.Line(end.Error.Message, end.Error.Next))
-	case end.Status == event.TurnInterrupted:
-		err = fmt.Errorf("the turn was interrupted: %s", end.Reason)
+	case turn.Status == event.TurnFailed && turn.Error != nil:
+		err = errors.New(hint.Line(turn.Error.Message, turn.Error.Next))
+	case turn.Status == event.TurnInterrupted:
+		err = fmt.Errorf("the turn was interrupted: %s", turn.Reason)
 	}
-	out.Content, out.Refused = end.LastMessage, c.refused
+	out.Content, out.Refused = turn.LastMessage, c.refused
 	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.Content}}}
 	if err != nil {
 		result.IsError, result.Content = true, []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%v (thread %s)", err, out.ThreadID)}}

@@ -22,8 +22,7 @@ type call struct {
 	token   any // of the client, for progress; nil: it wants none
 	thread  *hub.Thread
 	asking  sync.WaitGroup
-	ctx     context.Context // ends when the client cancels the call
-	done    chan struct{}   // closed when it has ended
+	done    chan struct{} // closed when it has ended
 
 	// Used by the goroutine that follows the thread.
 	steps   int                           // that were reported
@@ -35,30 +34,36 @@ type call struct {
 	refused []string
 }
 
-// begin begins a call on a thread. It waits for calls that were cancelled: this one must not join the turns that they interrupt.
-func begin(ctx context.Context, s *Server, req *mcp.CallToolRequest, t *hub.Thread) (c *call, end func()) {
+// begin begins a call on a thread, after the calls of clients that work on it: each has a turn of its own, and the end of one that is
+// cancelled is not the end of the next one. end is called in any case.
+func begin(ctx context.Context, s *Server, req *mcp.CallToolRequest, t *hub.Thread) (c *call, end func(), err error) {
 	c = &call{
-		ctx: ctx, done: make(chan struct{}), server: s, session: req.Session, token: req.Params.GetProgressToken(), thread: t,
+		done: make(chan struct{}), server: s, session: req.Session, token: req.Params.GetProgressToken(), thread: t,
 		items: map[event.CallID]event.Item{}, unasked: map[event.CallID]bool{}, asked: map[string]context.CancelFunc{},
 	}
-	var stopping []*call
+	var earlier []*call
 	s.mu.Lock()
 	for o := range s.running {
-		if o.thread.ID() == t.ID() && o.ctx.Err() != nil {
-			stopping = append(stopping, o)
+		if o.thread.ID() == t.ID() {
+			earlier = append(earlier, o)
 		}
 	}
 	s.running[c] = struct{}{}
 	s.mu.Unlock()
-	for _, o := range stopping {
-		<-o.done
-	}
-	return c, func() {
+	end = func() {
 		s.mu.Lock()
 		delete(s.running, c)
 		s.mu.Unlock()
 		close(c.done)
 	}
+	for _, o := range earlier {
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return nil, end, context.Cause(ctx)
+		}
+	}
+	return c, end, nil
 }
 
 // attend says that the client's user can answer questions, if the client can put them.

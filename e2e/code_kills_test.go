@@ -65,10 +65,11 @@ func killCode(t *testing.T, r *rig.Rig, c *rig.Client, victims []string, kills i
 	for i := range kills {
 		submit(t, c, thread, "go")
 		r.Until("the code waits", func() bool { return exists(r.Dir, fmt.Sprintf("waiting-%d", i)) })
-		running := codeProcesses(t, c.PID(), victims[i%3])
-		if len(running) == 0 {
-			t.Fatalf("there is no %s", victims[i%3])
-		}
+		var running []int
+		r.Until("one "+victims[i%3]+" runs", func() bool { // and none that was replaced
+			running = codeProcesses(t, c.PID(), victims[i%3])
+			return len(running) == 1
+		})
 		rig.Kill(t, running[0])
 		c.Notified("turn/completed")
 		r.Write(fmt.Sprintf("go-%d", i), "") // a command that is a session by now goes on without its caller

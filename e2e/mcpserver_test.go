@@ -481,3 +481,68 @@ func TestMCPServerOfTheGuide(t *testing.T) {
 		t.Errorf("%+v %s", got, failed)
 	}
 }
+
+// A client calls a chosen tool itself: with approval, refused, in its own thread, and with an error that the tool reports.
+func TestMCPTools(t *testing.T) {
+	t.Parallel()
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func() mcp.Transport) {
+		action := "accept"
+		c := connectMCP(t, connect(), func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult { return &mcp.ElicitResult{Action: action} })
+		call := func(c *mcpClient, cmd string) *mcp.CallToolResult {
+			t.Helper()
+			res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "exec_command", Arguments: map[string]any{"cmd": cmd, "login": false}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		if res := call(c, "echo one >> made; echo said"); res.IsError || !strings.Contains(texts(res), "said") || r.Read("made") != "one\n" {
+			t.Errorf("accepted: %v %s", res.IsError, texts(res))
+		}
+		action = "decline"
+		if res := call(c, "echo two >> made"); !res.IsError || !strings.Contains(texts(res), "rejected by user") || r.Read("made") != "one\n" {
+			t.Errorf("declined: %v %s", res.IsError, texts(res))
+		}
+		c.mu.Lock()
+		if len(c.asked) != 2 {
+			t.Errorf("asked %q", c.asked)
+		}
+		c.mu.Unlock()
+		if all := threads(t, r); len(all) != 1 {
+			t.Errorf("%d threads", len(all))
+		}
+		silent := connectMCP(t, connect(), nil)
+		if res := call(silent, "echo three >> made"); !res.IsError || !strings.Contains(texts(res), "does not support elicitation") || r.Read("made") != "one\n" {
+			t.Errorf("without elicitation: %v %s", res.IsError, texts(res))
+		}
+		res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "exec_command", Arguments: map[string]any{"command": "x"}})
+		if err != nil || !res.IsError {
+			t.Errorf("wrong arguments: %v %+v", err, res)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		action = "accept"
+		go func() { // ends with the call
+			_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "exec_command", Arguments: map[string]any{"cmd": "touch begun; sleep 1000", "login": false, "yield_time_ms": 30000}})
+			done <- err
+		}()
+		r.Until("the command runs", func() bool { return exists(r.Dir, "begun") })
+		cancel()
+		if err := <-done; err == nil {
+			t.Error("the call was not cancelled")
+		}
+		r.Until("the command has ended", func() bool { return len(rig.Processes(t, r.Dir, "sleep\x001000")) == 0 })
+		if _, err := os.Stat(r.Log); err == nil {
+			t.Error("a model was asked")
+		}
+	}, "--tools", "shell", "-c", "approval.policy=untrusted")
+}
+
+// Plugins that have no tools are named when the server starts.
+func TestMCPToolsOfNothing(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, mcpScript)
+	if res := r.Gantry("mcp", "serve", "--tools", "shel"); res.Code != 1 || !strings.Contains(res.Stderr, `"shel"`) {
+		t.Errorf("%+v", res)
+	}
+}

@@ -35,13 +35,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Participants = []turn.Participant{clientContext{r}} // needed even if the turn can't run, because its input is kept
 	start, set := t.Started(), in.Change.With(t.Settings())
 	has := t.Model()
-	plan.Started = event.TurnStarted{
-		Cwd: set.Cwd, Model: has.Model, Provider: has.Provider, ModelName: has.ModelName,
-		Approval: cmp.Or(set.Approval, h.opts.Config.Approval.Policy), Sandbox: cmp.Or(r.role.Sandbox, set.Sandbox, h.opts.Config.Sandbox.Mode),
-	}
-	if r.role.Unattended {
-		plan.Started.Approval = string(policy.Never)
-	}
+	plan.Started = r.access(set)
+	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = has.Model, has.Provider, has.ModelName
 	if in.Task != nil { // it does not ask the model
 		return plan, nil
 	}
@@ -92,9 +87,6 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	if err != nil {
 		return plan, err
 	}
-	equip := func(q policy.Request) policy.Request {
-		return h.rules.Equip(q, h.environ.Tools())
-	}
 	files := checkpoint.NewTracker(h.store, set.Cwd)
 	var aroundCalls hook.Hooks = hook.None{}
 	participants := []turn.Participant{clientContext{r}}
@@ -102,32 +94,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		aroundCalls = hooks
 		participants = append(participants, hooks)
 	}
-	mode := plan.Started.Sandbox
-	granter := grants.Granter{
-		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
-		Tmp: func() (string, error) { return h.scratch.Thread(t.ID()) },
-	}
-	pipeline := orchestrate.New(orchestrate.Deps{
-		Hooks: aroundCalls, Policy: func(q policy.Request) policy.Decision { return r.decide(equip(q)) }, Reviewer: r.reviewer(id, plan.Started, own.Label),
-		Approver: t.Approvals(), Rulebook: h.rules, Journal: t,
-		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
-			return policy.Retry(equip(q), res)
-		},
-		Permits: t.Approvals(),
-		Granter: granter,
-		Backends: func(label string) (orchestrate.ToolBackend, bool) {
-			f, ok := h.plugins.Backend(label)
-			if ok {
-				r.plugins.Use(label, f)
-			}
-			return f, ok
-		},
-		HostTools: r.hostTool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
-		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), r.sandbox(), text) },
-		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
-			return grants.Denial(h.opts.Environ, g, cwd, output)
-		}, Processes: h.launcher, Files: files, Control: r.views.Wait, Redact: h.redactor(),
-	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
+	granter := r.granter()
+	pipeline := r.pipeline(id, plan.Started, own.Label, aroundCalls, files, granter)
 	tools := r.catalogue(plan.Started)
 	started := plan.Started
 	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
@@ -163,6 +131,56 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime},
 	}
 	return plan, nil
+}
+
+// access returns the folder, the approval policy and the sandbox mode of a turn with these settings.
+func (r *running) access(set event.Settings) event.TurnStarted {
+	c := r.host.opts.Config
+	out := event.TurnStarted{
+		Cwd: set.Cwd, Approval: cmp.Or(set.Approval, c.Approval.Policy), Sandbox: cmp.Or(r.role.Sandbox, set.Sandbox, c.Sandbox.Mode),
+	}
+	if r.role.Unattended {
+		out.Approval = string(policy.Never)
+	}
+	return out
+}
+
+// granter returns what says what the processes of the thread's calls may do.
+func (r *running) granter() grants.Granter {
+	h := r.host
+	return grants.Granter{
+		Launcher: h.launcher, Config: h.opts.Config, Home: h.opts.Home, Environ: h.opts.Environ, Held: held(h),
+		Tmp: func() (string, error) { return h.scratch.Thread(r.thread.ID()) },
+	}
+}
+
+// pipeline returns what runs the calls of a turn. model is the label of the model that the guardian is by default.
+func (r *running) pipeline(id event.TurnID, started event.TurnStarted, model string, hooks hook.Hooks, files *checkpoint.Tracker, granter grants.Granter) *orchestrate.Pipeline {
+	h, t, mode := r.host, r.thread, started.Sandbox
+	equip := func(q policy.Request) policy.Request {
+		return h.rules.Equip(q, h.environ.Tools())
+	}
+	return orchestrate.New(orchestrate.Deps{
+		Hooks: hooks, Policy: func(q policy.Request) policy.Decision { return r.decide(equip(q)) }, Reviewer: r.reviewer(id, started, model),
+		Approver: t.Approvals(), Rulebook: h.rules, Journal: t,
+		Retry: func(q policy.Request, res *contract.Result) (*contract.Escalation, bool) {
+			return policy.Retry(equip(q), res)
+		},
+		Permits: t.Approvals(),
+		Granter: granter,
+		Backends: func(label string) (orchestrate.ToolBackend, bool) {
+			f, ok := h.plugins.Backend(label)
+			if ok {
+				r.plugins.Use(label, f)
+			}
+			return f, ok
+		},
+		HostTools: r.hostTool, BuiltIn: h.plugins.BuiltIn, Tool: func(e *registry.Entry) *policy.Tool { return h.plugins.ToolPolicy(e, mode) },
+		Keep: func(text string) (string, error) { return r.outputs.Keep(h.scratch, t.ID(), r.sandbox(), text) },
+		Denial: func(g launch.Grant, cwd, output string) *event.Denial {
+			return grants.Denial(h.opts.Environ, g, cwd, output)
+		}, Processes: h.launcher, Files: files, Control: r.views.Wait, Redact: h.redactor(),
+	}, h.tokens, h.log.Named("call").With("thread", t.ID()))
 }
 
 // model returns the model with which a turn begins, under the current configuration. wanted is the user's choice; "": the thread's model.

@@ -241,6 +241,10 @@ func (r *relay) command(ctx context.Context, c PluginCommand) (json.RawMessage, 
 	return out, r.asked(err)
 }
 
+func (r *relay) callTool(context.Context, ToolCall) (ToolResult, error) {
+	return ToolResult{}, &Error{Code: Invalid, Message: "another process runs the thread", Next: "call the tool there"}
+}
+
 func (r *relay) processes(ctx context.Context) ([]ThreadProcess, error) {
 	list, err := r.client.Processes(ctx)
 	return list, r.asked(err)

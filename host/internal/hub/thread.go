@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/review"
@@ -46,6 +47,9 @@ type (
 	PluginStatus = threadsocket.PluginStatus
 	// PluginCommand selects a command of a plugin to run. Its field Thread is not used.
 	PluginCommand = threadsocket.CommandParams
+	// ToolCall is a call of a plugin's tool without a model, and ToolResult its result.
+	ToolCall   = host.ToolCall
+	ToolResult = host.ToolResult
 	// ThreadProcess is a process that runs after the call that started it, on the machine of this process.
 	ThreadProcess = threadsocket.SessionProcess
 )
@@ -150,6 +154,7 @@ type runner interface {
 	plugins(ctx context.Context) ([]PluginStatus, error)
 	reload(ctx context.Context, plugin, path string) error
 	command(ctx context.Context, c PluginCommand) (json.RawMessage, error)
+	callTool(ctx context.Context, c ToolCall) (ToolResult, error)
 	processes(ctx context.Context) ([]ThreadProcess, error)
 	fork(ctx context.Context, f Fork) (event.ThreadID, error)
 	revert(ctx context.Context, before string, turns int) (Reverted, error)
@@ -354,6 +359,17 @@ func (t *Thread) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessa
 		return nil, err
 	}
 	return r.command(ctx, c)
+}
+
+// CallTool calls a tool of a plugin in a turn of its own, after the running one, and returns when it has ended. The call passes the stages
+// of a model's call: policy, approvals, sandbox, journal. The end of ctx stops it. Only the process that runs the thread can call its tools;
+// elsewhere, the error has the code [Invalid].
+func (t *Thread) CallTool(ctx context.Context, c ToolCall) (ToolResult, error) {
+	r, err := t.current(ctx)
+	if err != nil {
+		return ToolResult{}, err
+	}
+	return r.callTool(ctx, c)
 }
 
 // Processes returns the processes of sessions that calls left running.

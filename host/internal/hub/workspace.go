@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/workbench"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -148,6 +149,23 @@ func (o *Opened) Plugins(ctx context.Context) []PluginStatus {
 // RunCommand runs a command of a plugin of the workspace; see [Thread.RunCommand].
 func (o *Opened) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessage, error) {
 	return o.space.host.Plugins().RunCommand(ctx, c)
+}
+
+// Tools returns the tools of a plugin that can be called without code. The plugin is started only if they are not cached.
+func (o *Opened) Tools(ctx context.Context, plugin string) (out []contract.Descriptor, err error) {
+	set := o.space.host.Plugins()
+	if n, broken := set.Load(ctx)[plugin]; broken {
+		return nil, hint.New(n.Text, n.Next)
+	}
+	for _, e := range set.Registry().Snapshot().Entries() {
+		if e.Plugin == plugin && e.Exposure != contract.ExposureHidden && e.CheckCaller(false) == nil {
+			out = append(out, e.Descriptor)
+		}
+	}
+	if len(out) == 0 {
+		return nil, hint.New(fmt.Sprintf("there is no plugin %q with tools", plugin), "`gantry plugin list` lists the plugins")
+	}
+	return out, nil
 }
 
 // Model returns what is known about a model: the label of a block, or PROVIDER/NAME. It starts the model's provider.

@@ -50,6 +50,9 @@ type agentResult struct {
 	Refused  []string `json:"refused,omitempty" jsonschema:"What the agent was refused because nobody could be asked."`
 }
 
+// source is the front end of threads.
+const source = "mcp"
+
 // fullAccess is the sandbox mode without a sandbox, as codex calls it.
 const fullAccess = "danger-full-access"
 
@@ -96,7 +99,7 @@ func (s *Server) agent(ctx context.Context, req *mcp.CallToolRequest, p agentPar
 // start converts the arguments of the tool gantry.
 func (s *Server) start(p agentParams) (hub.StartParams, error) {
 	out := hub.StartParams{
-		Workspace: s.cfg.Workspace, Model: p.Model, Source: "mcp", Approval: p.Approval, Sandbox: p.Sandbox,
+		Workspace: s.cfg.Workspace, Model: p.Model, Source: source, Approval: p.Approval, Sandbox: p.Sandbox,
 		BaseInstructions: p.Base, DeveloperInstructions: p.Developer,
 	}
 	if p.Sandbox == fullAccess {

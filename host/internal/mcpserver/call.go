@@ -103,6 +103,22 @@ func (c *call) turn(ctx context.Context, events *hub.Events, turn event.TurnID) 
 	}
 }
 
+// follow tells the client what happens until the end of a turn, or of ctx. It returns when no question is open.
+func (c *call) follow(ctx context.Context, events *hub.Events) {
+	defer c.asking.Wait()
+	defer c.withdraw()
+	for {
+		e, err := events.Next(ctx)
+		if err != nil {
+			return
+		}
+		if _, ok := e.Body.(event.TurnEnded); ok {
+			return
+		}
+		c.apply(ctx, e)
+	}
+}
+
 // apply tells the client what an event means for it.
 func (c *call) apply(ctx context.Context, e event.Event) {
 	switch b := e.Body.(type) {

@@ -26,7 +26,9 @@ type Config struct {
 	Version string
 	// Workspace is what threads have in common: their settings and profile. Dir is the folder of threads for which the client names none.
 	Workspace hub.Workspace
-	Logger    hclog.Logger // nil: none
+	// Tools are the labels of plugins whose tools are offered, each call in a thread of the client. The list stays the same.
+	Tools  []string
+	Logger hclog.Logger // nil: none
 }
 
 // Server serves any number of clients.
@@ -37,22 +39,23 @@ type Server struct {
 
 	mu      sync.Mutex
 	running map[*call]struct{}
+	threads map[*mcp.ServerSession]*toolThread
 }
 
 // versions are the versions of the protocol that are offered. Later ones do not let a server ask its client while a call runs.
 func versions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
 
-// New returns a server. It starts nothing.
-func New(cfg Config) (*Server, error) {
+// New returns a server. It starts plugins whose tools are not known yet. An error names a plugin that has no tools.
+func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, running: map[*call]struct{}{}}
+	s := &Server{cfg: cfg, log: cfg.Logger, running: map[*call]struct{}{}, threads: map[*mcp.ServerSession]*toolThread{}}
 	s.mcp = mcp.NewServer(
 		&mcp.Implementation{Name: "gantry", Title: "Gantry", Version: cfg.Version},
 		&mcp.ServerOptions{SupportedProtocolVersions: versions(), Capabilities: &mcp.ServerCapabilities{}},
 	)
-	return s, s.addAgents()
+	return s, errors.Join(s.addAgents(), s.addTools(ctx))
 }
 
 // Serve serves one client until it closes the stream or ctx ends. Calls that run then are interrupted; their threads stay.

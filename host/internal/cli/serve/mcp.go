@@ -30,14 +30,15 @@ func (a *app) mcpServeCommand() *cobra.Command {
 		Use:   "serve [flags]",
 		Short: "Serve agents as tools of an MCP server",
 		Long: "serve is an MCP server: a client starts agents with the tool gantry, continues their conversations with gantry-reply, and puts their\n" +
-			"questions to its user. It serves the program that started it, on standard input and output; with --http, any number of clients over\n" +
+			"questions to its user. With --tools, it calls tools of plugins itself. The server serves the program that started it, on standard input and output; with --http, any number of clients over\n" +
 			"streamable HTTP. When the client closes standard input, or after Ctrl-C, running agents are interrupted.",
-		Example: "  gantry mcp serve\n  gantry mcp serve --http 127.0.0.1:4600 --token-file token",
+		Example: "  gantry mcp serve\n  gantry mcp serve --tools shell,python\n  gantry mcp serve --http 127.0.0.1:4600 --token-file token",
 		Args:    console.Takes(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), f) },
 	}
 	cmd.Flags().StringVar(&f.http, flagHTTP, "", "serve HTTP on `[IP:]PORT` instead of standard input and output; port 0: any free one")
 	cmd.Flags().StringVar(&f.tokenFile, flagToken, "", "read the token of HTTP clients from `PATH`")
+	cmd.Flags().StringSliceVar(&f.tools, "tools", nil, "also offer the tools of the plugins with these `LABELS`, separated by commas")
 	cmd.Flags().BoolVar(&f.noAuth, flagNoToken, false, "let every local process use HTTP on a loopback address")
 	return cmd
 }
@@ -46,6 +47,7 @@ func (a *app) mcpServeCommand() *cobra.Command {
 type mcpFlags struct {
 	http, tokenFile string
 	noAuth          bool
+	tools           []string // labels of plugins
 }
 
 const (
@@ -103,7 +105,7 @@ func (a *app) serveMCP(ctx context.Context, f mcpFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	server, err := mcpserver.New(mcpserver.Config{Hub: h, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("mcp")})
+	server, err := mcpserver.New(ctx, mcpserver.Config{Hub: h, Tools: f.tools, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("mcp")})
 	if err != nil {
 		return err
 	}

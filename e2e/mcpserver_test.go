@@ -535,6 +535,18 @@ func TestMCPTools(t *testing.T) {
 		if _, err := os.Stat(r.Log); err == nil {
 			t.Error("a model was asked")
 		}
+		var thread string
+		for _, info := range threads(t, r) {
+			if thread == "" || string(info.ID) < thread { // the first client's
+				thread = string(info.ID)
+			}
+		}
+		if got, failed := c.run(t.Context(), "gantry-reply", map[string]any{"threadId": thread, "prompt": "hello"}); failed != "" || got.Content != "done with hello" {
+			t.Errorf("%+v %s", got, failed)
+		}
+		if outputs := strings.Join(slices.Collect(maps.Values(r.Last().Outputs())), "|"); !strings.Contains(outputs, "said") || !strings.Contains(outputs, "rejected by user") {
+			t.Errorf("a model that continues the thread reads %q", outputs)
+		}
 	}, "--tools", "shell", "-c", "approval.policy=untrusted")
 }
 

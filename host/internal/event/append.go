@@ -48,6 +48,9 @@ func (d ItemDelta) append(dst []byte) []byte {
 	dst = appendText(append(dst, `,"delta":`...), string(d.Delta))
 	dst = strconv.AppendInt(append(dst, `,"offset":`...), d.Offset, 10)
 	dst = appendText(append(dst, `,"text":`...), d.Text)
+	if d.Raw {
+		dst = append(dst, `,"raw":true`...)
+	}
 	return append(dst, '}')
 }
 

@@ -622,7 +622,7 @@ func TestOtherClients(t *testing.T) {
 	if _, err := first.SetSessionMode(t.Context(), sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: "read-only"}); err != nil {
 		t.Fatal(err)
 	}
-	first.until(said("mode: read-only"))
+	first.until(said("options"))
 	if err := h.Unload(t.Context(), event.ThreadID(s.SessionId)); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,11 @@ func (a *agent) prompt(ctx context.Context, r *rpc.Request) {
 	if err == nil {
 		err = s.begin(submitting, w, in, func() bool { return a.isCancelled(x) })
 	}
+	if err != nil && hub.ErrorOf(err).Code == hub.Closed && submitting.Err() == nil { // meanwhile: the thread is continued, as for a later prompt
+		if s, err = a.live(submitting, id); err == nil {
+			err = s.begin(submitting, w, in, func() bool { return a.isCancelled(x) })
+		}
+	}
 	switch {
 	case err != nil && a.isCancelled(x):
 		w.answer(outcome{reason: acp.StopReasonCancelled})
@@ -279,6 +284,9 @@ func turnFailure(e *protocol.TurnError) error {
 // fail answers all prompts with an error, because the session or its thread has ended.
 func (s *session) fail(err error) {
 	s.mu.Lock()
+	if !s.over {
+		close(s.gone)
+	}
 	s.over = true
 	waiting := s.waiting
 	s.waiting = nil

@@ -30,7 +30,8 @@ type session struct {
 	life      context.Context
 	end       context.CancelFunc
 	work      sync.WaitGroup
-	continues sync.Mutex // held while the session that continues this one is opened
+	continues sync.Mutex    // held while the session that continues this one is opened
+	gone      chan struct{} // closed when the session can't be used any more: it is closed, or the pump has ended
 
 	// What the pump uses alone. Before it starts, the handler of the request that opens the session does.
 	events *hub.Events
@@ -230,6 +231,15 @@ func (a *agent) live(ctx context.Context, id acp.SessionId) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	select {
+	case <-s.thread.Done(): // the pump may still read the last events
+		select {
+		case <-s.gone:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	default:
+	}
 	s.mu.Lock()
 	over, set := s.over, s.settings
 	s.mu.Unlock()
@@ -340,6 +350,7 @@ func (a *agent) settled(ctx context.Context, id event.ThreadID) (uint64, hub.Inf
 func (a *agent) open(ctx context.Context, t *hub.Thread, w hub.Workspace, after uint64) (*session, error) {
 	s := &session{
 		agent: a, id: acp.SessionId(t.ID()), thread: t, workspace: w, ended: map[string]outcome{}, pending: map[string]event.QuestionAsked{},
+		gone: make(chan struct{}),
 	}
 	a.mu.Lock()
 	s.view = newView(flag(a.client.Meta, "terminal_output"), s.read)

@@ -265,9 +265,9 @@ func TestMCPServersOverHTTP(t *testing.T) {
 		r.NothingLeft()
 	})
 	for path, want := range map[string]string{
-		"/html":    "it answered with text/html instead of JSON; next: check the url in its block",
-		"/login":   "it answered with HTTP 401 Unauthorized; next: set bearer_token or headers in its block",
-		"/missing": "it answered with HTTP 404 Not Found; next: check the url in its block",
+		"/html":    "/html is a web page, not a service: it answered with HTML instead of JSON; check its url in the configuration",
+		"/login":   "the server \"web\" needs a login: it has none; run `gantry mcp login web`",
+		"/missing": "/missing (HTTP 404); check its url in the configuration",
 	} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()

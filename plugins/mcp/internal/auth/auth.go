@@ -76,6 +76,7 @@ type Handler struct {
 		why      error
 		unsaved  *login // issued for the refresh token spent, but not stored yet
 		spent    string
+		refused  string // the token that only a new login can replace
 	}
 }
 
@@ -123,19 +124,66 @@ func (h *Handler) key() string {
 // TokenSource implements the SDK's OAuthHandler. It is nil without a login: many servers answer some requests without one.
 func (h *Handler) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
 	l, err := h.current(ctx)
-	if err != nil || l == nil || l.Access == "" {
-		return nil, err
+	if err != nil {
+		used := ""
+		if old, err := h.read(ctx); err == nil {
+			used = old.Access
+		}
+		return nil, h.refuses(used, err)
+	}
+	if l == nil || l.Access == "" {
+		return nil, nil
 	}
 	return oauth2.StaticTokenSource(&oauth2.Token{AccessToken: l.Access, TokenType: "Bearer"}), nil
 }
 
 // Authorize implements the SDK's OAuthHandler. If it returns nil, there is another token, with which the request is sent once more.
 func (h *Handler) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {
+	used := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+	return h.refuses(used, h.authorize(ctx, used, req, resp))
+}
+
+// refuses notes the token for which err demands a new login.
+func (h *Handler) refuses(token string, err error) error {
+	if _, ok := errors.AsType[*LoginError](err); ok {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.mu.refused = token
+	}
+	return err
+}
+
+// HasLogin reports whether a login is stored.
+func (h *Handler) HasLogin(ctx context.Context) (bool, error) {
+	l, err := h.read(ctx)
+	return err == nil && l.Access != "", err
+}
+
+// AwaitLogin waits until another login is stored than the one that a *[LoginError] was about, such as by another process.
+func (h *Handler) AwaitLogin(ctx context.Context) error {
+	t := time.NewTicker(lookTime)
+	defer t.Stop()
+	for {
+		h.mu.Lock()
+		refused := h.mu.refused
+		h.mu.Unlock()
+		if l, err := h.read(ctx); err == nil && l.Access != "" && l.Access != refused {
+			h.take(l)
+			return nil
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (h *Handler) authorize(ctx context.Context, used string, req *http.Request, resp *http.Response) error {
 	_ = resp.Body.Close()
 	if !sameOrigin(req.URL, h.server) {
 		return &transport.OriginError{Configured: origin(h.server), Other: origin(req.URL)}
 	}
-	used := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	asked := readChallenge(resp.Header.Values("WWW-Authenticate"))
 	if resp.StatusCode == http.StatusForbidden {
 		if asked.err != "insufficient_scope" {
@@ -160,6 +208,9 @@ func (h *Handler) Authorize(ctx context.Context, req *http.Request, resp *http.R
 	_, err = h.renew(ctx, l)
 	return err
 }
+
+// lookTime is the time between two looks for a login of another process.
+const lookTime = 2 * time.Second
 
 // justNow is the age below which a renewed token that is refused is not renewed again.
 const justNow = time.Minute

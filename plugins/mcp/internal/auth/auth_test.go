@@ -224,6 +224,34 @@ func TestLoginsElsewhereAreNoticed(t *testing.T) {
 	}
 }
 
+// A login of another process is noticed, but not the one that the server has refused.
+func TestAwaitLogin(t *testing.T) {
+	w := newWorld(t)
+	h := w.handler(nil)
+	if ok, err := h.HasLogin(t.Context()); ok || err != nil {
+		t.Errorf("before: %v, %v", ok, err)
+	}
+	if _, err := w.connect(h); err == nil {
+		t.Fatal("connected without a login")
+	}
+	w.login(w.handler(nil))
+	if err := h.AwaitLogin(within30(t)); err != nil {
+		t.Error(err)
+	}
+	if ok, err := h.HasLogin(t.Context()); !ok || err != nil {
+		t.Errorf("after: %v, %v", ok, err)
+	}
+	w.set(func() { w.refuse = true; clear(w.refresh) })
+	if _, err := w.connect(h); err == nil {
+		t.Fatal("connected with a refused token")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.AwaitLogin(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("the refused token is taken for another login: %v", err)
+	}
+}
+
 func TestStepUp(t *testing.T) {
 	w := newWorld(t)
 	h := w.handler(nil)
@@ -276,7 +304,7 @@ func TestStepUp(t *testing.T) {
 			return false
 		}
 	})
-	if err := call(t, s, "read"); err == nil || !strings.Contains(err.Error(), "(HTTP 403)") || n != 1 {
+	if err := h.Explain(call(t, s, "read")); err == nil || !strings.Contains(err.Error(), "(HTTP 403)") || n != 1 {
 		t.Errorf("%d requests, %v", n, err)
 	}
 }

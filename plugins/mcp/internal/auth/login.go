@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,8 +21,8 @@ type Redirect struct {
 }
 
 // Login logs in with a browser, and stores the login. Handlers in other processes use it as soon as they need a token. reserve is called
-// before gantry registers itself, which states the address. permit may be nil. renewals is the "host:port" that has to be reachable when
-// tokens are renewed, without a person; it is empty if that is the server itself.
+// before gantry registers itself, which states the address. permit may be nil. renewals is the URL at which tokens are renewed, without
+// a person; it is empty if that is at the server itself.
 func (h *Handler) Login(ctx context.Context, reserve func(context.Context) (Redirect, error), permit Permit) (renewals string, err error) {
 	if err := h.logIn(ctx, reserve, permit); err != nil {
 		return "", err
@@ -36,7 +35,7 @@ func (h *Handler) Login(ctx context.Context, reserve func(context.Context) (Redi
 	if err != nil || sameOrigin(u, h.server) {
 		return "", err
 	}
-	return net.JoinHostPort(u.Hostname(), port(u)), nil
+	return l.TokenURL, nil
 }
 
 func (h *Handler) logIn(ctx context.Context, reserve func(context.Context) (Redirect, error), permit Permit) error {

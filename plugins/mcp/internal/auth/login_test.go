@@ -302,7 +302,7 @@ func TestPermit(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || asked != 1 || renewals != w.auth.Listener.Addr().String() {
+	if err != nil || asked != 1 || renewals != w.auth.URL+"/token" {
 		t.Errorf("%v, asked %d times; renewals go to %q", err, asked, renewals)
 	}
 }

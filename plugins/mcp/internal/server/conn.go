@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 )
@@ -83,7 +84,10 @@ func (s *Server) connect() (c *conn, err error) {
 		if ctx.Err() != nil && c.life.Err() == nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("the server %q does not start: %w%s%s", s.cfg.Name, err, c.explanation(), next(err))
+		if s.cfg.URL != "" {
+			return auth.Explain(s.cfg.Name, s.cfg.URL, err)
+		}
+		return fmt.Errorf("the server %q does not start: %w%s", s.cfg.Name, err, c.explanation())
 	}
 	for i := 0; ; i++ { // a transport can be used once
 		if c.link, err = s.cfg.Open(c.life); err != nil {
@@ -264,7 +268,8 @@ func retryable(err error) bool {
 	}
 	_, answered := errors.AsType[*jsonrpc.Error](err)
 	_, elsewhere := errors.AsType[*transport.OriginError](err)
-	return !answered && !elsewhere && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	_, login := errors.AsType[*auth.LoginError](err)
+	return !answered && !elsewhere && !login && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // pause waits, and returns false if ctx ends first.
@@ -297,23 +302,10 @@ func (c *conn) explain(ctx context.Context, err error) error {
 		}
 		return fmt.Errorf("the server %q has ended during the call%s%s; the next call starts it again", c.s.cfg.Name, reason, c.explanation())
 	}
-	return fmt.Errorf("the server %q: %w%s", c.s.cfg.Name, err, next(err))
-}
-
-// next returns what a user can do about an error over HTTP, after a separator; "": it says so itself, or it may pass.
-func next(err error) string {
-	status, ok := errors.AsType[*transport.StatusError](err)
-	switch {
-	case !ok:
-		return ""
-	case status.Code == http.StatusUnauthorized:
-		return "; next: set bearer_token or headers in its block, or renew what they contain"
-	case status.Code == http.StatusForbidden:
-		return "; next: check what the token in its block permits"
-	case status.Code == http.StatusNotFound || status.Code < 300:
-		return "; next: check the url in its block, which may need transport = \"sse\""
+	if c.s.cfg.URL != "" {
+		return auth.Explain(c.s.cfg.Name, c.s.cfg.URL, err)
 	}
-	return ""
+	return fmt.Errorf("the server %q: %w", c.s.cfg.Name, err)
 }
 
 // explanation returns what is known about the end of the server, after a separator.

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 )
@@ -49,6 +50,8 @@ type Link struct {
 type Config struct {
 	Name           string
 	Open           func(ctx context.Context) (Link, error) // ctx lasts as long as the link
+	URL            string                                  // the address; empty: a program
+	AwaitLogin     func(ctx context.Context) error         // waits for a login after a *auth.LoginError; nil: there is none
 	Client         *mcp.Implementation
 	Protocol       string        // default: [DefaultProtocol]
 	StartupTimeout time.Duration // default: 30 s
@@ -107,6 +110,7 @@ type Server struct {
 		failures int       // in a row
 		until    time.Time // no attempt before
 		closed   bool
+		awaits   bool // awaitLogin runs
 	}
 }
 
@@ -187,6 +191,7 @@ func (s *Server) do(ctx context.Context, f func(c *conn) (json.RawMessage, error
 		if err != nil {
 			err = c.explain(ctx, err)
 		}
+		s.loginOf(err)
 		s.release(c)
 		return raw, err
 	}
@@ -271,8 +276,50 @@ func (s *Server) start(a *attempt) {
 	}
 }
 
+// loginOf notes after a call whether the server needs a login. One for more scopes does not keep other tools from being called.
+func (s *Server) loginOf(err error) {
+	login, needed := errors.AsType[*auth.LoginError](err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case needed && len(login.Scopes) == 0:
+		s.needsLogin(login)
+	case err == nil && s.mu.status.State == NeedsLogin:
+		s.mu.status.State, s.mu.status.Message = Ready, ""
+	default:
+		return
+	}
+	s.changed()
+}
+
+// needsLogin notes that only a person can help, and waits until one has. s.mu is held.
+func (s *Server) needsLogin(err *auth.LoginError) {
+	s.mu.status.State, s.mu.status.Message = NeedsLogin, err.Error()
+	if s.cfg.AwaitLogin == nil || s.mu.awaits || s.mu.closed {
+		return
+	}
+	s.mu.awaits = true
+	s.tasks.Go(func() { // ends with life
+		if s.cfg.AwaitLogin(s.life) != nil {
+			return
+		}
+		s.mu.Lock()
+		s.mu.awaits = false
+		if s.mu.conn != nil && s.mu.status.State == NeedsLogin {
+			s.mu.status.State, s.mu.status.Message = Ready, ""
+			s.changed()
+		}
+		s.mu.Unlock()
+		_ = s.Start(s.life) // its status has the error
+	})
+}
+
 // failed notes a failure and when the next attempt may be made. s.mu is held.
 func (s *Server) failed(err error) {
+	if login, ok := errors.AsType[*auth.LoginError](err); ok { // may have happened by the next attempt
+		s.needsLogin(login)
+		return
+	}
 	s.mu.status.State, s.mu.status.Message = Failed, catalog.Text(err.Error(), 4<<10)
 	if status, ok := errors.AsType[*transport.StatusError](err); ok && status.Code == 401 {
 		s.mu.status.State = NeedsLogin

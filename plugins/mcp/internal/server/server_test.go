@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 )
 
@@ -79,7 +80,13 @@ func newBench(t *testing.T, cfg Config, run func(p *process)) *bench {
 	t.Helper()
 	b := &bench{}
 	cfg.Name, cfg.Client = "srv", &mcp.Implementation{Name: "gantry", Version: "1"}
-	cfg.Open = func(context.Context) (Link, error) {
+	before := cfg.Open
+	cfg.Open = func(ctx context.Context) (Link, error) {
+		if before != nil {
+			if l, err := before(ctx); err != nil {
+				return l, err
+			}
+		}
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
 		stop, cancel := context.WithCancel(context.Background())
@@ -249,6 +256,45 @@ func TestServerThatDoesNotStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that needs a login is tried again whenever it is called, and by itself as soon as a person has logged in.
+func TestServerThatNeedsALogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		login := make(chan struct{})
+		b := newBench(t, Config{
+			Open: func(context.Context) (Link, error) {
+				select {
+				case <-login:
+					return Link{}, nil
+				default:
+					return Link{}, &auth.LoginError{Server: "srv", Reason: "it has none"}
+				}
+			},
+			AwaitLogin: func(ctx context.Context) error {
+				select {
+				case <-login:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			},
+		}, simple)
+		for range 2 * brokenAfter {
+			if _, err := b.call(t.Context()); err == nil || !strings.Contains(err.Error(), "run `gantry mcp login srv`") || strings.Contains(err.Error(), "not started again") {
+				t.Fatalf("error %v", err)
+			}
+		}
+		if st := b.Status(); st.State != NeedsLogin || !strings.HasPrefix(st.Message, `the server "srv" needs a login`) {
+			t.Errorf("%+v", st)
+		}
+		close(login)
+		synctest.Wait()
+		if st := b.Status(); st.State != Ready || len(st.Tools) != 1 || b.starts.Load() != 1 {
+			t.Errorf("after the login: %+v, %d starts", st, b.starts.Load())
+		}
+		b.want(t, 1)
+	})
 }
 
 func TestCallerThatDoesNotWait(t *testing.T) {

@@ -4,18 +4,55 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
+	"time"
 
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
-// opener returns a function that opens a way to a server.
-func (p *mcpPlugin) opener(env *tool.Env, b Server) func(ctx context.Context) (server.Link, error) {
-	if b.URL == "" {
-		return started(env, b.Name)
+// The grants of a login.
+const (
+	authorizationCode = "authorization_code"
+	clientCredentials = "client_credentials"
+)
+
+// hasToken reports whether the block has a token of its own, beside which there is no login.
+func (s *Server) hasToken() bool {
+	for name := range s.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			return true
+		}
 	}
-	client := env.HTTPClient()
+	return !s.BearerToken.IsZero()
+}
+
+// login returns how to log in to the server. env is nil if that is only checked.
+func (s *Server) login(env *tool.Env, client *http.Client, version string) auth.Config {
+	cfg := auth.Config{
+		Name: s.Name, URL: s.URL, Client: client, Secrets: env, Version: version,
+		Lease: func(ctx context.Context, name string, wait time.Duration) (func(), error) {
+			l, err := env.Lease(ctx, name, wait)
+			if err != nil {
+				return nil, err
+			}
+			return l.Release, nil
+		},
+	}
+	if o := s.OAuth; o != nil {
+		cfg.ClientID, cfg.Scopes, cfg.NoRegistration, cfg.Machine = o.ClientID, o.Scopes, !o.Registration, o.Grant == clientCredentials
+		if !o.ClientSecret.IsZero() {
+			cfg.ClientSecret = o.ClientSecret.Value
+		}
+	}
+	return cfg
+}
+
+// opener returns a function that opens a way to a server with an address.
+func (p *mcpPlugin) opener(client *http.Client, e *entry) func(ctx context.Context) (server.Link, error) {
+	b := e.block
 	return func(ctx context.Context) (server.Link, error) {
 		header := http.Header{}
 		for name, value := range b.Headers {
@@ -33,9 +70,11 @@ func (p *mcpPlugin) opener(env *tool.Env, b Server) func(ctx context.Context) (s
 			header.Set("Authorization", "Bearer "+v)
 		}
 		life, end := context.WithCancel(context.WithoutCancel(ctx)) // the end of a session is told to the server
-		t, err := transport.HTTP{
-			URL: b.URL, SSE: b.Transport == "sse", Transport: client.Transport, UserAgent: "gantry/" + p.version, Header: header, Context: life,
-		}.New()
+		h := transport.HTTP{URL: b.URL, SSE: b.Transport == "sse", Transport: client.Transport, UserAgent: "gantry/" + p.version, Header: header, Context: life}
+		if e.auth != nil {
+			h.OAuth = e.auth
+		}
+		t, err := h.New()
 		if err != nil {
 			end()
 			return server.Link{}, err

@@ -18,6 +18,12 @@ type memory struct {
 
 // identity returns a digest of a server's block: a server is the same as long as its block is.
 func identity(b Server) (string, error) {
+	login := OAuth{Registration: true, Grant: authorizationCode}
+	if b.OAuth != nil {
+		login = *b.OAuth
+		login.TokenURL = "" // set by a login
+	}
+	b.OAuth = &login
 	raw, err := json.Marshal(b)
 	if err != nil {
 		return "", fmt.Errorf("server %q: %w", b.Name, err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
 	"github.com/gantry-agent/gantry/sdk/configblock"
@@ -40,6 +41,7 @@ type Server struct {
 	Transport      string                        `json:"transport" enum:"http,sse" doc:"How an address is spoken to: by streamable HTTP, which is the default, or as version 2024-11-05 of the protocol did."`
 	Headers        map[string]configblock.Secret `json:"headers" doc:"Headers of each request to the address."`
 	BearerToken    configblock.Secret            `json:"bearer_token" doc:"The token of each request to the address."`
+	OAuth          *OAuth                        `json:"oauth" doc:"How gantry mcp login logs in to the address. Without it: as the server says."`
 	Protocol       string                        `json:"protocol" default:"2025-06-18" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28" doc:"The version of the protocol that is offered to the server."`
 	Enabled        bool                          `json:"enabled" default:"true" doc:"Whether the server is used."`
 	Required       bool                          `json:"required" doc:"Whether a turn fails if the server is not ready. Otherwise its tools are missing."`
@@ -53,6 +55,17 @@ type Server struct {
 	StartupTimeout time.Duration                 `json:"startup_timeout" default:"30s" doc:"How long the server may take until it is ready."`
 	CallTimeout    time.Duration                 `json:"call_timeout" default:"5m" doc:"How long a call may take, not counting questions to a person."`
 	Idle           time.Duration                 `json:"idle" default:"10m" doc:"How long a server without calls keeps running."`
+}
+
+// OAuth says how to log in to a server.
+type OAuth struct {
+	Scopes       []string           `json:"scopes" doc:"The scopes that are requested. Default: those that the server asks for."`
+	ClientID     string             `json:"client_id" doc:"The client that is registered with the authorization server, or the https URL of a client ID metadata document. Default: gantry registers itself."`
+	ClientSecret configblock.Secret `json:"client_secret" doc:"The secret of the client."`
+	Registration bool               `json:"registration" default:"true" doc:"Whether gantry may register itself."`
+	CallbackPort int                `json:"callback_port" doc:"The port of this machine to which the browser is redirected. Default: any that is free."`
+	Grant        string             `json:"grant" default:"authorization_code" enum:"authorization_code,client_credentials" doc:"Whether a person logs in, or the client itself with its client_secret."`
+	TokenURL     string             `json:"token_url" endpoint:"true" doc:"Where tokens are renewed, if it is another host than the server. gantry mcp login proposes to set it."`
 }
 
 // Override has the settings of one tool.
@@ -83,6 +96,7 @@ type entry struct {
 	block    Server
 	identity string
 	server   *server.Server
+	auth     *auth.Handler  // nil: the server is a program, or the block has a token
 	kept     []catalog.Tool // what is remembered of it; under publishing
 }
 
@@ -133,11 +147,21 @@ func (c *Config) check() error {
 			other bool
 		}{
 			{"args", len(s.Args) > 0, s.URL != ""}, {"env", len(s.Env) > 0, s.URL != ""}, {"cwd", s.Cwd != "", s.URL != ""},
-			{"transport", s.Transport != "", s.URL == ""}, {"headers", len(s.Headers) > 0, s.URL == ""}, {"bearer_token", !s.BearerToken.IsZero(), s.URL == ""},
+			{"oauth", s.OAuth != nil, s.URL == ""}, {"transport", s.Transport != "", s.URL == ""}, {"headers", len(s.Headers) > 0, s.URL == ""}, {"bearer_token", !s.BearerToken.IsZero(), s.URL == ""},
 		} {
 			if o.set && o.other {
 				kind := map[bool]string{true: "an address", false: "a program"}[s.URL != ""]
 				errs = append(errs, configblock.Invalid(fmt.Sprintf("%s is not for a server that is %s", o.name, kind), at(o.name)...))
+			}
+		}
+		if s.OAuth != nil && s.URL != "" {
+			if s.hasToken() {
+				errs = append(errs, configblock.Invalid("a server has either oauth, or bearer_token or a header Authorization", at("oauth")...))
+			} else if _, err := auth.New(s.login(nil, nil, "")); err != nil {
+				errs = append(errs, configblock.Invalid(err.Error(), at("oauth")...))
+			}
+			if s.OAuth.CallbackPort < 0 || s.OAuth.CallbackPort > 65535 {
+				errs = append(errs, configblock.Invalid("callback_port must be a port, or 0 for any", at("oauth", "callback_port")...))
 			}
 		}
 		for name := range s.Headers {
@@ -172,7 +196,7 @@ func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
 			return err
 		}
 		// The values of secrets are no part of the identity, and may have changed.
-		if e := old[b.Name]; e != nil && e.identity == id && len(b.Headers) == 0 && b.BearerToken.IsZero() {
+		if e := old[b.Name]; e != nil && e.identity == id && len(b.Headers) == 0 && b.BearerToken.IsZero() && (b.OAuth == nil || b.OAuth.ClientSecret.IsZero()) {
 			next[b.Name] = e
 			continue
 		}
@@ -183,7 +207,7 @@ func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
 	var gone sync.WaitGroup
 	for name, e := range old {
 		if next[name] != e {
-			gone.Go(e.server.Close)
+			gone.Go(e.close)
 		}
 	}
 	wait, cancel := context.WithTimeout(ctx, grace)
@@ -204,13 +228,29 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e := &entry{block: b, identity: id}
 	known := recall(env.CacheDir, id)
 	e.kept = known.Tools
+	open, await := started(env, b.Name), (func(context.Context) error)(nil)
+	if b.URL != "" {
+		client := env.HTTPClient()
+		if h, err := auth.New(b.login(env, client, p.version)); err == nil && !b.hasToken() { // otherwise check has found nothing wrong
+			e.auth, await = h, h.AwaitLogin
+		}
+		open = p.opener(client, e)
+	}
 	e.server = server.New(server.Config{
-		Name: b.Name, Open: p.opener(env, b), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
+		Name: b.Name, URL: b.URL, Open: open, AwaitLogin: await, Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
 		Tools: known.Tools, Instructions: known.Instructions, Logger: env.Logger,
 		Changed: func() { _ = p.publish() }, // the host reports what it can't use
 	})
 	return e
+}
+
+// close ends the server. A renewal of its token is waited for, since the new one may be the only valid one.
+func (e *entry) close() {
+	e.server.Close()
+	if e.auth != nil {
+		e.auth.Close()
+	}
 }
 
 var states = map[server.State]contract.SourceState{
@@ -282,7 +322,7 @@ func (p *mcpPlugin) close(context.Context) error {
 	p.mu.Unlock()
 	var ends sync.WaitGroup
 	for _, e := range entries {
-		ends.Go(e.server.Close)
+		ends.Go(e.close)
 	}
 	ends.Wait()
 	return nil

@@ -25,7 +25,7 @@ type HTTP struct {
 	Transport http.RoundTripper // how requests leave; nil: http.DefaultTransport
 	UserAgent string
 	Header    http.Header       // added to each request
-	OAuth     auth.OAuthHandler // nil: none; not used with SSE
+	OAuth     auth.OAuthHandler // provides the tokens of requests, and new ones if they are refused; nil: none
 	Context   context.Context   // requests end with it; nil: only with their own contexts
 }
 
@@ -44,7 +44,7 @@ func (h HTTP) New() (mcp.Transport, error) {
 		return &mcp.SSEClientTransport{Endpoint: h.URL, HTTPClient: client, MaxEventSize: 4 * MaxFrame}, nil
 	}
 	// Captured results are longer than what arrives, which is bounded here.
-	return &mcp.StreamableClientTransport{Endpoint: h.URL, HTTPClient: client, OAuthHandler: h.OAuth, MaxEventSize: 4 * MaxFrame}, nil
+	return &mcp.StreamableClientTransport{Endpoint: h.URL, HTTPClient: client, MaxEventSize: 4 * MaxFrame}, nil
 }
 
 // StatusError is an answer that is not a message of the protocol.
@@ -82,7 +82,8 @@ func (e *OriginError) Error() string {
 
 const excerptBytes = 300
 
-// trip is an http.RoundTripper that adds headers, and turns what arrives into messages that the SDK accepts.
+// trip is an http.RoundTripper that adds headers and tokens, and turns what arrives into messages that the SDK accepts. The SDK adds
+// tokens to one of its transports only.
 type trip struct {
 	h      HTTP
 	origin *url.URL
@@ -94,7 +95,66 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.origin.Scheme || !strings.EqualFold(req.URL.Host, t.origin.Host) {
 		return nil, &OriginError{t.origin.Scheme + "://" + t.origin.Host, req.URL.Scheme + "://" + req.URL.Host}
 	}
+	sent, resp, err := t.send(req)
+	if err != nil || !t.refusesToken(resp) {
+		return resp, err
+	}
+	if req.Method == http.MethodPost && req.GetBody != nil || t.h.SSE && req.Method == http.MethodGet {
+		if err := t.h.OAuth.Authorize(req.Context(), sent, resp); err != nil {
+			_ = resp.Body.Close()
+			return nil, err
+		}
+		_ = resp.Body.Close()
+		again := req.Clone(req.Context())
+		if req.GetBody != nil {
+			if again.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+		if sent, resp, err = t.send(again); err != nil || !t.refusesToken(resp) {
+			return resp, err
+		}
+	} else if !t.h.SSE {
+		return resp, nil // the SDK can do without its answer
+	}
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return t.refused(sent, resp, mediaType)
+}
+
+// refusesToken reports whether another token may help.
+func (t *trip) refusesToken(resp *http.Response) bool {
+	return t.h.OAuth != nil && (resp.StatusCode == http.StatusUnauthorized ||
+		resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope"))
+}
+
+// authorize adds a token, if there is one.
+func (t *trip) authorize(req *http.Request) error {
+	if t.h.OAuth == nil {
+		return nil
+	}
+	source, err := t.h.OAuth.TokenSource(req.Context())
+	if err != nil || source == nil {
+		return err
+	}
+	token, err := source.Token()
+	if err != nil {
+		return err
+	}
+	token.SetAuthHeader(req)
+	return nil
+}
+
+// send sends a request once. It returns the request as it was sent, and answers that refuse the token as they are.
+func (t *trip) send(req *http.Request) (*http.Request, *http.Response, error) {
 	req = req.Clone(req.Context())
+	if err := t.authorize(req); err != nil {
+		return req, nil, err
+	}
+	resp, err := t.exchange(req)
+	return req, resp, err
+}
+
+func (t *trip) exchange(req *http.Request) (*http.Response, error) {
 	if t.h.UserAgent != "" {
 		req.Header.Set("User-Agent", t.h.UserAgent)
 	}
@@ -133,7 +193,7 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, t.status(req, resp, mediaType)
 	case ok, resp.StatusCode >= 300 && resp.StatusCode < 400:
 	case req.Method == http.MethodGet && !t.h.SSE, req.Method == http.MethodDelete: // the SDK can do without both
-	case (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) && t.h.OAuth != nil:
+	case t.refusesToken(resp):
 	default:
 		return t.refused(req, resp, mediaType)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/oauth2"
 )
 
 // web serves h, and returns a transport to it.
@@ -193,6 +194,67 @@ func TestRequestsStayAtTheirOrigin(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// renewable provides a token that the server refuses, and then another one.
+type renewable struct {
+	token string
+	next  string // what Authorize obtains; empty: an error
+	asked int
+}
+
+func (r *renewable) TokenSource(context.Context) (oauth2.TokenSource, error) {
+	return oauth2.StaticTokenSource(&oauth2.Token{AccessToken: r.token}), nil
+}
+
+func (r *renewable) Authorize(_ context.Context, req *http.Request, _ *http.Response) error {
+	r.asked++
+	if r.next == "" || req.Header.Get("Authorization") != "Bearer "+r.token {
+		return errors.New("log in first")
+	}
+	r.token = r.next
+	return nil
+}
+
+// Requests of all transports carry the token; one that is refused is sent once more with another one.
+func TestTokens(t *testing.T) {
+	server := sdkServer()
+	get := func(*http.Request) *mcp.Server { return server }
+	for name, handler := range map[string]http.Handler{"http": mcp.NewStreamableHTTPHandler(get, nil), "sse": mcp.NewSSEHandler(get, nil)} {
+		for _, tc := range []struct {
+			name  string
+			oauth *renewable
+			err   string
+			asked int
+		}{
+			{"renewed", &renewable{token: "old", next: "good"}, "", 1},
+			{"not renewed", &renewable{token: "old"}, "log in first", 1},
+			{"refused again", &renewable{token: "old", next: "other"}, "HTTP 401", 1},
+			{"good", &renewable{token: "good"}, "", 0},
+		} {
+			t.Run(name+", "+tc.name, func(t *testing.T) {
+				h := web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Authorization") != "Bearer good" {
+						w.WriteHeader(http.StatusUnauthorized)
+						return
+					}
+					handler.ServeHTTP(w, r)
+				}))
+				h.SSE, h.OAuth = name == "sse", tc.oauth
+				tr, err := h.New()
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := connect(t, tr)
+				if err == nil {
+					_, err = callRaw(t, s, "echo")
+				}
+				if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) || tc.oauth.asked != tc.asked {
+					t.Errorf("error %v, want %q; asked %d times, want %d", err, tc.err, tc.oauth.asked, tc.asked)
+				}
+			})
+		}
 	}
 }
 

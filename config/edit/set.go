@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/gantry-agent/gantry/config/diag"
+	"github.com/gantry-agent/gantry/config/internal/bind"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -86,7 +87,11 @@ func described(b contract.ConfigBlock) *schema.Block {
 		if len(n.Labels) > 1 || len(n.Labels) == 0 && n.MaxItems != 1 {
 			continue // several of them can't be told apart
 		}
-		inner := described(n.Block)
+		own := n.Block
+		if n.Process {
+			own = bind.WithProcess(own)
+		}
+		inner := described(own)
 		inner.Name = n.Name
 		if len(n.Labels) == 1 {
 			inner.Label = n.Labels[0]

@@ -266,10 +266,7 @@ func TestApplyOwn(t *testing.T) {
 	t.Parallel()
 	own := contract.ConfigBlock{
 		Attributes: []contract.ConfigAttribute{{Name: "pace"}},
-		Blocks: []contract.ConfigNestedBlock{{Name: "server", Labels: []string{"name"}, Block: contract.ConfigBlock{
-			Attributes: []contract.ConfigAttribute{{Name: "command"}, {Name: "args"}, {Name: "env"}},
-			Blocks:     []contract.ConfigNestedBlock{{Name: "sandbox", MaxItems: 1, Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "network"}}}}},
-		}}, {Name: "twin"}},
+		Blocks:     []contract.ConfigNestedBlock{{Name: "server", Labels: []string{"name"}, Process: true}, {Name: "twin"}},
 	}
 	at := []Block{{"plugin", "mcp"}, {"config", ""}}
 	value := func(text string) any {

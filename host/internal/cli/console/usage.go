@@ -194,6 +194,9 @@ func flagForm(f *pflag.Flag) string {
 	return "--" + f.Name + " " + strings.ToUpper(name)
 }
 
+// PluginCommands is the annotation of commands that also run the commands of the plugin of the same name.
+const PluginCommands = "plugin-commands"
+
 // HelpCommand is cobra's help command, except that an unknown command is an error.
 func HelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
@@ -219,6 +222,10 @@ func HelpCommand(root *cobra.Command) *cobra.Command {
 				i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
 				if i < 0 && cmd == root { // perhaps the label of a plugin
 					return root.RunE(root, append(slices.Clip(args), "--help"))
+				}
+				if i < 0 && cmd.Annotations[PluginCommands] != "" {
+					cmd.SetContext(root.Context())
+					return cmd.RunE(cmd, append(slices.Clip(args[1:]), "--help"))
 				}
 				if i < 0 {
 					return UnknownCommand(cmd, name)

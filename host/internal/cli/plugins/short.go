@@ -19,7 +19,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Short makes `gantry LABEL COMMAND` run a command of the plugin with that label, where gantry has no command of that name.
+// Short makes `gantry LABEL COMMAND` run a command of the plugin with that label, where gantry has no command of that name: neither
+// LABEL, nor COMMAND if LABEL only groups commands of gantry's.
 func Short(env *console.Env, root *cobra.Command) {
 	a := &app{env}
 	root.Flags().SetInterspersed(false) // what follows the label belongs to the plugin's command
@@ -35,11 +36,60 @@ func Short(env *console.Env, root *cobra.Command) {
 		case m == nil:
 			return console.UnknownCommand(cmd, args[0])
 		}
-		tree := a.tree(cmd, args[0], m)
-		tree.SetArgs(args)
-		return tree.ExecuteContext(cmd.Context())
+		return a.runTree(cmd, root, m, args)
 	}
 	root.ValidArgsFunction = a.completeShort
+	for _, group := range root.Commands() {
+		if isGroup(group) {
+			a.extend(root, group)
+		}
+	}
+}
+
+// isGroup reports whether a command of gantry's only groups others.
+func isGroup(cmd *cobra.Command) bool { return cmd.HasSubCommands() && !cmd.Runnable() }
+
+// extend adds the commands of the plugin of the same name to a group of gantry's commands.
+func (a *app) extend(root, group *cobra.Command) {
+	group.Annotations = map[string]string{console.PluginCommands: group.Name()}
+	group.Flags().SetInterspersed(false)
+	group.Args = cobra.ArbitraryArgs
+	group.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		m, err := a.commandsOf(cmd, group.Name())
+		switch {
+		case err != nil:
+			return err
+		case m == nil || !slices.ContainsFunc(m.Commands, func(c contract.CommandSpec) bool { return c.Name == args[0] }):
+			return console.UnknownCommand(cmd, args[0])
+		}
+		return a.runTree(cmd, root, m, append([]string{group.Name()}, args...))
+	}
+	group.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == group {
+			cmd.SetContext(root.Context())
+			if m, err := a.commandsOf(cmd, group.Name()); err == nil && m != nil { // otherwise the help is that of gantry's commands
+				for _, spec := range m.Commands {
+					if !owns(group, spec.Name) {
+						group.AddCommand(a.short(group.Name(), spec))
+					}
+				}
+			}
+		}
+		root.HelpFunc()(cmd, args)
+	})
+	group.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return a.completeShort(cmd, append([]string{group.Name()}, args...), begun)
+	}
+}
+
+// runTree runs a command of a plugin. args begin with the plugin's label.
+func (a *app) runTree(cmd, root *cobra.Command, m *contract.Manifest, args []string) error {
+	tree := a.tree(root, args[0], m)
+	tree.SetArgs(args)
+	return tree.ExecuteContext(cmd.Context())
 }
 
 // commandsOf returns the manifest of the plugin with a label; nil: there is no such plugin.
@@ -134,7 +184,7 @@ func (a *app) completeShort(cmd *cobra.Command, args []string, begun string) (ou
 	directive := cobra.ShellCompDirectiveNoFileComp
 	var words []string
 	for _, b := range p.Blocks() {
-		if len(args) > 0 && b.Label != args[0] || owns(cmd.Root(), b.Label) {
+		if len(args) > 0 && b.Label != args[0] || len(args) == 0 && owns(cmd.Root(), b.Label) {
 			continue
 		}
 		m := p.Look(b).Manifest
@@ -163,7 +213,7 @@ func (a *app) completeShort(cmd *cobra.Command, args []string, begun string) (ou
 	return out, directive
 }
 
-// owns reports whether gantry has a command of that name, which wins over a plugin's.
+// owns reports whether gantry has a command of that name, below another one.
 func owns(root *cobra.Command, name string) bool {
 	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
 }

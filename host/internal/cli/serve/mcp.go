@@ -19,7 +19,11 @@ import (
 )
 
 func (a *app) mcpCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "mcp COMMAND", Short: "Serve agents and tools over the Model Context Protocol", Args: console.Takes(0, 0)}
+	cmd := &cobra.Command{
+		Use: "mcp COMMAND", Short: "Serve agents and tools over the Model Context Protocol", Args: console.Takes(0, 0),
+		Long: "mcp serves agents and tools to clients of the Model Context Protocol. If the plugin mcp is configured, its commands are here as\n" +
+			"well. They manage the servers whose tools gantry uses.",
+	}
 	cmd.AddCommand(a.mcpServeCommand())
 	return cmd
 }

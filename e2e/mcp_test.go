@@ -69,6 +69,9 @@ func serveMCP() int {
 func addMCP(t *testing.T, r *rig.Rig, servers string) {
 	t.Helper()
 	r.Config("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n  config {\n" + servers + "  }\n}\n")
+	if strings.Contains(servers, "command = ") {
+		r.Gantry("plugin", "lock", "--yes", "mcp") // accepts the programs, unless the block is wrong
+	}
 }
 
 // mcpServer is the block of a server that is this binary, and writes what happens into a folder if it may. It is required, so that a
@@ -174,7 +177,7 @@ func TestMCPServerThatDoesNotStart(t *testing.T) {
 		block, want string
 	}{
 		"exits":   {`command = "sh"` + "\n" + `args = ["-c", "echo no config >&2; exit 7"]`, `the server "srv" does not start: `},
-		"missing": {`command = "no-such-program"`, "No such file or directory"},
+		"missing": {`command = "no-such-program"`, `the program "no-such-program" of process "server.srv" is not in PATH`},
 		"hangs":   {`command = "sleep"` + "\n" + `args = ["1000"]` + "\n" + `startup_timeout = "300ms"`, "it was not ready within 300ms; next: raise startup_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,6 +282,65 @@ func TestMCPServersOverHTTP(t *testing.T) {
 			r.NothingLeft()
 		})
 	}
+}
+
+// The commands of the plugin show and change its servers, beside gantry's own commands of the same group.
+func TestMCPCommands(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "say-hi", Description: "Greets.", InputSchema: map[string]any{"type": "object"}}, nil)
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	r := boxed(t, finished)
+	addMCP(t, r, fmt.Sprintf("server \"off\" {\n  url = %q\n  enabled = false\n}\n", web.URL))
+	if out := r.OK("mcp", "list", "--json").Stdout; strings.Join(strings.Fields(out), "") != `{"servers":[{"kind":"http","login":"","message":"","name":"off","state":"disabled","tools":0}]}` {
+		t.Errorf("without an enabled server:\n%s", out)
+	}
+	r.OK("mcp", "add", "--yes", "web", "--url", web.URL, "--header", "X-Team=blue")
+	r.OK("mcp", "add", "--yes", "prog", "--env", "A=b", "--", "cat", "-x", "a b")
+	for _, tc := range []struct {
+		want []string
+		args []string
+	}{
+		{[]string{"NAME  KIND     STATE     TOOLS  LOGIN", "\noff   http     disabled  0", "\nprog  program  failed    0", "\nweb   http     ready     1      no"}, []string{"list"}},
+		{[]string{`"name": "web"`, `"login": "no"`, `"tools": 1`}, []string{"list", "--json"}},
+		{[]string{"NAME    TOOL             READ_ONLY  APPROVAL  DESCRIPTION\nsay-hi  mcp__web.say_hi  false      auto      Greets."}, []string{"tools", "web"}},
+		{[]string{"command          cat -x \"a b\"", "call_timeout     5m0s"}, []string{"get", "prog"}},
+		{[]string{"url              " + web.URL}, []string{"get", "web"}},
+		{[]string{"login [flags] NAME", "Logs in to an MCP server with a browser."}, []string{"login", "--help"}},
+		{[]string{"mcp serves agents and tools", "\n  serve ", "\n  login "}, []string{"--help"}},
+	} {
+		out := r.OK(append([]string{"mcp"}, tc.args...)...).Stdout
+		for _, want := range tc.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q prints no %q:\n%s", tc.args, want, out)
+			}
+		}
+	}
+	for want, args := range map[string][]string{
+		`there is no server "wb"`: {"get", "wb"}, `there is a server "web" already`: {"add", "--yes", "web", "--url", web.URL}, "either an address or a program": {"add", "x"},
+		`"prog" is a program, which gantry can't log in to`: {"login", "--yes", "prog"}, `"off" is disabled`: {"tools", "off"}, "has side effects: not confirmed": {"login", "web"},
+		"does not ask for a login": {"login", "--yes", "web"}, "has not been accepted": {"tools", "prog"}, `unknown command "lst" in `: {"lst"},
+	} {
+		if res := r.Gantry(append([]string{"mcp"}, args...)...); res.Code == 0 || !strings.Contains(res.Stderr, want) {
+			t.Errorf("%q: exit %d, no %q:\n%s", args, res.Code, want, res.Stderr)
+		}
+	}
+	if out := r.OK("help", "mcp", "tools").Stdout; !strings.Contains(out, "tools [flags] NAME") {
+		t.Errorf("help mcp tools:\n%s", out)
+	}
+	if out := r.OK("__complete", "mcp", "").Stdout; !strings.Contains(out, "serve\t") || !strings.Contains(out, "list\t") {
+		t.Errorf("completes to:\n%s", out)
+	}
+	r.OK("mcp", "remove", "--yes", "prog")
+	b, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
+	if text := string(b); err != nil || strings.Contains(text, "prog") || !strings.Contains(text, `X-Team = "blue"`) {
+		t.Errorf("the configuration after the removal:\n%s", text)
+	}
+	r.NothingLeft()
 }
 
 // Resources are listed for one server or all, and read.

@@ -129,6 +129,10 @@ func lines(text string) [][]string {
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	c := &tree{bin: filepath.Join(rig.Bin(t), "gantry"), home: t.TempDir(), known: map[string]help{}}
+	// Some commands are those of a plugin.
+	if err := os.WriteFile(filepath.Join(c.home, "gantry.hcl"), []byte("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if h := c.help(t, nil); !slices.Contains(h.sub, "exec") || !h.flags["--profile"] || !h.flags["-c"] {
 		t.Fatalf("gantry --help was not understood: %+v", h)
 	}

@@ -106,6 +106,9 @@ func explain(server string, at site, err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return fmt.Sprintf("no connection to %s (%s); is it running? Otherwise %s", at.place, plain(e.Err.Error()), at.hint)
 	}
+	if e, ok := errors.AsType[*url.Error](at.err); ok { // what is around it says how the SDK sends requests
+		return catalog.Line(e.Err.Error(), maxText)
+	}
 	return catalog.Line(at.err.Error(), maxText)
 }
 

@@ -109,6 +109,7 @@ func New(version string) tool.Plugin {
 		Description:  "Offers the tools of MCP servers.",
 		Config:       p.config,
 		Capabilities: []string{"spawn", "network", "ask", "secrets"},
+		Commands:     p.commands(),
 		Configured:   p.configured,
 		Close:        p.close,
 	}

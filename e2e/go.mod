@@ -9,6 +9,7 @@ replace github.com/gantry-agent/gantry/sdk => ../sdk
 require (
 	github.com/creack/pty v1.1.24
 	github.com/gantry-agent/gantry/config v0.0.0
+	github.com/gantry-agent/gantry/plugins/mcp v0.0.0
 	github.com/gantry-agent/gantry/providers v0.0.0
 	github.com/google/jsonschema-go v0.4.3
 	github.com/gorilla/websocket v1.5.3
@@ -69,3 +70,5 @@ require (
 replace github.com/gantry-agent/gantry/config => ../config
 
 replace github.com/gantry-agent/gantry/providers => ../providers
+
+replace github.com/gantry-agent/gantry/plugins/mcp => ../plugins/mcp

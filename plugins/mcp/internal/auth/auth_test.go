@@ -32,8 +32,8 @@ func TestLogin(t *testing.T) {
 	if l, ok := errors.AsType[*LoginError](err); !ok || !strings.Contains(l.Error(), "run `gantry mcp login linear`") {
 		t.Fatalf("%v", err)
 	}
-	if len(w.seen) > 0 {
-		t.Fatalf("a login was opened: %v", w.seen)
+	if len(w.Seen) > 0 {
+		t.Fatalf("a login was opened: %v", w.Seen)
 	}
 	w.login(h)
 	s, err := w.connect(h)
@@ -43,16 +43,16 @@ func TestLogin(t *testing.T) {
 	if err := call(t, s, "read"); err != nil {
 		t.Error(err)
 	}
-	for id, m := range w.clients {
+	for id, m := range w.Clients {
 		if m["client_name"] != "gantry" || !slices.Contains(m["grant_types"].([]any), any("refresh_token")) {
 			t.Errorf("%s is registered as %v", id, m)
 		}
 	}
-	if got := w.seen[0]; got != "read offline_access" && got != "offline_access read" {
+	if got := w.Seen[0]; got != "read offline_access" && got != "offline_access read" {
 		t.Errorf("the scopes of the login are %q", got)
 	}
-	if w.complaints() != "" {
-		t.Error(w.complaints())
+	if w.Complaints() != "" {
+		t.Error(w.Complaints())
 	}
 	if got := fmt.Sprintf("%v %+v %#v", w.stored(h), w.stored(h), h.mu.login); strings.Contains(got, "access-") {
 		t.Errorf("a token is printed: %s", got)
@@ -74,8 +74,8 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A renewal that was about to start does not bring the login back.
-	if _, err := h.renew(t.Context(), &used); err == nil || !strings.Contains(err.Error(), "logged out") || w.count("refresh_token") > 0 {
-		t.Errorf("%v, %d renewals", err, w.count("refresh_token"))
+	if _, err := h.renew(t.Context(), &used); err == nil || !strings.Contains(err.Error(), "logged out") || w.Count("refresh_token") > 0 {
+		t.Errorf("%v, %d renewals", err, w.Count("refresh_token"))
 	}
 	if got, err := token(t.Context(), h); err != nil || got != "" {
 		t.Errorf("after the logout: %q, %v", got, err)
@@ -114,8 +114,8 @@ func TestOneRenewalForAll(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if n := w.count("refresh_token"); n != 1 || w.complaints() != "" {
-			t.Errorf("%d renewals, %s", n, w.complaints())
+		if n := w.Count("refresh_token"); n != 1 || w.Complaints() != "" {
+			t.Errorf("%d renewals, %s", n, w.Complaints())
 		}
 		x, _ := token(t.Context(), a)
 		y, _ := token(t.Context(), b)
@@ -134,13 +134,13 @@ func TestRefusedToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.set(func() { clear(w.access) })
-	if err := call(t, s, "read"); err != nil || w.count("refresh_token") != 1 {
-		t.Fatalf("%d renewals, %v", w.count("refresh_token"), err)
+	w.Set(func() { clear(w.Access) })
+	if err := call(t, s, "read"); err != nil || w.Count("refresh_token") != 1 {
+		t.Fatalf("%d renewals, %v", w.Count("refresh_token"), err)
 	}
 	// Another process has renewed it meanwhile: nothing needs to be requested.
 	other := w.handler(nil)
-	w.set(func() { clear(w.access) })
+	w.Set(func() { clear(w.Access) })
 	l, err := other.read(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -148,19 +148,19 @@ func TestRefusedToken(t *testing.T) {
 	if _, err := other.renew(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	if err := call(t, s, "read"); err != nil || w.count("refresh_token") != 2 {
-		t.Fatalf("%d renewals, %v", w.count("refresh_token"), err)
+	if err := call(t, s, "read"); err != nil || w.Count("refresh_token") != 2 {
+		t.Fatalf("%d renewals, %v", w.Count("refresh_token"), err)
 	}
 	// The server refuses whatever it gets: no endless renewals.
-	w.set(func() { w.refuse = true })
+	w.Set(func() { w.Refuse = true })
 	for range 3 {
 		err := call(t, s, "read")
 		if _, ok := errors.AsType[*LoginError](err); !ok {
 			t.Error(err)
 		}
 	}
-	if n := w.count("refresh_token"); n != 2 || w.complaints() != "" {
-		t.Errorf("%d renewals, %s", n, w.complaints())
+	if n := w.Count("refresh_token"); n != 2 || w.Complaints() != "" {
+		t.Errorf("%d renewals, %s", n, w.Complaints())
 	}
 }
 
@@ -172,14 +172,14 @@ func TestRevokedLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.set(func() { clear(w.access); clear(w.refresh) })
+	w.Set(func() { clear(w.Access); clear(w.Refresh) })
 	for range 3 {
 		err := call(t, s, "read")
 		if _, ok := errors.AsType[*LoginError](err); !ok || !strings.Contains(err.Error(), "expired or was revoked (invalid_grant)") {
 			t.Errorf("%v", err)
 		}
 	}
-	if n := w.count("refresh_token"); n != 1 {
+	if n := w.Count("refresh_token"); n != 1 {
 		t.Errorf("a refused refresh token was sent %d times", n)
 	}
 	// Another login, in another process, mends the session.
@@ -241,7 +241,7 @@ func TestAwaitLogin(t *testing.T) {
 	if ok, err := h.HasLogin(t.Context()); !ok || err != nil {
 		t.Errorf("after: %v, %v", ok, err)
 	}
-	w.set(func() { w.refuse = true; clear(w.refresh) })
+	w.Set(func() { w.Refuse = true; clear(w.Refresh) })
 	if _, err := w.connect(h); err == nil {
 		t.Fatal("connected with a refused token")
 	}
@@ -266,26 +266,26 @@ func TestStepUp(t *testing.T) {
 			t.Fatalf("%+v", l)
 		}
 	}
-	if err := call(t, s, "read"); err != nil || len(w.seen) != 1 {
-		t.Errorf("%v, logins %q", err, w.seen)
+	if err := call(t, s, "read"); err != nil || len(w.Seen) != 1 {
+		t.Errorf("%v, logins %q", err, w.Seen)
 	}
 	w.login(w.handler(nil)) // as the command does it in another process
 	for _, want := range []string{"read", "write", "offline_access"} {
-		if !slices.Contains(strings.Fields(w.seen[1]), want) {
-			t.Errorf("the second login asks for %q", w.seen[1])
+		if !slices.Contains(strings.Fields(w.Seen[1]), want) {
+			t.Errorf("the second login asks for %q", w.Seen[1])
 		}
 	}
 	if err := call(t, s, "write"); err != nil {
 		t.Error(err)
 	}
 	w.login(h) // once asked for, always asked for
-	if !strings.Contains(w.seen[2], "write") {
-		t.Errorf("the third login asks for %q", w.seen[2])
+	if !strings.Contains(w.Seen[2], "write") {
+		t.Errorf("the third login asks for %q", w.Seen[2])
 	}
 	// A server that is never content is not a reason to log in again.
-	w.set(func() {
-		for token := range w.access {
-			w.access[token] = "offline_access"
+	w.Set(func() {
+		for token := range w.Access {
+			w.Access[token] = "offline_access"
 		}
 	})
 	err = call(t, s, "write")
@@ -294,8 +294,8 @@ func TestStepUp(t *testing.T) {
 	}
 	// The same is true of other refusals, which are not sent twice.
 	n := 0
-	w.set(func() {
-		w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.Set(func() {
+		w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == "/mcp" && r.Method == http.MethodPost {
 				n++
 				rw.WriteHeader(403)
@@ -322,8 +322,8 @@ func TestStoredBeforeUse(t *testing.T) {
 	}
 	w.secrets.fail = nil
 	got, err := token(t.Context(), h)
-	if err != nil || got != w.stored(h).Access || w.count("refresh_token") != 1 || w.complaints() != "" {
-		t.Errorf("%q, %v, %d renewals, %s", got, err, w.count("refresh_token"), w.complaints())
+	if err != nil || got != w.stored(h).Access || w.Count("refresh_token") != 1 || w.Complaints() != "" {
+		t.Errorf("%q, %v, %d renewals, %s", got, err, w.Count("refresh_token"), w.Complaints())
 	}
 }
 
@@ -338,19 +338,19 @@ func TestCancelledRenewal(t *testing.T) {
 	w.secrets.onSave = cancel
 	_, _ = token(ctx, h) // either way
 	h.Close()
-	if l := w.stored(h); !l.Renewed || w.count("refresh_token") != 1 {
-		t.Errorf("the new token was lost; %d renewals", w.count("refresh_token"))
+	if l := w.stored(h); !l.Renewed || w.Count("refresh_token") != 1 {
+		t.Errorf("the new token was lost; %d renewals", w.Count("refresh_token"))
 	}
 	// An authorization server that is out of order is no reason to give up a token that is valid for some minutes.
 	w.secrets.onSave = nil
 	w.age(h, time.Minute)
 	h.forget()
-	w.set(func() {
-		w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.Set(func() {
+		w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != "/token" {
 				return false
 			}
-			w.grants["refused"]++
+			w.Grants["refused"]++
 			rw.WriteHeader(503)
 			return true
 		}
@@ -360,7 +360,7 @@ func TestCancelledRenewal(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	if n := w.count("refused"); n != 1 {
+	if n := w.Count("refused"); n != 1 {
 		t.Errorf("%d attempts in a row", n)
 	}
 	w.age(h, -time.Minute)
@@ -389,18 +389,18 @@ func TestMachine(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := w.count("client_credentials"); n != 2 || w.complaints() != "" || strings.Contains(w.secrets.values[h.key()], "s3cret") {
-		t.Errorf("%d tokens, %s", n, w.complaints())
+	if n := w.Count("client_credentials"); n != 2 || w.Complaints() != "" || strings.Contains(w.secrets.values[h.key()], "s3cret") {
+		t.Errorf("%d tokens, %s", n, w.Complaints())
 	}
 	w.age(h, -time.Minute)
 	h.forget()
-	if err := call(t, s, "write"); err != nil || w.count("client_credentials") != 3 {
-		t.Errorf("%d tokens, %v", w.count("client_credentials"), err)
+	if err := call(t, s, "write"); err != nil || w.Count("client_credentials") != 3 {
+		t.Errorf("%d tokens, %v", w.Count("client_credentials"), err)
 	}
 	if err := h.Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.set(func() { clear(w.access) })
+	w.Set(func() { clear(w.Access) })
 	if _, err := h.Login(within30(t), nil, nil); err != nil {
 		t.Error(err)
 	}

@@ -25,7 +25,7 @@ func (v via) RoundTrip(req *http.Request) (*http.Response, error) { return v(req
 func TestErrors(t *testing.T) {
 	answering := func(code int, mediaType, after string) func(w *world, c *Config) {
 		return func(w *world, _ *Config) {
-			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 				rw.Header().Set("Content-Type", mediaType)
 				if after != "" {
 					rw.Header().Set("Retry-After", after)
@@ -57,14 +57,14 @@ func TestErrors(t *testing.T) {
 		"nobody there":  {dialing(&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}), "no connection to"},
 		"too slow":      {dialing(context.DeadlineExceeded), "did not answer in time"},
 		"certificate":   {func(_ *world, c *Config) { c.URL, c.Client = secure.URL+"/mcp", &http.Client{Transport: own} }, "signed by an unknown authority"},
-		"no TLS":        {func(w *world, c *Config) { c.URL = "https://" + w.api.Listener.Addr().String() + "/mcp" }, "does not use TLS"},
+		"no TLS":        {func(w *world, c *Config) { c.URL = "https://" + w.API.Listener.Addr().String() + "/mcp" }, "does not use TLS"},
 		"429":           {answering(429, "text/plain", "30"), "too many requests (HTTP 429); try again after 30 s"},
 		"429, no time":  {answering(429, "text/plain", ""), "try again in a few minutes"},
 		"500":           {answering(500, "text/html", ""), "problem of its own (HTTP 500 Internal Server Error); try again later"},
 		"HTML":          {answering(200, "text/html; charset=utf-8", ""), "HTML instead of JSON; check its url"},
 		"no login here": {answering(404, "application/json", ""), "create a client with the redirect address"},
 		"open": {func(w *world, _ *Config) {
-			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path != "/mcp" {
 					http.NotFound(rw, r)
 				}
@@ -72,7 +72,7 @@ func TestErrors(t *testing.T) {
 			}
 		}, "does not ask for a login"},
 		"metadata is HTML": {func(w *world, _ *Config) {
-			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 				if strings.HasPrefix(r.URL.Path, "/.well-known") {
 					rw.Header().Set("Content-Type", "text/html")
 				}
@@ -80,8 +80,8 @@ func TestErrors(t *testing.T) {
 			}
 		}, "/.well-known/oauth-protected-resource/mcp is a web page"},
 		"metadata is broken": {func(w *world, _ *Config) {
-			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path != w.place {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != w.Place {
 					return false
 				}
 				rw.Header().Set("Content-Type", "application/json")
@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 			}
 		}, "is not valid JSON"},
 		"token endpoint is broken": {func(w *world, _ *Config) {
-			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path != "/token" {
 					return false
 				}
@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 			}
 		}, "/token has a problem of its own (HTTP 502 Bad Gateway)"},
 		"no such authorization server": {func(w *world, c *Config) {
-			w.meta["token_endpoint"] = "https://auth.example/token"
+			w.Meta["token_endpoint"] = "https://auth.example/token"
 			next := c.Client.Transport
 			c.Client = &http.Client{Transport: via(func(req *http.Request) (*http.Response, error) {
 				if req.URL.Host == "auth.example" {
@@ -116,7 +116,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.api.Config.ErrorLog = quiet
+			w.API.Config.ErrorLog = quiet
 			_, err := w.handler(func(c *Config) { tc.change(w, c) }).Login(within30(t), w.reserve, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), `the server "linear"`) {
 				t.Fatalf("%v", err)
@@ -168,8 +168,8 @@ func TestErrorsOfSessions(t *testing.T) {
 	for code, want := range map[int]string{
 		403: "refuses the request (HTTP 403)", 404: "there is nothing at http://127.0.0.1:", 429: "gets too many requests", 503: "problem of its own (HTTP 503",
 	} {
-		w.set(func() {
-			w.intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.Set(func() {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodPost {
 					rw.WriteHeader(code)
 				}
@@ -180,7 +180,7 @@ func TestErrorsOfSessions(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	w.client.Transport = via(func(*http.Request) (*http.Response, error) {
+	w.Client.Transport = via(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "mcp.linear.ap", IsNotFound: true}}
 	})
 	_, err = w.connect(h)

@@ -108,7 +108,7 @@ func New(version string) tool.Plugin {
 		Name: "mcp", Version: version,
 		Description:  "Offers the tools of MCP servers.",
 		Config:       p.config,
-		Capabilities: []string{"spawn", "network", "ask", "secrets"},
+		Capabilities: []string{"spawn", "network", "ask", "secrets", "state"},
 		Commands:     p.commands(),
 		Configured:   p.configured,
 		Close:        p.close,

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/mcp/authtest"
 )
 
-// loginPage is the address of the page that a login shows. It ends with a parameter that is neither first nor last by chance.
+// loginPage is the address of the page that a login shows.
 var loginPage = regexp.MustCompile(`http://127\.0\.0\.1:\d+/authorize\?\S+`)
 
 // configureMCP writes the block of a server that wants a login.
@@ -109,6 +110,66 @@ func TestMCPLogin(t *testing.T) {
 	}
 	if w.Complaints() != "" || len(w.Seen) != 1 {
 		t.Errorf("%d logins, %s", len(w.Seen), w.Complaints())
+	}
+	r.NothingLeft()
+}
+
+// A client with a secret of its own logs in without a person.
+func TestMCPClientCredentials(t *testing.T) {
+	t.Parallel()
+	w := authtest.New(t)
+	r := boxed(t, mcpCall("c1", "mcp__web", "read", "")+finished)
+	r.Env = append(r.Env, "CLIENT_SECRET=s3cret")
+	file := filepath.Join(r.Home, "gantry.hcl")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(id string) {
+		configureMCP(t, r, file, string(b), "", fmt.Sprintf("      url = %q\n      required = true\n      approval = \"approve\"\n      oauth {\n        client_id = %q\n        client_secret = env(\"CLIENT_SECRET\")\n"+
+			"        grant = \"client_credentials\"\n        scopes = [\"read\"]\n        token_url = \"%s/token\"\n      }\n", w.API.URL+"/mcp", id, w.Auth.URL))
+	}
+	block("stranger")
+	if res := r.Gantry("exec", "go"); res.Code == 0 || !strings.Contains(res.Stderr, "check client_id, client_secret and scopes in its oauth block") {
+		t.Errorf("an unknown client: exit %d\n%s", res.Code, res.Stderr)
+	}
+	block("machine")
+	r.OK("exec", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"Output:hi"}})
+	if w.Complaints() != "wrong client or resource" || w.Count("client_credentials") != 2 {
+		t.Errorf("%d requests for tokens, %s", w.Count("client_credentials"), w.Complaints())
+	}
+	r.NothingLeft()
+}
+
+// A registered client has the same redirect address each time; if its port is taken, the command says so.
+func TestMCPRegisteredClient(t *testing.T) {
+	t.Parallel()
+	w := authtest.New(t)
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := taken.Addr().(*net.TCPAddr).Port
+	w.Clients["mine"] = map[string]any{"redirect_uris": []any{fmt.Sprintf("http://127.0.0.1:%d/callback", port)}}
+	r := boxed(t, finished)
+	file := filepath.Join(r.Home, "gantry.hcl")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configureMCP(t, r, file, string(b), "", fmt.Sprintf("      url = %q\n      oauth {\n        client_id = \"mine\"\n        callback_port = %d\n        token_url = \"%s/token\"\n      }\n", w.API.URL+"/mcp", port, w.Auth.URL))
+	if res := r.Gantry("mcp", "login", "--yes", "web"); res.Code != 1 || !strings.Contains(res.Stderr, "address already in use") || !strings.Contains(res.Stderr, "choose another port") {
+		t.Errorf("a port that is taken: exit %d\n%s", res.Code, res.Stderr)
+	}
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if shown := browse(t, r); strings.Contains(shown, "proposes to change") {
+		t.Errorf("a change is proposed although the block has the address:\n%s", shown)
+	}
+	if out := r.OK("mcp", "list").Stdout; !strings.Contains(out, "ready  2      yes") || w.Complaints() != "" {
+		t.Errorf("%s\n%s", w.Complaints(), out)
 	}
 	r.NothingLeft()
 }

@@ -204,9 +204,13 @@ func TestMCPServerThatDoesNotStart(t *testing.T) {
 func TestMCPBlock(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, finished)
-	addMCP(t, r, "server \"no spaces\" {\n  command = \"x\"\n}\nserver \"a\" {\n}\nserver \"b\" {\n  command = \"x\"\n  idle = \"-1s\"\n  headers = { A = \"b\" }\n}\n")
+	addMCP(t, r, "server \"no spaces\" {\n  command = \"x\"\n}\nserver \"a\" {\n}\nserver \"b\" {\n  command = \"x\"\n  idle = \"-1s\"\n  headers = { A = \"b\" }\n}\n"+
+		"server \"c\" {\n  url = \"https://a.test\"\n  bearer_token = \"x\"\n  oauth {\n  }\n}\nserver \"d\" {\n  url = \"http://a.test\"\n  oauth {\n    callback_port = 70000\n  }\n}\n"+
+		"server \"e\" {\n  command = \"x\"\n  oauth {\n  }\n}\nserver \"f\" {\n  url = \"https://a.test\"\n  oauth {\n    registration = false\n  }\n}\n")
 	res := r.Gantry("exec", "go")
-	for _, want := range []string{`the name of server "no spaces" has other characters`, `the server "a" has neither a command nor a url`, "headers is not for a server that is a program", "idle must be positive"} {
+	for _, want := range []string{`the name of server "no spaces" has other characters`, `the server "a" has neither a command nor a url`, "headers is not for a server that is a program", "idle must be positive",
+		"a server has either oauth, or bearer_token", "must begin with https://, because tokens are sent there", "callback_port must be a port", "oauth is not for a server that is a program",
+		"client_id is missing, and gantry may not register itself"} {
 		if !strings.Contains(res.Stderr+res.Stdout, want) {
 			t.Errorf("no %q:\n%s", want, res.Stderr)
 		}

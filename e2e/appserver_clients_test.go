@@ -151,7 +151,7 @@ do = [{ text = "It said: ${said}" }]
 				cmd.Env = append(r.Env, "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 				cmd.Stdin = strings.NewReader(answer)
 				out, err := cmd.CombinedOutput()
-				if err != nil || !strings.Contains(string(out), "$ echo hello") || !strings.Contains(string(out), want) {
+				if err != nil || !strings.Contains(string(out), "$ /bin/bash -c 'echo hello'") || !strings.Contains(string(out), want) {
 					t.Errorf("answer %q: %v\n%s", answer, err, out)
 				}
 				matchSchemas(t, sent, received)

@@ -157,6 +157,7 @@ do = [{ text = "in short" }]
 	{"resume-loaded", answers, "", nil, func(k *dialog) {
 		k.turn("hi")
 		k.Call("thread/resume", map[string]any{"threadId": k.thread}, nil)
+		k.Notified("thread/tokenUsage/updated")
 	}},
 	{"fork", answers, "", nil, func(k *dialog) {
 		k.turn("hi")

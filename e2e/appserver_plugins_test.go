@@ -60,8 +60,8 @@ func TestAppServerPlugins(t *testing.T) {
 	greet(t, c)
 	thread := begin(t, c, object{})
 	p := pluginNamed(t, c, "desk", object{})
-	if p.Kind != "tool" || p.State != "stopped" || p.PID != nil || p.Problem != nil || p.Version == nil || *p.Version != "1.0.0" || len(p.Commands) != 3 ||
-		p.Commands[0].Name != "status" || p.Commands[0].SideEffects || p.Commands[2].Name != "publish" || !p.Commands[2].SideEffects {
+	if p.Kind != "tool" || p.State != "stopped" || p.PID != nil || p.Problem != nil || p.Version == nil || *p.Version != "1.0.0" || len(p.Commands) != 7 ||
+		p.Commands[0].Name != "status" || p.Commands[0].SideEffects || p.Commands[6].Name != "publish" || !p.Commands[6].SideEffects {
 		t.Errorf("before it has started: %+v", p)
 	}
 	if p := pluginNamed(t, c, "scripted", object{"threadId": thread}); p.Kind != "provider" {
@@ -89,7 +89,7 @@ func TestAppServerPlugins(t *testing.T) {
 	if process(other, object{}) == own {
 		t.Error("two servers have the same process of the plugin")
 	}
-	if p := pluginNamed(t, other, "desk", object{"threadId": thread}); p.State != "ready" || len(p.Commands) != 3 {
+	if p := pluginNamed(t, other, "desk", object{"threadId": thread}); p.State != "ready" || len(p.Commands) != 7 {
 		t.Errorf("the thread of another server: %+v", p)
 	}
 }

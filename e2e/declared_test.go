@@ -166,6 +166,9 @@ func TestDeclaredProcessesEnd(t *testing.T) {
 	for _, victim := range []string{"plugin", "host"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
+			if victim == "plugin" && os.Getuid() != 0 {
+				t.Skip("only root can find the plugin's process here")
+			}
 			r := boxed(t, queries([3]string{"c1", "hold", `name = "long"`},
 				[3]string{"c2", "exec_command", `cmd = "touch ready; while [ ! -e go ]; do sleep 0.01; done", login = false, yield_time_ms = 60000`}))
 			mark := "sleep 6" + filepath.Base(filepath.Dir(r.Dir))[len("gantry-e2e-"):]
@@ -174,11 +177,10 @@ func TestDeclaredProcessesEnd(t *testing.T) {
 			waitFor(filepath.Join(r.Dir, "ready"))
 			held := func() []int { return rig.Processes(t, r.Dir, mark) }
 			r.Until("the server and its daemon run", func() bool { return len(held()) >= 2 })
-			text := "gantry\x00exec"
+			target := []int{run.Cmd.Process.Pid}
 			if victim == "plugin" {
-				text = filepath.Base(os.Args[0])
+				target = rig.Processes(t, r.Home, filepath.Base(os.Args[0]))
 			}
-			target := rig.Processes(t, r.Home, text)
 			began := time.Now()
 			rig.Kill(t, target...)
 			r.Until("the server has ended", func() bool { return len(held()) == 0 })

@@ -73,12 +73,6 @@ var cageRows = []row{
 	}, tests: []string{"host/internal/grants TestUsersFilesInTheHome"}},
 	{id: "C18", attempt: "the same without namespaces, where nothing can be hidden or made anew", required: "writing and connecting are refused all the same", ours: "Landlock names devices one by one, and the host makes connections", tests: []string{"host/internal/launch/box TestPluginSandboxWithoutNamespaces"}},
 	{id: "C19", attempt: "`gantry plugin add` starts the program to learn what it is", required: "nothing is started before its user has agreed to this very program", ours: "asked with path and digest; a no starts nothing, and a program that was changed meanwhile is not locked", tests: []string{"e2e TestPluginAddAsksFirst"}},
-	{id: "C20", attempt: "start a declared process with a program, arguments, a folder, variables or rights of its own, one of another plugin, or one that is not declared", required: "refused",
-		ours: "refused: the request has only a name", tests: []string{"host/internal/service TestDeclaredProcess"}},
-	{id: "C21", attempt: "read the values of a declared process's variables", required: "denied", ours: "the plugin gets names alone; there is no handle", tests: []string{"e2e TestDeclaredProcesses", "config TestProcesses"}},
-	{id: "C22", attempt: "a declared process writes, reaches hosts that its block does not name, or goes past the proxy", required: "denied", ours: "EROFS; refused by the proxy; no other way out", tests: []string{"e2e TestDeclaredProcesses"}},
-	{id: "C23", attempt: "a declared process stays: it ignores signals, has a daemon, and its plugin or gantry is killed", required: "nothing is left", ours: "nothing is left within a second", tests: []string{"e2e TestDeclaredProcessesEnd"}},
-	{id: "C24", attempt: "a declared process leaves a hook of git's in its writable folder, and never ends", required: "moved aside", ours: "moved aside while it runs", tests: []string{"e2e TestFilesOfADeclaredProcess"}},
 	{id: "C20", attempt: "replace the program between the yes to `plugin add` and the lock", required: "not locked", ours: "only the program with the digest that was agreed to is started and locked", tests: []string{"e2e TestPluginAddLocksWhatWasAgreedTo"}},
 	{id: "C21", attempt: "fill the disk with state", required: "bounded, with an error that names the setting", ours: "64 MiB, or `limits { state }`; an error to the plugin, one notice to the user", tests: []string{"host/internal/service TestQuotas", "host/internal/service TestRoomForState"}},
 	{id: "C22", attempt: "keep state for threads that are not there", required: "denied", ours: "denied", tests: []string{"host/internal/service TestRoomForState"}},
@@ -93,6 +87,12 @@ var cageRows = []row{
 	{id: "C29", attempt: "take a plugin's share of the disk, and far more, in one call or between two calls: `fallocate`, a thread that goes on writing", required: "bounded", ours: "`fallocate` is unknown there; the disk is looked at several times a second, and the folders measured when it has lost more than the plugin has left", tries: []try{
 		{do: `f="${TMPDIR:-/tmp}/gantry-attacks-share-$$"; fallocate -l 1M "$f"; r=$?; rm "$f"; exit $r`, says: "not supported", box: caged}, {do: `f="${TMPDIR:-/tmp}/gantry-attacks-share-$$"; fallocate -l 1M "$f"; r=$?; rm "$f"; exit $r`, says: "not supported", box: networked},
 	}, tests: []string{"host/internal/plugin TestLimitsOfTheTree"}},
+	{id: "C30", attempt: "start a declared process with a program, arguments, a folder, variables or rights of its own, one of another plugin, or one that is not declared", required: "refused",
+		ours: "refused: the request has only a name", tests: []string{"host/internal/service TestDeclaredProcess"}},
+	{id: "C31", attempt: "read the values of a declared process's variables", required: "denied", ours: "the plugin gets names alone; there is no handle", tests: []string{"e2e TestDeclaredProcesses", "config TestProcesses"}},
+	{id: "C32", attempt: "a declared process writes, reaches hosts that its block does not name, or goes past the proxy", required: "denied", ours: "EROFS; refused by the proxy; no other way out", tests: []string{"e2e TestDeclaredProcesses"}},
+	{id: "C33", attempt: "a declared process stays: it ignores signals, has a daemon, and its plugin or gantry is killed", required: "nothing is left", ours: "nothing is left within a second", tests: []string{"e2e TestDeclaredProcessesEnd"}},
+	{id: "C34", attempt: "a declared process leaves a hook of git's in its writable folder, and never ends", required: "moved aside", ours: "moved aside while it runs", tests: []string{"e2e TestFilesOfADeclaredProcess"}},
 }
 
 // reachSockets looks for sockets of gantry's, and connects to whatever is there.

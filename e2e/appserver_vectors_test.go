@@ -556,6 +556,34 @@ func TestAppServerResumeDuringAnAnswer(t *testing.T) {
 	}
 }
 
+// The response to a client that resumes a thread comes before anything else about the thread, however much happens in it.
+func TestAppServerResumeIsAnsweredFirst(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, commandScript("until [ -e stop ]; do echo line; done"))
+	server := r.Serve("unix")
+	a := server.Connect()
+	greet(t, a)
+	thread := begin(t, a, object{})
+	submit(t, a, thread, "hi")
+	a.Notified("item/commandExecution/outputDelta")
+	for range 30 {
+		b := server.Connect()
+		greet(t, b)
+		from := len(b.All)
+		b.Call("thread/resume", object{"threadId": thread, "excludeTurns": true}, nil)
+		for _, m := range b.All[from : len(b.All)-1] {
+			var p struct{ ThreadID string }
+			if m.Into(t, &p); p.ThreadID == thread {
+				t.Fatalf("before the response: %s", m.Raw)
+			}
+		}
+		b.Notified("item/commandExecution/outputDelta")
+		b.Close()
+	}
+	r.Write("stop", "")
+	a.Notified("turn/completed")
+}
+
 // A thread is kept from its start on, and no folder becomes trusted by it.
 func TestAppServerThreadWithoutTurnsIsKept(t *testing.T) {
 	t.Parallel()

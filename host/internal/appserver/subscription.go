@@ -69,8 +69,9 @@ type subscription struct {
 }
 
 // subscribe subscribes the client to a thread, from the event after a number on, of which it has skip messages already. prepare is called
-// while the thread's events wait. It does nothing if the client is subscribed already.
-func (c *client) subscribe(f *feed, after uint64, skip int, prepare func()) (*subscription, error) {
+// while the thread's events wait. If the client is subscribed already, the subscription that it has stays. Nothing is sent to it until the
+// caller releases it, so that the response of a request that subscribes comes first.
+func (c *client) subscribe(f *feed, after uint64, skip int, prepare func()) (release func(), err error) {
 	id := f.thread.ID()
 	c.mu.Lock()
 	old := c.subs[id]
@@ -85,13 +86,14 @@ func (c *client) subscribe(f *feed, after uint64, skip int, prepare func()) (*su
 		if prepare != nil {
 			prepare()
 		}
-		return old, nil
+		return old.gate.hold(), nil
 	}
 	if old != nil {
 		old.close()
 	}
 	s := &subscription{client: c, feed: f, gate: newGate(), wake: make(chan struct{}, 1), sent: map[string]int{}, skip: skip}
 	s.life, s.end = context.WithCancel(c.life)
+	release = s.gate.hold()
 	if !f.subscribe(s, func() {
 		s.last = f.seq
 		if after <= f.seq { // even if equal: the client lacks what is not stored, such as the text of open items, and the questions
@@ -121,7 +123,7 @@ func (c *client) subscribe(f *feed, after uint64, skip int, prepare func()) (*su
 	if s.behind {
 		s.ring()
 	}
-	return s, nil
+	return release, nil
 }
 
 // latest subscribes to what happens from now on.
@@ -398,7 +400,7 @@ func (s *subscription) resume(open []protocol.ThreadItem, questions []*question)
 		}
 	}
 	for _, q := range questions {
-		if s.client.ask(s.life, q) != nil {
+		if !s.gate.pass(s.life) || s.client.ask(s.life, q) != nil {
 			return false
 		}
 	}

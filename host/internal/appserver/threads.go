@@ -176,11 +176,10 @@ func (s threads) threadStart(ctx context.Context, c *call, p protocol.ThreadStar
 
 // begun subscribes the caller to a thread that it has started, and tells all connections about the thread after the response.
 func (c *call) begun(f *feed, t protocol.Thread) error {
-	sub, err := c.subscribe(f, latest, 0, nil)
+	release, err := c.subscribe(f, latest, 0, nil)
 	if err != nil {
 		return err
 	}
-	release := sub.gate.hold()
 	c.afterwards(func() {
 		c.server.broadcast(f.thread.ID(), "started/"+t.ID, protocol.NotifyThreadStarted.Name, protocol.ThreadStartedNotification{Thread: t}, true)
 		release()
@@ -256,13 +255,12 @@ func (s threads) threadResume(ctx context.Context, c *call, p protocol.ThreadRes
 	var seq uint64
 	var questions []*question
 	c.unsubscribe(id) // so that the response and what follows begin at the same event
-	sub, err := c.subscribe(f, after, skip, func() {
+	release, err := c.subscribe(f, after, skip, func() {
 		open, seq, questions = f.fold.Open(), f.seq, slices.Clone(f.questions)
 	})
 	if err != nil {
 		return out, err
 	}
-	release := sub.gate.hold()
 	defer func() {
 		if err != nil {
 			release()

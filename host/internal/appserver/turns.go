@@ -188,8 +188,12 @@ func (c *client) follow(ctx context.Context, t *hub.Thread) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.subscribe(f, latest, 0, nil)
-	return err
+	release, err := c.subscribe(f, latest, 0, nil)
+	if err != nil {
+		return err
+	}
+	release() // the caller knows of no order between its response and what happens already
+	return nil
 }
 
 func (s turns) turnSteer(ctx context.Context, c *call, p protocol.TurnSteerParams) (out protocol.TurnSteerResponse, err error) {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	acp "github.com/coder/acp-go-sdk"
@@ -46,7 +47,8 @@ type defaults struct {
 	approval, sandbox string
 	model             string // of the thread's start
 	models            []*config.Model
-	// efforts returns those that a model supports. It asks the model's provider, once for each model.
+	// efforts returns those that a model supports. It asks the model's provider, once for each model, and may take [maxAsked]: nothing that
+	// updates need may be locked meanwhile.
 	efforts func(label string) []string
 }
 
@@ -58,8 +60,11 @@ func (a *agent) defaultsOf(ctx context.Context, t *hub.Thread, set event.Setting
 		return defaults{}, err
 	}
 	d := defaults{approval: cfg.Approval.Policy, sandbox: cfg.Sandbox.Mode, models: cfg.Models}
+	var mu sync.Mutex
 	known := map[string][]string{}
-	d.efforts = func(label string) []string { // under the lock of the session
+	d.efforts = func(label string) []string {
+		mu.Lock()
+		defer mu.Unlock()
 		if _, ok := known[label]; !ok {
 			known[label] = a.effortsOf(a.life, w, label)
 		}
@@ -186,8 +191,9 @@ func (s *session) modes() *acp.SessionModeState {
 
 func (s *session) options() []acp.SessionConfigOption {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.defaults.optionsOf(s.settings)
+	d, set := s.defaults, s.settings
+	s.mu.Unlock()
+	return d.optionsOf(set)
 }
 
 func (a *agent) setMode(ctx context.Context, p acp.SetSessionModeRequest) (any, func(), error) {

@@ -43,16 +43,26 @@ func TestKillsOfCodeLeaveNothing(t *testing.T) {
 	r.Config(codemodeOn)
 	c := r.AppServer("-c", `sandbox.mode="full-access"`)
 	greet(t, c)
-	count := func() (processes, descriptors, folders int) {
-		return len(rig.Descendants(t, c.PID())), len(rig.Descriptors(t, c.PID())), countFolders(r.Home, r.Dir)
+	type counts struct {
+		processes, folders int
+		descriptors        []string
+	}
+	count := func() counts {
+		return counts{len(rig.Descendants(t, c.PID())), countFolders(r.Home, r.Dir), rig.Descriptors(t, c.PID())}
 	}
 	// A thread of its own is not counted: what lives as long as the host is there after it.
 	killCode(t, r, c, victims, len(victims))
-	processes, descriptors, folders := count()
+	before := count()
 	killCode(t, r, c, victims, kills)
+	now := count()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("at the start %+v\nafter %d kills %+v", before, kills, now)
+		}
+	})
 	r.Until(fmt.Sprintf("%d kills have left nothing", kills), func() bool {
-		p, d, f := count()
-		return p <= processes && d <= descriptors && f <= folders
+		now = count()
+		return now.processes <= before.processes && len(now.descriptors) <= len(before.descriptors) && now.folders <= before.folders
 	})
 	c.Close()
 	r.NothingLeft()

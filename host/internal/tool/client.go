@@ -110,16 +110,14 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 		return nil, plugin.Classify(err, lease)
 	}
 	finished := make(chan struct{})
-	out := newOutbox()
-	var work sync.WaitGroup
-	work.Go(func() { out.run(ctx, stream) })                                          // ends when control closes it
-	work.Go(func() { control(ctx, out, ctl, start.Caps.DeadlineMS, finished, hard) }) // ends when finished closes
+	out := newOutbox(ctx, stream)
+	go control(ctx, out, ctl, start.Caps.DeadlineMS, finished, hard) // owned by the call: ends when finished closes
 	result, err := receive(stream, start.Caps, sink)
 	ended := context.Cause(ctx)
 	close(finished)
 	// The stream is closed in order, unless a message can't be sent because the plugin does not read.
 	cancel := time.AfterFunc(sendTimeout, func() { hard(nil) })
-	work.Wait()
+	out.close()
 	cancel.Stop()
 	if err != nil {
 		if cause := ended; cause != nil {
@@ -210,7 +208,6 @@ func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallE
 // control applies ctl and the deadline to the call until finished is closed. It sends messages through out, so that a plugin that does
 // not read can't stop the clock.
 func control(ctx context.Context, out *outbox, ctl Control, deadlineMS int64, finished <-chan struct{}, hard context.CancelCauseFunc) {
-	defer out.close()
 	var deadline <-chan time.Time
 	var timer *time.Timer
 	left := time.Duration(deadlineMS) * time.Millisecond

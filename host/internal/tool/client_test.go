@@ -69,11 +69,9 @@ func steer(t *testing.T, w *wire, ctl Control, deadline time.Duration, script fu
 	finished, done := make(chan struct{}), make(chan struct{})
 	go func() { // owned by the test: waited for below
 		defer close(done)
-		out := newOutbox()
-		var sending sync.WaitGroup
-		sending.Go(func() { out.run(ctx, w) })
+		out := newOutbox(ctx, w)
+		defer out.close()
 		control(ctx, out, ctl, deadline.Milliseconds(), finished, end)
-		sending.Wait()
 	}()
 	script()
 	synctest.Wait()
@@ -275,11 +273,11 @@ func TestDeadlineOfAPluginThatDoesNotRead(t *testing.T) {
 				defer end(nil)
 				soft, stop := context.WithCancelCause(t.Context())
 				defer stop(nil)
-				out, finished := newOutbox(), make(chan struct{})
+				out, finished := newOutbox(ctx, deafWire{newWire(), ctx}), make(chan struct{})
 				out.put(&gantryv1.CallRequest{})
 				var work sync.WaitGroup
-				work.Go(func() { out.run(ctx, deafWire{newWire(), ctx}) })
 				work.Go(func() {
+					defer out.close()
 					control(ctx, out, Control{Soft: soft, Reason: reason, Grace: 100 * time.Millisecond}, tc.deadline.Milliseconds(), finished, end)
 				})
 				synctest.Wait()

@@ -11,16 +11,33 @@ import (
 // cancel, so a plugin that leaves that many unread does not read at all.
 const outboxBound = 64
 
-// outbox queues messages and sends them in order, so that writers don't wait for a plugin that does not read.
+// outbox queues messages and sends them in order, so that writers don't wait for a plugin that does not read. Its goroutine starts with
+// the first message: most calls get none.
 type outbox struct {
-	queue chan *gantryv1.CallRequest
-	once  sync.Once
+	ctx    context.Context // of the stream
+	stream callStream
+
+	mu     sync.Mutex
+	queue  chan *gantryv1.CallRequest // nil: there was no message
+	sent   chan struct{}              // closed when nothing is sent any more
+	closed bool
 }
 
-func newOutbox() *outbox { return &outbox{queue: make(chan *gantryv1.CallRequest, outboxBound)} }
+func newOutbox(ctx context.Context, stream callStream) *outbox {
+	return &outbox{ctx: ctx, stream: stream}
+}
 
-// put queues a message; false: the queue is full. Calls of put and close must not be concurrent.
+// put queues a message; false: the queue is full. After close, it does nothing.
 func (o *outbox) put(m *gantryv1.CallRequest) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return true
+	}
+	if o.queue == nil {
+		o.queue, o.sent = make(chan *gantryv1.CallRequest, outboxBound), make(chan struct{})
+		go o.run() // owned by the outbox: close waits for it
+	}
 	select {
 	case o.queue <- m:
 		return true
@@ -29,15 +46,24 @@ func (o *outbox) put(m *gantryv1.CallRequest) bool {
 	}
 }
 
-// close ends run once the queue is empty. Idempotent.
-func (o *outbox) close() { o.once.Do(func() { close(o.queue) }) }
+// close closes the stream for sending, behind what is queued. It waits for that, or for the end of the stream's context.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	queue, sent := o.queue, o.sent
+	o.mu.Unlock()
+	if queue != nil {
+		close(queue)
+		<-sent
+	}
+	_ = o.stream.CloseSend() // a broken stream is reported by its receiver
+}
 
-// run sends queued messages until close or the end of ctx, which is also the context of the stream. A broken stream is reported by its
-// receiver.
-func (o *outbox) run(ctx context.Context, stream callStream) {
-	defer func() { _ = stream.CloseSend() }()
+// run sends queued messages until close or the end of the context. A broken stream is reported by its receiver.
+func (o *outbox) run() {
+	defer close(o.sent)
 	for m := range o.queue {
-		if ctx.Err() != nil || stream.Send(m) != nil {
+		if o.ctx.Err() != nil || o.stream.Send(m) != nil {
 			return
 		}
 	}

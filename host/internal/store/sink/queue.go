@@ -83,8 +83,8 @@ type answer struct {
 // head is the last accepted event of a thread: its number, and its position among all entries.
 type head struct{ seq, pos uint64 }
 
-// queue is the state of the sink: the accepted entries that are not committed, the waiters, and whether writing works. It belongs
-// to the sink's owner goroutine and only makes decisions: it uses neither a clock nor the database, and leaves replies in answers.
+// queue is the state of the sink: the accepted entries that are not committed, the waiters, and whether writing works. The sink's mutex
+// guards it. It only makes decisions: it uses neither a clock nor the database, and leaves replies in answers.
 //
 // Positions: all entries ever accepted are numbered from 1. Those up to committed are in the database, those up to synced survive
 // a crash of the machine: synced ≤ committed ≤ accepted() = committed + len(entries).

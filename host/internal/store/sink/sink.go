@@ -41,15 +41,20 @@ type Config struct {
 	Log        hclog.Logger
 }
 
-// Sink accepts entries and writes them in the background. One goroutine owns the queue; another writes one batch after the
-// other, so that the first can accept entries meanwhile. Methods may be called from several goroutines.
+// Sink accepts entries and writes them in the background. One goroutine decides when which entries of the queue are written; another
+// writes one batch after the other. Entries enter the queue in the goroutine that delivers them, while there is room. Methods may be
+// called from several goroutines.
 //
-//	Deliver ──┐             ┌─ batch ──► Config.Write ─► database
-//	Await ────┼─► owner ────┤
-//	Do ───────┘   (queue)   └◄ outcome ──┘
+//	Deliver ──► queue      ┌─ batch ──► Config.Write ─► database
+//	              │        │
+//	Await ──────► owner ───┤
+//	Do ───────────┘        └◄ outcome ──┘
 type Sink struct {
 	cfg     Config
-	in      chan *delivery
+	mu      sync.Mutex // of queue
+	queue   *queue
+	kick    chan struct{}  // has a value if the owner must look at the queue
+	in      chan *delivery // that wait for room
 	waits   chan *wait
 	closing chan struct{}
 	gone    chan struct{} // closed when nothing is accepted any more
@@ -112,10 +117,10 @@ const maintainEvery = 1 << 20
 func Start(cfg Config) *Sink {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Sink{
-		cfg: cfg, cancel: cancel, in: make(chan *delivery), waits: make(chan *wait), closing: make(chan struct{}),
-		gone: make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, cancel: cancel, queue: newQueue(cfg), kick: make(chan struct{}, 1), in: make(chan *delivery), waits: make(chan *wait),
+		closing: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
 	}
-	go s.run(ctx, newQueue(cfg)) // owned by the sink: Close waits for it
+	go s.run(ctx) // owned by the sink: Close waits for it
 	return s
 }
 
@@ -127,7 +132,7 @@ func (s *Sink) Degraded() error {
 	return nil
 }
 
-func (s *Sink) run(ctx context.Context, q *queue) {
+func (s *Sink) run(ctx context.Context) {
 	defer close(s.done)
 	work, outcomes := make(chan Batch), make(chan Outcome)
 	health := make(chan error)
@@ -153,9 +158,12 @@ func (s *Sink) run(ctx context.Context, q *queue) {
 		}
 	})
 
-	s.loop(q, work, outcomes, health, look)
+	s.loop(work, outcomes, health, look)
 	close(s.gone)
 
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue
 	left := q.events()
 	for _, w := range q.waiters {
 		w.reply <- database.ErrClosed
@@ -180,7 +188,7 @@ func (s *Sink) run(ctx context.Context, q *queue) {
 }
 
 // loop is the loop of the goroutine that owns the queue. It returns when the sink closes and nothing more can be written.
-func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health chan<- error, look chan<- struct{}) {
+func (s *Sink) loop(work chan<- Batch, outcomes <-chan Outcome, health chan<- error, look chan<- struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	closing := s.closing
@@ -189,13 +197,11 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 		reports []error // state changes to be passed to OnDegraded
 		written int
 	)
+	q := s.queue
 	for {
-		if b, ok := q.next(time.Now()); ok {
-			flight = b
-			work <- b // the writer is idle
-		} else if q.closing && !q.flying {
-			return
-		}
+		s.mu.Lock()
+		b, due := q.next(time.Now())
+		ended := q.closing && !q.flying
 		in := s.in
 		if q.full() {
 			in = nil // publishers wait; nothing is dropped
@@ -205,18 +211,32 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 			timer.Reset(time.Until(at))
 			wake = timer.C
 		}
+		s.mu.Unlock()
+		switch {
+		case due:
+			flight = b
+			work <- b // the writer is idle
+		case ended:
+			return
+		}
 		var reporter chan<- error
 		var report error
 		if len(reports) > 0 {
 			reporter, report = health, reports[0]
 		}
 		select {
+		case <-s.kick:
 		case d := <-in:
+			s.mu.Lock()
 			d.reply <- q.accept(d.entries, time.Now())
+			s.mu.Unlock()
 		case w := <-s.waits:
+			s.mu.Lock()
 			q.await(&w.waiter, w.seq)
 			q.send()
+			s.mu.Unlock()
 		case o := <-outcomes:
+			s.mu.Lock()
 			for _, e := range flight.Entries {
 				written += e.size()
 			}
@@ -228,6 +248,8 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 			}
 			s.degraded.Store(q.failed) // before any reply is sent
 			q.send()
+			last := q.closing && q.failed != nil
+			s.mu.Unlock()
 			flight = Batch{}
 			if written >= maintainEvery {
 				written = 0
@@ -236,7 +258,7 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 				default: // it is running
 				}
 			}
-			if q.closing && q.failed != nil {
+			if last {
 				return // this was the last try
 			}
 		case reporter <- report:
@@ -244,7 +266,9 @@ func (s *Sink) loop(q *queue, work chan<- Batch, outcomes <-chan Outcome, health
 		case <-wake:
 		case <-closing:
 			closing = nil
+			s.mu.Lock()
 			q.closing = true
+			s.mu.Unlock()
 		}
 	}
 }
@@ -280,6 +304,9 @@ func (s *Sink) changed(q *queue, reports []error) []error {
 // Deliver accepts all of the entries or none, and returns before they are committed; entries that are delivered together are
 // committed together. It waits while the queue is full, until ctx ends.
 func (s *Sink) Deliver(ctx context.Context, entries ...Entry) error {
+	if accepted, err := s.accept(entries); accepted {
+		return err
+	}
 	d := &delivery{entries: entries, reply: make(chan error, 1)}
 	select {
 	case s.in <- d:
@@ -289,6 +316,26 @@ func (s *Sink) Deliver(ctx context.Context, entries ...Entry) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// accept puts entries into the queue, or returns why it refuses them, unless it is full.
+func (s *Sink) accept(entries []Entry) (accepted bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.full() {
+		return false, nil
+	}
+	first, now := len(s.queue.entries) == 0, time.Now()
+	if err := s.queue.accept(entries, now); err != nil {
+		return true, err
+	}
+	if first || s.queue.due(now) { // otherwise the owner looks at it in time
+		select {
+		case s.kick <- struct{}{}:
+		default:
+		}
+	}
+	return true, nil
 }
 
 // Await returns when everything accepted so far is committed, or only the events of a thread up to seq if thread is set. With

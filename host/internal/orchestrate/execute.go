@@ -120,7 +120,7 @@ func (r *run) callStart() contract.CallStart {
 		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, AssessDigest: r.assessment.Digest,
 		Grant: contract.GrantFacts{
 			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network || r.granted.Proxied,
-			Digest: r.granted.Digest(),
+			Digest: r.digest,
 		},
 		Cwd: r.call.Cwd, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
 		ModelTraits: r.call.Traits, Attempt: r.attempt,

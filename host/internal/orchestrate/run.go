@@ -22,6 +22,7 @@ type run struct {
 
 	started   time.Time
 	granted   launch.Grant
+	digest    string // of granted
 	journaled bool
 	start     uint64 // sequence number of the call's start if it is still to be committed, else 0
 }
@@ -168,7 +169,7 @@ func (r *run) grant(ctx context.Context) *outcome {
 	if err != nil {
 		return denied(err.Error())
 	}
-	r.granted = g
+	r.granted, r.digest = g, g.Digest()
 	return nil
 }
 
@@ -179,7 +180,7 @@ func (r *run) journal(ctx context.Context) *outcome {
 	started := event.CallStarted{
 		Call: r.call.ID, Item: r.item.id(), Plugin: r.entry.Plugin, Namespace: r.entry.Namespace, Tool: r.entry.Name,
 		Effects: event.EffectsOf(r.assessment.Effects), ReadOnly: r.assessment.ReadOnly,
-		GrantDigest: r.granted.Digest(), Attempt: r.attempt, Parents: r.call.Parents,
+		GrantDigest: r.digest, Attempt: r.attempt, Parents: r.call.Parents,
 	}
 	if r.input.Freeform {
 		started.Text = r.input.Text

@@ -40,6 +40,7 @@ const (
 func Main(in io.Reader, out io.Writer) int {
 	runtime.GOMAXPROCS(2) // the script, and what watches it
 	debug.SetMaxStack(stackBytes)
+	in = polled(in)
 	r := &runner{out: out, in: bufio.NewReader(in), replies: make(chan frame.Reply, 16), timers: map[int64]*timer{}, exit: os.Exit}
 	m, err := frame.Read[frame.ToChild](r.in)
 	if errors.Is(err, io.EOF) {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -86,6 +87,15 @@ func (h *Human) breakLine() {
 
 // Event shows one event.
 func (h *Human) Event(e event.Event) {
+	// What an event adds is written at once: a terminal, or who reads a pipe, is woken up once.
+	out, lines := h.out, &bytes.Buffer{}
+	h.out = lines
+	defer func() {
+		h.out = out
+		if lines.Len() > 0 {
+			_, _ = out.Write(lines.Bytes()) // as for every line: nobody can be told that nobody reads
+		}
+	}()
 	switch b := e.Body.(type) {
 	case event.TurnStarted:
 		if h.Reverted[e.Turn] {

@@ -79,7 +79,7 @@ func (r *running) callTool(ctx context.Context, w thread.Worker, c ToolCall) (a 
 		return a, err
 	}
 	h.plugins.Load(ctx)
-	if err := r.awaitSources(ctx); err != nil {
+	if _, err := r.awaitSources(ctx); err != nil {
 		return a, err
 	}
 	var hooks hook.Hooks = hook.None{}

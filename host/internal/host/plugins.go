@@ -72,26 +72,41 @@ func (h *Host) quotaExceeded(label, setting string, limit int64) {
 	}
 }
 
-// sourceBound is the time that the first turn of a thread waits for required sources of tools.
-const sourceBound = 30 * time.Second
+// The time that the first turn of a thread waits for sources of tools: for required ones, and for all others together.
+const (
+	sourceBound = 30 * time.Second
+	sourceGrace = time.Second
+)
 
-// awaitSources waits for the required sources of tools, until they have all been ready for one turn of the thread.
-func (r *running) awaitSources(ctx context.Context) error {
+// awaitSources waits for sources of tools, until the required ones have all been ready for one turn of the thread. The notices are about
+// those whose tools that turn lacks.
+func (r *running) awaitSources(ctx context.Context) ([]event.Notice, error) {
 	h := r.host
 	h.mu.Lock()
 	supplied := r.supplied || r.role.NoTools
 	h.mu.Unlock()
 	if supplied {
-		return nil
+		return nil, nil
 	}
-	if err := h.plugins.Registry().AwaitSources(ctx, sourceBound); err != nil {
+	late, err := h.plugins.Registry().AwaitSources(ctx, sourceBound, sourceGrace)
+	if err != nil {
 		r.publishSources() // before the turn ends, and with it the run of some clients
-		return err
+		return nil, err
 	}
 	h.mu.Lock()
 	r.supplied = true
 	h.mu.Unlock()
-	return nil
+	if r.role.Unattended {
+		return nil, nil
+	}
+	var notices []event.Notice
+	for _, s := range late {
+		notices = append(notices, event.Notice{
+			Level: "warning", Text: fmt.Sprintf("plugin %q: the source %q is still starting; its tools are missing until it is ready", s.Plugin, s.Name),
+			Next: "if the first turn needs them, make the source required in the plugin's block",
+		})
+	}
+	return notices, nil
 }
 
 // publishSources publishes the sources of tools whose state has changed since the last call.

@@ -82,8 +82,8 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Started.ContextWindow = model.Row.ContextWindow
 	h.plugins.WarmTools() // they start while the model thinks
 	h.begin(r.publishSources)
-	err = r.awaitSources(ctx)
-	plan.Notices = slices.Concat(plan.Notices, r.rulesNotices(), r.pluginWarnings(), r.hiddenTools())
+	late, err := r.awaitSources(ctx)
+	plan.Notices = slices.Concat(plan.Notices, late, r.rulesNotices(), r.pluginWarnings(), r.hiddenTools())
 	if err != nil {
 		return plan, err
 	}

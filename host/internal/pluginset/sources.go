@@ -57,23 +57,24 @@ func (s *Set) Sources() []event.SourceChanged {
 	return out
 }
 
-// lostSources returns warnings about sources whose tools are missing, by plugin. A required source fails the first turn of a thread with
-// a better message, so it is left out unless required is set.
+// lostSources returns warnings about sources whose tools, or some of them, are missing, by plugin. A required source that is not ready
+// fails the first turn of a thread with a better message, so it is left out unless required is set.
 func (s *Set) lostSources(required bool) map[string][]contract.Diagnostic {
 	out := map[string][]contract.Diagnostic{}
 	for _, src := range s.registry.Sources() {
 		text := ""
 		switch {
+		case src.State == contract.SourceReady && src.Message != "":
+			text = fmt.Sprintf("the source %q is ready, with a problem", src.Name)
 		case src.Required && !required:
 		case src.State == contract.SourceFailed:
-			text = "has failed"
+			text = fmt.Sprintf("the source %q has failed; its tools are missing", src.Name)
 		case src.State == contract.SourceNeedsLogin:
-			text = "needs a login"
+			text = fmt.Sprintf("the source %q needs a login; its tools are missing", src.Name)
 		}
 		if text == "" {
 			continue
 		}
-		text = fmt.Sprintf("the source %q %s; its tools are missing", src.Name, text)
 		out[src.Plugin] = append(out[src.Plugin], contract.Diagnostic{Severity: contract.SeverityWarning, Summary: text, Detail: src.Message})
 	}
 	return out

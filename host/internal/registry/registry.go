@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -71,6 +72,7 @@ type Registry struct {
 		sync.Mutex
 		order   []string // of plugin labels: that of the configuration
 		sets    map[string]contract.ToolSet
+		began   map[string]map[string]time.Time // by plugin: since when its sources that are starting have been
 		built   map[string][]*Entry
 		snap    *Snapshot
 		changed chan struct{} // closed and replaced when a set or a source changes
@@ -82,6 +84,7 @@ func New(labels ...string) *Registry {
 	r := &Registry{owners: map[key]string{}}
 	r.mu.order = slices.Clone(labels)
 	r.mu.sets = map[string]contract.ToolSet{}
+	r.mu.began = map[string]map[string]time.Time{}
 	r.mu.built = map[string][]*Entry{}
 	r.mu.changed = make(chan struct{})
 	return r
@@ -122,6 +125,18 @@ func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	if !slices.Contains(r.mu.order, plugin) {
 		r.mu.order = append(r.mu.order, plugin)
 	}
+	began := map[string]time.Time{}
+	for _, s := range set.Sources {
+		if s.State != contract.SourceStarting {
+			continue
+		}
+		if !slices.ContainsFunc(r.mu.sets[plugin].Sources, func(old contract.Source) bool { return old.Name == s.Name && old.State == s.State }) {
+			began[s.Name] = time.Now()
+			continue
+		}
+		began[s.Name] = r.mu.began[plugin][s.Name]
+	}
+	r.mu.began[plugin] = began
 	r.mu.sets[plugin] = set
 	r.mu.built[plugin] = entries
 	r.mu.snap = nil
@@ -135,6 +150,7 @@ func (r *Registry) Remove(plugin string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.mu.sets, plugin)
+	delete(r.mu.began, plugin)
 	delete(r.mu.built, plugin)
 	r.mu.snap = nil
 }

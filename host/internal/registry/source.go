@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/visible"
@@ -102,62 +103,90 @@ func (r *Registry) FailSources(plugin, message string) bool {
 	return found
 }
 
-// SourceError says that a required source is not ready.
+// SourceError says that required sources are not ready.
 type SourceError struct {
-	Source Source
-	Waited time.Duration // 0: it will not become ready
+	Sources []Source      // at least one
+	Waited  time.Duration // how long those that are starting have been waited for
 }
 
 // Error implements error.
 func (e *SourceError) Error() string {
-	text := fmt.Sprintf("the source %q of plugin %q is required and ", e.Source.Name, e.Source.Plugin)
-	switch {
-	case e.Waited > 0:
-		text += fmt.Sprintf("is not ready after %v", e.Waited)
-	case e.Source.State == contract.SourceNeedsLogin:
-		text += "needs a login"
-	default:
-		text += "has failed"
+	var each []string
+	for _, s := range e.Sources {
+		text := fmt.Sprintf("the source %q of plugin %q is required and ", s.Name, s.Plugin)
+		switch s.State {
+		case contract.SourceStarting:
+			text += fmt.Sprintf("is not ready after %v", e.Waited)
+		case contract.SourceNeedsLogin:
+			text += "needs a login"
+		default:
+			text += "has failed"
+		}
+		if s.Message != "" {
+			text += ": " + s.Message
+		}
+		each = append(each, text)
 	}
-	if e.Source.Message != "" {
-		text += ": " + e.Source.Message
-	}
-	return text
+	return strings.Join(each, "; ")
 }
 
 // NextStep implements hint.Stepper.
 func (e *SourceError) NextStep() string {
-	return fmt.Sprintf("see what it needs with `gantry plugin inspect %s`, or make it optional in the plugin's block", e.Source.Plugin)
-}
-
-// AwaitSources returns when every required source is ready. It returns a [*SourceError] if one has failed, needs a login, or is
-// still starting after bound, and the cause of ctx if that ends first.
-func (r *Registry) AwaitSources(ctx context.Context, bound time.Duration) error {
-	var late <-chan time.Time
-	for {
-		r.mu.Lock()
-		required, changed := r.sourcesLocked(), r.mu.changed
-		r.mu.Unlock()
-		required = slices.DeleteFunc(required, func(s Source) bool { return !s.Required || s.ready() })
-		if len(required) == 0 {
-			return nil
-		}
-		for _, s := range required {
-			if s.State != contract.SourceStarting {
-				return &SourceError{Source: s}
-			}
-		}
-		if late == nil {
-			timer := time.NewTimer(bound)
-			defer timer.Stop()
-			late = timer.C
-		}
-		select {
-		case <-changed:
-		case <-late:
-			return &SourceError{Source: required[0], Waited: bound}
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	var commands []string
+	for _, s := range e.Sources {
+		if c := fmt.Sprintf("`gantry plugin inspect %s`", s.Plugin); !slices.Contains(commands, c) {
+			commands = append(commands, c)
 		}
 	}
+	return fmt.Sprintf("see what is needed with %s, or make it optional in the plugin's block", strings.Join(commands, " and "))
+}
+
+// AwaitSources waits for sources that are starting: for required ones until bound has passed, and for others without tools no longer
+// than grace, nor longer than grace after they began to start. late are the others that are still starting then. The error is a
+// [*SourceError] with all required sources that are not ready, or the cause of ctx if that ends first.
+func (r *Registry) AwaitSources(ctx context.Context, bound, grace time.Duration) (late []Source, err error) {
+	began := time.Now()
+	for {
+		required, optional, rest, changed := r.unready(grace)
+		wait := bound - time.Since(began)
+		if !slices.ContainsFunc(required, func(s Source) bool { return s.State == contract.SourceStarting }) {
+			if len(required) > 0 {
+				return nil, &SourceError{Sources: required}
+			}
+			if wait = min(rest, grace-time.Since(began)); len(optional) == 0 || wait <= 0 {
+				return optional, nil
+			}
+		} else if wait <= 0 {
+			return nil, &SourceError{Sources: required, Waited: bound}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		timer.Stop()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unready returns the required sources that are not ready, and the others that are starting and have no tools, with the longest time
+// that is left of their grace. changed is closed when any of that changes.
+func (r *Registry) unready(grace time.Duration) (required, optional []Source, rest time.Duration, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sourcesLocked() {
+		switch {
+		case s.ready():
+		case s.Required:
+			required = append(required, s)
+		case s.State == contract.SourceStarting && !slices.ContainsFunc(r.mu.built[s.Plugin], func(e *Entry) bool { return e.Source == s.Name }):
+			optional = append(optional, s)
+			rest = max(rest, grace-time.Since(r.mu.began[s.Plugin][s.Name]))
+		}
+	}
+	return required, optional, rest, r.mu.changed
 }

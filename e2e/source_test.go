@@ -221,3 +221,30 @@ func TestRequiredSourceOfABrokenPlugin(t *testing.T) {
 		t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
 	}
 }
+
+// Clients of the app server learn the states of sources, each once.
+func TestSourcesOfClients(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, "[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	addOdd(t, r, "serves", "serves", fmt.Sprintf("  config {\n    folder = %q\n    required = true\n  }\n", r.Dir))
+	c := r.AppServer()
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	submit(t, c, thread, "go")
+	for _, want := range []string{`"status":"starting","error":null,"failureReason":null`, `"status":"failed","error":"the server says needs_login","failureReason":"reauthenticationRequired"`} {
+		if got := string(c.Notified("mcpServer/startupStatus/updated").Params); got != `{"threadId":"`+thread+`","name":"server",`+want+`}` {
+			t.Errorf("a client gets %s, want %s", got, want)
+		}
+		become(t, r, "needs_login")
+	}
+	c.Notified("turn/completed")
+	n := 0
+	for _, m := range c.All {
+		if m.Method == "mcpServer/startupStatus/updated" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d states", n)
+	}
+}

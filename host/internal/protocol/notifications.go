@@ -40,6 +40,7 @@ var (
 	NotifyGuardianWarning       = notification[GuardianWarningNotification]("guardianWarning", ToSubscribers)
 	NotifyConfigWarning         = notification[ConfigWarningNotification]("configWarning", ToConnection)
 	NotifyDeprecationNotice     = notification[DeprecationNoticeNotification]("deprecationNotice", ToConnection, unsent)
+	NotifyMCPServerStatus       = notification[MCPServerStatusUpdatedNotification]("mcpServer/startupStatus/updated", ToSubscribers)
 	NotifyServerRequestResolved = notification[ServerRequestResolvedNotification]("serverRequest/resolved", ToSubscribers)
 	NotifyHookStarted           = notification[HookStartedNotification]("hook/started", ToSubscribers)
 	NotifyHookCompleted         = notification[HookCompletedNotification]("hook/completed", ToSubscribers)
@@ -77,7 +78,7 @@ func Notifications() []*NotificationSpec {
 		NotifyFileChangePatchUpdated.NotificationSpec, NotifyApprovalReviewStarted.NotificationSpec,
 		NotifyApprovalReviewCompleted.NotificationSpec, NotifyError.NotificationSpec, NotifyWarning.NotificationSpec,
 		NotifyGuardianWarning.NotificationSpec, NotifyConfigWarning.NotificationSpec, NotifyDeprecationNotice.NotificationSpec,
-		NotifyServerRequestResolved.NotificationSpec, NotifyHookStarted.NotificationSpec, NotifyHookCompleted.NotificationSpec,
+		NotifyMCPServerStatus.NotificationSpec, NotifyServerRequestResolved.NotificationSpec, NotifyHookStarted.NotificationSpec, NotifyHookCompleted.NotificationSpec,
 		NotifyCommandExecOutputDelta.NotificationSpec, NotifyProcessOutputDelta.NotificationSpec, NotifyProcessExited.NotificationSpec,
 		NotifyFsChanged.NotificationSpec, NotifyFuzzyFileSearchSessionUpdated.NotificationSpec,
 		NotifyFuzzyFileSearchSessionCompleted.NotificationSpec, NotifyEnvironmentConnected.NotificationSpec,
@@ -468,6 +469,38 @@ type ErrorNotification struct {
 	Error     TurnError `json:"error"`
 	WillRetry bool      `json:"willRetry"`
 }
+
+// MCPServerStatusUpdatedNotification reports the state of a source of tools, such as an MCP server.
+type MCPServerStatusUpdatedNotification struct {
+	ThreadID      *string                 `json:"threadId"`
+	Name          string                  `json:"name"`
+	Status        MCPServerStartupState   `json:"status"`
+	Error         *string                 `json:"error"`
+	FailureReason *MCPServerFailureReason `json:"failureReason"`
+}
+
+// MCPServerStartupState is the state of an MCP server.
+type MCPServerStartupState string
+
+// States of MCP servers.
+const (
+	MCPServerStarting  MCPServerStartupState = "starting"
+	MCPServerReady     MCPServerStartupState = "ready"
+	MCPServerFailed    MCPServerStartupState = "failed"
+	MCPServerCancelled MCPServerStartupState = "cancelled"
+)
+
+func (MCPServerStartupState) values() []string {
+	return names(MCPServerStarting, MCPServerReady, MCPServerFailed, MCPServerCancelled)
+}
+
+// MCPServerFailureReason says why an MCP server has failed.
+type MCPServerFailureReason string
+
+// MCPServerReauthenticationRequired says that the user has to log in.
+const MCPServerReauthenticationRequired MCPServerFailureReason = "reauthenticationRequired"
+
+func (MCPServerFailureReason) values() []string { return names(MCPServerReauthenticationRequired) }
 
 // WarningNotification is a warning. Without a thread it goes to all connections.
 type WarningNotification struct {

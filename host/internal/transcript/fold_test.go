@@ -137,6 +137,21 @@ func TestSequences(t *testing.T) {
 			s.add(event.ItemCompleted{Item: blocked}, event.Notice{Level: "warning", Text: "a hook blocked your input.", Next: "Rephrase it."}, event.Notice{Level: "info", Text: "x"})
 			s.end(event.TurnCompleted)
 		}, append(slices.Clone(begun), "warning a hook blocked your input; next: Rephrase it.", idle, "turn/completed completed notLoaded 0")},
+		{"sources of tools", func(s *stream) {
+			for _, state := range []string{"starting", "ready", "needs_login", "failed"} {
+				b := event.SourceChanged{Plugin: "mcp", Source: "web", State: state}
+				if state == "needs_login" || state == "failed" {
+					b.Message = "because"
+				}
+				s.add(b)
+			}
+			s.end(event.TurnCompleted)
+		}, append(slices.Clone(begun),
+			`mcpServer/startupStatus/updated {"threadId":"th","name":"web","status":"starting","error":null,"failureReason":null}`,
+			`mcpServer/startupStatus/updated {"threadId":"th","name":"web","status":"ready","error":null,"failureReason":null}`,
+			`mcpServer/startupStatus/updated {"threadId":"th","name":"web","status":"failed","error":"because","failureReason":"reauthenticationRequired"}`,
+			`mcpServer/startupStatus/updated {"threadId":"th","name":"web","status":"failed","error":"because","failureReason":null}`,
+			idle, "turn/completed completed notLoaded 0")},
 		{"a turn whose end the log lacks", func(s *stream) {
 			s.add(event.ItemStarted{Item: message("m", "", event.StatusInProgress)})
 			s.begin("t2")

@@ -216,6 +216,8 @@ func brief(c transcript.Change) string {
 		return fmt.Sprintf("%s %t %s %s", c.Method, p.WillRetry, compact(p.Error.CodexErrorInfo), p.Error.Message)
 	case protocol.WarningNotification:
 		return c.Method + " " + p.Message
+	case protocol.MCPServerStatusUpdatedNotification:
+		return c.Method + " " + compact(p)
 	}
 	return c.Method
 }

@@ -187,6 +187,20 @@ func (f *Fold) notice(b event.Notice) {
 	emit(f, protocol.NotifyWarning, protocol.WarningNotification{ThreadID: new(f.thread()), Message: text})
 }
 
+// sourceChanged reports the state of a source of tools.
+func (f *Fold) sourceChanged(b event.SourceChanged) {
+	n := protocol.MCPServerStatusUpdatedNotification{ThreadID: new(f.thread()), Name: b.Source, Status: protocol.MCPServerStartupState(b.State)}
+	switch b.State {
+	case "ready", "starting":
+	case "needs_login":
+		n.FailureReason = new(protocol.MCPServerReauthenticationRequired)
+		fallthrough
+	default:
+		n.Status, n.Error = protocol.MCPServerFailed, new(b.Message)
+	}
+	emit(f, protocol.NotifyMCPServerStatus, n)
+}
+
 // judging is a running review of a call.
 type judging struct {
 	started int64

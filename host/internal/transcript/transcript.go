@@ -106,6 +106,8 @@ func (f *Fold) report(b event.Body) {
 	switch b := b.(type) {
 	case event.Notice:
 		f.notice(b)
+	case event.SourceChanged:
+		f.sourceChanged(b)
 	case event.SessionControlled:
 		emit(f, protocol.NotifyGantryViewControlled, protocol.GantryViewControlledNotification{
 			ThreadID: f.thread(), SessionID: b.Session, Plugin: b.Plugin, Person: b.Person,

@@ -187,9 +187,9 @@ func (f *Fold) notice(b event.Notice) {
 	emit(f, protocol.NotifyWarning, protocol.WarningNotification{ThreadID: new(f.thread()), Message: text})
 }
 
-// sourceChanged reports the state of a source of tools.
-func (f *Fold) sourceChanged(b event.SourceChanged) {
-	n := protocol.MCPServerStatusUpdatedNotification{ThreadID: new(f.thread()), Name: b.Source, Status: protocol.MCPServerStartupState(b.State)}
+// sourceState returns the state of a source of tools as clients get it.
+func sourceState(thread string, b event.SourceChanged) protocol.MCPServerStatusUpdatedNotification {
+	n := protocol.MCPServerStatusUpdatedNotification{ThreadID: &thread, Name: b.Source, Status: protocol.MCPServerStartupState(b.State)}
 	switch b.State {
 	case "ready", "starting":
 	case "needs_login":
@@ -198,7 +198,7 @@ func (f *Fold) sourceChanged(b event.SourceChanged) {
 	default:
 		n.Status, n.Error = protocol.MCPServerFailed, new(b.Message)
 	}
-	emit(f, protocol.NotifyMCPServerStatus, n)
+	return n
 }
 
 // judging is a running review of a call.

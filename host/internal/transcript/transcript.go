@@ -107,7 +107,7 @@ func (f *Fold) report(b event.Body) {
 	case event.Notice:
 		f.notice(b)
 	case event.SourceChanged:
-		f.sourceChanged(b)
+		emit(f, protocol.NotifyMCPServerStatus, sourceState(f.thread(), b))
 	case event.SessionControlled:
 		emit(f, protocol.NotifyGantryViewControlled, protocol.GantryViewControlledNotification{
 			ThreadID: f.thread(), SessionID: b.Session, Plugin: b.Plugin, Person: b.Person,

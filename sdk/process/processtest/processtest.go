@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -290,10 +291,12 @@ func (h *Host) Signal(_ context.Context, req *gantryv1.SignalRequest) (*gantryv1
 	if err != nil {
 		return nil, err
 	}
-	if p.over() {
+	if p.over() && !req.GetKillTree() { // what a process has left can still be killed
 		return &gantryv1.SignalResponse{Gone: true}, nil
 	}
-	if err := p.signal(req); err != nil {
+	if err := p.signal(req); errors.Is(err, syscall.ESRCH) {
+		return &gantryv1.SignalResponse{Gone: true}, nil
+	} else if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &gantryv1.SignalResponse{}, nil

@@ -229,7 +229,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e := &entry{block: b, identity: id}
 	known := recall(env.CacheDir, id)
 	e.kept = known.Tools
-	open, await := started(env, b.Name), (func(context.Context) error)(nil)
+	open, await := started(env.Declared, env.Logger, b.Name), (func(context.Context) error)(nil)
 	if b.URL != "" {
 		client := env.HTTPClient()
 		if h, err := auth.New(b.login(env, client, p.version)); err == nil && !b.hasToken() { // otherwise check has found nothing wrong

@@ -12,12 +12,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/process"
-	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 // Times for the end of a server's process, after its standard input has been closed.
@@ -29,11 +30,11 @@ const (
 // maxShown is how much of a server's standard error an error contains, in bytes.
 const maxShown = 1000
 
-// started returns a function that starts the process that a server's block declares.
-func started(env *tool.Env, name string) func(ctx context.Context) (server.Link, error) {
+// started returns a function that starts the process that a server's block declares. declared is [tool.Env.Declared].
+func started(declared func(context.Context, string) *process.Cmd, log hclog.Logger, name string) func(ctx context.Context) (server.Link, error) {
 	return func(ctx context.Context) (server.Link, error) {
 		life, kill := context.WithCancel(context.WithoutCancel(ctx)) // it ends step by step
-		p := &serverProcess{cmd: env.Declared(life, contract.ProcessName("server", name)), kill: kill}
+		p := &serverProcess{cmd: declared(life, contract.ProcessName("server", name)), kill: kill}
 		p.cmd.Stderr, p.cmd.WaitDelay = &p.tail, time.Second
 		in, err1 := p.cmd.StdinPipe()
 		out, err2 := p.cmd.StdoutPipe()
@@ -50,7 +51,7 @@ func started(env *tool.Env, name string) func(ctx context.Context) (server.Link,
 		p.in = in
 		return server.Link{
 			Transport: &transport.Stdio{In: in, Out: watched{out, p}, Junk: func(line string, size int64) {
-				env.Logger.Warn("a server has written a line that is no message to its standard output", "server", name, "bytes", size, "text", catalog.Line(line, 200))
+				log.Warn("a server has written a line that is no message to its standard output", "server", name, "bytes", size, "text", catalog.Line(line, 200))
 			}},
 			Close: p.end, Explain: p.explain,
 		}, nil
@@ -93,7 +94,8 @@ func (p *serverProcess) end() {
 				p.exited(termTime)
 			}
 		}
-		p.kill() // also what the process has left
+		_ = p.cmd.Kill() // also what the process has left, of which a context would not take care any more
+		p.kill()
 		_ = p.cmd.Wait()
 	})
 }

@@ -35,6 +35,12 @@ type Tool struct {
 	Digest      string // SHA-256 in hex of everything that the server says of the tool
 }
 
+// Size returns about how many bytes a message has that declares the tool.
+func (t *Tool) Size() int {
+	const around = 512 // names made of the server's and the tool's, effects
+	return around + 3*len(t.Name) + 2*len(t.Title) + len(t.Description) + len(t.Input) + len(t.Output)
+}
+
 // Annotations are what a server says of a tool's effects; nil: nothing.
 type Annotations struct {
 	ReadOnly    *bool `json:"readOnlyHint"`

@@ -13,7 +13,7 @@ const (
 	MaxPages  = 100
 	MaxItems  = 2048
 	maxCursor = 64 << 10
-	maxBytes  = 4 << 20 // of all descriptions and schemas of a server's tools
+	maxBytes  = 4 << 20 // of the declarations of a server's tools
 )
 
 // Fetch gets the page of a list at a cursor; empty: the first one. The page is the result of the request.
@@ -120,7 +120,7 @@ func List(ctx context.Context, fetch Fetch, choice Choice) (tools []Tool, proble
 			return fmt.Errorf("the server has more than %d tools; next: choose some with allow or deny in the server's block", MaxItems)
 		}
 		seen[t.Name] = true
-		if total += len(t.Description) + len(t.Input) + len(t.Output); total > maxBytes {
+		if total += t.Size(); total > maxBytes {
 			left++
 			return nil
 		}
@@ -131,7 +131,7 @@ func List(ctx context.Context, fetch Fetch, choice Choice) (tools []Tool, proble
 		return nil, nil, err
 	}
 	if left > 0 {
-		problems = append(problems, fmt.Errorf("%d tools are left out, because the descriptions and schemas of all have more than %d bytes; next: choose some with allow or deny in the server's block", left, maxBytes))
+		problems = append(problems, fmt.Errorf("%d tools are left out, because the declarations of all have more than %d bytes; next: choose some with allow or deny in the server's block", left, maxBytes))
 	}
 	return tools, problems, nil
 }

@@ -160,6 +160,11 @@ func (s *Server) Start(ctx context.Context) error {
 	return err
 }
 
+// Begin starts the server if it does not run, without waiting for it: its status has the outcome.
+func (s *Server) Begin() {
+	s.tasks.Go(func() { _ = s.Start(s.life) })
+}
+
 // Call calls a tool and returns the result as the server wrote it.
 func (s *Server) Call(ctx context.Context, tool string, args json.RawMessage, ev Events) (json.RawMessage, error) {
 	return s.do(ctx, func(c *conn) (json.RawMessage, error) { return c.call(ctx, tool, args, ev) })

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -60,12 +61,17 @@ func (p *mcpPlugin) opener(client *http.Client, e *entry) func(ctx context.Conte
 			if err != nil {
 				return server.Link{}, fmt.Errorf("the header %s: %w", name, err)
 			}
-			header.Set(name, v)
+			if strings.TrimSpace(v) != "" { // a variable may be set to nothing
+				header.Set(name, v)
+			}
 		}
 		if !b.BearerToken.IsZero() {
 			v, err := b.BearerToken.Value(ctx)
 			if err != nil {
 				return server.Link{}, fmt.Errorf("bearer_token: %w", err)
+			}
+			if strings.TrimSpace(v) == "" {
+				return server.Link{}, errors.New("bearer_token is empty; next: set the variable or secret that it names")
 			}
 			header.Set("Authorization", "Bearer "+v)
 		}

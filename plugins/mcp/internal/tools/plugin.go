@@ -74,8 +74,8 @@ type Override struct {
 	Approval string `json:"approval" required:"true" enum:"auto,prompt,writes,approve" doc:"When a call is asked about."`
 }
 
-// grace is how long the first set of tools waits for servers whose tools are not known.
-const grace = time.Second
+// maxAll bounds what the host is sent of all servers, in bytes: it takes messages of 16 MiB.
+const maxAll = 12 << 20
 
 // mcpPlugin is the state of the plugin.
 type mcpPlugin struct {
@@ -180,7 +180,7 @@ func (c *Config) check() error {
 }
 
 // configured replaces the servers by those of the block. One whose block has not changed keeps its connection.
-func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
+func (p *mcpPlugin) configured(_ context.Context, env *tool.Env) error {
 	if err := p.config.check(); err != nil {
 		return err
 	}
@@ -211,15 +211,11 @@ func (p *mcpPlugin) configured(ctx context.Context, env *tool.Env) error {
 			gone.Go(e.close)
 		}
 	}
-	wait, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
-	var starts sync.WaitGroup
 	for _, e := range next {
 		if e.server.Status().State == server.Unknown {
-			starts.Go(func() { _ = e.server.Start(wait) }) // its status has the error, also later
+			e.server.Begin()
 		}
 	}
-	starts.Wait()
 	gone.Wait()
 	return p.publish()
 }
@@ -269,41 +265,68 @@ func (p *mcpPlugin) publish() error {
 	if env == nil {
 		return nil // it is being configured, which ends with publish
 	}
-	var sources []contract.Source
+	list, sources := p.offer(env, entries)
+	if len(entries) > 0 {
+		list = append(list, p.resourceTools()...)
+	}
+	return env.SetTools(list, sources...)
+}
+
+// offer returns the tools of all servers, sorted by server and name, and their sources. What has no room is left out, and named.
+func (p *mcpPlugin) offer(env *tool.Env, entries map[string]*entry) (list []tool.Tool, sources []contract.Source) {
 	var ids []catalog.Identity
 	status := map[string]server.Status{}
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		st := entries[name].server.Status()
+	for name, e := range entries {
+		st := e.server.Status()
 		status[name] = st
 		for _, t := range st.Tools {
 			ids = append(ids, catalog.Identity{Server: name, Tool: t.Name})
 		}
-		e := entries[name]
 		if n := len(st.Tools); n > 0 && (n != len(e.kept) || &st.Tools[0] != &e.kept[0]) { // before the host can end the plugin
 			if err := remember(env.CacheDir, e.identity, memory{st.Tools, st.Instructions}); err != nil {
 				env.Logger.Warn("a server's tools can't be remembered", "server", name, "err", err)
 			}
 			e.kept = st.Tools
 		}
-		message := st.Message
-		if st.State == server.Ready {
-			message = strings.Join(st.Problems, "; ")
-		}
-		sources = append(sources, contract.Source{Name: name, State: states[st.State], Message: catalog.Line(message, 1000), Required: e.block.Required})
 	}
 	names := catalog.Name(ids)
-	var list []tool.Tool
-	for _, s := range sources {
-		tools := slices.Clone(status[s.Name].Tools)
-		slices.SortFunc(tools, func(a, b catalog.Tool) int { return strings.Compare(a.Name, b.Name) })
-		for _, t := range tools {
-			list = append(list, p.tool(entries[s.Name], names[catalog.Identity{Server: s.Name, Tool: t.Name}], t))
+	room := maxAll
+	fits := func(bytes int) bool {
+		if bytes > room {
+			return false
 		}
+		room -= bytes
+		return true
 	}
-	if len(entries) > 0 {
-		list = append(list, p.resourceTools()...)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		e, st := entries[name], status[name]
+		called := func(t catalog.Tool) catalog.Called { return names[catalog.Identity{Server: name, Tool: t.Name}] }
+		tools := slices.Clone(st.Tools)
+		slices.SortFunc(tools, func(a, b catalog.Tool) int { return strings.Compare(called(a).Name, called(b).Name) })
+		source := contract.Source{Name: name, State: states[st.State], Required: e.block.Required}
+		problems, left := slices.Clone(st.Problems), 0
+		if fits(len(st.Instructions)) {
+			source.Description = st.Instructions
+		} else {
+			problems = append(problems, "its instructions are left out, because all servers say too much")
+		}
+		for _, t := range tools {
+			if !fits(t.Size()) {
+				left++
+				continue
+			}
+			list = append(list, p.tool(e, called(t), t))
+		}
+		if left > 0 {
+			problems = append(problems, fmt.Sprintf("%d of its tools are left out, because those of all servers have more than %d MiB; next: choose some with allow or deny in the servers' blocks", left, maxAll>>20))
+		}
+		if st.State == server.Ready {
+			st.Message = strings.Join(problems, "; ")
+		}
+		source.Message = catalog.Line(st.Message, 1000)
+		sources = append(sources, source)
 	}
-	return env.SetTools(list, sources...)
+	return list, sources
 }
 
 // approval returns when a call of a tool is asked about.

@@ -94,8 +94,9 @@ func (p *mcpPlugin) chosen(name *string) ([]*entry, error) {
 // resource runs a request and returns its result as JSON.
 func (p *mcpPlugin) resource(ctx context.Context, c *tool.Call, server string, args any, f func(context.Context) (any, error)) *tool.Result {
 	raw, err := json.Marshal(args)
+	item := contract.MCPCallItem{Server: server, Tool: c.Tool(), Arguments: raw, ReadOnly: true}
 	if err == nil {
-		err = c.Started(&contract.MCPCallItem{Server: server, Tool: c.Tool(), Arguments: raw})
+		err = c.Started(&item)
 	}
 	var out any
 	if err == nil {
@@ -105,9 +106,13 @@ func (p *mcpPlugin) resource(ctx context.Context, c *tool.Call, server string, a
 		raw, err = json.Marshal(out)
 	}
 	if err != nil {
-		return tool.Errorf("%s", call.ErrorText(err))
+		r := tool.Errorf("%s", call.ErrorText(err))
+		r.Item = ended(item, nil, err)
+		return r
 	}
-	return &tool.Result{Parts: []tool.Part{&tool.TextPart{Text: string(catalog.OutputJSON(raw))}}, Structured: raw}
+	text := string(catalog.OutputJSON(raw))
+	as, err := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}})
+	return &tool.Result{Parts: []tool.Part{&tool.TextPart{Text: text}}, Structured: raw, Item: ended(item, as, err)}
 }
 
 // members is a JSON object whose members are in order.

@@ -36,25 +36,25 @@ func (p *mcpPlugin) tool(e *entry, called catalog.Called, t catalog.Tool) tool.T
 		opts = append(opts, tool.ParallelSafe())
 	}
 	return tool.New(called.Name, t.Description, func(ctx context.Context, c *tool.Call, raw json.RawMessage) (*tool.Result, error) {
-		return e.call(ctx, c, t.Name, raw), nil
+		return e.call(ctx, c, t, raw), nil
 	}, opts...)
 }
 
 // call calls a tool of the server.
-func (e *entry) call(ctx context.Context, c *tool.Call, name string, raw json.RawMessage) *tool.Result {
+func (e *entry) call(ctx context.Context, c *tool.Call, t catalog.Tool, raw json.RawMessage) *tool.Result {
 	began := c.Clock().Elapsed()
 	took := func() time.Duration { return c.Clock().Elapsed() - began }
 	args, err := call.Arguments(raw)
 	if err != nil {
 		return call.Failed(err, 0)
 	}
-	item := &contract.MCPCallItem{Server: e.block.Name, Tool: name, Arguments: args}
-	if err := c.Started(item); err != nil {
+	item := contract.MCPCallItem{Server: e.block.Name, Tool: t.Name, Arguments: args, Title: t.Title, ReadOnly: t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly}
+	if err := c.Started(&item); err != nil {
 		return call.Failed(err, 0)
 	}
 	ctx, cancel := call.WithTimeout(ctx, c.Clock(), e.block.CallTimeout)
 	defer cancel()
-	result, err := e.server.Call(ctx, name, args, server.Events{
+	result, err := e.server.Call(ctx, t.Name, args, server.Events{
 		Progress: func(message string, done, total float64) { _ = c.Progress(message, done, total) },
 		Elicit: func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return call.Elicit(ctx, e.block.Name, p, c.Ask)
@@ -64,7 +64,23 @@ func (e *entry) call(ctx context.Context, c *tool.Call, name string, raw json.Ra
 	if err != nil {
 		r := call.Failed(err, took())
 		r.Aborted = c.Soft().Err() != nil
+		r.Item = ended(item, nil, err)
 		return r
 	}
-	return call.Result(result, took(), e.block.TextBeside)
+	r := call.Result(result, took(), e.block.TextBeside)
+	r.Item = ended(item, result, nil)
+	return r
+}
+
+// maxItemResult is the size of the largest result that an item takes, in bytes.
+const maxItemResult = 64 << 10
+
+// ended returns the item of a call with its result, or with the error because of which it has none.
+func ended(item contract.MCPCallItem, result json.RawMessage, err error) *contract.MCPCallItem {
+	if err != nil {
+		item.Error = call.ErrorText(err)
+	} else if len(result) <= maxItemResult {
+		item.Result = result
+	}
+	return &item
 }

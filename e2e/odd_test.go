@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 	} else if mode != "" {
 		tool.Main(odd(mode))
 	}
-	if os.Getenv(mcpMode) != "" {
+	if os.Getenv(mcpMode) == vectorMode {
+		os.Exit(serveVectors())
+	} else if os.Getenv(mcpMode) != "" {
 		os.Exit(serveMCP())
 	}
 	os.Exit(m.Run())

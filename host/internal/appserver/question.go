@@ -448,7 +448,12 @@ func (q *question) elicitation(thread, turn string) {
 // toolApproval puts the approval of another call to the user, in the form in which codex asks about tools of MCP servers.
 func (q *question) toolApproval(thread, turn string) {
 	a := q.asked
-	meta, err := json.Marshal(map[string]any{"codex_approval_kind": "mcp_tool_call", "persist": []string{"session"}, "tool_description": reasonOf(a)})
+	remembered := slices.Contains(a.Options, hub.ApproveSession)
+	about := map[string]any{"codex_approval_kind": "mcp_tool_call", "tool_description": reasonOf(a)}
+	if remembered {
+		about["persist"] = []string{"session"}
+	}
+	meta, err := json.Marshal(about)
 	if err != nil { // strings only
 		panic("appserver: marshal an approval: " + err.Error())
 	}
@@ -471,7 +476,7 @@ func (q *question) toolApproval(thread, turn string) {
 			return hub.Answer{Choice: hub.Abort}, true
 		case r.Action != protocol.ElicitationAccept:
 			return hub.Answer{Choice: hub.Deny}, true
-		case persist.Persist != "":
+		case persist.Persist != "" && remembered:
 			return hub.Answer{Choice: hub.ApproveSession}, true
 		}
 		return hub.Answer{Choice: hub.Approve}, true

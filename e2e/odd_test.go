@@ -27,12 +27,16 @@ func TestMain(m *testing.M) {
 	} else if mode != "" {
 		tool.Main(odd(mode))
 	}
-	if os.Getenv(mcpMode) == vectorMode {
+	switch os.Getenv(mcpMode) {
+	case "":
+		os.Exit(m.Run())
+	case vectorMode:
 		os.Exit(serveVectors())
-	} else if os.Getenv(mcpMode) != "" {
+	case attackMode:
+		os.Exit(serveAttacks())
+	default:
 		os.Exit(serveMCP())
 	}
-	os.Exit(m.Run())
 }
 
 type oddConfig struct {

@@ -44,7 +44,7 @@ func Elicit(ctx context.Context, server string, p *mcp.ElicitParams, ask func(co
 			q.Options = []string{accept, decline}
 		}
 	case "url":
-		if u, err := url.Parse(p.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		if u, err := url.Parse(p.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil { // https://bank.example@evil.example leads to the latter
 			return nil, fmt.Errorf("%q is not an address that could be opened", catalog.Line(p.URL, 200))
 		}
 		q.URL = p.URL

@@ -34,13 +34,29 @@ func Name(tools []Identity) map[Identity]Called {
 		slices.Sort(names)
 		of[server] = slices.Compact(names)
 	}
-	out := make(map[Identity]Called, len(tools))
-	for server, namespace := range namespaces(of) {
-		for tool, name := range callables(server, namespace, of[server]) {
-			out[Identity{server, tool}] = Called{namespace, name}
-		}
+	out, ambiguous := called(of, nil)
+	if len(ambiguous) > 0 {
+		out, _ = called(of, ambiguous)
 	}
 	return out
+}
+
+// called returns the names. Servers in apart get a hash in their namespaces. ambiguous are those of which a tool has the same name as one
+// of another server once namespace and name are joined, as hooks see them: the tool b__c of a server a must not pass for the tool c of a
+// server a__b.
+func called(of map[string][]string, apart map[string]bool) (out map[Identity]Called, ambiguous map[string]bool) {
+	out, ambiguous = map[Identity]Called{}, map[string]bool{}
+	joined := map[string]string{} // to its server
+	for server, namespace := range namespaces(of, apart) {
+		for tool, name := range callables(server, namespace, of[server]) {
+			out[Identity{server, tool}] = Called{namespace, name}
+			if other, ok := joined[namespace+"__"+name]; ok {
+				ambiguous[server], ambiguous[other] = true, true
+			}
+			joined[namespace+"__"+name] = server
+		}
+	}
+	return out, ambiguous
 }
 
 // serverIdentity is what the hash of a namespace is computed from. Its last part is for tools that several services share a server for,
@@ -51,8 +67,8 @@ func toolIdentity(server, tool string) string {
 	return serverIdentity(server) + "\x00" + tool + "\x00" + tool
 }
 
-// namespaces returns the namespace of each server.
-func namespaces(of map[string][]string) map[string]string {
+// namespaces returns the namespace of each server, with a hash for those in apart.
+func namespaces(of map[string][]string, apart map[string]bool) map[string]string {
 	servers := slices.Sorted(maps.Keys(of))
 	wanted := map[string]string{}
 	count := map[string]int{}
@@ -64,7 +80,9 @@ func namespaces(of map[string][]string) map[string]string {
 	used := map[string]bool{}
 	for _, s := range servers {
 		ns := wanted[s]
-		if count[ns] > 1 {
+		if apart[s] {
+			ns = hashed(ns[:min(len(ns), maxNames-2*suffixLen)], serverIdentity(s), 0)
+		} else if count[ns] > 1 {
 			ns = hashed(ns, serverIdentity(s), 0)
 		}
 		if len(ns) > maxNames-suffixLen && !fit(of[s], maxNames-len(ns)) {

@@ -15,7 +15,7 @@ import (
 func checkNames(t interface{ Fatalf(string, ...any) }, tools []Identity) map[Identity]Called {
 	got := Name(tools)
 	valid := regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
-	by, owner := map[Called]Identity{}, map[string]string{}
+	by, owner, joined := map[Called]Identity{}, map[string]string{}, map[string]Identity{}
 	for id, c := range got {
 		switch other, taken := by[c]; {
 		case taken:
@@ -26,6 +26,11 @@ func checkNames(t interface{ Fatalf(string, ...any) }, tools []Identity) map[Ide
 			t.Fatalf("%q is called %v, which has %d bytes", id, c, len(c.Namespace)+len(c.Name))
 		}
 		by[c] = id
+		full := c.Namespace + "__" + c.Name
+		if other, ok := joined[full]; ok {
+			t.Fatalf("%q and %q are both %s to hooks", id, other, full)
+		}
+		joined[full] = id
 		if s, ok := owner[c.Namespace]; ok && s != id.Server {
 			t.Fatalf("the servers %q and %q share the namespace %q", s, id.Server, c.Namespace)
 		}
@@ -55,6 +60,8 @@ func TestNames(t *testing.T) {
 		{[]Identity{{"s", "a-b"}, {"s", "a.b"}}, []Called{{"mcp__s", "a_b_f402932ac551"}, {"mcp__s", "a_b_654d640e0687"}}},
 		{[]Identity{{"s", long}}, []Called{{"mcp__s", long[:43] + "_6f15aadc9913"}}},
 		{[]Identity{{long, "x"}, {long + "2", "x"}}, nil},
+		{[]Identity{{"a", "b__c"}, {"a__b", "c"}, {"a__b", "d"}, {"b", "c"}}, nil}, // the first two are the same to hooks
+		{[]Identity{{"a", "b__c"}, {"a__b", "d"}}, []Called{{"mcp__a", "b__c"}, {"mcp__a__b", "d"}}},
 	} {
 		got := checkNames(t, tc.tools)
 		for i, id := range tc.tools {

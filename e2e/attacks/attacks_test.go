@@ -84,6 +84,7 @@ var table = slices.Concat(
 	cageRows,
 	clients,
 	code,
+	mcpServers,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -109,6 +110,7 @@ var sections = []struct {
 	{"C", "Plugins' processes", 34},
 	{"W", "Clients of the app server", 10},
 	{"K", "Code that calls tools", 14},
+	{"V", "MCP servers", 36},
 }
 
 // The list is complete, in order, and each row is tried somehow.

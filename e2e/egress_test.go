@@ -3,8 +3,10 @@ package e2e_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +14,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -250,9 +256,9 @@ func TestPluginIsAuthorizedForAHost(t *testing.T) {
 	out := r.Last().Outputs()
 	for id, want := range map[string]string{
 		// The name does not exist, which is found out only when it is allowed.
-		"c1": "authorized; ", "c2": "authorized; ", "c3": "it is neither the host of a URL in its block",
+		"c1": "stranger.test can't be resolved", "c2": "in a private network", "c3": "it is neither the host of a URL in its block",
 	} {
-		if !strings.Contains(out[id], want) || id != "c3" && !strings.Contains(out[id], "in a private network, or its name can't be resolved") {
+		if !strings.Contains(out[id], want) || id != "c3" && !strings.Contains(out[id], "authorized; ") {
 			t.Errorf("%s: %q, want %q", id, out[id], want)
 		}
 	}
@@ -315,5 +321,92 @@ func TestAToolThatReachesItsServices(t *testing.T) {
 				t.Errorf("%s: %q, want %q", permission, got, want)
 			}
 		}
+	}
+}
+
+// forwardProxy is a proxy on loopback that leads all tunnels to one server, and notes what was asked of it.
+func forwardProxy(t *testing.T, to string) (address string, asked func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var list []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
+		mu.Lock()
+		list = append(list, r.Method+" "+r.Host+" "+user+":"+password)
+		mu.Unlock()
+		server, err := net.Dial("tcp", to)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer server.Close()
+		client, in, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer client.Close()
+		fmt.Fprint(client, "HTTP/1.1 200 OK\r\n\r\n")
+		ended := make(chan struct{})
+		go func() { // ends when the client closes its side
+			defer close(ended)
+			_, _ = io.Copy(server, in)
+			_ = server.(*net.TCPConn).CloseWrite()
+		}()
+		_, _ = io.Copy(client, server)
+		_ = client.Close()
+		<-ended
+	}))
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.Listener.Addr().String(), func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(list)
+		return strings.Join(slices.Compact(list), ", ")
+	}
+}
+
+// An MCP server is reached through the proxy of the user's network, with an authority of the user's own; the rules apply as without one,
+// and the proxy's password is shown nowhere.
+func TestMCPThroughAProxy(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "hi", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
+	})
+	web := httptest.NewUnstartedServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: true, DisableLocalhostProtection: true}))
+	web.Config.ErrorLog = log.New(io.Discard, "", 0)
+	web.StartTLS() // its certificate is for example.com
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	for name, tc := range map[string]struct{ url, trust, no, want, asked string }{
+		"through it":           {"https://example.com/mcp", "yes", "", "", "CONNECT example.com:443 me:pass-word-99"},
+		"an unknown authority": {"https://example.com/mcp", "", "", "signed by an unknown authority; if you trust it, set ca_file", "CONNECT example.com:443 me:pass-word-99"},
+		"not a certificate":    {"https://example.com/mcp", "no", "", "contains no certificate", ""},
+		"an exception":         {"https://name.invalid/mcp", "yes", "name.invalid", `the name name.invalid can't be resolved`, ""},
+		"a private address":    {"https://localhost:1/mcp", "yes", "", "localhost:1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy, asked := forwardProxy(t, web.Listener.Addr().String())
+			r := boxed(t, mcpCall("c1", "mcp__web", "hi", "")+finished)
+			ca := filepath.Join(filepath.Dir(r.Dir), "ca.pem")
+			r.Write(ca, map[string]string{"yes": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}))}[tc.trust])
+			trust := ""
+			if tc.trust != "" {
+				trust = fmt.Sprintf("ca_file = %q", ca)
+			}
+			r.Env = append(r.Env, "HTTPS_PROXY=http://me:pass-word-99@"+proxy, "NO_PROXY="+tc.no)
+			addMCP(t, r, fmt.Sprintf("server \"web\" {\n  url = %q\n  required = true\n  approval = \"approve\"\n  startup_timeout = \"10s\"\n%s\n}\n", tc.url, trust))
+			res := r.Gantry("exec", "go")
+			if (res.Code == 0) != (tc.want == "") || !strings.Contains(res.Stderr, tc.want) || strings.Contains(res.Stdout+res.Stderr, "pass-word-99") {
+				t.Errorf("exit %d:\n%s", res.Code, res.Stderr)
+			}
+			if tc.want == "" {
+				wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"Output:hello"}})
+			}
+			if got := asked(); got != tc.asked {
+				t.Errorf("the proxy was asked for %q, want %q", got, tc.asked)
+			}
+			r.NothingLeft()
+		})
 	}
 }

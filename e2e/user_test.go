@@ -51,6 +51,7 @@ var asOrdinaryUser = []string{
 	"TestMCPShadowedProgram",
 	"TestMCPShadowing",
 	"TestMCPSpoofedQuestion",
+	"TestMCPThroughAProxy",
 	"TestPatchesInTheSandbox",
 	"TestPluginAddAsksFirst",
 	"TestPluginAddLocksWhatWasAgreedTo",

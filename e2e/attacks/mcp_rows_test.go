@@ -53,6 +53,8 @@ var mcpServers = []row{
 		tests: []string{"plugins/mcp/internal/transport TestServerThatFloodsRequests", "plugins/mcp/internal/transport TestLongLineTakesLittleMemory", "plugins/mcp/internal/catalog TestListIsBounded"}},
 	{id: "V35", attempt: "a plugin's own process reaches a host that neither its block nor a permission names, directly or by a redirect", required: "refused", ours: "refused, with the place of its block; it has no network of its own", tests: []string{"e2e TestPluginReachesItsServices"}},
 	{id: "V36", attempt: "a plugin reaches a host after the call has ended for which it was authorized, or has an address of this machine authorized", required: "refused", ours: "refused", tests: []string{"e2e TestPluginIsAuthorizedForAHost"}},
+	{id: "V37", attempt: "have the name of a server lead to a private address although connections go through a proxy of the user's network, or read that proxy's password in an error", required: "refused, and not shown", ours: "refused if this machine resolves the name; the rules apply as without a proxy",
+		tests: []string{"e2e TestMCPThroughAProxy", "host/internal/egress TestUpstream"}},
 }
 
 // program is a row about the program of a server, whose attempts are in one test.

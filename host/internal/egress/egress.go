@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -29,6 +30,8 @@ type Config struct {
 	Granted func(plugin.Identity) error
 	// Audit is called with each decision, but only once with equal ones of a process.
 	Audit func(id plugin.Identity, q network.Request, d network.Decision)
+	// Upstream returns the proxy of the user's network for a host; nil: none.
+	Upstream func(network.Request) (*url.URL, error)
 	// Resolver resolves names; nil: that of the machine.
 	Resolver network.Resolver
 }
@@ -62,6 +65,7 @@ func (p *Proxies) rules(id plugin.Identity) network.Rules {
 		return network.Rules{}
 	}
 	r := p.cfg.Rules(id.Label)
+	r.Upstream = p.cfg.Upstream
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, permit := range p.permitted[id.Label] {
@@ -80,6 +84,8 @@ func (p *Proxies) message(id plugin.Identity, q network.Request, d network.Decis
 		return fmt.Sprintf("plugin %q may not reach %s: it is neither the host of a URL in its block, %s, nor in permissions { network } there", id.Label, q.Target(), p.cfg.Where(id.Label))
 	case d.Reason == network.NotAllowed:
 		return fmt.Sprintf("plugin %q may not reach %s without a question, which is not asked about a plugin's own connections: %s", id.Label, q.Target(), d.Rule)
+	case d.Unresolved:
+		return d.Message(q)
 	case d.Reason == network.NotAllowedLocal:
 		return fmt.Sprintf("plugin %q may not reach %s: %s; your own configuration, unlike a project's or an answer of a server, can open such an address if it names it literally, with its port", id.Label, q.Target(), d.Message(q))
 	}

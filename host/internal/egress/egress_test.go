@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +38,7 @@ type world struct {
 	names   map[string]string // addresses
 	refused error
 	audit   []string
+	via     *url.URL
 }
 
 func (w *world) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -67,6 +70,11 @@ func begin(t *testing.T) *world {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.audit = append(w.audit, fmt.Sprintf("%s %s %s", id, q.Target(), d.Reason))
+		},
+		Upstream: func(network.Request) (*url.URL, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.via, nil
 		},
 		Resolver: w,
 	})
@@ -122,6 +130,57 @@ func (w *world) connect(target string) string {
 		return resp.Status
 	}
 	return said.Message
+}
+
+// With a proxy of the user's network, connections go through it, by name. What this machine knows of a name, and the rules, apply all the
+// same.
+func TestUpstream(t *testing.T) {
+	var asked []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		user, password, _ := parseBasic(r.Header.Get("Proxy-Authorization"))
+		asked = append(asked, r.Method+" "+r.Host+" "+user+" "+password)
+		if password != "pw" {
+			rw.WriteHeader(http.StatusProxyAuthRequired)
+		}
+	}))
+	defer proxy.Close()
+	w := begin(t)
+	w.set("api.test inside.test", "public.test")
+	w.names = map[string]string{"inside.test": "10.0.0.1", "public.test": "8.8.8.8"}
+	via, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.connect("api.test:443"); !strings.Contains(got, "the name api.test can't be resolved") {
+		t.Errorf("without a proxy: %q", got)
+	}
+	via.User = url.UserPassword("me", "pw")
+	w.mu.Lock()
+	w.via = via
+	w.mu.Unlock()
+	for target, want := range map[string]string{
+		"api.test:443": "", "public.test:8443": "", "inside.test:443": "private network", "stranger.test:443": "may not reach", "10.0.0.1:443": "private network",
+	} {
+		if got := w.connect(target); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
+	slices.Sort(asked)
+	if got := strings.Join(asked, ", "); got != "CONNECT api.test:443 me pw, CONNECT public.test:8443 me pw" {
+		t.Errorf("the proxy was asked for %s", got)
+	}
+	wrong := *via
+	wrong.User = url.UserPassword("me", "secret-of-mine")
+	w.mu.Lock()
+	w.via = &wrong
+	w.mu.Unlock()
+	if got := w.connect("api.test:443"); !strings.HasPrefix(got, "502") {
+		t.Errorf("%q", got)
+	}
+}
+
+func parseBasic(header string) (user, password string, ok bool) {
+	return (&http.Request{Header: http.Header{"Authorization": {header}}}).BasicAuth()
 }
 
 func TestAPluginReachesWhatItsBlockNames(t *testing.T) {

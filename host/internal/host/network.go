@@ -108,6 +108,6 @@ func (n *networkProxy) egress() *egress.Proxies {
 		Rules:   func(label string) network.Rules { return n.host.rules.Egress(set.Reach(label)) },
 		Where:   func(label string) string { return set.Block(label).Where() },
 		Granted: func(id plugin.Identity) error { return set.Granted(id, "network") },
-		Audit:   n.publishEgress,
+		Audit:   n.publishEgress, Upstream: network.FromEnvironment,
 	})
 }

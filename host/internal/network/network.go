@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,10 @@ type Rules struct {
 	Limited bool
 	// Hosts are rules for single hosts. The strictest rule applies, including those above.
 	Hosts []HostRule
+	// Upstream returns the proxy through which a host is reached; nil: none, and none for that host. Such a proxy is asked for the name, and
+	// resolves it. A name that this machine resolves too must have addresses that may be reached; one that it can't resolve is left to
+	// the proxy.
+	Upstream func(Request) (*url.URL, error)
 	// Incomplete: some rules can't be read. Then nothing is allowed without approval.
 	Incomplete bool
 }
@@ -122,6 +127,12 @@ type Decision struct {
 	NamedHost string // with NameMismatch: the host that the client named; empty: none, or it can't be read
 	// Addresses are the addresses to dial, in this order; only with Allow.
 	Addresses []netip.AddrPort
+	// Via is the proxy that is asked to connect to Target instead; nil: none.
+	Via    *url.URL
+	Target string
+	// Unresolved: the name has no addresses, or can't be resolved now. Reason is NotAllowedLocal, as with codex.
+	Unresolved bool
+	err        error // Via can't be used
 }
 
 // Message explains why a request was refused.
@@ -132,6 +143,9 @@ func (d Decision) Message(r Request) string {
 	case NotAllowed:
 		return fmt.Sprintf("%s is not among the hosts that the network rules allow", r.Host)
 	case NotAllowedLocal:
+		if d.Unresolved {
+			return fmt.Sprintf("the name %s can't be resolved: there is no such host, or the network does not work at the moment", r.Host)
+		}
 		return fmt.Sprintf("%s is on this machine or in a private network, or its name can't be resolved", r.Host)
 	case MethodNotAllowed:
 		return fmt.Sprintf("the network rules allow only GET, HEAD and OPTIONS, not %s", r.Method)
@@ -207,9 +221,16 @@ func (r Rules) Approve(ctx context.Context, q Request, resolve Resolver) Decisio
 
 // reach adds the addresses of the host to a decision, if all of them may be reached.
 func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decision) Decision {
+	if r.Upstream != nil {
+		d.Via, d.err = r.Upstream(q)
+		d.Target = q.Target()
+	}
 	addresses, err := addressesOf(ctx, q.Host, resolve)
-	if err != nil {
-		return Decision{Reason: NotAllowedLocal, Source: Baseline}
+	switch {
+	case err != nil && (d.Via != nil || d.err != nil):
+		return d
+	case err != nil:
+		return Decision{Reason: NotAllowedLocal, Source: Baseline, Unresolved: true}
 	}
 	for _, a := range addresses {
 		if r.Local || Public(a) || r.literal(Request{Protocol: q.Protocol, Host: a.String(), Port: q.Port}) || a.IsLoopback() && loopbackName(q.Host) && r.literal(q) {

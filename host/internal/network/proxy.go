@@ -172,8 +172,14 @@ func (p *Proxy) audit(q Request, d Decision) {
 	}
 }
 
-// dial connects to the first judged address that accepts.
+// dial connects to the first judged address that accepts, or through another proxy.
 func (p *Proxy) dial(ctx context.Context, d Decision) (net.Conn, error) {
+	switch {
+	case d.Allow && d.err != nil:
+		return nil, d.err
+	case d.Allow && d.Via != nil:
+		return through(ctx, d.Via, d.Target)
+	}
 	if !d.Allow || len(d.Addresses) == 0 {
 		return nil, errors.New("the connection was not allowed")
 	}

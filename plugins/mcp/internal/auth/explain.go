@@ -155,7 +155,7 @@ func explainTLS(at site, err error) string {
 		return fmt.Sprintf("the certificate of %s is not valid now; check the clock of this machine, or tell the server's operator", where)
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return fmt.Sprintf("the certificate of %s is signed by an unknown authority; if you trust it, add the authority to the certificates of this machine", where)
+		return fmt.Sprintf("the certificate of %s is signed by an unknown authority; if you trust it, set ca_file in the server's block to the certificate of that authority", where)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Sprintf("the certificate of %s is not valid: %s", where, catalog.Line(err.Error(), maxText))

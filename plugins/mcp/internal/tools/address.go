@@ -3,8 +3,11 @@ package tools
 import (
 	"context"
 	"errors"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -28,6 +31,27 @@ func (s *Server) hasToken() bool {
 		}
 	}
 	return !s.BearerToken.IsZero()
+}
+
+// client returns the client for requests to the server and for its logins, which trusts ca_file. It is of use even if that can't be read.
+func (s *Server) client(env *tool.Env) (*http.Client, error) {
+	client := env.HTTPClient()
+	if s.CAFile == "" {
+		return client, nil
+	}
+	pem, err := os.ReadFile(s.CAFile)
+	if err != nil {
+		return client, fmt.Errorf("ca_file can't be read: %w; next: correct it, or add the file to permissions { read } in the plugin's block", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without authorities
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return client, fmt.Errorf("ca_file %s contains no certificate in PEM form", s.CAFile)
+	}
+	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: pool}
+	return client, nil
 }
 
 // login returns how to log in to the server. env is nil if that is only checked.

@@ -41,6 +41,7 @@ type Server struct {
 	Transport      string                        `json:"transport" enum:"http,sse" doc:"How an address is spoken to: by streamable HTTP, which is the default, or as version 2024-11-05 of the protocol did."`
 	Headers        map[string]configblock.Secret `json:"headers" doc:"Headers of each request to the address."`
 	BearerToken    configblock.Secret            `json:"bearer_token" doc:"The token of each request to the address."`
+	CAFile         string                        `json:"ca_file" path:"true" doc:"PEM file with certificates of authorities to trust beside the system's, for the address and its logins."`
 	OAuth          *OAuth                        `json:"oauth" doc:"How gantry mcp login logs in to the address. Without it: as the server says."`
 	Protocol       string                        `json:"protocol" default:"2025-06-18" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28" doc:"The version of the protocol that is offered to the server."`
 	Enabled        bool                          `json:"enabled" default:"true" doc:"Whether the server is used."`
@@ -148,7 +149,7 @@ func (c *Config) check() error {
 			other bool
 		}{
 			{"args", len(s.Args) > 0, s.URL != ""}, {"env", len(s.Env) > 0, s.URL != ""}, {"cwd", s.Cwd != "", s.URL != ""},
-			{"oauth", s.OAuth != nil, s.URL == ""}, {"transport", s.Transport != "", s.URL == ""}, {"headers", len(s.Headers) > 0, s.URL == ""}, {"bearer_token", !s.BearerToken.IsZero(), s.URL == ""},
+			{"oauth", s.OAuth != nil, s.URL == ""}, {"transport", s.Transport != "", s.URL == ""}, {"ca_file", s.CAFile != "", s.URL == ""}, {"headers", len(s.Headers) > 0, s.URL == ""}, {"bearer_token", !s.BearerToken.IsZero(), s.URL == ""},
 		} {
 			if o.set && o.other {
 				kind := map[bool]string{true: "an address", false: "a program"}[s.URL != ""]
@@ -227,11 +228,15 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e.kept = known.Tools
 	open, await := started(env.Declared, env.Logger, b.Name), (func(context.Context) error)(nil)
 	if b.URL != "" {
-		client := env.HTTPClient()
+		client, err := b.client(env)
+		if err != nil {
+			open = func(context.Context) (server.Link, error) { return server.Link{}, err }
+		} else {
+			open = p.opener(client, e)
+		}
 		if h, err := auth.New(b.login(env, client, p.version)); err == nil && !b.hasToken() { // otherwise check has found nothing wrong
 			e.auth, await = h, h.AwaitLogin
 		}
-		open = p.opener(client, e)
 	}
 	e.server = server.New(server.Config{
 		Name: b.Name, URL: b.URL, Open: open, AwaitLogin: await, Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},

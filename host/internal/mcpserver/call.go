@@ -125,6 +125,10 @@ func (c *call) apply(ctx context.Context, e event.Event) {
 	case event.ItemStarted:
 		c.items[b.Item.Call] = b.Item
 		c.report(ctx, step(b.Item))
+	case event.ItemDelta:
+		if b.Delta == event.DeltaProgress {
+			c.report(ctx, b.Text)
+		}
 	case event.ItemCompleted:
 		delete(c.items, b.Item.Call)
 		if c.unasked[b.Item.Call] {

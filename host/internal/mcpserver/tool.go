@@ -187,8 +187,14 @@ func contents(thread event.ThreadID, r hub.ToolResult) []mcp.Content {
 			switch {
 			case len(p.Data) > 0 && strings.HasPrefix(p.MediaType, "image/"):
 				out = append(out, &mcp.ImageContent{Data: p.Data, MIMEType: p.MediaType})
+			case len(p.Data) > 0 && strings.HasPrefix(p.MediaType, "audio/"):
+				out = append(out, &mcp.AudioContent{Data: p.Data, MIMEType: p.MediaType})
 			case p.Artifact != "":
 				link(p.Artifact, p.Filename, p.MediaType, 0)
+			case len(p.Data) > 0: // the address is required, but there is nothing else to read at it
+				out = append(out, &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{
+					URI: fmt.Sprintf("gantry-content://%s/%d", thread, len(out)), MIMEType: p.MediaType, Blob: p.Data,
+				}})
 			}
 		}
 	}

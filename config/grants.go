@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/schema"
 )
@@ -72,6 +74,28 @@ func (p *Project) Grants(o Options, before map[string]string) []Grant {
 	return c.out
 }
 
+// Widening returns those of some settings, each NAME=VALUE as in o.Sets, that would widen what the configuration of o permits, as they
+// would be written. It judges as [Project.Grants] does. Settings that are errors are left out: [Load] reports them.
+func Widening(ctx context.Context, o Options, sets []string) []string {
+	l, ds := newLoader(o)
+	if ds.HasErrors() {
+		return sets
+	}
+	was := l.layers(ctx)
+	r := &reader{files: diag.Files{}, mark: earlier, from: l.origin(LayerCommandLine, l.typed, l.typed)}
+	is := was
+	for _, s := range sets {
+		is = merge(is, r.set(s, l.root))
+	}
+	c := &comparison{files: r.files, approval: asksLess}
+	c.block(was, is, nil, false)
+	var out []string
+	for _, g := range c.out {
+		out = append(out, g.Text)
+	}
+	return out
+}
+
 // earlier is a prefix for the names of files whose text is the one that the user trusted.
 const earlier = "\x00"
 
@@ -79,7 +103,9 @@ const earlier = "\x00"
 type comparison struct {
 	files  map[string][]byte // texts of the project's files, by path, with the prefix earlier for the previous ones
 	reread bool              // a file that file() reads has changed
-	out    []Grant
+	// approval judges approval.policy instead of the rule, by which a project that sets it has to be trusted; nil: the rule does
+	approval widens
+	out      []Grant
 }
 
 func (c *comparison) add(g Grant) {
@@ -226,6 +252,17 @@ var (
 	relaxed     = ranked("false", "true", "false") // turning off a restriction that is off by default
 )
 
+// asksLess is for an approval policy that is known before and after. What would be asked about is refused under never, but untrusted also
+// asks about what needs no more than the sandbox.
+func asksLess(was, is value) bool {
+	before, known := was.text()
+	if !was.set() {
+		before, known = "on-request", true
+	}
+	after, ok := is.text()
+	return !ok || !known || after != before && after != "untrusted" && !(after == "never" && before == "on-request")
+}
+
 // grants says which changes of which settings widen what a project may do. Other settings never do; for blocks that start programs
 // see [rule].
 var grants = map[string]widens{
@@ -289,6 +326,9 @@ func (c *comparison) block(was, is *node, path []string, fresh bool) {
 	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
 		a, b := before[name], after[name]
 		w, part := rule(append(slices.Clone(path), name))
+		if c.approval != nil && len(path) == 1 && path[0] == "approval" && name == "policy" {
+			w = c.approval
+		}
 		if part && fresh || c.same(a, b) || !w(a, b) {
 			continue
 		}

@@ -91,6 +91,36 @@ func TestGrants(t *testing.T) {
 }
 
 // What the user's own settings deny is a grant, and what gantry's own deny is one, whatever the user's allow by now.
+// Settings are judged on top of the files and of other settings, also of one with the same name and a value of the same length.
+func TestWidening(t *testing.T) {
+	root := write(t, map[string]string{"home/gantry.hcl": "approval {\n policy = \"on-request\"\n}\nsandbox {\n mode = \"workspace-write\"\n writable_roots = [\"/a\"]\n}\nplugin \"x\" {\n source = \"./x\"\n}\n"})
+	for _, tc := range []struct {
+		base, sets, want []string
+	}{
+		{nil, []string{`approval.policy="never"`, `sandbox.mode="read-only"`, `history.compact_prompt="short"`, `sandbox.writable_roots=["/a"]`}, nil},
+		{nil, []string{`sandbox.mode="workspace-write"`, `approval.policy="untrusted"`, `approval.policy="on-request"`}, nil},
+		{nil, []string{`sandbox.mode="full-access"`}, []string{`sandbox.mode = "full-access"`}},
+		{nil, []string{`sandbox.writable_roots=["/a", "/b"]`}, []string{`sandbox.writable_roots = ["/a", "/b"]`}},
+		{nil, []string{`sandbox.network=true`}, []string{`sandbox.network = true`}},
+		{nil, []string{`sandbox.mode=null`, `nothing.of.this=1`}, []string{`sandbox.mode = null`}},
+		{nil, []string{`hook.h.command="x"`}, []string{`hook "h": command = "x"`}},
+		{nil, []string{`plugin.x.source="./y"`}, []string{`plugin.source = "./y"`}},
+		{nil, []string{`plugin.x.config.anything="y"`}, []string{`plugin.config.anything = "y"`}},
+		{[]string{`approval.policy="untrusted"`}, []string{`approval.policy="never"`}, []string{`approval.policy = "never"`}},
+		{[]string{`approval.policy="untrusted"`}, []string{`approval.policy="granular" `}, []string{`approval.policy = "granular"`}},
+		{[]string{`sandbox.writable_roots=["/1"]`}, []string{`sandbox.writable_roots=["/2"]`}, []string{`sandbox.writable_roots = ["/2"]`}},
+		{[]string{`approval.policy="never"`}, []string{`approval.policy="on-request"`}, []string{`approval.policy = "on-request"`}},
+		{[]string{`approval.policy="never"`}, []string{`approval.policy="never"`}, nil},
+		{[]string{`sandbox.mode="full-access"`}, []string{`sandbox.mode="full-access"`}, nil},
+	} {
+		o := options(root)
+		o.Sets = tc.base
+		if got := config.Widening(t.Context(), o, tc.sets); !slices.Equal(got, tc.want) {
+			t.Errorf("%q on %q: %q, want %q", tc.sets, tc.base, got, tc.want)
+		}
+	}
+}
+
 func TestGrantsAboveTheUsersSettings(t *testing.T) {
 	project := "sandbox {\n mode = \"workspace-write\"\n deny_read = []\n}\n"
 	got := granted(t, map[string]string{"home/gantry.hcl": "sandbox {\n mode = \"read-only\"\n deny_read = [\"~/private\"]\n}\n", "project/.gantry/gantry.hcl": project}, "")

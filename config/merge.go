@@ -110,6 +110,7 @@ func (n *node) labels(name string) []string {
 // reader converts the body of one file to nodes.
 type reader struct {
 	files diag.Files
+	mark  string // before the names of settings of the command line, which distinguishes them from others
 	from  *origin
 	ds    diag.Diagnostics
 }

@@ -24,7 +24,7 @@ func (r *reader) set(text string, root *schema.Block) *node {
 		more, value, ok = strings.Cut(value, "=")
 		path += "=" + more
 	}
-	name := diag.SetFile + strings.TrimSpace(path)
+	name := r.mark + diag.SetFile + strings.TrimSpace(path)
 	r.files[name] = []byte(text)
 	whole := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.Pos{Line: 1, Column: len(text) + 1, Byte: len(text)}}
 	fail := func(summary, detail, next string) *node {

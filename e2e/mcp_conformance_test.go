@@ -277,8 +277,8 @@ func conformanceClient(t *testing.T, scenario, url string) {
 	if strings.HasPrefix(scenario, "auth/") {
 		login()
 	}
-	c := connectMCP(t, mcpStdio(r), reply("accept", map[string]any{}))
-	got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "go", "approval-policy": "on-request"})
+	c := connectMCP(t, mcpStdio(r, "-c", "approval.policy=on-request"), reply("accept", map[string]any{}))
+	got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "go"})
 	if failed != "" {
 		t.Fatalf("%+v %s", got, failed)
 	}

@@ -136,7 +136,7 @@ func TestMCPServersOfOtherSDKs(t *testing.T) {
 				}
 				addMCP(t, r, "server \"shop\" {\nrequired = true\ndefer = false\napproval = \"approve\"\nstartup_timeout = \"2m\"\n"+where+"\n}\n")
 				answer := &mcp.ElicitResult{Action: "accept", Content: map[string]any{"size": 3, "colour": "blue"}}
-				c := connectMCP(t, mcpStdio(r), func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult { return answer })
+				c := connectMCP(t, mcpStdio(r, "-c", "approval.policy=on-request"), func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult { return answer })
 				said := func(tool string, args map[string]any) map[string]string {
 					t.Helper()
 					if _, failed := c.run(t.Context(), tool, args); failed != "" {
@@ -144,7 +144,7 @@ func TestMCPServersOfOtherSDKs(t *testing.T) {
 					}
 					return r.Last().Outputs()
 				}
-				outputs := said("gantry", map[string]any{"prompt": "look", "approval-policy": "on-request"})
+				outputs := said("gantry", map[string]any{"prompt": "look"})
 				wantOutputs(t, outputs, map[string][]string{
 					"greet": {"hello Ada"}, "picture": {"a dot"}, "price": {`"product":"tea"`, `"cents":1250`}, "fail": {"out of stock"},
 					"wrong": {"name"}, "resources": {`"uri":"shop://hours"`, "opening hours"}, "templates": {`"uriTemplate":"shop://product/{name}"`},

@@ -465,7 +465,8 @@ func TestMCPServerOfTheGuide(t *testing.T) {
 	}
 	r := rig.New(t, mcpScript)
 	server := file.Servers["gantry"]
-	cmd := exec.Command(filepath.Join(r.Bin, server.Command), server.Args...)
+	// The call's sandbox and approvals are those of the default configuration.
+	cmd := exec.Command(filepath.Join(r.Bin, server.Command), append(server.Args, "-c", "approval.policy=on-request")...)
 	cmd.Dir, cmd.Env = r.Dir, r.Env
 	c := connectMCP(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Minute}, nil)
 	call := regexp.MustCompile("(?ms)^```json\n(\\{\"prompt\".*?)^```$").FindSubmatch(guide)
@@ -480,6 +481,64 @@ func TestMCPServerOfTheGuide(t *testing.T) {
 	if got, failed := c.run(t.Context(), "gantry", args); failed != "" || !strings.HasPrefix(got.Content, "done with ") {
 		t.Errorf("%+v %s", got, failed)
 	}
+}
+
+// A client gets at most what the server's configuration permits, whichever argument asks for it, unless the server was told otherwise.
+func TestMCPBounds(t *testing.T) {
+	t.Parallel()
+	configured := []string{"-c", "sandbox.mode=workspace-write", "-c", "approval.policy=untrusted"}
+	wide := []map[string]any{
+		{"sandbox": "danger-full-access"},
+		{"approval-policy": "never"},
+		{"config": map[string]any{"sandbox": map[string]any{"mode": "full-access"}}},
+		{"config": map[string]any{"sandbox": map[string]any{"writable_roots": []any{"/"}}}},
+		{"config": map[string]any{"approval.policy": "on-request"}},
+		{"config": map[string]any{"hook": map[string]any{"mine": map[string]any{"event": "SessionStart", "command": "touch made"}}}},
+	}
+	const why = "this is more than the configuration of the server permits: "
+	mcpTransports(t, func(t *testing.T, r *rig.Rig, connect func() mcp.Transport) {
+		c := connectMCP(t, connect(), nil)
+		for _, args := range wide {
+			args = maps.Clone(args)
+			args["prompt"] = "hello"
+			if got, failed := c.run(t.Context(), "gantry", args); !strings.HasPrefix(failed, why) || !strings.Contains(failed, "--allow-wider") {
+				t.Errorf("%v: %+v %s", args, got, failed)
+			}
+		}
+		if all := threads(t, r); len(all) != 0 {
+			t.Errorf("%d threads", len(all))
+		}
+		for _, args := range []map[string]any{
+			{"sandbox": "read-only", "approval-policy": "untrusted"},
+			{"sandbox": "workspace-write", "config": map[string]any{"history": map[string]any{"compact_at_tokens": 5000}}, "compact-prompt": "short"},
+		} {
+			args["prompt"] = "hello"
+			if got, failed := c.run(t.Context(), "gantry", args); failed != "" || got.Content != "done with hello" {
+				t.Errorf("%v: %+v %s", args, got, failed)
+			}
+		}
+	}, configured...)
+	t.Run("a thread of another front end", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, mcpScript)
+		app := r.AppServer(configured...)
+		app.Call("initialize", map[string]any{"clientInfo": map[string]any{"name": "e2e", "version": "1"}}, nil)
+		app.Send(`{"method":"initialized"}`)
+		var started struct{ Thread struct{ ID string } }
+		app.Call("thread/start", map[string]any{"cwd": r.Dir, "sandbox": "danger-full-access"}, &started)
+		c := connectMCP(t, mcpStdio(r, configured...), nil)
+		if got, failed := c.run(t.Context(), "gantry-reply", map[string]any{"threadId": started.Thread.ID, "prompt": "hello"}); !strings.HasPrefix(failed, why) {
+			t.Errorf("%+v %s", got, failed)
+		}
+	})
+	t.Run("allowed", func(t *testing.T) {
+		t.Parallel()
+		r := rig.New(t, mcpScript)
+		c := connectMCP(t, mcpStdio(r, append([]string{"--allow-wider"}, configured...)...), nil)
+		if got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "run it", "sandbox": "danger-full-access", "approval-policy": "never"}); failed != "" || !exists(r.Dir, "made") {
+			t.Errorf("%+v %s", got, failed)
+		}
+	})
 }
 
 // A client calls a chosen tool itself: with approval, refused, in its own thread, and with an error that the tool reports.

@@ -86,6 +86,9 @@ func (s *Server) agent(ctx context.Context, req *mcp.CallToolRequest, p agentPar
 		return nil, agentResult{}, errNoPrompt
 	}
 	start, err := s.start(p)
+	if err == nil {
+		err = s.bounded(ctx, start.Dir, event.Settings{Approval: start.Approval, Sandbox: start.Sandbox}, start.Sets[len(s.cfg.Workspace.Sets):])
+	}
 	if err != nil {
 		return nil, agentResult{}, err
 	}
@@ -94,6 +97,26 @@ func (s *Server) agent(ctx context.Context, req *mcp.CallToolRequest, p agentPar
 		return nil, agentResult{}, shown(err)
 	}
 	return s.run(ctx, req, t, p.Prompt)
+}
+
+// bounded returns an error if settings of a thread in a folder are wider than the configuration.
+func (s *Server) bounded(ctx context.Context, dir string, settings event.Settings, sets []string) error {
+	if s.cfg.Widening == nil {
+		return nil
+	}
+	sets = slices.Clone(sets)
+	for name, v := range map[string]string{"approval.policy": settings.Approval, "sandbox.mode": settings.Sandbox} {
+		if v != "" {
+			sets = append(sets, name+"="+literal(v))
+		}
+	}
+	wide := s.cfg.Widening(ctx, dir, sets)
+	if len(wide) == 0 {
+		return nil
+	}
+	slices.Sort(wide)
+	return errors.New(hint.Line(plain("this is more than the configuration of the server permits: "+strings.Join(wide, ", "), maxLine),
+		"leave it out; or whoever runs the server changes its configuration, or starts it with --allow-wider"))
 }
 
 // start converts the arguments of the tool gantry.
@@ -165,6 +188,13 @@ func (s *Server) reply(ctx context.Context, req *mcp.CallToolRequest, p replyPar
 	t, err := s.cfg.Hub.Resume(ctx, id, hub.ResumeParams{Workspace: w})
 	if err != nil {
 		return nil, agentResult{}, shown(err)
+	}
+	settings, err := t.Settings(ctx) // it may be another front end's
+	if err != nil {
+		return nil, agentResult{}, shown(err)
+	}
+	if err := s.bounded(ctx, settings.Cwd, settings, nil); err != nil {
+		return nil, agentResult{}, err
 	}
 	return s.run(ctx, req, t, p.Prompt)
 }

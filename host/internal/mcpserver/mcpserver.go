@@ -27,8 +27,11 @@ type Config struct {
 	// Workspace is what threads have in common: their settings and profile. Dir is the folder of threads for which the client names none.
 	Workspace hub.Workspace
 	// Tools are the labels of plugins whose tools are offered, each call in a thread of the client. The list stays the same.
-	Tools  []string
-	Logger hclog.Logger // nil: none
+	Tools []string
+	// Widening returns those of some settings, each NAME=VALUE, that would widen what the configuration of a folder permits. Calls that ask
+	// for them are refused. nil: clients may ask for anything.
+	Widening func(ctx context.Context, dir string, sets []string) []string
+	Logger   hclog.Logger // nil: none
 }
 
 // Server serves any number of clients.

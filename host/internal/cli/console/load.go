@@ -34,12 +34,21 @@ type overrides struct {
 
 // readConfig is ReadConfig with overrides.
 func (a *Env) readConfig(ctx context.Context, home, dir string, o overrides) (*config.Config, diag.Diagnostics) {
-	return config.Load(ctx, config.Options{
+	return config.Load(ctx, options(a, home, dir, o))
+}
+
+// Widening returns those of some settings that would widen what the configuration of a folder permits; see [config.Widening].
+func Widening(ctx context.Context, a *Env, home, dir string, sets []string) []string {
+	return config.Widening(ctx, options(a, home, dir, overrides{}), sets)
+}
+
+func options(a *Env, home, dir string, o overrides) config.Options {
+	return config.Options{
 		Home: home, Dir: dir, Typed: a.Dir, File: a.Flags.Config, Sets: slices.Concat(a.Flags.Sets, o.sets), Profile: cmp.Or(o.profile, a.Flags.Profile), NoUser: a.Flags.NoUser,
 		User: o.user, LookupEnv: a.LookupEnv,
 		System: a.SystemConfig(), Trusted: trust.Open(home).Trusted,
 		Secret: func(name string) (string, error) { return a.Vault(home).Get(UserSecret + name) },
-	})
+	}
 }
 
 // SystemConfig returns the path of the machine's file from GANTRY_SYSTEM_CONFIG ("-": none), which is meant for tests and

@@ -43,6 +43,7 @@ func (a *app) mcpServeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.http, flagHTTP, "", "serve HTTP on `[IP:]PORT` instead of standard input and output; port 0: any free one")
 	cmd.Flags().StringVar(&f.tokenFile, flagToken, "", "read the token of HTTP clients from `PATH`")
 	cmd.Flags().StringSliceVar(&f.tools, "tools", nil, "also offer the tools of the plugins with these `LABELS`, separated by commas")
+	cmd.Flags().BoolVar(&f.wider, "allow-wider", false, "let clients ask for a wider sandbox, other approvals and any settings than configured")
 	cmd.Flags().BoolVar(&f.noAuth, flagNoToken, false, "let every local process use HTTP on a loopback address")
 	return cmd
 }
@@ -51,6 +52,7 @@ func (a *app) mcpServeCommand() *cobra.Command {
 type mcpFlags struct {
 	http, tokenFile string
 	noAuth          bool
+	wider           bool     // clients may ask for more than the configuration permits
 	tools           []string // labels of plugins
 }
 
@@ -109,7 +111,15 @@ func (a *app) serveMCP(ctx context.Context, f mcpFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	server, err := mcpserver.New(ctx, mcpserver.Config{Hub: h, Tools: f.tools, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("mcp")})
+	cfg := mcpserver.Config{Hub: h, Tools: f.tools, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("mcp")}
+	if !f.wider {
+		home, err := a.Home()
+		if err != nil {
+			return err
+		}
+		cfg.Widening = func(ctx context.Context, dir string, sets []string) []string { return console.Widening(ctx, a.Env, home, dir, sets) }
+	}
+	server, err := mcpserver.New(ctx, cfg)
 	if err != nil {
 		return err
 	}

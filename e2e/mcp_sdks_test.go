@@ -176,3 +176,38 @@ func TestMCPServersOfOtherSDKs(t *testing.T) {
 		}
 	}
 }
+
+// gantry mcp serve under the clients of the SDKs for TypeScript and Python: tools, a run with an approval, a reply, an interrupt, and another
+// connection.
+func TestMCPClientsOfOtherSDKs(t *testing.T) {
+	t.Parallel()
+	s := mcpSDKs(t)
+	args := []string{"--tools", "shell", "-c", "approval.policy=untrusted"}
+	for _, program := range []string{"client.mjs", "client.py"} {
+		for _, transport := range []string{"stdio", "http"} {
+			t.Run(program+" "+transport, func(t *testing.T) {
+				t.Parallel()
+				r := boxed(t, mcpScript)
+				command := append(s.program(t, filepath.Dir(r.Dir), program), transport)
+				if transport == "http" {
+					server := r.ServeMCP(args...)
+					command = append(command, server.URL, server.Token)
+				} else {
+					command = append(append(command, filepath.Join(r.Bin, r.Host), "mcp", "serve"), args...)
+				}
+				cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+				cmd.Dir, cmd.Env, cmd.WaitDelay = r.Dir, r.Env, time.Second
+				if out, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "all is well\n") {
+					t.Errorf("%v\n%s", err, out)
+				}
+				var list []string
+				for _, info := range threads(t, r) {
+					list = append(list, string(info.ID))
+				}
+				if len(list) != 2 { // of the agent, and of the client's own call
+					t.Errorf("threads %q", list)
+				}
+			})
+		}
+	}
+}

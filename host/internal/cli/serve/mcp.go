@@ -117,7 +117,9 @@ func (a *app) serveMCP(ctx context.Context, f mcpFlags) (err error) {
 		if err != nil {
 			return err
 		}
-		cfg.Widening = func(ctx context.Context, dir string, sets []string) []string { return console.Widening(ctx, a.Env, home, dir, sets) }
+		cfg.Widening = func(ctx context.Context, dir string, sets []string) []string {
+			return console.Widening(ctx, a.Env, home, dir, sets)
+		}
 	}
 	server, err := mcpserver.New(ctx, cfg)
 	if err != nil {

@@ -262,6 +262,21 @@ type Source struct {
 	// description of the tools' namespaces, marked as the source's: up to 512 KiB, or 16 KiB if the model's format has no
 	// descriptions of namespaces.
 	Description string
+	Prompts     []SourcePrompt // that the source offers to people; the host uses the first 256
+	Resources   bool           // whether the source has resources
+}
+
+// SourcePrompt is a template of messages that people choose, for example as a command of a user interface. The plugin's command
+// "prompt" fills it in; see the message of this name in tool.proto.
+type SourcePrompt struct {
+	Name, Title, Description string
+	Arguments                []SourcePromptArgument
+}
+
+// SourcePromptArgument is an argument of a prompt. Its value is a text.
+type SourcePromptArgument struct {
+	Name, Title, Description string
+	Required                 bool
 }
 
 // ToolSet is the set of tools that Watch sends.

@@ -237,6 +237,7 @@ type Sampled struct {
 	Message llm.Message
 	Usage   llm.Usage
 	Reason  llm.FinishReason
+	Model   string // name of the model that answered
 }
 
 // Sample sends one request to the model, within the thread's budget. If the answer is incomplete, the error is an
@@ -253,7 +254,7 @@ func (c *Call) Sample(ctx context.Context, req *llm.Request) (*Sampled, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sample: %w", err)
 	}
-	return &Sampled{Message: m, Usage: convert.UsageFromProto(resp.GetUsage()), Reason: convert.FinishReasonFromProto(resp.GetReason())}, nil
+	return &Sampled{Message: m, Usage: convert.UsageFromProto(resp.GetUsage()), Reason: convert.FinishReasonFromProto(resp.GetReason()), Model: resp.GetModel()}, nil
 }
 
 // Emit publishes a plugin-defined event in the thread's stream. kind consists of lower-case words separated by dots;

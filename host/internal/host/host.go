@@ -343,12 +343,14 @@ func (h *Host) Thread(id event.ThreadID) (*thread.Thread, bool) {
 func (h *Host) Models() *modelset.Set { return h.models }
 
 // sample asks a thread's model on behalf of a plugin's call.
-func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
+func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*service.Sampled, error) {
 	r, err := h.running(c.Thread)
 	if err != nil || r.sample.Load() == nil {
-		return nil, llm.Usage{}, llm.FinishUnknown, errors.New("the thread has ended")
+		return nil, errors.New("the thread has ended")
 	}
-	return r.sample.Load().Sample(ctx, c, req, r.thread.Meter(), r.thread, func(err error) {
+	model := r.sample.Load()
+	m, used, reason, err := model.Sample(ctx, c, req, r.thread.Meter(), r.thread, func(err error) {
 		h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
 	})
+	return &service.Sampled{Message: m, Usage: used, Reason: reason, Model: model.Config.Name}, err
 }

@@ -33,7 +33,15 @@ type Thread interface {
 }
 
 // Sampler asks the model once on behalf of a call.
-type Sampler func(ctx context.Context, c orchestrate.Call, r *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error)
+type Sampler func(ctx context.Context, c orchestrate.Call, r *llm.Request) (*Sampled, error)
+
+// Sampled is the model's answer.
+type Sampled struct {
+	Message *llm.Message
+	Usage   llm.Usage
+	Reason  llm.FinishReason
+	Model   string // as the configuration names it
+}
 
 // Config is what the services use. All fields are required unless they say otherwise.
 type Config struct {
@@ -217,7 +225,7 @@ func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantry
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	m, usage, reason, err := s.Config.Sample(ctx, l.Call, req)
+	a, err := s.Config.Sample(ctx, l.Call, req)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return &gantryv1.SampleResponse{Error: convert.ErrorToProto(e)}, nil
 	}
@@ -225,7 +233,7 @@ func (s *server) Sample(ctx context.Context, r *gantryv1.SampleRequest) (*gantry
 		return nil, statusOf(err)
 	}
 	return &gantryv1.SampleResponse{
-		Message: convert.MessageToProto(*m), Usage: convert.UsageToProto(usage), Reason: convert.FinishReasonToProto(reason),
+		Message: convert.MessageToProto(*a.Message), Usage: convert.UsageToProto(a.Usage), Reason: convert.FinishReasonToProto(a.Reason), Model: a.Model,
 	}, nil
 }
 

@@ -160,8 +160,8 @@ func newWorld(t *testing.T) *world {
 	w.services = service.New(service.Config{
 		Tokens: w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
 		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
-		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*llm.Message, llm.Usage, llm.FinishReason, error) {
-			return nil, llm.Usage{}, llm.FinishUnknown, errors.New("no model here")
+		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {
+			return nil, errors.New("no model here")
 		},
 		Secrets: func(label, handle string) (service.Secret, bool) {
 			p, ok := w.programs[handle]

@@ -26,6 +26,8 @@ func conversions() []conversion {
 		pair[*contract.Freeform, gantryv1.Freeform]("freeform"),
 		pair[*contract.ToolSet, gantryv1.WatchResponse]("ToolSet"),
 		pair[contract.Source, gantryv1.ToolSource]("source"),
+		pair[contract.SourcePrompt, gantryv1.SourcePrompt]("sourcePrompt"),
+		pair[contract.SourcePromptArgument, gantryv1.SourcePromptArgument]("sourcePromptArgument"),
 		pair[contract.ConfigEdit, gantryv1.ConfigEdit]("ConfigEdit"),
 		union[contract.Effect, gantryv1.Effect]("Effect", "contract.OtherEffect{Label: contract.UnknownEffect}",
 			contract.ExecEffect{}, contract.WriteEffect{}, contract.ReadEffect{}, contract.NetworkEffect{},

@@ -304,6 +304,8 @@ func sourceToProto(x contract.Source) *gantryv1.ToolSource {
 		Required:    x.Required,
 		Title:       text(x.Title),
 		Description: text(x.Description),
+		Prompts:     each(x.Prompts, sourcePromptToProto),
+		Resources:   x.Resources,
 	}
 }
 
@@ -315,6 +317,44 @@ func sourceFromProto(p *gantryv1.ToolSource) contract.Source {
 		Required:    p.GetRequired(),
 		Title:       p.GetTitle(),
 		Description: p.GetDescription(),
+		Prompts:     each(p.GetPrompts(), sourcePromptFromProto),
+		Resources:   p.GetResources(),
+	}
+}
+
+func sourcePromptToProto(x contract.SourcePrompt) *gantryv1.SourcePrompt {
+	return &gantryv1.SourcePrompt{
+		Name:        text(x.Name),
+		Title:       text(x.Title),
+		Description: text(x.Description),
+		Arguments:   each(x.Arguments, sourcePromptArgumentToProto),
+	}
+}
+
+func sourcePromptFromProto(p *gantryv1.SourcePrompt) contract.SourcePrompt {
+	return contract.SourcePrompt{
+		Name:        p.GetName(),
+		Title:       p.GetTitle(),
+		Description: p.GetDescription(),
+		Arguments:   each(p.GetArguments(), sourcePromptArgumentFromProto),
+	}
+}
+
+func sourcePromptArgumentToProto(x contract.SourcePromptArgument) *gantryv1.SourcePromptArgument {
+	return &gantryv1.SourcePromptArgument{
+		Name:        text(x.Name),
+		Title:       text(x.Title),
+		Description: text(x.Description),
+		Required:    x.Required,
+	}
+}
+
+func sourcePromptArgumentFromProto(p *gantryv1.SourcePromptArgument) contract.SourcePromptArgument {
+	return contract.SourcePromptArgument{
+		Name:        p.GetName(),
+		Title:       p.GetTitle(),
+		Description: p.GetDescription(),
+		Required:    p.GetRequired(),
 	}
 }
 

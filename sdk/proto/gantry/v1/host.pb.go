@@ -2145,11 +2145,13 @@ func (x *SampleRequest) GetRequest() *LlmRequest {
 }
 
 type SampleResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *LlmMessage            `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	Usage         *LlmUsage              `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
-	Reason        LlmFinishReason        `protobuf:"varint,3,opt,name=reason,proto3,enum=gantry.v1.LlmFinishReason" json:"reason,omitempty"`
-	Error         *LlmError              `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Message *LlmMessage            `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Usage   *LlmUsage              `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	Reason  LlmFinishReason        `protobuf:"varint,3,opt,name=reason,proto3,enum=gantry.v1.LlmFinishReason" json:"reason,omitempty"`
+	Error   *LlmError              `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// Name of the model that answered.
+	Model         string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2210,6 +2212,13 @@ func (x *SampleResponse) GetError() *LlmError {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *SampleResponse) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
 }
 
 type SecretRequest struct {
@@ -3395,12 +3404,13 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\rSampleRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12/\n" +
-	"\arequest\x18\x02 \x01(\v2\x15.gantry.v1.LlmRequestR\arequest\"\xcb\x01\n" +
+	"\arequest\x18\x02 \x01(\v2\x15.gantry.v1.LlmRequestR\arequest\"\xe1\x01\n" +
 	"\x0eSampleResponse\x12/\n" +
 	"\amessage\x18\x01 \x01(\v2\x15.gantry.v1.LlmMessageR\amessage\x12)\n" +
 	"\x05usage\x18\x02 \x01(\v2\x13.gantry.v1.LlmUsageR\x05usage\x122\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x1a.gantry.v1.LlmFinishReasonR\x06reason\x12)\n" +
-	"\x05error\x18\x04 \x01(\v2\x13.gantry.v1.LlmErrorR\x05error\"=\n" +
+	"\x05error\x18\x04 \x01(\v2\x13.gantry.v1.LlmErrorR\x05error\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\"=\n" +
 	"\rSecretRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\tR\x06handle\x12\x14\n" +
 	"\x05renew\x18\x02 \x01(\bR\x05renew\"<\n" +

@@ -450,8 +450,12 @@ type ToolSource struct {
 	// Title for people, and what the source says of itself and its tools, such as the instructions of an MCP server. Models get the
 	// description as that of the namespaces of its tools, marked as the source's. The host cuts it to 512 KiB, and to 16 KiB for
 	// models whose format has no descriptions of namespaces.
-	Title         string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
-	Description   string `protobuf:"bytes,6,opt,name=description,proto3" json:"description,omitempty"`
+	Title       string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	Description string `protobuf:"bytes,6,opt,name=description,proto3" json:"description,omitempty"`
+	// Prompts that the source offers to people. The host uses the first 256, and cuts long texts.
+	Prompts []*SourcePrompt `protobuf:"bytes,7,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	// Whether the source has resources, which the plugin's commands list and read.
+	Resources     bool `protobuf:"varint,8,opt,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -528,6 +532,160 @@ func (x *ToolSource) GetDescription() string {
 	return ""
 }
 
+func (x *ToolSource) GetPrompts() []*SourcePrompt {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *ToolSource) GetResources() bool {
+	if x != nil {
+		return x.Resources
+	}
+	return false
+}
+
+// SourcePrompt is a template of messages that people choose, for example as a command of a user interface. The plugin's command
+// `prompt` fills it in: its input is {"server": the source, "name": the prompt, "arg": {argument: text}}, and its output
+// {"messages": [{"role": "user" or "assistant", "content": a content block of MCP}]}.
+type SourcePrompt struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Name          string                  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Title         string                  `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Description   string                  `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Arguments     []*SourcePromptArgument `protobuf:"bytes,4,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourcePrompt) Reset() {
+	*x = SourcePrompt{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourcePrompt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourcePrompt) ProtoMessage() {}
+
+func (x *SourcePrompt) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourcePrompt.ProtoReflect.Descriptor instead.
+func (*SourcePrompt) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SourcePrompt) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SourcePrompt) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *SourcePrompt) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *SourcePrompt) GetArguments() []*SourcePromptArgument {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+// SourcePromptArgument is an argument of a prompt. Its value is a text.
+type SourcePromptArgument struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Required      bool                   `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourcePromptArgument) Reset() {
+	*x = SourcePromptArgument{}
+	mi := &file_gantry_v1_tool_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourcePromptArgument) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourcePromptArgument) ProtoMessage() {}
+
+func (x *SourcePromptArgument) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_tool_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourcePromptArgument.ProtoReflect.Descriptor instead.
+func (*SourcePromptArgument) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SourcePromptArgument) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SourcePromptArgument) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *SourcePromptArgument) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *SourcePromptArgument) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
 // ToolDescriptor declares a tool.
 type ToolDescriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -584,7 +742,7 @@ type ToolDescriptor struct {
 
 func (x *ToolDescriptor) Reset() {
 	*x = ToolDescriptor{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[3]
+	mi := &file_gantry_v1_tool_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +754,7 @@ func (x *ToolDescriptor) String() string {
 func (*ToolDescriptor) ProtoMessage() {}
 
 func (x *ToolDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[3]
+	mi := &file_gantry_v1_tool_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +767,7 @@ func (x *ToolDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolDescriptor.ProtoReflect.Descriptor instead.
 func (*ToolDescriptor) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{3}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ToolDescriptor) GetName() string {
@@ -787,7 +945,7 @@ type Freeform struct {
 
 func (x *Freeform) Reset() {
 	*x = Freeform{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[4]
+	mi := &file_gantry_v1_tool_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +957,7 @@ func (x *Freeform) String() string {
 func (*Freeform) ProtoMessage() {}
 
 func (x *Freeform) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[4]
+	mi := &file_gantry_v1_tool_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +970,7 @@ func (x *Freeform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeform.ProtoReflect.Descriptor instead.
 func (*Freeform) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Freeform) GetSyntax() string {
@@ -848,7 +1006,7 @@ type ThreadRequest struct {
 
 func (x *ThreadRequest) Reset() {
 	*x = ThreadRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[5]
+	mi := &file_gantry_v1_tool_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1018,7 @@ func (x *ThreadRequest) String() string {
 func (*ThreadRequest) ProtoMessage() {}
 
 func (x *ThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[5]
+	mi := &file_gantry_v1_tool_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1031,7 @@ func (x *ThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadRequest.ProtoReflect.Descriptor instead.
 func (*ThreadRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ThreadRequest) GetThreadId() string {
@@ -912,7 +1070,7 @@ type ThreadResponse struct {
 
 func (x *ThreadResponse) Reset() {
 	*x = ThreadResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[6]
+	mi := &file_gantry_v1_tool_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1082,7 @@ func (x *ThreadResponse) String() string {
 func (*ThreadResponse) ProtoMessage() {}
 
 func (x *ThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[6]
+	mi := &file_gantry_v1_tool_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1095,7 @@ func (x *ThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadResponse.ProtoReflect.Descriptor instead.
 func (*ThreadResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ThreadResponse) GetEvent() isThreadResponse_Event {
@@ -1023,7 +1181,7 @@ type ContextText struct {
 
 func (x *ContextText) Reset() {
 	*x = ContextText{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[7]
+	mi := &file_gantry_v1_tool_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1193,7 @@ func (x *ContextText) String() string {
 func (*ContextText) ProtoMessage() {}
 
 func (x *ContextText) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[7]
+	mi := &file_gantry_v1_tool_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1206,7 @@ func (x *ContextText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextText.ProtoReflect.Descriptor instead.
 func (*ContextText) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ContextText) GetKey() string {
@@ -1080,7 +1238,7 @@ type SessionOpened struct {
 
 func (x *SessionOpened) Reset() {
 	*x = SessionOpened{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[8]
+	mi := &file_gantry_v1_tool_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1250,7 @@ func (x *SessionOpened) String() string {
 func (*SessionOpened) ProtoMessage() {}
 
 func (x *SessionOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[8]
+	mi := &file_gantry_v1_tool_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1263,7 @@ func (x *SessionOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionOpened.ProtoReflect.Descriptor instead.
 func (*SessionOpened) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SessionOpened) GetSessionId() string {
@@ -1148,7 +1306,7 @@ type SessionOutput struct {
 
 func (x *SessionOutput) Reset() {
 	*x = SessionOutput{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[9]
+	mi := &file_gantry_v1_tool_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1318,7 @@ func (x *SessionOutput) String() string {
 func (*SessionOutput) ProtoMessage() {}
 
 func (x *SessionOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[9]
+	mi := &file_gantry_v1_tool_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1331,7 @@ func (x *SessionOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionOutput.ProtoReflect.Descriptor instead.
 func (*SessionOutput) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SessionOutput) GetSessionId() string {
@@ -1209,7 +1367,7 @@ type SessionExited struct {
 
 func (x *SessionExited) Reset() {
 	*x = SessionExited{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[10]
+	mi := &file_gantry_v1_tool_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1379,7 @@ func (x *SessionExited) String() string {
 func (*SessionExited) ProtoMessage() {}
 
 func (x *SessionExited) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[10]
+	mi := &file_gantry_v1_tool_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1392,7 @@ func (x *SessionExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionExited.ProtoReflect.Descriptor instead.
 func (*SessionExited) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SessionExited) GetSessionId() string {
@@ -1272,7 +1430,7 @@ type CallInput struct {
 
 func (x *CallInput) Reset() {
 	*x = CallInput{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[11]
+	mi := &file_gantry_v1_tool_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1442,7 @@ func (x *CallInput) String() string {
 func (*CallInput) ProtoMessage() {}
 
 func (x *CallInput) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[11]
+	mi := &file_gantry_v1_tool_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1455,7 @@ func (x *CallInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallInput.ProtoReflect.Descriptor instead.
 func (*CallInput) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallInput) GetInput() isCallInput_Input {
@@ -1362,7 +1520,7 @@ type AssessRequest struct {
 
 func (x *AssessRequest) Reset() {
 	*x = AssessRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[12]
+	mi := &file_gantry_v1_tool_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1532,7 @@ func (x *AssessRequest) String() string {
 func (*AssessRequest) ProtoMessage() {}
 
 func (x *AssessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[12]
+	mi := &file_gantry_v1_tool_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1545,7 @@ func (x *AssessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssessRequest.ProtoReflect.Descriptor instead.
 func (*AssessRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AssessRequest) GetThreadId() string {
@@ -1474,7 +1632,7 @@ type AssessResponse struct {
 
 func (x *AssessResponse) Reset() {
 	*x = AssessResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[13]
+	mi := &file_gantry_v1_tool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1644,7 @@ func (x *AssessResponse) String() string {
 func (*AssessResponse) ProtoMessage() {}
 
 func (x *AssessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[13]
+	mi := &file_gantry_v1_tool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1657,7 @@ func (x *AssessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssessResponse.ProtoReflect.Descriptor instead.
 func (*AssessResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AssessResponse) GetEarly() *CallResult {
@@ -1574,7 +1732,7 @@ type Escalation struct {
 
 func (x *Escalation) Reset() {
 	*x = Escalation{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[14]
+	mi := &file_gantry_v1_tool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1744,7 @@ func (x *Escalation) String() string {
 func (*Escalation) ProtoMessage() {}
 
 func (x *Escalation) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[14]
+	mi := &file_gantry_v1_tool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1757,7 @@ func (x *Escalation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Escalation.ProtoReflect.Descriptor instead.
 func (*Escalation) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Escalation) GetUnsandboxed() bool {
@@ -1645,7 +1803,7 @@ type GrantFacts struct {
 
 func (x *GrantFacts) Reset() {
 	*x = GrantFacts{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[15]
+	mi := &file_gantry_v1_tool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1815,7 @@ func (x *GrantFacts) String() string {
 func (*GrantFacts) ProtoMessage() {}
 
 func (x *GrantFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[15]
+	mi := &file_gantry_v1_tool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1828,7 @@ func (x *GrantFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantFacts.ProtoReflect.Descriptor instead.
 func (*GrantFacts) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GrantFacts) GetSandboxMode() string {
@@ -1716,7 +1874,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[16]
+	mi := &file_gantry_v1_tool_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1886,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[16]
+	mi := &file_gantry_v1_tool_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1899,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CallRequest) GetControl() isCallRequest_Control {
@@ -1845,7 +2003,7 @@ type CallStart struct {
 
 func (x *CallStart) Reset() {
 	*x = CallStart{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[17]
+	mi := &file_gantry_v1_tool_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2015,7 @@ func (x *CallStart) String() string {
 func (*CallStart) ProtoMessage() {}
 
 func (x *CallStart) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[17]
+	mi := &file_gantry_v1_tool_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2028,7 @@ func (x *CallStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallStart.ProtoReflect.Descriptor instead.
 func (*CallStart) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CallStart) GetThreadId() string {
@@ -1994,7 +2152,7 @@ type CallCaps struct {
 
 func (x *CallCaps) Reset() {
 	*x = CallCaps{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[18]
+	mi := &file_gantry_v1_tool_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2164,7 @@ func (x *CallCaps) String() string {
 func (*CallCaps) ProtoMessage() {}
 
 func (x *CallCaps) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[18]
+	mi := &file_gantry_v1_tool_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2177,7 @@ func (x *CallCaps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCaps.ProtoReflect.Descriptor instead.
 func (*CallCaps) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CallCaps) GetMaxOutputBytes() int64 {
@@ -2059,7 +2217,7 @@ type CallPause struct {
 
 func (x *CallPause) Reset() {
 	*x = CallPause{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[19]
+	mi := &file_gantry_v1_tool_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2229,7 @@ func (x *CallPause) String() string {
 func (*CallPause) ProtoMessage() {}
 
 func (x *CallPause) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[19]
+	mi := &file_gantry_v1_tool_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2242,7 @@ func (x *CallPause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallPause.ProtoReflect.Descriptor instead.
 func (*CallPause) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{21}
 }
 
 // CallResume ends a pause.
@@ -2096,7 +2254,7 @@ type CallResume struct {
 
 func (x *CallResume) Reset() {
 	*x = CallResume{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[20]
+	mi := &file_gantry_v1_tool_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2266,7 @@ func (x *CallResume) String() string {
 func (*CallResume) ProtoMessage() {}
 
 func (x *CallResume) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[20]
+	mi := &file_gantry_v1_tool_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2279,7 @@ func (x *CallResume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResume.ProtoReflect.Descriptor instead.
 func (*CallResume) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{22}
 }
 
 // CallCancel asks the call to end soon. The plugin still sends a result.
@@ -2137,7 +2295,7 @@ type CallCancel struct {
 
 func (x *CallCancel) Reset() {
 	*x = CallCancel{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[21]
+	mi := &file_gantry_v1_tool_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2307,7 @@ func (x *CallCancel) String() string {
 func (*CallCancel) ProtoMessage() {}
 
 func (x *CallCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[21]
+	mi := &file_gantry_v1_tool_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2320,7 @@ func (x *CallCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCancel.ProtoReflect.Descriptor instead.
 func (*CallCancel) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallCancel) GetReason() string {
@@ -2197,7 +2355,7 @@ type CallResponse struct {
 
 func (x *CallResponse) Reset() {
 	*x = CallResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[22]
+	mi := &file_gantry_v1_tool_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2367,7 @@ func (x *CallResponse) String() string {
 func (*CallResponse) ProtoMessage() {}
 
 func (x *CallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[22]
+	mi := &file_gantry_v1_tool_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2380,7 @@ func (x *CallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResponse.ProtoReflect.Descriptor instead.
 func (*CallResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CallResponse) GetEvent() isCallResponse_Event {
@@ -2352,7 +2510,7 @@ type CallStarted struct {
 
 func (x *CallStarted) Reset() {
 	*x = CallStarted{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[23]
+	mi := &file_gantry_v1_tool_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2522,7 @@ func (x *CallStarted) String() string {
 func (*CallStarted) ProtoMessage() {}
 
 func (x *CallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[23]
+	mi := &file_gantry_v1_tool_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2535,7 @@ func (x *CallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallStarted.ProtoReflect.Descriptor instead.
 func (*CallStarted) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CallStarted) GetItem() *Item {
@@ -2399,7 +2557,7 @@ type OutputDelta struct {
 
 func (x *OutputDelta) Reset() {
 	*x = OutputDelta{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[24]
+	mi := &file_gantry_v1_tool_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2569,7 @@ func (x *OutputDelta) String() string {
 func (*OutputDelta) ProtoMessage() {}
 
 func (x *OutputDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[24]
+	mi := &file_gantry_v1_tool_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2582,7 @@ func (x *OutputDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputDelta.ProtoReflect.Descriptor instead.
 func (*OutputDelta) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OutputDelta) GetOffset() int64 {
@@ -2454,7 +2612,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[25]
+	mi := &file_gantry_v1_tool_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2624,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[25]
+	mi := &file_gantry_v1_tool_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2637,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Progress) GetMessage() string {
@@ -2513,7 +2671,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[26]
+	mi := &file_gantry_v1_tool_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2683,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[26]
+	mi := &file_gantry_v1_tool_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2696,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Note) GetText() string {
@@ -2570,7 +2728,7 @@ type CallResult struct {
 
 func (x *CallResult) Reset() {
 	*x = CallResult{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[27]
+	mi := &file_gantry_v1_tool_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2740,7 @@ func (x *CallResult) String() string {
 func (*CallResult) ProtoMessage() {}
 
 func (x *CallResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[27]
+	mi := &file_gantry_v1_tool_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2753,7 @@ func (x *CallResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResult.ProtoReflect.Descriptor instead.
 func (*CallResult) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CallResult) GetParts() []*ResultPart {
@@ -2657,7 +2815,7 @@ type StopSessionRequest struct {
 
 func (x *StopSessionRequest) Reset() {
 	*x = StopSessionRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[28]
+	mi := &file_gantry_v1_tool_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2827,7 @@ func (x *StopSessionRequest) String() string {
 func (*StopSessionRequest) ProtoMessage() {}
 
 func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[28]
+	mi := &file_gantry_v1_tool_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2840,7 @@ func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionRequest.ProtoReflect.Descriptor instead.
 func (*StopSessionRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StopSessionRequest) GetThreadId() string {
@@ -2707,7 +2865,7 @@ type StopSessionResponse struct {
 
 func (x *StopSessionResponse) Reset() {
 	*x = StopSessionResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[29]
+	mi := &file_gantry_v1_tool_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2877,7 @@ func (x *StopSessionResponse) String() string {
 func (*StopSessionResponse) ProtoMessage() {}
 
 func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[29]
+	mi := &file_gantry_v1_tool_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2890,7 @@ func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionResponse.ProtoReflect.Descriptor instead.
 func (*StopSessionResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{31}
 }
 
 type EndThreadRequest struct {
@@ -2744,7 +2902,7 @@ type EndThreadRequest struct {
 
 func (x *EndThreadRequest) Reset() {
 	*x = EndThreadRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[30]
+	mi := &file_gantry_v1_tool_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2914,7 @@ func (x *EndThreadRequest) String() string {
 func (*EndThreadRequest) ProtoMessage() {}
 
 func (x *EndThreadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[30]
+	mi := &file_gantry_v1_tool_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2927,7 @@ func (x *EndThreadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndThreadRequest.ProtoReflect.Descriptor instead.
 func (*EndThreadRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EndThreadRequest) GetThreadId() string {
@@ -2787,7 +2945,7 @@ type EndThreadResponse struct {
 
 func (x *EndThreadResponse) Reset() {
 	*x = EndThreadResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[31]
+	mi := &file_gantry_v1_tool_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2957,7 @@ func (x *EndThreadResponse) String() string {
 func (*EndThreadResponse) ProtoMessage() {}
 
 func (x *EndThreadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[31]
+	mi := &file_gantry_v1_tool_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2970,7 @@ func (x *EndThreadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndThreadResponse.ProtoReflect.Descriptor instead.
 func (*EndThreadResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{33}
 }
 
 type ViewRequest struct {
@@ -2832,7 +2990,7 @@ type ViewRequest struct {
 
 func (x *ViewRequest) Reset() {
 	*x = ViewRequest{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[32]
+	mi := &file_gantry_v1_tool_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +3002,7 @@ func (x *ViewRequest) String() string {
 func (*ViewRequest) ProtoMessage() {}
 
 func (x *ViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[32]
+	mi := &file_gantry_v1_tool_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +3015,7 @@ func (x *ViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRequest.ProtoReflect.Descriptor instead.
 func (*ViewRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ViewRequest) GetRequest() isViewRequest_Request {
@@ -2980,7 +3138,7 @@ type ViewOpen struct {
 
 func (x *ViewOpen) Reset() {
 	*x = ViewOpen{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[33]
+	mi := &file_gantry_v1_tool_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3150,7 @@ func (x *ViewOpen) String() string {
 func (*ViewOpen) ProtoMessage() {}
 
 func (x *ViewOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[33]
+	mi := &file_gantry_v1_tool_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3163,7 @@ func (x *ViewOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewOpen.ProtoReflect.Descriptor instead.
 func (*ViewOpen) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ViewOpen) GetThreadId() string {
@@ -3061,7 +3219,7 @@ type ViewSize struct {
 
 func (x *ViewSize) Reset() {
 	*x = ViewSize{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[34]
+	mi := &file_gantry_v1_tool_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3231,7 @@ func (x *ViewSize) String() string {
 func (*ViewSize) ProtoMessage() {}
 
 func (x *ViewSize) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[34]
+	mi := &file_gantry_v1_tool_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3244,7 @@ func (x *ViewSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewSize.ProtoReflect.Descriptor instead.
 func (*ViewSize) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ViewSize) GetWidth() uint32 {
@@ -3114,7 +3272,7 @@ type ViewAck struct {
 
 func (x *ViewAck) Reset() {
 	*x = ViewAck{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[35]
+	mi := &file_gantry_v1_tool_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3284,7 @@ func (x *ViewAck) String() string {
 func (*ViewAck) ProtoMessage() {}
 
 func (x *ViewAck) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[35]
+	mi := &file_gantry_v1_tool_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3297,7 @@ func (x *ViewAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewAck.ProtoReflect.Descriptor instead.
 func (*ViewAck) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ViewAck) GetNumber() uint64 {
@@ -3159,7 +3317,7 @@ type ViewResize struct {
 
 func (x *ViewResize) Reset() {
 	*x = ViewResize{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[36]
+	mi := &file_gantry_v1_tool_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +3329,7 @@ func (x *ViewResize) String() string {
 func (*ViewResize) ProtoMessage() {}
 
 func (x *ViewResize) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[36]
+	mi := &file_gantry_v1_tool_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +3342,7 @@ func (x *ViewResize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewResize.ProtoReflect.Descriptor instead.
 func (*ViewResize) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ViewResize) GetSize() *ViewSize {
@@ -3206,7 +3364,7 @@ type ViewControl struct {
 
 func (x *ViewControl) Reset() {
 	*x = ViewControl{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[37]
+	mi := &file_gantry_v1_tool_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3376,7 @@ func (x *ViewControl) String() string {
 func (*ViewControl) ProtoMessage() {}
 
 func (x *ViewControl) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[37]
+	mi := &file_gantry_v1_tool_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3389,7 @@ func (x *ViewControl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewControl.ProtoReflect.Descriptor instead.
 func (*ViewControl) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ViewControl) GetTake() bool {
@@ -3250,7 +3408,7 @@ type ViewClose struct {
 
 func (x *ViewClose) Reset() {
 	*x = ViewClose{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[38]
+	mi := &file_gantry_v1_tool_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3420,7 @@ func (x *ViewClose) String() string {
 func (*ViewClose) ProtoMessage() {}
 
 func (x *ViewClose) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[38]
+	mi := &file_gantry_v1_tool_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3433,7 @@ func (x *ViewClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewClose.ProtoReflect.Descriptor instead.
 func (*ViewClose) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{40}
 }
 
 // ViewInput is what a person does. It is not subject to the policy for calls, but to the session's grant and to the plugin's
@@ -3301,7 +3459,7 @@ type ViewInput struct {
 
 func (x *ViewInput) Reset() {
 	*x = ViewInput{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[39]
+	mi := &file_gantry_v1_tool_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3471,7 @@ func (x *ViewInput) String() string {
 func (*ViewInput) ProtoMessage() {}
 
 func (x *ViewInput) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[39]
+	mi := &file_gantry_v1_tool_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3484,7 @@ func (x *ViewInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewInput.ProtoReflect.Descriptor instead.
 func (*ViewInput) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{39}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ViewInput) GetInput() isViewInput_Input {
@@ -3500,7 +3658,7 @@ type ViewBytes struct {
 
 func (x *ViewBytes) Reset() {
 	*x = ViewBytes{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[40]
+	mi := &file_gantry_v1_tool_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3670,7 @@ func (x *ViewBytes) String() string {
 func (*ViewBytes) ProtoMessage() {}
 
 func (x *ViewBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[40]
+	mi := &file_gantry_v1_tool_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3683,7 @@ func (x *ViewBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewBytes.ProtoReflect.Descriptor instead.
 func (*ViewBytes) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{40}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ViewBytes) GetData() []byte {
@@ -3552,7 +3710,7 @@ type ViewPointer struct {
 
 func (x *ViewPointer) Reset() {
 	*x = ViewPointer{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[41]
+	mi := &file_gantry_v1_tool_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3722,7 @@ func (x *ViewPointer) String() string {
 func (*ViewPointer) ProtoMessage() {}
 
 func (x *ViewPointer) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[41]
+	mi := &file_gantry_v1_tool_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3735,7 @@ func (x *ViewPointer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewPointer.ProtoReflect.Descriptor instead.
 func (*ViewPointer) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{41}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ViewPointer) GetX() float64 {
@@ -3629,7 +3787,7 @@ type ViewWheel struct {
 
 func (x *ViewWheel) Reset() {
 	*x = ViewWheel{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[42]
+	mi := &file_gantry_v1_tool_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3641,7 +3799,7 @@ func (x *ViewWheel) String() string {
 func (*ViewWheel) ProtoMessage() {}
 
 func (x *ViewWheel) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[42]
+	mi := &file_gantry_v1_tool_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3654,7 +3812,7 @@ func (x *ViewWheel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewWheel.ProtoReflect.Descriptor instead.
 func (*ViewWheel) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{42}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ViewWheel) GetX() float64 {
@@ -3700,7 +3858,7 @@ type ViewKey struct {
 
 func (x *ViewKey) Reset() {
 	*x = ViewKey{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[43]
+	mi := &file_gantry_v1_tool_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3712,7 +3870,7 @@ func (x *ViewKey) String() string {
 func (*ViewKey) ProtoMessage() {}
 
 func (x *ViewKey) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[43]
+	mi := &file_gantry_v1_tool_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3725,7 +3883,7 @@ func (x *ViewKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewKey.ProtoReflect.Descriptor instead.
 func (*ViewKey) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{43}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ViewKey) GetKey() string {
@@ -3759,7 +3917,7 @@ type ViewText struct {
 
 func (x *ViewText) Reset() {
 	*x = ViewText{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[44]
+	mi := &file_gantry_v1_tool_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3929,7 @@ func (x *ViewText) String() string {
 func (*ViewText) ProtoMessage() {}
 
 func (x *ViewText) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[44]
+	mi := &file_gantry_v1_tool_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3942,7 @@ func (x *ViewText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewText.ProtoReflect.Descriptor instead.
 func (*ViewText) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{44}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ViewText) GetText() string {
@@ -3804,7 +3962,7 @@ type ViewPaste struct {
 
 func (x *ViewPaste) Reset() {
 	*x = ViewPaste{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[45]
+	mi := &file_gantry_v1_tool_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3974,7 @@ func (x *ViewPaste) String() string {
 func (*ViewPaste) ProtoMessage() {}
 
 func (x *ViewPaste) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[45]
+	mi := &file_gantry_v1_tool_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3987,7 @@ func (x *ViewPaste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewPaste.ProtoReflect.Descriptor instead.
 func (*ViewPaste) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{45}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ViewPaste) GetText() string {
@@ -3850,7 +4008,7 @@ type ViewFiles struct {
 
 func (x *ViewFiles) Reset() {
 	*x = ViewFiles{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[46]
+	mi := &file_gantry_v1_tool_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3862,7 +4020,7 @@ func (x *ViewFiles) String() string {
 func (*ViewFiles) ProtoMessage() {}
 
 func (x *ViewFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[46]
+	mi := &file_gantry_v1_tool_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3875,7 +4033,7 @@ func (x *ViewFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewFiles.ProtoReflect.Descriptor instead.
 func (*ViewFiles) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{46}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ViewFiles) GetPaths() []string {
@@ -3895,7 +4053,7 @@ type ViewNavigate struct {
 
 func (x *ViewNavigate) Reset() {
 	*x = ViewNavigate{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[47]
+	mi := &file_gantry_v1_tool_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +4065,7 @@ func (x *ViewNavigate) String() string {
 func (*ViewNavigate) ProtoMessage() {}
 
 func (x *ViewNavigate) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[47]
+	mi := &file_gantry_v1_tool_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +4078,7 @@ func (x *ViewNavigate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewNavigate.ProtoReflect.Descriptor instead.
 func (*ViewNavigate) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{47}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ViewNavigate) GetAddress() string {
@@ -3940,7 +4098,7 @@ type ViewSwitch struct {
 
 func (x *ViewSwitch) Reset() {
 	*x = ViewSwitch{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[48]
+	mi := &file_gantry_v1_tool_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3952,7 +4110,7 @@ func (x *ViewSwitch) String() string {
 func (*ViewSwitch) ProtoMessage() {}
 
 func (x *ViewSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[48]
+	mi := &file_gantry_v1_tool_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3965,7 +4123,7 @@ func (x *ViewSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewSwitch.ProtoReflect.Descriptor instead.
 func (*ViewSwitch) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{48}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ViewSwitch) GetTargetId() string {
@@ -3987,7 +4145,7 @@ type ViewAnswer struct {
 
 func (x *ViewAnswer) Reset() {
 	*x = ViewAnswer{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[49]
+	mi := &file_gantry_v1_tool_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3999,7 +4157,7 @@ func (x *ViewAnswer) String() string {
 func (*ViewAnswer) ProtoMessage() {}
 
 func (x *ViewAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[49]
+	mi := &file_gantry_v1_tool_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4012,7 +4170,7 @@ func (x *ViewAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewAnswer.ProtoReflect.Descriptor instead.
 func (*ViewAnswer) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{49}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ViewAnswer) GetAccept() bool {
@@ -4044,7 +4202,7 @@ type ViewResponse struct {
 
 func (x *ViewResponse) Reset() {
 	*x = ViewResponse{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[50]
+	mi := &file_gantry_v1_tool_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4056,7 +4214,7 @@ func (x *ViewResponse) String() string {
 func (*ViewResponse) ProtoMessage() {}
 
 func (x *ViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[50]
+	mi := &file_gantry_v1_tool_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4069,7 +4227,7 @@ func (x *ViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewResponse.ProtoReflect.Descriptor instead.
 func (*ViewResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{50}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ViewResponse) GetEvent() isViewResponse_Event {
@@ -4160,7 +4318,7 @@ type ViewOpened struct {
 
 func (x *ViewOpened) Reset() {
 	*x = ViewOpened{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[51]
+	mi := &file_gantry_v1_tool_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4330,7 @@ func (x *ViewOpened) String() string {
 func (*ViewOpened) ProtoMessage() {}
 
 func (x *ViewOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[51]
+	mi := &file_gantry_v1_tool_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4343,7 @@ func (x *ViewOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewOpened.ProtoReflect.Descriptor instead.
 func (*ViewOpened) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{51}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ViewOpened) GetKind() ViewKind {
@@ -4236,7 +4394,7 @@ type ViewTarget struct {
 
 func (x *ViewTarget) Reset() {
 	*x = ViewTarget{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[52]
+	mi := &file_gantry_v1_tool_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4406,7 @@ func (x *ViewTarget) String() string {
 func (*ViewTarget) ProtoMessage() {}
 
 func (x *ViewTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[52]
+	mi := &file_gantry_v1_tool_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4419,7 @@ func (x *ViewTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewTarget.ProtoReflect.Descriptor instead.
 func (*ViewTarget) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{52}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ViewTarget) GetId() string {
@@ -4298,7 +4456,7 @@ type ViewFrame struct {
 
 func (x *ViewFrame) Reset() {
 	*x = ViewFrame{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[53]
+	mi := &file_gantry_v1_tool_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4468,7 @@ func (x *ViewFrame) String() string {
 func (*ViewFrame) ProtoMessage() {}
 
 func (x *ViewFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[53]
+	mi := &file_gantry_v1_tool_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4481,7 @@ func (x *ViewFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewFrame.ProtoReflect.Descriptor instead.
 func (*ViewFrame) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{53}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ViewFrame) GetNumber() uint64 {
@@ -4361,7 +4519,7 @@ type ViewOutput struct {
 
 func (x *ViewOutput) Reset() {
 	*x = ViewOutput{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[54]
+	mi := &file_gantry_v1_tool_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4531,7 @@ func (x *ViewOutput) String() string {
 func (*ViewOutput) ProtoMessage() {}
 
 func (x *ViewOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[54]
+	mi := &file_gantry_v1_tool_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4544,7 @@ func (x *ViewOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewOutput.ProtoReflect.Descriptor instead.
 func (*ViewOutput) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{54}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ViewOutput) GetOffset() int64 {
@@ -4419,7 +4577,7 @@ type ViewPicture struct {
 
 func (x *ViewPicture) Reset() {
 	*x = ViewPicture{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[55]
+	mi := &file_gantry_v1_tool_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4431,7 +4589,7 @@ func (x *ViewPicture) String() string {
 func (*ViewPicture) ProtoMessage() {}
 
 func (x *ViewPicture) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[55]
+	mi := &file_gantry_v1_tool_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4444,7 +4602,7 @@ func (x *ViewPicture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewPicture.ProtoReflect.Descriptor instead.
 func (*ViewPicture) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{55}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ViewPicture) GetMediaType() string {
@@ -4492,7 +4650,7 @@ type ViewState struct {
 
 func (x *ViewState) Reset() {
 	*x = ViewState{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[56]
+	mi := &file_gantry_v1_tool_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4504,7 +4662,7 @@ func (x *ViewState) String() string {
 func (*ViewState) ProtoMessage() {}
 
 func (x *ViewState) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[56]
+	mi := &file_gantry_v1_tool_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4517,7 +4675,7 @@ func (x *ViewState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewState.ProtoReflect.Descriptor instead.
 func (*ViewState) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{56}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ViewState) GetTitle() string {
@@ -4567,7 +4725,7 @@ type ViewDialog struct {
 
 func (x *ViewDialog) Reset() {
 	*x = ViewDialog{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[57]
+	mi := &file_gantry_v1_tool_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4737,7 @@ func (x *ViewDialog) String() string {
 func (*ViewDialog) ProtoMessage() {}
 
 func (x *ViewDialog) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[57]
+	mi := &file_gantry_v1_tool_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4750,7 @@ func (x *ViewDialog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewDialog.ProtoReflect.Descriptor instead.
 func (*ViewDialog) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{57}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ViewDialog) GetKind() string {
@@ -4620,7 +4778,7 @@ type ViewClosed struct {
 
 func (x *ViewClosed) Reset() {
 	*x = ViewClosed{}
-	mi := &file_gantry_v1_tool_proto_msgTypes[58]
+	mi := &file_gantry_v1_tool_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +4790,7 @@ func (x *ViewClosed) String() string {
 func (*ViewClosed) ProtoMessage() {}
 
 func (x *ViewClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_tool_proto_msgTypes[58]
+	mi := &file_gantry_v1_tool_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +4803,7 @@ func (x *ViewClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewClosed.ProtoReflect.Descriptor instead.
 func (*ViewClosed) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{58}
+	return file_gantry_v1_tool_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ViewClosed) GetReason() string {
@@ -4664,7 +4822,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\rWatchResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12/\n" +
 	"\x05tools\x18\x02 \x03(\v2\x19.gantry.v1.ToolDescriptorR\x05tools\x12/\n" +
-	"\asources\x18\x03 \x03(\v2\x15.gantry.v1.ToolSourceR\asources\"\xbc\x01\n" +
+	"\asources\x18\x03 \x03(\v2\x15.gantry.v1.ToolSourceR\asources\"\x8d\x02\n" +
 	"\n" +
 	"ToolSource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
@@ -4672,7 +4830,19 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
 	"\brequired\x18\x04 \x01(\bR\brequired\x12\x14\n" +
 	"\x05title\x18\x05 \x01(\tR\x05title\x12 \n" +
-	"\vdescription\x18\x06 \x01(\tR\vdescription\"\xda\a\n" +
+	"\vdescription\x18\x06 \x01(\tR\vdescription\x121\n" +
+	"\aprompts\x18\a \x03(\v2\x17.gantry.v1.SourcePromptR\aprompts\x12\x1c\n" +
+	"\tresources\x18\b \x01(\bR\tresources\"\x99\x01\n" +
+	"\fSourcePrompt\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12=\n" +
+	"\targuments\x18\x04 \x03(\v2\x1f.gantry.v1.SourcePromptArgumentR\targuments\"~\n" +
+	"\x14SourcePromptArgument\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1a\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\"\xda\a\n" +
 	"\x0eToolDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -5026,168 +5196,172 @@ func file_gantry_v1_tool_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_tool_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_gantry_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_gantry_v1_tool_proto_goTypes = []any{
-	(SourceState)(0),            // 0: gantry.v1.SourceState
-	(Exposure)(0),               // 1: gantry.v1.Exposure
-	(Nesting)(0),                // 2: gantry.v1.Nesting
-	(SessionEnd)(0),             // 3: gantry.v1.SessionEnd
-	(ViewKind)(0),               // 4: gantry.v1.ViewKind
-	(ViewAction)(0),             // 5: gantry.v1.ViewAction
-	(*WatchRequest)(nil),        // 6: gantry.v1.WatchRequest
-	(*WatchResponse)(nil),       // 7: gantry.v1.WatchResponse
-	(*ToolSource)(nil),          // 8: gantry.v1.ToolSource
-	(*ToolDescriptor)(nil),      // 9: gantry.v1.ToolDescriptor
-	(*Freeform)(nil),            // 10: gantry.v1.Freeform
-	(*ThreadRequest)(nil),       // 11: gantry.v1.ThreadRequest
-	(*ThreadResponse)(nil),      // 12: gantry.v1.ThreadResponse
-	(*ContextText)(nil),         // 13: gantry.v1.ContextText
-	(*SessionOpened)(nil),       // 14: gantry.v1.SessionOpened
-	(*SessionOutput)(nil),       // 15: gantry.v1.SessionOutput
-	(*SessionExited)(nil),       // 16: gantry.v1.SessionExited
-	(*CallInput)(nil),           // 17: gantry.v1.CallInput
-	(*AssessRequest)(nil),       // 18: gantry.v1.AssessRequest
-	(*AssessResponse)(nil),      // 19: gantry.v1.AssessResponse
-	(*Escalation)(nil),          // 20: gantry.v1.Escalation
-	(*GrantFacts)(nil),          // 21: gantry.v1.GrantFacts
-	(*CallRequest)(nil),         // 22: gantry.v1.CallRequest
-	(*CallStart)(nil),           // 23: gantry.v1.CallStart
-	(*CallCaps)(nil),            // 24: gantry.v1.CallCaps
-	(*CallPause)(nil),           // 25: gantry.v1.CallPause
-	(*CallResume)(nil),          // 26: gantry.v1.CallResume
-	(*CallCancel)(nil),          // 27: gantry.v1.CallCancel
-	(*CallResponse)(nil),        // 28: gantry.v1.CallResponse
-	(*CallStarted)(nil),         // 29: gantry.v1.CallStarted
-	(*OutputDelta)(nil),         // 30: gantry.v1.OutputDelta
-	(*Progress)(nil),            // 31: gantry.v1.Progress
-	(*Note)(nil),                // 32: gantry.v1.Note
-	(*CallResult)(nil),          // 33: gantry.v1.CallResult
-	(*StopSessionRequest)(nil),  // 34: gantry.v1.StopSessionRequest
-	(*StopSessionResponse)(nil), // 35: gantry.v1.StopSessionResponse
-	(*EndThreadRequest)(nil),    // 36: gantry.v1.EndThreadRequest
-	(*EndThreadResponse)(nil),   // 37: gantry.v1.EndThreadResponse
-	(*ViewRequest)(nil),         // 38: gantry.v1.ViewRequest
-	(*ViewOpen)(nil),            // 39: gantry.v1.ViewOpen
-	(*ViewSize)(nil),            // 40: gantry.v1.ViewSize
-	(*ViewAck)(nil),             // 41: gantry.v1.ViewAck
-	(*ViewResize)(nil),          // 42: gantry.v1.ViewResize
-	(*ViewControl)(nil),         // 43: gantry.v1.ViewControl
-	(*ViewClose)(nil),           // 44: gantry.v1.ViewClose
-	(*ViewInput)(nil),           // 45: gantry.v1.ViewInput
-	(*ViewBytes)(nil),           // 46: gantry.v1.ViewBytes
-	(*ViewPointer)(nil),         // 47: gantry.v1.ViewPointer
-	(*ViewWheel)(nil),           // 48: gantry.v1.ViewWheel
-	(*ViewKey)(nil),             // 49: gantry.v1.ViewKey
-	(*ViewText)(nil),            // 50: gantry.v1.ViewText
-	(*ViewPaste)(nil),           // 51: gantry.v1.ViewPaste
-	(*ViewFiles)(nil),           // 52: gantry.v1.ViewFiles
-	(*ViewNavigate)(nil),        // 53: gantry.v1.ViewNavigate
-	(*ViewSwitch)(nil),          // 54: gantry.v1.ViewSwitch
-	(*ViewAnswer)(nil),          // 55: gantry.v1.ViewAnswer
-	(*ViewResponse)(nil),        // 56: gantry.v1.ViewResponse
-	(*ViewOpened)(nil),          // 57: gantry.v1.ViewOpened
-	(*ViewTarget)(nil),          // 58: gantry.v1.ViewTarget
-	(*ViewFrame)(nil),           // 59: gantry.v1.ViewFrame
-	(*ViewOutput)(nil),          // 60: gantry.v1.ViewOutput
-	(*ViewPicture)(nil),         // 61: gantry.v1.ViewPicture
-	(*ViewState)(nil),           // 62: gantry.v1.ViewState
-	(*ViewDialog)(nil),          // 63: gantry.v1.ViewDialog
-	(*ViewClosed)(nil),          // 64: gantry.v1.ViewClosed
-	nil,                         // 65: gantry.v1.ToolDescriptor.HookFieldsEntry
-	(*Effect)(nil),              // 66: gantry.v1.Effect
-	(*Item)(nil),                // 67: gantry.v1.Item
-	(*ArtifactRef)(nil),         // 68: gantry.v1.ArtifactRef
-	(*ResultPart)(nil),          // 69: gantry.v1.ResultPart
+	(SourceState)(0),             // 0: gantry.v1.SourceState
+	(Exposure)(0),                // 1: gantry.v1.Exposure
+	(Nesting)(0),                 // 2: gantry.v1.Nesting
+	(SessionEnd)(0),              // 3: gantry.v1.SessionEnd
+	(ViewKind)(0),                // 4: gantry.v1.ViewKind
+	(ViewAction)(0),              // 5: gantry.v1.ViewAction
+	(*WatchRequest)(nil),         // 6: gantry.v1.WatchRequest
+	(*WatchResponse)(nil),        // 7: gantry.v1.WatchResponse
+	(*ToolSource)(nil),           // 8: gantry.v1.ToolSource
+	(*SourcePrompt)(nil),         // 9: gantry.v1.SourcePrompt
+	(*SourcePromptArgument)(nil), // 10: gantry.v1.SourcePromptArgument
+	(*ToolDescriptor)(nil),       // 11: gantry.v1.ToolDescriptor
+	(*Freeform)(nil),             // 12: gantry.v1.Freeform
+	(*ThreadRequest)(nil),        // 13: gantry.v1.ThreadRequest
+	(*ThreadResponse)(nil),       // 14: gantry.v1.ThreadResponse
+	(*ContextText)(nil),          // 15: gantry.v1.ContextText
+	(*SessionOpened)(nil),        // 16: gantry.v1.SessionOpened
+	(*SessionOutput)(nil),        // 17: gantry.v1.SessionOutput
+	(*SessionExited)(nil),        // 18: gantry.v1.SessionExited
+	(*CallInput)(nil),            // 19: gantry.v1.CallInput
+	(*AssessRequest)(nil),        // 20: gantry.v1.AssessRequest
+	(*AssessResponse)(nil),       // 21: gantry.v1.AssessResponse
+	(*Escalation)(nil),           // 22: gantry.v1.Escalation
+	(*GrantFacts)(nil),           // 23: gantry.v1.GrantFacts
+	(*CallRequest)(nil),          // 24: gantry.v1.CallRequest
+	(*CallStart)(nil),            // 25: gantry.v1.CallStart
+	(*CallCaps)(nil),             // 26: gantry.v1.CallCaps
+	(*CallPause)(nil),            // 27: gantry.v1.CallPause
+	(*CallResume)(nil),           // 28: gantry.v1.CallResume
+	(*CallCancel)(nil),           // 29: gantry.v1.CallCancel
+	(*CallResponse)(nil),         // 30: gantry.v1.CallResponse
+	(*CallStarted)(nil),          // 31: gantry.v1.CallStarted
+	(*OutputDelta)(nil),          // 32: gantry.v1.OutputDelta
+	(*Progress)(nil),             // 33: gantry.v1.Progress
+	(*Note)(nil),                 // 34: gantry.v1.Note
+	(*CallResult)(nil),           // 35: gantry.v1.CallResult
+	(*StopSessionRequest)(nil),   // 36: gantry.v1.StopSessionRequest
+	(*StopSessionResponse)(nil),  // 37: gantry.v1.StopSessionResponse
+	(*EndThreadRequest)(nil),     // 38: gantry.v1.EndThreadRequest
+	(*EndThreadResponse)(nil),    // 39: gantry.v1.EndThreadResponse
+	(*ViewRequest)(nil),          // 40: gantry.v1.ViewRequest
+	(*ViewOpen)(nil),             // 41: gantry.v1.ViewOpen
+	(*ViewSize)(nil),             // 42: gantry.v1.ViewSize
+	(*ViewAck)(nil),              // 43: gantry.v1.ViewAck
+	(*ViewResize)(nil),           // 44: gantry.v1.ViewResize
+	(*ViewControl)(nil),          // 45: gantry.v1.ViewControl
+	(*ViewClose)(nil),            // 46: gantry.v1.ViewClose
+	(*ViewInput)(nil),            // 47: gantry.v1.ViewInput
+	(*ViewBytes)(nil),            // 48: gantry.v1.ViewBytes
+	(*ViewPointer)(nil),          // 49: gantry.v1.ViewPointer
+	(*ViewWheel)(nil),            // 50: gantry.v1.ViewWheel
+	(*ViewKey)(nil),              // 51: gantry.v1.ViewKey
+	(*ViewText)(nil),             // 52: gantry.v1.ViewText
+	(*ViewPaste)(nil),            // 53: gantry.v1.ViewPaste
+	(*ViewFiles)(nil),            // 54: gantry.v1.ViewFiles
+	(*ViewNavigate)(nil),         // 55: gantry.v1.ViewNavigate
+	(*ViewSwitch)(nil),           // 56: gantry.v1.ViewSwitch
+	(*ViewAnswer)(nil),           // 57: gantry.v1.ViewAnswer
+	(*ViewResponse)(nil),         // 58: gantry.v1.ViewResponse
+	(*ViewOpened)(nil),           // 59: gantry.v1.ViewOpened
+	(*ViewTarget)(nil),           // 60: gantry.v1.ViewTarget
+	(*ViewFrame)(nil),            // 61: gantry.v1.ViewFrame
+	(*ViewOutput)(nil),           // 62: gantry.v1.ViewOutput
+	(*ViewPicture)(nil),          // 63: gantry.v1.ViewPicture
+	(*ViewState)(nil),            // 64: gantry.v1.ViewState
+	(*ViewDialog)(nil),           // 65: gantry.v1.ViewDialog
+	(*ViewClosed)(nil),           // 66: gantry.v1.ViewClosed
+	nil,                          // 67: gantry.v1.ToolDescriptor.HookFieldsEntry
+	(*Effect)(nil),               // 68: gantry.v1.Effect
+	(*Item)(nil),                 // 69: gantry.v1.Item
+	(*ArtifactRef)(nil),          // 70: gantry.v1.ArtifactRef
+	(*ResultPart)(nil),           // 71: gantry.v1.ResultPart
 }
 var file_gantry_v1_tool_proto_depIdxs = []int32{
-	9,  // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	11, // 0: gantry.v1.WatchResponse.tools:type_name -> gantry.v1.ToolDescriptor
 	8,  // 1: gantry.v1.WatchResponse.sources:type_name -> gantry.v1.ToolSource
 	0,  // 2: gantry.v1.ToolSource.state:type_name -> gantry.v1.SourceState
-	10, // 3: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
-	1,  // 4: gantry.v1.ToolDescriptor.exposure:type_name -> gantry.v1.Exposure
-	66, // 5: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
-	65, // 6: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
-	2,  // 7: gantry.v1.ToolDescriptor.nesting:type_name -> gantry.v1.Nesting
-	13, // 8: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
-	14, // 9: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
-	15, // 10: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
-	16, // 11: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
-	3,  // 12: gantry.v1.SessionExited.end:type_name -> gantry.v1.SessionEnd
-	17, // 13: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
-	33, // 14: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
-	66, // 15: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
-	20, // 16: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
-	67, // 17: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
-	66, // 18: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
-	23, // 19: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
-	25, // 20: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
-	26, // 21: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
-	27, // 22: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
-	17, // 23: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
-	21, // 24: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
-	24, // 25: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
-	29, // 26: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
-	30, // 27: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
-	31, // 28: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
-	68, // 29: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	67, // 30: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
-	32, // 31: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
-	33, // 32: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
-	67, // 33: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
-	69, // 34: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
-	67, // 35: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
-	39, // 36: gantry.v1.ViewRequest.open:type_name -> gantry.v1.ViewOpen
-	41, // 37: gantry.v1.ViewRequest.ack:type_name -> gantry.v1.ViewAck
-	42, // 38: gantry.v1.ViewRequest.resize:type_name -> gantry.v1.ViewResize
-	45, // 39: gantry.v1.ViewRequest.input:type_name -> gantry.v1.ViewInput
-	43, // 40: gantry.v1.ViewRequest.control:type_name -> gantry.v1.ViewControl
-	44, // 41: gantry.v1.ViewRequest.close:type_name -> gantry.v1.ViewClose
-	4,  // 42: gantry.v1.ViewOpen.kinds:type_name -> gantry.v1.ViewKind
-	40, // 43: gantry.v1.ViewOpen.size:type_name -> gantry.v1.ViewSize
-	40, // 44: gantry.v1.ViewResize.size:type_name -> gantry.v1.ViewSize
-	46, // 45: gantry.v1.ViewInput.bytes:type_name -> gantry.v1.ViewBytes
-	47, // 46: gantry.v1.ViewInput.pointer:type_name -> gantry.v1.ViewPointer
-	48, // 47: gantry.v1.ViewInput.wheel:type_name -> gantry.v1.ViewWheel
-	49, // 48: gantry.v1.ViewInput.key:type_name -> gantry.v1.ViewKey
-	50, // 49: gantry.v1.ViewInput.text:type_name -> gantry.v1.ViewText
-	51, // 50: gantry.v1.ViewInput.paste:type_name -> gantry.v1.ViewPaste
-	52, // 51: gantry.v1.ViewInput.files:type_name -> gantry.v1.ViewFiles
-	53, // 52: gantry.v1.ViewInput.navigate:type_name -> gantry.v1.ViewNavigate
-	54, // 53: gantry.v1.ViewInput.switch:type_name -> gantry.v1.ViewSwitch
-	55, // 54: gantry.v1.ViewInput.answer:type_name -> gantry.v1.ViewAnswer
-	5,  // 55: gantry.v1.ViewPointer.action:type_name -> gantry.v1.ViewAction
-	57, // 56: gantry.v1.ViewResponse.opened:type_name -> gantry.v1.ViewOpened
-	59, // 57: gantry.v1.ViewResponse.frame:type_name -> gantry.v1.ViewFrame
-	62, // 58: gantry.v1.ViewResponse.state:type_name -> gantry.v1.ViewState
-	64, // 59: gantry.v1.ViewResponse.closed:type_name -> gantry.v1.ViewClosed
-	4,  // 60: gantry.v1.ViewOpened.kind:type_name -> gantry.v1.ViewKind
-	40, // 61: gantry.v1.ViewOpened.size:type_name -> gantry.v1.ViewSize
-	58, // 62: gantry.v1.ViewOpened.targets:type_name -> gantry.v1.ViewTarget
-	60, // 63: gantry.v1.ViewFrame.output:type_name -> gantry.v1.ViewOutput
-	61, // 64: gantry.v1.ViewFrame.picture:type_name -> gantry.v1.ViewPicture
-	40, // 65: gantry.v1.ViewPicture.viewport:type_name -> gantry.v1.ViewSize
-	58, // 66: gantry.v1.ViewState.targets:type_name -> gantry.v1.ViewTarget
-	63, // 67: gantry.v1.ViewState.dialog:type_name -> gantry.v1.ViewDialog
-	40, // 68: gantry.v1.ViewState.size:type_name -> gantry.v1.ViewSize
-	6,  // 69: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
-	11, // 70: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
-	18, // 71: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
-	22, // 72: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
-	38, // 73: gantry.v1.ToolService.View:input_type -> gantry.v1.ViewRequest
-	34, // 74: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
-	36, // 75: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
-	7,  // 76: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
-	12, // 77: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
-	19, // 78: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
-	28, // 79: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
-	56, // 80: gantry.v1.ToolService.View:output_type -> gantry.v1.ViewResponse
-	35, // 81: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
-	37, // 82: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
-	76, // [76:83] is the sub-list for method output_type
-	69, // [69:76] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	9,  // 3: gantry.v1.ToolSource.prompts:type_name -> gantry.v1.SourcePrompt
+	10, // 4: gantry.v1.SourcePrompt.arguments:type_name -> gantry.v1.SourcePromptArgument
+	12, // 5: gantry.v1.ToolDescriptor.freeform:type_name -> gantry.v1.Freeform
+	1,  // 6: gantry.v1.ToolDescriptor.exposure:type_name -> gantry.v1.Exposure
+	68, // 7: gantry.v1.ToolDescriptor.effects:type_name -> gantry.v1.Effect
+	67, // 8: gantry.v1.ToolDescriptor.hook_fields:type_name -> gantry.v1.ToolDescriptor.HookFieldsEntry
+	2,  // 9: gantry.v1.ToolDescriptor.nesting:type_name -> gantry.v1.Nesting
+	15, // 10: gantry.v1.ThreadResponse.context:type_name -> gantry.v1.ContextText
+	16, // 11: gantry.v1.ThreadResponse.session_opened:type_name -> gantry.v1.SessionOpened
+	17, // 12: gantry.v1.ThreadResponse.session_output:type_name -> gantry.v1.SessionOutput
+	18, // 13: gantry.v1.ThreadResponse.session_exited:type_name -> gantry.v1.SessionExited
+	3,  // 14: gantry.v1.SessionExited.end:type_name -> gantry.v1.SessionEnd
+	19, // 15: gantry.v1.AssessRequest.input:type_name -> gantry.v1.CallInput
+	35, // 16: gantry.v1.AssessResponse.early:type_name -> gantry.v1.CallResult
+	68, // 17: gantry.v1.AssessResponse.effects:type_name -> gantry.v1.Effect
+	22, // 18: gantry.v1.AssessResponse.escalation:type_name -> gantry.v1.Escalation
+	69, // 19: gantry.v1.AssessResponse.item:type_name -> gantry.v1.Item
+	68, // 20: gantry.v1.Escalation.additional:type_name -> gantry.v1.Effect
+	25, // 21: gantry.v1.CallRequest.start:type_name -> gantry.v1.CallStart
+	27, // 22: gantry.v1.CallRequest.pause:type_name -> gantry.v1.CallPause
+	28, // 23: gantry.v1.CallRequest.resume:type_name -> gantry.v1.CallResume
+	29, // 24: gantry.v1.CallRequest.cancel:type_name -> gantry.v1.CallCancel
+	19, // 25: gantry.v1.CallStart.input:type_name -> gantry.v1.CallInput
+	23, // 26: gantry.v1.CallStart.grant:type_name -> gantry.v1.GrantFacts
+	26, // 27: gantry.v1.CallStart.caps:type_name -> gantry.v1.CallCaps
+	31, // 28: gantry.v1.CallResponse.started:type_name -> gantry.v1.CallStarted
+	32, // 29: gantry.v1.CallResponse.output:type_name -> gantry.v1.OutputDelta
+	33, // 30: gantry.v1.CallResponse.progress:type_name -> gantry.v1.Progress
+	70, // 31: gantry.v1.CallResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	69, // 32: gantry.v1.CallResponse.item:type_name -> gantry.v1.Item
+	34, // 33: gantry.v1.CallResponse.note:type_name -> gantry.v1.Note
+	35, // 34: gantry.v1.CallResponse.result:type_name -> gantry.v1.CallResult
+	69, // 35: gantry.v1.CallStarted.item:type_name -> gantry.v1.Item
+	71, // 36: gantry.v1.CallResult.parts:type_name -> gantry.v1.ResultPart
+	69, // 37: gantry.v1.CallResult.item:type_name -> gantry.v1.Item
+	41, // 38: gantry.v1.ViewRequest.open:type_name -> gantry.v1.ViewOpen
+	43, // 39: gantry.v1.ViewRequest.ack:type_name -> gantry.v1.ViewAck
+	44, // 40: gantry.v1.ViewRequest.resize:type_name -> gantry.v1.ViewResize
+	47, // 41: gantry.v1.ViewRequest.input:type_name -> gantry.v1.ViewInput
+	45, // 42: gantry.v1.ViewRequest.control:type_name -> gantry.v1.ViewControl
+	46, // 43: gantry.v1.ViewRequest.close:type_name -> gantry.v1.ViewClose
+	4,  // 44: gantry.v1.ViewOpen.kinds:type_name -> gantry.v1.ViewKind
+	42, // 45: gantry.v1.ViewOpen.size:type_name -> gantry.v1.ViewSize
+	42, // 46: gantry.v1.ViewResize.size:type_name -> gantry.v1.ViewSize
+	48, // 47: gantry.v1.ViewInput.bytes:type_name -> gantry.v1.ViewBytes
+	49, // 48: gantry.v1.ViewInput.pointer:type_name -> gantry.v1.ViewPointer
+	50, // 49: gantry.v1.ViewInput.wheel:type_name -> gantry.v1.ViewWheel
+	51, // 50: gantry.v1.ViewInput.key:type_name -> gantry.v1.ViewKey
+	52, // 51: gantry.v1.ViewInput.text:type_name -> gantry.v1.ViewText
+	53, // 52: gantry.v1.ViewInput.paste:type_name -> gantry.v1.ViewPaste
+	54, // 53: gantry.v1.ViewInput.files:type_name -> gantry.v1.ViewFiles
+	55, // 54: gantry.v1.ViewInput.navigate:type_name -> gantry.v1.ViewNavigate
+	56, // 55: gantry.v1.ViewInput.switch:type_name -> gantry.v1.ViewSwitch
+	57, // 56: gantry.v1.ViewInput.answer:type_name -> gantry.v1.ViewAnswer
+	5,  // 57: gantry.v1.ViewPointer.action:type_name -> gantry.v1.ViewAction
+	59, // 58: gantry.v1.ViewResponse.opened:type_name -> gantry.v1.ViewOpened
+	61, // 59: gantry.v1.ViewResponse.frame:type_name -> gantry.v1.ViewFrame
+	64, // 60: gantry.v1.ViewResponse.state:type_name -> gantry.v1.ViewState
+	66, // 61: gantry.v1.ViewResponse.closed:type_name -> gantry.v1.ViewClosed
+	4,  // 62: gantry.v1.ViewOpened.kind:type_name -> gantry.v1.ViewKind
+	42, // 63: gantry.v1.ViewOpened.size:type_name -> gantry.v1.ViewSize
+	60, // 64: gantry.v1.ViewOpened.targets:type_name -> gantry.v1.ViewTarget
+	62, // 65: gantry.v1.ViewFrame.output:type_name -> gantry.v1.ViewOutput
+	63, // 66: gantry.v1.ViewFrame.picture:type_name -> gantry.v1.ViewPicture
+	42, // 67: gantry.v1.ViewPicture.viewport:type_name -> gantry.v1.ViewSize
+	60, // 68: gantry.v1.ViewState.targets:type_name -> gantry.v1.ViewTarget
+	65, // 69: gantry.v1.ViewState.dialog:type_name -> gantry.v1.ViewDialog
+	42, // 70: gantry.v1.ViewState.size:type_name -> gantry.v1.ViewSize
+	6,  // 71: gantry.v1.ToolService.Watch:input_type -> gantry.v1.WatchRequest
+	13, // 72: gantry.v1.ToolService.Thread:input_type -> gantry.v1.ThreadRequest
+	20, // 73: gantry.v1.ToolService.Assess:input_type -> gantry.v1.AssessRequest
+	24, // 74: gantry.v1.ToolService.Call:input_type -> gantry.v1.CallRequest
+	40, // 75: gantry.v1.ToolService.View:input_type -> gantry.v1.ViewRequest
+	36, // 76: gantry.v1.ToolService.StopSession:input_type -> gantry.v1.StopSessionRequest
+	38, // 77: gantry.v1.ToolService.EndThread:input_type -> gantry.v1.EndThreadRequest
+	7,  // 78: gantry.v1.ToolService.Watch:output_type -> gantry.v1.WatchResponse
+	14, // 79: gantry.v1.ToolService.Thread:output_type -> gantry.v1.ThreadResponse
+	21, // 80: gantry.v1.ToolService.Assess:output_type -> gantry.v1.AssessResponse
+	30, // 81: gantry.v1.ToolService.Call:output_type -> gantry.v1.CallResponse
+	58, // 82: gantry.v1.ToolService.View:output_type -> gantry.v1.ViewResponse
+	37, // 83: gantry.v1.ToolService.StopSession:output_type -> gantry.v1.StopSessionResponse
+	39, // 84: gantry.v1.ToolService.EndThread:output_type -> gantry.v1.EndThreadResponse
+	78, // [78:85] is the sub-list for method output_type
+	71, // [71:78] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_tool_proto_init() }
@@ -5196,23 +5370,23 @@ func file_gantry_v1_tool_proto_init() {
 		return
 	}
 	file_gantry_v1_common_proto_init()
-	file_gantry_v1_tool_proto_msgTypes[6].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[8].OneofWrappers = []any{
 		(*ThreadResponse_Context)(nil),
 		(*ThreadResponse_SessionOpened)(nil),
 		(*ThreadResponse_SessionOutput)(nil),
 		(*ThreadResponse_SessionExited)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[11].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[13].OneofWrappers = []any{
 		(*CallInput_ArgumentsJson)(nil),
 		(*CallInput_Text)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[16].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[18].OneofWrappers = []any{
 		(*CallRequest_Start)(nil),
 		(*CallRequest_Pause)(nil),
 		(*CallRequest_Resume)(nil),
 		(*CallRequest_Cancel)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[22].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[24].OneofWrappers = []any{
 		(*CallResponse_Started)(nil),
 		(*CallResponse_Output)(nil),
 		(*CallResponse_Progress)(nil),
@@ -5221,7 +5395,7 @@ func file_gantry_v1_tool_proto_init() {
 		(*CallResponse_Note)(nil),
 		(*CallResponse_Result)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[32].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[34].OneofWrappers = []any{
 		(*ViewRequest_Open)(nil),
 		(*ViewRequest_Ack)(nil),
 		(*ViewRequest_Resize)(nil),
@@ -5229,7 +5403,7 @@ func file_gantry_v1_tool_proto_init() {
 		(*ViewRequest_Control)(nil),
 		(*ViewRequest_Close)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[39].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[41].OneofWrappers = []any{
 		(*ViewInput_Bytes)(nil),
 		(*ViewInput_Pointer)(nil),
 		(*ViewInput_Wheel)(nil),
@@ -5241,7 +5415,7 @@ func file_gantry_v1_tool_proto_init() {
 		(*ViewInput_Switch)(nil),
 		(*ViewInput_Answer)(nil),
 	}
-	file_gantry_v1_tool_proto_msgTypes[50].OneofWrappers = []any{
+	file_gantry_v1_tool_proto_msgTypes[52].OneofWrappers = []any{
 		(*ViewResponse_Opened)(nil),
 		(*ViewResponse_Frame)(nil),
 		(*ViewResponse_State)(nil),
@@ -5253,7 +5427,7 @@ func file_gantry_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_tool_proto_rawDesc), len(file_gantry_v1_tool_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   60,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

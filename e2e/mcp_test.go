@@ -60,6 +60,9 @@ func serveMCP() int {
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "note://" + name, Text: "the note " + name}}}, nil
 		})
 	}
+	if name := os.Args[2]; name == "asks" || name == "untold" {
+		addAsking(s)
+	}
 	fmt.Println("starting, which is no message")
 	_ = s.Run(context.Background(), &mcp.StdioTransport{})
 	return 0

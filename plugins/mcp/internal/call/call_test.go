@@ -129,7 +129,9 @@ func TestElicit(t *testing.T) {
 	}{
 		{"form", mcp.ElicitParams{Message: "m", RequestedSchema: form}, tool.Answer{JSON: json.RawMessage(`{"name":"x"}`)}, `accept {"name":"x"}`},
 		{"declined", mcp.ElicitParams{RequestedSchema: form}, tool.Answer{Declined: true}, "decline null"},
-		{"dismissed", mcp.ElicitParams{RequestedSchema: form}, tool.Answer{Cancelled: true}, "cancel null"},
+		{"dismissed", mcp.ElicitParams{RequestedSchema: form}, tool.Answer{Dismissed: true}, "cancel null"},
+		{"cancelled", mcp.ElicitParams{RequestedSchema: form}, tool.Answer{Cancelled: true}, "cancel null"},
+		{"address, dismissed", mcp.ElicitParams{Mode: "url", URL: "https://x.test/y"}, tool.Answer{Dismissed: true}, "cancel null"},
 		{"not an object", mcp.ElicitParams{RequestedSchema: form}, tool.Answer{JSON: json.RawMessage(`"x"`)}, "error: the answer is not a JSON object"},
 		{"nothing to fill in", mcp.ElicitParams{}, tool.Answer{JSON: json.RawMessage(`"accept"`)}, "accept {}"},
 		{"nothing to fill in, declined", mcp.ElicitParams{}, tool.Answer{JSON: json.RawMessage(`"decline"`)}, "decline null"},
@@ -139,7 +141,7 @@ func TestElicit(t *testing.T) {
 		{"unknown kind", mcp.ElicitParams{Mode: "dance"}, tool.Answer{}, "error: questions of the kind \"dance\""},
 	} {
 		got, err := Elicit(t.Context(), "srv", &tc.p, func(_ context.Context, q tool.Question) (tool.Answer, error) {
-			if !strings.Contains(q.Title, `"srv"`) || (len(q.FormSchema) > 0) != (tc.p.RequestedSchema != nil) || q.URL != tc.p.URL {
+			if !strings.Contains(q.Title, `"srv"`) || q.Source != "srv" || (len(q.FormSchema) > 0) != (tc.p.RequestedSchema != nil) || q.URL != tc.p.URL {
 				t.Errorf("%s: question %+v", tc.name, q)
 			}
 			return tc.answer, nil

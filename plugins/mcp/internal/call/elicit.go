@@ -24,7 +24,7 @@ const (
 // Elicit passes a server's question on to ask, which is [tool.Call.Ask]. The question names the server, so that it can't pass for one of
 // gantry's.
 func Elicit(ctx context.Context, server string, p *mcp.ElicitParams, ask func(context.Context, tool.Question) (tool.Answer, error)) (*mcp.ElicitResult, error) {
-	q := tool.Question{Title: fmt.Sprintf("The MCP server %q asks", catalog.Line(server, 64)), Message: catalog.Text(p.Message, maxQuestion)}
+	q := tool.Question{Source: catalog.Line(server, 64), Title: fmt.Sprintf("The MCP server %q asks", catalog.Line(server, 64)), Message: catalog.Text(p.Message, maxQuestion)}
 	form := false
 	switch p.Mode {
 	case "", "form":
@@ -60,7 +60,7 @@ func Elicit(ctx context.Context, server string, p *mcp.ElicitParams, ask func(co
 	switch {
 	case a.Declined:
 		out.Action = decline
-	case a.Cancelled:
+	case a.Cancelled, a.Dismissed:
 		out.Action = "cancel"
 	case form:
 		if err := json.Unmarshal(a.JSON, &out.Content); err != nil {

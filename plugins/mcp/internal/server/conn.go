@@ -40,6 +40,13 @@ type conn struct {
 	closing      sync.Once
 	closed       chan struct{} // closing is done
 	tasks        sync.WaitGroup
+	sampling     chan struct{} // has an element for each request of the server that is being answered
+
+	roots struct {
+		sync.Mutex
+		client *mcp.Client
+		told   []*mcp.Root // to the client, and so to the server
+	}
 
 	users  int // under the server's lock, as the next two
 	uses   int
@@ -70,7 +77,7 @@ func (c *conn) use() {
 
 // connect opens a link, initializes a session, and lists the tools.
 func (s *Server) connect() (c *conn, err error) {
-	c = &conn{s: s, since: time.Now(), dirty: make(chan struct{}, 1), closed: make(chan struct{})}
+	c = &conn{s: s, since: time.Now(), dirty: make(chan struct{}, 1), closed: make(chan struct{}), sampling: make(chan struct{}, maxSampling)}
 	c.life, c.end = context.WithCancel(s.life)
 	defer func() {
 		if err != nil {
@@ -123,8 +130,9 @@ func (s *Server) connect() (c *conn, err error) {
 
 // client returns the client of one session, since its handlers belong to the connection.
 func (c *conn) client() *mcp.Client {
-	return mcp.NewClient(c.s.cfg.Client, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},
+	can := &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}}
+	opts := &mcp.ClientOptions{
+		Capabilities: can,
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
 			case c.dirty <- struct{}{}:
@@ -137,7 +145,48 @@ func (c *conn) client() *mcp.Client {
 		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return c.elicit(ctx, r.Params)
 		},
-	})
+	}
+	if c.s.cfg.Sampling {
+		//lint:ignore SA1019 newer servers ask within an answer, which the SDK passes on to the same handler
+		can.Sampling, opts.CreateMessageWithToolsHandler = &mcp.SamplingCapabilities{}, c.sample // which refuses tools itself
+	}
+	if c.s.cfg.Roots {
+		can.RootsV2 = &mcp.RootCapabilities{ListChanged: true}
+	}
+	client := mcp.NewClient(c.s.cfg.Client, opts)
+	c.roots.Lock()
+	c.roots.client, c.roots.told = client, nil
+	c.roots.Unlock()
+	c.syncRoots() // tells no server yet, since there is no session
+	return client
+}
+
+// syncRoots tells the server of the folders that have changed.
+func (c *conn) syncRoots() {
+	if !c.s.cfg.Roots {
+		return
+	}
+	c.roots.Lock()
+	defer c.roots.Unlock()
+	c.s.mu.Lock()
+	want := c.s.mu.roots
+	c.s.mu.Unlock()
+	among := func(roots []*mcp.Root, r *mcp.Root) bool {
+		return slices.ContainsFunc(roots, func(o *mcp.Root) bool { return o.URI == r.URI })
+	}
+	var gone []string
+	for _, r := range c.roots.told {
+		if !among(want, r) {
+			gone = append(gone, r.URI)
+		}
+	}
+	added := slices.DeleteFunc(slices.Clone(want), func(r *mcp.Root) bool { return among(c.roots.told, r) })
+	c.roots.told = want
+	//lint:ignore SA1019 newer servers ask for roots within an answer
+	c.roots.client.AddRoots(added...)
+	if len(gone) > 0 {
+		c.roots.client.RemoveRoots(gone...) //lint:ignore SA1019 likewise
+	}
 }
 
 // list gets the tools.
@@ -208,6 +257,7 @@ func (c *conn) call(ctx context.Context, tool string, args json.RawMessage, ev E
 		p.Meta[k] = v
 	}
 	p.SetProgressToken(r.token)
+	c.syncRoots()
 	res, err := c.session.CallTool(ctx, p)
 	if err != nil {
 		return nil, err
@@ -336,6 +386,26 @@ func (c *conn) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResu
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
 	return r.ev.Elicit(ctx, p)
+}
+
+// sample asks a model in the name of the newest call, as elicit does, since the answer is paid for by the call's thread.
+//
+//lint:ignore SA1019 see client
+func (c *conn) sample(ctx context.Context, r *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	select {
+	case c.sampling <- struct{}{}:
+		defer func() { <-c.sampling }()
+	default:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("%d sampling requests are being answered, which is the maximum; send this one again later", maxSampling)}
+	}
+	call := c.find(func(r *running) bool { return r.ev.Sample != nil })
+	if call == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "sampling requests are answered only while a tool of this server is being called"}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(call.ctx, cancel)()
+	return call.ev.Sample(ctx, r.Params)
 }
 
 // find returns the newest call that matches.

@@ -33,6 +33,7 @@ const (
 	brokenAfter = 5 // failures in a row
 	brokenTime  = 5 * time.Minute
 	maxLogLines = 100 // of a server's own log, per connection
+	maxSampling = 8   // requests of a server for a model's answer at a time
 )
 
 // retries are the delays before further attempts over HTTP.
@@ -57,6 +58,8 @@ type Config struct {
 	StartupTimeout time.Duration // default: 30 s
 	Idle           time.Duration // a connection without calls is closed after this time; 0: it is not
 	Choice         catalog.Choice
+	Sampling       bool           // whether the server may ask for answers of a model
+	Roots          bool           // whether the server gets the folders of SetRoots
 	Tools          []catalog.Tool // from an earlier connection; nil: unknown
 	Instructions   string         // likewise
 	Changed        func()         // is called after the status has changed, at most once at a time
@@ -88,6 +91,7 @@ type Status struct {
 type Events struct {
 	Progress func(message string, done, total float64)
 	Elicit   func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	Sample   func(ctx context.Context, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error)
 	Meta     map[string]any // sent with the call
 }
 
@@ -111,6 +115,7 @@ type Server struct {
 		until    time.Time // no attempt before
 		closed   bool
 		awaits   bool // awaitLogin runs
+		roots    []*mcp.Root
 	}
 }
 
@@ -163,6 +168,16 @@ func (s *Server) Start(ctx context.Context) error {
 // Begin starts the server if it does not run, without waiting for it: its status has the outcome.
 func (s *Server) Begin() {
 	s.tasks.Go(func() { _ = s.Start(s.life) })
+}
+
+// SetRoots replaces the folders that the server is told of, if it gets any. Calls that are made afterwards are sent after them.
+func (s *Server) SetRoots(roots []*mcp.Root) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.roots = roots
+	if c := s.mu.conn; c != nil && s.cfg.Roots && !s.mu.closed {
+		s.tasks.Go(c.syncRoots) // the server may be slow to read
+	}
 }
 
 // Call calls a tool and returns the result as the server wrote it.

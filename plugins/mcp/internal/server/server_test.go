@@ -33,6 +33,8 @@ type process struct {
 	stop    context.Context // ends when the process is killed
 	kill    func()
 	started int // number of this process
+
+	initialized, notified func(r *jsonrpc.Request) // nil: nothing is done
 }
 
 func (p *process) print(format string, args ...any) {
@@ -49,8 +51,13 @@ func (p *process) serve(tools func() string, call func(r *jsonrpc.Request)) {
 		m, err := jsonrpc.DecodeMessage(line)
 		r, ok := m.(*jsonrpc.Request)
 		switch {
+		case err == nil && ok && !r.IsCall() && p.notified != nil:
+			p.notified(r)
 		case err != nil || !ok || !r.IsCall():
 		case r.Method == "initialize":
+			if p.initialized != nil {
+				p.initialized(r)
+			}
 			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"instructions":"use it\u202e","serverInfo":{"name":"raw","version":"1"}}}`, r.ID.Raw())
 		case r.Method == "tools/list":
 			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"tools":[%s]}}`, r.ID.Raw(), tools())
@@ -94,7 +101,7 @@ func newBench(t *testing.T, cfg Config, run func(p *process)) *bench {
 			cancel()
 			_, _, _, _ = inR.Close(), outW.Close(), inW.Close(), outR.Close()
 		}
-		p := &process{bufio.NewReader(inR), outW, stop, kill, int(b.starts.Add(1))}
+		p := &process{stdin: bufio.NewReader(inR), stdout: outW, stop: stop, kill: kill, started: int(b.starts.Add(1))}
 		done := make(chan struct{})
 		b.running.Go(func() {
 			defer close(done)
@@ -526,4 +533,103 @@ func TestServerOverHTTP(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that may ask for a model's answer gets one of the newest call, and none without a call.
+func TestSamplingBelongsToACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, announced := range []bool{false, true} {
+			var answer string
+			var initialized atomic.Value
+			b := newBench(t, Config{Sampling: announced}, func(p *process) {
+				p.initialized = func(r *jsonrpc.Request) { initialized.Store(string(r.Params)) }
+				p.serve(one, func(r *jsonrpc.Request) {
+					p.print(`{"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"hi"}}]}}`)
+					answer, _ = p.stdin.ReadString('\n')
+					p.answer(r)
+				})
+			})
+			_, err := b.Call(t.Context(), "a", nil, Events{Sample: func(_ context.Context, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+				return &mcp.CreateMessageWithToolsResult{Role: "assistant", Model: "m", Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(len(p.Messages))}}}, nil
+			}})
+			if err != nil || strings.Contains(answer, `"text":"1"`) != announced || strings.Contains(initialized.Load().(string), `"sampling"`) != announced {
+				t.Errorf("announced %v: %s, %v after %s", announced, answer, err, initialized.Load())
+			}
+			if _, err := b.Call(t.Context(), "a", nil, Events{}); err != nil || announced && !strings.Contains(answer, "only while a tool of this server is being called") {
+				t.Errorf("without a call: %s, %v", answer, err)
+			}
+		}
+	})
+}
+
+// More than a few requests at a time are refused, so that a server can't open any number of questions and streams.
+func TestSamplingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := 0
+		b := newBench(t, Config{Sampling: true}, func(p *process) {
+			p.serve(one, func(r *jsonrpc.Request) {
+				for i := range 3 * maxSampling {
+					p.print(`{"jsonrpc":"2.0","id":"s%d","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}`, i)
+				}
+				for range 2 * maxSampling {
+					if line, _ := p.stdin.ReadString('\n'); strings.Contains(line, "which is the maximum") {
+						refused++
+					}
+				}
+				p.answer(r)
+			})
+		})
+		_, err := b.Call(t.Context(), "a", nil, Events{Sample: func(ctx context.Context, _ *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+			<-ctx.Done() // the call has ended
+			return nil, ctx.Err()
+		}})
+		if err != nil || refused != 2*maxSampling {
+			t.Errorf("%d refused, %v", refused, err)
+		}
+	})
+}
+
+// A server gets the folders of its callers before a call, and is told when they change.
+func TestRoots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, announced := range []bool{false, true} {
+			var answer string
+			changes := make(chan struct{}, 10)
+			var initialized atomic.Value
+			b := newBench(t, Config{Roots: announced}, func(p *process) {
+				p.initialized = func(r *jsonrpc.Request) { initialized.Store(string(r.Params)) }
+				p.notified = func(r *jsonrpc.Request) {
+					if r.Method == "notifications/roots/list_changed" {
+						changes <- struct{}{}
+					}
+				}
+				p.serve(one, func(r *jsonrpc.Request) {
+					p.print(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
+					answer, _ = p.stdin.ReadString('\n')
+					p.answer(r)
+				})
+			})
+			b.SetRoots([]*mcp.Root{{Name: "a", URI: "file:///a"}})
+			b.want(t, 1)
+			if got := strings.Contains(answer, `"roots":[{"name":"a","uri":"file:///a"}]`); got != announced || strings.Contains(initialized.Load().(string), `"roots":{"listChanged":true}`) != announced {
+				t.Errorf("announced %v: %s after %s", announced, answer, initialized.Load())
+			}
+			b.SetRoots([]*mcp.Root{{Name: "b", URI: "file:///b"}})
+			b.want(t, 1)
+			if announced && (len(changes) == 0 || !strings.Contains(answer, `"roots":[{"name":"b","uri":"file:///b"}]`)) {
+				t.Errorf("%d notices; then %s", len(changes), answer)
+			}
+			if !announced && len(changes) > 0 {
+				t.Error("a server that was promised nothing is told of changes")
+			}
+			for len(changes) > 0 {
+				<-changes
+			}
+			b.SetRoots(nil)
+			synctest.Wait()
+			if announced != (len(changes) == 1) {
+				t.Errorf("announced %v: %d notices of the end", announced, len(changes))
+			}
+		}
+	})
 }

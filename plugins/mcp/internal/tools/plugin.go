@@ -52,6 +52,8 @@ type Server struct {
 	Tool           []Override                    `json:"tool" doc:"Settings of one tool, by the server's name."`
 	Parallel       bool                          `json:"parallel" doc:"Whether calls may run concurrently even if they do more than read."`
 	Defer          bool                          `json:"defer" default:"true" doc:"Whether the tools are found by search instead of being part of each request."`
+	Sampling       string                        `json:"sampling" default:"off" enum:"off,ask,allow" doc:"Whether the server may ask the model while one of its tools is called, on the budget of the thread: not at all, after a question to you, or freely."`
+	Roots          *bool                         `json:"roots" doc:"Whether the server is told the folders of the threads that call it. Default: true for a program, false for an address."`
 	TextBeside     bool                          `json:"text_beside_structured" doc:"Whether the model also sees the text of results that have structured content."`
 	StartupTimeout time.Duration                 `json:"startup_timeout" default:"30s" doc:"How long the server may take until it is ready."`
 	CallTimeout    time.Duration                 `json:"call_timeout" default:"5m" doc:"How long a call may take, not counting questions to a person."`
@@ -97,7 +99,8 @@ type entry struct {
 	block    Server
 	identity string
 	server   *server.Server
-	auth     *auth.Handler  // nil: the server is a program, or the block has a token
+	auth     *auth.Handler // nil: the server is a program, or the block has a token
+	folders  folders
 	kept     []catalog.Tool // what is remembered of it; under publishing
 }
 
@@ -109,9 +112,10 @@ func New(version string) tool.Plugin {
 		Name: "mcp", Version: version,
 		Description:  "Offers the tools of MCP servers.",
 		Config:       p.config,
-		Capabilities: []string{"spawn", "network", "ask", "secrets", "state"},
+		Capabilities: []string{"spawn", "network", "ask", "sample", "secrets", "state"},
 		Commands:     p.commands(),
 		Configured:   p.configured,
+		EndThread:    p.endThread,
 		Close:        p.close,
 	}
 }
@@ -241,6 +245,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e.server = server.New(server.Config{
 		Name: b.Name, URL: b.URL, Open: open, AwaitLogin: await, Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
+		Sampling: b.Sampling != samplingOff, Roots: b.roots(),
 		Tools: known.Tools, Instructions: known.Instructions, Logger: env.Logger,
 		Changed: func() { _ = p.publish() }, // the host reports what it can't use
 	})

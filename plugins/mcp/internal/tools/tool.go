@@ -52,12 +52,20 @@ func (e *entry) call(ctx context.Context, c *tool.Call, t catalog.Tool, raw json
 	if err := c.Started(&item); err != nil {
 		return call.Failed(err, 0)
 	}
+	e.enter(c.ThreadID(), c.Cwd())
 	ctx, cancel := call.WithTimeout(ctx, c.Clock(), e.block.CallTimeout)
 	defer cancel()
 	result, err := e.server.Call(ctx, t.Name, args, server.Events{
 		Progress: func(message string, done, total float64) { _ = c.Progress(message, done, total) },
 		Elicit: func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return call.Elicit(ctx, e.block.Name, p, c.Ask)
+		},
+		Sample: func(ctx context.Context, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+			ask := c.Ask
+			if e.block.Sampling == samplingAllow {
+				ask = nil
+			}
+			return call.Sample(ctx, e.block.Name, p, ask, c.Sample)
 		},
 		Meta: map[string]any{"callId": c.ID(), "threadId": c.ThreadID()},
 	})

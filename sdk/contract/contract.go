@@ -138,6 +138,12 @@ type ConfigEdit struct {
 	Value json.RawMessage
 }
 
+// NextCommand is a command of a plugin that continues another one.
+type NextCommand struct {
+	Name  string
+	Input json.RawMessage // JSON object
+}
+
 // ConfigAttribute is one attribute of a block.
 type ConfigAttribute struct {
 	Name        string          `json:"name"`           // lower_snake
@@ -232,6 +238,7 @@ type Descriptor struct {
 	LenientArguments    bool              `json:"lenientArguments,omitempty"`   // unknown properties are passed on instead of being rejected
 	UncheckedArguments  bool              `json:"uncheckedArguments,omitempty"` // any JSON object is passed on; the schema is only shown
 	EffectsByHost       bool              `json:"effectsByHost,omitempty"`      // all effects are requests to the host with the call's token
+	Changes             string            `json:"changes,omitempty"`            // since the last call, for people; up to 4096 bytes; approvals are not bound to it
 }
 
 // SourceState is the state of a tool source.

@@ -236,6 +236,9 @@ func (s *ToolSet) CheckSource(d *Descriptor) error {
 	return fmt.Errorf("tool %q: the set has no source %q", d.Name, d.Source)
 }
 
+// maxChanges bounds Descriptor.Changes, in bytes.
+const maxChanges = 4 << 10
+
 // Validate returns all errors in the descriptor, joined.
 func (d *Descriptor) Validate() error {
 	var c problems
@@ -247,6 +250,9 @@ func (d *Descriptor) Validate() error {
 	}
 	if !utf8.ValidString(d.Description) {
 		c.add("tool %q: the description must be UTF-8", d.Name)
+	}
+	if len(d.Changes) > maxChanges || !utf8.ValidString(d.Changes) {
+		c.add("tool %q: the text about its changes must be UTF-8 of at most %d bytes", d.Name, maxChanges)
 	}
 	switch {
 	case d.Freeform == nil:

@@ -39,6 +39,9 @@ type Cmd struct {
 	MergeStderr bool  // write stderr to the pipe of stdout
 	ReadOnly    bool  // run under a grant without writes
 
+	// ReportDenials makes the host note which hosts a declared process tries to reach, even if its block names none.
+	ReportDenials bool
+
 	// Limits are stricter limits than the grant's; where the grant's are stricter, they apply. [Exit] names the one that ended
 	// the process.
 	Limits Limits
@@ -174,7 +177,7 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 		Session:     c.Session, ReadOnly: c.ReadOnly,
 	}
 	if c.declared != "" {
-		req.CallToken, req.Argv, req.Declared = "", nil, c.declared
+		req.CallToken, req.Argv, req.Declared, req.ReportDenials = "", nil, c.declared, c.ReportDenials
 	}
 	if l := c.Limits; l != (Limits{}) {
 		req.Limits = &gantryv1.ProcessLimits{

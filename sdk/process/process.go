@@ -57,7 +57,7 @@ func (b *Broker) Command(ctx context.Context, argv ...string) *Cmd {
 
 // Declared prepares the process that the plugin's config block declares under a name, for example "server.github". It needs no call.
 // The config block determines the program, its arguments, its folder, its environment and what it may do, so of the fields of Cmd only
-// Stdin, Stdout, Stderr, Terminal, MergeStderr, Limits and WaitDelay can be set. When ctx ends, the whole process tree is killed; it also
+// Stdin, Stdout, Stderr, Terminal, MergeStderr, Limits, ReportDenials and WaitDelay can be set. When ctx ends, the whole process tree is killed; it also
 // ends with the plugin's process. The error of Start is a *StartError with Denied set if the user has not accepted the process.
 func (b *Broker) Declared(ctx context.Context, name string) *Cmd {
 	return &Cmd{Args: []string{name}, declared: name, ctx: ctx, broker: b}

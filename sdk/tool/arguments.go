@@ -61,6 +61,9 @@ func refine(s *jsonschema.Schema, t reflect.Type) error {
 			if err := refine(p, f.Type); err != nil {
 				return err
 			}
+			if f.Tag.Get("file") == "true" {
+				p.Format = "file"
+			}
 			if tag, ok := f.Tag.Lookup("enum"); ok {
 				if err := enum(p, tag); err != nil {
 					return fmt.Errorf("field %s: %w", f.Name, err)

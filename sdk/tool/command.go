@@ -21,10 +21,12 @@ type Command struct {
 type CommandOption func(*Command)
 
 // SideEffects declares that the command changes something outside the plugin's process: a service, files, or data that the host
-// stores for it. The host asks the user before it runs such a command.
+// stores for it. The host asks the user before it runs such a command. A command that shows what it is about to change and asks for
+// itself, unless [CommandCall.Confirmed], does not need it.
 func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
 
-// NewCommand declares a command with input of type In, whose output is marshalled to JSON. Errors are shown to the user; a
+// NewCommand declares a command with input of type In, whose output is marshalled to JSON. On the command line, a string with the tag
+// `file:"true"` is the content of a file that the user names. Errors are shown to the user; a
 // *[contract.Diagnostic] keeps its place.
 func NewCommand[In any](name, description string, run func(ctx context.Context, c *CommandCall, in In) (any, error), opts ...CommandOption) Command {
 	c := Command{spec: contract.CommandSpec{Name: name, Description: description}}
@@ -53,11 +55,17 @@ func NewCommand[In any](name, description string, run func(ctx context.Context, 
 
 // CommandCall is one execution of a command.
 type CommandCall struct {
-	env   *Env
-	token string
-	mu    sync.Mutex
-	edits []contract.ConfigEdit
+	env       *Env
+	token     string
+	confirmed bool
+	mu        sync.Mutex
+	edits     []contract.ConfigEdit
+	next      *contract.NextCommand
 }
+
+// Confirmed reports whether the user has agreed beforehand to what the command does, with a flag for example. A command that changes
+// something need not ask then.
+func (c *CommandCall) Confirmed() bool { return c.confirmed }
 
 // Set proposes a change of the plugin's own settings: the host shows it to the user when the command has returned without an error, and
 // makes it if they agree and the configuration is valid with it. path is the name of an argument or block, after the names of the
@@ -79,6 +87,19 @@ func (c *CommandCall) Remove(path ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.edits = append(c.edits, contract.ConfigEdit{Path: path})
+}
+
+// Continue asks the host to run another command of the plugin next, with the proposed changes in effect. It does not run if this command
+// fails, or if the changes are not made. input is marshalled to a JSON object.
+func (c *CommandCall) Continue(name string, input any) error {
+	b, err := json.Marshal(input)
+	if err != nil {
+		return fmt.Errorf("continue with %q: marshal the input: %w", name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = &contract.NextCommand{Name: name, Input: b}
+	return nil
 }
 
 // FromEnv is the value env("NAME") in a proposal of [CommandCall.Set]: an environment variable of gantry's.

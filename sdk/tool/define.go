@@ -204,6 +204,10 @@ func Output[T any]() Option {
 	}
 }
 
+// Changes says what has changed in the declaration since the tool was last called. The host shows it to people who are asked about a
+// call. Approvals are not bound to it.
+func Changes(text string) Option { return func(t *Tool) { t.descriptor.Changes = text } }
+
 // SearchText adds words for tool search.
 func SearchText(s string) Option { return func(t *Tool) { t.descriptor.SearchText = s } }
 

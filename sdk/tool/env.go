@@ -63,6 +63,16 @@ func (e *Env) Declared(ctx context.Context, name string) *process.Cmd {
 	return e.broker("").Declared(ctx, name)
 }
 
+// Denials returns the hosts, with their ports, that the last process under a declared name has tried to reach in vain, in the order of the
+// first attempts: at most 32. Unless the block names hosts, they are known only of a process with [process.Cmd.ReportDenials].
+func (e *Env) Denials(ctx context.Context, name string) ([]string, error) {
+	resp, err := e.host().Denials(ctx, &gantryv1.DenialsRequest{Declared: name})
+	if err != nil {
+		return nil, fmt.Errorf("what the process %q was denied is unknown: %w", name, err)
+	}
+	return resp.GetHosts(), nil
+}
+
 func (e *Env) broker(token string) *process.Broker {
 	return process.New(e.host(), token, e.descriptors)
 }

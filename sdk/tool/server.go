@@ -235,14 +235,14 @@ func (s *Server) Command(ctx context.Context, req *gantryv1.CommandRequest) (*ga
 	}
 	defer leave()
 	var out []byte
-	call := &CommandCall{env: s.env(), token: req.GetCallToken()}
+	call := &CommandCall{env: s.env(), token: req.GetCallToken(), confirmed: req.GetConfirmed()}
 	err = s.guard("command "+req.GetName(), func() (err error) {
 		out, err = s.plugin.Commands[i].run(ctx, call, req.GetInputJson())
 		return err
 	})
 	resp := &gantryv1.CommandResponse{OutputJson: out}
 	if err == nil {
-		resp.Edits = convert.ConfigEditsToProto(call.edits)
+		resp.Edits, resp.Next = convert.ConfigEditsToProto(call.edits), convert.NextCommandToProto(call.next)
 	}
 	if err != nil {
 		resp.OutputJson, resp.Error = nil, err.Error()

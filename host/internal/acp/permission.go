@@ -60,7 +60,7 @@ func askedBy(q event.QuestionAsked) string {
 
 // explain returns what a person should read about a question besides its title.
 func explain(q event.QuestionAsked) string {
-	lines := []string{q.Nesting(), askedBy(q), q.Message, q.Reason, q.URL}
+	lines := []string{q.Nesting(), askedBy(q), q.Message, q.Reason, q.Changes, q.URL}
 	for _, e := range q.Wanted {
 		switch e.Type {
 		case "read":

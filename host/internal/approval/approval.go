@@ -72,6 +72,7 @@ type Question struct {
 	Title   string
 	Message string
 	Reason  string
+	Changes string // of the tool's declaration since it was last called, as its plugin says
 	Effects []contract.Effect
 	Wanted  []contract.Effect // requested beyond the sandbox
 	Options []string
@@ -219,7 +220,7 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	b.mu.Unlock()
 
 	asked := event.QuestionAsked{
-		ID: id, About: q.About, Call: q.Call, Chain: q.Chain, Plugin: q.Plugin, Source: q.Source, Title: q.Title, Message: q.Message, Reason: q.Reason,
+		ID: id, About: q.About, Call: q.Call, Chain: q.Chain, Plugin: q.Plugin, Source: q.Source, Title: q.Title, Message: q.Message, Reason: q.Reason, Changes: q.Changes,
 		Effects: event.EffectsOf(q.Effects), Wanted: event.EffectsOf(q.Wanted), Options: q.Options, Schema: q.Schema, URL: q.URL, Rule: q.Rule,
 		Tool: q.Tool,
 	}

@@ -488,6 +488,7 @@ type QuestionAsked struct {
 	Title   string          `json:"title"`
 	Message string          `json:"message,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
+	Changes string          `json:"changes,omitempty"` // of the tool's declaration since it was last called, as its plugin says
 	Effects []Effect        `json:"effects,omitempty"`
 	Wanted  []Effect        `json:"wanted,omitempty"` // effects beyond what the sandbox allows
 	Options []string        `json:"options,omitempty"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hosts"
@@ -22,11 +24,44 @@ const refusedBound = 10 * time.Second
 type networkProxy struct {
 	host *Host
 	asks network.Questions // questions about hosts, shared by the processes of a thread
+
+	mu     sync.Mutex
+	denied map[launch.Owner][]string // to the last declared process of an owner
+}
+
+// maxDenied bounds how many hosts are remembered that a process was denied.
+const maxDenied = 32
+
+// deniedTo returns the hosts, with their ports, that the last declared process of an owner was denied.
+func (n *networkProxy) deniedTo(owner launch.Owner) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.denied[owner])
+}
+
+// deny notes that a process of an owner was denied a host; "": a process begins.
+func (n *networkProxy) deny(owner launch.Owner, target string) {
+	if owner.Thread != "" { // calls are told at once
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.denied[owner]
+	switch {
+	case target == "":
+		delete(n.denied, owner)
+	case len(list) < maxDenied && !slices.Contains(list, target):
+		if n.denied == nil {
+			n.denied = map[launch.Owner][]string{}
+		}
+		n.denied[owner] = append(list, target)
+	}
 }
 
 // serve serves the proxy of a process until ctx ends.
 func (n *networkProxy) serve(ctx context.Context, p *launch.Process, ln net.Listener) {
 	owner := p.Owner()
+	n.deny(owner, "")
 	rules := n.host.rules.Network
 	if only := launch.Hosts(p); len(only) > 0 {
 		rules = func() network.Rules { return n.host.rules.Network().Only(patterns(only)) }
@@ -74,6 +109,7 @@ func (n *networkProxy) end(ctx context.Context, p *launch.Process, q network.Req
 // publish publishes a decision of the proxy in the thread.
 func (n *networkProxy) publish(owner launch.Owner, q network.Request, d network.Decision) {
 	if !d.Allow {
+		n.deny(owner, q.Target())
 		n.host.log.Info("network access refused", "thread", owner.Thread, "call", owner.Call, "target", q.URL(), "method", q.Method, "reason", d.Reason, "source", d.Source)
 	}
 	r, err := n.host.running(event.ThreadID(owner.Thread))

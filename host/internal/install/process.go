@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
@@ -40,9 +41,10 @@ func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config
 }
 
 // AcceptProcesses asks about each process that a block declares and that the user has not accepted, and records the answer: for a
-// process of a project in its lock file, for others in gantry's home. accepted answers yes to all. The program of the plugin must be
+// process of a project in its lock file, for others in gantry's home. accepted answers yes to all. names are those of the processes that it
+// is about; none: all of the block. The program of the plugin must be
 // locked or part of gantry; it is started if its manifest is not known.
-func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool) error {
+func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool, names ...string) error {
 	if !b.Declares() {
 		return nil
 	}
@@ -60,6 +62,9 @@ func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, a
 	consents := pluginset.Consents{Config: p.cfg, Home: p.Home, Env: grants.NewEnviron(p.cfg, p.Environ).Tools()}
 	var errs []error
 	for _, process := range processes {
+		if len(names) > 0 && !slices.Contains(names, process.Name) {
+			continue
+		}
 		n, err := consents.Of(process)
 		if err == nil && !n.Given && (accepted || p.Front.Confirm(ctx, question(consents, n))) {
 			if accepted { // otherwise the question has shown it

@@ -102,7 +102,7 @@ func (c *call) message(q event.QuestionAsked) string {
 	if q.Plugin != "" {
 		lines = append(lines, "Asked by "+q.Asker())
 	}
-	lines = append(lines, q.Message, q.Reason)
+	lines = append(lines, q.Message, q.Reason, q.Changes)
 	if q.Plugin == "" {
 		it := c.items[q.Call]
 		if it.Command != "" && !strings.Contains(q.Title, it.Command) {

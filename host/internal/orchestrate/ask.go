@@ -185,6 +185,9 @@ func (d *decision) question(about question) approval.Question {
 		About: event.QuestionApproval, Turn: d.call.Turn, Call: d.call.ID, Chain: d.chain(), Title: visible.Text(title, maxTitle), Reason: visible.Text(about.reason, maxReason),
 		Effects: about.effects, Options: []string{approval.Approve, approval.ApproveTurn, approval.ApproveSession},
 	}
+	if changes := visible.Text(d.entry.Changes, maxReason); changes != "" {
+		q.Changes, q.Reason = changes, q.Reason+"; the declaration of the tool has changed since it was last called"
+	}
 	if about.once {
 		q.Options = q.Options[:1]
 	}

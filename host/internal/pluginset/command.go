@@ -35,6 +35,8 @@ type CommandRun struct {
 	Asker service.Asker
 	// Edit makes the changes that the command proposes for the plugin's settings, all or none; nil: a command that proposes changes fails.
 	Edit func(context.Context, []contract.ConfigEdit) error
+	// Continue is called with the command with which the plugin wants to go on; nil: it does not.
+	Continue func(contract.NextCommand)
 	// Confirmed means that the user has already agreed to the command's side effects, with a flag or with a command line whose one
 	// purpose is this command, like `gantry login`.
 	Confirmed bool
@@ -68,7 +70,7 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	}
 	token, end := s.Commands.Begin(ctx, label, r.Asker, spec.SideEffects)
 	defer end()
-	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token})
+	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token, Confirmed: r.Confirmed})
 	switch {
 	case status.Code(err) == codes.NotFound, status.Code(err) == codes.Unimplemented:
 		return nil, lacks()
@@ -89,6 +91,9 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 		if err := r.Edit(ctx, edits); err != nil {
 			return nil, err
 		}
+	}
+	if next := convert.NextCommandFromProto(resp.GetNext()); next != nil && r.Continue != nil {
+		r.Continue(*next)
 	}
 	return resp.GetOutputJson(), nil
 }

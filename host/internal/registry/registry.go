@@ -194,6 +194,7 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	// whose beginning vendors cache by its bytes, nor the digest of approvals.
 	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
 	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
+	d.Changes = "" // it says how the tool has come to be as it is
 	b, err := json.Marshal(struct {
 		D contract.Descriptor
 		E any

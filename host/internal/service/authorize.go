@@ -82,7 +82,7 @@ func (s *server) authorizeCommand(ctx context.Context, cmd *command, token strin
 		if s.Reaches(s.id.Label, e) {
 			continue
 		}
-		if denial, err := s.askAboutHost(ctx, cmd, e, reason); err != nil || denial != "" {
+		if denial, err := cmd.askAboutHost(ctx, e, reason); err != nil || denial != "" {
 			return &gantryv1.AuthorizeResponse{Denial: denial}, statusOf(err)
 		}
 	}
@@ -95,19 +95,19 @@ func (s *server) authorizeCommand(ctx context.Context, cmd *command, token strin
 }
 
 // askAboutHost returns why a host may not be reached; "": it may.
-func (s *server) askAboutHost(ctx context.Context, cmd *command, e contract.NetworkEffect, reason string) (denial string, err error) {
+func (c *command) askAboutHost(ctx context.Context, e contract.NetworkEffect, reason string) (denial string, err error) {
 	target := hosts.Normalize(e.Host)
 	if e.Port != 0 {
 		target = net.JoinHostPort(target, strconv.Itoa(int(e.Port)))
 	}
 	q := approval.Question{
-		About: event.QuestionChoice, Title: fmt.Sprintf("Let plugin %q reach %s until this command has ended?", s.id.Label, target),
+		About: event.QuestionChoice, Title: fmt.Sprintf("Let plugin %q reach %s until this command has ended?", c.plugin, target),
 		Options: []string{allowHost, refuseHost},
 	}
 	if reason != "" {
 		q.Message = "The plugin says: " + reason
 	}
-	a, err := cmd.ask(ctx, q)
+	a, err := c.ask(ctx, q)
 	switch {
 	case errors.Is(err, approval.ErrNoApprover):
 		return fmt.Sprintf("%s can't be reached: %v", target, err), nil

@@ -29,6 +29,10 @@ func TestCapabilities(t *testing.T) {
 				_, err := mine.Ask(ctx, &gantryv1.AskRequest{CallToken: s.CallToken, Kind: gantryv1.AskKind_ASK_KIND_CHOICE})
 				return err
 			}},
+			{"Denials", "spawn", func() error {
+				_, err := mine.Denials(ctx, &gantryv1.DenialsRequest{})
+				return err
+			}},
 			{"Redirect", "ask", func() error {
 				_, err := mine.Redirect(ctx, &gantryv1.RedirectRequest{CallToken: s.CallToken})
 				return err

@@ -17,6 +17,21 @@ type Declared struct {
 	Grant launch.Grant
 }
 
+// noHost is a pattern that matches no host that can exist (RFC 6761). A process that may reach only it has a proxy, and reaches nothing.
+const noHost = "none.invalid"
+
+// Denials implements the rpc.
+func (s *server) Denials(_ context.Context, r *gantryv1.DenialsRequest) (*gantryv1.DenialsResponse, error) {
+	if err := s.may(capSpawn); err != nil {
+		return nil, err
+	}
+	return &gantryv1.DenialsResponse{Hosts: s.Denied(declaredOwner(s.id.Label, r.GetDeclared()))}, nil
+}
+
+func declaredOwner(label, name string) launch.Owner {
+	return launch.Owner{Plugin: label, Call: "declared " + name}
+}
+
 // spawnDeclared starts a process that the plugin's block declares. It belongs to the plugin's process and to no call.
 func (s *server) spawnDeclared(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	if r.GetCallToken() != "" || len(r.GetArgv()) > 0 || r.GetCwd() != "" || len(r.GetEnv()) > 0 || len(r.GetUnset()) > 0 || r.GetSession() ||
@@ -38,8 +53,11 @@ func (s *server) spawnDeclared(ctx context.Context, r *gantryv1.SpawnRequest) (*
 			return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: "variable " + name + ": " + err.Error()}}, nil
 		}
 	}
+	if r.GetReportDenials() && !d.Grant.Network && !d.Grant.Proxied {
+		d.Grant.Proxied, d.Grant.Hosts = true, []string{noHost}
+	}
 	spec.Argv, spec.Cwd, spec.Env, spec.Grant = d.Argv, d.Cwd, environment(s.Environment(), set, nil), d.Grant
-	spec.Owner, spec.Holder = launch.Owner{Plugin: s.id.Label, Call: "declared " + r.GetDeclared()}, s.id.Generation
+	spec.Owner, spec.Holder = declaredOwner(s.id.Label, r.GetDeclared()), s.id.Generation
 	resp, err := s.start(ctx, spec)
 	if err != nil || resp.GetError() != nil {
 		return resp, err

@@ -58,6 +58,8 @@ type Config struct {
 	CommandGrant func(label string, changes bool) (g launch.Grant, dir string, err error)
 	// Declared returns the process that a plugin's block declares under a name. The error says why it may not be started.
 	Declared func(label, name string) (Declared, error)
+	// Denied returns the hosts, with their ports, that the last declared process of an owner was denied.
+	Denied func(launch.Owner) []string
 	// MakeRoom stops an earlier process of the plugin without waiting. It returns false if the caller is not the plugin's current
 	// process. Earlier reports whether an earlier process is running.
 	MakeRoom func(context.Context, plugin.Identity) bool

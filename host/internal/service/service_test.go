@@ -158,6 +158,7 @@ func newWorld(t *testing.T) *world {
 	}
 	closing("launcher", w.launcher.Close)
 	w.services = service.New(service.Config{
+		Denied: func(launch.Owner) []string { return nil },
 		Tokens: w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
 		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {

@@ -29,6 +29,7 @@ func conversions() []conversion {
 		pair[contract.SourcePrompt, gantryv1.SourcePrompt]("sourcePrompt"),
 		pair[contract.SourcePromptArgument, gantryv1.SourcePromptArgument]("sourcePromptArgument"),
 		pair[contract.ConfigEdit, gantryv1.ConfigEdit]("ConfigEdit"),
+		pair[*contract.NextCommand, gantryv1.NextCommand]("NextCommand"),
 		union[contract.Effect, gantryv1.Effect]("Effect", "contract.OtherEffect{Label: contract.UnknownEffect}",
 			contract.ExecEffect{}, contract.WriteEffect{}, contract.ReadEffect{}, contract.NetworkEffect{},
 			contract.BrowserEffect{}, contract.SessionInputEffect{}, contract.ServiceEffect{}, contract.OtherEffect{}),

@@ -218,6 +218,7 @@ func DescriptorToProto(x contract.Descriptor) *gantryv1.ToolDescriptor {
 		LenientArguments:    x.LenientArguments,
 		UncheckedArguments:  x.UncheckedArguments,
 		EffectsByHost:       x.EffectsByHost,
+		Changes:             text(x.Changes),
 	}
 }
 
@@ -247,6 +248,7 @@ func DescriptorFromProto(p *gantryv1.ToolDescriptor) contract.Descriptor {
 		LenientArguments:    p.GetLenientArguments(),
 		UncheckedArguments:  p.GetUncheckedArguments(),
 		EffectsByHost:       p.GetEffectsByHost(),
+		Changes:             p.GetChanges(),
 	}
 }
 
@@ -371,6 +373,28 @@ func ConfigEditFromProto(p *gantryv1.ConfigEdit) contract.ConfigEdit {
 	return contract.ConfigEdit{
 		Path:  p.GetPath(),
 		Value: raw(p.GetValueJson()),
+	}
+}
+
+// NextCommandToProto converts a [contract.NextCommand]; nil stays nil.
+func NextCommandToProto(x *contract.NextCommand) *gantryv1.NextCommand {
+	if x == nil {
+		return nil
+	}
+	return &gantryv1.NextCommand{
+		Name:      text(x.Name),
+		InputJson: x.Input,
+	}
+}
+
+// NextCommandFromProto converts a [gantryv1.NextCommand]; nil stays nil.
+func NextCommandFromProto(p *gantryv1.NextCommand) *contract.NextCommand {
+	if p == nil {
+		return nil
+	}
+	return &contract.NextCommand{
+		Name:  p.GetName(),
+		Input: raw(p.GetInputJson()),
 	}
 }
 

@@ -1,9 +1,12 @@
 package console
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/config/hint"
 )
@@ -37,4 +40,18 @@ func (o *Output) Lost() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
+}
+
+// ReadText reads a text of at most limit bytes.
+func ReadText(r io.Reader, limit int64) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return "", err
+	case int64(len(b)) > limit:
+		return "", fmt.Errorf("it has more than %d bytes", limit)
+	case !utf8.Valid(b):
+		return "", errors.New("it is not UTF-8")
+	}
+	return string(b), nil
 }

@@ -86,8 +86,65 @@ func (a *app) editing(label string, project, yes bool) func(context.Context, []c
 	}
 }
 
-// runPlugin runs a command and prints its output: as JSON, or as text for people.
-func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, text bool) (err error) {
+// runPlugin runs a command, and those with which the plugin goes on, and prints their output: as JSON, or as text for people.
+func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, text bool) error {
+	edit := r.Edit
+	for steps := 1; ; steps++ {
+		var edits []contract.ConfigEdit
+		var next *contract.NextCommand
+		r.Continue = func(n contract.NextCommand) { next = &n }
+		if edit != nil {
+			r.Edit = func(ctx context.Context, e []contract.ConfigEdit) error {
+				edits = e
+				return edit(ctx, e)
+			}
+		}
+		err := a.runStep(ctx, label, r, text)
+		switch {
+		case err != nil || next == nil:
+			return err
+		case steps == maxSteps:
+			return fmt.Errorf("the commands of plugin %q do not end: it goes on with %q after %d of them", label, next.Name, steps)
+		}
+		if err := a.acceptEdited(ctx, label, edits); err != nil {
+			return err
+		}
+		r.Name, r.Input = next.Name, next.Input
+	}
+}
+
+// maxSteps bounds how often a plugin can go on with another command.
+const maxSteps = 20
+
+// acceptEdited accepts the declared processes in blocks that a command has changed, since the user has agreed to what they are now.
+func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.ConfigEdit) (err error) {
+	var names []string
+	for _, e := range edits {
+		if len(e.Path) >= 2 && len(e.Value) > 0 {
+			names = append(names, contract.ProcessName(e.Path[0], e.Path[1]))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	home, err := a.Home()
+	if err != nil {
+		return err
+	}
+	p, err := a.OpenPrograms(ctx, home, a.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	b, err := p.Block(label)
+	if err != nil {
+		return err
+	}
+	return p.AcceptProcesses(ctx, b, true, names...)
+}
+
+// runStep runs one command and prints its output.
+func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun, text bool) (err error) {
 	h, b, err := a.BlockHost(ctx, console.BlockNamed(label))
 	if err != nil {
 		return err

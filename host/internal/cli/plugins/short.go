@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -151,7 +153,7 @@ func (a *app) short(label string, spec contract.CommandSpec) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := console.Interruptible(cmd)
 			defer stop()
-			input, err := in.read(cmd, raw, args)
+			input, err := in.read(cmd, raw, args, a.fileText)
 			if err != nil {
 				return err
 			}
@@ -228,6 +230,7 @@ type inputField struct {
 	item            string   // JSON type of the value, or of the values of a list or map
 	values          []string // the permitted values; nil: any
 	required        bool
+	file            bool // the value is the content of the file that is named
 }
 
 type inputKind int
@@ -242,7 +245,8 @@ const (
 // inputOf reads the schema of a command's input. Properties that flags can't express take JSON.
 func inputOf(schema json.RawMessage) (in input) {
 	type property struct {
-		Type, Description    string
+		Type, Format         string
+		Description          string
 		Enum                 []any
 		Items                *property
 		AdditionalProperties json.RawMessage
@@ -272,6 +276,7 @@ func inputOf(schema json.RawMessage) (in input) {
 		case p.Type == "object" && json.Unmarshal(p.AdditionalProperties, &values) == nil && values.Type == "string":
 			f.kind, f.item = mapping, "string"
 		}
+		f.file = f.kind == scalar && p.Format == "file"
 		for _, v := range p.Enum {
 			f.values = append(f.values, render.OneLine(fmt.Sprint(v), 80))
 		}
@@ -340,8 +345,27 @@ func (in input) define(f *pflag.FlagSet) {
 // globalFlags are gantry's own, and those of every command.
 var globalFlags = []string{"config", "set", "profile", "home", "color", "ignore-user-config", "log", "help", "version"}
 
-// read returns the input that flags and arguments make.
-func (in input) read(cmd *cobra.Command, raw string, args []string) (json.RawMessage, error) {
+// maxFile bounds the size in bytes of a file whose content is part of the input.
+const maxFile = 8 << 20
+
+// fileText returns the content of a file; "-" is standard input.
+func (a *app) fileText(path string) (string, error) {
+	if path == "-" {
+		return console.ReadText(a.Stdin, maxFile)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(a.Dir, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return console.ReadText(f, maxFile)
+}
+
+// read returns the input that flags and arguments make. open returns the content of a file.
+func (in input) read(cmd *cobra.Command, raw string, args []string, open func(path string) (string, error)) (json.RawMessage, error) {
 	object := map[string]json.RawMessage{}
 	if raw != "" && (json.Unmarshal([]byte(raw), &object) != nil || object == nil) {
 		return nil, console.UsageError{Text: fmt.Sprintf("--input is not a JSON object: %q", render.OneLine(raw, 80)), Next: `write it as in '{"name": "value"}'`}
@@ -357,7 +381,7 @@ func (in input) read(cmd *cobra.Command, raw string, args []string) (json.RawMes
 		} else {
 			texts = []string{f.Lookup(x.flag).Value.String()}
 		}
-		if err := x.set(object, texts, "--"+x.flag); err != nil {
+		if err := x.set(object, texts, "--"+x.flag, open); err != nil {
 			return nil, err
 		}
 	}
@@ -365,13 +389,13 @@ func (in input) read(cmd *cobra.Command, raw string, args []string) (json.RawMes
 		if _, there := object[x.name]; !x.required || x.kind == list || there || len(args) == 0 {
 			continue
 		}
-		if err := x.set(object, args[:1], strings.ToUpper(x.flag)); err != nil {
+		if err := x.set(object, args[:1], strings.ToUpper(x.flag), open); err != nil {
 			return nil, err
 		}
 		args = args[1:]
 	}
 	if x := in.rest(); x != nil && len(args) > 0 && object[x.name] == nil {
-		if err := x.set(object, args, strings.ToUpper(x.flag)); err != nil {
+		if err := x.set(object, args, strings.ToUpper(x.flag), open); err != nil {
 			return nil, err
 		}
 		args = nil
@@ -388,10 +412,17 @@ func (in input) read(cmd *cobra.Command, raw string, args []string) (json.RawMes
 }
 
 // set puts a property into the input. given is where the texts come from.
-func (x inputField) set(object map[string]json.RawMessage, texts []string, given string) error {
+func (x inputField) set(object map[string]json.RawMessage, texts []string, given string, open func(path string) (string, error)) error {
 	values := make([]json.RawMessage, len(texts))
 	pairs := map[string]string{}
 	for i, text := range texts {
+		if x.file {
+			content, err := open(text)
+			if err != nil {
+				return console.UsageError{Text: fmt.Sprintf("can't read %s %q: %v", given, render.OneLine(text, 80), console.PathReason(err)), Next: "name a file, or - for standard input"}
+			}
+			text = content
+		}
 		v, err := x.value(text)
 		if err == nil && x.kind == mapping {
 			name, value, ok := strings.Cut(text, "=")

@@ -192,6 +192,9 @@ func (h *Human) Event(e event.Event) {
 		if b.Required && b.State == "starting" { // the turn may wait for it
 			h.line("%s", h.paint(dim, Clean(fmt.Sprintf("starting the source %s of plugin %s", b.Source, b.Plugin))))
 		}
+		if b.State == "ready" && b.Message != "" { // some of its tools are left out
+			h.line("%s", h.paint(yellow, "! "+Clean(fmt.Sprintf("%s of plugin %s: %s", b.Source, b.Plugin, b.Message))))
+		}
 	case event.Notice:
 		h.line("%s", h.paint(yellow, "! "+Clean(b.Text)))
 		if b.Next != "" {

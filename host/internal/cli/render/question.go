@@ -15,10 +15,11 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Limits, in lines, for a model's justification and the diff of a patch in a question.
+// Limits, in lines, for a model's justification, the changes of a tool, and the diff of a patch in a question.
 const (
-	maxSaid = 6
-	maxDiff = 60
+	maxSaid    = 6
+	maxChanges = 20
+	maxDiff    = 60
 )
 
 // Question formats a question up to the point where the answer is typed, preceded by the changes that a call would make.
@@ -49,6 +50,9 @@ func Question(q event.QuestionAsked, options []string, changes []event.FileChang
 	}
 	if q.Message != "" {
 		fmt.Fprintf(&b, "  %s:\n%s", said(q), quotedLines(q.Message, maxSaid))
+	}
+	if q.Changes != "" {
+		fmt.Fprintf(&b, "  what has changed, as the tool's plugin says:\n%s", quotedLines(q.Changes, maxChanges))
 	}
 	keys := letters(options)
 	for i, o := range options {

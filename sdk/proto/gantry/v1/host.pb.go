@@ -219,7 +219,10 @@ type SpawnRequest struct {
 	// its label if it has one, for example "server.github". The program, its arguments, folder, environment and grant are those of
 	// the block, so only terminal, stdin, merge_stderr and limits may be set as well. It needs no call. It ends with the plugin's
 	// process. It is not started (SpawnError.denied) until the user has accepted what the block says.
-	Declared      string `protobuf:"bytes,13,opt,name=declared,proto3" json:"declared,omitempty"`
+	Declared string `protobuf:"bytes,13,opt,name=declared,proto3" json:"declared,omitempty"`
+	// For a declared process: connect it to the host's proxy even if its block names no hosts, so that Denials can report which ones
+	// it has tried to reach. It reaches none of them.
+	ReportDenials bool `protobuf:"varint,14,opt,name=report_denials,json=reportDenials,proto3" json:"report_denials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +348,103 @@ func (x *SpawnRequest) GetDeclared() string {
 	return ""
 }
 
+func (x *SpawnRequest) GetReportDenials() bool {
+	if x != nil {
+		return x.ReportDenials
+	}
+	return false
+}
+
+type DenialsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in SpawnRequest.
+	Declared      string `protobuf:"bytes,1,opt,name=declared,proto3" json:"declared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenialsRequest) Reset() {
+	*x = DenialsRequest{}
+	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenialsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenialsRequest) ProtoMessage() {}
+
+func (x *DenialsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenialsRequest.ProtoReflect.Descriptor instead.
+func (*DenialsRequest) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DenialsRequest) GetDeclared() string {
+	if x != nil {
+		return x.Declared
+	}
+	return ""
+}
+
+type DenialsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hosts with their ports, such as "example.com:443", in the order of the first attempt; at most 32.
+	Hosts         []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenialsResponse) Reset() {
+	*x = DenialsResponse{}
+	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenialsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenialsResponse) ProtoMessage() {}
+
+func (x *DenialsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenialsResponse.ProtoReflect.Descriptor instead.
+func (*DenialsResponse) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DenialsResponse) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
 // ProcessLimits limit a process and its descendants. 0: no limit. What ended a process is in WaitResponse.limit.
 type ProcessLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -364,7 +464,7 @@ type ProcessLimits struct {
 
 func (x *ProcessLimits) Reset() {
 	*x = ProcessLimits{}
-	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	mi := &file_gantry_v1_host_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +476,7 @@ func (x *ProcessLimits) String() string {
 func (*ProcessLimits) ProtoMessage() {}
 
 func (x *ProcessLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[1]
+	mi := &file_gantry_v1_host_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +489,7 @@ func (x *ProcessLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessLimits.ProtoReflect.Descriptor instead.
 func (*ProcessLimits) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProcessLimits) GetMemoryBytes() int64 {
@@ -443,7 +543,7 @@ type Keep struct {
 
 func (x *Keep) Reset() {
 	*x = Keep{}
-	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	mi := &file_gantry_v1_host_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +555,7 @@ func (x *Keep) String() string {
 func (*Keep) ProtoMessage() {}
 
 func (x *Keep) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[2]
+	mi := &file_gantry_v1_host_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +568,7 @@ func (x *Keep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keep.ProtoReflect.Descriptor instead.
 func (*Keep) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Keep) GetNote() []byte {
@@ -498,7 +598,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_gantry_v1_host_proto_msgTypes[3]
+	mi := &file_gantry_v1_host_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +610,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[3]
+	mi := &file_gantry_v1_host_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +623,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Terminal) GetRows() uint32 {
@@ -559,7 +659,7 @@ type SpawnResponse struct {
 
 func (x *SpawnResponse) Reset() {
 	*x = SpawnResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[4]
+	mi := &file_gantry_v1_host_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +671,7 @@ func (x *SpawnResponse) String() string {
 func (*SpawnResponse) ProtoMessage() {}
 
 func (x *SpawnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[4]
+	mi := &file_gantry_v1_host_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +684,7 @@ func (x *SpawnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnResponse.ProtoReflect.Descriptor instead.
 func (*SpawnResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{4}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SpawnResponse) GetProcessId() string {
@@ -637,7 +737,7 @@ type SpawnError struct {
 
 func (x *SpawnError) Reset() {
 	*x = SpawnError{}
-	mi := &file_gantry_v1_host_proto_msgTypes[5]
+	mi := &file_gantry_v1_host_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +749,7 @@ func (x *SpawnError) String() string {
 func (*SpawnError) ProtoMessage() {}
 
 func (x *SpawnError) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[5]
+	mi := &file_gantry_v1_host_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +762,7 @@ func (x *SpawnError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpawnError.ProtoReflect.Descriptor instead.
 func (*SpawnError) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{5}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SpawnError) GetMessage() string {
@@ -698,7 +798,7 @@ type AdoptRequest struct {
 
 func (x *AdoptRequest) Reset() {
 	*x = AdoptRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[6]
+	mi := &file_gantry_v1_host_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +810,7 @@ func (x *AdoptRequest) String() string {
 func (*AdoptRequest) ProtoMessage() {}
 
 func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[6]
+	mi := &file_gantry_v1_host_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +823,7 @@ func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
 func (*AdoptRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdoptRequest) GetProcessIds() []string {
@@ -755,7 +855,7 @@ type AdoptResponse struct {
 
 func (x *AdoptResponse) Reset() {
 	*x = AdoptResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[7]
+	mi := &file_gantry_v1_host_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +867,7 @@ func (x *AdoptResponse) String() string {
 func (*AdoptResponse) ProtoMessage() {}
 
 func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[7]
+	mi := &file_gantry_v1_host_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +880,7 @@ func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
 func (*AdoptResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdoptResponse) GetProcesses() []*AdoptedProcess {
@@ -829,7 +929,7 @@ type AdoptedProcess struct {
 
 func (x *AdoptedProcess) Reset() {
 	*x = AdoptedProcess{}
-	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	mi := &file_gantry_v1_host_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +941,7 @@ func (x *AdoptedProcess) String() string {
 func (*AdoptedProcess) ProtoMessage() {}
 
 func (x *AdoptedProcess) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[8]
+	mi := &file_gantry_v1_host_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +954,7 @@ func (x *AdoptedProcess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptedProcess.ProtoReflect.Descriptor instead.
 func (*AdoptedProcess) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{8}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AdoptedProcess) GetProcessId() string {
@@ -950,7 +1050,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	mi := &file_gantry_v1_host_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1062,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[9]
+	mi := &file_gantry_v1_host_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1075,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{9}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReleaseRequest) GetProcessIds() []string {
@@ -993,7 +1093,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[10]
+	mi := &file_gantry_v1_host_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1105,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[10]
+	mi := &file_gantry_v1_host_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1118,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{10}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{12}
 }
 
 type SignalRequest struct {
@@ -1038,7 +1138,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[11]
+	mi := &file_gantry_v1_host_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1150,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[11]
+	mi := &file_gantry_v1_host_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1163,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{11}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SignalRequest) GetProcessId() string {
@@ -1111,7 +1211,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[12]
+	mi := &file_gantry_v1_host_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1223,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[12]
+	mi := &file_gantry_v1_host_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1236,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SignalResponse) GetGone() bool {
@@ -1155,7 +1255,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[13]
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1267,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[13]
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1280,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WaitRequest) GetProcessId() string {
@@ -1206,7 +1306,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[14]
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1318,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[14]
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1331,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WaitResponse) GetExitCode() int32 {
@@ -1288,7 +1388,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1400,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1413,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttachRequest) GetProcessId() string {
@@ -1351,7 +1451,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1463,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1476,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttachResponse) GetOutput() isAttachResponse_Output {
@@ -1449,7 +1549,7 @@ type AuthorizeRequest struct {
 
 func (x *AuthorizeRequest) Reset() {
 	*x = AuthorizeRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1561,7 @@ func (x *AuthorizeRequest) String() string {
 func (*AuthorizeRequest) ProtoMessage() {}
 
 func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1574,7 @@ func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeRequest.ProtoReflect.Descriptor instead.
 func (*AuthorizeRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AuthorizeRequest) GetCallToken() string {
@@ -1518,7 +1618,7 @@ type AuthorizeResponse struct {
 
 func (x *AuthorizeResponse) Reset() {
 	*x = AuthorizeResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1630,7 @@ func (x *AuthorizeResponse) String() string {
 func (*AuthorizeResponse) ProtoMessage() {}
 
 func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1643,7 @@ func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeResponse.ProtoReflect.Descriptor instead.
 func (*AuthorizeResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AuthorizeResponse) GetGranted() bool {
@@ -1598,7 +1698,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1710,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1723,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AskRequest) GetCallToken() string {
@@ -1719,7 +1819,7 @@ type RedirectRequest struct {
 
 func (x *RedirectRequest) Reset() {
 	*x = RedirectRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1831,7 @@ func (x *RedirectRequest) String() string {
 func (*RedirectRequest) ProtoMessage() {}
 
 func (x *RedirectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1844,7 @@ func (x *RedirectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedirectRequest.ProtoReflect.Descriptor instead.
 func (*RedirectRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RedirectRequest) GetCallToken() string {
@@ -1786,7 +1886,7 @@ type RedirectResponse struct {
 
 func (x *RedirectResponse) Reset() {
 	*x = RedirectResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1898,7 @@ func (x *RedirectResponse) String() string {
 func (*RedirectResponse) ProtoMessage() {}
 
 func (x *RedirectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1911,7 @@ func (x *RedirectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedirectResponse.ProtoReflect.Descriptor instead.
 func (*RedirectResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RedirectResponse) GetId() string {
@@ -1842,7 +1942,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1954,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1967,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AskResponse) GetOutcome() AskOutcome {
@@ -1903,7 +2003,7 @@ type CallToolRequest struct {
 
 func (x *CallToolRequest) Reset() {
 	*x = CallToolRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2015,7 @@ func (x *CallToolRequest) String() string {
 func (*CallToolRequest) ProtoMessage() {}
 
 func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2028,7 @@ func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolRequest.ProtoReflect.Descriptor instead.
 func (*CallToolRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CallToolRequest) GetCallToken() string {
@@ -1968,7 +2068,7 @@ type CallToolResponse struct {
 
 func (x *CallToolResponse) Reset() {
 	*x = CallToolResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2080,7 @@ func (x *CallToolResponse) String() string {
 func (*CallToolResponse) ProtoMessage() {}
 
 func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2093,7 @@ func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolResponse.ProtoReflect.Descriptor instead.
 func (*CallToolResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CallToolResponse) GetResult() *CallResult {
@@ -2012,7 +2112,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2124,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2137,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListToolsRequest) GetCallToken() string {
@@ -2056,7 +2156,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2168,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2181,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListToolsResponse) GetTools() []*ToolDescriptor {
@@ -2102,7 +2202,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2214,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2227,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SampleRequest) GetCallToken() string {
@@ -2158,7 +2258,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2270,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2283,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SampleResponse) GetMessage() *LlmMessage {
@@ -2233,7 +2333,7 @@ type SecretRequest struct {
 
 func (x *SecretRequest) Reset() {
 	*x = SecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2345,7 @@ func (x *SecretRequest) String() string {
 func (*SecretRequest) ProtoMessage() {}
 
 func (x *SecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2358,7 @@ func (x *SecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretRequest.ProtoReflect.Descriptor instead.
 func (*SecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SecretRequest) GetHandle() string {
@@ -2287,7 +2387,7 @@ type SecretResponse struct {
 
 func (x *SecretResponse) Reset() {
 	*x = SecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2399,7 @@ func (x *SecretResponse) String() string {
 func (*SecretResponse) ProtoMessage() {}
 
 func (x *SecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2412,7 @@ func (x *SecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
 func (*SecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SecretResponse) GetValue() string {
@@ -2341,7 +2441,7 @@ type StoreSecretRequest struct {
 
 func (x *StoreSecretRequest) Reset() {
 	*x = StoreSecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2453,7 @@ func (x *StoreSecretRequest) String() string {
 func (*StoreSecretRequest) ProtoMessage() {}
 
 func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2466,7 @@ func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretRequest.ProtoReflect.Descriptor instead.
 func (*StoreSecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StoreSecretRequest) GetName() string {
@@ -2391,7 +2491,7 @@ type StoreSecretResponse struct {
 
 func (x *StoreSecretResponse) Reset() {
 	*x = StoreSecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2503,7 @@ func (x *StoreSecretResponse) String() string {
 func (*StoreSecretResponse) ProtoMessage() {}
 
 func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2516,7 @@ func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretResponse.ProtoReflect.Descriptor instead.
 func (*StoreSecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
 }
 
 type GetStateRequest struct {
@@ -2431,7 +2531,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2543,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2556,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetStateRequest) GetScope() StateScope {
@@ -2492,7 +2592,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2604,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2617,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetStateResponse) GetFound() bool {
@@ -2559,7 +2659,7 @@ type PutStateRequest struct {
 
 func (x *PutStateRequest) Reset() {
 	*x = PutStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +2671,7 @@ func (x *PutStateRequest) String() string {
 func (*PutStateRequest) ProtoMessage() {}
 
 func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +2684,7 @@ func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateRequest.ProtoReflect.Descriptor instead.
 func (*PutStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutStateRequest) GetScope() StateScope {
@@ -2640,7 +2740,7 @@ type PutStateResponse struct {
 
 func (x *PutStateResponse) Reset() {
 	*x = PutStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2752,7 @@ func (x *PutStateResponse) String() string {
 func (*PutStateResponse) ProtoMessage() {}
 
 func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2765,7 @@ func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateResponse.ProtoReflect.Descriptor instead.
 func (*PutStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutStateResponse) GetStored() bool {
@@ -2693,7 +2793,7 @@ type ListStateRequest struct {
 
 func (x *ListStateRequest) Reset() {
 	*x = ListStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2805,7 @@ func (x *ListStateRequest) String() string {
 func (*ListStateRequest) ProtoMessage() {}
 
 func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2818,7 @@ func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateRequest.ProtoReflect.Descriptor instead.
 func (*ListStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListStateRequest) GetScope() StateScope {
@@ -2751,7 +2851,7 @@ type ListStateResponse struct {
 
 func (x *ListStateResponse) Reset() {
 	*x = ListStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2863,7 @@ func (x *ListStateResponse) String() string {
 func (*ListStateResponse) ProtoMessage() {}
 
 func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2876,7 @@ func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateResponse.ProtoReflect.Descriptor instead.
 func (*ListStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListStateResponse) GetKeys() []string {
@@ -2797,7 +2897,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2909,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2922,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LeaseRequest) GetName() string {
@@ -2853,7 +2953,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2965,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2978,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LeaseResponse) GetState() isLeaseResponse_State {
@@ -2952,7 +3052,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3064,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3077,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PutArtifactRequest) GetMediaType() string {
@@ -3010,7 +3110,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3122,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3135,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutArtifactResponse) GetArtifact() *ArtifactRef {
@@ -3054,7 +3154,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +3166,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +3179,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetArtifactRequest) GetSha256() string {
@@ -3098,7 +3198,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[44]
+	mi := &file_gantry_v1_host_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3210,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[44]
+	mi := &file_gantry_v1_host_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3223,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetArtifactResponse) GetData() []byte {
@@ -3148,7 +3248,7 @@ type EmitRequest struct {
 
 func (x *EmitRequest) Reset() {
 	*x = EmitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[45]
+	mi := &file_gantry_v1_host_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3160,7 +3260,7 @@ func (x *EmitRequest) String() string {
 func (*EmitRequest) ProtoMessage() {}
 
 func (x *EmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[45]
+	mi := &file_gantry_v1_host_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3173,7 +3273,7 @@ func (x *EmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitRequest.ProtoReflect.Descriptor instead.
 func (*EmitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{45}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *EmitRequest) GetToken() string {
@@ -3212,7 +3312,7 @@ type EmitResponse struct {
 
 func (x *EmitResponse) Reset() {
 	*x = EmitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[46]
+	mi := &file_gantry_v1_host_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3224,7 +3324,7 @@ func (x *EmitResponse) String() string {
 func (*EmitResponse) ProtoMessage() {}
 
 func (x *EmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[46]
+	mi := &file_gantry_v1_host_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3237,14 +3337,14 @@ func (x *EmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitResponse.ProtoReflect.Descriptor instead.
 func (*EmitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{46}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{48}
 }
 
 var File_gantry_v1_host_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xe9\x03\n" +
+	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\x90\x04\n" +
 	"\fSpawnRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
@@ -3260,10 +3360,15 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	" \x01(\bR\breadOnly\x12#\n" +
 	"\x04keep\x18\v \x01(\v2\x0f.gantry.v1.KeepR\x04keep\x120\n" +
 	"\x06limits\x18\f \x01(\v2\x18.gantry.v1.ProcessLimitsR\x06limits\x12\x1a\n" +
-	"\bdeclared\x18\r \x01(\tR\bdeclared\x1a6\n" +
+	"\bdeclared\x18\r \x01(\tR\bdeclared\x12%\n" +
+	"\x0ereport_denials\x18\x0e \x01(\bR\rreportDenials\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
+	"\x0eDenialsRequest\x12\x1a\n" +
+	"\bdeclared\x18\x01 \x01(\tR\bdeclared\"'\n" +
+	"\x0fDenialsResponse\x12\x14\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\"\xa5\x01\n" +
 	"\rProcessLimits\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x03R\vmemoryBytes\x12\x12\n" +
 	"\x04pids\x18\x02 \x01(\x03R\x04pids\x12\x1f\n" +
@@ -3488,7 +3593,7 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"StateScope\x12\x1b\n" +
 	"\x17STATE_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12STATE_SCOPE_PLUGIN\x10\x01\x12\x16\n" +
-	"\x12STATE_SCOPE_THREAD\x10\x022\x87\v\n" +
+	"\x12STATE_SCOPE_THREAD\x10\x022\xc9\v\n" +
 	"\vHostService\x12:\n" +
 	"\x05Spawn\x12\x17.gantry.v1.SpawnRequest\x1a\x18.gantry.v1.SpawnResponse\x12:\n" +
 	"\x05Adopt\x12\x17.gantry.v1.AdoptRequest\x1a\x18.gantry.v1.AdoptResponse\x12@\n" +
@@ -3497,7 +3602,8 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x04Wait\x12\x16.gantry.v1.WaitRequest\x1a\x17.gantry.v1.WaitResponse\x12A\n" +
 	"\x06Attach\x12\x18.gantry.v1.AttachRequest\x1a\x19.gantry.v1.AttachResponse(\x010\x01\x12F\n" +
 	"\tAuthorize\x12\x1b.gantry.v1.AuthorizeRequest\x1a\x1c.gantry.v1.AuthorizeResponse\x124\n" +
-	"\x03Ask\x12\x15.gantry.v1.AskRequest\x1a\x16.gantry.v1.AskResponse\x12C\n" +
+	"\x03Ask\x12\x15.gantry.v1.AskRequest\x1a\x16.gantry.v1.AskResponse\x12@\n" +
+	"\aDenials\x12\x19.gantry.v1.DenialsRequest\x1a\x1a.gantry.v1.DenialsResponse\x12C\n" +
 	"\bRedirect\x12\x1a.gantry.v1.RedirectRequest\x1a\x1b.gantry.v1.RedirectResponse\x12C\n" +
 	"\bCallTool\x12\x1a.gantry.v1.CallToolRequest\x1a\x1b.gantry.v1.CallToolResponse\x12F\n" +
 	"\tListTools\x12\x1b.gantry.v1.ListToolsRequest\x1a\x1c.gantry.v1.ListToolsResponse\x12=\n" +
@@ -3525,139 +3631,143 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_gantry_v1_host_proto_goTypes = []any{
 	(AskKind)(0),                // 0: gantry.v1.AskKind
 	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
 	(StateScope)(0),             // 2: gantry.v1.StateScope
 	(*SpawnRequest)(nil),        // 3: gantry.v1.SpawnRequest
-	(*ProcessLimits)(nil),       // 4: gantry.v1.ProcessLimits
-	(*Keep)(nil),                // 5: gantry.v1.Keep
-	(*Terminal)(nil),            // 6: gantry.v1.Terminal
-	(*SpawnResponse)(nil),       // 7: gantry.v1.SpawnResponse
-	(*SpawnError)(nil),          // 8: gantry.v1.SpawnError
-	(*AdoptRequest)(nil),        // 9: gantry.v1.AdoptRequest
-	(*AdoptResponse)(nil),       // 10: gantry.v1.AdoptResponse
-	(*AdoptedProcess)(nil),      // 11: gantry.v1.AdoptedProcess
-	(*ReleaseRequest)(nil),      // 12: gantry.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 13: gantry.v1.ReleaseResponse
-	(*SignalRequest)(nil),       // 14: gantry.v1.SignalRequest
-	(*SignalResponse)(nil),      // 15: gantry.v1.SignalResponse
-	(*WaitRequest)(nil),         // 16: gantry.v1.WaitRequest
-	(*WaitResponse)(nil),        // 17: gantry.v1.WaitResponse
-	(*AttachRequest)(nil),       // 18: gantry.v1.AttachRequest
-	(*AttachResponse)(nil),      // 19: gantry.v1.AttachResponse
-	(*AuthorizeRequest)(nil),    // 20: gantry.v1.AuthorizeRequest
-	(*AuthorizeResponse)(nil),   // 21: gantry.v1.AuthorizeResponse
-	(*AskRequest)(nil),          // 22: gantry.v1.AskRequest
-	(*RedirectRequest)(nil),     // 23: gantry.v1.RedirectRequest
-	(*RedirectResponse)(nil),    // 24: gantry.v1.RedirectResponse
-	(*AskResponse)(nil),         // 25: gantry.v1.AskResponse
-	(*CallToolRequest)(nil),     // 26: gantry.v1.CallToolRequest
-	(*CallToolResponse)(nil),    // 27: gantry.v1.CallToolResponse
-	(*ListToolsRequest)(nil),    // 28: gantry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 29: gantry.v1.ListToolsResponse
-	(*SampleRequest)(nil),       // 30: gantry.v1.SampleRequest
-	(*SampleResponse)(nil),      // 31: gantry.v1.SampleResponse
-	(*SecretRequest)(nil),       // 32: gantry.v1.SecretRequest
-	(*SecretResponse)(nil),      // 33: gantry.v1.SecretResponse
-	(*StoreSecretRequest)(nil),  // 34: gantry.v1.StoreSecretRequest
-	(*StoreSecretResponse)(nil), // 35: gantry.v1.StoreSecretResponse
-	(*GetStateRequest)(nil),     // 36: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 37: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 38: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 39: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 40: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 41: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 42: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 43: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 44: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 45: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 46: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 47: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 48: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 49: gantry.v1.EmitResponse
-	nil,                         // 50: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 51: gantry.v1.Effect
-	(*CallInput)(nil),           // 52: gantry.v1.CallInput
-	(*CallResult)(nil),          // 53: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 54: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 55: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 56: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 57: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 58: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 59: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 60: gantry.v1.ArtifactRef
+	(*DenialsRequest)(nil),      // 4: gantry.v1.DenialsRequest
+	(*DenialsResponse)(nil),     // 5: gantry.v1.DenialsResponse
+	(*ProcessLimits)(nil),       // 6: gantry.v1.ProcessLimits
+	(*Keep)(nil),                // 7: gantry.v1.Keep
+	(*Terminal)(nil),            // 8: gantry.v1.Terminal
+	(*SpawnResponse)(nil),       // 9: gantry.v1.SpawnResponse
+	(*SpawnError)(nil),          // 10: gantry.v1.SpawnError
+	(*AdoptRequest)(nil),        // 11: gantry.v1.AdoptRequest
+	(*AdoptResponse)(nil),       // 12: gantry.v1.AdoptResponse
+	(*AdoptedProcess)(nil),      // 13: gantry.v1.AdoptedProcess
+	(*ReleaseRequest)(nil),      // 14: gantry.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 15: gantry.v1.ReleaseResponse
+	(*SignalRequest)(nil),       // 16: gantry.v1.SignalRequest
+	(*SignalResponse)(nil),      // 17: gantry.v1.SignalResponse
+	(*WaitRequest)(nil),         // 18: gantry.v1.WaitRequest
+	(*WaitResponse)(nil),        // 19: gantry.v1.WaitResponse
+	(*AttachRequest)(nil),       // 20: gantry.v1.AttachRequest
+	(*AttachResponse)(nil),      // 21: gantry.v1.AttachResponse
+	(*AuthorizeRequest)(nil),    // 22: gantry.v1.AuthorizeRequest
+	(*AuthorizeResponse)(nil),   // 23: gantry.v1.AuthorizeResponse
+	(*AskRequest)(nil),          // 24: gantry.v1.AskRequest
+	(*RedirectRequest)(nil),     // 25: gantry.v1.RedirectRequest
+	(*RedirectResponse)(nil),    // 26: gantry.v1.RedirectResponse
+	(*AskResponse)(nil),         // 27: gantry.v1.AskResponse
+	(*CallToolRequest)(nil),     // 28: gantry.v1.CallToolRequest
+	(*CallToolResponse)(nil),    // 29: gantry.v1.CallToolResponse
+	(*ListToolsRequest)(nil),    // 30: gantry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 31: gantry.v1.ListToolsResponse
+	(*SampleRequest)(nil),       // 32: gantry.v1.SampleRequest
+	(*SampleResponse)(nil),      // 33: gantry.v1.SampleResponse
+	(*SecretRequest)(nil),       // 34: gantry.v1.SecretRequest
+	(*SecretResponse)(nil),      // 35: gantry.v1.SecretResponse
+	(*StoreSecretRequest)(nil),  // 36: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 37: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 38: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 39: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 40: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 41: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 42: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 43: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 44: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 45: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 46: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 47: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 48: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 49: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 50: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 51: gantry.v1.EmitResponse
+	nil,                         // 52: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 53: gantry.v1.Effect
+	(*CallInput)(nil),           // 54: gantry.v1.CallInput
+	(*CallResult)(nil),          // 55: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 56: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 57: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 58: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 59: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 60: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 61: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 62: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	50, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
-	6,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
-	5,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
-	4,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
-	8,  // 4: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
-	11, // 5: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
-	17, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
-	6,  // 7: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
-	17, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	51, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	52, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	8,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
+	7,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
+	6,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
+	10, // 4: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
+	13, // 5: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
+	19, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
+	8,  // 7: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
+	19, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
+	53, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
 	0,  // 10: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
 	1,  // 11: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	52, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	53, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	54, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	55, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	56, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	57, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	58, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	59, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	54, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	55, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	56, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	57, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	58, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	59, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	60, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	61, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
 	2,  // 20: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 21: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 22: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	60, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	62, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
 	3,  // 24: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
-	9,  // 25: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
-	12, // 26: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
-	14, // 27: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
-	16, // 28: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
-	18, // 29: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
-	20, // 30: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
-	22, // 31: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
-	23, // 32: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
-	26, // 33: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
-	28, // 34: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
-	30, // 35: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
-	32, // 36: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	34, // 37: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
-	36, // 38: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	38, // 39: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	40, // 40: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	42, // 41: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	44, // 42: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	46, // 43: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	48, // 44: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	7,  // 45: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	10, // 46: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	13, // 47: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
-	15, // 48: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	17, // 49: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	19, // 50: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	21, // 51: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	25, // 52: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	24, // 53: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
-	27, // 54: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	29, // 55: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	31, // 56: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	33, // 57: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	35, // 58: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
-	37, // 59: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	39, // 60: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	41, // 61: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	43, // 62: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	45, // 63: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	47, // 64: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	49, // 65: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	45, // [45:66] is the sub-list for method output_type
-	24, // [24:45] is the sub-list for method input_type
+	11, // 25: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
+	14, // 26: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
+	16, // 27: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
+	18, // 28: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
+	20, // 29: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
+	22, // 30: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
+	24, // 31: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
+	4,  // 32: gantry.v1.HostService.Denials:input_type -> gantry.v1.DenialsRequest
+	25, // 33: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
+	28, // 34: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
+	30, // 35: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
+	32, // 36: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
+	34, // 37: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
+	36, // 38: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	38, // 39: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	40, // 40: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	42, // 41: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	44, // 42: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	46, // 43: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	48, // 44: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	50, // 45: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	9,  // 46: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	12, // 47: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	15, // 48: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
+	17, // 49: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	19, // 50: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	21, // 51: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	23, // 52: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	27, // 53: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	5,  // 54: gantry.v1.HostService.Denials:output_type -> gantry.v1.DenialsResponse
+	26, // 55: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
+	29, // 56: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	31, // 57: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	33, // 58: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	35, // 59: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	37, // 60: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	39, // 61: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	41, // 62: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	43, // 63: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	45, // 64: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	47, // 65: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	49, // 66: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	51, // 67: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	46, // [46:68] is the sub-list for method output_type
+	24, // [24:46] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
 	24, // [24:24] is the sub-list for extension extendee
 	0,  // [0:24] is the sub-list for field type_name
@@ -3671,13 +3781,13 @@ func file_gantry_v1_host_proto_init() {
 	file_gantry_v1_common_proto_init()
 	file_gantry_v1_llm_proto_init()
 	file_gantry_v1_tool_proto_init()
-	file_gantry_v1_host_proto_msgTypes[16].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[18].OneofWrappers = []any{
 		(*AttachResponse_Stdout)(nil),
 		(*AttachResponse_Stderr)(nil),
 		(*AttachResponse_Exited)(nil),
 	}
-	file_gantry_v1_host_proto_msgTypes[35].OneofWrappers = []any{}
-	file_gantry_v1_host_proto_msgTypes[40].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[37].OneofWrappers = []any{}
+	file_gantry_v1_host_proto_msgTypes[42].OneofWrappers = []any{
 		(*LeaseResponse_Granted)(nil),
 		(*LeaseResponse_Lost)(nil),
 		(*LeaseResponse_Busy)(nil),
@@ -3688,7 +3798,7 @@ func file_gantry_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

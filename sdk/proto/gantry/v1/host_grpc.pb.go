@@ -33,6 +33,7 @@ const (
 	HostService_Attach_FullMethodName      = "/gantry.v1.HostService/Attach"
 	HostService_Authorize_FullMethodName   = "/gantry.v1.HostService/Authorize"
 	HostService_Ask_FullMethodName         = "/gantry.v1.HostService/Ask"
+	HostService_Denials_FullMethodName     = "/gantry.v1.HostService/Denials"
 	HostService_Redirect_FullMethodName    = "/gantry.v1.HostService/Redirect"
 	HostService_CallTool_FullMethodName    = "/gantry.v1.HostService/CallTool"
 	HostService_ListTools_FullMethodName   = "/gantry.v1.HostService/ListTools"
@@ -77,6 +78,9 @@ type HostServiceClient interface {
 	Authorize(ctx context.Context, in *AuthorizeRequest, opts ...grpc.CallOption) (*AuthorizeResponse, error)
 	// Ask asks the user a question. The answer is never an approval.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error)
+	// Denials returns what the last process that the plugin has started under a declared name was denied, see
+	// SpawnRequest.report_denials.
+	Denials(ctx context.Context, in *DenialsRequest, opts ...grpc.CallOption) (*DenialsResponse, error)
 	// Redirect reserves an address on this machine to which a browser can be redirected, before the URL that leads there is
 	// known: a service may want to register the address first. AskRequest.redirect_id then waits for the browser.
 	Redirect(ctx context.Context, in *RedirectRequest, opts ...grpc.CallOption) (*RedirectResponse, error)
@@ -189,6 +193,16 @@ func (c *hostServiceClient) Ask(ctx context.Context, in *AskRequest, opts ...grp
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AskResponse)
 	err := c.cc.Invoke(ctx, HostService_Ask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostServiceClient) Denials(ctx context.Context, in *DenialsRequest, opts ...grpc.CallOption) (*DenialsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DenialsResponse)
+	err := c.cc.Invoke(ctx, HostService_Denials_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -375,6 +389,9 @@ type HostServiceServer interface {
 	Authorize(context.Context, *AuthorizeRequest) (*AuthorizeResponse, error)
 	// Ask asks the user a question. The answer is never an approval.
 	Ask(context.Context, *AskRequest) (*AskResponse, error)
+	// Denials returns what the last process that the plugin has started under a declared name was denied, see
+	// SpawnRequest.report_denials.
+	Denials(context.Context, *DenialsRequest) (*DenialsResponse, error)
 	// Redirect reserves an address on this machine to which a browser can be redirected, before the URL that leads there is
 	// known: a service may want to register the address first. AskRequest.redirect_id then waits for the browser.
 	Redirect(context.Context, *RedirectRequest) (*RedirectResponse, error)
@@ -433,6 +450,9 @@ func (UnimplementedHostServiceServer) Authorize(context.Context, *AuthorizeReque
 }
 func (UnimplementedHostServiceServer) Ask(context.Context, *AskRequest) (*AskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ask not implemented")
+}
+func (UnimplementedHostServiceServer) Denials(context.Context, *DenialsRequest) (*DenialsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Denials not implemented")
 }
 func (UnimplementedHostServiceServer) Redirect(context.Context, *RedirectRequest) (*RedirectResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Redirect not implemented")
@@ -623,6 +643,24 @@ func _HostService_Ask_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HostServiceServer).Ask(ctx, req.(*AskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _HostService_Denials_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DenialsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostServiceServer).Denials(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HostService_Denials_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostServiceServer).Denials(ctx, req.(*DenialsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -870,6 +908,10 @@ var HostService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Ask",
 			Handler:    _HostService_Ask_Handler,
+		},
+		{
+			MethodName: "Denials",
+			Handler:    _HostService_Denials_Handler,
 		},
 		{
 			MethodName: "Redirect",

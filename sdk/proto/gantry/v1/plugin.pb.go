@@ -931,10 +931,12 @@ func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
 }
 
 type CommandRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	InputJson     []byte                 `protobuf:"bytes,2,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
-	CallToken     string                 `protobuf:"bytes,3,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	InputJson []byte                 `protobuf:"bytes,2,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
+	CallToken string                 `protobuf:"bytes,3,opt,name=call_token,json=callToken,proto3" json:"call_token,omitempty"`
+	// Whether the user has agreed beforehand to what the command does, with a flag for example.
+	Confirmed     bool `protobuf:"varint,4,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -990,6 +992,13 @@ func (x *CommandRequest) GetCallToken() string {
 	return ""
 }
 
+func (x *CommandRequest) GetConfirmed() bool {
+	if x != nil {
+		return x.Confirmed
+	}
+	return false
+}
+
 type CommandResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	OutputJson []byte                 `protobuf:"bytes,1,opt,name=output_json,json=outputJson,proto3" json:"output_json,omitempty"`
@@ -998,7 +1007,10 @@ type CommandResponse struct {
 	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// Changes that the command proposes for the plugin's own settings, in this order. The host shows them to the user, and makes all of
 	// them if the user agrees and the configuration is valid with them, otherwise none. Ignored if the command failed.
-	Edits         []*ConfigEdit `protobuf:"bytes,4,rep,name=edits,proto3" json:"edits,omitempty"`
+	Edits []*ConfigEdit `protobuf:"bytes,4,rep,name=edits,proto3" json:"edits,omitempty"`
+	// Another command of the plugin, which the host runs next. If there are edits, it runs with them in effect, in a new process, and not
+	// if they were not made. A host may ignore it.
+	Next          *NextCommand `protobuf:"bytes,5,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,6 +1073,66 @@ func (x *CommandResponse) GetEdits() []*ConfigEdit {
 	return nil
 }
 
+func (x *CommandResponse) GetNext() *NextCommand {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// NextCommand is a command that continues another one.
+type NextCommand struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	InputJson     []byte                 `protobuf:"bytes,2,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextCommand) Reset() {
+	*x = NextCommand{}
+	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextCommand) ProtoMessage() {}
+
+func (x *NextCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextCommand.ProtoReflect.Descriptor instead.
+func (*NextCommand) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *NextCommand) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NextCommand) GetInputJson() []byte {
+	if x != nil {
+		return x.InputJson
+	}
+	return nil
+}
+
 // ConfigEdit sets or removes an argument or a block of a plugin's own settings, in a configuration file whose rest stays as it is.
 type ConfigEdit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1076,7 +1148,7 @@ type ConfigEdit struct {
 
 func (x *ConfigEdit) Reset() {
 	*x = ConfigEdit{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1160,7 @@ func (x *ConfigEdit) String() string {
 func (*ConfigEdit) ProtoMessage() {}
 
 func (x *ConfigEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[12]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1173,7 @@ func (x *ConfigEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEdit.ProtoReflect.Descriptor instead.
 func (*ConfigEdit) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{12}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfigEdit) GetPath() []string {
@@ -1128,7 +1200,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1212,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[13]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1225,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{13}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DrainRequest) GetDeadlineMs() int64 {
@@ -1173,7 +1245,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1257,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[14]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1270,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DrainResponse) GetStillRunning() int32 {
@@ -1216,7 +1288,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1300,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[15]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1313,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 type StopResponse struct {
@@ -1252,7 +1324,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1336,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_plugin_proto_msgTypes[16]
+	mi := &file_gantry_v1_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1349,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 var File_gantry_v1_plugin_proto protoreflect.FileDescriptor
@@ -1357,19 +1429,25 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\x10contract_version\x18\a \x01(\rR\x0fcontractVersion\x12#\n" +
 	"\regress_socket\x18\b \x01(\tR\fegressSocket\"L\n" +
 	"\x11ConfigureResponse\x127\n" +
-	"\vdiagnostics\x18\x01 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\"b\n" +
+	"\vdiagnostics\x18\x01 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\"\x80\x01\n" +
 	"\x0eCommandRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"input_json\x18\x02 \x01(\fR\tinputJson\x12\x1d\n" +
 	"\n" +
-	"call_token\x18\x03 \x01(\tR\tcallToken\"\xae\x01\n" +
+	"call_token\x18\x03 \x01(\tR\tcallToken\x12\x1c\n" +
+	"\tconfirmed\x18\x04 \x01(\bR\tconfirmed\"\xda\x01\n" +
 	"\x0fCommandResponse\x12\x1f\n" +
 	"\voutput_json\x18\x01 \x01(\fR\n" +
 	"outputJson\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x127\n" +
 	"\vdiagnostics\x18\x03 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\x12+\n" +
-	"\x05edits\x18\x04 \x03(\v2\x15.gantry.v1.ConfigEditR\x05edits\"?\n" +
+	"\x05edits\x18\x04 \x03(\v2\x15.gantry.v1.ConfigEditR\x05edits\x12*\n" +
+	"\x04next\x18\x05 \x01(\v2\x16.gantry.v1.NextCommandR\x04next\"@\n" +
+	"\vNextCommand\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"input_json\x18\x02 \x01(\fR\tinputJson\"?\n" +
 	"\n" +
 	"ConfigEdit\x12\x12\n" +
 	"\x04path\x18\x01 \x03(\tR\x04path\x12\x1d\n" +
@@ -1407,7 +1485,7 @@ func file_gantry_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gantry_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_gantry_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_gantry_v1_plugin_proto_goTypes = []any{
 	(PluginKind)(0),           // 0: gantry.v1.PluginKind
 	(*DescribeRequest)(nil),   // 1: gantry.v1.DescribeRequest
@@ -1422,45 +1500,47 @@ var file_gantry_v1_plugin_proto_goTypes = []any{
 	(*ConfigureResponse)(nil), // 10: gantry.v1.ConfigureResponse
 	(*CommandRequest)(nil),    // 11: gantry.v1.CommandRequest
 	(*CommandResponse)(nil),   // 12: gantry.v1.CommandResponse
-	(*ConfigEdit)(nil),        // 13: gantry.v1.ConfigEdit
-	(*DrainRequest)(nil),      // 14: gantry.v1.DrainRequest
-	(*DrainResponse)(nil),     // 15: gantry.v1.DrainResponse
-	(*StopRequest)(nil),       // 16: gantry.v1.StopRequest
-	(*StopResponse)(nil),      // 17: gantry.v1.StopResponse
-	(*Limits)(nil),            // 18: gantry.v1.Limits
-	(*ToolDescriptor)(nil),    // 19: gantry.v1.ToolDescriptor
-	(*Diagnostic)(nil),        // 20: gantry.v1.Diagnostic
+	(*NextCommand)(nil),       // 13: gantry.v1.NextCommand
+	(*ConfigEdit)(nil),        // 14: gantry.v1.ConfigEdit
+	(*DrainRequest)(nil),      // 15: gantry.v1.DrainRequest
+	(*DrainResponse)(nil),     // 16: gantry.v1.DrainResponse
+	(*StopRequest)(nil),       // 17: gantry.v1.StopRequest
+	(*StopResponse)(nil),      // 18: gantry.v1.StopResponse
+	(*Limits)(nil),            // 19: gantry.v1.Limits
+	(*ToolDescriptor)(nil),    // 20: gantry.v1.ToolDescriptor
+	(*Diagnostic)(nil),        // 21: gantry.v1.Diagnostic
 }
 var file_gantry_v1_plugin_proto_depIdxs = []int32{
 	3,  // 0: gantry.v1.DescribeResponse.manifest:type_name -> gantry.v1.Manifest
 	0,  // 1: gantry.v1.Manifest.kind:type_name -> gantry.v1.PluginKind
 	5,  // 2: gantry.v1.Manifest.config:type_name -> gantry.v1.ConfigBlock
-	18, // 3: gantry.v1.Manifest.limits:type_name -> gantry.v1.Limits
+	19, // 3: gantry.v1.Manifest.limits:type_name -> gantry.v1.Limits
 	4,  // 4: gantry.v1.Manifest.commands:type_name -> gantry.v1.CommandSpec
-	19, // 5: gantry.v1.Manifest.tools:type_name -> gantry.v1.ToolDescriptor
+	20, // 5: gantry.v1.Manifest.tools:type_name -> gantry.v1.ToolDescriptor
 	6,  // 6: gantry.v1.ConfigBlock.attributes:type_name -> gantry.v1.ConfigAttribute
 	7,  // 7: gantry.v1.ConfigBlock.blocks:type_name -> gantry.v1.ConfigNestedBlock
 	5,  // 8: gantry.v1.ConfigNestedBlock.block:type_name -> gantry.v1.ConfigBlock
 	9,  // 9: gantry.v1.ConfigureRequest.host:type_name -> gantry.v1.HostFacts
-	18, // 10: gantry.v1.HostFacts.limits:type_name -> gantry.v1.Limits
-	20, // 11: gantry.v1.ConfigureResponse.diagnostics:type_name -> gantry.v1.Diagnostic
-	20, // 12: gantry.v1.CommandResponse.diagnostics:type_name -> gantry.v1.Diagnostic
-	13, // 13: gantry.v1.CommandResponse.edits:type_name -> gantry.v1.ConfigEdit
-	1,  // 14: gantry.v1.PluginService.Describe:input_type -> gantry.v1.DescribeRequest
-	8,  // 15: gantry.v1.PluginService.Configure:input_type -> gantry.v1.ConfigureRequest
-	11, // 16: gantry.v1.PluginService.Command:input_type -> gantry.v1.CommandRequest
-	14, // 17: gantry.v1.PluginService.Drain:input_type -> gantry.v1.DrainRequest
-	16, // 18: gantry.v1.PluginService.Stop:input_type -> gantry.v1.StopRequest
-	2,  // 19: gantry.v1.PluginService.Describe:output_type -> gantry.v1.DescribeResponse
-	10, // 20: gantry.v1.PluginService.Configure:output_type -> gantry.v1.ConfigureResponse
-	12, // 21: gantry.v1.PluginService.Command:output_type -> gantry.v1.CommandResponse
-	15, // 22: gantry.v1.PluginService.Drain:output_type -> gantry.v1.DrainResponse
-	17, // 23: gantry.v1.PluginService.Stop:output_type -> gantry.v1.StopResponse
-	19, // [19:24] is the sub-list for method output_type
-	14, // [14:19] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 10: gantry.v1.HostFacts.limits:type_name -> gantry.v1.Limits
+	21, // 11: gantry.v1.ConfigureResponse.diagnostics:type_name -> gantry.v1.Diagnostic
+	21, // 12: gantry.v1.CommandResponse.diagnostics:type_name -> gantry.v1.Diagnostic
+	14, // 13: gantry.v1.CommandResponse.edits:type_name -> gantry.v1.ConfigEdit
+	13, // 14: gantry.v1.CommandResponse.next:type_name -> gantry.v1.NextCommand
+	1,  // 15: gantry.v1.PluginService.Describe:input_type -> gantry.v1.DescribeRequest
+	8,  // 16: gantry.v1.PluginService.Configure:input_type -> gantry.v1.ConfigureRequest
+	11, // 17: gantry.v1.PluginService.Command:input_type -> gantry.v1.CommandRequest
+	15, // 18: gantry.v1.PluginService.Drain:input_type -> gantry.v1.DrainRequest
+	17, // 19: gantry.v1.PluginService.Stop:input_type -> gantry.v1.StopRequest
+	2,  // 20: gantry.v1.PluginService.Describe:output_type -> gantry.v1.DescribeResponse
+	10, // 21: gantry.v1.PluginService.Configure:output_type -> gantry.v1.ConfigureResponse
+	12, // 22: gantry.v1.PluginService.Command:output_type -> gantry.v1.CommandResponse
+	16, // 23: gantry.v1.PluginService.Drain:output_type -> gantry.v1.DrainResponse
+	18, // 24: gantry.v1.PluginService.Stop:output_type -> gantry.v1.StopResponse
+	20, // [20:25] is the sub-list for method output_type
+	15, // [15:20] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_plugin_proto_init() }
@@ -1476,7 +1556,7 @@ func file_gantry_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_plugin_proto_rawDesc), len(file_gantry_v1_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -736,8 +736,11 @@ type ToolDescriptor struct {
 	// compile, such as those of MCP servers with patterns of another syntax. The input schema, of type object, is shown to the
 	// model as it is. Default false.
 	UncheckedArguments bool `protobuf:"varint,23,opt,name=unchecked_arguments,json=uncheckedArguments,proto3" json:"unchecked_arguments,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What has changed in the tool's declaration since it was last called, for people: the host shows it with a question about a call.
+	// Approvals are not bound to it. At most 4096 bytes; empty: nothing, or unknown.
+	Changes       string `protobuf:"bytes,24,opt,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolDescriptor) Reset() {
@@ -929,6 +932,13 @@ func (x *ToolDescriptor) GetUncheckedArguments() bool {
 		return x.UncheckedArguments
 	}
 	return false
+}
+
+func (x *ToolDescriptor) GetChanges() string {
+	if x != nil {
+		return x.Changes
+	}
+	return ""
 }
 
 // Freeform describes a tool that takes raw text in a grammar.
@@ -4842,7 +4852,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1a\n" +
-	"\brequired\x18\x04 \x01(\bR\brequired\"\xda\a\n" +
+	"\brequired\x18\x04 \x01(\bR\brequired\"\xf4\a\n" +
 	"\x0eToolDescriptor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12 \n" +
@@ -4869,7 +4879,8 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x11lenient_arguments\x18\x14 \x01(\bR\x10lenientArguments\x12&\n" +
 	"\x0feffects_by_host\x18\x15 \x01(\bR\reffectsByHost\x12,\n" +
 	"\anesting\x18\x16 \x01(\x0e2\x12.gantry.v1.NestingR\anesting\x12/\n" +
-	"\x13unchecked_arguments\x18\x17 \x01(\bR\x12uncheckedArguments\x1a=\n" +
+	"\x13unchecked_arguments\x18\x17 \x01(\bR\x12uncheckedArguments\x12\x18\n" +
+	"\achanges\x18\x18 \x01(\tR\achanges\x1a=\n" +
 	"\x0fHookFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"^\n" +

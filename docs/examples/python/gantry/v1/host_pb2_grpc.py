@@ -75,6 +75,11 @@ class HostServiceStub:
                 request_serializer=gantry_dot_v1_dot_host__pb2.AskRequest.SerializeToString,
                 response_deserializer=gantry_dot_v1_dot_host__pb2.AskResponse.FromString,
                 _registered_method=True)
+        self.Denials = channel.unary_unary(
+                '/gantry.v1.HostService/Denials',
+                request_serializer=gantry_dot_v1_dot_host__pb2.DenialsRequest.SerializeToString,
+                response_deserializer=gantry_dot_v1_dot_host__pb2.DenialsResponse.FromString,
+                _registered_method=True)
         self.Redirect = channel.unary_unary(
                 '/gantry.v1.HostService/Redirect',
                 request_serializer=gantry_dot_v1_dot_host__pb2.RedirectRequest.SerializeToString,
@@ -204,6 +209,14 @@ class HostServiceServicer:
 
     def Ask(self, request, context):
         """Ask asks the user a question. The answer is never an approval.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Denials(self, request, context):
+        """Denials returns what the last process that the plugin has started under a declared name was denied, see
+        SpawnRequest.report_denials.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -341,6 +354,11 @@ def add_HostServiceServicer_to_server(servicer, server):
                     servicer.Ask,
                     request_deserializer=gantry_dot_v1_dot_host__pb2.AskRequest.FromString,
                     response_serializer=gantry_dot_v1_dot_host__pb2.AskResponse.SerializeToString,
+            ),
+            'Denials': grpc.unary_unary_rpc_method_handler(
+                    servicer.Denials,
+                    request_deserializer=gantry_dot_v1_dot_host__pb2.DenialsRequest.FromString,
+                    response_serializer=gantry_dot_v1_dot_host__pb2.DenialsResponse.SerializeToString,
             ),
             'Redirect': grpc.unary_unary_rpc_method_handler(
                     servicer.Redirect,
@@ -625,6 +643,33 @@ class HostService:
             '/gantry.v1.HostService/Ask',
             gantry_dot_v1_dot_host__pb2.AskRequest.SerializeToString,
             gantry_dot_v1_dot_host__pb2.AskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Denials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gantry.v1.HostService/Denials',
+            gantry_dot_v1_dot_host__pb2.DenialsRequest.SerializeToString,
+            gantry_dot_v1_dot_host__pb2.DenialsResponse.FromString,
             options,
             channel_credentials,
             insecure,

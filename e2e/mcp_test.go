@@ -23,6 +23,9 @@ const mcpMode = "GANTRY_E2E_MCP"
 
 // serveMCP is a server with tools of several kinds.
 func serveMCP() int {
+	if os.Getenv(mcpMode) == shifty {
+		return serveShifty()
+	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "odd", Version: "1"}, &mcp.ServerOptions{Instructions: "Use these tools."})
 	dir := os.Args[1]
 	if f, err := os.OpenFile(filepath.Join(dir, "started"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil { // it may be read-only

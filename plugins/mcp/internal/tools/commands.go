@@ -25,6 +25,7 @@ func (p *mcpPlugin) commands() []tool.Command {
 		tool.NewCommand("list", "Lists the MCP servers. Those whose tools are not known are started.", p.listServers),
 		tool.NewCommand("get", "Shows the settings and the state of an MCP server.", p.getServer),
 		tool.NewCommand("tools", "Lists the tools of an MCP server.", p.listTools),
+		tool.NewCommand("accept", "Shows what has changed in the tools of an MCP server since they were accepted, and accepts it after a question.", p.acceptTools),
 		tool.NewCommand("login", "Logs in to an MCP server with a browser.", p.logIn, tool.SideEffects()),
 		tool.NewCommand("logout", "Deletes the login to an MCP server.", p.logOut, tool.SideEffects()),
 		tool.NewCommand("add", "Adds an MCP server to the configuration: the one at --url, or a program, whose command and arguments follow the name after --.", p.addServer),
@@ -70,7 +71,11 @@ func (p *mcpPlugin) status(ctx context.Context, b Server) (serverStatus, error) 
 		_ = e.server.Start(ctx) // its status has the error
 	}
 	st := e.server.Status()
-	out.State, out.Tools, out.Message = stateNames[st.State], len(st.Tools), catalog.Line(cmp.Or(st.Message, strings.Join(st.Problems, "; ")), 1000)
+	used, withheld, _, err := e.offered(ctx, st.Tools)
+	if len(withheld) > 0 {
+		st.Problems = append(slices.Clip(st.Problems), withheldText(b.Name, withheld, err))
+	}
+	out.State, out.Tools, out.Message = stateNames[st.State], len(used), catalog.Line(cmp.Or(st.Message, strings.Join(st.Problems, "; ")), 1000)
 	switch {
 	case e.auth != nil:
 		out.Login = "no"
@@ -169,6 +174,7 @@ type toolRow struct {
 	Tool        string `json:"tool"` // as the model sees it
 	ReadOnly    bool   `json:"read_only"`
 	Approval    string `json:"approval"`
+	Pin         string `json:"pin,omitempty"` // of a pinned tool: "accepted", "changed", "new"; the latter two are left out
 	Description string `json:"description"`
 }
 
@@ -200,15 +206,113 @@ func (p *mcpPlugin) listTools(ctx context.Context, _ *tool.CommandCall, in nameA
 	}
 	names := catalog.Name(ids)
 	rows := []toolRow{}
+	known, err := entries[b.Name].accepted.read()
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range found.Tools {
+		pin := ""
+		if b.pinned(t.Name) {
+			pin = string(b.judge(known, t))
+		}
 		called := names[catalog.Identity{Server: b.Name, Tool: t.Name}]
 		rows = append(rows, toolRow{
 			Name: t.Name, Tool: called.Namespace + "." + called.Name, ReadOnly: t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly,
-			Approval: b.approval(t.Name), Description: catalog.Line(t.Description, 200),
+			Approval: b.approval(t.Name), Pin: pin, Description: catalog.Line(t.Description, 200),
 		})
 	}
 	slices.SortFunc(rows, func(a, b toolRow) int { return strings.Compare(a.Name, b.Name) })
 	return map[string]any{"tools": rows}, nil
+}
+
+type acceptArgs struct {
+	Name string   `json:"name" jsonschema:"Name of the server."`
+	Tool []string `json:"tool,omitempty" jsonschema:"The tools, by the server's names. Default: all that have changed or are new."`
+}
+
+// The answers to whether changed tools are accepted.
+const (
+	answerAccept = "accept"
+	answerRefuse = "refuse"
+)
+
+// acceptTools is the command accept.
+func (p *mcpPlugin) acceptTools(ctx context.Context, c *tool.CommandCall, in acceptArgs) (any, error) {
+	b, err := p.block(in.Name)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.enabled(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.server.Start(ctx); err != nil { // what it has now is accepted
+		return nil, err
+	}
+	known, err := e.accepted.read()
+	if err != nil {
+		return nil, err
+	}
+	tools := e.server.Status().Tools
+	for _, name := range in.Tool {
+		if !slices.ContainsFunc(tools, func(t catalog.Tool) bool { return t.Name == name }) {
+			return nil, fmt.Errorf("the server %q has no tool %q; next: see `gantry mcp tools %s`", b.Name, name, b.Name)
+		}
+	}
+	var take []catalog.Tool
+	for _, t := range tools {
+		if len(in.Tool) > 0 && !slices.Contains(in.Tool, t.Name) {
+			continue
+		}
+		v := b.judge(known, t)
+		if v == isAccepted || v == isUnknown && len(in.Tool) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("The tool %q of the server %q is new.\n%s", t.Name, b.Name, catalog.Summary(t))
+		if v == isChanged {
+			text = fmt.Sprintf("The tool %q of the server %q has changed.\n%s", t.Name, b.Name, catalog.Changes(known.Tools[t.Name], t))
+		}
+		if !c.Confirmed() {
+			a, err := c.Ask(ctx, tool.Question{Source: b.Name, Title: "Accept this tool?", Message: text, Options: []string{answerAccept, answerRefuse}})
+			switch {
+			case err != nil:
+				return nil, err
+			case a.Declined:
+				return nil, fmt.Errorf("%s\nit was not accepted: %s; next: accept it on a terminal, or with --yes", text, cmp.Or(a.Note, "declined"))
+			case a.Dismissed, a.Cancelled:
+				return nil, errors.New("nothing was accepted: the question was closed")
+			case string(a.JSON) != `"`+answerAccept+`"`:
+				continue
+			}
+		}
+		take = append(take, t)
+	}
+	if len(take) == 0 {
+		return message{fmt.Sprintf("nothing to accept: the tools of the server %q are as they were, or were refused", b.Name)}, nil
+	}
+	err = e.accepted.update(ctx, func(d *definitions) {
+		for _, t := range take {
+			d.Tools[t.Name] = t
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, t := range take {
+		names = append(names, t.Name)
+	}
+	return message{fmt.Sprintf("accepted %s of the server %q; sessions that are running use them within seconds", strings.Join(names, ", "), b.Name)}, nil
+}
+
+// enabled returns the entry of a server that is not disabled.
+func (p *mcpPlugin) enabled(b Server) (*entry, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.mu.entries[b.Name]; e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("the server %q is disabled; next: set enabled = true in its block", b.Name)
 }
 
 // message is the output of a command that has only something to say.

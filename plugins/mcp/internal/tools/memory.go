@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 )
@@ -53,16 +54,21 @@ func remember(dir, identity string, m memory) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "tools-*.tmp")
+	return replace(cacheFile(dir, identity), raw)
+}
+
+// replace replaces a file as a whole.
+func replace(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(raw)
+	_, err = f.Write(content)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), cacheFile(dir, identity))
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())

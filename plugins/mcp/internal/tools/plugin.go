@@ -7,6 +7,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -49,6 +51,7 @@ type Server struct {
 	Allow          []string                      `json:"allow" doc:"The tools that are used, by the server's names; * stands for any characters. Default: all."`
 	Deny           []string                      `json:"deny" doc:"Tools that are not used, even if they are allowed."`
 	Approval       string                        `json:"approval" default:"auto" enum:"auto,prompt,writes,approve" doc:"When a call is asked about: by what the server says of the tool, always, unless the tool only reads, or never."`
+	Pin            bool                          `json:"pin" doc:"Whether only tools are used that are as they were when the server was used first, or as gantry mcp accept has accepted them."`
 	Tool           []Override                    `json:"tool" doc:"Settings of one tool, by the server's name."`
 	Parallel       bool                          `json:"parallel" doc:"Whether calls may run concurrently even if they do more than read."`
 	Defer          bool                          `json:"defer" default:"true" doc:"Whether the tools are found by search instead of being part of each request."`
@@ -74,7 +77,8 @@ type OAuth struct {
 // Override has the settings of one tool.
 type Override struct {
 	Name     string `label:"name"`
-	Approval string `json:"approval" required:"true" enum:"auto,prompt,writes,approve" doc:"When a call is asked about."`
+	Approval string `json:"approval" enum:"auto,prompt,writes,approve" doc:"When a call is asked about. Default: as the server's."`
+	Pin      *bool  `json:"pin" doc:"Whether the tool is used only as it was accepted. Default: as the server's."`
 }
 
 // maxAll bounds what the host is sent of all servers, in bytes: it takes messages of 16 MiB.
@@ -102,6 +106,23 @@ type entry struct {
 	auth     *auth.Handler // nil: the server is a program, or the block has a token
 	folders  folders
 	kept     []catalog.Tool // what is remembered of it; under publishing
+	accepted *accepted
+	publish  func() error
+
+	life   context.Context // ends with the entry, as tasks do
+	end    context.CancelFunc
+	awaits atomic.Bool // await runs
+	mu     sync.Mutex  // tasks start under it, so that none starts when their end is awaited
+	tasks  sync.WaitGroup
+}
+
+// spawn runs a task that ends with life.
+func (e *entry) spawn(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.life.Err() == nil {
+		e.tasks.Go(f)
+	}
 }
 
 // New returns the plugin.
@@ -227,7 +248,8 @@ func (p *mcpPlugin) configured(_ context.Context, env *tool.Env) error {
 
 // entry makes a server. p.mu is held.
 func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
-	e := &entry{block: b, identity: id}
+	e := &entry{block: b, identity: id, accepted: newAccepted(env, b), publish: p.publish}
+	e.life, e.end = context.WithCancel(env.Context())
 	known := recall(env.CacheDir, id)
 	e.kept = known.Tools
 	open, await := started(env.Declared, env.Logger, b.Name), (func(context.Context) error)(nil)
@@ -254,7 +276,11 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 
 // close ends the server. A renewal of its token is waited for, since the new one may be the only valid one.
 func (e *entry) close() {
+	e.mu.Lock()
+	e.end()
+	e.mu.Unlock()
 	e.server.Close()
+	e.tasks.Wait()
 	if e.auth != nil {
 		e.auth.Close()
 	}
@@ -275,7 +301,7 @@ func (p *mcpPlugin) publish() error {
 	if env == nil {
 		return nil // it is being configured, which ends with publish
 	}
-	list, sources := p.offer(env, entries)
+	list, sources := p.offer(env.Context(), env, entries)
 	if len(entries) > 0 {
 		list = append(list, p.resourceTools()...)
 	}
@@ -283,20 +309,27 @@ func (p *mcpPlugin) publish() error {
 }
 
 // offer returns the tools of all servers, sorted by server and name, and their sources. What has no room is left out, and named.
-func (p *mcpPlugin) offer(env *tool.Env, entries map[string]*entry) (list []tool.Tool, sources []contract.Source) {
+func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string]*entry) (list []tool.Tool, sources []contract.Source) {
 	var ids []catalog.Identity
 	status := map[string]server.Status{}
+	changes := map[string]map[string]string{}
 	for name, e := range entries {
 		st := e.server.Status()
-		status[name] = st
-		for _, t := range st.Tools {
-			ids = append(ids, catalog.Identity{Server: name, Tool: t.Name})
-		}
 		if n := len(st.Tools); n > 0 && (n != len(e.kept) || &st.Tools[0] != &e.kept[0]) { // before the host can end the plugin
 			if err := remember(env.CacheDir, e.identity, memory{st.Tools, st.Instructions}); err != nil {
 				env.Logger.Warn("a server's tools can't be remembered", "server", name, "err", err)
 			}
 			e.kept = st.Tools
+		}
+		used, withheld, changed, err := e.offered(ctx, st.Tools)
+		if len(withheld) > 0 {
+			st.Problems = append(slices.Clip(st.Problems), withheldText(name, withheld, err))
+			e.await()
+		}
+		st.Tools = used
+		status[name], changes[name] = st, changed
+		for _, t := range used {
+			ids = append(ids, catalog.Identity{Server: name, Tool: t.Name})
 		}
 	}
 	names := catalog.Name(ids)
@@ -325,7 +358,7 @@ func (p *mcpPlugin) offer(env *tool.Env, entries map[string]*entry) (list []tool
 				left++
 				continue
 			}
-			list = append(list, p.tool(e, called(t), t))
+			list = append(list, p.tool(e, called(t), t, changes[name][t.Name]))
 		}
 		if left > 0 {
 			problems = append(problems, fmt.Sprintf("%d of its tools are left out, because those of all servers have more than %d MiB; next: choose some with allow or deny in the servers' blocks", left, maxAll>>20))
@@ -343,7 +376,7 @@ func (p *mcpPlugin) offer(env *tool.Env, entries map[string]*entry) (list []tool
 func (s *Server) approval(name string) string {
 	for _, t := range s.Tool {
 		if t.Name == name {
-			return t.Approval
+			return cmp.Or(t.Approval, s.Approval)
 		}
 	}
 	return s.Approval

@@ -16,11 +16,11 @@ import (
 
 // tool declares a server's tool. What the server says of its effects decides only whether its calls are asked about and may run
 // concurrently.
-func (p *mcpPlugin) tool(e *entry, called catalog.Called, t catalog.Tool) tool.Tool {
+func (p *mcpPlugin) tool(e *entry, called catalog.Called, t catalog.Tool, changes string) tool.Tool {
 	a := t.Annotations
 	opts := []tool.Option{
 		tool.Namespace(called.Namespace), tool.Schema(t.Input), tool.Source(e.block.Name), tool.Hook(called.Namespace + "__" + called.Name),
-		tool.SearchText(e.block.Name + " " + t.Name + " " + t.Title),
+		tool.SearchText(e.block.Name + " " + t.Name + " " + t.Title), tool.Changes(changes),
 		tool.Effects(contract.ServiceEffect{
 			Service: e.block.Name, Action: t.Name, ReadOnly: a.ReadOnly, Destructive: a.Destructive, Idempotent: a.Idempotent, OpenWorld: a.OpenWorld,
 			Approval: e.block.approval(t.Name),
@@ -40,7 +40,7 @@ func (p *mcpPlugin) tool(e *entry, called catalog.Called, t catalog.Tool) tool.T
 	}, opts...)
 }
 
-// call calls a tool of the server.
+// call calls a tool of the server. t is the definition that the call was decided on.
 func (e *entry) call(ctx context.Context, c *tool.Call, t catalog.Tool, raw json.RawMessage) *tool.Result {
 	began := c.Clock().Elapsed()
 	took := func() time.Duration { return c.Clock().Elapsed() - began }
@@ -55,6 +55,9 @@ func (e *entry) call(ctx context.Context, c *tool.Call, t catalog.Tool, raw json
 	e.enter(c.ThreadID(), c.Cwd())
 	ctx, cancel := call.WithTimeout(ctx, c.Clock(), e.block.CallTimeout)
 	defer cancel()
+	if err := e.check(ctx, t); err != nil {
+		return call.Failed(err, took())
+	}
 	result, err := e.server.Call(ctx, t.Name, args, server.Events{
 		Progress: func(message string, done, total float64) { _ = c.Progress(message, done, total) },
 		Elicit: func(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,14 +43,14 @@ func parsed(t *testing.T, list ...string) (out []catalog.Tool) {
 // offered returns what the plugin offers of servers whose tools are known, by server.
 func offered(t *testing.T, blocks []Server, tools map[string][]catalog.Tool, instructions string) (list []contract.Descriptor, sources []contract.Source) {
 	t.Helper()
-	p := &mcpPlugin{}
+	p, env := &mcpPlugin{}, &tool.Env{Logger: hclog.NewNullLogger()}
 	entries := map[string]*entry{}
 	for _, b := range blocks {
 		s := server.New(server.Config{Name: b.Name, Client: &mcp.Implementation{Name: "gantry", Version: "1"}, Tools: tools[b.Name], Instructions: instructions})
 		t.Cleanup(s.Close)
-		entries[b.Name] = &entry{block: b, server: s, kept: tools[b.Name]}
+		entries[b.Name] = &entry{block: b, server: s, kept: tools[b.Name], accepted: newAccepted(env, b)}
 	}
-	ts, sources := p.offer(&tool.Env{Logger: hclog.NewNullLogger()}, entries)
+	ts, sources := p.offer(t.Context(), env, entries)
 	for _, tool := range ts {
 		list = append(list, tool.Descriptor())
 	}
@@ -63,7 +64,7 @@ func TestOffer(t *testing.T) {
 		`{"name":"z.last"}`, `{"name":"a-b","title":"The A","description":"does a","inputSchema":{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"number"}}},"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}`,
 		`{"name":"a_a","inputSchema":{"properties":{"x":{"const":1}}},"annotations":{"readOnlyHint":false}}`)
 	list, sources := offered(t, []Server{
-		{Name: "my-srv", Approval: "auto", Tool: []Override{{"a_a", "prompt"}}, Defer: true},
+		{Name: "my-srv", Approval: "auto", Tool: []Override{{Name: "a_a", Approval: "prompt"}}, Defer: true},
 		{Name: "other", Approval: "writes", Parallel: true, Required: true},
 	}, map[string][]catalog.Tool{"my-srv": tools, "other": tools[:1]}, "How to use it.")
 	var got []string
@@ -93,7 +94,7 @@ func TestOffer(t *testing.T) {
 	for i, want := range []contract.Source{
 		{Name: "my-srv", State: contract.SourceReady, Description: "How to use it."}, {Name: "other", State: contract.SourceReady, Required: true, Description: "How to use it."},
 	} {
-		if sources[i] != want {
+		if !reflect.DeepEqual(sources[i], want) {
 			t.Errorf("source %+v, want %+v", sources[i], want)
 		}
 	}

@@ -118,6 +118,11 @@ func TestMCPResultVectors(t *testing.T) {
 			t.Errorf("no item has %s:\n%.6000s", want, items)
 		}
 	}
+	for line := range strings.Lines(items) { // from the beginning
+		if strings.Contains(line, `"item.started"`) && !regexp.MustCompile(`"server":"(one|two|gantry)","tool":"[a-z_]+",`).MatchString(line) {
+			t.Errorf("an item begins as %s", line)
+		}
+	}
 	r.NothingLeft()
 }
 

@@ -23,6 +23,7 @@ const maxItemOutput = 64 << 10
 // itemState is a call's item while the call runs.
 type itemState struct {
 	item    event.Item
+	called  string // the name that the model uses
 	shown   bool
 	full    bool              // it has reported that no more artifacts are listed
 	bytes   int64             // of output so far
@@ -40,7 +41,7 @@ func newItem(c Call, e *registry.Entry, secrets *redact.Redactor) itemState {
 	if !c.Model.Freeform {
 		it.Arguments = validJSON(json.RawMessage(c.Model.Input))
 	}
-	return itemState{item: it, redact: secrets, output: secrets.Stream()}
+	return itemState{item: it, called: it.Tool, redact: secrets, output: secrets.Stream()}
 }
 
 func (s *itemState) id() event.ItemID { return s.item.ID }
@@ -52,7 +53,7 @@ func (s *itemState) title() string {
 	case s.item.Text != "" && s.item.Type != event.ItemMCPCall: // whose title is the server's
 		return s.item.Text
 	default:
-		return s.item.Tool
+		return s.called
 	}
 }
 

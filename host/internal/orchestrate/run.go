@@ -77,6 +77,11 @@ func (r *run) assess(ctx context.Context) *outcome {
 		if t, ok := r.hostTool(); ok && t.Item != nil {
 			r.item.assessed(t.Item(r.input))
 		}
+		if len(r.entry.Effects) == 1 { // the plugin repeats it when the call runs, but people are asked, and see the item, before
+			if e, ok := r.entry.Effects[0].(contract.ServiceEffect); ok {
+				r.item.assessed(&contract.MCPCallItem{Server: e.Service, Tool: e.Action, Arguments: r.input.Arguments, ReadOnly: e.ReadOnly != nil && *e.ReadOnly})
+			}
+		}
 		r.assessment = contract.Assessment{Effects: r.entry.Effects, ReadOnly: r.entry.ReadOnly && !slices.ContainsFunc(r.entry.Effects, changes)}
 		return nil
 	}

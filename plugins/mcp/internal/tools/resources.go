@@ -37,32 +37,42 @@ func (p *mcpPlugin) resourceTools() []tool.Tool {
 		p.listTool("list_mcp_resources", "Lists the resources of MCP servers: data that can be read by their URIs.", "resources/list", "resources"),
 		p.listTool("list_mcp_resource_templates", "Lists the resource templates of MCP servers: URIs with variables.", "resources/templates/list", "resourceTemplates"),
 		tool.New("read_mcp_resource", "Reads a resource of an MCP server.", func(ctx context.Context, c *tool.Call, in readArgs) (*tool.Result, error) {
-			return p.resource(ctx, c, in.Server, in, func(ctx context.Context) (any, error) { return p.read(ctx, in) }), nil
+			return p.resource(ctx, c, &in.Server, in, func(ctx context.Context) (any, error) { return p.read(ctx, in) }), nil
 		}, tool.ParallelSafe(), tool.Deferred(), tool.Assess(func(_ context.Context, _ *tool.AssessCall, in readArgs) (*contract.Assessment, error) {
-			return p.assess("resources/read", &in.Server)
+			return p.assess("read_mcp_resource", "resources/read", &in.Server, in)
 		})),
 	}
 }
 
 func (p *mcpPlugin) listTool(name, description, method, member string) tool.Tool {
 	return tool.New(name, description, func(ctx context.Context, c *tool.Call, in listArgs) (*tool.Result, error) {
-		server := everyone
-		if in.Server != nil {
-			server = *in.Server
-		}
-		return p.resource(ctx, c, server, in, func(ctx context.Context) (any, error) { return p.list(ctx, in, method, member) }), nil
+		return p.resource(ctx, c, in.Server, in, func(ctx context.Context) (any, error) { return p.list(ctx, in, method, member) }), nil
 	}, tool.ParallelSafe(), tool.Deferred(), tool.Assess(func(_ context.Context, _ *tool.AssessCall, in listArgs) (*contract.Assessment, error) {
-		return p.assess(method, in.Server)
+		return p.assess(name, method, in.Server, in)
 	}))
 }
 
+// item returns the item of a call; server nil: it is about all servers.
+func item(tool string, server *string, args any) (contract.MCPCallItem, error) {
+	raw, err := json.Marshal(args)
+	i := contract.MCPCallItem{Server: everyone, Tool: tool, Arguments: raw, ReadOnly: true}
+	if server != nil {
+		i.Server = *server
+	}
+	return i, err
+}
+
 // assess returns the effects of a request to a server; nil: to all.
-func (p *mcpPlugin) assess(method string, name *string) (*contract.Assessment, error) {
+func (p *mcpPlugin) assess(tool, method string, name *string, args any) (*contract.Assessment, error) {
 	entries, err := p.chosen(name)
 	if err != nil {
 		return nil, err
 	}
-	a := &contract.Assessment{ReadOnly: true, Summary: method}
+	i, err := item(tool, name, args)
+	if err != nil {
+		return nil, err
+	}
+	a := &contract.Assessment{ReadOnly: true, Summary: method, Item: &i}
 	yes := true
 	for _, e := range entries {
 		a.Effects = append(a.Effects, contract.ServiceEffect{Service: e.block.Name, Action: method, ReadOnly: &yes, Approval: e.block.Approval})
@@ -92,12 +102,12 @@ func (p *mcpPlugin) chosen(name *string) ([]*entry, error) {
 }
 
 // resource runs a request and returns its result as JSON.
-func (p *mcpPlugin) resource(ctx context.Context, c *tool.Call, server string, args any, f func(context.Context) (any, error)) *tool.Result {
-	raw, err := json.Marshal(args)
-	item := contract.MCPCallItem{Server: server, Tool: c.Tool(), Arguments: raw, ReadOnly: true}
+func (p *mcpPlugin) resource(ctx context.Context, c *tool.Call, server *string, args any, f func(context.Context) (any, error)) *tool.Result {
+	i, err := item(c.Tool(), server, args)
 	if err == nil {
-		err = c.Started(&item)
+		err = c.Started(&i)
 	}
+	var raw []byte
 	var out any
 	if err == nil {
 		out, err = f(ctx)
@@ -107,12 +117,12 @@ func (p *mcpPlugin) resource(ctx context.Context, c *tool.Call, server string, a
 	}
 	if err != nil {
 		r := tool.Errorf("%s", call.ErrorText(err))
-		r.Item = ended(item, nil, err)
+		r.Item = ended(i, nil, err)
 		return r
 	}
 	text := string(catalog.OutputJSON(raw))
 	as, err := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}})
-	return &tool.Result{Parts: []tool.Part{&tool.TextPart{Text: text}}, Structured: raw, Item: ended(item, as, err)}
+	return &tool.Result{Parts: []tool.Part{&tool.TextPart{Text: text}}, Structured: raw, Item: ended(i, as, err)}
 }
 
 // members is a JSON object whose members are in order.

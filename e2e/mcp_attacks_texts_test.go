@@ -78,7 +78,7 @@ func TestMCPSpoofedQuestion(t *testing.T) {
 	}
 	res := run.Wait()
 	shown := res.Stdout
-	for _, want := range []string{"? plugin \"mcp\" asks\n", "The MCP server \"tales\" asks", "? mcp__tales.try\n", "https://good.test/page"} {
+	for _, want := range []string{"? server \"tales\" of plugin \"mcp\" asks\n", "The MCP server \"tales\" asks", "? mcp__tales.try\n", "https://good.test/page"} {
 		if !strings.Contains(strings.ReplaceAll(shown, "\r", ""), want) {
 			t.Errorf("the terminal does not show %q", want)
 		}

@@ -14,6 +14,9 @@ import (
 // budget is not cut; codex-compatible.
 const historySlack = 1.2
 
+// markers is what the last markers of a result take, in bytes: that of the text that is cut last, and that of the texts without room.
+const markers = 64
+
 // maxVerbatim bounds the text of one result that must not be truncated, in bytes; the contract documents it.
 const maxVerbatim = 4096
 
@@ -136,20 +139,20 @@ func (s *shape) text(part *contract.TextPart) {
 		s.cut.lost += int64(part.OmittedBytes)
 	}
 	// Once the budget is used up, each further text would cost a marker, and there may be any number of them.
-	if s.used > 0 && s.policy.Scale(historySlack).Less(s.used).Limit <= 0 {
+	room := s.policy.Scale(historySlack).Less(s.used + min(markers, s.policy.Limit/100))
+	if s.used > 0 && room.Limit <= 0 {
 		s.omitted++
 		s.cut.some = s.cut.some || truncatable
 		return
 	}
 	switch part.Fit {
 	case contract.FitBounded, contract.FitVerbatim:
-		s.add(history.Truncate(part.Text, s.policy.Scale(historySlack).Less(s.used)))
+		s.add(history.Truncate(part.Text, room))
 	default:
 		p := s.policy
 		if part.MaxTokens != nil {
 			p = p.AtMostTokens(*part.MaxTokens)
 		}
-		room := s.policy.Scale(historySlack).Less(s.used)
 		fitted := history.Fit(part.Text, p, room, history.Loss{
 			Total: part.TotalBytes, Omitted: part.OmittedBytes, Announce: part.AnnounceTruncation,
 		})

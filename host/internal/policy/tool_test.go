@@ -130,9 +130,18 @@ func TestServiceCalls(t *testing.T) {
 		{"harmless within the service", contract.ServiceEffect{Destructive: no, OpenWorld: no}, false},
 		{"harmless in the open world", contract.ServiceEffect{Destructive: no, OpenWorld: yes}, true},
 		{"harmless", contract.ServiceEffect{Destructive: no}, true},
+		{"destructive", contract.ServiceEffect{Destructive: yes}, true},
+		{"destructive within the service", contract.ServiceEffect{Destructive: yes, OpenWorld: no}, true},
+		{"within the service", contract.ServiceEffect{OpenWorld: no}, true},
+		{"in the open world", contract.ServiceEffect{OpenWorld: yes}, true},
+		{"read-only in the open world", contract.ServiceEffect{ReadOnly: yes, OpenWorld: yes}, false},
+		{"read-only and harmless", contract.ServiceEffect{ReadOnly: yes, Destructive: no}, false},
+		{"not read-only", contract.ServiceEffect{ReadOnly: no}, true},
+		{"not read-only, but harmless within the service", contract.ServiceEffect{ReadOnly: no, Destructive: no, OpenWorld: no}, false},
+		{"idempotent", contract.ServiceEffect{Idempotent: yes}, true}, // which does not matter
 	}
 	for _, a := range annotated {
-		for _, approval := range []Approval{Never, OnRequest, Untrusted, Granular} {
+		for _, approval := range []Approval{Never, OnRequest, OnFailure, Untrusted, Granular} {
 			for _, sandbox := range []string{"read-only", "workspace-write", FullAccess} {
 				for _, mode := range []Mode{Auto, Prompt, Writes, Approve, Deny} {
 					for _, from := range []string{"the user", "the plugin", "a plugin of gantry"} {

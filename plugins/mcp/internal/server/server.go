@@ -403,7 +403,7 @@ func (s *Server) idle(c *conn) {
 	c.reaper = time.AfterFunc(s.cfg.Idle, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.mu.conn == c && c.users == 0 && c.uses == used {
+		if s.mu.conn == c && c.uses == used {
 			s.mu.conn = nil
 			s.tasks.Go(c.close)
 		}

@@ -439,6 +439,30 @@ func TestMessagesDuringACall(t *testing.T) {
 	})
 }
 
+// A question ends with the call in whose name it was asked.
+func TestQuestionOfACallThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(p *process) {
+			p.serve(one, func(r *jsonrpc.Request) {
+				p.print(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object"}}}`)
+				_, _ = io.Copy(io.Discard, p.stdin)
+			})
+		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan struct{})
+		_, err := b.Call(ctx, "a", nil, Events{Elicit: func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			cancel(errors.New("the user has interrupted it"))
+			<-ctx.Done()
+			close(ended)
+			return nil, ctx.Err()
+		}})
+		if err == nil || err.Error() != "the user has interrupted it" {
+			t.Errorf("error %v", err)
+		}
+		<-ended
+	})
+}
+
 func TestKnownToolsStartNothing(t *testing.T) {
 	first := newBench(t, Config{}, simple)
 	if err := first.Start(t.Context()); err != nil {
@@ -467,6 +491,7 @@ func TestServerOverHTTP(t *testing.T) {
 			"initialize. initialize. initialize. notifications/initialized.s1 tools/list.s1 tools/list.s1 tools/list.s1 tools/call.s1", ""},
 		{"start fails three times", map[string][]int{"initialize": {503, 503, 503}}, "initialize. initialize. initialize.", "HTTP 503"},
 		{"start fails for good", map[string][]int{"initialize": {403}}, "initialize.", "HTTP 403"},
+		{"the list is refused", map[string][]int{"tools/list": {403}}, "initialize. notifications/initialized.s1 tools/list.s1", "HTTP 403"},
 		{"a call fails", map[string][]int{"tools/call": {500}}, "initialize. notifications/initialized.s1 tools/list.s1 tools/call.s1", "HTTP 500"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -632,4 +657,164 @@ func TestRoots(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a server reads of the handshake and of calls: the version, what gantry can do, and a running number for progress.
+func TestHandshake(t *testing.T) {
+	for protocol, want := range map[string]string{"": "2025-06-18", "2024-11-05": "2024-11-05"} {
+		synctest.Test(t, func(t *testing.T) {
+			var lines []string
+			b := newBench(t, Config{Protocol: protocol}, func(p *process) {
+				for {
+					line, err := p.stdin.ReadBytes('\n')
+					if err != nil {
+						return
+					}
+					m, err := jsonrpc.DecodeMessage(line)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					r := m.(*jsonrpc.Request)
+					lines = append(lines, r.Method+" "+string(r.Params))
+					switch r.Method {
+					case "initialize":
+						p.print(`{"jsonrpc":"2.0","id":%v,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}}`, r.ID.Raw(), want)
+					case "tools/list":
+						p.print(`{"jsonrpc":"2.0","id":%v,"result":{"tools":[{"name":"a"}]}}`, r.ID.Raw())
+					case "tools/call":
+						p.answer(r)
+					}
+				}
+			})
+			b.want(t, 1)
+			b.want(t, 1)
+			for i, want := range []string{
+				`initialize {"clientInfo":{"name":"gantry","version":"1"},"protocolVersion":"` + want + `","capabilities":{"elicitation":{"form":{},"url":{}}}}`,
+				"notifications/initialized {}", "tools/list {}",
+				`tools/call {"_meta":{"progressToken":1},"name":"a","arguments":{}}`, `tools/call {"_meta":{"progressToken":2},"name":"a","arguments":{}}`,
+			} {
+				if i >= len(lines) || lines[i] != want {
+					t.Errorf("line %d of %q, want %s", i, lines, want)
+				}
+			}
+		})
+	}
+}
+
+// over starts a server over HTTP whose requests are answered by serve, or else as a server with the tool "a" answers them. sessions counts
+// its sessions.
+func over(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, q *jsonrpc.Request) bool) *Server {
+	t.Helper()
+	var sessions atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, _ := jsonrpc.DecodeMessage(body)
+		q, ok := m.(*jsonrpc.Request)
+		if serve(w, r, q) {
+			return
+		}
+		result := `{"content":[{"type":"text","text":"hi"}]}`
+		switch {
+		case !ok:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		case q.Method == "initialize":
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", sessions.Add(1)))
+			result = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
+		case q.Method == "tools/list":
+			result = `{"tools":[{"name":"a"}]}`
+		case !q.IsCall():
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%v,"result":%s}`, q.ID.Raw(), result)
+	}))
+	t.Cleanup(web.Close)
+	own := &http.Transport{}
+	s := New(Config{Name: "srv", Client: &mcp.Implementation{Name: "gantry", Version: "1"}, Open: func(context.Context) (Link, error) {
+		tr, err := transport.HTTP{URL: web.URL, Transport: own, UserAgent: "gantry/1"}.New()
+		return Link{Transport: tr, Retry: true, Close: own.CloseIdleConnections}, err
+	}})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Requests over HTTP have the headers of the protocol; a stream is asked for, and the session is deleted.
+func TestHeadersOfRequests(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	var once sync.Once
+	stream := make(chan struct{})
+	s := over(t, func(_ http.ResponseWriter, r *http.Request, q *jsonrpc.Request) bool {
+		what := r.Method
+		if q != nil {
+			what = q.Method
+		}
+		h := r.Header
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprintf("%s: %s|%s|%s|%s", what, h.Get("User-Agent"), h.Get("Mcp-Protocol-Version"), h.Get("Mcp-Session-Id"), h.Get("Accept")))
+		if r.Method == http.MethodGet {
+			once.Do(func() { close(stream) })
+		}
+		return false
+	})
+	if _, err := s.Call(t.Context(), "a", nil, Events{}); err != nil {
+		t.Fatal(err)
+	}
+	<-stream
+	s.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	all := strings.Join(seen, "\n")
+	for _, want := range []string{
+		"initialize: gantry/1|||application/json, text/event-stream", "notifications/initialized: gantry/1|2025-06-18|s1|application/json, text/event-stream",
+		"tools/list: gantry/1|2025-06-18|s1|application/json, text/event-stream", "tools/call: gantry/1|2025-06-18|s1|application/json, text/event-stream",
+		"GET: gantry/1|2025-06-18|s1|text/event-stream", "DELETE: gantry/1|2025-06-18|s1|",
+	} {
+		if !strings.Contains(all+"\n", want+"\n") {
+			t.Errorf("no request %q in\n%s", want, all)
+		}
+	}
+}
+
+// M8: when a server has forgotten a session, calls that it still works on are not disturbed, and the old session is deleted after them.
+func TestForgottenSessionDuringACall(t *testing.T) {
+	var first, deleted atomic.Bool
+	held, release, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s := over(t, func(w http.ResponseWriter, r *http.Request, q *jsonrpc.Request) bool {
+		old := r.Header.Get("Mcp-Session-Id") == "s1"
+		switch {
+		case r.Method == http.MethodDelete && old:
+			if !deleted.Swap(true) {
+				close(gone)
+			}
+		case q != nil && q.Method == "tools/call" && old && !first.Swap(true):
+			close(held)
+			<-release
+		case q != nil && q.Method == "tools/call" && old:
+			w.WriteHeader(http.StatusNotFound)
+			return true
+		}
+		return false
+	})
+	early := make(chan error)
+	go func() { // owned by the test, which waits for it
+		_, err := s.Call(t.Context(), "a", nil, Events{})
+		early <- err
+	}()
+	<-held
+	if raw, err := s.Call(t.Context(), "a", nil, Events{}); err != nil || !strings.Contains(string(raw), "hi") {
+		t.Errorf("the call of the forgotten session: %s, %v", raw, err)
+	}
+	if deleted.Load() {
+		t.Error("the session was deleted during a call")
+	}
+	close(release)
+	if err := <-early; err != nil {
+		t.Errorf("the call that was running: %v", err)
+	}
+	<-gone
 }

@@ -110,6 +110,7 @@ func TestAnswersOverHTTP(t *testing.T) {
 				w.Header().Set("Content-Type", mediaType)
 			}
 			w.Header().Set("Retry-After", "7")
+			w.Header().Set("WWW-Authenticate", "Bearer x=1")
 			w.WriteHeader(status)
 			if strings.Contains(format, "%v") {
 				format = fmt.Sprintf(format, id)
@@ -160,7 +161,7 @@ func TestAnswersOverHTTP(t *testing.T) {
 				t.Errorf("%.100s, %v", got, err)
 			}
 			status, _ := errors.AsType[*StatusError](err)
-			if tc.status == 0 && status != nil || tc.status != 0 && (status == nil || status.Code != tc.status || !status.Session) {
+			if tc.status == 0 && status != nil || tc.status != 0 && (status == nil || status.Code != tc.status || !status.Session || status.Challenge != "Bearer x=1") {
 				t.Errorf("status %+v", status)
 			}
 			if got, err := callRaw(t, s, "x"); err != nil || got != result {

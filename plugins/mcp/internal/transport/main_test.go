@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,21 @@ func callRaw(t *testing.T, s *mcp.ClientSession, name string) (string, error) {
 		t.Errorf("the result was not captured: %+v", res)
 	}
 	return string(raw), nil
+}
+
+// A result that is captured still says of which type it is, and is about as long as it was, whatever it contains.
+func TestCapture(t *testing.T) {
+	if got := string(capture([]byte(`{"content":[{"type":"text"}],"resultType":"input_required"}`))); !strings.Contains(got, `"resultType":"input_required"`) || strings.Contains(got, `"type":"text"`) {
+		t.Error(got)
+	}
+	if n := len(capture([]byte(`{"content":"` + strings.Repeat("<", 1<<20) + `"}`))); n > 1<<20+200 {
+		t.Errorf("1 MiB became %d bytes", n)
+	}
+	for _, raw := range []string{`{"protocolVersion":"1"}`, `[]`, `{"content"`} {
+		if got := string(capture([]byte(raw))); got != raw {
+			t.Errorf("%s became %s", raw, got)
+		}
+	}
 }
 
 func FuzzCapture(f *testing.F) {

@@ -241,6 +241,29 @@ func TestServerThatFloodsRequests(t *testing.T) {
 	}
 }
 
+// Requests that are answered make room for more.
+func TestServerThatWaitsForAnswers(t *testing.T) {
+	answers := 0
+	tr := hostile(t, func(p *peer) {
+		p.serve(func(r *jsonrpc.Request) {
+			for i := range 3 * maxUnanswered {
+				p.print(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i)
+				if line, err := p.in.ReadString('\n'); err == nil && strings.Contains(line, `"result"`) {
+					answers++
+				}
+			}
+			p.print(`{"jsonrpc":"2.0","id":%v,"result":%s}`, r.ID.Raw(), result)
+		})
+	})
+	s, err := connect(t, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := callRaw(t, s, "x"); err != nil || got != result || answers != 3*maxUnanswered {
+		t.Errorf("%s, %v after %d answers", got, err, answers)
+	}
+}
+
 func TestBatch(t *testing.T) {
 	tr := hostile(t, func(p *peer) {
 		p.print(`[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","id":1,"result":{}}]`)

@@ -45,9 +45,6 @@ func capture(result json.RawMessage) json.RawMessage {
 	for _, name := range captured {
 		if _, ok := members[name]; ok {
 			out[name] = []any{}
-			if name == "structuredContent" {
-				out[name] = nil
-			}
 		}
 	}
 	if len(out) == 0 {

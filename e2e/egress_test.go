@@ -256,7 +256,7 @@ func TestPluginIsAuthorizedForAHost(t *testing.T) {
 	out := r.Last().Outputs()
 	for id, want := range map[string]string{
 		// The name does not exist, which is found out only when it is allowed.
-		"c1": "stranger.test can't be resolved", "c2": "in a private network", "c3": "it is neither the host of a URL in its block",
+		"c1": "there is no host stranger.test", "c2": "in a private network", "c3": "it is neither the host of a URL in its block",
 	} {
 		if !strings.Contains(out[id], want) || id != "c3" && !strings.Contains(out[id], "authorized; ") {
 			t.Errorf("%s: %q, want %q", id, out[id], want)
@@ -381,7 +381,7 @@ func TestMCPThroughAProxy(t *testing.T) {
 		"through it":           {"https://example.com/mcp", "yes", "", "", "CONNECT example.com:443 me:pass-word-99"},
 		"an unknown authority": {"https://example.com/mcp", "", "", "signed by an unknown authority; if you trust it, set ca_file", "CONNECT example.com:443 me:pass-word-99"},
 		"not a certificate":    {"https://example.com/mcp", "no", "", "contains no certificate", ""},
-		"an exception":         {"https://name.invalid/mcp", "yes", "name.invalid", `the name name.invalid can't be resolved`, ""},
+		"an exception":         {"https://name.invalid/mcp", "yes", "name.invalid", `there is no host "name.invalid"`, ""},
 		"a private address":    {"https://localhost:1/mcp", "yes", "", "localhost:1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,8 @@ func (e *Env) HTTPClient() *http.Client {
 
 // DialContext connects to a TCP address, "host:port", through the host, which resolves names. The hosts that can be reached are those
 // of the block's endpoints and of permissions { network }, and those that Authorize has permitted in a call or command that has not
-// ended. The error for others is, or wraps, a *[DeniedError]. TLS is up to the caller: the host carries bytes, but refuses a handshake
+// ended. The error for others is, or wraps, a *[DeniedError]; for names that can't be resolved it wraps a *[net.DNSError], and for hosts that
+// can't be reached a *[net.OpError]. TLS is up to the caller: the host carries bytes, but refuses a handshake
 // for another host name. Needs the capability "network"; without it, the error is [ErrOffline].
 func (e *Env) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	switch {
@@ -79,11 +80,15 @@ func tunnel(conn net.Conn, address string) (*bufio.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refused struct{ Message string }
+	var refused struct{ Message, Unresolved string }
 	if json.Unmarshal(text, &refused) == nil && refused.Message != "" {
+		if refused.Unresolved != "" {
+			host, _, _ := net.SplitHostPort(address)
+			return nil, &net.DNSError{Err: refused.Message, Name: host, IsNotFound: refused.Unresolved == "not_found", IsTemporary: refused.Unresolved != "not_found"}
+		}
 		return nil, &DeniedError{Denial: refused.Message}
 	}
-	return nil, errors.New(strings.TrimSpace(string(text)))
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New(strings.TrimSpace(string(text)))}
 }
 
 // tunnelled is a connection whose first bytes may have been read ahead.

@@ -94,6 +94,8 @@ func TestHTTPClient(t *testing.T) {
 		switch {
 		case strings.HasPrefix(target, "denied.test:"):
 			return "403 Forbidden\r\nContent-Length: 27\r\n\r\n{\"message\":\"not that host\"}"
+		case strings.HasPrefix(target, "missing.test:"):
+			return "403 Forbidden\r\nContent-Length: 52\r\n\r\n{\"message\":\"there is none\",\"unresolved\":\"not_found\"}"
 		case strings.HasPrefix(target, "down.test:"):
 			return "502 Bad Gateway\r\nContent-Length: 13\r\n\r\nno connection"
 		}
@@ -127,7 +129,12 @@ func TestHTTPClient(t *testing.T) {
 		if d, ok := errors.AsType[*tool.DeniedError](err); !ok || d.Denial != "not that host" {
 			errs = append(errs, fmt.Errorf("refused: %w", err))
 		}
-		if _, err := client.Get("http://down.test/"); err == nil || !strings.HasSuffix(err.Error(), "connect to down.test:80: no connection") {
+		_, err = client.Get("http://missing.test/")
+		if d, ok := errors.AsType[*net.DNSError](err); !ok || !d.IsNotFound || d.Name != "missing.test" {
+			errs = append(errs, fmt.Errorf("no such name: %w", err))
+		}
+		_, err = client.Get("http://down.test/")
+		if o, ok := errors.AsType[*net.OpError](err); !ok || o.Op != "dial" || !strings.HasSuffix(err.Error(), "connect to down.test:80: dial tcp: no connection") {
 			errs = append(errs, fmt.Errorf("no connection: %w", err))
 		}
 		return errors.Join(errs...)
@@ -137,7 +144,7 @@ func TestHTTPClient(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(asked) != 4 {
+	if len(asked) != 5 {
 		t.Errorf("asked for %q", asked)
 	}
 }

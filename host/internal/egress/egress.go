@@ -84,7 +84,7 @@ func (p *Proxies) message(id plugin.Identity, q network.Request, d network.Decis
 		return fmt.Sprintf("plugin %q may not reach %s: it is neither the host of a URL in its block, %s, nor in permissions { network } there", id.Label, q.Target(), p.cfg.Where(id.Label))
 	case d.Reason == network.NotAllowed:
 		return fmt.Sprintf("plugin %q may not reach %s without a question, which is not asked about a plugin's own connections: %s", id.Label, q.Target(), d.Rule)
-	case d.Unresolved:
+	case d.Unresolved != nil:
 		return d.Message(q)
 	case d.Reason == network.NotAllowedLocal:
 		return fmt.Sprintf("plugin %q may not reach %s: %s; your own configuration, unlike a project's or an answer of a server, can open such an address if it names it literally, with its port", id.Label, q.Target(), d.Message(q))

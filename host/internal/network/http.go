@@ -297,8 +297,15 @@ var marks = map[string]string{
 	UpgradeNotAllowed: "blocked-by-method-policy", MITMRequired: "blocked-by-mitm-required",
 }
 
-// blocked responds to a refused request. The format of the body matches codex 0.169.
+// blocked responds to a refused request. The format of the body matches codex 0.169, which has no unresolved.
 func blocked(w io.Writer, q Request, d Decision, message string) error {
+	unresolved := ""
+	switch {
+	case d.NoSuchHost():
+		unresolved = "not_found"
+	case d.Unresolved != nil:
+		unresolved = "temporary"
+	}
 	mark := cmp.Or(marks[d.Reason], "blocked-by-policy")
 	body, err := json.Marshal(struct {
 		Status   string `json:"status"`
@@ -309,7 +316,9 @@ func blocked(w io.Writer, q Request, d Decision, message string) error {
 		Protocol string `json:"protocol"`
 		Port     uint16 `json:"port"`
 		Message  string `json:"message"`
-	}{"blocked", q.Host, d.Reason, "deny", d.Source, q.Protocol, q.Port, message})
+		// Unresolved is "not_found" for a name that does not exist, and "temporary" for one that can't be resolved now.
+		Unresolved string `json:"unresolved,omitempty"`
+	}{"blocked", q.Host, d.Reason, "deny", d.Source, q.Protocol, q.Port, message, unresolved})
 	if err != nil { // strings and a number can be marshalled
 		panic("network: marshal a response: " + err.Error())
 	}

@@ -130,9 +130,15 @@ type Decision struct {
 	// Via is the proxy that is asked to connect to Target instead; nil: none.
 	Via    *url.URL
 	Target string
-	// Unresolved: the name has no addresses, or can't be resolved now. Reason is NotAllowedLocal, as with codex.
-	Unresolved bool
+	// Unresolved says why the name has no address; nil: it has one, or was not looked up. Reason is NotAllowedLocal, as with codex.
+	Unresolved error
 	err        error // Via can't be used
+}
+
+// NoSuchHost reports whether the name does not exist.
+func (d Decision) NoSuchHost() bool {
+	e, ok := errors.AsType[*net.DNSError](d.Unresolved)
+	return ok && e.IsNotFound || errors.Is(d.Unresolved, errUnresolved)
 }
 
 // Message explains why a request was refused.
@@ -143,8 +149,11 @@ func (d Decision) Message(r Request) string {
 	case NotAllowed:
 		return fmt.Sprintf("%s is not among the hosts that the network rules allow", r.Host)
 	case NotAllowedLocal:
-		if d.Unresolved {
-			return fmt.Sprintf("the name %s can't be resolved: there is no such host, or the network does not work at the moment", r.Host)
+		switch {
+		case d.NoSuchHost():
+			return fmt.Sprintf("there is no host %s", r.Host)
+		case d.Unresolved != nil:
+			return fmt.Sprintf("the name %s can't be resolved at the moment", r.Host)
 		}
 		return fmt.Sprintf("%s is on this machine or in a private network, or its name can't be resolved", r.Host)
 	case MethodNotAllowed:
@@ -230,7 +239,7 @@ func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decisio
 	case err != nil && (d.Via != nil || d.err != nil):
 		return d
 	case err != nil:
-		return Decision{Reason: NotAllowedLocal, Source: Baseline, Unresolved: true}
+		return Decision{Reason: NotAllowedLocal, Source: Baseline, Unresolved: err}
 	}
 	for _, a := range addresses {
 		if r.Local || Public(a) || r.literal(Request{Protocol: q.Protocol, Host: a.String(), Port: q.Port}) || a.IsLoopback() && loopbackName(q.Host) && r.literal(q) {

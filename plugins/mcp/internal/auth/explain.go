@@ -160,7 +160,7 @@ func explainTLS(at site, err error) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Sprintf("the certificate of %s is not valid: %s", where, catalog.Line(err.Error(), maxText))
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return where + " does not use TLS; check whether its url should begin with http://"
 	}
 	if _, ok := errors.AsType[tls.AlertError](err); ok {

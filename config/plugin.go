@@ -244,6 +244,9 @@ func (b *PluginBlock) wrongKind(m *contract.Manifest) Diagnostics {
 // Locate returns the range of an attribute path in the block's own settings.
 func (b *PluginBlock) Locate(path []contract.Step) Range { return b.body.Locate(path) }
 
+// Labelled returns the range of a nested block with this label, whatever its type; false: there is none.
+func (b *PluginBlock) Labelled(label string) (Range, bool) { return b.body.Labelled(label) }
+
 // Diagnose adds positions to diagnostics that the plugin itself returned for its settings.
 func (b *PluginBlock) Diagnose(in []contract.Diagnostic) Diagnostics { return b.body.Diagnose(in) }
 

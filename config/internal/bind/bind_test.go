@@ -351,3 +351,13 @@ func TestSettingsOfTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelled(t *testing.T) {
+	b := block(t, "server \"a\" {\n}\nserver \"b\" {\n}\ntool \"x\" \"b\" {\n}\n", "\nserver \"a\" {\n  more = 1\n}\n")
+	for label, want := range map[string]string{"a": "1.hcl:2", "b": "0.hcl:3", "x": "", "c": ""} {
+		r, ok := b.Labelled(label)
+		if ok != (want != "") || ok && r.String() != want {
+			t.Errorf("%s: %v, %v; want %q", label, r, ok, want)
+		}
+	}
+}

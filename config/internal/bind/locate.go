@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/gantry-agent/gantry/config/diag"
@@ -33,6 +34,23 @@ func (b Block) Locate(path []contract.Step) diag.Range {
 		}
 	}
 	return b.Files.Range(best)
+}
+
+// Labelled returns the range of a block in the body whose only label is label, in the last layer that has one. Its type does not matter.
+// There is none in JSON.
+func (b Block) Labelled(label string) (r diag.Range, ok bool) {
+	for _, f := range slices.Backward(b.Fragments) {
+		body, native := f.Body.(*hclsyntax.Body)
+		if !native {
+			continue
+		}
+		for _, inner := range body.Blocks {
+			if slices.Equal(inner.Labels, []string{label}) {
+				return b.Files.Range(inner.DefRange()), true
+			}
+		}
+	}
+	return r, false
 }
 
 // Diagnose adds ranges to a plugin's diagnostics.

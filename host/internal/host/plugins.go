@@ -2,11 +2,14 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 )
 
 // pluginWarnings returns the warnings about plugins, their tools and sources that were not published before.
@@ -91,6 +94,9 @@ func (r *running) awaitSources(ctx context.Context) ([]event.Notice, error) {
 	late, err := h.plugins.Registry().AwaitSources(ctx, sourceBound, sourceGrace)
 	if err != nil {
 		r.publishSources() // before the turn ends, and with it the run of some clients
+		if e, ok := errors.AsType[*registry.SourceError](err); ok {
+			e.Where = func(s registry.Source) string { return pluginset.WhereSource(h.plugins.Block(s.Plugin), s.Name) }
+		}
 		return nil, err
 	}
 	h.mu.Lock()

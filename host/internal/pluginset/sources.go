@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -57,6 +58,17 @@ func (s *Set) Sources() []event.SourceChanged {
 	return out
 }
 
+// WhereSource returns the position of the block of a source, which is the nested block with its name in its plugin's block b; empty: there
+// is none. b may be nil.
+func WhereSource(b *config.PluginBlock, source string) string {
+	if b != nil {
+		if r, ok := b.Labelled(source); ok {
+			return r.String()
+		}
+	}
+	return ""
+}
+
 // lostSources returns warnings about sources whose tools, or some of them, are missing, by plugin. A required source that is not ready
 // fails the first turn of a thread with a better message, so it is left out unless required is set.
 func (s *Set) lostSources(required bool) map[string][]contract.Diagnostic {
@@ -74,6 +86,9 @@ func (s *Set) lostSources(required bool) map[string][]contract.Diagnostic {
 		}
 		if text == "" {
 			continue
+		}
+		if where := WhereSource(s.Block(src.Plugin), src.Name); where != "" {
+			text = where + ": " + text
 		}
 		out[src.Plugin] = append(out[src.Plugin], contract.Diagnostic{Severity: contract.SeverityWarning, Summary: text, Detail: src.Message})
 	}

@@ -107,6 +107,8 @@ func (r *Registry) FailSources(plugin, message string) bool {
 type SourceError struct {
 	Sources []Source      // at least one
 	Waited  time.Duration // how long those that are starting have been waited for
+	// Where returns the position of a source's block in the configuration; "": it has none. nil: nobody knows.
+	Where func(Source) string
 }
 
 // Error implements error.
@@ -114,6 +116,11 @@ func (e *SourceError) Error() string {
 	var each []string
 	for _, s := range e.Sources {
 		text := fmt.Sprintf("the source %q of plugin %q is required and ", s.Name, s.Plugin)
+		if e.Where != nil {
+			if where := e.Where(s); where != "" {
+				text = where + ": " + text
+			}
+		}
 		switch s.State {
 		case contract.SourceStarting:
 			text += fmt.Sprintf("is not ready after %v", e.Waited)

@@ -1,0 +1,94 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each way in which a server can't be used has a text of its own, with the place of the server's block and what to do.
+func TestMCPErrors(t *testing.T) {
+	t.Parallel()
+	status := func(code int, header, value string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if header != "" {
+				w.Header().Set(header, value)
+			}
+			w.WriteHeader(code)
+		}
+	}
+	web := func(h http.HandlerFunc) string {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		return s.URL + "/mcp"
+	}
+	ca := newAuthority(t)
+	secure := func(parent *authority, c x509.Certificate) string {
+		cert, key := certificate(t, parent, &c)
+		s := httptest.NewUnstartedServer(status(500, "", ""))
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s.URL + "/mcp"
+	}
+	gone := httptest.NewServer(nil)
+	nobody := gone.URL
+	gone.Close()
+	old := time.Now().Add(-48 * time.Hour)
+	authority, err := os.ReadFile(ca.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const trust = `ca_file = "CA"`
+	const token = `bearer_token = "a-token-123456"`
+	for name, tc := range map[string]struct{ url, more, want, next string }{
+		"wrong URL":         {web(status(404, "", "")), "", "there is nothing at http://127.0.0.1:", "check its url in the configuration"},
+		"nobody there":      {nobody, "", "connection refused", "is it running?"},
+		"DNS":               {"https://no-such-host.invalid/mcp", "", `there is no host "no-such-host.invalid"`, "check its url in the configuration"},
+		"self-signed":       {secure(nil, x509.Certificate{IPAddresses: loopback()}), "", "is signed by an unknown authority", "set ca_file"},
+		"expired":           {secure(ca, x509.Certificate{IPAddresses: loopback(), NotBefore: old, NotAfter: old.Add(time.Hour)}), trust, "is not valid now", "check the clock"},
+		"of another host":   {secure(ca, x509.Certificate{DNSNames: []string{"other.test"}}), trust, "is for another host", "check its url in the configuration"},
+		"no TLS":            {strings.Replace(web(status(200, "", "")), "http://", "https://", 1), "", "does not use TLS", "should begin with http://"},
+		"401 without login": {web(status(401, "WWW-Authenticate", "Bearer")), "", "needs a login", "run `gantry mcp login web`"},
+		"401 with a token":  {web(status(401, "WWW-Authenticate", "Bearer")), token, "refuses the credentials (HTTP 401)", "check bearer_token and headers"},
+		"403":               {web(status(403, "", "")), token, "refuses the request (HTTP 403)", "lack the permission"},
+		"429":               {web(status(429, "Retry-After", "30")), "", "gets too many requests (HTTP 429)", "try again after 30 s"},
+		"429 without time":  {web(status(429, "", "")), "", "gets too many requests (HTTP 429)", "try again in a few minutes"},
+		"500":               {web(status(503, "", "")), "", "has a problem of its own (HTTP 503 Service Unavailable)", "try again later"},
+		"HTML":              {web(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<!DOCTYPE html><html></html>") }), "", "HTML instead of JSON", "check its url in the configuration"},
+		"not JSON":          {web(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }), "", `"text/plain" instead of JSON`, "check its url in the configuration"},
+		"missing program":   {"", `command = "no-such-program-here"`, `the program "no-such-program-here" of process "server.web" is not in PATH`, "or write its path in `command`"},
+		"missing variable":  {"", "command = \"cat\"\nenv = { A = env(\"NO_SUCH_VARIABLE\") }", `variable "NO_SUCH_VARIABLE" is not set`, "set NO_SUCH_VARIABLE where"},
+		"missing token":     {"https://a.invalid/mcp", `bearer_token = env("NO_SUCH_VARIABLE")`, `variable "NO_SUCH_VARIABLE" is not set`, "set NO_SUCH_VARIABLE where"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := boxed(t, finished)
+			file := filepath.Join(filepath.Dir(r.Dir), "ca.pem") // plugins have a /tmp of their own
+			r.Write(file, string(authority))
+			url := ""
+			if tc.url != "" {
+				url = fmt.Sprintf("url = %q\n", tc.url)
+			}
+			addMCP(t, r, "server \"web\" {\n  required = true\n  startup_timeout = \"20s\"\n"+url+strings.Replace(tc.more, "CA", file, 1)+"\n}\n")
+			res := r.Gantry("exec", "go")
+			place := regexp.MustCompile(regexp.QuoteMeta(filepath.Base(r.Home)+"/gantry.hcl") + `:\d+`)
+			rejected := strings.HasPrefix(tc.want, "variable") // with the whole block, about which there is a warning
+			if (res.Code == 0) != rejected || !strings.Contains(res.Stderr, tc.want) || !strings.Contains(res.Stderr, tc.next) || !place.MatchString(res.Stderr) {
+				t.Errorf("exit %d, want %q, %q and %v:\n%s", res.Code, tc.want, tc.next, place, res.Stderr)
+			}
+			r.NothingLeft()
+		})
+	}
+}

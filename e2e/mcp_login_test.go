@@ -103,7 +103,10 @@ func TestMCPLogin(t *testing.T) {
 	configureMCP(t, r, file, before, "", url+fmt.Sprintf("      oauth {\n        token_url = \"%s/token\"\n      }\n", w.Auth.URL))
 	call("hi", 1)
 
-	r.OK("mcp", "logout", "--yes", "web")
+	w.Set(func() { w.Meta["revocation_endpoint"] = w.Auth.URL + "/revoke" })
+	if out := r.OK("mcp", "logout", "--yes", "web").Stdout; !strings.Contains(out, "deleted and revoked the login") || w.Count("revoke refresh_token") != 1 {
+		t.Errorf("revoked %d times: %s", w.Count("revoke refresh_token"), out)
+	}
 	call("the server \"web\" needs a login: it has none", 1)
 	if out := r.OK("mcp", "list").Stdout; !strings.HasSuffix(out, " no\n") {
 		t.Errorf("after the logout:\n%s", out)

@@ -30,7 +30,7 @@ var mcpServers = []row{
 	{id: "V21", attempt: "an answer of another authorization server (`iss`), of another login (`state`), or a code that was used, is brought to gantry's redirect address", required: "refused", ours: "refused before the code is sent",
 		tests: []string{"plugins/mcp/internal/auth TestForeignAnswers"}},
 	{id: "V22", attempt: "have the stored token of a server sent to another one: by its name, its address, or another client", required: "not sent", ours: "not sent: a login is bound to name, address and client",
-		tests: []string{"plugins/mcp/internal/auth TestStoredLoginOfAnotherServer", "plugins/mcp/internal/auth TestLogin"}},
+		tests: []string{"plugins/mcp/internal/auth TestStoredLoginOfAnotherServer", "plugins/mcp/internal/auth TestLogin", "plugins/mcp/internal/auth TestRevoke"}},
 	{id: "V23", attempt: "change what a tool does after the user has always allowed it (rug pull)", required: "asked about", ours: "asked about: the rule has the digest of the tool's definition",
 		tests: []string{"e2e TestMCPRugPull"}},
 	{id: "V24", attempt: "shadow a tool of gantry's or of another server: by its name, by names that look alike, by names that become equal", required: "each keeps its own", ours: "tools have the namespace of their server; equal names get hashes",

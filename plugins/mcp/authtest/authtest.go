@@ -195,6 +195,15 @@ func (w *World) ServeAuth(rw http.ResponseWriter, r *http.Request) {
 			}
 			http.Redirect(rw, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 		}
+	case "POST /revoke":
+		token := r.PostForm.Get("token")
+		if !w.isClient(r) {
+			refuse("invalid_client", "a client does not authenticate as it should")
+			return
+		}
+		w.Grants["revoke "+r.PostForm.Get("token_type_hint")]++
+		delete(w.Access, token)
+		delete(w.Refresh, token)
 	case "POST /token":
 		w.serveToken(rw, r, refuse)
 	default:

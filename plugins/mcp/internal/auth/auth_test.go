@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -79,6 +81,63 @@ func TestLogin(t *testing.T) {
 	}
 	if got, err := token(t.Context(), h); err != nil || got != "" {
 		t.Errorf("after the logout: %q, %v", got, err)
+	}
+}
+
+// A login is revoked where it was issued, and nowhere else.
+func TestRevoke(t *testing.T) {
+	for name, tc := range map[string]struct {
+		later func(w *world, evil string) // after the login
+		want  string
+	}{
+		"revoked":     {nil, ""},
+		"no endpoint": {func(w *world, _ string) { delete(w.Meta, "revocation_endpoint") }, "can't revoke"},
+		"elsewhere":   {func(w *world, evil string) { w.Meta["revocation_endpoint"] = evil + "/revoke" }, "which has not issued it"},
+		"redirected": {func(w *world, evil string) {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/revoke" {
+					http.Redirect(rw, r, evil+"/revoke", http.StatusTemporaryRedirect)
+				}
+				return r.URL.Path == "/revoke"
+			}
+		}, "which is not followed"},
+		"broken": {func(w *world, _ string) {
+			w.Intrude = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/revoke" {
+					rw.WriteHeader(503)
+				}
+				return r.URL.Path == "/revoke"
+			}
+		}, "problem of its own (HTTP 503"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reached atomic.Int32
+			evil := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+			defer evil.Close()
+			w := newWorld(t)
+			w.Meta["revocation_endpoint"] = w.Auth.URL + "/revoke"
+			h := w.handler(nil)
+			w.login(h)
+			if tc.later != nil {
+				w.Set(func() { tc.later(w, evil.URL) })
+			}
+			err := h.Revoke(t.Context())
+			w.Lock()
+			left := len(w.Access) + len(w.Refresh)
+			w.Unlock()
+			if tc.want == "" && (err != nil || left != 0) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || left != 2) {
+				t.Errorf("%v; %d tokens are left", err, left)
+			}
+			if reached.Load() != 0 || w.Complaints() != "" {
+				t.Errorf("%d requests elsewhere; %s", reached.Load(), w.Complaints())
+			}
+			if err := h.Logout(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := h.Revoke(t.Context()); err != nil {
+				t.Errorf("without a login: %v", err)
+			}
+		})
 	}
 }
 

@@ -191,18 +191,41 @@ func (h *Handler) start(ctx context.Context, asked challenge) error {
 }
 
 func (h *Handler) startWith(ctx context.Context, client *http.Client, t *trip, asked challenge) error {
+	s, err := h.discover(ctx, client, t, asked)
+	if err != nil {
+		return err
+	}
+	l := &login{Resource: s.resource.String(), TokenURL: s.meta.TokenEndpoint, ClientID: h.cfg.ClientID, Scopes: s.scopes, Style: oauth2.AuthStyleInHeader}
+	for _, method := range s.meta.TokenEndpointAuthMethodsSupported {
+		if method == "client_secret_post" {
+			l.Style = oauth2.AuthStyleInParams
+		}
+	}
+	_, err = h.renew(ctx, l)
+	return err
+}
+
+// authServer is the authorization server that a server names.
+type authServer struct {
+	resource *url.URL
+	scopes   []string
+	meta     *oauthex.AuthServerMeta
+}
+
+// discover finds the authorization server. The error is explained.
+func (h *Handler) discover(ctx context.Context, client *http.Client, t *trip, asked challenge) (s authServer, err error) {
 	where, resource, err := h.locate(ctx, client, asked.metadata)
 	if err != nil {
-		return h.Explain(err)
+		return s, h.Explain(err)
 	}
 	issuer, scopes := origin(h.server), asked.scopes
 	if where != "" {
 		m, err := oauthex.GetProtectedResourceMetadata(ctx, where, resource.String(), client)
 		switch {
 		case err != nil:
-			return h.Explain(t.cause(err))
+			return s, h.Explain(t.cause(err))
 		case len(m.AuthorizationServers) == 0:
-			return h.Explain(fmt.Errorf("%s names no authorization server", plain(where)))
+			return s, h.Explain(fmt.Errorf("%s names no authorization server", plain(where)))
 		}
 		issuer = m.AuthorizationServers[0]
 		if len(scopes) == 0 {
@@ -211,17 +234,10 @@ func (h *Handler) startWith(ctx context.Context, client *http.Client, t *trip, a
 	}
 	m, err := sdkauth.GetAuthServerMetadata(ctx, issuer, client)
 	if err != nil {
-		return h.Explain(t.cause(err))
+		return s, h.Explain(t.cause(err))
 	}
 	if m == nil { // as of the version 2025-03-26 of the protocol
 		m = &oauthex.AuthServerMeta{TokenEndpoint: strings.TrimRight(issuer, "/") + "/token"}
 	}
-	l := &login{Resource: resource.String(), TokenURL: m.TokenEndpoint, ClientID: h.cfg.ClientID, Scopes: scopes, Style: oauth2.AuthStyleInHeader}
-	for _, method := range m.TokenEndpointAuthMethodsSupported {
-		if method == "client_secret_post" {
-			l.Style = oauth2.AuthStyleInParams
-		}
-	}
-	_, err = h.renew(ctx, l)
-	return err
+	return authServer{resource, scopes, m}, nil
 }

@@ -27,7 +27,7 @@ func (p *mcpPlugin) commands() []tool.Command {
 		tool.NewCommand("tools", "Lists the tools of an MCP server.", p.listTools),
 		tool.NewCommand("accept", "Shows what has changed in the tools of an MCP server since they were accepted, and accepts it after a question.", p.acceptTools),
 		tool.NewCommand("login", "Logs in to an MCP server with a browser.", p.logIn, tool.SideEffects()),
-		tool.NewCommand("logout", "Deletes the login to an MCP server.", p.logOut, tool.SideEffects()),
+		tool.NewCommand("logout", "Deletes the login to an MCP server, and revokes it if the server can do that.", p.logOut, tool.SideEffects()),
 		tool.NewCommand("add", "Adds an MCP server to the configuration: the one at --url, or a program, whose command and arguments follow the name after --.", p.addServer),
 		tool.NewCommand("remove", "Removes an MCP server from the configuration.", p.removeServer),
 	}
@@ -409,10 +409,14 @@ func (p *mcpPlugin) logOut(ctx context.Context, _ *tool.CommandCall, in nameArgs
 	if err != nil {
 		return nil, err
 	}
+	revoked := e.auth.Revoke(ctx) // before, so that no other process can renew it
 	if err := e.auth.Logout(ctx); err != nil {
 		return nil, err
 	}
-	return message{fmt.Sprintf("deleted the login to the server %q; to revoke it, use the account's page of the service", in.Name)}, nil
+	if revoked != nil {
+		return message{fmt.Sprintf("deleted the login to the server %q, but did not revoke it: %v; to revoke it, use the account's page of the service", in.Name, revoked)}, nil
+	}
+	return message{fmt.Sprintf("deleted and revoked the login to the server %q", in.Name)}, nil
 }
 
 type addArgs struct {

@@ -29,22 +29,26 @@ func (b block) denied(name, home string) []string {
 		case strings.HasPrefix(text, "~/"):
 			text = glob.Below(home, text[2:])
 		}
-		const some = "/some/folder"
-		try := text
-		if text != "" && !filepath.IsAbs(text) {
-			try = glob.Below(some, text)
-		}
-		p, err := glob.Parse(try)
-		if err == nil && p.Match(some) != "" {
-			err = fmt.Errorf("pattern %q matches everything", i.text)
-		}
-		if err != nil {
+		if err := checkDenied(text, i.text); err != nil {
 			b.errorAt(i.at, fmt.Sprintf("invalid value for %q", name), capital(err.Error())+".", deniedExample)
 			continue
 		}
 		out = append(out, text)
 	}
 	return out
+}
+
+// checkDenied checks a pattern, which messages show as written.
+func checkDenied(pattern, written string) error {
+	const some = "/some/folder"
+	if pattern != "" && !filepath.IsAbs(pattern) {
+		pattern = glob.Below(some, pattern)
+	}
+	p, err := glob.Parse(pattern)
+	if err == nil && p.Match(some) != "" {
+		err = fmt.Errorf("pattern %q matches everything", written)
+	}
+	return err
 }
 
 const deniedExample = `write a path or a pattern, "~/private" or "**/*.pem" for example`

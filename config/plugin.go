@@ -54,6 +54,7 @@ type PluginBlock struct {
 	base         string // the folder that Files are relative to in the lock
 	capabilities []item
 	body         bind.Block
+	home         string // of the user; may be empty
 }
 
 // ToolApproval configures whether calls of tools need approval.
@@ -345,7 +346,7 @@ func reservedEnv(name string) bool {
 }
 
 func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlock {
-	p := &PluginBlock{Kind: kind, Label: n.label, Range: l.files.Range(n.header), Enabled: true}
+	p := &PluginBlock{Kind: kind, Label: n.label, Range: l.files.Range(n.header), Enabled: true, home: l.sources.Home}
 	b := d.block(n, n.schema)
 	b.problems = &p.Problems
 	sub := func(name string) block {

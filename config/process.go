@@ -11,8 +11,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/config/internal/bind"
 	"github.com/gantry-agent/gantry/config/lock"
@@ -70,6 +72,9 @@ func (c *Config) Pin(p Process, path, sha256Hex string) Pin {
 	form := []any{
 		portable(p.Argv...), slices.Sorted(maps.Keys(p.Env)), portable(p.Cwd), s.FullAccess, hostTexts, portable(s.WritableRoots...), portable(s.ReadableRoots...),
 		l.MemoryBytes, l.Pids, l.CPUTime, l.OpenFiles, l.FileBytes,
+	}
+	if len(s.DenyRead) > 0 { // consents from before there was such a setting remain valid
+		form = append(form, portable(s.DenyRead...))
 	}
 	program := []any{portable(path), sha256Hex}
 	for _, script := range c.Scripts(p) {
@@ -129,6 +134,7 @@ type ProcessSandbox struct {
 	Network       []hosts.Pattern // hosts that the proxy connects it to
 	WritableRoots []string        // absolute
 	ReadableRoots []string        // absolute; empty: not restricted
+	DenyRead      []string        // patterns in the syntax of [glob.Parse]; relative ones apply below the folder and each root
 }
 
 // process checks and converts what the host reads of a process.
@@ -172,6 +178,18 @@ func (b *PluginBlock) process(d bind.Process) (p Process, ds Diagnostics) {
 		p.Sandbox.ReadableRoots = append(p.Sandbox.ReadableRoots, path)
 		return nil
 	}, "specify a folder or a file")
+
+	texts("deny_read", func(text string) error {
+		pattern := text
+		if rest, ok := strings.CutPrefix(text, "~/"); ok {
+			if b.home == "" {
+				return errors.New("the home directory is not known")
+			}
+			pattern = glob.Below(b.home, rest)
+		}
+		p.Sandbox.DenyRead = append(p.Sandbox.DenyRead, pattern)
+		return checkDenied(pattern, text)
+	}, deniedExample)
 
 	limit := func(name string, to *int64, convert func(string) (int64, error), next string) {
 		if v := d.Limits[name]; v != nil {

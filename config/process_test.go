@@ -36,6 +36,7 @@ func TestProcesses(t *testing.T) {
         network        = ["api.test", "*.b.test:443"]
         writable_roots = ["~/.cache", "out"]
         readable_roots = ["/opt/x"]
+        deny_read      = ["~/.aws", "*.pem", "/keys"]
       }
       limits {
         memory   = "64MiB"
@@ -80,7 +81,7 @@ func TestProcesses(t *testing.T) {
 	}
 	s := a.Sandbox
 	if s.FullAccess || len(s.Network) != 2 || s.Network[1].String() != "*.b.test:443" || !reflect.DeepEqual(s.WritableRoots, []string{"/home/me/.cache", filepath.Join(home, "out")}) ||
-		!reflect.DeepEqual(s.ReadableRoots, []string{"/opt/x"}) {
+		!reflect.DeepEqual(s.ReadableRoots, []string{"/opt/x"}) || !reflect.DeepEqual(s.DenyRead, []string{"/home/me/.aws", "*.pem", "/keys"}) {
 		t.Errorf("sandbox: %+v", s)
 	}
 	if a.Limits != (config.Limits{MemoryBytes: 64 << 20, Pids: 20, CPUTime: 2 * time.Second}) {
@@ -106,6 +107,7 @@ func TestWrongProcesses(t *testing.T) {
 		"command = \"x\"\nsandbox {\n mode = \"workspace-write\"\n}": `8: invalid value for "mode"`,
 		"command = \"x\"\nsandbox {\n network = [\"https://a\"]\n}":  `8: invalid value for "network"`,
 		"command = \"x\"\nsandbox {\n writable_roots = [\"/\"]\n}":   `8: invalid value for "writable_roots"`,
+		"command = \"x\"\nsandbox {\n deny_read = [\"**\"]\n}":       `8: invalid value for "deny_read"`,
 		"command = \"x\"\nsandbox {\n readable_roots = [\"\"]\n}":    `8: invalid value for "readable_roots"`,
 		"command = \"x\"\nlimits {\n memory = \"5\"\n}":              `8: invalid value for "memory"`,
 		"command = \"x\"\nlimits {\n pids = -1\n}":                   `8: invalid value for "pids"`,
@@ -162,7 +164,7 @@ func TestPin(t *testing.T) {
 	}
 	for _, text := range []string{
 		strings.Replace(base, "node", "other", 1), strings.Replace(base, `"-r"`, `"-r", "-s"`, 1), strings.Replace(base, "A =", "B =", 1), base + "\ncwd = \"/\"",
-		base + "\nsandbox {\n network = [\"a\"]\n}", base + "\nsandbox {\n writable_roots = [\"/a\"]\n}", base + "\nsandbox {\n readable_roots = [\"/a\"]\n}",
+		base + "\nsandbox {\n network = [\"a\"]\n}", base + "\nsandbox {\n writable_roots = [\"/a\"]\n}", base + "\nsandbox {\n readable_roots = [\"/a\"]\n}", base + "\nsandbox {\n deny_read = [\"/a\"]\n}",
 		base + "\nsandbox {\n mode = \"full-access\"\n}", base + "\nlimits {\n pids = 3\n}", base + "\nlimits {\n memory = \"3MB\"\n}",
 	} {
 		if is := pin(text, nil); is.Content == was.Content {

@@ -302,6 +302,7 @@ func TestMCPHostileProgram(t *testing.T) {
 		r.Write(filepath.Join(home, k), "key")
 	}
 	r.Write(filepath.Join(foreign, "file"), "")
+	r.Write(filepath.Join(out, "hidden-file"), "")
 	ln, err := net.Listen("unix", filepath.Join(parent, "service.sock"))
 	if err != nil {
 		t.Fatal(err)
@@ -310,11 +311,12 @@ func TestMCPHostileProgram(t *testing.T) {
 	const victims, ours = "token-of-the-victim-77", "password-of-the-user-78"
 	r.Env = append(r.Env, "HOME="+home, "VICTIM="+victims, "SOME_PASSWORD="+ours)
 	victim := strings.Replace(attacker(t, r, "victim", ""), "env = {", "env = { TOKEN = env(\"VICTIM\"),", 1)
-	addMCP(t, r, victim+attacker(t, r, "confined", fmt.Sprintf("sandbox {\n  writable_roots = [%q]\n  network = [%q]\n}", out, named))+
+	addMCP(t, r, victim+attacker(t, r, "confined", fmt.Sprintf("sandbox {\n  writable_roots = [%q]\n  network = [%q]\n  deny_read = [\"hidden*\"]\n}", out, named))+
 		attacker(t, r, "free", "sandbox {\n  mode = \"full-access\"\n}")+attacker(t, r, "wide", fmt.Sprintf("sandbox {\n  network = [%q, %q]\n}", named, other)))
 
 	list := map[string]attempt{
-		"home": {Do: "list", On: r.Home}, "configuration": {Do: "read", On: filepath.Join(r.Home, "gantry.hcl")},
+		"denied to it": {Do: "read", On: filepath.Join(out, "hidden-file")},
+		"home":         {Do: "list", On: r.Home}, "configuration": {Do: "read", On: filepath.Join(r.Home, "gantry.hcl")},
 		"victim": {Do: "environ", On: "TOKEN=" + victims}, "gantry": {Do: "environ", On: "SOME_PASSWORD=" + ours},
 		"write home": {Do: "write", On: home}, "write workspace": {Do: "write", On: r.Dir}, "write gantry": {Do: "write", On: r.Home}, "link": {Do: "link", On: out, To: foreign},
 		"service": {Do: "connect", On: filepath.Join(parent, "service.sock")},

@@ -55,6 +55,7 @@ var mcpServers = []row{
 	{id: "V36", attempt: "a plugin reaches a host after the call has ended for which it was authorized, or has an address of this machine authorized", required: "refused", ours: "refused", tests: []string{"e2e TestPluginIsAuthorizedForAHost"}},
 	{id: "V37", attempt: "have the name of a server lead to a private address although connections go through a proxy of the user's network, or read that proxy's password in an error", required: "refused, and not shown", ours: "refused if this machine resolves the name; the rules apply as without a proxy",
 		tests: []string{"e2e TestMCPThroughAProxy", "host/internal/egress TestUpstream"}},
+	program("V38", "it reads a file in its own folders that `deny_read` names, of its block or of all commands", "not seen", "not seen: relative patterns apply below its roots too"),
 }
 
 // program is a row about the program of a server, whose attempts are in one test.

@@ -47,6 +47,7 @@ func processBlock() contract.ConfigBlock {
 					{Name: "network", Type: list, Description: "Hosts that it can reach, as in `network.allow`. It reaches them through gantry's proxy."},
 					{Name: "writable_roots", Type: list, Path: true, Description: "Folders in which it can write, in addition to a private /tmp."},
 					{Name: "readable_roots", Type: list, Path: true, Description: "If there are any, it can read only these, its folder, `writable_roots` and the system's programs."},
+					{Name: "deny_read", Type: list, Description: "Patterns of files and folders that it can neither read nor write, as in the top-level `sandbox` block, whose patterns apply too. Relative ones apply below its folder and its roots."},
 				},
 			}},
 			{Name: "limits", MaxItems: 1, Block: contract.ConfigBlock{

@@ -53,7 +53,15 @@ func TestDeclared(t *testing.T) {
 			t.Errorf("%s: in %s\n%+v, want in %s\n%+v (%v)", name, at, got, tc.dir, tc.want, err)
 		}
 	}
-	c.Sandbox.DenyRead = nil
+	c.Sandbox.DenyRead, c.Sandbox.DenyWrite = []string{"*.pem"}, []string{"*.lock"}
+	own, _, err := g.Declared(config.Process{Sandbox: config.ProcessSandbox{WritableRoots: []string{"/data"}, ReadableRoots: []string{"/opt"}, DenyRead: []string{"private", "/keys"}}})
+	if want := []string{ws + "/*.pem", out + "/*.pem", "/data/*.pem", "/opt/*.pem", ws + "/private", "/data/private", "/opt/private", "/keys"}; err != nil || !reflect.DeepEqual(own.DenyRead, want) {
+		t.Errorf("it can't read %q, want %q (%v)", own.DenyRead, want, err)
+	}
+	if want := []string{ws + "/*.lock", out + "/*.lock", "/data/*.lock", "/opt/*.lock"}; !reflect.DeepEqual(own.DenyWrite, want) {
+		t.Errorf("it can't write %q, want %q", own.DenyWrite, want)
+	}
+	c.Sandbox.DenyRead, c.Sandbox.DenyWrite = nil, nil
 	full, _, err := g.Declared(config.Process{Sandbox: config.ProcessSandbox{FullAccess: true, Network: []hosts.Pattern{host}}})
 	if err != nil || full.Mode != launch.FullAccess || !full.Network || full.Proxied || full.Hosts != nil {
 		t.Errorf("full access: %+v, %v", full, err)

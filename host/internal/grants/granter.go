@@ -106,6 +106,18 @@ func (g Granter) Declared(p config.Process) (grant launch.Grant, dir string, err
 	if mode == box.WorkspaceWrite {
 		grant.WritableRoots = s.WritableRoots
 	}
+	// Relative patterns apply below its own roots too.
+	own := slices.Concat([]string{dir}, s.WritableRoots, s.ReadableRoots)
+	deny := func(patterns []string, also ...string) []string {
+		for _, p := range anchored(also, own) {
+			if !slices.Contains(patterns, p) {
+				patterns = append(patterns, p)
+			}
+		}
+		return patterns
+	}
+	grant.DenyRead = deny(grant.DenyRead, slices.Concat(g.Config.Sandbox.DenyRead, s.DenyRead)...)
+	grant.DenyWrite = deny(grant.DenyWrite, g.Config.Sandbox.DenyWrite...)
 	if len(s.ReadableRoots) > 0 {
 		grant.ReadableRoots = slices.Concat([]string{dir}, s.WritableRoots, s.ReadableRoots)
 	}

@@ -111,6 +111,9 @@ func (c Consents) Describe(n Consent) []string {
 	if len(s.ReadableRoots) > 0 {
 		may = []string{"read " + strings.Join(s.ReadableRoots, ", ") + " and the system's programs"}
 	}
+	if len(s.DenyRead) > 0 {
+		may[0] += " but " + strings.Join(s.DenyRead, ", ")
+	}
 	if len(s.WritableRoots) > 0 {
 		may = append(may, "write in "+strings.Join(s.WritableRoots, ", "))
 	}

@@ -305,6 +305,11 @@ func TestDeclaredProcessesOfAProject(t *testing.T) {
 	r.Write(".gantry/gantry.lock.hcl", strings.ReplaceAll(lock, "servers.server.a", "servers.server.b"))
 	r.OK("trust", "--yes")
 	says("another one locked", "has not been accepted")
+	// What no block declares any more is dropped on request.
+	r.OK("plugin", "lock", "--yes", "--prune", "servers")
+	if lock := r.Read(".gantry/gantry.lock.hcl"); strings.Contains(lock, "servers.server.b") || !strings.Contains(lock, `process "servers.server.a" {`) {
+		t.Errorf("after pruning:\n%s", lock)
+	}
 }
 
 // What a server creates in a folder and other programs would execute later is moved aside while the server is running.

@@ -155,6 +155,17 @@ func (f *File) Prune(used []string) (dropped []string) {
 	return dropped
 }
 
+// PruneProcesses removes the entries of declared processes that are not used, and returns their names.
+func (f *File) PruneProcesses(used func(name string) bool) (dropped []string) {
+	for _, name := range slices.Sorted(maps.Keys(f.processes)) {
+		if !used(name) {
+			delete(f.processes, name)
+			dropped = append(dropped, name)
+		}
+	}
+	return dropped
+}
+
 // check returns an error if the entry cannot be written.
 func (e Entry) check() error {
 	if _, err := parseAddress(e.Address); err != nil {

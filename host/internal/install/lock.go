@@ -276,7 +276,7 @@ func (p *Programs) Prune(ctx context.Context) error {
 			p.Front.Show(Step{Kind: StepPruned, Address: address, File: path})
 		}
 	}
-	return nil
+	return p.pruneProcesses(ctx)
 }
 
 // lockProgram locks a program that the user has just accepted.

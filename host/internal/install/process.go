@@ -48,15 +48,8 @@ func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, a
 	if !b.Declares() {
 		return nil
 	}
-	pr := p.Look(b)
-	if !pr.Trusted() {
-		return pr.Problem
-	}
-	if _, err := p.Describe(ctx, &pr, b.Kind); err != nil {
-		return err
-	}
-	processes, ds := b.Processes(pr.Manifest)
-	if err := ds.Err(); err != nil {
+	processes, err := p.processes(ctx, b)
+	if err != nil {
 		return err
 	}
 	consents := pluginset.Consents{Config: p.cfg, Home: p.Home, Env: grants.NewEnviron(p.cfg, p.Environ).Tools()}
@@ -75,6 +68,56 @@ func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, a
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// processes returns what a block declares.
+func (p *Programs) processes(ctx context.Context, b *config.PluginBlock) ([]config.Process, error) {
+	pr := p.Look(b)
+	if !pr.Trusted() {
+		return nil, pr.Problem
+	}
+	if _, err := p.Describe(ctx, &pr, b.Kind); err != nil {
+		return nil, err
+	}
+	processes, ds := b.Processes(pr.Manifest)
+	return processes, ds.Err()
+}
+
+// pruneProcesses removes the entries of processes from the project's lock file that no block declares. It removes none if a block can't be
+// read.
+func (p *Programs) pruneProcesses(ctx context.Context) error {
+	if p.cfg.Project == nil || !p.cfg.Project.Trusted {
+		return nil
+	}
+	used := map[string]bool{}
+	for _, b := range p.Blocks() {
+		if !b.Declares() {
+			continue
+		}
+		processes, err := p.processes(ctx, b)
+		if err != nil {
+			return err
+		}
+		for _, process := range processes {
+			used[process.Key()] = used[process.Key()] || p.cfg.InProject(process)
+		}
+	}
+	before, path, ds := p.cfg.ProjectLock()
+	if err := ds.Err(); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(before.Processes(), func(e lock.Process) bool { return !used[e.Name] }) {
+		return nil
+	}
+	var dropped []string
+	err := p.updateLockFile(ctx, path, before, func(f *lock.File) error {
+		dropped = f.PruneProcesses(func(name string) bool { return used[name] })
+		return nil
+	})
+	for _, name := range dropped {
+		p.Front.Show(Step{Kind: StepPruned, Address: name, File: path})
+	}
+	return err
 }
 
 func question(c pluginset.Consents, n pluginset.Consent) string {

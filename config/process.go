@@ -51,15 +51,22 @@ func (p Pin) String() string { return string(p.Content) + " " + string(p.Program
 
 // Pin returns what the user accepts of a process whose program is the file at path with this SHA-256.
 func (c *Config) Pin(p Process, path, sha256Hex string) Pin {
-	base := ""
-	if c.InProject(p) {
-		base = c.Project.Dir // the lock file is the same wherever the project is
+	type folder struct{ path, sign string }
+	var known []folder
+	if c.InProject(p) { // the lock file is the same wherever the project is, and for each of its users
+		known = append(known, folder{c.Project.Dir, "./"})
+		if b, ok := c.Plugin(p.Plugin); ok && b.home != "" && filepath.Dir(b.home) != b.home {
+			known = append(known, folder{b.home, "~/"})
+		}
 	}
 	portable := func(paths ...string) []string {
 		out := append([]string{}, paths...)
 		for i, path := range paths {
-			if rel, err := filepath.Rel(base, path); base != "" && filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel) {
-				out[i] = "./" + filepath.ToSlash(rel)
+			for _, f := range known {
+				if rel, err := filepath.Rel(f.path, path); filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel) {
+					out[i] = f.sign + filepath.ToSlash(rel)
+					break
+				}
 			}
 		}
 		return out

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -175,5 +176,41 @@ func TestPin(t *testing.T) {
 	a, b := pin(script, nil), pin(script, map[string]string{"ws/server.js": "2"})
 	if a.Content != b.Content || a.Program == b.Program {
 		t.Errorf("a script in the working folder: %v and %v", a, b)
+	}
+}
+
+// What is accepted of a project's process is the same for each member: paths in the project and in the user's home are relative to these.
+func TestPinOfAProject(t *testing.T) {
+	t.Parallel()
+	pin := func(inProject bool, roots string) lock.Hash {
+		t.Helper()
+		block := "plugin \"p\" {\n  source = \"./bin/x\"\n  config {\n    server \"a\" {\n command = \"node\"\n cwd = \"work\"\n sandbox {\n writable_roots = [" + roots + "]\n deny_read = [\"~/.aws\"]\n }\n}\n  }\n}\n"
+		files := map[string]string{"home/gantry.hcl": "", "project/.gantry/gantry.hcl": block}
+		if !inProject {
+			files = map[string]string{"home/gantry.hcl": block, "project/x": ""}
+		}
+		root := write(t, files)
+		c := mustLoad(t, options(root)) // the user's home is root
+		b, ok := c.Plugin("p")
+		if !ok {
+			t.Fatal("there is no plugin")
+		}
+		ps, ds := b.Processes(serverManifest())
+		if len(ds) > 0 || len(ps) != 1 || c.InProject(ps[0]) != inProject {
+			t.Fatal(ps, ds)
+		}
+		return c.Pin(ps[0], "/bin/node", "00").Content
+	}
+	was := pin(true, `"~/.npm", "out"`)
+	if is := pin(true, `"~/.npm", "out"`); is != was {
+		t.Error("another home and another place change it")
+	}
+	for _, roots := range []string{`"~/.npm"`, `"~/.ssh", "out"`, `"/.npm", "out"`} {
+		if is := pin(true, roots); is == was {
+			t.Errorf("the same with %s", roots)
+		}
+	}
+	if pin(false, `"~/.npm"`) == pin(false, `"~/.npm"`) {
+		t.Error("in the user's own file, another home is the same")
 	}
 }

@@ -10,7 +10,9 @@ package mcpserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +33,11 @@ type Config struct {
 	// Widening returns those of some settings, each NAME=VALUE, that would widen what the configuration of a folder permits. Calls that ask
 	// for them are refused. nil: clients may ask for anything.
 	Widening func(ctx context.Context, dir string, sets []string) []string
-	Logger   hclog.Logger // nil: none
+
+	SessionTimeout time.Duration // after which a client over HTTP that sends nothing loses its session, but not its threads; default 30 min
+	MaxSessions    int           // clients over HTTP at the same time; default 256
+
+	Logger hclog.Logger // nil: none
 }
 
 // Server serves any number of clients.
@@ -53,6 +59,12 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
+	if cfg.SessionTimeout == 0 {
+		cfg.SessionTimeout = 30 * time.Minute
+	}
+	if cfg.MaxSessions == 0 {
+		cfg.MaxSessions = 256
+	}
 	s := &Server{cfg: cfg, log: cfg.Logger, running: map[*call]struct{}{}, threads: map[*mcp.ServerSession]*toolThread{}}
 	s.mcp = mcp.NewServer(
 		&mcp.Implementation{Name: "gantry", Title: "Gantry", Version: cfg.Version},
@@ -63,6 +75,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // Serve serves one client until it closes the stream or ctx ends. Calls that run then are interrupted; their threads stay.
 func (s *Server) Serve(ctx context.Context, stream rpc.Stream) error {
+	rpc.Limit(stream, maxMessage)
 	err := s.mcp.Run(ctx, stdio{stream})
 	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
 		return nil
@@ -70,12 +83,25 @@ func (s *Server) Serve(ctx context.Context, stream rpc.Stream) error {
 	return err
 }
 
-// sessionTimeout is how long a client over HTTP that sends nothing keeps its session. Its threads stay.
-const sessionTimeout = 30 * time.Minute
-
 // Handler returns the server for clients that use streamable HTTP. It doesn't check who they are.
 func (s *Server) Handler() http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
-		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: sessionTimeout,
+	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
+		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: s.cfg.SessionTimeout,
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && len(slices.Collect(s.mcp.Sessions())) >= s.cfg.MaxSessions {
+			http.Error(w, fmt.Sprintf("%d clients have a session, which is the maximum: end one with DELETE", s.cfg.MaxSessions), http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Close ends the sessions of all clients. Calls that run then are interrupted.
+func (s *Server) Close() error {
+	var errs []error
+	for session := range s.mcp.Sessions() {
+		errs = append(errs, session.Close())
+	}
+	return errors.Join(errs...)
 }

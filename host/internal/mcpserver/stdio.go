@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/gantry-agent/gantry/host/internal/rpc"
@@ -24,25 +26,44 @@ type connection struct {
 	writing sync.Mutex
 }
 
-// notAMessage is the answer to a line that is no message: nothing tells which request it was.
-const notAMessage = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message of at most 4 MiB: send one object in each line"}}`
+// maxMessage is the size in bytes of the largest message of a client on a stream, as it is over HTTP.
+const maxMessage = 4 << 20
+
+// Answers to lines that are no messages, and to those that are too large.
+const (
+	notAMessage = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message: send one object in each line"}}`
+	tooLarge    = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"the message is larger than 4 MiB: refer to large files by their paths"}}`
+)
 
 // Read implements [mcp.Connection].
 func (c *connection) Read(context.Context) (jsonrpc.Message, error) {
 	for {
+		answer := notAMessage
 		line, err := c.stream.Read()
 		if err == nil {
 			var m jsonrpc.Message
 			if m, err = jsonrpc.DecodeMessage(line); err == nil {
 				return m, nil
 			}
-		} else if _, tooLarge := errors.AsType[*rpc.TooLargeError](err); !tooLarge {
+		} else if e, ok := errors.AsType[*rpc.TooLargeError](err); ok {
+			id := rpc.Member(e.Head, "id") // if it precedes what makes the message large
+			if _, err := jsonrpc.MakeID(decoded(id)); err != nil || id == nil {
+				id = []byte("null")
+			}
+			answer = fmt.Sprintf(tooLarge, id)
+		} else {
 			return nil, err
 		}
-		if err := c.write([]byte(notAMessage)); err != nil {
+		if err := c.write([]byte(answer)); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// decoded returns the value of JSON; nil: it has none.
+func decoded(raw json.RawMessage) (v any) {
+	_ = json.Unmarshal(raw, &v) // then v is nil
+	return v
 }
 
 // Write implements [mcp.Connection].

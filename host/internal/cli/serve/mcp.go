@@ -125,6 +125,7 @@ func (a *app) serveMCP(ctx context.Context, f mcpFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, server.Close()) }()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)

@@ -98,6 +98,9 @@ func (r *running) host() string {
 	if host, ok := strings.CutPrefix(r.URL(), "ws://"); ok {
 		return host
 	}
+	if host, ok := strings.CutPrefix(r.URL(), "http://"); ok {
+		return strings.TrimSuffix(host, pathMCP)
+	}
 	return "localhost"
 }
 
@@ -105,8 +108,11 @@ func (r *running) host() string {
 func (r *running) conn() net.Conn {
 	r.t.Helper()
 	network, addr, _ := strings.Cut(r.URL(), "://")
-	if network == "ws" {
+	switch network {
+	case "ws":
 		network = "tcp"
+	case "http":
+		network, addr = "tcp", r.host()
 	}
 	c, err := net.Dial(network, addr)
 	if err != nil {

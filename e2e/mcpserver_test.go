@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -150,17 +151,20 @@ func mcpTransports(t *testing.T, f func(t *testing.T, r *rig.Rig, connect func()
 
 // mcpHTTP connects to a server over HTTP.
 func mcpHTTP(s *rig.Server) mcp.Transport {
-	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: bearer{s.Token}}}
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: bearer{s.Token, http.DefaultTransport}}}
 }
 
 // bearer sends a token with each request.
-type bearer struct{ token string }
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+b.token)
-	return http.DefaultTransport.RoundTrip(r)
+	return b.next.RoundTrip(r)
 }
 
 // An agent asks for approval, which the user of the client declines, then accepts, and its conversation goes on in another connection.
@@ -296,6 +300,46 @@ func TestMCPCancel(t *testing.T) {
 	})
 }
 
+// A client over HTTP whose connections break during a call connects again and gets the result, and its answer to a question arrives.
+func TestMCPBrokenConnections(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, mcpScript)
+	s := r.ServeMCP()
+	var mu sync.Mutex
+	var conns []net.Conn
+	broken := 0
+	web := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, c)
+		}
+		return c, err
+	}}
+	t.Cleanup(web.CloseIdleConnections)
+	transport := &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: bearer{s.Token, web}}}
+	c := connectMCP(t, transport, func(context.Context, *mcp.ElicitParams) *mcp.ElicitResult {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			broken++
+			_ = c.Close() // the client may have closed it already
+		}
+		conns = nil
+		return &mcp.ElicitResult{Action: "accept"}
+	})
+	got, failed := c.run(t.Context(), "gantry", map[string]any{"prompt": "run it", "approval-policy": "untrusted"})
+	if failed != "" || got.Content != "done with run it" || r.Read("made") != "made\n" {
+		t.Errorf("%+v %s", got, failed)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if broken == 0 || len(conns) == 0 {
+		t.Errorf("%d connections were broken, and %d made after that", broken, len(conns))
+	}
+}
+
 // The client leaves while an agent asks and another one works: everything ends, and with it the process.
 func TestMCPClientLeaves(t *testing.T) {
 	t.Parallel()
@@ -339,13 +383,16 @@ func TestMCPAnswersEverything(t *testing.T) {
 		}
 	}
 	for method, params := range map[string]string{
-		"prompts/get": `{"name":"x"}`, "codex/event": "{}", "initialize": hello, "tools/call": `{"name":"nothing"}`,
+		"prompts/get": `{"name":"x"}`, "codex/event": "{}", "initialize": hello, "tools/call": `{"name":"nothing"}`, "tools/list": `{"cursor":"x"}`,
+		"resources/read": `{"uri":"gantry-artifact://x/y"}`, "resources/subscribe": `{"uri":"x://y"}`, "resources/unsubscribe": `{"uri":"x://y"}`,
+		"completion/complete": `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"x","value":""}}`, "logging/setLevel": `{"level":7}`,
+		"server/discover": "{}", "tasks/list": "{}", "sampling/createMessage": "{}", "elicitation/create": "{}", "roots/list": "{}",
 	} {
 		if m := answer(method, params); m.Error == nil || m.Error.Message == "" {
 			t.Errorf("%s: %s", method, m.Raw)
 		}
 	}
-	for _, method := range []string{"ping", "tools/list"} {
+	for _, method := range []string{"ping", "tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
 		if m := answer(method, "{}"); m.Error != nil {
 			t.Errorf("%s: %s", method, m.Raw)
 		}

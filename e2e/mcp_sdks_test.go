@@ -33,6 +33,8 @@ func mcpSDKs(t *testing.T) sdks {
 		s.node = own[0]
 	} else if s.node, err = exec.LookPath("node"); err != nil {
 		t.Skip("SKIPPED: there is no node, so nothing is tested against MCP's SDK for TypeScript")
+	} else if err := exec.Command(s.node, "--input-type=module", "--eval", "import { globSync } from 'node:fs'").Run(); err != nil {
+		t.Skip("SKIPPED: node is older than 22, so nothing is tested against MCP's conformance suite and its SDK for TypeScript")
 	}
 	return s
 }

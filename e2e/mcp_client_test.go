@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/gantry-agent/gantry/e2e/rig"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
@@ -203,5 +206,215 @@ func TestMCPRoots(t *testing.T) {
 	r.OK("exec", "go")
 	folder := fmt.Sprintf(`{"roots":[{"name":"ws","uri":"file://%s"}]}`, r.Dir)
 	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {folder}, "c2": {`{"roots":[]}`}, "c3": {`{"roots":[]}`}, "c4": {folder}})
+	r.NothingLeft()
+}
+
+// webBlock is the block of a server with an address.
+func webBlock(url, more string) string {
+	return fmt.Sprintf("server \"web\" {\n  required = true\n  url = %q\n  approval = \"approve\"\n%s\n}\n", url, more)
+}
+
+// prompting is a server with prompts, templates of resources, and proposals for their values.
+func prompting() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, &mcp.ServerOptions{
+		CompletionHandler: func(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			values := []string{}
+			for _, v := range []string{"Ada", "Alan", "A\x1b[2J"} {
+				if strings.HasPrefix(v, r.Params.Argument.Value) && (r.Params.Ref.Name == "greet" || r.Params.Ref.URI == "note://{who}") {
+					values = append(values, v)
+				}
+			}
+			if r.Params.Context != nil && r.Params.Context.Arguments["how"] == "short" {
+				values = values[:1]
+			}
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: values}}, nil
+		},
+	})
+	s.AddTool(&mcp.Tool{Name: "hi", InputSchema: map[string]any{"type": "object"}}, nil)
+	s.AddPrompt(&mcp.Prompt{
+		Name: "greet", Title: "Greeting", Description: "Greets\u202e someone.",
+		Arguments: []*mcp.PromptArgument{{Name: "who", Required: true}, {Name: "how"}},
+	}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		if r.Params.Arguments["who"] == "" {
+			return nil, fmt.Errorf("who is missing")
+		}
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{
+			{Role: "user", Content: &mcp.TextContent{Text: fmt.Sprintf("Greet %s %s.\u202e", r.Params.Arguments["who"], r.Params.Arguments["how"])}},
+			{Role: "assistant", Content: &mcp.TextContent{Text: "Hello."}},
+		}}, nil
+	})
+	note := func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: "the note of " + r.Params.URI}}}, nil
+	}
+	s.AddResource(&mcp.Resource{URI: "note://all", Name: "all", MIMEType: "text/plain"}, note)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "note://{who}", Name: "one"}, note)
+	return s
+}
+
+// What servers offer beside tools is listed, filled in, read and completed by commands.
+func TestMCPPromptCommands(t *testing.T) {
+	t.Parallel()
+	bare := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
+	bare.AddTool(&mcp.Tool{Name: "hi", InputSchema: map[string]any{"type": "object"}}, nil)
+	r := boxed(t, finished)
+	addMCP(t, r, webBlock(overHTTP(t, prompting(), nil), "")+strings.Replace(webBlock(overHTTP(t, bare, nil), ""), `"web"`, `"bare"`, 1))
+	for _, tc := range []struct {
+		want string // compared without white space
+		args []string
+	}{
+		{"NAME ARGUMENTS TITLE DESCRIPTION greet who [how] Greeting Greets someone.", []string{"prompts", "web"}},
+		{`{"messages":[{"content":{"text":"Greet Ada warmly.�","type":"text"},"role":"user"},{"content":{"text":"Hello.","type":"text"},"role":"assistant"}]}`,
+			[]string{"prompt", "web", "greet", "--arg", "who=Ada", "--arg", "how=warmly", "--json"}},
+		{"URI NAME TYPE DESCRIPTION note://all all text/plain", []string{"resources", "web"}},
+		{"URI NAME TYPE DESCRIPTION note://{who} one", []string{"resources", "web", "--templates"}},
+		{`{"contents":[{"text":"thenoteofnote://Ada","uri":"note://Ada"}],"server":"web","uri":"note://Ada"}`, []string{"resource", "web", "note://Ada", "--json"}},
+		{`{"more":true,"values":["Ada","Alan"]}`, []string{"complete", "web", "who", "--prompt", "greet", "--value", "A", "--json"}},
+		{`{"more":false,"values":["Ada"]}`, []string{"complete", "web", "who", "--template", "note://{who}", "--given", "how=short", "--json"}},
+	} {
+		out := r.OK(append([]string{"mcp"}, tc.args...)...).Stdout
+		if strings.Join(strings.Fields(out), "") != strings.Join(strings.Fields(tc.want), "") {
+			t.Errorf("%q prints\n%s\nwant %s", tc.args, out, tc.want)
+		}
+	}
+	for want, args := range map[string][]string{
+		"prompts/get failed: the server answered with error 0: who is missing": {"prompt", "web", "greet"},
+		"prompts/get failed: the server answered with error -32602":            {"prompt", "web", "nothing"},
+		`there is no server "wb"`:           {"prompts", "wb"},
+		"set either --prompt or --template": {"complete", "web", "who"},
+		"completion/complete failed":        {"complete", "bare", "who", "--prompt", "x"},
+	} {
+		if res := r.Gantry(append([]string{"mcp"}, args...)...); res.Code == 0 || !strings.Contains(res.Stderr, want) {
+			t.Errorf("%q: exit %d, no %q:\n%s", args, res.Code, want, res.Stderr)
+		}
+	}
+	r.NothingLeft()
+}
+
+// An editor is offered the prompts of servers as commands, which become messages that are marked as the server's.
+func TestMCPPromptsInAnEditor(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, "[[step]]\ntimes = -1\ndo = [{ text = \"done\" }]\n")
+	s := prompting()
+	addMCP(t, r, webBlock(overHTTP(t, s, nil), ""))
+	c, session := editor(t, r)
+	offers := func(command string) func(rig.Message) bool {
+		return func(m rig.Message) bool { return strings.Contains(string(m.Params), command) }
+	}
+	until := func(command string) rig.Message {
+		for _, m := range c.All {
+			if offers(command)(m) {
+				return m
+			}
+		}
+		return c.Until(offers(command))
+	}
+	stopped(t, c, prompt(c, session, "go"), "end_turn")
+	got := until(`"name":"web:greet"`)
+	if !strings.Contains(string(got.Params), `"description":"Prompt of web: Greets someone."`) || !strings.Contains(string(got.Params), `who\u003e [how]"`) || !strings.Contains(string(got.Params), `"name":"compact"`) {
+		t.Errorf("%s", got.Params)
+	}
+	from := len(c.All)
+	stopped(t, c, prompt(c, session, "/web:greet Ada very warmly"), "end_turn")
+	said := r.Last().Request.Messages
+	want := "The prompt \"greet\" of \"web\":\n\n[user]\nGreet Ada very warmly.\uFFFD\n[assistant]\nHello."
+	if i := slices.IndexFunc(said, func(m llm.Message) bool { return m.Role == llm.RoleUser && m.Text() == want }); i < 0 {
+		t.Errorf("the model has read %+v", said)
+	}
+	if got := updates(t, c.All[from:]); !slices.Contains(got, "agent_message_chunk done") || slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "user_message") }) {
+		t.Errorf("%q", got)
+	}
+	if _, message := c.Refused("session/prompt", map[string]any{"sessionId": session, "prompt": []any{map[string]any{"type": "text", "text": "/web:greet"}}}); !strings.Contains(message, "who is missing") {
+		t.Errorf("%s", message)
+	}
+	s.AddPrompt(&mcp.Prompt{Name: "leave now"}, nil)
+	until(`"name":"web:leave-now"`)
+}
+
+// A model sees the change of a server's tools in its next request that follows the change, and not within an answer.
+func TestMCPChangedTools(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
+	grown, listed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	add := func(name string, f func()) {
+		s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			f()
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "has run " + name}}}, nil
+		})
+	}
+	add("grow", func() {
+		add("grown", func() {})
+		close(grown)
+	})
+	add("nap", func() { <-listed })
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			select {
+			case <-grown:
+				if method == "tools/list" {
+					once.Do(func() { close(listed) })
+				}
+			default:
+			}
+			return next(ctx, method, r)
+		}
+	})
+	r := boxed(t, "[[step]]\ndo = [{ call = \"grow\", namespace = \"mcp__web\", id = \"c1\", args = {} }, { call = \"grown\", namespace = \"mcp__web\", id = \"c2\", args = {} }]\n"+
+		"[[step]]\ntimes = -1\nwhen = { no_tools = [\"mcp__web.grown\"] }\ndo = [{ call = \"nap\", namespace = \"mcp__web\", args = {} }]\n"+mcpCall("c3", "mcp__web", "grown", "")+finished)
+	addMCP(t, r, webBlock(overHTTP(t, s, nil), ""))
+	r.OK("exec", "go")
+	var seen []bool
+	for _, q := range r.Requests() {
+		seen = append(seen, slices.ContainsFunc(q.Request.Tools, func(t llm.Tool) bool { return t.Name == "grown" }))
+	}
+	if len(slices.Compact(slices.Clone(seen))) != 2 || seen[0] {
+		t.Errorf("requests with the new tool: %v", seen)
+	}
+	out := r.Last().Outputs()
+	wantOutputs(t, out, map[string][]string{"c1": {"has run grow"}, "c2": {"grown"}, "c3": {"has run grown"}})
+	if strings.Contains(out["c2"], "has run") {
+		t.Errorf("a tool was called that the model had not seen: %s", out["c2"])
+	}
+	r.NothingLeft()
+}
+
+// A stream that breaks during a call is resumed where it ended, and the call gets its result.
+func TestMCPResumption(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
+	var web *httptest.Server
+	resumed := make(chan struct{})
+	var once sync.Once
+	calls := 0
+	s.AddTool(&mcp.Tool{Name: "long", InputSchema: map[string]any{"type": "object"}}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		calls++
+		if err := r.Session.Ping(ctx, nil); err != nil { // the client has read the stream up to here
+			return nil, err
+		}
+		web.CloseClientConnections()
+		select {
+		case <-resumed:
+		case <-t.Context().Done():
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "after the break"}}}, nil
+	})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
+	web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Method == http.MethodGet && q.Header.Get("Last-Event-ID") != "" {
+			once.Do(func() { close(resumed) })
+		}
+		handler.ServeHTTP(w, q)
+	}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	r := boxed(t, mcpCall("c1", "mcp__web", "long", "")+finished)
+	addMCP(t, r, webBlock(web.URL, ""))
+	r.OK("exec", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"after the break"}})
+	if calls != 1 {
+		t.Errorf("the tool has run %d times", calls)
+	}
 	r.NothingLeft()
 }

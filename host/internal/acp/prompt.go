@@ -193,6 +193,10 @@ func (s *session) submit(ctx context.Context, in hub.Input) (string, error) {
 		}
 		return "", s.agent.cfg.Hub.Rename(ctx, s.thread.ID(), args)
 	}
+	in, err := s.filledIn(ctx, in)
+	if err != nil {
+		return "", err
+	}
 	text := textOf(in)
 	s.mu.Lock()
 	s.said = append(s.said, text)

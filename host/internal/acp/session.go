@@ -52,6 +52,7 @@ type session struct {
 	said     []string                       // messages that the editor has sent and the thread has not shown
 	pending  map[string]event.QuestionAsked // questions that the editor has, by their ID
 	settings event.Settings                 // that apply, or will from the next turn on
+	sources  []event.SourceChanged          // those with prompts
 }
 
 // opening says how a session is opened.
@@ -414,7 +415,7 @@ func (s *session) close() {
 // start returns the function that starts the session's updates, after the response that opens it.
 func (s *session) start(o opening) func() {
 	return func() {
-		s.update(acp.SessionUpdate{AvailableCommandsUpdate: &acp.SessionAvailableCommandsUpdate{AvailableCommands: commands()}})
+		s.update(acp.SessionUpdate{AvailableCommandsUpdate: &acp.SessionAvailableCommandsUpdate{AvailableCommands: s.commands()}})
 		if o.servers > 0 {
 			s.update(thought("Warning: the MCP servers of the editor are not available to gantry, which does not support MCP yet.\n"))
 		}
@@ -547,6 +548,10 @@ func (s *session) apply(e event.Event) bool {
 	switch b := e.Body.(type) {
 	case event.SettingsChanged:
 		if !s.updates(s.changed(b.Settings)) {
+			return false
+		}
+	case event.SourceChanged:
+		if s.offers(b) && !s.update(acp.SessionUpdate{AvailableCommandsUpdate: &acp.SessionAvailableCommandsUpdate{AvailableCommands: s.commands()}}) {
 			return false
 		}
 	case event.QuestionAsked:

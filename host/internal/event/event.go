@@ -606,6 +606,25 @@ type SourceChanged struct {
 	Title    string `json:"title,omitempty"` // the source's own
 	Message  string `json:"message,omitempty"`
 	Required bool   `json:"required,omitempty"` // the first turn of a thread waits for it, and fails without it
+	// Prompts are templates of messages that the source offers to people. The plugin's command "prompt" fills one in.
+	Prompts   []SourcePrompt `json:"prompts,omitempty"`
+	Resources bool           `json:"resources,omitempty"` // the source has resources, which commands of the plugin list and read
+}
+
+// SourcePrompt is a prompt of a source.
+type SourcePrompt struct {
+	Name        string                 `json:"name"`
+	Title       string                 `json:"title,omitempty"`
+	Description string                 `json:"description,omitempty"`
+	Arguments   []SourcePromptArgument `json:"arguments,omitempty"`
+}
+
+// SourcePromptArgument is an argument of a prompt. Its value is a text.
+type SourcePromptArgument struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	Required    bool   `json:"required,omitempty"`
 }
 
 func (u Unknown) Kind() string         { return u.Name }

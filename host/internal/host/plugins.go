@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -128,7 +129,7 @@ func (r *running) publishSources() {
 	h.mu.Lock()
 	for _, e := range sources {
 		key := [2]string{e.Plugin, e.Source}
-		if r.sources[key] != e {
+		if !reflect.DeepEqual(r.sources[key], e) {
 			r.sources[key] = e
 			changed = append(changed, e)
 		}

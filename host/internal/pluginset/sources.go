@@ -53,7 +53,19 @@ func (s *Set) Sources() []event.SourceChanged {
 	for _, src := range s.registry.Sources() {
 		out = append(out, event.SourceChanged{
 			Plugin: src.Plugin, Source: src.Name, State: src.State.String(), Title: src.Title, Message: s.cfg.Redactor.Text(src.Message), Required: src.Required,
+			Prompts: prompts(src.Prompts), Resources: src.Resources,
 		})
+	}
+	return out
+}
+
+func prompts(list []contract.SourcePrompt) (out []event.SourcePrompt) {
+	for _, p := range list {
+		e := event.SourcePrompt{Name: p.Name, Title: p.Title, Description: p.Description}
+		for _, a := range p.Arguments {
+			e.Arguments = append(e.Arguments, event.SourcePromptArgument(a))
+		}
+		out = append(out, e)
 	}
 	return out
 }

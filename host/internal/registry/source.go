@@ -43,11 +43,24 @@ func (r *Registry) sourcesLocked() (out []Source) {
 const (
 	maxSourceTitle       = 256
 	maxSourceDescription = 512 << 10 // codex-compatible
+	maxSourcePrompts     = 256       // a number
+	maxSourceArguments   = 32        // a number, of one prompt
+	maxPromptDescription = 1 << 10
 )
 
 // presented returns a source whose texts are bounded and have no characters that could hide or reorder others.
 func presented(s contract.Source) contract.Source {
 	s.Title, s.Description = visible.Text(s.Title, maxSourceTitle), visible.Text(s.Description, maxSourceDescription)
+	s.Prompts = slices.Clone(s.Prompts[:min(len(s.Prompts), maxSourcePrompts)])
+	for i, p := range s.Prompts {
+		p.Name, p.Title, p.Description = visible.Text(p.Name, maxSourceTitle), visible.Text(p.Title, maxSourceTitle), visible.Text(p.Description, maxPromptDescription)
+		p.Arguments = slices.Clone(p.Arguments[:min(len(p.Arguments), maxSourceArguments)])
+		for j, a := range p.Arguments {
+			a.Name, a.Title, a.Description = visible.Text(a.Name, maxSourceTitle), visible.Text(a.Title, maxSourceTitle), visible.Text(a.Description, maxPromptDescription)
+			p.Arguments[j] = a
+		}
+		s.Prompts[i] = p
+	}
 	return s
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode"
@@ -56,6 +57,33 @@ func OutputJSON(raw []byte) []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// OutputValue is [Output] for each text in a JSON value. Keys are sorted.
+func OutputValue(raw []byte) (json.RawMessage, error) {
+	v, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return encode(cleaned(v))
+}
+
+func cleaned(v any) any {
+	switch v := v.(type) {
+	case string:
+		return Output(v)
+	case []any:
+		for i := range v {
+			v[i] = cleaned(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			out[Output(k)] = cleaned(x)
+		}
+		return out
+	}
+	return v
 }
 
 // escaped reports whether a rune is escaped in JSON. Control characters below U+0020 are so already.

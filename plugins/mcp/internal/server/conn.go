@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // listed is a server's list of tools.
@@ -37,6 +38,7 @@ type conn struct {
 	listed       listed
 	instructions string
 	dirty        chan struct{} // the tools have changed
+	dirtyPrompts chan struct{} // the prompts have changed
 	closing      sync.Once
 	closed       chan struct{} // closing is done
 	tasks        sync.WaitGroup
@@ -77,7 +79,7 @@ func (c *conn) use() {
 
 // connect opens a link, initializes a session, and lists the tools.
 func (s *Server) connect() (c *conn, err error) {
-	c = &conn{s: s, since: time.Now(), dirty: make(chan struct{}, 1), closed: make(chan struct{}), sampling: make(chan struct{}, maxSampling)}
+	c = &conn{s: s, since: time.Now(), dirty: make(chan struct{}, 1), dirtyPrompts: make(chan struct{}, 1), closed: make(chan struct{}), sampling: make(chan struct{}, maxSampling)}
 	c.life, c.end = context.WithCancel(s.life)
 	defer func() {
 		if err != nil {
@@ -124,8 +126,68 @@ func (s *Server) connect() (c *conn, err error) {
 			return c, fail(err)
 		}
 	}
-	c.tasks.Go(c.relist) // ends with life
 	return c, nil
+}
+
+// offers returns the server's capabilities.
+func (c *conn) offers() mcp.ServerCapabilities {
+	if init := c.session.InitializeResult(); init != nil && init.Capabilities != nil {
+		return *init.Capabilities
+	}
+	return mcp.ServerCapabilities{}
+}
+
+// follow keeps up with what the server offers and says. Its tasks end with life.
+func (c *conn) follow() {
+	c.tasks.Go(func() {
+		c.relist(c.dirty, func(ctx context.Context) {
+			l, err := c.list(ctx)
+			c.s.relisted(c, l, err)
+		})
+	})
+	offers := c.offers()
+	prompts := func(ctx context.Context) {
+		var list []contract.SourcePrompt
+		var problems []error
+		var err error
+		if offers.Prompts != nil {
+			list, problems, err = catalog.ListPrompts(ctx, func(ctx context.Context, cursor string) (json.RawMessage, error) {
+				return c.read(ctx, promptPage(cursor))
+			})
+		}
+		c.s.prompted(c, list, problems, err)
+	}
+	c.tasks.Go(func() {
+		c.refresh(prompts) // the tools do not wait for them
+		c.relist(c.dirtyPrompts, prompts)
+	})
+	//lint:ignore SA1019 see client
+	if offers.Logging != nil {
+		c.tasks.Go(func() {
+			c.refresh(func(ctx context.Context) {
+				//lint:ignore SA1019 see client
+				_ = c.session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}) // some servers log nothing before
+			})
+		})
+	}
+}
+
+// promptPage returns the request for a page of the prompts.
+func promptPage(cursor string) func(context.Context, *conn) (mcp.Meta, error) {
+	return func(ctx context.Context, c *conn) (mcp.Meta, error) {
+		res, err := c.session.ListPrompts(ctx, &mcp.ListPromptsParams{Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		return res.Meta, nil
+	}
+}
+
+// refresh runs a request with a bound.
+func (c *conn) refresh(f func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(c.life, c.s.cfg.StartupTimeout)
+	defer cancel()
+	f(ctx)
 }
 
 // client returns the client of one session, since its handlers belong to the connection.
@@ -136,6 +198,12 @@ func (c *conn) client() *mcp.Client {
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
 			case c.dirty <- struct{}{}:
+			default:
+			}
+		},
+		PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) {
+			select {
+			case c.dirtyPrompts <- struct{}{}:
 			default:
 			}
 		},
@@ -215,11 +283,11 @@ func rawOf(meta mcp.Meta) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// relist lists the tools again after the server has said that they changed, however often it says so.
-func (c *conn) relist() {
+// relist requests a list again after the server has said that it changed, however often it says so.
+func (c *conn) relist(dirty <-chan struct{}, list func(ctx context.Context)) {
 	for {
 		select {
-		case <-c.dirty:
+		case <-dirty:
 		case <-c.life.Done():
 			return
 		}
@@ -227,13 +295,10 @@ func (c *conn) relist() {
 			return
 		}
 		select {
-		case <-c.dirty: // what was said meanwhile is part of the answer
+		case <-dirty: // what was said meanwhile is part of the answer
 		default:
 		}
-		ctx, cancel := context.WithTimeout(c.life, c.s.cfg.StartupTimeout)
-		l, err := c.list(ctx)
-		cancel()
-		c.s.relisted(c, l, err)
+		c.refresh(list)
 	}
 }
 
@@ -263,6 +328,19 @@ func (c *conn) call(ctx context.Context, tool string, args json.RawMessage, ev E
 		return nil, err
 	}
 	return rawOf(res.Meta)
+}
+
+// read sends a request that changes nothing, and returns its result as the server wrote it.
+func (c *conn) read(ctx context.Context, f func(context.Context, *conn) (mcp.Meta, error)) (json.RawMessage, error) {
+	ctx, stop := c.bound(ctx)
+	defer stop()
+	return c.retried(ctx, func(ctx context.Context) (json.RawMessage, error) {
+		meta, err := f(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return rawOf(meta)
+	})
 }
 
 func (c *conn) resources(ctx context.Context, method, argument string) (json.RawMessage, error) {

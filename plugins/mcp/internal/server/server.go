@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // DefaultProtocol is the version of the protocol that is offered unless a server's block names another one.
@@ -58,11 +59,13 @@ type Config struct {
 	StartupTimeout time.Duration // default: 30 s
 	Idle           time.Duration // a connection without calls is closed after this time; 0: it is not
 	Choice         catalog.Choice
-	Sampling       bool           // whether the server may ask for answers of a model
-	Roots          bool           // whether the server gets the folders of SetRoots
-	Tools          []catalog.Tool // from an earlier connection; nil: unknown
-	Instructions   string         // likewise
-	Changed        func()         // is called after the status has changed, at most once at a time
+	Sampling       bool                    // whether the server may ask for answers of a model
+	Roots          bool                    // whether the server gets the folders of SetRoots
+	Tools          []catalog.Tool          // from an earlier connection; nil: unknown
+	Instructions   string                  // likewise
+	Prompts        []contract.SourcePrompt // likewise
+	Resources      bool                    // likewise
+	Changed        func()                  // is called after the status has changed, at most once at a time
 	Logger         hclog.Logger
 }
 
@@ -85,6 +88,8 @@ type Status struct {
 	Tools        []catalog.Tool
 	Problems     []string // tools that are left out
 	Instructions string
+	Prompts      []contract.SourcePrompt
+	Resources    bool // whether it has resources
 }
 
 // Events are told of what a server sends during a call. Nil functions are not.
@@ -140,7 +145,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, poke: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.Tools != nil {
-		s.mu.status = Status{State: Ready, Tools: cfg.Tools, Instructions: cfg.Instructions}
+		s.mu.status = Status{State: Ready, Tools: cfg.Tools, Instructions: cfg.Instructions, Prompts: cfg.Prompts, Resources: cfg.Resources}
 	}
 	s.tasks.Go(s.report) // ends with life
 	return s
@@ -280,7 +285,11 @@ func (s *Server) start(a *attempt) {
 		s.failed(err)
 	default:
 		s.mu.conn = c
-		s.mu.status = Status{State: Ready, Tools: c.listed.tools, Problems: c.listed.problems, Instructions: c.instructions}
+		s.mu.status = Status{
+			State: Ready, Tools: c.listed.tools, Problems: c.listed.problems, Instructions: c.instructions,
+			Prompts: s.mu.status.Prompts, Resources: c.offers().Resources != nil,
+		}
+		c.follow()
 		s.idle(c)
 	}
 	s.changed()
@@ -423,6 +432,60 @@ func (s *Server) relisted(c *conn, l listed, err error) {
 	}
 	s.mu.status.Tools, s.mu.status.Problems = l.tools, l.problems
 	s.changed()
+}
+
+// prompted takes the prompts that a server has.
+func (s *Server) prompted(c *conn, prompts []contract.SourcePrompt, problems []error, err error) {
+	if err == nil {
+		err = errors.Join(problems...)
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("not all prompts can be listed", "server", s.cfg.Name, "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conn == c {
+		s.mu.status.Prompts = prompts
+		s.changed()
+	}
+}
+
+// Prompts gets a page of the prompts.
+func (s *Server) Prompts(ctx context.Context, cursor string) (json.RawMessage, error) {
+	return s.read(ctx, promptPage(cursor))
+}
+
+// Prompt fills in a prompt and returns the result as the server wrote it.
+func (s *Server) Prompt(ctx context.Context, name string, args map[string]string) (json.RawMessage, error) {
+	return s.read(ctx, func(ctx context.Context, c *conn) (mcp.Meta, error) {
+		res, err := c.session.GetPrompt(ctx, &mcp.GetPromptParams{Name: name, Arguments: args})
+		if err != nil {
+			return nil, err
+		}
+		return res.Meta, nil
+	})
+}
+
+// Complete gets proposals for the value of an argument.
+func (s *Server) Complete(ctx context.Context, p *mcp.CompleteParams) (out mcp.CompletionResultDetails, err error) {
+	_, err = s.do(ctx, func(c *conn) (json.RawMessage, error) {
+		ctx, stop := c.bound(ctx)
+		defer stop()
+		if c.offers().Completions == nil {
+			return nil, fmt.Errorf("it proposes no values")
+		}
+		res, err := c.session.Complete(ctx, p)
+		if err == nil {
+			out = res.Completion
+		}
+		return nil, err
+	})
+	return out, err
+}
+
+// read sends a request that changes nothing.
+func (s *Server) read(ctx context.Context, f func(context.Context, *conn) (mcp.Meta, error)) (json.RawMessage, error) {
+	return s.do(ctx, func(c *conn) (json.RawMessage, error) { return c.read(ctx, f) })
 }
 
 // changed reports that the status has changed.

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
@@ -35,6 +36,7 @@ type process struct {
 	started int // number of this process
 
 	initialized, notified func(r *jsonrpc.Request) // nil: nothing is done
+	more                  string                   // further capabilities, with a comma before each
 }
 
 func (p *process) print(format string, args ...any) {
@@ -58,7 +60,7 @@ func (p *process) serve(tools func() string, call func(r *jsonrpc.Request)) {
 			if p.initialized != nil {
 				p.initialized(r)
 			}
-			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"instructions":"use it\u202e","serverInfo":{"name":"raw","version":"1"}}}`, r.ID.Raw())
+			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}%s},"instructions":"use it\u202e","serverInfo":{"name":"raw","version":"1"}}}`, r.ID.Raw(), p.more)
 		case r.Method == "tools/list":
 			p.print(`{"jsonrpc":"2.0","id":%v,"result":{"tools":[%s]}}`, r.ID.Raw(), tools())
 		default:
@@ -817,4 +819,75 @@ func TestForgottenSessionDuringACall(t *testing.T) {
 		t.Errorf("the call that was running: %v", err)
 	}
 	<-gone
+}
+
+// Prompts are listed after the tools, again when the server says so, and not if the server has none. A failure ends nothing.
+func TestPrompts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lists atomic.Int32
+		var flooded atomic.Bool
+		b := newBench(t, Config{}, func(p *process) {
+			p.more = `,"prompts":{"listChanged":true},"resources":{}`
+			p.serve(one, func(r *jsonrpc.Request) {
+				switch {
+				case r.Method != "prompts/list":
+					p.answer(r)
+				case lists.Add(1) == 3:
+					p.print(`{"jsonrpc":"2.0","id":%v,"error":{"code":-32603,"message":"kaput"}}`, r.ID.Raw())
+				default:
+					p.print(`{"jsonrpc":"2.0","id":%v,"result":{"prompts":[{"name":"p%d","_meta":5}]}}`, r.ID.Raw(), lists.Load())
+				}
+				if r.Method == "tools/call" && !flooded.Swap(true) {
+					go func() { // owned by the process; ends before the test, whose time is that of the bubble
+						for range 1000 { // in a second
+							p.print(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+							time.Sleep(time.Millisecond)
+						}
+					}()
+				}
+			})
+		})
+		b.want(t, 1)
+		synctest.Wait()
+		if st := b.Status(); !st.Resources || len(st.Prompts) != 1 || st.Prompts[0].Name != "p1" {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if st := b.Status(); st.State != Ready || lists.Load() < 3 || lists.Load() > 4 || lists.Load() == 3 && st.Prompts != nil || lists.Load() == 4 && st.Prompts[0].Name != "p4" {
+			t.Errorf("%+v after %d lists", st, lists.Load())
+		}
+		b.want(t, 1)
+	})
+}
+
+// A server that can log is told to. Its lines are cleaned and bounded, in length and number.
+func TestServersLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		var level atomic.Value
+		b := newBench(t, Config{Logger: hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Debug})}, func(p *process) {
+			p.more = `,"logging":{}`
+			p.serve(one, func(r *jsonrpc.Request) {
+				if r.Method == "logging/setLevel" {
+					level.Store(string(r.Params))
+					p.print(`{"jsonrpc":"2.0","id":%v,"result":{}}`, r.ID.Raw())
+					return
+				}
+				for i := range 3 * maxLogLines {
+					p.print(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"line %d \u001b[2J\u202e%s"}}`, i, strings.Repeat("x", 10000))
+				}
+				p.answer(r)
+			})
+		})
+		b.want(t, 1)
+		synctest.Wait()
+		if got, _ := level.Load().(string); !strings.Contains(got, `"level":"info"`) {
+			t.Errorf("level %q", got)
+		}
+		b.Close()
+		if n := strings.Count(out.String(), "a server's log"); n != maxLogLines || strings.ContainsAny(out.String(), "\x1b\u202e") || out.Len() > maxLogLines*1000 {
+			t.Errorf("%d lines, %d bytes", n, out.Len())
+		}
+	})
 }

@@ -9,13 +9,25 @@ import (
 	"path/filepath"
 
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // memory is what is remembered of a server, so that its tools can be offered before it is started.
 type memory struct {
 	Tools        []catalog.Tool `json:"tools"`
 	Instructions string         `json:"instructions"`
+
+	Prompts   []contract.SourcePrompt `json:"prompts"`
+	Resources bool                    `json:"resources"`
 }
+
+// same reports whether two memories are of the same answers of a server.
+func (m memory) same(o memory) bool {
+	return sameList(m.Tools, o.Tools) && sameList(m.Prompts, o.Prompts) && m.Instructions == o.Instructions && m.Resources == o.Resources
+}
+
+// sameList reports whether two lists, which are never changed, are one.
+func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // identity returns a digest of a server's block: a server is the same as long as its block is.
 func identity(b Server) (string, error) {

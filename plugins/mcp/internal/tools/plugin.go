@@ -105,7 +105,7 @@ type entry struct {
 	server   *server.Server
 	auth     *auth.Handler // nil: the server is a program, or the block has a token
 	folders  folders
-	kept     []catalog.Tool // what is remembered of it; under publishing
+	kept     memory // what is remembered of it; under publishing
 	accepted *accepted
 	publish  func() error
 
@@ -251,7 +251,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e := &entry{block: b, identity: id, accepted: newAccepted(env, b), publish: p.publish}
 	e.life, e.end = context.WithCancel(env.Context())
 	known := recall(env.CacheDir, id)
-	e.kept = known.Tools
+	e.kept = known
 	open, await := started(env.Declared, env.Logger, b.Name), (func(context.Context) error)(nil)
 	if b.URL != "" {
 		client, err := b.client(env)
@@ -268,7 +268,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 		Name: b.Name, URL: b.URL, Open: open, AwaitLogin: await, Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
 		Sampling: b.Sampling != samplingOff, Roots: b.roots(),
-		Tools: known.Tools, Instructions: known.Instructions, Logger: env.Logger,
+		Tools: known.Tools, Instructions: known.Instructions, Prompts: known.Prompts, Resources: known.Resources, Logger: env.Logger,
 		Changed: func() { _ = p.publish() }, // the host reports what it can't use
 	})
 	return e
@@ -315,11 +315,11 @@ func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string
 	changes := map[string]map[string]string{}
 	for name, e := range entries {
 		st := e.server.Status()
-		if n := len(st.Tools); n > 0 && (n != len(e.kept) || &st.Tools[0] != &e.kept[0]) { // before the host can end the plugin
-			if err := remember(env.CacheDir, e.identity, memory{st.Tools, st.Instructions}); err != nil {
+		if now := (memory{st.Tools, st.Instructions, st.Prompts, st.Resources}); len(st.Tools) > 0 && !now.same(e.kept) { // before the host can end the plugin
+			if err := remember(env.CacheDir, e.identity, now); err != nil {
 				env.Logger.Warn("a server's tools can't be remembered", "server", name, "err", err)
 			}
-			e.kept = st.Tools
+			e.kept = now
 		}
 		used, withheld, changed, err := e.offered(ctx, st.Tools)
 		if len(withheld) > 0 {
@@ -346,7 +346,7 @@ func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string
 		called := func(t catalog.Tool) catalog.Called { return names[catalog.Identity{Server: name, Tool: t.Name}] }
 		tools := slices.Clone(st.Tools)
 		slices.SortFunc(tools, func(a, b catalog.Tool) int { return strings.Compare(called(a).Name, called(b).Name) })
-		source := contract.Source{Name: name, State: states[st.State], Required: e.block.Required}
+		source := contract.Source{Name: name, State: states[st.State], Required: e.block.Required, Prompts: st.Prompts, Resources: st.Resources}
 		problems, left := slices.Clone(st.Problems), 0
 		if fits(len(st.Instructions)) {
 			source.Description = st.Instructions

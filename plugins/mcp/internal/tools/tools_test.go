@@ -48,7 +48,7 @@ func offered(t *testing.T, blocks []Server, tools map[string][]catalog.Tool, ins
 	for _, b := range blocks {
 		s := server.New(server.Config{Name: b.Name, Client: &mcp.Implementation{Name: "gantry", Version: "1"}, Tools: tools[b.Name], Instructions: instructions})
 		t.Cleanup(s.Close)
-		entries[b.Name] = &entry{block: b, server: s, kept: tools[b.Name], accepted: newAccepted(env, b)}
+		entries[b.Name] = &entry{block: b, server: s, kept: memory{Tools: tools[b.Name], Instructions: instructions}, accepted: newAccepted(env, b)}
 	}
 	ts, sources := p.offer(t.Context(), env, entries)
 	for _, tool := range ts {
@@ -234,7 +234,7 @@ func TestMemory(t *testing.T) {
 		}
 		seen[id(b)] = name
 	}
-	dir, want := t.TempDir(), memory{parsed(t, `{"name":"a","annotations":{"readOnlyHint":true}}`), "use it"}
+	dir, want := t.TempDir(), memory{Tools: parsed(t, `{"name":"a","annotations":{"readOnlyHint":true}}`), Instructions: "use it"}
 	if got := recall(dir, "x"); got.Tools != nil {
 		t.Errorf("nothing is remembered as %+v", got)
 	}

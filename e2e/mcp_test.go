@@ -132,7 +132,7 @@ func TestMCPServer(t *testing.T) {
 		"c2": {"read-only file system"},
 		"c3": {`the server "odd-one" has ended during the call; its process was ended by the signal 9 (killed); its standard error ends with:`, "last words", "the next call starts it again"},
 		"c4": {"says {}"},
-		"c5": {"the server answered with error -32001: the server's answer has 20", "the maximum is 16777216"},
+		"c5": {"the server answered with error -32001: the server's answer is too large: the maximum is 16777216 bytes; ask for less at once"},
 		"c6": {"hidden"},
 		"c7": {"Output:<nil>"},
 	})

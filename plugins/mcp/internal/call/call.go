@@ -18,9 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
@@ -91,7 +90,7 @@ const maxError = 8 << 10
 
 // ErrorText returns the text of an error for models and people. An error of the protocol has its code and data.
 func ErrorText(err error) string {
-	e, ok := errors.AsType[*jsonrpc.Error](err)
+	e, ok := transport.ServerError(err)
 	if !ok {
 		return catalog.Text(err.Error(), maxError)
 	}

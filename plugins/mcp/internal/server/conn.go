@@ -93,6 +93,9 @@ func (s *Server) connect() (c *conn, err error) {
 		if ctx.Err() != nil && c.life.Err() == nil {
 			err = context.Cause(ctx)
 		}
+		if wrongForm(err) {
+			err = errForm
+		}
 		if s.cfg.URL != "" {
 			return auth.Explain(s.cfg.Name, s.cfg.URL, err)
 		}
@@ -278,9 +281,17 @@ func (c *conn) list(ctx context.Context) (listed, error) {
 func rawOf(meta mcp.Meta) (json.RawMessage, error) {
 	raw, ok := transport.Raw(meta)
 	if !ok {
-		return nil, errors.New("the server's answer has another form than the protocol demands")
+		return nil, errForm
 	}
 	return raw, nil
+}
+
+var errForm = errors.New("the server's answer has another form than the protocol demands")
+
+// wrongForm reports whether the SDK could not decode an answer; what it says of that is about types of Go.
+func wrongForm(err error) bool {
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok
 }
 
 // relist requests a list again after the server has said that it changed, however often it says so.
@@ -394,7 +405,7 @@ func retryable(err error) bool {
 			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		}, status.Code)
 	}
-	_, answered := errors.AsType[*jsonrpc.Error](err)
+	_, answered := transport.ServerError(err)
 	_, elsewhere := errors.AsType[*transport.OriginError](err)
 	_, login := errors.AsType[*auth.LoginError](err)
 	return !answered && !elsewhere && !login && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
@@ -417,8 +428,11 @@ func (c *conn) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if _, ok := errors.AsType[*jsonrpc.Error](err); ok {
+	if _, ok := transport.ServerError(err); ok {
 		return err
+	}
+	if wrongForm(err) {
+		err = errForm
 	}
 	if c.life.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 		if c.s.life.Err() != nil {

@@ -65,6 +65,7 @@ type Config struct {
 	Instructions   string                  // likewise
 	Prompts        []contract.SourcePrompt // likewise
 	Resources      bool                    // likewise
+	Problems       []string                // likewise
 	Changed        func()                  // is called after the status has changed, at most once at a time
 	Logger         hclog.Logger
 }
@@ -145,7 +146,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, poke: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.Tools != nil {
-		s.mu.status = Status{State: Ready, Tools: cfg.Tools, Instructions: cfg.Instructions, Prompts: cfg.Prompts, Resources: cfg.Resources}
+		s.mu.status = Status{State: Ready, Tools: cfg.Tools, Instructions: cfg.Instructions, Prompts: cfg.Prompts, Resources: cfg.Resources, Problems: cfg.Problems}
 	}
 	s.tasks.Go(s.report) // ends with life
 	return s

@@ -19,6 +19,7 @@ type memory struct {
 
 	Prompts   []contract.SourcePrompt `json:"prompts"`
 	Resources bool                    `json:"resources"`
+	Problems  []string                `json:"problems"` // of tools that are left out
 }
 
 // same reports whether two memories are of the same answers of a server.

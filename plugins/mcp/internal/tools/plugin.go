@@ -268,7 +268,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 		Name: b.Name, URL: b.URL, Open: open, AwaitLogin: await, Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Idle: b.Idle, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
 		Sampling: b.Sampling != samplingOff, Roots: b.roots(),
-		Tools: known.Tools, Instructions: known.Instructions, Prompts: known.Prompts, Resources: known.Resources, Logger: env.Logger,
+		Tools: known.Tools, Instructions: known.Instructions, Prompts: known.Prompts, Resources: known.Resources, Problems: known.Problems, Logger: env.Logger,
 		Changed: func() { _ = p.publish() }, // the host reports what it can't use
 	})
 	return e
@@ -315,7 +315,7 @@ func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string
 	changes := map[string]map[string]string{}
 	for name, e := range entries {
 		st := e.server.Status()
-		if now := (memory{st.Tools, st.Instructions, st.Prompts, st.Resources}); len(st.Tools) > 0 && !now.same(e.kept) { // before the host can end the plugin
+		if now := (memory{st.Tools, st.Instructions, st.Prompts, st.Resources, st.Problems}); len(st.Tools) > 0 && !now.same(e.kept) { // before the host can end the plugin
 			if err := remember(env.CacheDir, e.identity, now); err != nil {
 				env.Logger.Warn("a server's tools can't be remembered", "server", name, "err", err)
 			}

@@ -39,7 +39,7 @@ func (h HTTP) New() (mcp.Transport, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	client := &http.Client{Transport: &trip{h: h, origin: u, next: next}}
+	client := &http.Client{Transport: &trip{h: h, origin: u, next: next, flow: &flow{}}}
 	if h.SSE {
 		return &mcp.SSEClientTransport{Endpoint: h.URL, HTTPClient: client, MaxEventSize: 4 * MaxFrame}, nil
 	}
@@ -88,12 +88,17 @@ type trip struct {
 	h      HTTP
 	origin *url.URL
 	next   http.RoundTripper
+	flow   *flow
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.origin.Scheme || !strings.EqualFold(req.URL.Host, t.origin.Host) {
 		return nil, &OriginError{t.origin.Scheme + "://" + t.origin.Host, req.URL.Scheme + "://" + req.URL.Host}
+	}
+	if m, ok := sentMessage(req); ok && !t.flow.sent(m) {
+		_ = req.Body.Close()
+		return &http.Response{StatusCode: http.StatusAccepted, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}
 	sent, resp, err := t.send(req)
 	if err != nil || !t.refusesToken(resp) {
@@ -186,7 +191,7 @@ func (t *trip) exchange(req *http.Request) (*http.Response, error) {
 	ok := resp.StatusCode >= 200 && resp.StatusCode < 300
 	switch {
 	case ok && mediaType == "text/event-stream":
-		resp.Body = &events{body: resp.Body, r: bufio.NewReaderSize(resp.Body, pieceBytes), call: call, isCall: isCall}
+		resp.Body = &events{body: resp.Body, r: bufio.NewReaderSize(resp.Body, pieceBytes), call: call, isCall: isCall, flow: t.flow, ctx: ctx}
 	case ok && isCall && !t.h.SSE && mediaType == "application/json":
 		return resp, rewriteBody(resp, call)
 	case ok && isCall && !t.h.SSE:
@@ -238,26 +243,31 @@ func (t *trip) status(req *http.Request, resp *http.Response, mediaType string) 
 	}
 }
 
-// callID returns the ID of the call that a request sends.
-func callID(req *http.Request) (id jsonrpc.ID, ok bool) {
+// sentMessage returns the message that a request sends.
+func sentMessage(req *http.Request) (jsonrpc.Message, bool) {
 	if req.Method != http.MethodPost || req.GetBody == nil {
-		return id, false
+		return nil, false
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return id, false
+		return nil, false
 	}
 	defer func() { _ = body.Close() }()
 	b, err := io.ReadAll(body)
 	if err != nil {
-		return id, false
+		return nil, false
 	}
 	m, err := jsonrpc.DecodeMessage(b)
-	r, isRequest := m.(*jsonrpc.Request)
-	if err != nil || !isRequest || !r.IsCall() {
-		return id, false
+	return m, err == nil
+}
+
+// callID returns the ID of the call that a request sends.
+func callID(req *http.Request) (id jsonrpc.ID, ok bool) {
+	m, _ := sentMessage(req)
+	if r, isRequest := m.(*jsonrpc.Request); isRequest && r.IsCall() {
+		return r.ID, true
 	}
-	return r.ID, true
+	return id, false
 }
 
 // rewriteBody captures the result in a body of one message.
@@ -268,7 +278,7 @@ func rewriteBody(resp *http.Response, call jsonrpc.ID) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if len(body) > MaxFrame {
-		if body, err = jsonrpc.EncodeMessage(tooLarge(call, max(resp.ContentLength, MaxFrame+1))); err != nil {
+		if body, err = jsonrpc.EncodeMessage(tooLarge(call)); err != nil {
 			return err
 		}
 	}
@@ -281,12 +291,18 @@ func rewriteBody(resp *http.Response, call jsonrpc.ID) error {
 
 // events rewrites the messages in a stream of events.
 type events struct {
-	body   io.ReadCloser
-	r      *bufio.Reader
-	call   jsonrpc.ID
-	isCall bool
-	ready  bytes.Buffer
-	err    error
+	body    io.ReadCloser
+	r       *bufio.Reader
+	call    jsonrpc.ID
+	isCall  bool
+	ready   bytes.Buffer
+	err     error
+	drops   int64 // bytes so far of an event that is too large; 0: the next event begins
+	flow    *flow
+	ctx     context.Context // ends when the body is closed
+	waits   <-chan struct{} // nothing more is read before it is closed; nil: it is
+	notices int             // notifications since the last pause
+	inLine  bool            // whether the next byte of it is within a line
 }
 
 // Read implements io.Reader.
@@ -303,28 +319,42 @@ func (e *events) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (e *events) Close() error { return e.body.Close() }
 
-// event reads the lines of one event.
+// errTooLarge says that an event is too large.
+var errTooLarge = errors.New("the event is too large")
+
+// event reads the lines of one event. A call whose answer is too large gets an error at once; the rest of the event is dropped.
 func (e *events) event() error {
+	if e.waits != nil {
+		select {
+		case <-e.waits:
+			e.waits = nil
+		case <-e.ctx.Done():
+			return e.ctx.Err()
+		}
+	}
+	if e.drops > 0 {
+		return e.drop()
+	}
 	var other, data bytes.Buffer
-	size, lines := int64(0), 0
+	size, lines := 0, 0
 	for {
-		line, full, err := e.line(MaxFrame - size)
-		size += full
+		line, err := e.line(MaxFrame - size)
+		if errors.Is(err, errTooLarge) {
+			e.drops = int64(size) + 1
+			return e.tooLarge()
+		}
+		if err != nil {
+			return err // an event without an end is none
+		}
+		size += len(line)
 		text := strings.TrimRight(string(line), "\r\n")
 		switch value, isData := strings.CutPrefix(text, "data:"); {
-		case err != nil && !(errors.Is(err, io.EOF) && full > 0):
-			return err // an event without an end is none
-		case text == "" && full <= 2:
+		case text == "":
 			if lines > 0 {
-				e.ready.Write(other.Bytes())
-				e.data(data.Bytes(), size)
+				return e.message(other.Bytes(), data.Bytes())
 			}
 			e.ready.WriteByte('\n')
-			return err
-		case size > MaxFrame: // the rest is only counted
-			other.Reset()
-			data.Reset()
-			lines = 1
+			return nil
 		case isData:
 			if lines++; lines > 1 {
 				data.WriteByte('\n')
@@ -333,41 +363,96 @@ func (e *events) event() error {
 		default:
 			other.WriteString(text + "\n")
 		}
-		if err != nil {
-			return err
-		}
 	}
 }
 
-// data writes the data of an event.
-func (e *events) data(data []byte, size int64) {
-	if size > MaxFrame {
-		if !e.isCall {
-			return
+// message writes an event with a message.
+func (e *events) message(other, data []byte) error {
+	m, err := jsonrpc.DecodeMessage(data)
+	r, ok := m.(*jsonrpc.Request)
+	if err == nil && ok {
+		if err := e.flow.admit(r); err != nil {
+			return err
 		}
-		b, err := jsonrpc.EncodeMessage(tooLarge(e.call, size))
-		if err != nil {
-			return
+		if data, err = jsonrpc.EncodeMessage(r); err != nil {
+			return err
 		}
-		data = b
 	}
+	e.ready.Write(other)
+	e.data(data)
+	e.ready.WriteByte('\n')
+	if err != nil || !ok || r.IsCall() {
+		return nil
+	}
+	if e.notices++; e.notices < maxNotices {
+		return nil
+	}
+	e.notices = 0
+	ping, done, err := e.flow.pause()
+	if err != nil {
+		return err
+	}
+	b, err := jsonrpc.EncodeMessage(ping)
+	if err != nil {
+		return err
+	}
+	e.data(b)
+	e.ready.WriteByte('\n')
+	e.waits = done
+	return nil
+}
+
+// data writes the data of an event.
+func (e *events) data(data []byte) {
 	for line := range strings.Lines(string(captureMessage(data))) {
 		e.ready.WriteString("data: " + strings.TrimRight(line, "\n") + "\n")
 	}
 }
 
-// line reads a line, of which it keeps at most room bytes. full is its size.
-func (e *events) line(room int64) (line []byte, full int64, err error) {
+// tooLarge writes an event in place of one that is too large.
+func (e *events) tooLarge() error {
+	if !e.isCall {
+		return nil
+	}
+	b, err := jsonrpc.EncodeMessage(tooLarge(e.call))
+	if err != nil {
+		return err
+	}
+	e.data(b)
+	e.ready.WriteByte('\n')
+	return nil
+}
+
+// drop reads the rest of an event.
+func (e *events) drop() error {
 	for {
 		piece, err := e.r.ReadSlice('\n')
-		full += int64(len(piece))
-		if full <= room {
-			line = append(line, piece...)
-		} else {
-			line = nil
+		full := errors.Is(err, bufio.ErrBufferFull)
+		switch e.drops += int64(len(piece)); {
+		case err != nil && !full:
+			return err
+		case e.drops > maxLine:
+			return fmt.Errorf("the server has sent an event of more than %d bytes", maxLine)
+		case !e.inLine && !full && strings.TrimRight(string(piece), "\r\n") == "":
+			e.drops = 0
+			return nil
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, full, err
+		e.inLine = full
+	}
+}
+
+// line reads a line of at most room bytes.
+func (e *events) line(room int) (line []byte, err error) {
+	for {
+		piece, err := e.r.ReadSlice('\n')
+		full := errors.Is(err, bufio.ErrBufferFull)
+		if len(line)+len(piece) > room {
+			e.inLine = full
+			return nil, errTooLarge
+		}
+		line = append(line, piece...)
+		if !full {
+			return line, err
 		}
 	}
 }

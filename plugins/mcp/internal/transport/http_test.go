@@ -130,6 +130,12 @@ func TestAnswersOverHTTP(t *testing.T) {
 		{"event with other line ends", write("text/event-stream", 200, "event: message\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":%v,\"result\":"+result+"}\r\n\r\n"), result, "", 0},
 		{"too much JSON", write("application/json", 200, `{"jsonrpc":"2.0","id":%v,"result":{"content":"`+long+`"}}`), "", "the maximum is 16777216", 0},
 		{"too large an event", write("text/event-stream", 200, "id: 1\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%v,\"result\":{\"content\":\""+long+"\"}}\n\n"), "", "the maximum is 16777216", 0},
+		{"an event without end", func(w http.ResponseWriter, r *http.Request, id any) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%v,\"result\":\ndata: %s", id, long)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, "", "the maximum is 16777216", 0},
 		{"error of the protocol", write("application/json", 400, `{"jsonrpc":"2.0","id":%v,"error":{"code":-32603,"message":"kaput","data":{"x":1}}}`), "", "kaput", 0},
 		{"HTML", write("text/html; charset=utf-8", 200, "<html>%v</html>"), "", "it answered with text/html instead of JSON", 200},
 		{"nothing", write("", 204, ""), "", "it answered with nothing instead of JSON", 204},

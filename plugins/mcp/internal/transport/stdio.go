@@ -18,9 +18,9 @@ import (
 
 const (
 	pieceBytes    = 64 << 10
-	glimpseBytes  = 4 << 10 // of the beginning and the end of a line that is too long
-	maxUnanswered = 64
-	maxLoggedJunk = 10 // lines per connection
+	glimpseBytes  = 4 << 10       // of the beginning and the end of a line that is too long
+	maxLine       = 16 * MaxFrame // a line of more ends the connection
+	maxLoggedJunk = 10            // lines per connection
 	loggedBytes   = 500
 )
 
@@ -60,17 +60,14 @@ type stdio struct {
 	junk     func(string, int64)
 	lines    lines
 	dropped  int
+	flow     flow
+	notices  int // since the last pause
 	incoming chan received
 	outgoing chan *frame
 	once     sync.Once
 	closed   chan struct{}
 	ended    chan struct{} // closed when nothing more arrives
 	reason   error         // why; set before
-
-	mu struct {
-		sync.Mutex
-		unanswered int // requests of the server
-	}
 }
 
 // SessionID implements mcp.Connection.
@@ -90,14 +87,12 @@ func (c *stdio) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write implements mcp.Connection. It does not wait longer than ctx for a server that does not read.
 func (c *stdio) Write(ctx context.Context, m jsonrpc.Message) error {
+	if !c.flow.sent(m) {
+		return nil
+	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
-	}
-	if _, answer := m.(*jsonrpc.Response); answer {
-		c.mu.Lock()
-		c.mu.unanswered--
-		c.mu.Unlock()
 	}
 	f := &frame{append(data, '\n'), make(chan error, 1)}
 	select {
@@ -143,14 +138,10 @@ func (c *stdio) write() {
 // read is the only reader of the server's output. Owned by the connection; it reads until the output ends, so that a server can write
 // what it has before it exits.
 func (c *stdio) read() {
-	for failed := false; ; {
+	for {
 		line, long, err := c.lines.next()
 		var got []received
 		switch {
-		case failed && err != nil:
-			return
-		case failed: // only so that the server is not blocked
-			continue
 		case err != nil:
 			got = []received{{err: err}}
 		case long != nil:
@@ -159,53 +150,90 @@ func (c *stdio) read() {
 			got = c.messages(line)
 		}
 		for _, m := range got {
-			if failed = m.err != nil; failed {
-				c.reason = m.err
-				close(c.ended)
+			if m.err == nil {
+				c.deliver(m)
+				continue
 			}
-			select {
-			case c.incoming <- m:
-			case <-c.closed:
-			}
-		}
-		if err != nil {
+			c.reason = m.err
+			close(c.ended)
+			c.deliver(m)
+			_, _ = io.Copy(io.Discard, c.lines.r) // only so that the server is not blocked
 			return
 		}
 	}
 }
 
+// deliver passes a message to the session, and waits for the session if it is slower than the server.
+func (c *stdio) deliver(m received) {
+	select {
+	case c.incoming <- m:
+	case <-c.closed:
+		return
+	}
+	if r, ok := m.message.(*jsonrpc.Request); !ok || r.IsCall() {
+		return
+	}
+	if c.notices++; c.notices < maxNotices {
+		return
+	}
+	c.notices = 0
+	r, done, err := c.flow.pause()
+	if err != nil {
+		return
+	}
+	select {
+	case c.incoming <- received{message: r}:
+	case <-c.closed:
+		return
+	}
+	select {
+	case <-done:
+	case <-c.closed:
+	}
+}
+
 // long returns what a line that is too long means: an answer that is an error, nothing, or the end of the connection.
 func (c *stdio) long(l *longLine) []received {
-	id, request, ok := l.id()
+	id, request, _, ok := l.id()
 	switch {
 	case !l.isJSON(), request:
 		c.drop(l.head, l.size)
 		return nil
 	case ok:
-		return []received{{message: tooLarge(id, l.size)}}
+		return []received{{message: tooLarge(id)}}
 	}
 	return []received{{err: fmt.Errorf("the server has sent a message of %d bytes, which is for no known call; the maximum is %d", l.size, MaxFrame)}}
+}
+
+// malformed returns an error as the answer to a call whose real one can't be read, so that the call does not wait for another one; nil:
+// the line does not look like an answer.
+func malformed(line []byte) jsonrpc.Message {
+	l := longLine{head: line[:min(len(line), glimpseBytes)], tail: line[max(0, len(line)-glimpseBytes):]}
+	id, _, answer, ok := l.id()
+	if !answer || !ok {
+		return nil
+	}
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the server's answer is not valid JSON, or no answer of the protocol"}}
 }
 
 // messages returns the messages of a line; none if it is not a message.
 func (c *stdio) messages(line []byte) (out []received) {
 	line = bytes.TrimSpace(line)
-	parts := []json.RawMessage{line}
+	var parts []json.RawMessage
 	switch {
 	case len(line) == 0:
 		return nil
 	case line[0] == '[': // a batch, in older versions of the protocol
-		if json.Unmarshal(line, &parts) != nil {
-			parts = nil
-		}
-	case line[0] != '{':
-		parts = nil
+		_ = json.Unmarshal(line, &parts) // if it is none, it is no message
+	case line[0] == '{':
+		parts = []json.RawMessage{line}
 	}
 	for _, p := range parts {
 		m, err := jsonrpc.DecodeMessage(p)
 		if err != nil {
-			out = nil
-			break
+			if m = malformed(p); m == nil {
+				continue
+			}
 		}
 		switch m := m.(type) {
 		case *jsonrpc.Response:
@@ -213,8 +241,8 @@ func (c *stdio) messages(line []byte) (out []received) {
 				m.Result = capture(m.Result)
 			}
 		case *jsonrpc.Request:
-			if m.IsCall() && !c.admit() {
-				return append(out, received{err: fmt.Errorf("the server has sent more than %d requests without waiting for the answers", maxUnanswered)})
+			if err := c.flow.admit(m); err != nil {
+				return append(out, received{err: err})
 			}
 		}
 		out = append(out, received{message: m})
@@ -225,14 +253,6 @@ func (c *stdio) messages(line []byte) (out []received) {
 	return out
 }
 
-// admit counts a request of the server. Without a limit, each would occupy memory until it is answered.
-func (c *stdio) admit() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.unanswered++
-	return c.mu.unanswered <= maxUnanswered
-}
-
 func (c *stdio) drop(line []byte, size int64) {
 	if c.dropped++; c.junk != nil && c.dropped <= maxLoggedJunk {
 		c.junk(strings.ToValidUTF8(string(line[:min(len(line), loggedBytes)]), "\uFFFD"), size)
@@ -241,24 +261,35 @@ func (c *stdio) drop(line []byte, size int64) {
 
 // lines reads lines of limited size.
 type lines struct {
-	r *bufio.Reader
+	r    *bufio.Reader
+	rest int64 // bytes of a line that has been returned before its end; 0: the next line begins
 }
 
 // longLine is what is kept of a line that is too long, or that can't be a message.
 type longLine struct {
-	size       int64
+	size       int64 // so far, if it is the answer to a known call
 	head, tail []byte
 }
 
-// next returns the next line with its end. A long line is read to its end, but not kept.
-func (l lines) next() (line []byte, long *longLine, err error) {
+// next returns the next line with its end. A long line is read to its end, but not kept; if its beginning has the ID of a call, it is
+// returned as soon as it is too long.
+func (l *lines) next() (line []byte, long *longLine, err error) {
 	var pieces [][]byte
-	size := int64(0)
+	size, skip := l.rest, l.rest > 0
+	l.rest = 0
 	for {
 		piece, err := l.r.ReadSlice('\n')
 		size += int64(len(piece))
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		switch {
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return nil, nil, err // what a server leaves without an end is no message
+		case size > maxLine:
+			return nil, nil, fmt.Errorf("the server has sent a line of more than %d bytes", maxLine)
+		case skip && err == nil:
+			size, skip = 0, false
+			continue
+		case skip:
+			continue
 		}
 		if long == nil && err == nil && pieces == nil {
 			return bytes.Clone(piece), nil, nil
@@ -268,6 +299,13 @@ func (l lines) next() (line []byte, long *longLine, err error) {
 			if !startsJSON(pieces[0]) || size > MaxFrame {
 				long = &longLine{head: bytes.Clone(pieces[0][:min(len(pieces[0]), glimpseBytes)])}
 				pieces = nil
+				if _, request, _, ok := long.id(); ok && !request {
+					long.size = size
+					if err != nil {
+						l.rest = size
+					}
+					return nil, long, nil
+				}
 			}
 		}
 		if long != nil {
@@ -298,40 +336,38 @@ var idAtEnd = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`,\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 })
 
-// id returns the ID of a message of which only the beginning and the end are known. request says that it is not an answer.
-func (l *longLine) id() (id jsonrpc.ID, request, ok bool) {
+// id returns the ID of a message of which only the beginning and the end are known; ok is false if there is none. request says that it is
+// not an answer, and answer that it is one for sure.
+func (l *longLine) id() (id jsonrpc.ID, request, answer, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(l.head))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return id, false, false
+		return id, false, false, false
 	}
+	var value any
 	for {
 		key, err := d.Token()
 		if err != nil {
 			break
 		}
-		switch key {
-		case "method", "params":
-			return id, true, false
-		case "jsonrpc", "id":
-			var value any
-			if d.Decode(&value) != nil {
-				return id, false, false
-			}
-			if key == "id" {
-				id, err = jsonrpc.MakeID(value)
-				return id, false, err == nil && id.IsValid()
-			}
-			continue
+		if key == "method" || key == "params" {
+			return id, true, false, false
 		}
-		break
+		if answer = key == "result" || key == "error"; key != "jsonrpc" && key != "id" {
+			break
+		}
+		var v any
+		if d.Decode(&v) != nil {
+			return id, false, false, false
+		}
+		if key == "id" {
+			value = v
+		}
 	}
-	m := idAtEnd().FindSubmatch(l.tail)
-	var value any
-	if m == nil || json.Unmarshal(m[1], &value) != nil {
-		return id, false, false
+	if m := idAtEnd().FindSubmatch(l.tail); value == nil && (m == nil || json.Unmarshal(m[1], &value) != nil) {
+		return id, false, answer, false
 	}
 	id, err := jsonrpc.MakeID(value)
-	return id, false, err == nil && id.IsValid()
+	return id, false, answer, err == nil && id.IsValid()
 }
 
 // Tail keeps the end of what is written to it, for example of a server's standard error.

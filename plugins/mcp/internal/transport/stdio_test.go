@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -151,6 +154,67 @@ func TestLineThatIsTooLong(t *testing.T) {
 	}
 }
 
+// An answer that is too large ends its call as soon as that is known, and a line that does not end the connection.
+func TestLineWithoutEnd(t *testing.T) {
+	piece := strings.Repeat("x", 1<<20)
+	tr := hostile(t, func(p *peer) {
+		p.serve(func(r *jsonrpc.Request) {
+			if p.print(`{"jsonrpc":"2.0","id":%v,"method":"x","params":"%s"}`, r.ID.Raw(), strings.Repeat("x", MaxFrame)); r.ID.Raw() == int64(2) { // no answer
+				_, _ = fmt.Fprintf(p.out, `{"jsonrpc":"2.0","id":%v,"result":{"content":"%s`, r.ID.Raw(), strings.Repeat("x", MaxFrame+2*pieceBytes))
+				p.request() // the next call
+				p.print(`"}}`)
+				p.print(`{"jsonrpc":"2.0","id":3,"result":%s}`, result)
+				return
+			}
+			for range maxLine>>20 + 1 {
+				_, _ = io.WriteString(p.out, piece)
+			}
+		})
+	})
+	s, err := connect(t, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := callRaw(t, s, "x"); err == nil || !strings.Contains(err.Error(), "the server's answer is too large: the maximum is 16777216 bytes") {
+		t.Errorf("error %v", err)
+	}
+	if got, err := callRaw(t, s, "x"); err != nil || got != result {
+		t.Errorf("the next call: %.80s, %v", got, err)
+	}
+	if _, err := callRaw(t, s, "x"); err == nil || !strings.Contains(err.Error(), "the server has sent a line of more than 268435456 bytes") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What looks like an answer and can't be read is one that is an error; other lines are none.
+func TestMalformedAnswers(t *testing.T) {
+	for answer, fails := range map[string]bool{
+		`{"jsonrpc":"2.0","id":%v,"result":{"content":[}`:                                                      true,
+		`{"jsonrpc":"2.0","id":%v,"error":"kaput"}`:                                                            true,
+		`{"result":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `,"jsonrpc":"2.0","id":%v}`: true,
+		`[1,{"jsonrpc":"2.0","id":%v,"result":` + result + `}]`:                                                false,
+		`{"jsonrpc":"2.0","id":%v,"resu`:                                                                       false,
+		`{"level":"info","id":%v}`:                                                                             false,
+		`{"jsonrpc":"2.0","id":%v,"method":[}`:                                                                 false,
+		`{"result":1,"msg":{"id":%v}`:                                                                          false,
+	} {
+		tr := hostile(t, func(p *peer) {
+			p.serve(func(r *jsonrpc.Request) {
+				p.print(answer, r.ID.Raw())
+				p.print(`{"jsonrpc":"2.0","id":%v,"result":%s}`, r.ID.Raw(), result)
+			})
+		})
+		s, err := connect(t, tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := callRaw(t, s, "x")
+		if fails && (err == nil || !strings.Contains(err.Error(), "is not valid JSON, or no answer of the protocol")) || !fails && (err != nil || got != result) {
+			t.Errorf("%.80s: %s, %v", answer, got, err)
+		}
+	}
+}
+
 // endless is a reader of a line of the given size.
 type endless struct{ first, left int }
 
@@ -175,9 +239,9 @@ func TestLongLineTakesLittleMemory(t *testing.T) {
 	for _, first := range []int{0, 1} { // junk, and what could be a message
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, long, err := lines{bufio.NewReaderSize(&endless{first, 256 << 20}, pieceBytes)}.next()
+		_, long, err := (&lines{r: bufio.NewReaderSize(&endless{first, maxLine}, pieceBytes)}).next()
 		runtime.ReadMemStats(&after)
-		if err != nil || long == nil || long.size != 256<<20 || len(long.head) != glimpseBytes || len(long.tail) != glimpseBytes {
+		if err != nil || long == nil || long.size != maxLine || len(long.head) != glimpseBytes || len(long.tail) != glimpseBytes {
 			t.Fatalf("%+v, %v", long, err)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > MaxFrame+1<<20 {
@@ -262,6 +326,143 @@ func TestServerThatWaitsForAnswers(t *testing.T) {
 	if got, err := callRaw(t, s, "x"); err != nil || got != result || answers != 3*maxUnanswered {
 		t.Errorf("%s, %v after %d answers", got, err, answers)
 	}
+}
+
+// inMemory connects a client whose handler of log messages waits for release to a server that serves calls; print writes a message.
+func inMemory(t *testing.T, overHTTP bool, release chan struct{}, serve func(print func(message string), id any)) (call func() error) {
+	t.Helper()
+	const hello = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"raw","version":"1"}}`
+	answer := func(r *jsonrpc.Request, print func(string)) {
+		if r.Method == "initialize" {
+			print(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, r.ID.Raw(), hello))
+		} else {
+			serve(print, r.ID.Raw())
+		}
+	}
+	var tr mcp.Transport
+	if overHTTP {
+		var err error
+		tr, err = HTTP{URL: "http://server.test/mcp", Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+			resp := &http.Response{StatusCode: http.StatusAccepted, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}
+			m, _ := sentMessage(req)
+			switch r, isRequest := m.(*jsonrpc.Request); {
+			case req.Method != http.MethodPost:
+				resp.StatusCode = http.StatusMethodNotAllowed
+			case !isRequest && m != nil: // an answer
+				<-release
+			case isRequest && r.IsCall():
+				body, w := io.Pipe()
+				resp.StatusCode, resp.Body = http.StatusOK, body
+				resp.Header.Set("Content-Type", "text/event-stream")
+				go func() { // ends when the body is closed
+					answer(r, func(message string) { _, _ = fmt.Fprintf(w, "data: %s\n\n", message) })
+					_ = w.Close()
+				}()
+			}
+			return resp, nil
+		})}.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		inR, inW := io.Pipe()
+		outR, outW := io.Pipe()
+		p := &peer{in: bufio.NewReader(inR)}
+		go func() { // ends with its input
+			defer outW.Close()
+			for r := p.request(); r != nil; r = p.request() {
+				if r.IsCall() {
+					answer(r, func(message string) { _, _ = fmt.Fprintln(outW, message) })
+				}
+			}
+		}()
+		tr = &Stdio{In: inW, Out: outR}
+	}
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		//lint:ignore SA1019 newer servers log elsewhere, but most are not newer
+		LoggingMessageHandler: func(context.Context, *mcp.LoggingMessageRequest) { <-release },
+	})
+	s, err := c.Connect(t.Context(), tr, &mcp.ClientSessionOptions{ProtocolVersion: "2025-06-18"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return func() error {
+		_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "x"})
+		return err
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A server can't send more notifications than the session has handled, but for a few, and its answer comes after them.
+func TestServerThatFloodsNotifications(t *testing.T) {
+	for _, overHTTP := range []bool{false, true} {
+		t.Run(fmt.Sprintf("over HTTP: %v", overHTTP), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var printed atomic.Int32
+				release := make(chan struct{})
+				call := inMemory(t, overHTTP, release, func(print func(string), id any) {
+					for range 1000 {
+						print(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+						printed.Add(1)
+					}
+					print(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result))
+				})
+				ended := make(chan error, 1)
+				go func() { ended <- call() }() // owned by the test, which waits for its result
+				synctest.Wait()
+				if n := printed.Load(); n < maxNotices || n > 2*maxNotices {
+					t.Errorf("the server has written %d messages", n)
+				}
+				close(release)
+				if err := <-ended; err != nil || printed.Load() != 1000 {
+					t.Errorf("after %d messages: %v", printed.Load(), err)
+				}
+			})
+		})
+	}
+}
+
+// A message that the SDK does not expect ends nothing.
+func TestMessagesWithoutParams(t *testing.T) {
+	for _, overHTTP := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			close(release)
+			call := inMemory(t, overHTTP, release, func(print func(string), id any) {
+				for _, method := range []string{"elicitation/complete", "message", "progress", "cancelled", "tools/list_changed", "resources/updated"} {
+					print(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s"}`, method))
+					print(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":null}`, method))
+				}
+				print(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result))
+			})
+			for range 2 {
+				if err := call(); err != nil {
+					t.Errorf("over HTTP: %v: %v", overHTTP, err)
+				}
+				synctest.Wait()
+			}
+		})
+	}
+}
+
+func TestRequestsOverHTTPAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		call := inMemory(t, true, release, func(print func(string), id any) {
+			for i := range 1000 {
+				print(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
+			}
+			print(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result))
+		})
+		if err := call(); err == nil || !strings.Contains(err.Error(), "request terminated without response") {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 func TestBatch(t *testing.T) {
@@ -369,7 +570,7 @@ func FuzzLongLine(f *testing.F) {
 	f.Add([]byte(`{"id":1,"method":"x","params":{`), []byte(`}}`))
 	f.Fuzz(func(t *testing.T, head, tail []byte) {
 		l := &longLine{head: head, tail: tail}
-		if id, request, ok := l.id(); ok && (request || !id.IsValid()) {
+		if id, request, _, ok := l.id(); ok && (request || !id.IsValid()) {
 			t.Fatalf("%q … %q is an answer to %v", head, tail, id.Raw())
 		}
 	})

@@ -9,6 +9,7 @@ package transport
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -22,11 +23,21 @@ const MaxFrame = 16 << 20
 const CodeTooLarge = -32001
 
 // tooLarge is the answer to a call whose real one is too large.
-func tooLarge(id jsonrpc.ID, size int64) *jsonrpc.Response {
+func tooLarge(id jsonrpc.ID) *jsonrpc.Response {
 	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
-		Code: CodeTooLarge, Message: fmt.Sprintf("the server's answer has %d bytes; the maximum is %d; ask for less at once", size, MaxFrame),
+		Code: CodeTooLarge, Message: fmt.Sprintf("the server's answer is too large: the maximum is %d bytes; ask for less at once", MaxFrame),
 	}}
 }
+
+// ServerError returns the error with which a server has answered a request. The SDK gives the same type to what keeps a request from being
+// sent or answered, which is something else.
+func ServerError(err error) (*jsonrpc.Error, bool) {
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	return e, ok && !(e.Code == codeRejected && e.Message == "rejected by transport")
+}
+
+// codeRejected is the code of the SDK for what a transport refuses.
+const codeRejected = -32005
 
 // rawKey is the member of a captured result's _meta.
 const rawKey = "gantry/raw"

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	} else if mode != "" {
 		tool.Main(odd(mode))
 	}
+	if os.Getenv(hostileMCPMode) != "" {
+		os.Exit(serveHostileMCP())
+	}
 	switch os.Getenv(mcpMode) {
 	case "":
 		os.Exit(m.Run())

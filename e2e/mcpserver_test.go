@@ -538,6 +538,7 @@ func TestMCPBounds(t *testing.T) {
 		{"sandbox": "danger-full-access"},
 		{"approval-policy": "never"},
 		{"config": map[string]any{"sandbox": map[string]any{"mode": "full-access"}}},
+		{"config": map[string]any{"sandbox.mode": "full-access"}, "sandbox": "read-only"},
 		{"config": map[string]any{"sandbox": map[string]any{"writable_roots": []any{"/"}}}},
 		{"config": map[string]any{"approval.policy": "on-request"}},
 		{"config": map[string]any{"hook": map[string]any{"mine": map[string]any{"event": "SessionStart", "command": "touch made"}}}},

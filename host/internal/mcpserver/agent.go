@@ -104,18 +104,19 @@ func (s *Server) bounded(ctx context.Context, dir string, settings event.Setting
 	if s.cfg.Widening == nil {
 		return nil
 	}
-	sets = slices.Clone(sets)
+	wide := s.cfg.Widening(ctx, dir, sets)
+	var own []string // judged by themselves, so that a narrow argument does not hide a wide setting of the same name
 	for name, v := range map[string]string{"approval.policy": settings.Approval, "sandbox.mode": settings.Sandbox} {
 		if v != "" {
-			sets = append(sets, name+"="+literal(v))
+			own = append(own, name+"="+literal(v))
 		}
 	}
-	wide := s.cfg.Widening(ctx, dir, sets)
+	wide = append(wide, s.cfg.Widening(ctx, dir, own)...)
 	if len(wide) == 0 {
 		return nil
 	}
 	slices.Sort(wide)
-	return errors.New(hint.Line(plain("this is more than the configuration of the server permits: "+strings.Join(wide, ", "), maxLine),
+	return errors.New(hint.Line(plain("this is more than the configuration of the server permits: "+strings.Join(slices.Compact(wide), ", "), maxLine),
 		"leave it out; or whoever runs the server changes its configuration, or starts it with --allow-wider"))
 }
 

@@ -3,7 +3,7 @@ package pluginset
 import (
 	"cmp"
 	"fmt"
-	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,8 +74,7 @@ func (c Consents) program(p config.Process) (string, error) {
 		list = own.Value
 	}
 	for _, dir := range filepath.SplitList(list) {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); filepath.IsAbs(dir) && err == nil {
 			return path, nil
 		}
 	}

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -504,6 +505,15 @@ func CommandLine(argv []string) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// ShellLine is the [CommandLine] of a shell, which consists of the program and its option, that runs a script. Without a shell, it is the
+// script.
+func ShellLine(shell []string, script string) string {
+	if len(shell) == 0 {
+		return script
+	}
+	return CommandLine(append(slices.Clone(shell), script))
 }
 
 // plain are the characters that need no quotes.

@@ -181,11 +181,8 @@ func (it *item) command() protocol.CommandExecutionItem {
 		it.actions = action.Of(it.Command, it.Cwd)
 	}
 	c := protocol.CommandExecutionItem{
-		ItemHeader: it.header(), Command: it.Command, Cwd: it.Cwd, Source: protocol.CommandAgent, Status: it.status(), CommandActions: it.actions,
+		ItemHeader: it.header(), Command: protocol.ShellLine(it.Shell, it.Command), Cwd: it.Cwd, Source: protocol.CommandAgent, Status: it.status(), CommandActions: it.actions,
 		ExitCode: it.ExitCode, DurationMs: it.duration(),
-	}
-	if len(it.Shell) > 0 {
-		c.Command = protocol.CommandLine(append(slices.Clone(it.Shell), it.Command))
 	}
 	if session := it.process(); session != "" {
 		c.ProcessID, c.Source = &session, protocol.CommandUnifiedExecStartup
@@ -205,7 +202,7 @@ func (it *item) command() protocol.CommandExecutionItem {
 // code returns an item of code, which the protocol does not have, as a command. It is not the session's: that outlives the code.
 func (it *item) code() protocol.CommandExecutionItem {
 	c := protocol.CommandExecutionItem{
-		ItemHeader: it.header(), Command: it.Command, Cwd: it.Cwd, Source: protocol.CommandAgent, Status: it.status(), DurationMs: it.duration(),
+		ItemHeader: it.header(), Command: protocol.ShellLine(it.Shell, it.Command), Cwd: it.Cwd, Source: protocol.CommandAgent, Status: it.status(), DurationMs: it.duration(),
 		CommandActions: []protocol.CommandAction{{Body: protocol.UnknownAction{Command: it.Command}}},
 	}
 	if out := it.output(); out != "" || it.ended != nil {

@@ -24,6 +24,11 @@ func Text(s string, limit int) string {
 	}, s)
 }
 
+// Reorders reports whether a character could change the order in which others are shown.
+func Reorders(c rune) bool {
+	return c == '\u061c' || c >= '\u202a' && c <= '\u202e' || c >= '\u2066' && c <= '\u2069'
+}
+
 // Hides reports whether a character could hide or reorder other text.
 func Hides(c rune) bool {
 	return unicode.Is(unicode.Cf, c) || unicode.IsControl(c) && c != '\n' && c != '\t'

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -176,12 +175,8 @@ func jsonlItem(it event.Item) ordered {
 		}
 		return ordered{"type": "reasoning", "text": it.Text}
 	case event.ItemCommand, event.ItemCode: // codex's format has no code
-		line := it.Command
-		if len(it.Shell) > 0 {
-			line = protocol.CommandLine(append(slices.Clone(it.Shell), line))
-		}
 		return ordered{
-			"type": "command_execution", "command": line, "aggregated_output": it.Output, "exit_code": it.ExitCode,
+			"type": "command_execution", "command": protocol.ShellLine(it.Shell, it.Command), "aggregated_output": it.Output, "exit_code": it.ExitCode,
 			"status": commandStatus(it),
 		}
 	case event.ItemFileChange:

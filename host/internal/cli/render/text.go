@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/gantry-agent/gantry/host/internal/visible"
 )
 
 // Clean removes control characters that could move the cursor, change colours or the direction of text, or retitle a terminal.
@@ -12,9 +14,9 @@ func Clean(s string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case r == '\u2028' || r == '\u2029' || r == '\u061c' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069':
+		case r == '\u2028' || r == '\u2029' || visible.Reorders(r):
 			return unicode.ReplacementChar
-		case r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0:
+		case unicode.IsControl(r):
 			return -1
 		}
 		return r
@@ -24,7 +26,7 @@ func Clean(s string) string {
 // Plain is like Clean but makes invisible format characters visible, which could hide the meaning of a line.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
+		if visible.Hides(r) {
 			return unicode.ReplacementChar
 		}
 		return r

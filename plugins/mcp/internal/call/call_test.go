@@ -138,6 +138,7 @@ func TestElicit(t *testing.T) {
 		{"address", mcp.ElicitParams{Mode: "url", URL: "https://x.test/y"}, tool.Answer{JSON: json.RawMessage(`{}`)}, "accept null"},
 		{"no address", mcp.ElicitParams{Mode: "url", URL: "file:///etc/passwd"}, tool.Answer{}, "error: \"file:///etc/passwd\" is not an address"},
 		{"an address that seems to lead elsewhere", mcp.ElicitParams{Mode: "url", URL: "https://bank.test@x.test/"}, tool.Answer{}, "error: \"https://bank.test@x.test/\" is not an address"},
+		{"another scheme", mcp.ElicitParams{Mode: "url", URL: "ftp://x.test/y"}, tool.Answer{}, "error: \"ftp://x.test/y\" is not an address"},
 		{"unknown kind", mcp.ElicitParams{Mode: "dance"}, tool.Answer{}, "error: questions of the kind \"dance\""},
 	} {
 		got, err := Elicit(t.Context(), "srv", &tc.p, func(_ context.Context, q tool.Question) (tool.Answer, error) {

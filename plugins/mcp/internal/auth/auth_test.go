@@ -143,9 +143,7 @@ func TestRevoke(t *testing.T) {
 
 // A stored token is not sent to another origin, even if somebody puts it there.
 func TestStoredLoginOfAnotherServer(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	other := w.handler(func(c *Config) { c.URL = "https://elsewhere.example/mcp" })
 	if err := w.secrets.StoreSecret(t.Context(), other.key(), w.secrets.values[h.key()]); err != nil {
 		t.Fatal(err)
@@ -186,9 +184,7 @@ func TestOneRenewalForAll(t *testing.T) {
 
 // A server that refuses a token gets another one, once.
 func TestRefusedToken(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	s, err := w.connect(h)
 	if err != nil {
 		t.Fatal(err)
@@ -224,9 +220,7 @@ func TestRefusedToken(t *testing.T) {
 }
 
 func TestRevokedLogin(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	s, err := w.connect(h)
 	if err != nil {
 		t.Fatal(err)
@@ -312,9 +306,7 @@ func TestAwaitLogin(t *testing.T) {
 }
 
 func TestStepUp(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	s, err := w.connect(h)
 	if err != nil {
 		t.Fatal(err)
@@ -370,9 +362,7 @@ func TestStepUp(t *testing.T) {
 
 // A token is stored before it is used. If it can't be stored, it is not lost, and the one that it replaces is not used again.
 func TestStoredBeforeUse(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	w.age(h, -time.Minute)
 	h.forget()
 	w.secrets.fail = errors.New("disk full")
@@ -388,9 +378,7 @@ func TestStoredBeforeUse(t *testing.T) {
 
 // A request that is cancelled while its token is renewed does not lose the new token.
 func TestCancelledRenewal(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	w.age(h, -time.Minute)
 	h.forget()
 	ctx, cancel := context.WithCancel(t.Context())

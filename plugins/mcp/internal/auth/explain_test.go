@@ -158,9 +158,7 @@ func TestErrors(t *testing.T) {
 
 // Errors of a session are explained as well: the SDK keeps what has happened.
 func TestErrorsOfSessions(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	s, err := w.connect(h)
 	if err != nil {
 		t.Fatal(err)

@@ -332,9 +332,7 @@ func TestServersElsewhereDoNotNameThisMachine(t *testing.T) {
 
 // A token stays with its origin when the server redirects a request that carries it.
 func TestTokensStayWithTheirServer(t *testing.T) {
-	w := newWorld(t)
-	h := w.handler(nil)
-	w.login(h)
+	w, h := loggedIn(t)
 	s, err := w.connect(h)
 	if err != nil {
 		t.Fatal(err)

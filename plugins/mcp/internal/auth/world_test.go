@@ -84,6 +84,15 @@ func (w *world) login(h *Handler) {
 	}
 }
 
+// loggedIn returns a handler that has logged in.
+func loggedIn(t *testing.T) (*world, *Handler) {
+	t.Helper()
+	w := newWorld(t)
+	h := w.handler(nil)
+	w.login(h)
+	return w, h
+}
+
 // connect opens a session with the tokens of h.
 func (w *world) connect(h *Handler) (*mcp.ClientSession, error) {
 	w.t.Helper()

@@ -1,5 +1,7 @@
 package e2e_test
 
+//lint:file-ignore SA1019 most servers are of versions that have sampling, roots and logs
+
 import (
 	"context"
 	"encoding/base64"
@@ -55,7 +57,6 @@ func addAsking(s *mcp.Server) {
 		text := func(role mcp.Role, text string) *mcp.SamplingMessage {
 			return &mcp.SamplingMessage{Role: role, Content: &mcp.TextContent{Text: text}}
 		}
-		//lint:ignore SA1019 what most servers use
 		return r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{
 			SystemPrompt: "be brief", MaxTokens: 50, StopSequences: []string{"END"}, ModelPreferences: &mcp.ModelPreferences{Hints: []*mcp.ModelHint{{Name: "other"}}},
 			Messages: []*mcp.SamplingMessage{
@@ -65,7 +66,7 @@ func addAsking(s *mcp.Server) {
 		})
 	})
 	tool("roots", func(ctx context.Context, r *mcp.CallToolRequest) (any, error) {
-		return r.Session.ListRoots(ctx, nil) //lint:ignore SA1019 likewise
+		return r.Session.ListRoots(ctx, nil)
 	})
 }
 
@@ -346,7 +347,12 @@ func TestMCPChangedTools(t *testing.T) {
 		add("grown", func() {})
 		close(grown)
 	})
-	add("nap", func() { <-listed })
+	add("nap", func() {
+		select {
+		case <-listed:
+		case <-t.Context().Done():
+		}
+	})
 	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 			select {
@@ -360,8 +366,8 @@ func TestMCPChangedTools(t *testing.T) {
 		}
 	})
 	r := boxed(t, "[[step]]\ndo = [{ call = \"grow\", namespace = \"mcp__web\", id = \"c1\", args = {} }, { call = \"grown\", namespace = \"mcp__web\", id = \"c2\", args = {} }]\n"+
-		"[[step]]\ntimes = -1\nwhen = { no_tools = [\"mcp__web.grown\"] }\ndo = [{ call = \"nap\", namespace = \"mcp__web\", args = {} }]\n"+mcpCall("c3", "mcp__web", "grown", "")+finished)
-	addMCP(t, r, webBlock(overHTTP(t, s, nil), ""))
+		"[[step]]\nwhen = { output = \"has not answered\" }\ndo = [{ text = \"the tools are not listed again\" }]\n[[step]]\ntimes = -1\nwhen = { no_tools = [\"mcp__web.grown\"] }\ndo = [{ call = \"nap\", namespace = \"mcp__web\", args = {} }]\n"+mcpCall("c3", "mcp__web", "grown", "")+finished)
+	addMCP(t, r, webBlock(overHTTP(t, s, nil), "call_timeout = \"30s\""))
 	r.OK("exec", "go")
 	var seen []bool
 	for _, q := range r.Requests() {

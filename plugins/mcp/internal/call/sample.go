@@ -1,5 +1,7 @@
 package call
 
+//lint:file-ignore SA1019 most servers are of versions that have sampling, roots and logs
+
 import (
 	"context"
 	"errors"
@@ -28,8 +30,6 @@ const maxStops = 16
 
 // Sample passes a server's request for a model's answer on to sample, which is [tool.Call.Sample], after ask, which is [tool.Call.Ask];
 // nil: no one is asked. An error is for the server; it names what was wrong, but nothing of the model's provider.
-//
-//lint:ignore SA1019 most servers are not newer
 func Sample(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams, ask func(context.Context, tool.Question) (tool.Answer, error),
 	sample func(context.Context, *llm.Request) (*tool.Sampled, error),
 ) (*mcp.CreateMessageWithToolsResult, error) {
@@ -76,8 +76,6 @@ const allow = "allow"
 
 // request converts a sampling request. The model is the thread's: hints and priorities are not followed, and no context of the thread is
 // included.
-//
-//lint:ignore SA1019 most servers are not newer
 func request(p *mcp.CreateMessageWithToolsParams) (*llm.Request, error) {
 	switch {
 	case len(p.Tools) > 0 || p.ToolChoice != nil && p.ToolChoice.Mode != "none":

@@ -1,5 +1,7 @@
 package server
 
+//lint:file-ignore SA1019 most servers are of versions that have sampling, roots and logs
+
 import (
 	"context"
 	"encoding/json"
@@ -164,11 +166,9 @@ func (c *conn) follow() {
 		c.refresh(prompts) // the tools do not wait for them
 		c.relist(c.dirtyPrompts, prompts)
 	})
-	//lint:ignore SA1019 see client
 	if offers.Logging != nil {
 		c.tasks.Go(func() {
 			c.refresh(func(ctx context.Context) {
-				//lint:ignore SA1019 see client
 				_ = c.session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}) // some servers log nothing before
 			})
 		})
@@ -211,14 +211,12 @@ func (c *conn) client() *mcp.Client {
 			}
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
-		//lint:ignore SA1019 newer servers log elsewhere, but most are not newer
-		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { c.log(r.Params) },
+		LoggingMessageHandler:       func(_ context.Context, r *mcp.LoggingMessageRequest) { c.log(r.Params) },
 		ElicitationHandler: func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			return c.elicit(ctx, r.Params)
 		},
 	}
 	if c.s.cfg.Sampling {
-		//lint:ignore SA1019 newer servers ask within an answer, which the SDK passes on to the same handler
 		can.Sampling, opts.CreateMessageWithToolsHandler = &mcp.SamplingCapabilities{}, c.sample // which refuses tools itself
 	}
 	if c.s.cfg.Roots {
@@ -253,10 +251,9 @@ func (c *conn) syncRoots() {
 	}
 	added := slices.DeleteFunc(slices.Clone(want), func(r *mcp.Root) bool { return among(c.roots.told, r) })
 	c.roots.told = want
-	//lint:ignore SA1019 newer servers ask for roots within an answer
 	c.roots.client.AddRoots(added...)
 	if len(gone) > 0 {
-		c.roots.client.RemoveRoots(gone...) //lint:ignore SA1019 likewise
+		c.roots.client.RemoveRoots(gone...)
 	}
 }
 
@@ -481,8 +478,6 @@ func (c *conn) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResu
 }
 
 // sample asks a model in the name of the newest call, as elicit does, since the answer is paid for by the call's thread.
-//
-//lint:ignore SA1019 see client
 func (c *conn) sample(ctx context.Context, r *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
 	select {
 	case c.sampling <- struct{}{}:
@@ -512,7 +507,6 @@ func (c *conn) find(matches func(*running) bool) *running {
 	return nil
 }
 
-//lint:ignore SA1019 see client
 func (c *conn) log(p *mcp.LoggingMessageParams) {
 	c.mu.Lock()
 	c.mu.lines++

@@ -312,6 +312,11 @@ func (e *editor) tokensOf(v any) (hclwrite.Tokens, error) {
 
 // objectOf converts an object, or a reference.
 func (e *editor) objectOf(v map[string]any) (hclwrite.Tokens, error) {
+	if name, ok := v["$env"].(string); ok && len(v) == 2 {
+		if text, ok := v["$default"].(string); ok {
+			return hclwrite.TokensForFunctionCall("env", hclwrite.TokensForValue(cty.StringVal(name)), hclwrite.TokensForValue(cty.StringVal(text))), nil
+		}
+	}
 	for key, function := range map[string]string{"$env": "env", "$secret": "secret"} {
 		if name, ok := v[key].(string); ok && len(v) == 1 {
 			return hclwrite.TokensForFunctionCall(function, hclwrite.TokensForValue(cty.StringVal(name))), nil

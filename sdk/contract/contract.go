@@ -134,7 +134,7 @@ type ConfigEdit struct {
 	// Path is the name of the argument or block, after the names of the blocks around it, each followed by its label if it has one.
 	Path []string
 	// Value is JSON. A block is an object of its arguments and blocks, and replaces what the block has. In the value of an argument, an
-	// object {"$env": "NAME"} or {"$secret": "NAME"} is a reference. Nil removes the argument or block.
+	// object {"$env": "NAME"}, {"$env": "NAME", "$default": "TEXT"} or {"$secret": "NAME"} is a reference. Nil removes the argument or block.
 	Value json.RawMessage
 }
 

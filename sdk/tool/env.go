@@ -63,14 +63,20 @@ func (e *Env) Declared(ctx context.Context, name string) *process.Cmd {
 	return e.broker("").Declared(ctx, name)
 }
 
-// Denials returns the hosts, with their ports, that the last process under a declared name has tried to reach in vain, in the order of the
-// first attempts: at most 32. Unless the block names hosts, they are known only of a process with [process.Cmd.ReportDenials].
-func (e *Env) Denials(ctx context.Context, name string) ([]string, error) {
+// Denials are what a declared process was denied, and what its block allows it.
+type Denials struct {
+	Hosts                  []string // with their ports, in the order of the first attempts; at most 32
+	Network, WritableRoots []string // of the block: patterns of hosts, and absolute paths
+}
+
+// Denials returns what the last process under a declared name has tried to reach in vain. Unless its block names hosts, that is known only
+// of a process with [process.Cmd.ReportDenials].
+func (e *Env) Denials(ctx context.Context, name string) (Denials, error) {
 	resp, err := e.host().Denials(ctx, &gantryv1.DenialsRequest{Declared: name})
 	if err != nil {
-		return nil, fmt.Errorf("what the process %q was denied is unknown: %w", name, err)
+		return Denials{}, fmt.Errorf("what the process %q was denied is unknown: %w", name, err)
 	}
-	return resp.GetHosts(), nil
+	return Denials{Hosts: resp.GetHosts(), Network: resp.GetNetwork(), WritableRoots: resp.GetWritableRoots()}, nil
 }
 
 func (e *Env) broker(token string) *process.Broker {

@@ -57,7 +57,11 @@ func declared(h *Host) func(label, name string) (service.Declared, error) {
 			},
 		}
 		grant, dir, err := g.Declared(p)
-		return service.Declared{Argv: append([]string{program}, p.Argv[1:]...), Cwd: dir, Env: env, Grant: grant}, err
+		d := service.Declared{Argv: append([]string{program}, p.Argv[1:]...), Cwd: dir, Env: env, Grant: grant, WritableRoots: p.Sandbox.WritableRoots}
+		for _, h := range p.Sandbox.Network {
+			d.Network = append(d.Network, h.String())
+		}
+		return d, err
 	}
 }
 

@@ -15,6 +15,8 @@ type Declared struct {
 	Cwd   string            // absolute
 	Env   map[string]Secret // in addition to the environment of commands
 	Grant launch.Grant
+	// Network and WritableRoots are what the block names.
+	Network, WritableRoots []string
 }
 
 // noHost is a pattern that matches no host that can exist (RFC 6761). A process that may reach only it has a proxy, and reaches nothing.
@@ -25,7 +27,11 @@ func (s *server) Denials(_ context.Context, r *gantryv1.DenialsRequest) (*gantry
 	if err := s.may(capSpawn); err != nil {
 		return nil, err
 	}
-	return &gantryv1.DenialsResponse{Hosts: s.Denied(declaredOwner(s.id.Label, r.GetDeclared()))}, nil
+	d, err := s.Declared(s.id.Label, r.GetDeclared())
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &gantryv1.DenialsResponse{Hosts: s.Denied(declaredOwner(s.id.Label, r.GetDeclared())), Network: d.Network, WritableRoots: d.WritableRoots}, nil
 }
 
 func declaredOwner(label, name string) launch.Owner {

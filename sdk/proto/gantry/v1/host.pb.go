@@ -403,7 +403,10 @@ func (x *DenialsRequest) GetDeclared() string {
 type DenialsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Hosts with their ports, such as "example.com:443", in the order of the first attempt; at most 32.
-	Hosts         []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	Hosts []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// What the block names at present: patterns of hosts, and absolute paths of folders.
+	Network       []string `protobuf:"bytes,2,rep,name=network,proto3" json:"network,omitempty"`
+	WritableRoots []string `protobuf:"bytes,3,rep,name=writable_roots,json=writableRoots,proto3" json:"writable_roots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,6 +444,20 @@ func (*DenialsResponse) Descriptor() ([]byte, []int) {
 func (x *DenialsResponse) GetHosts() []string {
 	if x != nil {
 		return x.Hosts
+	}
+	return nil
+}
+
+func (x *DenialsResponse) GetNetwork() []string {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
+func (x *DenialsResponse) GetWritableRoots() []string {
+	if x != nil {
+		return x.WritableRoots
 	}
 	return nil
 }
@@ -3366,9 +3383,11 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
 	"\x0eDenialsRequest\x12\x1a\n" +
-	"\bdeclared\x18\x01 \x01(\tR\bdeclared\"'\n" +
+	"\bdeclared\x18\x01 \x01(\tR\bdeclared\"h\n" +
 	"\x0fDenialsResponse\x12\x14\n" +
-	"\x05hosts\x18\x01 \x03(\tR\x05hosts\"\xa5\x01\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x18\n" +
+	"\anetwork\x18\x02 \x03(\tR\anetwork\x12%\n" +
+	"\x0ewritable_roots\x18\x03 \x03(\tR\rwritableRoots\"\xa5\x01\n" +
 	"\rProcessLimits\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x03R\vmemoryBytes\x12\x12\n" +
 	"\x04pids\x18\x02 \x01(\x03R\x04pids\x12\x1f\n" +

@@ -1140,7 +1140,8 @@ type ConfigEdit struct {
 	// one: server, github, command.
 	Path []string `protobuf:"bytes,1,rep,name=path,proto3" json:"path,omitempty"`
 	// JSON. A block is an object of its arguments and blocks, and replaces what the block has. In the value of an argument, an object
-	// {"$env": "NAME"} or {"$secret": "NAME"} is a reference, env("NAME") or secret("NAME"). Empty: remove the argument or block.
+	// {"$env": "NAME"} or {"$secret": "NAME"} is a reference, env("NAME") or secret("NAME"); "$default" beside "$env" is the value if the
+	// variable is not set. Empty: remove the argument or block.
 	ValueJson     []byte `protobuf:"bytes,2,opt,name=value_json,json=valueJson,proto3" json:"value_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -34,6 +34,7 @@ func (p *mcpPlugin) commands() []tool.Command {
 		tool.NewCommand("login", "Logs in to an MCP server with a browser.", p.logIn, tool.SideEffects()),
 		tool.NewCommand("logout", "Deletes the login to an MCP server, and revokes it if the server can do that.", p.logOut, tool.SideEffects()),
 		tool.NewCommand("add", "Adds an MCP server to the configuration: the one at --url, or a program, whose command and arguments follow the name after --.", p.addServer),
+		tool.NewCommand("try", "Starts an MCP server, and asks about each host and folder that its sandbox denies it.", p.tryServer),
 		tool.NewCommand("remove", "Removes an MCP server from the configuration.", p.removeServer),
 	}
 }
@@ -432,6 +433,7 @@ type addArgs struct {
 	Env       map[string]string `json:"env,omitempty" jsonschema:"Environment variable of the program."`
 	Header    map[string]string `json:"header,omitempty" jsonschema:"Header of each request to the address."`
 	TokenEnv  string            `json:"token_env,omitempty" jsonschema:"Environment variable of gantry that has the bearer token of each request."`
+	NoTry     bool              `json:"no_try,omitempty" jsonschema:"Do not start the server."`
 }
 
 // addServer is the command add.
@@ -471,6 +473,12 @@ func (p *mcpPlugin) addServer(_ context.Context, c *tool.CommandCall, in addArgs
 	}
 	if err := c.Set(block, "server", in.Name); err != nil {
 		return nil, err
+	}
+	if !in.NoTry {
+		if err := c.Continue("try", tryArgs{Name: in.Name}); err != nil {
+			return nil, err
+		}
+		return message{fmt.Sprintf("added the server %q", in.Name)}, nil
 	}
 	next := fmt.Sprintf("`gantry mcp tools %s` shows what it offers", in.Name)
 	if in.URL == "" {

@@ -252,7 +252,7 @@ func (p *mcpPlugin) entry(env *tool.Env, b Server, id string) *entry {
 	e.life, e.end = context.WithCancel(env.Context())
 	known := recall(env.CacheDir, id)
 	e.kept = known
-	open, await := started(env.Declared, env.Logger, b.Name), (func(context.Context) error)(nil)
+	open, await := started(env.Declared, env.Logger, b.Name, nil), (func(context.Context) error)(nil)
 	if b.URL != "" {
 		client, err := b.client(env)
 		if err != nil {

@@ -30,12 +30,17 @@ const (
 // maxShown is how much of a server's standard error an error contains, in bytes.
 const maxShown = 1000
 
-// started returns a function that starts the process that a server's block declares. declared is [tool.Env.Declared].
-func started(declared func(context.Context, string) *process.Cmd, log hclog.Logger, name string) func(ctx context.Context) (server.Link, error) {
+// started returns a function that starts the process that a server's block declares. tail gets its standard error; nil: nobody reads it but
+// the errors. With it, the host notes the hosts that the process tries to reach. declared is [tool.Env.Declared].
+func started(declared func(context.Context, string) *process.Cmd, log hclog.Logger, name string, tail *transport.Tail) func(ctx context.Context) (server.Link, error) {
 	return func(ctx context.Context) (server.Link, error) {
 		life, kill := context.WithCancel(context.WithoutCancel(ctx)) // it ends step by step
 		p := &serverProcess{cmd: declared(life, contract.ProcessName("server", name)), kill: kill}
-		p.cmd.Stderr, p.cmd.WaitDelay = &p.tail, time.Second
+		p.cmd.ReportDenials = tail != nil
+		if p.tail = tail; tail == nil {
+			p.tail = &transport.Tail{}
+		}
+		p.cmd.Stderr, p.cmd.WaitDelay = p.tail, time.Second
 		in, err1 := p.cmd.StdinPipe()
 		out, err2 := p.cmd.StdoutPipe()
 		err := errors.Join(err1, err2)
@@ -63,7 +68,7 @@ type serverProcess struct {
 	cmd    *process.Cmd
 	kill   context.CancelFunc
 	in     io.Closer
-	tail   transport.Tail
+	tail   *transport.Tail
 	once   sync.Once
 	silent atomic.Bool // its standard output has ended
 	byUs   atomic.Bool // it is ended although its output has not

@@ -46,7 +46,7 @@ func TestEndOfAProcess(t *testing.T) {
 			h.Declare(contract.ProcessName("server", "s"), &gantryv1.SpawnRequest{
 				Argv: []string{"sh", "-c", tc.script, file}, Cwd: t.TempDir(), Env: map[string]string{"PATH": os.Getenv("PATH")},
 			})
-			link, err := started(h.Broker("").Declared, hclog.NewNullLogger(), "s")(t.Context())
+			link, err := started(h.Broker("").Declared, hclog.NewNullLogger(), "s", nil)(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,243 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/transport"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+type tryArgs struct {
+	Name  string   `json:"name" jsonschema:"Name of the server."`
+	Asked []string `json:"asked,omitempty" jsonschema:"Hosts and folders that are not asked about."`
+}
+
+// The answers to whether a server is given more.
+const (
+	answerAllow = "allow"
+	answerDeny  = "refuse"
+)
+
+// tryServer is the command try.
+func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryArgs) (any, error) {
+	b, err := p.block(in.Name)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.enabled(b)
+	if err != nil {
+		return nil, err
+	}
+	if b.URL != "" {
+		err := e.server.Start(ctx)
+		if login, ok := errors.AsType[*auth.LoginError](err); ok {
+			return message{fmt.Sprintf("%v", login)}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return message{ready(b.Name, e.server.Status().Tools)}, nil
+	}
+	var tail transport.Tail
+	s := server.New(server.Config{
+		Name: b.Name, Open: started(c.Env().Declared, c.Env().Logger, b.Name, &tail), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
+		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny}, Logger: c.Env().Logger,
+	})
+	failed := s.Start(ctx)
+	tools := s.Status().Tools
+	s.Close()
+	denials, err := c.Env().Denials(ctx, contract.ProcessName("server", b.Name))
+	if err != nil {
+		if failed != nil { // it could not be started at all
+			return nil, failed
+		}
+		return nil, err
+	}
+	var hosts []string
+	for _, h := range denials.Hosts {
+		if host, port, err := net.SplitHostPort(h); err == nil && port == "443" {
+			h = host
+		}
+		hosts = append(hosts, h)
+	}
+	t := trial{c: c, name: b.Name, asked: in.Asked}
+	if err := t.ask(ctx, "reach the host", "network", denials.Network, hosts); err != nil {
+		return nil, err
+	}
+	if err := t.ask(ctx, "write in the folder", "writable_roots", denials.WritableRoots, deniedFolders(tail.String())); err != nil {
+		return nil, err
+	}
+	if t.allowed {
+		if err := c.Continue("try", tryArgs{Name: b.Name, Asked: t.asked}); err != nil {
+			return nil, err
+		}
+		return message{fmt.Sprintf("the server %q is started once more, with what you have allowed", b.Name)}, nil
+	}
+	var lines []string
+	if len(t.denied) > 0 {
+		lines = append(lines, "its sandbox has denied it "+strings.Join(t.denied, ", ")+". To allow it, run `gantry mcp try "+b.Name+"` on a terminal, or write in its block:\n"+t.block())
+	}
+	if failed != nil {
+		return nil, errors.New(strings.Join(append([]string{failed.Error()}, lines...), "\n"))
+	}
+	return message{strings.Join(append([]string{ready(b.Name, tools)}, lines...), "\n")}, nil
+}
+
+// ready says what a server offers.
+func ready(name string, tools []catalog.Tool) string {
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("the server %q works; its tools: %s", name, cmp.Or(catalog.Line(strings.Join(names, ", "), 1000), "none"))
+}
+
+// trial is what a server was denied when it was tried.
+type trial struct {
+	c       *tool.CommandCall
+	name    string
+	asked   []string
+	allowed bool                // something, which is part of the edits
+	denied  []string            // in words
+	missing map[string][]string // by the argument of the sandbox, what would allow it
+}
+
+// ask asks about what the server was denied, and proposes to add what is allowed to an argument of its sandbox. now is its value.
+func (t *trial) ask(ctx context.Context, what, argument string, now, wanted []string) error {
+	value := slices.Clone(now)
+	for _, w := range wanted {
+		if slices.Contains(now, w) {
+			continue
+		}
+		yes := false
+		if !slices.Contains(t.asked, w) {
+			a, err := t.c.Ask(ctx, tool.Question{
+				Title:   fmt.Sprintf("Let the server %q %s %s?", t.name, what, w),
+				Message: "It has tried that when it was started, and its sandbox has denied it.", Options: []string{answerAllow, answerDeny},
+			})
+			switch {
+			case err != nil:
+				return err
+			case a.Dismissed, a.Cancelled:
+				return errors.New("nothing was changed: the question was closed")
+			}
+			t.asked, yes = append(t.asked, w), !a.Declined && string(a.JSON) == `"`+answerAllow+`"`
+		}
+		if yes {
+			value = append(value, w)
+			continue
+		}
+		t.denied = append(t.denied, "to "+what+" "+w)
+		if t.missing == nil {
+			t.missing = map[string][]string{}
+		}
+		t.missing[argument] = append(t.missing[argument], w)
+	}
+	if len(value) == len(now) {
+		return nil
+	}
+	t.allowed = true
+	return t.c.Set(value, "server", t.name, "sandbox", argument)
+}
+
+// block returns the block that would allow what was denied.
+func (t *trial) block() string {
+	var b strings.Builder
+	b.WriteString("sandbox {\n")
+	for _, argument := range []string{"network", "writable_roots"} {
+		if list := t.missing[argument]; len(list) > 0 {
+			fmt.Fprintf(&b, "  %s = [", argument)
+			for i, v := range list {
+				fmt.Fprintf(&b, "%s%q", map[bool]string{true: ", "}[i > 0], v)
+			}
+			b.WriteString("]\n")
+		}
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
+// deniedWord matches what programs say about a write that was denied, and deniedPath the paths in such a line.
+var (
+	deniedWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)read-only file system|EROFS|permission denied|EACCES|operation not permitted|EPERM`)
+	})
+	deniedPath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`/[^\s'"` + "`" + `‘’“”:,;()<>|*?\x00-\x1f]+`)
+	})
+)
+
+// maxFolders bounds how many folders a server can be asked about.
+const maxFolders = 8
+
+// deniedFolders returns the folders in which a program could not write, by what it has written to its standard error. They are a stranger's
+// words: what they name is only asked about.
+func deniedFolders(text string) (out []string) {
+	for line := range strings.Lines(text) {
+		if !deniedWord().MatchString(line) {
+			continue
+		}
+		for _, p := range deniedPath().FindAllString(catalog.Line(line, 4<<10), -1) {
+			if dir := folderOf(p); dir != "" && !slices.Contains(out, dir) && len(out) < maxFolders {
+				out = append(out, dir)
+			}
+		}
+	}
+	return out
+}
+
+// folderOf returns the folder to ask about for a path: that of a program's own files in a home, such as ~/.npm or ~/.cache/uv, otherwise
+// the one that the path is in. "": none, because it would be too much.
+func folderOf(p string) string {
+	p = path.Clean(p)
+	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
+	home := 0
+	switch {
+	case parts[0] == "root":
+		home = 1
+	case len(parts) > 1 && (parts[0] == "home" || parts[0] == "Users"):
+		home = 2
+	}
+	if home > 0 && len(parts) > home && strings.HasPrefix(parts[home], ".") {
+		depth := home + 1
+		if slices.Contains([]string{".cache", ".config", ".local", ".local/share"}, parts[home]) {
+			depth++
+		}
+		if parts[home] == ".local" {
+			depth++
+		}
+		if len(parts) < depth {
+			return ""
+		}
+		return "/" + strings.Join(parts[:depth], "/")
+	}
+	dir := path.Dir(p)
+	if len(strings.Split(strings.TrimPrefix(dir, "/"), "/")) <= max(1, home) { // "/", "/etc", someone's whole home
+		return ""
+	}
+	for _, system := range []string{"/proc", "/sys", "/dev", "/usr", "/etc", "/boot", "/run"} {
+		if dir == system || strings.HasPrefix(dir, system+"/") {
+			return ""
+		}
+	}
+	return dir
+}

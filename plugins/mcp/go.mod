@@ -5,10 +5,12 @@ go 1.26.0
 replace github.com/gantry-agent/gantry/sdk => ../../sdk
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/gantry-agent/gantry/sdk v0.0.0-00010101000000-000000000000
 	github.com/google/jsonschema-go v0.4.3
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
 	go.uber.org/goleak v1.3.0
 	golang.org/x/oauth2 v0.36.0
 	pgregory.net/rapid v1.3.0

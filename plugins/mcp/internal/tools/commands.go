@@ -35,6 +35,7 @@ func (p *mcpPlugin) commands() []tool.Command {
 		tool.NewCommand("logout", "Deletes the login to an MCP server, and revokes it if the server can do that.", p.logOut, tool.SideEffects()),
 		tool.NewCommand("add", "Adds an MCP server to the configuration: the one at --url, or a program, whose command and arguments follow the name after --.", p.addServer),
 		tool.NewCommand("try", "Starts an MCP server, and asks about each host and folder that its sandbox denies it.", p.tryServer),
+		tool.NewCommand("import", "Adds the MCP servers of another program's configuration, disabled: .mcp.json, ~/.claude.json, codex's config.toml, opencode.json, VS Code's mcp.json.", p.importServers),
 		tool.NewCommand("remove", "Removes an MCP server from the configuration.", p.removeServer),
 	}
 }

@@ -23,8 +23,11 @@ const mcpMode = "GANTRY_E2E_MCP"
 
 // serveMCP is a server with tools of several kinds.
 func serveMCP() int {
-	if os.Getenv(mcpMode) == shifty {
+	switch os.Getenv(mcpMode) {
+	case shifty:
 		return serveShifty()
+	case needy:
+		return serveNeedy()
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "odd", Version: "1"}, &mcp.ServerOptions{Instructions: "Use these tools."})
 	dir := os.Args[1]
@@ -309,8 +312,10 @@ func TestMCPCommands(t *testing.T) {
 	if out := r.OK("mcp", "list", "--json").Stdout; strings.Join(strings.Fields(out), "") != `{"servers":[{"kind":"http","login":"","message":"","name":"off","state":"disabled","tools":0}]}` {
 		t.Errorf("without an enabled server:\n%s", out)
 	}
-	r.OK("mcp", "add", "--yes", "web", "--url", web.URL, "--header", "X-Team=blue")
-	r.OK("mcp", "add", "--yes", "prog", "--env", "A=b", "--", "cat", "-x", "a b")
+	if out := r.OK("mcp", "add", "--yes", "web", "--url", web.URL, "--header", "X-Team=blue").Stdout; !strings.Contains(out, `the server "web" works; its tools: say-hi`) {
+		t.Errorf("add tries the server:\n%s", out)
+	}
+	r.OK("mcp", "add", "--yes", "--no-try", "prog", "--env", "A=b", "--", "cat", "-x", "a b")
 	for _, tc := range []struct {
 		want []string
 		args []string

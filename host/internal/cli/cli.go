@@ -99,6 +99,11 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(slices.Concat(
 		run.Commands(a.Env), threads.Commands(a.Env), serve.Commands(a.Env), plugins.Commands(a.Env), setup.Commands(a.Env), safety.Commands(a.Env),
 	)...)
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "mcp" {
+			cmd.AddCommand(run.MCPCall(a.Env))
+		}
+	}
 	root.SetHelpCommand(console.HelpCommand(root))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -15,6 +15,9 @@ import (
 // app is one invocation of the command line.
 type app struct{ *console.Env }
 
+// MCPCall returns the command that calls a tool of an MCP server.
+func MCPCall(env *console.Env) *cobra.Command { return (&app{env}).callCommand() }
+
 // Commands returns the commands of this package.
 func Commands(env *console.Env) []*cobra.Command {
 	a := &app{env}

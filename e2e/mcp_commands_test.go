@@ -1,0 +1,175 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// needy is the value of mcpMode for a server that reaches a host and writes a file when it starts, and ends if it can't write.
+const needy = "needy"
+
+func serveNeedy() int {
+	if resp, err := http.Get("https://api.needy.test/"); err == nil {
+		resp.Body.Close()
+	}
+	file := filepath.Join(os.Args[1], "data", "db")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot start:", err)
+		return 3
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "needy", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "hi", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
+	})
+	_ = s.Run(context.Background(), &mcp.StdioTransport{})
+	return 0
+}
+
+// `gantry mcp add` starts a server that is a program, asks about what its sandbox denies it, and writes the answers into its block.
+func TestMCPAddTriesTheServer(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("c1", "mcp__needy", "hi", "")+finished)
+	addMCP(t, r, "")
+	mcpServer(t, "needy", r.Dir, "") // puts the program in its place
+	program := filepath.Join(filepath.Dir(r.Dir), "mcp-server")
+	data := filepath.Join(r.Dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	command := []string{"needy", "--env", mcpMode + "=" + needy, "--", program, r.Dir, "needy"}
+	block := fmt.Sprintf("sandbox {\n  network = [\"api.needy.test\"]\n  writable_roots = [%q]\n}", data)
+
+	refused := r.Gantry(append([]string{"mcp", "add", "--yes"}, command...)...)
+	for _, want := range []string{"cannot start: open " + data, "its process exited with code 3", "to reach the host api.needy.test, to write in the folder " + data, block} {
+		if refused.Code == 0 || !strings.Contains(refused.Stderr, want) {
+			t.Errorf("without a terminal: exit %d, no %q:\n%s", refused.Code, want, refused.Stderr)
+		}
+	}
+	r.OK("mcp", "remove", "--yes", "needy")
+
+	run := r.Terminal(append([]string{"mcp", "add"}, command...)...)
+	run.Sees("[y/N] ")
+	run.Type("y\n")
+	for i, want := range []string{`Let the server "needy" reach the host api.needy.test?`, `Let the server "needy" write in the folder ` + data} {
+		run.SeesTimes("answer: ", i+1)
+		run.Sees(want)
+		run.Type("allow\n")
+	}
+	run.SeesTimes("[y/N] ", 2)
+	run.Type("y\n")
+	res := run.Wait()
+	if res.Code != 0 || !strings.Contains(res.Stdout, `the server "needy" works; its tools: hi`) {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	b, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
+	if text := strings.Join(strings.Fields(string(b)), " "); err != nil || !strings.Contains(text, `network = ["api.needy.test"]`) || !strings.Contains(text, fmt.Sprintf("writable_roots = [%q]", data)) {
+		t.Errorf("the configuration:\n%s", b)
+	}
+	if out := r.OK("mcp", "call", "needy", "hi").Stdout; !strings.Contains(out, "hello") { // it has been accepted with that
+		t.Errorf("a call:\n%s", out)
+	}
+	r.NothingLeft()
+}
+
+// `gantry mcp call` makes a call that passes the policy, and needs no model.
+func TestMCPCall(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, ""))
+	if out := r.OK("mcp", "call", "srv", "say-it", `{"z": 1, "a": "x"}`).Stdout; !strings.Contains(out, `says {"z":1,"a":"x"}`) {
+		t.Errorf("a call:\n%s", out)
+	}
+	var out struct {
+		Content []struct{ Type, Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal([]byte(r.OK("mcp", "call", "--json", "srv", "say_it").Stdout), &out); err != nil || out.IsError || len(out.Content) == 0 || !strings.Contains(fmt.Sprint(out.Content), "says {}") {
+		t.Errorf("--json: %v %+v", err, out)
+	}
+	for _, tc := range []struct {
+		code int
+		want string // on either output
+		args []string
+	}{
+		{2, "the arguments are not a JSON object", []string{"srv", "say-it", "[1]"}},
+		{2, "the arguments are not a JSON object", []string{"srv", "say-it", "{"}},
+		{1, `the MCP server "srv" has no tool "sing"; it has die, hang, hidden, large, say-it, write`, []string{"srv", "sing"}},
+		{1, `the MCP server "other" is not configured, or not ready`, []string{"other", "say-it"}},
+		{1, "has ended during the call", []string{"srv", "die"}},
+		{1, `"isError": true`, []string{"--json", "srv", "die"}},
+		{1, "there is nobody to ask", []string{"-c", "approval.policy=on-request", "srv", "write"}},
+	} {
+		res := r.Gantry(append([]string{"mcp", "call"}, tc.args...)...)
+		if res.Code != tc.code || !strings.Contains(res.Stdout+res.Stderr, tc.want) {
+			t.Errorf("%q: exit %d, want %d and %q:\n%s%s", tc.args, res.Code, tc.code, tc.want, res.Stdout, res.Stderr)
+		}
+	}
+	for answer, want := range map[string]string{"y\n": "read-only file system", "n\n": "rejected by user"} {
+		run := r.Terminal("mcp", "call", "-c", "approval.policy=on-request", "srv", "write")
+		run.Sees("answer: ")
+		run.Type(answer)
+		if res := run.Wait(); !strings.Contains(res.Stdout, want) || !strings.Contains(res.Stdout, `asks "srv" for: "write"`) || (res.Code == 0) != (answer == "y\n") {
+			t.Errorf("%q: exit %d, no %q:\n%s", answer, res.Code, want, res.Stdout)
+		}
+	}
+	r.NothingLeft()
+}
+
+// The servers of another program's file are imported, disabled and without its secrets, and work once they are enabled.
+func TestMCPImport(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("c1", "mcp__srv", "say_it", "")+finished)
+	addMCP(t, r, "")
+	mcpServer(t, "srv", r.Dir, "")
+	program := filepath.Join(filepath.Dir(r.Dir), "mcp-server")
+	file := filepath.Join(r.Dir, ".mcp.json")
+	r.Write(file, fmt.Sprintf(`{"mcpServers": {"srv": {"command": %q, "args": [%q, "srv"], "env": {%q: "1", "SOME_TOKEN": "ghp_0123456789012345678901", "MINE": "${MINE}"}}, "odd": {"args": []}}}`, program, r.Dir, mcpMode))
+	out := r.OK("mcp", "import", "--yes", ".mcp.json").Stdout
+	for _, want := range []string{"srv     mcpServers.srv", "added, disabled: look at it", "gantry secret set srv-some-token", "mcpServers.odd", "not added: it has neither a command nor a url"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q:\n%s", want, out)
+		}
+	}
+	read := func() string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(r.Home, "gantry.hcl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	config := read()
+	for _, want := range []string{`MINE = env("MINE", "")`, "enabled = false"} {
+		if text := strings.Join(strings.Fields(config), " "); !strings.Contains(text, want) {
+			t.Errorf("no %q in the configuration:\n%s", want, config)
+		}
+	}
+	if strings.Contains(config, "ghp_") {
+		t.Errorf("the configuration has the secret:\n%s", config)
+	}
+	if out := r.OK("mcp", "import", ".mcp.json").Stdout; !strings.Contains(out, "unchanged: there is a server of this name already") {
+		t.Errorf("a second time:\n%s", out)
+	}
+	if after := read(); after != config {
+		t.Errorf("the second import has changed the configuration:\n%s", after)
+	}
+	if res := r.Gantry("mcp", "import", "none.json"); res.Code != 2 || !strings.Contains(res.Stderr, `can't read FILE "none.json": no such file or directory`) {
+		t.Errorf("a missing file: exit %d\n%s", res.Code, res.Stderr)
+	}
+	if !strings.Contains(config, "enabled = false") {
+		t.Fatal(config)
+	}
+	r.Write(filepath.Join(r.Home, "gantry.hcl"), strings.Replace(config, "enabled = false", "enabled = true", 1))
+	r.OK("plugin", "lock", "--yes", "mcp")
+	r.OK("exec", "-c", "approval.policy=never", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"says {}"}})
+	r.NothingLeft()
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -171,5 +172,105 @@ func TestMCPImport(t *testing.T) {
 	r.OK("plugin", "lock", "--yes", "mcp")
 	r.OK("exec", "-c", "approval.policy=never", "go")
 	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"says {}"}})
+	r.NothingLeft()
+}
+
+// notes is the value of mcpMode for a server that reads files of a folder. It has another tool once a file "other" is in the folder.
+const notes = "notes"
+
+func serveNotes() int {
+	s := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
+	dir := os.Args[1]
+	read := func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var in struct{ Path string }
+		if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+			return nil, err
+		}
+		b, err := os.ReadFile(filepath.Join(dir, filepath.Base(in.Path)))
+		if err != nil {
+			return nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(b)}}}, nil
+	}
+	names := []string{"read_text_file"}
+	if _, err := os.Stat(filepath.Join(dir, "other")); err == nil {
+		names = append(names, "read_media_file")
+	}
+	for _, name := range names {
+		s.AddTool(&mcp.Tool{Name: name, Description: "Reads a file.", InputSchema: map[string]any{"type": "object"}, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, read)
+	}
+	_ = s.Run(context.Background(), &mcp.StdioTransport{})
+	return 0
+}
+
+// The commands of the walk-through in the guide do what it says, in its order.
+func TestMCPWalkThrough(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/guides/mcp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "## A walk-through\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	r := boxed(t, finished)
+	addMCP(t, r, "")
+	mcpServer(t, "files", r.Dir, "")
+	folder := filepath.Join(r.Dir, "notes")
+	r.Write(filepath.Join(folder, "todo.md"), "water the plants")
+	r.Write(filepath.Join(r.Dir, ".mcp.json"), `{"mcpServers": {"web": {"type": "http", "url": "https://mcp.example.com/mcp"}}}`)
+	bin := filepath.Join(filepath.Dir(r.Dir), "bin")
+	r.Write(filepath.Join(bin, "npx"), fmt.Sprintf("#!/bin/sh\nshift 2\n%s=%s exec %s \"$@\" files\n", mcpMode, notes, filepath.Join(filepath.Dir(r.Dir), "mcp-server")))
+	if err := os.Chmod(filepath.Join(bin, "npx"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.Env = append(r.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	steps := []struct{ answers, want string }{ // of the commands in their order
+		{"y", `the server "files" works; its tools: read_text_file`},
+		{"", "mcp__files.read_text_file"},
+		{"", "water the plants"},
+		{"accept", "accepted read_media_file"},
+		{"y", `removed the server "files"`},
+		{"y", "added, disabled"},
+	}
+	i := 0
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "gantry mcp ") || strings.Contains(line, "`") {
+			continue
+		}
+		if i == len(steps) {
+			t.Fatalf("the test does not know %q", line)
+		}
+		split := exec.Command("sh", "-c", `set -- `+strings.TrimSpace(line)+`; for a; do printf '%s\n' "$a"; done`)
+		split.Env = []string{"HOME=" + r.Dir}
+		words, err := split.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := steps[i]
+		if step.answers == "accept" { // after what the text before it says
+			file := filepath.Join(r.Home, "gantry.hcl")
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Write(file, strings.Replace(string(b), `server "files" {`, "server \"files\" {\n      pin = true", 1))
+			if out := r.OK("mcp", "tools", "files").Stdout; !strings.Contains(out, "accepted") {
+				t.Errorf("after it is pinned:\n%s", out)
+			}
+			r.Write(filepath.Join(folder, "other"), "")
+		}
+		run := r.Terminal(strings.Split(strings.TrimSpace(string(words)), "\n")[1:]...)
+		if step.answers != "" {
+			run.Sees(map[bool]string{true: "[y/N] ", false: "answer: "}[step.answers == "y"])
+			run.Type(step.answers + "\n")
+		}
+		if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, step.want) {
+			t.Fatalf("%sexit %d, no %q:\n%s", line, res.Code, step.want, res.Stdout)
+		}
+		i++
+	}
+	if i != len(steps) {
+		t.Errorf("the guide has %d of %d commands", i, len(steps))
+	}
 	r.NothingLeft()
 }

@@ -26,6 +26,8 @@ func serveMCP() int {
 	switch os.Getenv(mcpMode) {
 	case shifty:
 		return serveShifty()
+	case notes:
+		return serveNotes()
 	case needy:
 		return serveNeedy()
 	}

@@ -185,7 +185,7 @@ func newWorld(t *testing.T) *world {
 		Exceeded:        func(label, setting string, limit int64) { w.exceeded = append(w.exceeded, label+" "+setting) },
 		Starts:          func(string, []string) (bool, error) { return false, nil },
 		Declared: func(label, name string) (service.Declared, error) {
-			if label != "mine" {
+			if label != "mine" || w.declared == nil {
 				return service.Declared{}, errors.New("another plugin's")
 			}
 			return w.declared(name)

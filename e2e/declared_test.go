@@ -53,6 +53,14 @@ func servers() tool.Plugin {
 		Commands: []tool.Command{tool.NewCommand("ping", "Runs the early server again.", func(ctx context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
 			out, err := call.Env().Declared(ctx, "server.early").Output()
 			return string(out), err
+		}), tool.NewCommand("grow", "Adds a server and starts it.", func(_ context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
+			if err := call.Set(map[string]any{"command": "echo", "args": []string{"grown"}}, "server", "late"); err != nil {
+				return nil, err
+			}
+			return "added", call.Continue("late", struct{}{})
+		}), tool.NewCommand("late", "Runs the server that grow adds.", func(ctx context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
+			out, err := call.Env().Declared(ctx, "server.late").Output()
+			return string(out), err
 		})},
 		Tools: []tool.Tool{
 			tool.New("run", "Runs a server.", func(ctx context.Context, call *tool.Call, in named) (*tool.Result, error) {

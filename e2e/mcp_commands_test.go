@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -271,6 +272,38 @@ func TestMCPWalkThrough(t *testing.T) {
 	}
 	if i != len(steps) {
 		t.Errorf("the guide has %d of %d commands", i, len(steps))
+	}
+	r.NothingLeft()
+}
+
+// A command of another plugin than gantry's own can't have a process accepted that its user has not looked at.
+func TestCommandsThatContinue(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	addServers(t, r, server("early", "echo early", ""))
+	res := r.Gantry("servers", "grow", "--yes")
+	if res.Code == 0 || !strings.Contains(res.Stdout, "added") || !strings.Contains(res.Stderr, `process "server.late"`) || !strings.Contains(res.Stderr, "has not been accepted") || strings.Contains(res.Stdout, "grown") {
+		t.Errorf("exit %d:\n%s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	r.OK("plugin", "lock", "--yes", "servers")
+	if out := r.OK("servers", "late").Stdout; !strings.Contains(out, "grown") {
+		t.Errorf("once it is accepted:\n%s", out)
+	}
+	r.NothingLeft()
+}
+
+// For a server with an address, `gantry mcp add` says whether it needs a login.
+func TestMCPAddSaysThatALoginIsNeeded(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(web.Close)
+	r := boxed(t, finished)
+	addMCP(t, r, "")
+	if out := r.OK("mcp", "add", "--yes", "web", "--url", web.URL).Stdout; !strings.Contains(out, "needs a login") || !strings.Contains(out, "gantry mcp login web") {
+		t.Errorf("add:\n%s", out)
+	}
+	if res := r.Gantry("mcp", "add", "--yes", "gone", "--url", "http://127.0.0.1:1/mcp"); res.Code == 0 || !strings.Contains(res.Stdout, `added the server "gone"`) {
+		t.Errorf("an address without a server: exit %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	r.NothingLeft()
 }

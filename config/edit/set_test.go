@@ -287,6 +287,8 @@ func TestApplyOwn(t *testing.T) {
 		"an argument": {before, Change{Path: []string{"pace"}, Value: value("3")}, "    }\n    pace = 3\n  }\n}\n"},
 		"a block": {before, Change{Path: []string{"server", "b"}, Value: value(`{"command":"npx","args":["-y","a b"],"env":{"TOKEN":{"$secret":"github"},"X-Y":{"$env":"HOME"},"Z":"$${1}"},"sandbox":{"network":["a.test"]}}`), Replace: true},
 			"    server \"b\" {\n      args    = [\"-y\", \"a b\"]\n      command = \"npx\"\n      env = {\n        TOKEN = secret(\"github\")\n        X-Y = env(\"HOME\")\n"},
+		"a variable with a default": {before, Change{Path: []string{"server", "b"}, Value: value(`{"env":{"X":{"$env":"HOME","$default":""},"Y":{"$env":"HOME","$default":1}}}`), Replace: true},
+			"        X = env(\"HOME\", \"\")\n        Y = {\n"},
 		"an argument of a block": {before, Change{Path: []string{"server", "a", "command"}, Value: "y"}, "      command = \"y\" # kept?\n"},
 		"remove a block":         {before, Change{Path: []string{"server", "a"}}, "  config {\n  }\n}\n\nplugin \"other\""},
 		"where there is none":    {"", Change{Path: []string{"server", "b", "command"}, Value: "y"}, "plugin \"mcp\" {\n  config {\n    server \"b\" {\n      command = \"y\"\n"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
 	"github.com/gantry-agent/gantry/host/internal/hub"
@@ -116,7 +117,8 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 // maxSteps bounds how often a plugin can go on with another command.
 const maxSteps = 20
 
-// acceptEdited accepts the declared processes in blocks that a command has changed, since the user has agreed to what they are now.
+// acceptEdited accepts the declared processes in blocks that a command of a plugin that comes with gantry has changed, since the user has
+// agreed to what they are now.
 func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.ConfigEdit) (err error) {
 	var names []string
 	for _, e := range edits {
@@ -137,7 +139,7 @@ func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.C
 	}
 	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 	b, err := p.Block(label)
-	if err != nil {
+	if err != nil || b.Program.Kind != source.Builtin { // others may propose what the user has not looked at, and are asked about
 		return err
 	}
 	return p.AcceptProcesses(ctx, b, true, names...)

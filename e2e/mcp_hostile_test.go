@@ -312,7 +312,7 @@ func hostileMCP() []hostileRow {
 		{name: "redirects_in_a_loop", web: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
 		}, fails: "redirect"},
-		{name: "is_a_gzip_bomb", group: "large", web: func(w http.ResponseWriter, _ *http.Request) {
+		{name: "is_a_gzip_bomb", group: "sizes", web: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Encoding", "gzip")
 			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
@@ -346,7 +346,7 @@ func hostileMCP() []hostileRow {
 			drip(w, r, ": nothing\n\n")
 			return true
 		}), block: quickCall, reads: []string{noAnswer}},
-		{name: "streams_an_endless_event", group: "large", web: web(func(w http.ResponseWriter, r *http.Request, m mcpMessage) bool {
+		{name: "streams_an_endless_event", group: "sizes", web: web(func(w http.ResponseWriter, r *http.Request, m mcpMessage) bool {
 			if m.Method != "tools/call" {
 				return false
 			}

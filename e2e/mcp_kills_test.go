@@ -1,0 +1,126 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
+)
+
+// shortMCPKills is how many processes every test of the module kills in the middle of a call of an MCP server; the long form is scripts/soak.
+const shortMCPKills = 6
+
+func mcpKills(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("GANTRY_SOAK")
+	if s == "" {
+		return shortMCPKills
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("GANTRY_SOAK: %v", err)
+	}
+	return n
+}
+
+// Kills of servers and of their plugin leave no process, descriptor or folder, and the next call starts what is missing.
+func TestKillsOfMCPLeaveNothing(t *testing.T) {
+	t.Parallel()
+	victims := []string{"mcp-server", "gantry-tool-mcp"}
+	kills := mcpKills(t)
+	var steps strings.Builder
+	for i := range max(kills, len(victims)) {
+		steps.WriteString(mcpCall(fmt.Sprintf("h%d", i), "mcp__srv", "hang", "") + mcpCall(fmt.Sprintf("n%d", i), "mcp__srv", "say_it", fmt.Sprintf("i = %d", i)) + done)
+	}
+	r := boxed(t, steps.String())
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, fmt.Sprintf("approval = \"approve\"\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)))
+	c := r.AppServer("-c", `sandbox.mode="full-access"`)
+	greet(t, c)
+	count := func() (processes, descriptors, folders int) {
+		return len(rig.Descendants(t, c.PID())), len(rig.Descriptors(t, c.PID())), countFolders(r.Home, r.Dir)
+	}
+	run := func(kills int) { // in a thread of its own, which runs the script from its beginning
+		thread := begin(t, c, map[string]any{})
+		for i := range kills {
+			victim := victims[i%len(victims)]
+			submit(t, c, thread, "go")
+			r.Until("the call hangs", func() bool { return exists(r.Dir, "hangs") })
+			if err := os.Remove(filepath.Join(r.Dir, "hangs")); err != nil {
+				t.Fatal(err)
+			}
+			var running []int
+			r.Until(victim+" runs", func() bool { // twice if a plugin that was replaced has not ended yet
+				running = mcpProcesses(t, c.PID(), victim)
+				return len(running) > 0
+			})
+			rig.Kill(t, running...)
+			c.Notified("turn/completed")
+			out := r.Last().Outputs()
+			want := map[string]string{"mcp-server": "was ended by the signal 9 (killed)", "gantry-tool-mcp": "crashed during the call"}[victim]
+			if got := out[fmt.Sprintf("h%d", i)]; !strings.Contains(got, want) {
+				t.Fatalf("kill %d, of %s: %q, want %q", i+1, victim, got, want)
+			}
+			if got := out[fmt.Sprintf("n%d", i)]; !strings.Contains(got, fmt.Sprintf(`says {"i":%d}`, i)) {
+				t.Fatalf("after kill %d, of %s: %q", i+1, victim, got)
+			}
+			if victim == "gantry-tool-mcp" {
+				r.OK("plugin", "reload", "mcp") // which has crashed as often as it may
+			}
+		}
+		c.Call("thread/delete", map[string]any{"threadId": thread}, nil)
+	}
+	run(len(victims)) // what lives as long as the host is there after it
+	processes, descriptors, folders := count()
+	run(kills)
+	r.Until(fmt.Sprintf("%d kills have left nothing", kills), func() bool {
+		p, d, f := count()
+		return p <= processes && d <= descriptors && f <= folders
+	})
+	c.Close()
+	r.NothingLeft()
+}
+
+// mcpProcesses finds the processes below a host whose command line has a text, but for those that start others.
+func mcpProcesses(t *testing.T, host int, text string) (out []int) {
+	t.Helper()
+	for pid := range rig.Descendants(t, host) {
+		at := fmt.Sprintf("/proc/%d/", pid)
+		cmdline, _ := os.ReadFile(at + "cmdline")
+		comm, _ := os.ReadFile(at + "comm")
+		if strings.Contains(string(cmdline), text) && !strings.HasPrefix(string(comm), "gantry-launch") {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// No server survives a host that is killed, and another host goes on.
+func TestMCPServersEndWithTheirHost(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("h", "mcp__srv", "hang", "")+finished)
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, fmt.Sprintf("approval = \"approve\"\nsandbox {\n  writable_roots = [%q]\n}", r.Dir)))
+	for range (mcpKills(t) + 2) / 3 {
+		run := r.Start("exec", "go")
+		r.Until("the call hangs", func() bool { return exists(r.Dir, "hangs") })
+		below := rig.Descendants(t, run.Cmd.Process.Pid)
+		if len(mcpProcesses(t, run.Cmd.Process.Pid, "mcp-server")) == 0 {
+			t.Fatal("the server does not run")
+		}
+		run.Signal(os.Kill)
+		run.Wait()
+		r.Until("all that the host had started has ended", func() bool { return len(rig.Alive(below)) == 0 })
+		if err := os.Remove(filepath.Join(r.Dir, "hangs")); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	r.OK("resume", "--last", "go on")
+	if out := r.Last().Outputs()["h"]; !strings.Contains(out, "outcome unknown") {
+		t.Errorf("the model reads %q", out)
+	}
+	r.NothingLeft()
+}

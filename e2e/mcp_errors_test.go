@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -12,8 +13,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Each way in which a server can't be used has a text of its own, with the place of the server's block and what to do.
@@ -89,6 +93,58 @@ func TestMCPErrors(t *testing.T) {
 				t.Errorf("exit %d, want %q, %q and %v:\n%s", res.Code, tc.want, tc.next, place, res.Stderr)
 			}
 			r.NothingLeft()
+		})
+	}
+}
+
+// Tokens and headers from secrets are neither shown nor kept in threads, even if the server repeats them in its errors and results.
+func TestMCPSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	const token, key = "bearer-5f1e88a1", "header-90cc41d7"
+	says := "you sent " + token + " and " + key
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, &mcp.ServerOptions{Instructions: says})
+	s.AddTool(&mcp.Tool{Name: "say", Description: "Says.", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: says}}}, nil
+	})
+	works := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{JSONResponse: true})
+	for name, answer := range map[string]http.HandlerFunc{
+		"works": works.ServeHTTP,
+		"an error of the protocol": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(400)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":%q}}`, says)
+		},
+		"a status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, 403) },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/"+token+"?"+key, 307)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var right atomic.Bool
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") == "Bearer "+token && r.Header.Get("X-Key") == key {
+					right.Store(true)
+				}
+				answer(w, r)
+			}))
+			t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+			r := boxed(t, mcpCall("c1", "mcp__web", "say", "")+finished)
+			r.Env = append(r.Env, "TOKEN="+token, "KEY="+key)
+			addMCP(t, r, fmt.Sprintf("server \"web\" {\n  url = %q\n  required = true\n  defer = false\n  approval = \"approve\"\n  bearer_token = env(\"TOKEN\")\n  headers = { X-Key = env(\"KEY\") }\n}\n", web.URL+"/mcp"))
+			shown := ""
+			for _, args := range [][]string{{"exec", "--json", "go"}, {"exec", "go"}} {
+				res := r.Gantry(args...)
+				shown += res.Stdout + res.Stderr
+			}
+			for _, name := range []string{"threads.db", "threads.db-wal"} {
+				if b, err := os.ReadFile(filepath.Join(r.Home, name)); err == nil && (strings.Contains(string(b), token) || strings.Contains(string(b), key)) {
+					t.Errorf("%s has a secret", name)
+				}
+			}
+			if strings.Contains(shown, token) || strings.Contains(shown, key) || !right.Load() {
+				t.Errorf("the server got them: %v; shown:\n%s", right.Load(), shown)
+			}
 		})
 	}
 }

@@ -47,6 +47,7 @@ var asOrdinaryUser = []string{
 	"TestMCPLyingHints",
 	"TestMCPRefusals",
 	"TestMCPRugPull",
+	"TestMCPSecretsAreNotShown",
 	"TestMCPServersOfAProject",
 	"TestMCPShadowedProgram",
 	"TestMCPShadowing",

@@ -56,6 +56,8 @@ var mcpServers = []row{
 	{id: "V37", attempt: "have the name of a server lead to a private address although connections go through a proxy of the user's network, or read that proxy's password in an error", required: "refused, and not shown", ours: "refused if this machine resolves the name; the rules apply as without a proxy",
 		tests: []string{"e2e TestMCPThroughAProxy", "host/internal/egress TestUpstream"}},
 	program("V38", "it reads a file in its own folders that `deny_read` names, of its block or of all commands", "not seen", "not seen: relative patterns apply below its roots too"),
+	{id: "V39", attempt: "a server repeats the token and the headers that it was sent: in errors, in the reason of a refusal, in results", required: "not shown", ours: "masked, on the terminal and in threads",
+		tests: []string{"e2e TestMCPSecretsAreNotShown"}},
 }
 
 // program is a row about the program of a server, whose attempts are in one test.

@@ -115,6 +115,11 @@ func (s *Set) setTools(label string, set contract.ToolSet, live bool) {
 		return
 	}
 	s.live[label] = live
+	set.Sources = slices.Clone(set.Sources)
+	for i := range set.Sources { // a server may repeat what it was sent
+		m := &set.Sources[i]
+		m.Title, m.Message, m.Description = s.cfg.Redactor.Text(m.Title), s.cfg.Redactor.Text(m.Message), s.cfg.Redactor.Text(m.Description)
+	}
 	problems := s.registry.Set(label, set)
 	leftOut := make([]contract.Diagnostic, len(problems))
 	for i, p := range problems {

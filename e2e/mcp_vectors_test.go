@@ -167,13 +167,13 @@ func TestMCPTimes(t *testing.T) {
 	until := func(id, condition string) string {
 		return fmt.Sprintf("[[step]]\ndo = [{ call = \"exec_command\", id = %q, args = { cmd = \"until %s; do sleep 0.02; done\", login = false, yield_time_ms = 30000 } }]\n", id, condition)
 	}
-	r := boxed(t, mcpCall("c1", "mcp__one", "hang", "")+until("w1", "grep -q cancelled called")+mcpCall("c2", "mcp__one", "pid", "")+until("w2", "[ -e ended ]")+
+	r := boxed(t, mcpCall("c1", "mcp__slow", "hang", "")+until("w1", "grep -q cancelled called")+mcpCall("c2", "mcp__one", "pid", "")+until("w2", "[ -e ended ]")+
 		mcpCall("c3", "mcp__one", "pid", "")+finished)
-	addMCP(t, r, vectorServer(t, r, "one", "call_timeout = \"500ms\"\nidle = \"700ms\""))
+	addMCP(t, r, vectorServer(t, r, "slow", `call_timeout = "2s"`)+vectorServer(t, r, "one", `idle = "700ms"`))
 	r.OK("exec", "go")
-	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"the server has not answered within 500ms; next: raise call_timeout in its block"}, "c2": {"Output:pid "}, "c3": {"Output:pid "}})
-	if n := strings.Count(r.Read("started"), "\n"); n < 2 {
-		t.Errorf("the server was started %d times", n)
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"the server has not answered within 2s; next: raise call_timeout in its block"}, "c2": {"Output:pid "}, "c3": {"Output:pid "}})
+	if n := strings.Count(r.Read("started"), "\n"); n < 3 {
+		t.Errorf("the two servers were started %d times", n)
 	}
 	r.NothingLeft()
 }

@@ -107,6 +107,13 @@ func hostileMCP() []hostileRow {
 		}), fails: "the server has more than 2048 tools; next: choose some with allow or deny"},
 
 		// Tools.
+		{name: "has_two_thousand_tools", server: onList(func(h *hostileServer, id, _ string) {
+			list := mcpTool
+			for i := range 1999 {
+				list += fmt.Sprintf(`,{"name":"tool_%d","description":"Does the thing number %d.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i, i)
+			}
+			h.result(id, `{"tools":[`+list+`]}`)
+		})},
 		{name: "has_odd_names", server: tools(mcpTool + `,` + mcpTool + `,{"name":""},{"name":"a-b"},{"name":"a.b"},{"name":5},{},"x",{"name":"` + strings.Repeat("n", 300) + `"},{"name":"\u0000\u202e"}`),
 			warns: `the tool "t" is listed twice; the name of a tool has 0 bytes`},
 		{name: "has_odd_schemas", server: tools(mcpTool + `,{"name":"deep","inputSchema":{"type":"object","properties":{"a":` + strings.Repeat(`{"items":`, 300) + `{}` + strings.Repeat("}", 300) + `}}},` +

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,6 +59,7 @@ func TestKillsOfMCPLeaveNothing(t *testing.T) {
 				running = mcpProcesses(t, c.PID(), victim)
 				return len(running) > 0
 			})
+			slices.Sort(running) // the newest one, which has the call, is the last
 			rig.Kill(t, running...)
 			c.Notified("turn/completed")
 			out := r.Last().Outputs()
@@ -86,7 +88,7 @@ func TestKillsOfMCPLeaveNothing(t *testing.T) {
 }
 
 // mcpProcesses finds the processes below a host whose command line has a text, but for those that start others.
-func mcpProcesses(t *testing.T, host int, text string) (out []int) {
+func mcpProcesses(t testing.TB, host int, text string) (out []int) {
 	t.Helper()
 	for pid := range rig.Descendants(t, host) {
 		at := fmt.Sprintf("/proc/%d/", pid)

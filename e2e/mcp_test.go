@@ -77,7 +77,7 @@ func serveMCP() int {
 }
 
 // addMCP configures the MCP plugin with blocks of servers.
-func addMCP(t *testing.T, r *rig.Rig, servers string) {
+func addMCP(t testing.TB, r *rig.Rig, servers string) {
 	t.Helper()
 	r.Config("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n  config {\n" + servers + "  }\n}\n")
 	if strings.Contains(servers, "command = ") {
@@ -87,7 +87,7 @@ func addMCP(t *testing.T, r *rig.Rig, servers string) {
 
 // mcpServer is the block of a server that is this binary, and writes what happens into a folder if it may. It is required, so that a
 // slow start does not change what a test sees.
-func mcpServer(t *testing.T, name, dir, more string) string {
+func mcpServer(t testing.TB, name, dir, more string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(dir), "mcp-server") // a server's sandbox has a /tmp of its own
 	if _, err := os.Stat(program); err != nil {

@@ -161,6 +161,21 @@ func die() {
 // deaf ignores every request to end.
 func deaf() { signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE) }
 
+// noteEnd writes into the folder of the second argument, if there is one, how the server is asked to end, and does not.
+func noteEnd() {
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	for what := "input "; ; what = "TERM " {
+		if len(os.Args) > 2 {
+			if f, err := os.OpenFile(os.Args[2]+"/end", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+				_, _ = f.WriteString(what)
+				_ = f.Close()
+			}
+		}
+		<-terms
+	}
+}
+
 // leave starts a process that keeps what the server has open, and outlives it if it can.
 func leave() {
 	c := exec.Command("/bin/sleep", "1000")

@@ -149,6 +149,7 @@ func hostileMCP() []hostileRow {
 		{name: "closes_its_output_in_a_call", server: onCall(func(*hostileServer, string) { deaf(); os.Stdout.Close(); forever() }), reads: []string{"has ended during the call"}},
 		{name: "leaves_a_child_in_a_call", server: onCall(func(*hostileServer, string) { leave(); os.Exit(4) }), block: "call_timeout = \"10s\"", reads: []string{"has ended during the call; its process exited with code 4"}},
 		{name: "ignores_its_end", server: func(h *hostileServer) { deaf(); h.end = forever }},
+		{name: "notes_its_end", server: func(h *hostileServer) { h.end = noteEnd }},
 		{name: "does_not_read", server: onCall(func(h *hostileServer, id string) { deaf(); h.flood(`{"jsonrpc":"2.0","id":"`+id, 1); forever() }), block: quickCall, reads: []string{noAnswer}},
 		{name: "answers_half", server: onCall(func(h *hostileServer, id string) { h.flood(`{"jsonrpc":"2.0","id":`+id+`,"result":{`, 1) }), block: quickCall, reads: []string{noAnswer}},
 		{name: "answers_other_calls", server: onCall(func(h *hostileServer, id string) {

@@ -126,3 +126,23 @@ func TestMCPServersEndWithTheirHost(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// A server is ended step by step: its input is closed, it is asked to terminate, and killed if it does not.
+func TestMCPServerIsEndedStepByStep(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("c", "mcp__srv", "t", "")+finished)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(filepath.Dir(r.Dir), "server")
+	rig.CopyProgram(t, self, program, 0o755)
+	addMCP(t, r, fmt.Sprintf("server \"srv\" {\n  required = true\n  command = %q\n  args = [\"notes_its_end\", %q]\n  env = { %s = \"1\" }\n  approval = \"approve\"\n  sandbox {\n    writable_roots = [%q]\n  }\n}\n",
+		program, r.Dir, hostileMCPMode, r.Dir))
+	r.OK("exec", "go")
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c": {"Output:fine"}})
+	if got := r.Read("end"); !strings.HasPrefix(got, "input TERM ") { // to the whole tree, perhaps more than once
+		t.Errorf("the end was %q", got)
+	}
+	r.NothingLeft()
+}

@@ -244,13 +244,15 @@ func (e *entry) check(ctx context.Context, decided catalog.Tool) error {
 
 // remember notes the definition of a tool that is called without a pin.
 func (e *entry) remember(t catalog.Tool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.life), acceptTime) // the end of the plugin waits: the call may be its last one
+	defer cancel()
 	changed := false
-	err := e.accepted.update(e.life, func(d *definitions) {
+	err := e.accepted.update(ctx, func(d *definitions) {
 		_, changed = d.Tools[t.Name]
 		d.Tools[t.Name] = t
 	})
 	switch {
-	case err != nil && e.life.Err() == nil:
+	case err != nil:
 		e.accepted.env.Logger.Warn("the definition of a tool can't be remembered", "server", e.block.Name, "tool", t.Name, "err", err)
 	case err == nil && changed:
 		_ = e.publish() // what has changed since the last call is nothing any more

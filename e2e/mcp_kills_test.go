@@ -127,7 +127,7 @@ func TestMCPServersEndWithTheirHost(t *testing.T) {
 	r.NothingLeft()
 }
 
-// A server is ended step by step: its input is closed, it is asked to terminate, and killed if it does not.
+// An idle server is ended step by step: its input is closed, it is asked to terminate, and killed if it does not.
 func TestMCPServerIsEndedStepByStep(t *testing.T) {
 	t.Parallel()
 	r := boxed(t, mcpCall("c", "mcp__srv", "t", "")+finished)
@@ -137,12 +137,17 @@ func TestMCPServerIsEndedStepByStep(t *testing.T) {
 	}
 	program := filepath.Join(filepath.Dir(r.Dir), "server")
 	rig.CopyProgram(t, self, program, 0o755)
-	addMCP(t, r, fmt.Sprintf("server \"srv\" {\n  required = true\n  command = %q\n  args = [\"notes_its_end\", %q]\n  env = { %s = \"1\" }\n  approval = \"approve\"\n  sandbox {\n    writable_roots = [%q]\n  }\n}\n",
+	addMCP(t, r, fmt.Sprintf("server \"srv\" {\n  required = true\n  command = %q\n  args = [\"notes_its_end\", %q]\n  env = { %s = \"1\" }\n  approval = \"approve\"\n  idle = \"100ms\"\n  sandbox {\n    writable_roots = [%q]\n  }\n}\n",
 		program, r.Dir, hostileMCPMode, r.Dir))
-	r.OK("exec", "go")
+	c := r.AppServer()
+	greet(t, c)
+	submit(t, c, begin(t, c, map[string]any{}), "go")
+	c.Notified("turn/completed")
 	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c": {"Output:fine"}})
-	if got := r.Read("end"); !strings.HasPrefix(got, "input TERM ") { // to the whole tree, perhaps more than once
+	r.Until("the idle server has ended", func() bool { return len(mcpProcesses(t, c.PID(), program)) == 0 })
+	if got := r.Read("end"); !strings.HasPrefix(got, "input TERM ") {
 		t.Errorf("the end was %q", got)
 	}
+	c.Close()
 	r.NothingLeft()
 }

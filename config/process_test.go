@@ -210,7 +210,7 @@ func TestPinOfAProject(t *testing.T) {
 			t.Errorf("the same with %s", roots)
 		}
 	}
-	if pin(false, `"~/.npm"`) == pin(false, `"~/.npm"`) {
+	if own := pin(false, `"~/.npm"`); own == pin(false, `"~/.npm"`) {
 		t.Error("in the user's own file, another home is the same")
 	}
 }

@@ -302,7 +302,7 @@ func TestPluginCommandLogsIn(t *testing.T) {
 	}
 	resp.Body.Close()
 	res := run.Wait()
-	for _, want := range []string{`"same": true`, `"stored": true`, `in a private network, or its name can't be resolved`, `may not reach other.test:443: it is neither the host of a URL`} {
+	for _, want := range []string{`"same": true`, `"stored": true`, `connect to auth.test:443: `, `may not reach other.test:443: it is neither the host of a URL`} {
 		if res.Code != 0 || !strings.Contains(res.Stdout, want) {
 			t.Errorf("exit %d, no %q in\n%s", res.Code, want, res.Stdout)
 		}

@@ -196,7 +196,7 @@ func TestMCPServersOfAProject(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(r.Dir, ".gantry")); err != nil {
 		t.Fatal(err)
 	}
-	r.OK("mcp", "add", "--yes", "web", "--url", "http://"+evil+"/mcp")
+	r.OK("mcp", "add", "--yes", "--no-try", "web", "--url", "http://"+evil+"/mcp")
 	r.OK("mcp", "list")
 	if count.Load() == 0 {
 		t.Error("the user's own address is not reached either")

@@ -114,9 +114,9 @@ func TestMCPSecretsAreNotShown(t *testing.T) {
 			w.WriteHeader(400)
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":%q}}`, says)
 		},
-		"a status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, 403) },
+		"a status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, http.StatusForbidden) },
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://127.0.0.1:1/"+token+"?"+key, 307)
+			http.Redirect(w, r, "http://127.0.0.1:1/"+token+"?"+key, http.StatusTemporaryRedirect)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,11 +151,15 @@ func (o *Opened) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessa
 	return o.space.host.Plugins().RunCommand(ctx, c)
 }
 
-// Tools returns the tools of a plugin that can be called without code. The plugin is started only if they are not cached.
-func (o *Opened) Tools(ctx context.Context, plugin string) (out []contract.Descriptor, err error) {
+// Tools returns the tools of a plugin that can be called without code. The plugin is started only if they are not cached. Sources that are
+// starting are waited for as long as wait.
+func (o *Opened) Tools(ctx context.Context, plugin string, wait time.Duration) (out []contract.Descriptor, err error) {
 	set := o.space.host.Plugins()
 	if n, broken := set.Load(ctx)[plugin]; broken {
 		return nil, hint.New(n.Text, n.Next)
+	}
+	if _, err := set.Registry().AwaitSources(ctx, wait, wait); err != nil && ctx.Err() != nil { // otherwise the tools of some are missing
+		return nil, err
 	}
 	for _, e := range set.Registry().Snapshot().Entries() {
 		if e.Plugin == plugin && e.Exposure != contract.ExposureHidden && e.CheckCaller(false) == nil {

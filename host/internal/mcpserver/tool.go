@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -22,6 +23,9 @@ import (
 // freeformSchema is the schema of tools whose input is a text.
 const freeformSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
 
+// sourceGrace is how long the tools of plugins are waited for, as long as before a turn.
+const sourceGrace = time.Second
+
 // addTools adds the tools of plugins.
 func (s *Server) addTools(ctx context.Context) error {
 	if len(s.cfg.Tools) == 0 {
@@ -34,7 +38,7 @@ func (s *Server) addTools(ctx context.Context) error {
 	defer o.Close()
 	names := map[string]bool{toolAgent: true, toolReply: true}
 	for _, plugin := range s.cfg.Tools {
-		tools, err := o.Tools(ctx, plugin)
+		tools, err := o.Tools(ctx, plugin, sourceGrace)
 		if err != nil {
 			return err
 		}

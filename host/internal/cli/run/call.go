@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
@@ -121,25 +122,30 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 		return contract.Descriptor{}, err
 	}
 	defer o.Close()
-	tools, err := o.Tools(ctx, plugin)
-	if err != nil {
-		return contract.Descriptor{}, err
-	}
 	var names []string
-	for _, d := range tools {
-		if d.Source != server {
-			continue
+	for _, wait := range []time.Duration{time.Second, 30 * time.Second} { // other servers may take longer than this one
+		tools, err := o.Tools(ctx, plugin, wait)
+		if err != nil {
+			return contract.Descriptor{}, err
 		}
-		action := d.Name
-		for _, e := range d.Effects {
-			if s, ok := e.(contract.ServiceEffect); ok {
-				action = s.Action
+		for _, d := range tools {
+			if d.Source != server {
+				continue
 			}
+			action := d.Name
+			for _, e := range d.Effects {
+				if s, ok := e.(contract.ServiceEffect); ok {
+					action = s.Action
+				}
+			}
+			if action == name || d.Name == name {
+				return d, nil
+			}
+			names = append(names, action)
 		}
-		if action == name || d.Name == name {
-			return d, nil
+		if len(names) > 0 {
+			break
 		}
-		names = append(names, action)
 	}
 	slices.Sort(names)
 	if len(names) == 0 {

@@ -94,6 +94,9 @@ func (e *LoginError) Error() string {
 	return fmt.Sprintf("the server %q needs a login: %s; run `gantry mcp login %s`", e.Server, e.Reason, e.Server)
 }
 
+// ErrCredentials says that a client that logs in by itself is refused: trying again does not help.
+var ErrCredentials = errors.New("the client's credentials are refused")
+
 // New checks cfg and returns a handler, which does nothing yet.
 func New(cfg Config) (*Handler, error) {
 	u, err := url.Parse(cfg.URL)
@@ -248,7 +251,7 @@ func (h *Handler) stepUp(ctx context.Context, used string, asked challenge) erro
 
 func (h *Handler) needs(reason string, scopes []string) error {
 	if h.cfg.Machine {
-		return fmt.Errorf("the server %q can't be used: %s; check client_id, client_secret and scopes in its oauth block", h.cfg.Name, reason)
+		return &problem{fmt.Sprintf("the server %q can't be used: %s; check client_id, client_secret and scopes in its oauth block", h.cfg.Name, reason), ErrCredentials}
 	}
 	return &LoginError{Server: h.cfg.Name, Reason: reason, Scopes: scopes}
 }

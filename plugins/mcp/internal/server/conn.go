@@ -405,7 +405,7 @@ func retryable(err error) bool {
 	_, answered := transport.ServerError(err)
 	_, elsewhere := errors.AsType[*transport.OriginError](err)
 	_, login := errors.AsType[*auth.LoginError](err)
-	return !answered && !elsewhere && !login && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return !answered && !elsewhere && !login && !errors.Is(err, auth.ErrCredentials) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // pause waits, and returns false if ctx ends first.

@@ -27,6 +27,9 @@ const (
 	termTime = 2 * time.Second // until its process tree is killed
 )
 
+// saidTime is how long the rest of the standard error of a server that has ended is waited for.
+const saidTime = 200 * time.Millisecond
+
 // maxShown is how much of a server's standard error an error contains, in bytes.
 const maxShown = 1000
 
@@ -40,10 +43,11 @@ func started(declared func(context.Context, string) *process.Cmd, log hclog.Logg
 		if p.tail = tail; tail == nil {
 			p.tail = &transport.Tail{}
 		}
-		p.cmd.Stderr, p.cmd.WaitDelay = p.tail, time.Second
+		p.cmd.WaitDelay = time.Second
 		in, err1 := p.cmd.StdinPipe()
 		out, err2 := p.cmd.StdoutPipe()
-		err := errors.Join(err1, err2)
+		said, err3 := p.cmd.StderrPipe()
+		err := errors.Join(err1, err2, err3)
 		if err == nil {
 			stop := context.AfterFunc(ctx, kill)
 			err = p.cmd.Start()
@@ -53,7 +57,11 @@ func started(declared func(context.Context, string) *process.Cmd, log hclog.Logg
 			kill()
 			return server.Link{}, err
 		}
-		p.in = in
+		p.in, p.said = in, make(chan struct{})
+		go func() { // owned by the process: ends when its end has been waited for
+			defer close(p.said)
+			_, _ = io.Copy(p.tail, said) // what it has said until then counts
+		}()
 		return server.Link{
 			Transport: &transport.Stdio{In: in, Out: watched{out, p}, Junk: func(line string, size int64) {
 				log.Warn("a server has written a line that is no message to its standard output", "server", name, "bytes", size, "text", catalog.Line(line, 200))
@@ -69,6 +77,7 @@ type serverProcess struct {
 	kill   context.CancelFunc
 	in     io.Closer
 	tail   *transport.Tail
+	said   chan struct{} // closed when tail has all of its standard error
 	once   sync.Once
 	silent atomic.Bool // its standard output has ended
 	byUs   atomic.Bool // it is ended although its output has not
@@ -128,6 +137,12 @@ func (p *serverProcess) explain() string {
 	if p.silent.Load() && !p.byUs.Load() && p.exited(exitTime) { // which may be a moment later
 		if e, ok := p.cmd.Exit(); ok {
 			parts = append(parts, exitText(e))
+		}
+		late := time.NewTimer(saidTime)
+		defer late.Stop()
+		select {
+		case <-p.said:
+		case <-late.C: // a process that it has left may hold it open
 		}
 	}
 	text := strings.TrimSpace(p.tail.String())

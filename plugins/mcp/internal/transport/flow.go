@@ -62,6 +62,15 @@ func (f *flow) pause() (*jsonrpc.Request, <-chan struct{}, error) {
 	return &jsonrpc.Request{ID: id, Method: "ping"}, done, nil
 }
 
+// answered notes that the answer to a request of the server has left.
+func (f *flow) answered(m jsonrpc.Message) {
+	if _, ok := m.(*jsonrpc.Response); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.mu.unanswered--
+	}
+}
+
 // sent notes a message of the session, and reports whether it is for the server, and not the answer to a request of gantry's own.
 func (f *flow) sent(m jsonrpc.Message) bool {
 	r, ok := m.(*jsonrpc.Response)
@@ -71,7 +80,6 @@ func (f *flow) sent(m jsonrpc.Message) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !isCatchUp(r.ID) {
-		f.mu.unanswered--
 		return true
 	}
 	name, _ := r.ID.Raw().(string)

@@ -96,9 +96,12 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != t.origin.Scheme || !strings.EqualFold(req.URL.Host, t.origin.Host) {
 		return nil, &OriginError{t.origin.Scheme + "://" + t.origin.Host, req.URL.Scheme + "://" + req.URL.Host}
 	}
-	if m, ok := sentMessage(req); ok && !t.flow.sent(m) {
-		_ = req.Body.Close()
-		return &http.Response{StatusCode: http.StatusAccepted, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+	if m, ok := sentMessage(req); ok {
+		if !t.flow.sent(m) {
+			_ = req.Body.Close()
+			return &http.Response{StatusCode: http.StatusAccepted, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+		}
+		defer t.flow.answered(m) // the server may be slow to take it
 	}
 	sent, resp, err := t.send(req)
 	if err != nil || !t.refusesToken(resp) {

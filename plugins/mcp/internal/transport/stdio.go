@@ -90,6 +90,7 @@ func (c *stdio) Write(ctx context.Context, m jsonrpc.Message) error {
 	if !c.flow.sent(m) {
 		return nil
 	}
+	c.flow.answered(m)
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err

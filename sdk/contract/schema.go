@@ -1,11 +1,9 @@
 package contract
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -47,25 +45,26 @@ func ParseSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	return &s, nil
 }
 
-// checkDepth checks the depth of a JSON text before it is decoded.
+// checkDepth checks the depth of a text before it is decoded as JSON, which finds out whether it is.
 func checkDepth(raw []byte) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	for depth := 0; ; {
-		t, err := d.Token()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("not a JSON Schema: %w", err)
-		case t == json.Delim('{') || t == json.Delim('['):
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
 			depth++
-		case t == json.Delim('}') || t == json.Delim(']'):
+		case c == '}' || c == ']':
 			depth--
 		}
 		if depth > maxSchemaDepth {
 			return fmt.Errorf("the schema is nested more than %d levels deep", maxSchemaDepth)
 		}
 	}
+	return nil
 }
 
 // schemaWalk follows the references of a schema.

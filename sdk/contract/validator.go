@@ -69,10 +69,12 @@ func (v *Validator) Validate(value any) error {
 // checkDefaults validates the defaults in the schema.
 func (v *Validator) checkDefaults() error {
 	e := estimate{v: v, left: maxValidationSteps}
+	found := false
 	for s := range v.walk.schemas {
 		if s.Default == nil {
 			continue
 		}
+		found = true
 		var value any
 		if err := json.Unmarshal(s.Default, &value); err != nil {
 			return fmt.Errorf("the default %.200s: %w", s.Default, err)
@@ -80,6 +82,9 @@ func (v *Validator) checkDefaults() error {
 		if !e.apply(s, value, 0) {
 			return fmt.Errorf("the default %.200s: %w", s.Default, ErrSchemaSteps)
 		}
+	}
+	if !found {
+		return nil
 	}
 	_, err := v.Schema().CloneSchemas().Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	return err

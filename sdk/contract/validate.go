@@ -1,12 +1,15 @@
 package contract
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -214,6 +217,17 @@ func (a ConfigAttribute) validate(c *problems, where string) {
 func ValidateTools(tools []Descriptor) error {
 	var c problems
 	seen := map[[2]string]bool{}
+	errs := make([]error, len(tools))
+	var work sync.WaitGroup
+	size := max(minChecked, (len(tools)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	for from := 0; from < len(tools); from += size {
+		work.Go(func() {
+			for i := from; i < min(from+size, len(tools)); i++ {
+				errs[i] = tools[i].Validate()
+			}
+		})
+	}
+	work.Wait()
 	for i := range tools {
 		d := &tools[i]
 		k := [2]string{d.Namespace, d.Name}
@@ -221,12 +235,15 @@ func ValidateTools(tools []Descriptor) error {
 			c.add("tool %q: declared twice in the namespace %q", d.Name, d.Namespace)
 		}
 		seen[k] = true
-		if err := d.Validate(); err != nil {
-			c = append(c, err)
+		if errs[i] != nil {
+			c = append(c, errs[i])
 		}
 	}
 	return errors.Join(c...)
 }
+
+// minChecked is the number of tools that are worth a goroutine.
+const minChecked = 100
 
 // CheckSource returns an error if the tool names a source that the set does not have. A set without sources accepts any name.
 func (s *ToolSet) CheckSource(d *Descriptor) error {
@@ -360,8 +377,45 @@ func (f *Freeform) validate(c *problems, tool string) {
 	}
 }
 
-// checkSchema compiles a JSON Schema, whose type must be object if object is true.
+// valid are the hashes of schemas that were valid, since a set of thousands of tools is checked again with each change of one of them.
+var valid struct {
+	sync.Mutex
+	hashes map[[sha256.Size]byte]bool
+}
+
+// maxValid bounds the hashes to about 2 MiB. Beyond it, all are forgotten.
+const maxValid = 1 << 15
+
+// checkSchema returns an error if a JSON Schema doesn't compile, or its type is not object although object is true.
 func checkSchema(raw json.RawMessage, object bool) error {
+	if len(raw) > maxSchemaBytes {
+		return compileSchema(raw, object) // which says so
+	}
+	kind := byte('v')
+	if object {
+		kind = 'o'
+	}
+	hash := sha256.Sum256(append([]byte{kind}, raw...))
+	valid.Lock()
+	known := valid.hashes[hash]
+	valid.Unlock()
+	if known {
+		return nil
+	}
+	if err := compileSchema(raw, object); err != nil {
+		return err
+	}
+	valid.Lock()
+	defer valid.Unlock()
+	if valid.hashes == nil || len(valid.hashes) >= maxValid {
+		valid.hashes = map[[sha256.Size]byte]bool{}
+	}
+	valid.hashes[hash] = true
+	return nil
+}
+
+// compileSchema compiles a JSON Schema, whose type must be object if object is true.
+func compileSchema(raw json.RawMessage, object bool) error {
 	s, err := ParseSchema(raw)
 	if err != nil {
 		return err

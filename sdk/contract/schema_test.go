@@ -87,26 +87,6 @@ func FuzzParseSchema(f *testing.F) {
 	})
 }
 
-// What is known of a schema of results says nothing of the same schema for arguments, whose type must be object, and an invalid schema
-// stays invalid.
-func TestSchemasAreCheckedForTheirUse(t *testing.T) {
-	text := json.RawMessage(`{"type":"string","title":"for its use"}`)
-	for range 2 {
-		results := Descriptor{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: text}
-		if err := results.Validate(); err != nil {
-			t.Error(err)
-		}
-		arguments := Descriptor{Name: "t", InputSchema: text}
-		if err := arguments.Validate(); err == nil || !strings.Contains(err.Error(), `the type must be "object"`) {
-			t.Errorf("arguments: %v", err)
-		}
-		results.OutputSchema = json.RawMessage(`{"type":"string","pattern":"("}`)
-		if err := results.Validate(); err == nil || !strings.Contains(err.Error(), "does not compile") {
-			t.Errorf("invalid: %v", err)
-		}
-	}
-}
-
 // The errors of a set of many tools are those of each tool, in the order of the tools.
 func TestManyToolsAreValidated(t *testing.T) {
 	tools := make([]Descriptor, 1000)

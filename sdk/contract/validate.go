@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -377,45 +376,8 @@ func (f *Freeform) validate(c *problems, tool string) {
 	}
 }
 
-// valid are the hashes of schemas that were valid, since a set of thousands of tools is checked again with each change of one of them.
-var valid struct {
-	sync.Mutex
-	hashes map[[sha256.Size]byte]bool
-}
-
-// maxValid bounds the hashes to about 2 MiB. Beyond it, all are forgotten.
-const maxValid = 1 << 15
-
-// checkSchema returns an error if a JSON Schema doesn't compile, or its type is not object although object is true.
+// checkSchema compiles a JSON Schema, whose type must be object if object is true.
 func checkSchema(raw json.RawMessage, object bool) error {
-	if len(raw) > maxSchemaBytes {
-		return compileSchema(raw, object) // which says so
-	}
-	kind := byte('v')
-	if object {
-		kind = 'o'
-	}
-	hash := sha256.Sum256(append([]byte{kind}, raw...))
-	valid.Lock()
-	known := valid.hashes[hash]
-	valid.Unlock()
-	if known {
-		return nil
-	}
-	if err := compileSchema(raw, object); err != nil {
-		return err
-	}
-	valid.Lock()
-	defer valid.Unlock()
-	if valid.hashes == nil || len(valid.hashes) >= maxValid {
-		valid.hashes = map[[sha256.Size]byte]bool{}
-	}
-	valid.hashes[hash] = true
-	return nil
-}
-
-// compileSchema compiles a JSON Schema, whose type must be object if object is true.
-func compileSchema(raw json.RawMessage, object bool) error {
 	s, err := ParseSchema(raw)
 	if err != nil {
 		return err

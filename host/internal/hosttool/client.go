@@ -74,15 +74,13 @@ func clientEntry(s event.ClientTool) (*registry.Entry, error) {
 	if s.Deferred {
 		e.Exposure = contract.ExposureDeferred
 	}
-	schema, err := contract.ParseSchema(s.InputSchema)
+	e.Schema = registry.Arguments(s.InputSchema, false)
+	schema, err := e.Schema() // a client is told what is wrong before the thread starts
 	if err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
+		return nil, err
 	}
-	if schema.Type != "object" {
+	if schema.Schema().Type != "object" {
 		return nil, errors.New(`input schema: the type must be "object"`)
-	}
-	if e.Schema, err = contract.Compile(schema); err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
 	}
 	b, err := json.Marshal(s)
 	if err != nil {

@@ -39,7 +39,7 @@ type Tool struct {
 	Offer func(Conditions) Offer
 	orchestrate.HostTool
 
-	schema *contract.Validator
+	schema func() (*contract.Validator, error)
 }
 
 // Offer says whether a thread has a tool and whether its model is offered it.
@@ -89,12 +89,8 @@ func (t *Tool) prepare() error {
 	if err := t.Descriptor.Validate(); err != nil || t.Descriptor.Freeform != nil {
 		return err
 	}
-	schema, err := contract.ParseSchema(t.Descriptor.InputSchema)
-	if err != nil {
-		return err
-	}
-	t.schema, err = contract.Compile(schema)
-	return err
+	t.schema = registry.Arguments(t.Descriptor.InputSchema, false)
+	return nil
 }
 
 // Reserve reserves the names of all tools in r, whether or not a thread has them.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/registry"
@@ -175,45 +176,29 @@ func firstLine(text string) string {
 	return line
 }
 
-// document returns the text that a query is matched against.
-func document(e *registry.Entry) string {
-	parts := []string{e.Namespace, e.Name, e.Plugin, e.Source, e.Description, e.SearchText}
-	var schema any
-	if json.Unmarshal(e.InputSchema, &schema) == nil {
-		parts = describe(parts, schema)
-	}
-	return strings.Join(parts, " ")
+// document returns the texts that a query is matched against.
+func document(e *registry.Entry) [7]string {
+	return [...]string{e.Namespace, e.Name, e.Plugin, e.Source, e.Description, e.SearchText, e.SchemaText()}
 }
 
-// describe appends the names of properties and the descriptions in a schema.
-func describe(dst []string, schema any) []string {
-	switch s := schema.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(s)) {
-			if text, ok := s[key].(string); ok && (key == "description" || key == "title") {
-				dst = append(dst, text)
-			}
-			if properties, ok := s[key].(map[string]any); ok && key == "properties" {
-				dst = append(dst, slices.Sorted(maps.Keys(properties))...)
-			}
-			dst = describe(dst, s[key])
-		}
-	case []any:
-		for _, v := range s {
-			dst = describe(dst, v)
-		}
+// stem returns what a word has in common with its other forms; "" for a stop word.
+func stem(word string) string {
+	switch {
+	case english.IsStopWord(word):
+		return ""
+	case word[len(word)-1] <= '9': // a number has no ending
+		return word
 	}
-	return dst
+	return english.Stem(word, false)
 }
 
-// wordsOf returns the stems of a text's words, in lower case and without accents and stop words. Names are split: create_event and
-// createEvent are two words each.
-func wordsOf(text string) []string {
-	var out []string
-	var word []rune
+// eachWord calls f for each word of a text, in lower case and without accents. Names are split: create_event and createEvent are two
+// words each. f must not keep the word, which is in space.
+func eachWord(text string, space []byte, f func(word []byte)) {
+	word := space[:0]
 	end := func() {
-		if s := strings.ToLower(string(word)); s != "" && !english.IsStopWord(s) {
-			out = append(out, english.Stem(s, false))
+		if len(word) > 0 {
+			f(word)
 		}
 		word = word[:0]
 	}
@@ -226,14 +211,13 @@ func wordsOf(text string) []string {
 			end()
 		case unicode.IsUpper(r) && small:
 			end()
-			word = append(word, r)
+			word = utf8.AppendRune(word, unicode.ToLower(r))
 		default:
-			word = append(word, r)
+			word = utf8.AppendRune(word, unicode.ToLower(r))
 		}
 		small = unicode.IsLower(r)
 	}
 	end()
-	return out
 }
 
 // Parameters of the ranking, which is Okapi BM25; codex-compatible.
@@ -245,30 +229,65 @@ const (
 // Rank returns the tools that match a query, best first. Of equally good ones, the one that was declared first comes first. Tools with
 // none of the words are left out.
 func Rank(entries []*registry.Entry, query string) []*registry.Entry {
-	counts := make([]map[string]int, len(entries)) // of each tool's words
-	lengths := make([]float64, len(entries))       // of each tool's document, in words
-	having := map[string]float64{}                 // number of tools with a word
+	var wanted []string // stems, in the order of the query
+	space := make([]byte, 0, 256)
+	eachWord(query, space, func(word []byte) {
+		if s := stem(string(word)); s != "" {
+			wanted = append(wanted, s)
+		}
+	})
+	// Of a word of the tools, only its stem's place in the query is needed, and few words differ.
+	const stop, other = -2, -1
+	places := map[string]int{}
+	place := func(word []byte) int {
+		p, ok := places[string(word)]
+		if !ok {
+			if s := stem(string(word)); s == "" {
+				p = stop
+			} else {
+				p = slices.Index(wanted, s) // or other
+			}
+			places[string(word)] = p
+		}
+		return p
+	}
+	counts := make([]float64, len(entries)*len(wanted)) // of each tool: how often it has each of the wanted words
+	lengths := make([]float64, len(entries))            // of each tool's document, in words
+	having := make([]float64, len(wanted))              // number of tools with a word
 	average := 0.0
 	for i, e := range entries {
-		words := wordsOf(document(e))
-		counts[i], lengths[i] = map[string]int{}, float64(len(words))
-		for _, w := range words {
-			if counts[i][w]++; counts[i][w] == 1 {
-				having[w]++
+		n := counts[i*len(wanted):][:len(wanted)]
+		for _, text := range document(e) {
+			eachWord(text, space, func(word []byte) {
+				p := place(word)
+				if p == stop {
+					return
+				}
+				if lengths[i]++; p != other {
+					n[p]++
+				}
+			})
+		}
+		for p := range n {
+			if n[p] > 0 {
+				having[p]++
 			}
 		}
 		average += lengths[i]
 	}
 	average /= float64(max(len(entries), 1))
-	scores, wanted := map[*registry.Entry]float64{}, wordsOf(query)
+	scores := map[*registry.Entry]float64{}
 	var out []*registry.Entry
 	for i, e := range entries {
+		score := 0.0
 		for _, w := range wanted {
-			n := float64(counts[i][w])
-			idf := math.Log(1 + (float64(len(entries))-having[w]+0.5)/(having[w]+0.5))
-			scores[e] += idf * n * (saturation + 1) / (n + saturation*(1-byLength+byLength*lengths[i]/average))
+			p := slices.Index(wanted, w) // a word that the query repeats counts again
+			n := counts[i*len(wanted)+p]
+			idf := math.Log(1 + (float64(len(entries))-having[p]+0.5)/(having[p]+0.5))
+			score += idf * n * (saturation + 1) / (n + saturation*(1-byLength+byLength*lengths[i]/average))
 		}
-		if scores[e] > 0 {
+		if score > 0 {
+			scores[e] = score
 			out = append(out, e)
 		}
 	}

@@ -13,7 +13,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -23,23 +26,29 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/sync/errgroup"
 )
 
 // Entry is one tool.
 type Entry struct {
 	contract.Descriptor
-	Plugin   string              // label; empty for host tools
-	HostTool string              // reserved label; empty for tools of plugins
-	Client   bool                // a client of the thread implements the host tool
-	Revision string              // of the tool set it came with
-	Digest   string              // of the descriptor: remembered approvals are bound to it; empty for gantry's own tools
-	Schema   *contract.Validator // of the arguments; nil for freeform tools, and for those that check their arguments themselves
+	Plugin   string // label; empty for host tools
+	HostTool string // reserved label; empty for tools of plugins
+	Client   bool   // a client of the thread implements the host tool
+	Revision string // of the tool set it came with
+	Digest   string // of the descriptor: remembered approvals are bound to it; empty for gantry's own tools
+	// Schema returns the validator of the arguments, see [Arguments]; nil for freeform tools, and for those that check their arguments
+	// themselves.
+	Schema func() (*contract.Validator, error)
 	// Declare returns how a model is offered a host tool, or false if the model is not; nil: by the descriptor, as for tools of plugins.
 	Declare func(row llm.ModelRow) (llm.Tool, bool)
 	// Finds says that the host tool finds deferred tools: a model that is offered it is not offered those.
 	Finds bool
 	// Target returns the call of another tool that the host tool's input stands for; nil: it stands for none.
 	Target func(input string) *llm.ToolCall
+
+	sent  *contract.Descriptor // by the plugin
+	about string               // see SchemaText; empty: not known yet
 }
 
 // FullName returns the name with its namespace, as people read it.
@@ -97,14 +106,15 @@ func (r *Registry) Reserve(namespace, name, owner string) { r.owners[keyOf(names
 func (r *Registry) Set(plugin string, set contract.ToolSet) (problems []error) {
 	entries := make([]*Entry, 0, len(set.Tools))
 	seen := map[key]bool{}
-	for _, d := range set.Tools {
-		e, err := newEntry(plugin, set.Revision, d)
+	made, errs := r.make(plugin, set)
+	for i := range set.Tools {
+		d, e, err := &set.Tools[i], made[i], errs[i]
 		k := keyOf(d.Namespace, d.Name)
 		if owner := r.owners[k]; err == nil && owner != "" {
 			err = hint.New(fmt.Sprintf("its name is reserved for the host tool %q", owner), "rename it, or give it a namespace")
 		}
 		if err == nil {
-			err = set.CheckSource(&d)
+			err = set.CheckSource(d)
 		}
 		if err == nil && seen[k] {
 			err = fmt.Errorf("declared twice")
@@ -186,14 +196,51 @@ func (r *Registry) Snapshot() *Snapshot {
 	return s
 }
 
-func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
+// make makes an entry or an error for each tool of a set. A tool that has not changed since the plugin's last set keeps its entry, since a
+// set comes with each change of a source.
+func (r *Registry) make(plugin string, set contract.ToolSet) ([]*Entry, []error) {
+	r.mu.Lock()
+	last := make(map[key]*Entry, len(r.mu.built[plugin]))
+	for _, e := range r.mu.built[plugin] {
+		last[keyOf(e.Namespace, e.Name)] = e
+	}
+	r.mu.Unlock()
+	entries, errs := make([]*Entry, len(set.Tools)), make([]error, len(set.Tools))
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < len(set.Tools); from += atOnce {
+		work.Go(func() error {
+			for i := from; i < min(from+atOnce, len(set.Tools)); i++ {
+				d := &set.Tools[i]
+				if e := last[keyOf(d.Namespace, d.Name)]; e != nil && reflect.DeepEqual(e.sent, d) {
+					again := *e
+					again.Revision, again.sent = set.Revision, d
+					entries[i] = &again
+					continue
+				}
+				entries[i], errs[i] = newEntry(plugin, set.Revision, d)
+			}
+			return nil
+		})
+	}
+	_ = work.Wait() // errs has the errors
+	return entries, errs
+}
+
+// atOnce is the number of tools that a goroutine checks: enough to be worth it.
+const atOnce = 100
+
+func newEntry(plugin, revision string, sent *contract.Descriptor) (*Entry, error) {
+	d := *sent
+	// The keys of a cached manifest are in another order than those that the plugin sent. That must change neither the request,
+	// whose beginning vendors cache by its bytes, nor the digest of approvals.
+	var schema any
+	d.InputSchema, schema = sorted(d.InputSchema)
+	d.OutputSchema, _ = sorted(d.OutputSchema)
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	// The keys of a cached manifest are in another order than those that the plugin sent. That must change neither the request,
-	// whose beginning vendors cache by its bytes, nor the digest of approvals.
-	d.InputSchema, d.OutputSchema = sorted(d.InputSchema), sorted(d.OutputSchema)
-	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision}
+	e := &Entry{Descriptor: d, Plugin: plugin, Revision: revision, sent: sent, about: schemaText(schema)}
 	d.Changes = "" // it says how the tool has come to be as it is
 	b, err := json.Marshal(struct {
 		D contract.Descriptor
@@ -207,34 +254,87 @@ func newEntry(plugin, revision string, d contract.Descriptor) (*Entry, error) {
 	if d.Freeform != nil || d.UncheckedArguments {
 		return e, nil
 	}
-	schema, err := contract.ParseSchema(d.InputSchema)
-	if err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
-	}
-	if d.LenientArguments {
-		schema.AdditionalProperties = nil
-	}
-	if e.Schema, err = contract.Compile(schema); err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
+	e.Schema = Arguments(d.InputSchema, d.LenientArguments)
+	if d.LenientArguments { // a reference may lead to what is left out
+		if _, err := e.Schema(); err != nil {
+			return nil, err
+		}
 	}
 	return e, nil
 }
 
-// sorted returns JSON with sorted keys and without insignificant space; invalid JSON is returned unchanged.
-func sorted(raw json.RawMessage) json.RawMessage {
+// Arguments returns a function that compiles a valid schema of arguments when it is called first: most tools are never called. lenient
+// permits properties that the schema doesn't have.
+func Arguments(raw json.RawMessage, lenient bool) func() (*contract.Validator, error) {
+	return sync.OnceValues(func() (*contract.Validator, error) {
+		schema, err := contract.ParseSchema(raw)
+		if err != nil {
+			return nil, fmt.Errorf("input schema: %w", err)
+		}
+		if lenient {
+			schema.AdditionalProperties = nil
+		}
+		v, err := contract.Compile(schema)
+		if err != nil {
+			return nil, fmt.Errorf("input schema: %w", err)
+		}
+		return v, nil
+	})
+}
+
+// SchemaText returns the names of properties and the descriptions in the schema of the arguments, separated by spaces: a search looks
+// through them.
+func (e *Entry) SchemaText() string {
+	if e.about != "" {
+		return e.about
+	}
+	_, schema := sorted(e.InputSchema)
+	return schemaText(schema)
+}
+
+func schemaText(schema any) string {
+	var parts []string
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, value := range v {
+				if text, ok := value.(string); ok && (key == "description" || key == "title") {
+					parts = append(parts, text)
+				}
+				if properties, ok := value.(map[string]any); ok && key == "properties" {
+					parts = slices.AppendSeq(parts, maps.Keys(properties))
+				}
+				visit(value)
+			}
+		case []any:
+			for _, value := range v {
+				visit(value)
+			}
+		}
+	}
+	visit(schema)
+	return strings.Join(parts, " ")
+}
+
+// sorted returns JSON with sorted keys and without insignificant space, and its value; invalid JSON is returned unchanged, with nil.
+func sorted(raw json.RawMessage) (json.RawMessage, any) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
 	if len(raw) == 0 || d.Decode(&v) != nil {
-		return raw
+		return raw, nil
+	}
+	if _, err := d.Token(); err != io.EOF { // something follows
+		return raw, nil
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(v) != nil {
-		return raw
+		return raw, nil
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), v
 }
 
 // Parse validates the input of a call against the tool's kind and schema. The error is for the model.
@@ -271,14 +371,18 @@ func (e *Entry) Parse(c *llm.ToolCall) (contract.Input, error) {
 		}
 		return contract.Input{Arguments: raw}, nil
 	}
-	err := e.Schema.Validate(args)
+	schema, err := e.Schema()
+	if err != nil {
+		return contract.Input{}, fmt.Errorf("%s can't be called: %w", e.FullName(), err)
+	}
+	err = schema.Validate(args)
 	if err == nil {
 		return contract.Input{Arguments: raw}, nil
 	}
-	if less, ok := withoutNulls(e.Schema.Schema(), raw); ok {
+	if less, ok := withoutNulls(schema.Schema(), raw); ok {
 		var args any
 		if err = json.Unmarshal(less, &args); err == nil {
-			err = e.Schema.Validate(args)
+			err = schema.Validate(args)
 		}
 		if err == nil {
 			return contract.Input{Arguments: less}, nil

@@ -284,3 +284,57 @@ func TestReservedNames(t *testing.T) {
 		t.Errorf("in a namespace: %q", problems)
 	}
 }
+
+// Whatever would make a tool fail at its first call is reported when its plugin sends it, and the other tools are used.
+func TestSchemasAreCheckedWhenTheyAreSent(t *testing.T) {
+	for _, tc := range []struct{ name, schema, want string }{
+		{"pattern", `{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`, "does not compile"},
+		{"reference", `{"type":"object","properties":{"a":{"$ref":"#/$defs/none"}}}`, "does not lead to a schema"},
+		{"default", `{"type":"object","properties":{"a":{"type":"string","default":5}}}`, "does not compile"},
+		{"two values", `{"type":"object"} {"type":"object"}`, "not a JSON Schema"},
+		{"reference to what lenient leaves out", `{"type":"object","properties":{"a":{"$ref":"#/additionalProperties/not"}},"additionalProperties":{"not":{}}}`, "input schema: "},
+	} {
+		r := New("p")
+		bad := contract.Descriptor{Name: "bad", InputSchema: json.RawMessage(tc.schema), LenientArguments: strings.Contains(tc.name, "lenient")}
+		for range 2 { // the second time, the other tool is known
+			problems := r.Set("p", contract.ToolSet{Tools: []contract.Descriptor{greet, bad}})
+			if len(problems) != 1 || !strings.Contains(problems[0].Error(), `tool "bad" is left out`) || !strings.Contains(problems[0].Error(), tc.want) {
+				t.Errorf("%s: %v, want %q", tc.name, problems, tc.want)
+			}
+			if n := len(r.Snapshot().Entries()); n != 1 {
+				t.Errorf("%s: %d tools", tc.name, n)
+			}
+		}
+	}
+}
+
+// A tool that has not changed keeps what is known of it when its plugin sends a new set; one that has changed does not.
+func TestUnchangedToolsAreKept(t *testing.T) {
+	other := greet
+	other.Name = "other"
+	r := New("p")
+	set := func(revision string, tools ...contract.Descriptor) (kept, second *Entry) {
+		if problems := r.Set("p", contract.ToolSet{Revision: revision, Tools: tools}); len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		kept, _ = r.Snapshot().Lookup("", "greet")
+		second, _ = r.Snapshot().Lookup("", "other")
+		return kept, second
+	}
+	validator := func(e *Entry) *contract.Validator {
+		v, err := e.Schema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	before, was := set("1", greet, other)
+	other.Description, other.InputSchema = "new", json.RawMessage(`{"type":"object","properties":{"colour":{"type":"string"}}}`)
+	after, is := set("2", other, greet)
+	if validator(after) != validator(before) || after.Revision != "2" || before.Revision != "1" || after.Digest != before.Digest {
+		t.Errorf("unchanged: %+v, before %+v", after, before)
+	}
+	if validator(is) == validator(was) || is.Description != "new" || is.Digest == was.Digest || is.SchemaText() != "colour" {
+		t.Errorf("changed: %+v, before %+v", is, was)
+	}
+}

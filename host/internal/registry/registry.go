@@ -271,8 +271,8 @@ func Arguments(raw json.RawMessage, lenient bool) func() (*contract.Validator, e
 		if err != nil {
 			return nil, fmt.Errorf("input schema: %w", err)
 		}
-		if lenient {
-			schema.AdditionalProperties = nil
+		if lenient && schema.AdditionalProperties != nil {
+			schema.AdditionalProperties = &jsonschema.Schema{} // not nil: a reference may lead to it, and the library would follow it
 		}
 		v, err := contract.Compile(schema)
 		if err != nil {

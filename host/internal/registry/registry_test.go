@@ -38,7 +38,9 @@ func TestParse(t *testing.T) {
 	unchecked := greet // no Go program compiles its pattern
 	unchecked.Name, unchecked.UncheckedArguments = "unchecked", true
 	unchecked.InputSchema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"^(?=x)"}},"required":["a"]}`)
-	s := snapshot(t, greet, lenient, patch, nested, lists, unchecked)
+	lent := lenient // what is not restricted any more is referred to
+	lent.Name, lent.InputSchema = "lent", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/additionalProperties"}},"additionalProperties":{"type":"string"}}`)
+	s := snapshot(t, greet, lenient, patch, nested, lists, unchecked, lent)
 	for _, tc := range []struct {
 		name string
 		call llm.ToolCall
@@ -54,6 +56,7 @@ func TestParse(t *testing.T) {
 		{"wrong value", llm.ToolCall{Name: "greet", Input: `{"name":"a","times":0}`}, contract.Input{}, "failed to parse function arguments: `times`: "},
 		{"unknown property", llm.ToolCall{Name: "greet", Input: `{"name":"a","x":1}`}, contract.Input{}, "x"},
 		{"unknown property, lenient", llm.ToolCall{Name: "lenient", Input: `{"name":"a","x":1}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a","x":1}`)}, ""},
+		{"reference to what is not restricted", llm.ToolCall{Name: "lent", Input: `{"a":5,"b":6}`}, contract.Input{Arguments: json.RawMessage(`{"a":5,"b":6}`)}, ""},
 		{"null for what need not be there", llm.ToolCall{Name: "greet", Input: `{"name":"a","times":null}`}, contract.Input{Arguments: json.RawMessage(`{"name":"a"}`)}, ""},
 		{"null for what must be there", llm.ToolCall{Name: "greet", Input: `{"name":null,"times":null}`}, contract.Input{}, "`name`: "},
 		{"null inside", llm.ToolCall{Name: "nested", Input: `{"a":{"b":null,"c":null},"n":9007199254740993}`}, contract.Input{Arguments: json.RawMessage(`{"a":{"c":null},"n":9007199254740993}`)}, ""},

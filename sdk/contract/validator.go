@@ -25,7 +25,8 @@ type Validator struct {
 	patterns map[*jsonschema.Schema]map[*regexp.Regexp]*jsonschema.Schema
 }
 
-// Compile prepares a schema for validation. The schema must come from [ParseSchema] and must not be modified afterwards.
+// Compile prepares a schema for validation. The schema must come from [ParseSchema] and must not be modified afterwards. If a
+// part was replaced in between, references to what it had are errors.
 func Compile(s *jsonschema.Schema) (*Validator, error) {
 	resolved, err := s.Resolve(nil)
 	if err != nil {
@@ -37,7 +38,9 @@ func Compile(s *jsonschema.Schema) (*Validator, error) {
 	}
 	for at := range v.walk.schemas {
 		if at.Ref != "" {
-			v.refs[at] = v.walk.resolve(at)
+			if v.refs[at] = v.walk.resolve(at); v.refs[at] == nil {
+				return nil, fmt.Errorf("the reference %.200q does not lead to a schema in this document", at.Ref)
+			}
 		}
 		for text, child := range at.PatternProperties {
 			re, err := regexp.Compile(text)

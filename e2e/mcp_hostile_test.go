@@ -110,7 +110,7 @@ func hostileMCP() []hostileRow {
 		{name: "has_two_thousand_tools", server: onList(func(h *hostileServer, id, _ string) {
 			list := mcpTool
 			for i := range 1999 {
-				list += fmt.Sprintf(`,{"name":"tool_%d","description":"Does the thing number %d.","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i, i)
+				list += fmt.Sprintf(`,{"name":"tool_%d","description":"Does the thing number %d.","inputSchema":{"type":"object","properties":{"a%d":{"type":"string"}}}}`, i, i, i)
 			}
 			h.result(id, `{"tools":[`+list+`]}`)
 		})},

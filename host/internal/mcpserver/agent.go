@@ -190,6 +190,10 @@ func (s *Server) reply(ctx context.Context, req *mcp.CallToolRequest, p replyPar
 	if err != nil {
 		return nil, agentResult{}, shown(err)
 	}
+	if t.Remote() && s.cfg.Widening != nil { // its process has a configuration of its own, which can't be judged here
+		return nil, agentResult{}, hint.New(fmt.Sprintf("the thread %s runs in another process, whose configuration may permit more than the server's", id),
+			"end it there first; or whoever runs the server starts it with --allow-wider")
+	}
 	settings, err := t.Settings(ctx) // it may be another front end's
 	if err != nil {
 		return nil, agentResult{}, shown(err)

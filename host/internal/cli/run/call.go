@@ -104,7 +104,11 @@ func (a *app) call(ctx context.Context, server, name, input string, asJSON bool)
 		return failed
 	}
 	if asJSON {
-		err = a.PrintJSON(resultOf(r))
+		var out any = resultOf(r)
+		if len(r.Structured) > 0 { // the server's own result, as it wrote it
+			out = r.Structured
+		}
+		err = a.PrintJSON(out)
 	} else {
 		a.printResult(r)
 	}
@@ -155,15 +159,14 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 		fmt.Sprintf("see `gantry mcp tools %s`", server))
 }
 
-// callResult is a result as JSON.
+// callResult is a result as JSON that no server has written.
 type callResult struct {
-	Content    []map[string]any `json:"content"`
-	Structured json.RawMessage  `json:"structuredContent,omitempty"`
-	IsError    bool             `json:"isError"`
+	Content []map[string]any `json:"content"`
+	IsError bool             `json:"isError"`
 }
 
 func resultOf(r hub.ToolResult) callResult {
-	out := callResult{Content: []map[string]any{}, Structured: r.Structured, IsError: r.IsError}
+	out := callResult{Content: []map[string]any{}, IsError: r.IsError}
 	for _, p := range r.Content {
 		switch p := p.(type) {
 		case *llm.Text:

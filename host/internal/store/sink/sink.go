@@ -162,7 +162,6 @@ func (s *Sink) run(ctx context.Context) {
 	close(s.gone)
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	q := s.queue
 	left := q.events()
 	for _, w := range q.waiters {
@@ -180,6 +179,7 @@ func (s *Sink) run(ctx context.Context) {
 			e.op.reply <- database.ErrClosed
 		}
 	}
+	s.mu.Unlock()                // what the children call may still deliver, and is refused
 	s.cancel(database.ErrClosed) // also ends running maintenance
 	close(work)
 	close(health)

@@ -46,6 +46,8 @@ func (p *mcpPlugin) listPrompts(ctx context.Context, _ *tool.CommandCall, in nam
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, e.block.CallTimeout)
+	defer cancel()
 	prompts, problems, err := catalog.ListPrompts(ctx, e.server.Prompts)
 	if err != nil {
 		return nil, refused("prompts/list", err)
@@ -87,6 +89,8 @@ func (p *mcpPlugin) fillIn(ctx context.Context, _ *tool.CommandCall, in promptAr
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, e.block.CallTimeout)
+	defer cancel()
 	raw, err := e.server.Prompt(ctx, in.Name, in.Arg)
 	if err != nil {
 		return nil, refused("prompts/get", err)
@@ -132,6 +136,8 @@ func (p *mcpPlugin) listResources(ctx context.Context, _ *tool.CommandCall, in r
 		method, member = "resources/templates/list", "resourceTemplates"
 	}
 	rows := []resourceRow{}
+	ctx, cancel := context.WithTimeout(ctx, e.block.CallTimeout)
+	defer cancel()
 	err = catalog.Pages(ctx, member, func(ctx context.Context, cursor string) (json.RawMessage, error) {
 		return e.server.Resources(ctx, method, cursor)
 	}, func(raw json.RawMessage) error {
@@ -194,6 +200,8 @@ func (p *mcpPlugin) complete(ctx context.Context, _ *tool.CommandCall, in comple
 	if len(in.Given) > 0 {
 		params.Context = &mcp.CompleteContext{Arguments: in.Given}
 	}
+	ctx, cancel := context.WithTimeout(ctx, e.block.CallTimeout)
+	defer cancel()
 	found, err := e.server.Complete(ctx, params)
 	if err != nil {
 		return nil, refused("completion/complete", err)

@@ -217,6 +217,25 @@ func malformed(line []byte) jsonrpc.Message {
 	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the server's answer is not valid JSON, or no answer of the protocol"}}
 }
 
+// maxBatch is the number of messages in a batch that are read. Those of old servers have a few.
+const maxBatch = 1000
+
+// batch returns the parts of a batch, up to one that can't be a message.
+func batch(line []byte) (parts []json.RawMessage) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if _, err := d.Token(); err != nil {
+		return nil
+	}
+	for d.More() && len(parts) < maxBatch {
+		var p json.RawMessage
+		if d.Decode(&p) != nil || p[0] != '{' {
+			break
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
 // messages returns the messages of a line; none if it is not a message.
 func (c *stdio) messages(line []byte) (out []received) {
 	line = bytes.TrimSpace(line)
@@ -225,7 +244,7 @@ func (c *stdio) messages(line []byte) (out []received) {
 	case len(line) == 0:
 		return nil
 	case line[0] == '[': // a batch, in older versions of the protocol
-		_ = json.Unmarshal(line, &parts) // if it is none, it is no message
+		parts = batch(line)
 	case line[0] == '{':
 		parts = []json.RawMessage{line}
 	}

@@ -575,3 +575,21 @@ func FuzzLongLine(f *testing.F) {
 		}
 	})
 }
+
+// A batch costs as much as its messages, however much junk it has.
+func TestBatchIsBounded(t *testing.T) {
+	message := `{"jsonrpc":"2.0","method":"a"}`
+	for name, tc := range map[string]struct {
+		line string
+		want int
+	}{
+		"junk":      {"[" + strings.Repeat("0,", 1<<20) + "0]", 0},
+		"then junk": {"[" + message + ",0," + message + "]", 1},
+		"many":      {"[" + strings.Repeat(message+",", 2*maxBatch) + message + "]", maxBatch},
+		"cut":       {"[" + message + "," + message[:10], 1},
+	} {
+		if got := batch([]byte(tc.line)); len(got) != tc.want {
+			t.Errorf("%s: %d parts, want %d", name, len(got), tc.want)
+		}
+	}
+}

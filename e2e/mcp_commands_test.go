@@ -50,7 +50,7 @@ func TestMCPAddTriesTheServer(t *testing.T) {
 	block := fmt.Sprintf("sandbox {\n  network = [\"api.needy.test\"]\n  writable_roots = [%q]\n}", data)
 
 	refused := r.Gantry(append([]string{"mcp", "add", "--yes"}, command...)...)
-	for _, want := range []string{"cannot start: open " + data, "its process exited with code 3", "to reach the host api.needy.test, to write in the folder " + data, block} {
+	for _, want := range []string{"cannot start: open " + data, "its process exited with code 3", "its sandbox has denied it to reach the host api.needy.test; the server says that it could not write in " + data, block} {
 		if refused.Code == 0 || !strings.Contains(refused.Stderr, want) {
 			t.Errorf("without a terminal: exit %d, no %q:\n%s", refused.Code, want, refused.Stderr)
 		}

@@ -76,10 +76,10 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 		hosts = append(hosts, h)
 	}
 	t := trial{c: c, name: b.Name, asked: in.Asked}
-	if err := t.ask(ctx, "reach the host", "network", denials.Network, hosts); err != nil {
+	if err := t.ask(ctx, "reach the host", "its sandbox has denied it to reach the host", "network", denials.Network, hosts); err != nil {
 		return nil, err
 	}
-	if err := t.ask(ctx, "write in the folder", "writable_roots", denials.WritableRoots, deniedFolders(tail.String())); err != nil {
+	if err := t.ask(ctx, "write in the folder", "the server says that it could not write in", "writable_roots", denials.WritableRoots, deniedFolders(tail.String())); err != nil {
 		return nil, err
 	}
 	if t.allowed {
@@ -90,7 +90,7 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 	}
 	var lines []string
 	if len(t.denied) > 0 {
-		lines = append(lines, "its sandbox has denied it "+strings.Join(t.denied, ", ")+". To allow it, run `gantry mcp try "+b.Name+"` on a terminal, or write in its block:\n"+t.block())
+		lines = append(lines, strings.Join(t.denied, "; ")+". To allow it, run `gantry mcp try "+b.Name+"` on a terminal, or write in its block:\n"+t.block())
 	}
 	if failed != nil {
 		return nil, errors.New(strings.Join(append([]string{failed.Error()}, lines...), "\n"))
@@ -117,12 +117,13 @@ type trial struct {
 	name    string
 	asked   []string
 	allowed bool                // something, which is part of the edits
-	denied  []string            // in words
+	denied  []string            // in words, with how it is known
 	missing map[string][]string // by the argument of the sandbox, what would allow it
 }
 
-// ask asks about what the server was denied, and proposes to add what is allowed to an argument of its sandbox. now is its value.
-func (t *trial) ask(ctx context.Context, what, argument string, now, wanted []string) error {
+// ask asks about what the server was denied, and proposes to add what is allowed to an argument of its sandbox. now is its value,
+// and reason says how the denial is known.
+func (t *trial) ask(ctx context.Context, what, reason, argument string, now, wanted []string) error {
 	value := slices.Clone(now)
 	for _, w := range wanted {
 		if slices.Contains(now, w) {
@@ -132,7 +133,7 @@ func (t *trial) ask(ctx context.Context, what, argument string, now, wanted []st
 		if !slices.Contains(t.asked, w) {
 			a, err := t.c.Ask(ctx, tool.Question{
 				Title:   fmt.Sprintf("Let the server %q %s %s?", t.name, what, w),
-				Message: "It has tried that when it was started, and its sandbox has denied it.", Options: []string{answerAllow, answerDeny},
+				Message: strings.ToUpper(reason[:1]) + reason[1:] + " " + w + ".", Options: []string{answerAllow, answerDeny},
 			})
 			switch {
 			case err != nil:
@@ -146,7 +147,7 @@ func (t *trial) ask(ctx context.Context, what, argument string, now, wanted []st
 			value = append(value, w)
 			continue
 		}
-		t.denied = append(t.denied, "to "+what+" "+w)
+		t.denied = append(t.denied, reason+" "+w)
 		if t.missing == nil {
 			t.missing = map[string][]string{}
 		}
@@ -197,7 +198,7 @@ func deniedFolders(text string) (out []string) {
 			continue
 		}
 		for _, p := range deniedPath().FindAllString(catalog.Line(line, 4<<10), -1) {
-			if dir := folderOf(p); dir != "" && !slices.Contains(out, dir) && len(out) < maxFolders {
+			if dir := folderOf(p); dir != "" && !sensitive(dir) && !slices.Contains(out, dir) && len(out) < maxFolders {
 				out = append(out, dir)
 			}
 		}
@@ -210,13 +211,7 @@ func deniedFolders(text string) (out []string) {
 func folderOf(p string) string {
 	p = path.Clean(p)
 	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
-	home := 0
-	switch {
-	case parts[0] == "root":
-		home = 1
-	case len(parts) > 1 && (parts[0] == "home" || parts[0] == "Users"):
-		home = 2
-	}
+	home := homeOf(parts)
 	if home > 0 && len(parts) > home && strings.HasPrefix(parts[home], ".") {
 		depth := home + 1
 		if slices.Contains([]string{".cache", ".config", ".local", ".local/share"}, parts[home]) {

@@ -1,6 +1,10 @@
 package tools
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,6 +23,14 @@ func TestDeniedFolders(t *testing.T) {
 		"EROFS /home/me/.cache":                                                        "",
 		"EROFS /x":                                                                     "",
 		"EROFS /usr/lib/node_modules/x and /var/lib/a/b":                               "/var/lib/a",
+		"Error: EACCES: permission denied, open '/root/.ssh/authorized_keys'":          "",
+		"EROFS /Users/me/.SSH/config":                                                  "",
+		"EROFS /srv/home/me/.gnupg/x/y":                                                "",
+		"EROFS /home/me/.bashrc":                                                       "",
+		"EROFS /home/me/.gantry/config.hcl":                                            "",
+		"EROFS /home/me/.config/gantry/config.hcl":                                     "",
+		"EROFS /home/me/.config/systemd/user/x.service":                                "",
+		"EROFS /home/me/.config/autostart/x.desktop":                                   "",
 		"EROFS /var/lib/../../etc/cron.d/x":                                            "",
 	} {
 		if got := strings.Join(deniedFolders("first line\n"+line+"\n"), " "); got != want {
@@ -27,5 +39,43 @@ func TestDeniedFolders(t *testing.T) {
 	}
 	if got := deniedFolders(strings.Repeat("EROFS /var/a/b /var/c/d /var/e/f /var/g/h /var/i/j\nEROFS /var/k/l /var/m/n /var/o/p /var/q/r", 9)); len(got) != maxFolders {
 		t.Errorf("%d folders: %q", len(got), got)
+	}
+}
+
+// No folder is offered in which the host keeps something from commands.
+func TestSensitivePlacesAreTheHosts(t *testing.T) {
+	for file, lists := range map[string][]string{
+		"../../../../host/internal/launch/box/secrets/places.go":  {"UserCredentials", "UserCredentialsOnMacOS"},
+		"../../../../host/internal/launch/box/autorun/startup.go": {"startup"},
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range lists {
+			found := 0
+			ast.Inspect(f, func(n ast.Node) bool {
+				spec, ok := n.(*ast.ValueSpec)
+				if !ok || spec.Names[0].Name != list {
+					return true
+				}
+				for _, e := range spec.Values[0].(*ast.CompositeLit).Elts {
+					place, err := strconv.Unquote(e.(*ast.BasicLit).Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, dir := range []string{"/home/me/" + place, "/root/" + place + "/below", "/srv/me/" + place} {
+						if !sensitive(dir) {
+							t.Errorf("%s: %s could be offered", list, dir)
+						}
+					}
+					found++
+				}
+				return false
+			})
+			if found == 0 {
+				t.Errorf("%s: no list %s", file, list)
+			}
+		}
 	}
 }

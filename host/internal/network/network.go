@@ -235,11 +235,12 @@ func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decisio
 		d.Target = q.Target()
 	}
 	addresses, err := addressesOf(ctx, q.Host, resolve)
-	switch {
-	case err != nil && (d.Via != nil || d.err != nil):
-		return d
-	case err != nil:
-		return Decision{Reason: NotAllowedLocal, Source: Baseline, Unresolved: err}
+	if err != nil {
+		refused := Decision{Reason: NotAllowedLocal, Source: Baseline, Unresolved: err}
+		if (d.Via != nil || d.err != nil) && refused.NoSuchHost() { // after any other error the name may have a local address
+			return d
+		}
+		return refused
 	}
 	for _, a := range addresses {
 		if r.Local || Public(a) || r.literal(Request{Protocol: q.Protocol, Host: a.String(), Port: q.Port}) || a.IsLoopback() && loopbackName(q.Host) && r.literal(q) {

@@ -3,7 +3,9 @@ package network_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -39,6 +41,36 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 		return nil, errors.New("no such host")
 	}
 	return out, nil
+}
+
+// failing is a resolver that returns an error.
+type failing struct{ error }
+
+func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) { return nil, f.error }
+
+// Only a name that does not exist here is left to the proxy of the environment: after another error it may have a local address.
+func TestUnresolvedThroughAProxy(t *testing.T) {
+	t.Parallel()
+	via := &url.URL{Scheme: "http", Host: "proxy.test:3128"}
+	rules := network.Rules{Allow: patterns(t, "*.open.test"), Upstream: func(network.Request) (*url.URL, error) { return via, nil }}
+	q := network.Request{Protocol: network.HTTPS, Host: "a.open.test", Port: 443}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no such host": {&net.DNSError{Err: "no such host", IsNotFound: true}, true},
+		"no addresses": {nil, true},
+		"timeout":      {&net.DNSError{Err: "i/o timeout", IsTimeout: true}, false},
+		"SERVFAIL":     {&net.DNSError{Err: "server misbehaving", IsTemporary: true}, false},
+		"cancelled":    {context.Canceled, false},
+		"another one":  {errors.New("broken"), false},
+	} {
+		for how, d := range map[string]network.Decision{"decided": rules.Decide(t.Context(), q, failing{tc.err}), "approved": rules.Approve(t.Context(), q, failing{tc.err})} {
+			if d.Allow != tc.want || (d.Via != nil) != tc.want || (d.Unresolved == nil) != tc.want {
+				t.Errorf("%s, %s: %+v, want allowed %v", name, how, d, tc.want)
+			}
+		}
+	}
 }
 
 func TestPublic(t *testing.T) {

@@ -335,8 +335,7 @@ func (f fields) program(s *Server, argv []string, at string) {
 		if i > 0 {
 			previous = argv[i-1]
 		}
-		name, value, pair := strings.Cut(a, "=")
-		if looksSecret("", a) || pair && looksSecret(name, value) || strings.HasPrefix(previous, "-") && !strings.HasPrefix(a, "-") && !strings.Contains(previous, "=") && looksSecret(previous, a) {
+		if secretArgument(a) || strings.HasPrefix(previous, "-") && !strings.HasPrefix(a, "-") && !strings.Contains(previous, "=") && secretPair(previous, a) {
 			f.leave("it looks like a secret, and gantry keeps none among arguments; if the program can read it from a variable, add it with `gantry mcp add`", at, fmt.Sprintf("[%d]", i))
 		}
 		if reference().MatchString(a) {
@@ -370,7 +369,14 @@ func (f fields) address(s *Server, url, at string) {
 			f.leave("a part of the url looks like a secret, and gantry keeps none in urls", at)
 		}
 	}
-	if userinfo, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(url, "https://"), "http://"), "/"); ok && strings.Contains(userinfo, "@") || looksSecret("", url) {
+	_, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		rest = url
+	}
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if strings.Contains(rest, "@") || looksSecret("", url) {
 		f.leave("a part of the url looks like a secret, and gantry keeps none in urls", at)
 	}
 	if reference().MatchString(url) {
@@ -415,7 +421,12 @@ func variable(name, text string) map[string]any {
 // value returns the value of a variable or header, or a reference; nil if it can't be carried over, which is noted.
 func (f fields) value(s *Server, name, value string, at ...string) any {
 	if m := whole().FindStringSubmatch(value); m != nil {
-		return variable(cmp.Or(m[1], m[3]), m[2])
+		from := cmp.Or(m[1], m[3])
+		if looksSecret(name, m[2]) || looksSecret(from, m[2]) {
+			s.note(f.at(at...), fmt.Sprintf("the default of %s looks like a secret, and was not written; set the variable", from))
+			return variable(from, "")
+		}
+		return variable(from, m[2])
 	}
 	if input().MatchString(value) || !reference().MatchString(value) && looksSecret(name, value) {
 		secret := secretName(s.Name, name)
@@ -436,10 +447,18 @@ func secretName(server, name string) string {
 
 var (
 	secretWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)(token|secret|passw|api[-_]?key|access[-_]?key|private[-_]?key|^key$|[-_]key$|credential|authorization|^auth$|[-_]auth$|[-_]pat$|^pat$|cookie|session|dsn$|connection[-_]?string|database[-_]?url)`)
+		return regexp.MustCompile(`(?i)(token|secret|pass(?:w|phrase|code|[-_]|$)|api[-_]?key|access[-_]?key|private[-_]?key|^key$|[-_]key$|credential|authorization|^auth$|[-_]auth$|[-_]pat$|^pat$|cookie|session|dsn$|connection[-_]?string|database[-_]?url)`)
 	})
 	secretForm = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(^|[^A-Za-z0-9])(sk-[A-Za-z0-9_-]{12,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{15,}|xox[abposr]-[A-Za-z0-9-]{10,}|AKIA[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{30,}|eyJ[A-Za-z0-9_-]{15,}\.|ya29\.|lin_api_|ntn_|npm_[A-Za-z0-9]{20,}|-----BEGIN )|://[^/\s:@]*:[^/\s@]+@`)
+	})
+	// secretHeader matches a header, or a member of an object, within a longer text. Paths and images before a colon are none.
+	secretHeader = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:^|[\s"'{,=])[\w-]*(?:authorization|cookie|token|secret|passw(?:or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|[-_]key|[-_]auth)["']?\s*:\s*["']?[^\s"']{6,}|\bbearer\s+\S+`)
+	})
+	// bareReference matches a reference without a default, and the scheme of a header before it.
+	bareReference = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:\b(?:bearer|basic|token)\s+)?(?:\$\{(?:(?:env|input):)?[^}:]*\}|\{(?:env|file):[^}:]*\})`)
 	})
 )
 
@@ -448,8 +467,25 @@ func looksSecret(name, value string) bool {
 	if value == "" {
 		return false
 	}
-	short := len(value) < 6 || value == "true" || value == "false"
-	return secretForm().MatchString(value) || name != "" && secretWord().MatchString(name) && !short
+	return secretForm().MatchString(value) || secretHeader().MatchString(value) || secretPair(name, value)
+}
+
+// secretPair reports whether a value may be a secret by its name.
+func secretPair(name, value string) bool {
+	return len(value) >= 6 && value != "true" && value != "false" && secretWord().MatchString(name)
+}
+
+// secretArgument reports whether an argument may contain a secret, such as --header=X-Api-Key:TEXT, --env=API_KEY=TEXT or a script with one.
+func secretArgument(a string) bool {
+	if looksSecret("", bareReference().ReplaceAllString(a, "")) {
+		return true
+	}
+	for name, rest, ok := strings.Cut(a, "="); ok; name, rest, ok = strings.Cut(rest, "=") {
+		if secretPair(name, rest) {
+			return true
+		}
+	}
+	return false
 }
 
 // claude converts a server of Claude Code, VS Code, and others with the same form.

@@ -130,6 +130,46 @@ b mcp_servers.b {"bearer_token":{"$default":"","$env":"TOKEN"},"headers":{"X-A":
 	}
 }
 
+// No secret is in a block, wherever it is in the file, and what is none is carried over.
+func TestSecrets(t *testing.T) {
+	const text = "hunter2hunter2"
+	for _, server := range []string{
+		`{"command": "x", "env": {"API_KEY": "${API_KEY:-hunter2hunter2}"}}`,
+		`{"command": "x", "env": {"A": "${API_KEY:-hunter2hunter2}"}}`,
+		`{"url": "https://a.test", "headers": {"Authorization": "Bearer ${T:-hunter2hunter2}"}}`,
+		`{"url": "https://a.test", "headers": {"X-A": "Bearer hunter2hunter2"}}`,
+		`{"command": "x", "args": ["--header", "Authorization: Bearer hunter2hunter2"]}`,
+		`{"command": "x", "args": ["--header", "Authorization:hunter2hunter2"]}`,
+		`{"command": "x", "args": ["--header=X-Api-Key: hunter2hunter2"]}`,
+		`{"command": "x", "args": ["-HX-Api-Key: ${A:-hunter2hunter2}"]}`,
+		`{"command": "docker", "args": ["run", "--env=API_KEY=hunter2hunter2", "x"]}`,
+		`{"command": "sh", "args": ["-c", "A=1 API_KEY=hunter2hunter2 x"]}`,
+		`{"command": "sh", "args": ["-c", "curl -H 'X-Api-Key: hunter2hunter2'"]}`,
+		`{"command": "x", "args": ["--config", "{\"apiKey\": \"hunter2hunter2\"}"]}`,
+		`{"command": "x", "env": {"DB_PASS": "hunter2hunter2"}}`,
+		`{"command": "x", "env": {"SSH_PASSPHRASE": "hunter2hunter2"}}`,
+		`{"url": "https://hunter2hunter2@a.test"}`,
+		`{"url": "https://hunter2hunter2@a.test?x=1"}`,
+	} {
+		r, err := Parse(`{"mcpServers": {"a": ` + server + `}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(r); strings.Contains(got, text) || len(r.Notes) == 0 && len(r.Servers[0].Notes) == 0 {
+			t.Errorf("%s\n%s", server, got)
+		}
+	}
+	for _, args := range []string{
+		`["--header", "Authorization: Bearer ${TOKEN}"]`, `["--header", "Authorization:${AUTH_HEADER}"]`, `["--header", "X-Team: everyone"]`,
+		`["-v", "/run/api_key:/run/secrets/api_key"]`, `["mcp/secret:latest"]`, `["--a=b=c"]`, `["--url", "https://a.test/@scope/x"]`,
+	} {
+		r, err := Parse(`{"mcpServers": {"a": {"command": "x", "args": ` + args + `}}}`)
+		if err != nil || len(r.Servers) != 1 {
+			t.Errorf("%s: %v\n%s", args, err, shown(r))
+		}
+	}
+}
+
 // Whatever a file contains, its names can be labels, each is used once, a block is a program or an address, and no text that has the form of
 // a secret is in a block.
 func FuzzParse(f *testing.F) {
@@ -160,6 +200,9 @@ func FuzzParse(f *testing.F) {
 			for _, texts := range []any{s.Block["env"], s.Block["headers"]} {
 				m, _ := texts.(map[string]any)
 				for name, v := range m {
+					if ref, ok := v.(map[string]any); ok {
+						v = ref["$default"]
+					}
 					if v, ok := v.(string); ok && looksSecret(name, v) {
 						t.Errorf("%s = %q is in the block", name, v)
 					}

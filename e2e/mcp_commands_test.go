@@ -133,9 +133,9 @@ func TestMCPImport(t *testing.T) {
 	mcpServer(t, "srv", r.Dir, "")
 	program := filepath.Join(filepath.Dir(r.Dir), "mcp-server")
 	file := filepath.Join(r.Dir, ".mcp.json")
-	r.Write(file, fmt.Sprintf(`{"mcpServers": {"srv": {"command": %q, "args": [%q, "srv"], "env": {%q: "1", "SOME_TOKEN": "ghp_0123456789012345678901", "MINE": "${MINE}"}}, "odd": {"args": []}}}`, program, r.Dir, mcpMode))
+	r.Write(file, fmt.Sprintf(`{"mcpServers": {"srv": {"command": %q, "args": [%q, "srv"], "env": {%q: "1", "SOME_TOKEN": "ghp_0123456789012345678901", "MINE": "${MINE}"}}, "odd": {"args": []}, "port": {"url": "https://a.test", "oauth": {"callbackPort": 99999999}}}}`, program, r.Dir, mcpMode))
 	out := r.OK("mcp", "import", "--yes", ".mcp.json").Stdout
-	for _, want := range []string{"srv     mcpServers.srv", "added, disabled: look at it", "gantry secret set srv-some-token", "mcpServers.odd", "not added: it has neither a command nor a url"} {
+	for _, want := range []string{"srv     mcpServers.srv", "added, disabled: look at it", "gantry secret set srv-some-token", "mcpServers.odd", "not added: it has neither a command nor a url", "not added: callback_port must be a port"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q:\n%s", want, out)
 		}

@@ -2,11 +2,16 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/foreign"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -37,6 +42,10 @@ func (p *mcpPlugin) importServers(_ context.Context, c *tool.CommandCall, in imp
 			row(s.Name, s.Place, "unchanged: there is a server of this name already")
 			continue
 		}
+		if err := checkBlock(s.Name, s.Block); err != nil {
+			row(s.Name, s.Place, "not added: "+err.Error())
+			continue
+		}
 		state := "added"
 		if !in.Enable {
 			s.Block["enabled"] = false
@@ -62,4 +71,47 @@ func (p *mcpPlugin) importServers(_ context.Context, c *tool.CommandCall, in imp
 		row("", n.Place, "not added: "+n.Text)
 	}
 	return map[string]any{"servers": rows}, nil
+}
+
+// checkBlock returns what is wrong with a proposed block. The plugin would refuse the whole configuration with it, even if the server is
+// disabled.
+func checkBlock(name string, proposed map[string]any) error {
+	block := map[string]any{"name": name}
+	for argument, v := range proposed {
+		block[argument] = received(v)
+	}
+	if env, ok := proposed["env"].(map[string]any); ok {
+		block["env"] = slices.Sorted(maps.Keys(env)) // the plugin gets only the names
+	}
+	b, err := json.Marshal(map[string]any{"server": []any{block}})
+	if err != nil {
+		return err
+	}
+	var c Config
+	var errs []error
+	for _, d := range configblock.Decode(b, &c) {
+		if d.Severity == contract.SeverityError {
+			errs = append(errs, &d)
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, c.check())
+	}
+	return errors.Join(errs...)
+}
+
+// received replaces references by values of the type that the plugin gets.
+func received(v any) any {
+	m, ok := v.(map[string]any)
+	switch {
+	case !ok:
+		return v
+	case m["$env"] != nil:
+		return ""
+	}
+	out := map[string]any{}
+	for name, v := range m {
+		out[name] = received(v)
+	}
+	return out
 }

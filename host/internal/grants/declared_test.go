@@ -61,6 +61,11 @@ func TestDeclared(t *testing.T) {
 	if want := []string{ws + "/*.lock", out + "/*.lock", "/data/*.lock", "/opt/*.lock"}; !reflect.DeepEqual(own.DenyWrite, want) {
 		t.Errorf("it can't write %q, want %q", own.DenyWrite, want)
 	}
+	script := filepath.Join(out, "file")
+	started, _, err := g.Declared(config.Process{Argv: []string{"/bin/sh", script, "missing", "sub"}, Sandbox: config.ProcessSandbox{WritableRoots: []string{"/data"}}})
+	if want := []string{ws, "/bin/sh", "/bin", script, out, filepath.Join(ws, "sub")}; err != nil || !reflect.DeepEqual(started.Near, want) {
+		t.Errorf("of the machine's /tmp it sees %q, want %q (%v)", started.Near, want, err)
+	}
 	c.Sandbox.DenyRead, c.Sandbox.DenyWrite = nil, nil
 	full, _, err := g.Declared(config.Process{Sandbox: config.ProcessSandbox{FullAccess: true, Network: []hosts.Pattern{host}}})
 	if err != nil || full.Mode != launch.FullAccess || !full.Network || full.Proxied || full.Hosts != nil {

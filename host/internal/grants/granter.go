@@ -120,6 +120,8 @@ func (g Granter) Declared(p config.Process) (grant launch.Grant, dir string, err
 	grant.DenyWrite = deny(grant.DenyWrite, g.Config.Sandbox.DenyWrite...)
 	if len(s.ReadableRoots) > 0 {
 		grant.ReadableRoots = slices.Concat([]string{dir}, s.WritableRoots, s.ReadableRoots)
+	} else if mode == box.WorkspaceWrite { // what it is started with may be in the machine's /tmp
+		grant.Near = named(p.Argv, dir)
 	}
 	grant.Network, grant.Proxied = s.FullAccess, !s.FullAccess && len(s.Network) > 0
 	if grant.Proxied {
@@ -134,6 +136,25 @@ func (g Granter) Declared(p config.Process) (grant launch.Grant, dir string, err
 	}
 	grant = g.protect(grant, dir)
 	return grant, dir, g.Launcher.Check(grant)
+}
+
+// named returns the folder of a process, the existing paths among its arguments, and the folders of those that are files.
+func named(argv []string, dir string) []string {
+	out := []string{dir}
+	for _, a := range argv {
+		if !filepath.IsAbs(a) {
+			a = filepath.Join(dir, a)
+		}
+		info, err := os.Stat(a)
+		if err != nil {
+			continue
+		}
+		out = append(out, a)
+		if !info.IsDir() {
+			out = append(out, filepath.Dir(a))
+		}
+	}
+	return out
 }
 
 // pluginFolder creates the folder that a plugin's commands may write, for example ~/.local/share/gantry/python.

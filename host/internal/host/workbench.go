@@ -56,8 +56,9 @@ func declared(h *Host) func(label, name string) (service.Declared, error) {
 				return h.scratch.Thread(event.ThreadID(fmt.Sprintf("declared-%x", sha256.Sum256([]byte(label+" "+name)))))
 			},
 		}
+		p.Argv = append([]string{program}, p.Argv[1:]...)
 		grant, dir, err := g.Declared(p)
-		d := service.Declared{Argv: append([]string{program}, p.Argv[1:]...), Cwd: dir, Env: env, Grant: grant, WritableRoots: p.Sandbox.WritableRoots}
+		d := service.Declared{Argv: p.Argv, Cwd: dir, Env: env, Grant: grant, WritableRoots: p.Sandbox.WritableRoots}
 		for _, h := range p.Sandbox.Network {
 			d.Network = append(d.Network, h.String())
 		}

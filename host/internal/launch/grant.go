@@ -25,6 +25,7 @@ type Grant struct {
 	WritableRoots []string `json:"writableRoots,omitempty"` // absolute
 	ReadableRoots []string `json:"readableRoots,omitempty"` // absolute; only these and the system's folders can be read; empty: everything
 	Shown         []string `json:"shown,omitempty"`         // files and folders that sandboxes hide by default but may be read; absolute
+	Near          []string `json:"near,omitempty"`          // files and folders of the machine's /tmp that can be read although the process has Tmp; absolute
 	DenyRead      []string `json:"denyRead,omitempty"`      // patterns of what can be neither read nor written, in every mode; see config/glob
 	DenyWrite     []string `json:"denyWrite,omitempty"`     // patterns of what can't be written in a writable root
 	Opened        []string `json:"opened,omitempty"`        // files that may be written although their names are protected; absolute
@@ -43,6 +44,7 @@ func (g Grant) Digest() string {
 	g.Env = slices.Sorted(slices.Values(g.Env))
 	g.Opened = slices.Sorted(slices.Values(g.Opened))
 	g.Shown = slices.Sorted(slices.Values(g.Shown))
+	g.Near = slices.Sorted(slices.Values(g.Near))
 	g.ReadableRoots = slices.Sorted(slices.Values(g.ReadableRoots))
 	g.DenyRead = slices.Sorted(slices.Values(g.DenyRead))
 	g.DenyWrite = slices.Sorted(slices.Values(g.DenyWrite))

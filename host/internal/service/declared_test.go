@@ -19,7 +19,7 @@ import (
 // A declared process is what the configuration says. It belongs to its plugin's process: calls come and go.
 func TestDeclaredProcess(t *testing.T) {
 	w := newWorld(t)
-	dir := t.TempDir()
+	dir, top := t.TempDir(), t.TempDir()
 	w.programs = map[string]service.Program{}
 	grant := launch.Grant{Mode: "full-access", Network: true}
 	w.declared = func(name string) (service.Declared, error) {
@@ -30,7 +30,7 @@ func TestDeclaredProcess(t *testing.T) {
 			Argv: []string{"sh", "-c", `echo "$KEY $PRINTED $KEEP" > out.new; mv out.new out; sleep 1000`}, Cwd: dir, Grant: grant,
 			Env: map[string]service.Secret{
 				"KEY":     {Value: "the key of the server"},
-				"PRINTED": {Program: &service.Program{Argv: []string{"echo", "printed"}, Dir: dir, Timeout: time.Minute}},
+				"PRINTED": {Program: &service.Program{Argv: []string{"echo", "printed"}, Dir: top, Timeout: time.Minute}},
 			},
 		}, nil
 	}
@@ -87,6 +87,10 @@ func TestDeclaredProcess(t *testing.T) {
 		t.Errorf("without the capability: %v", err)
 	}
 	w.lacks = ""
+	dir = filepath.Join(dir, "missing")
+	if r, err := mine.Spawn(t.Context(), declared); err != nil || r.GetError().GetMessage() != "chdir "+dir+": No such file or directory" {
+		t.Errorf("a folder that does not exist: %v, %v", r, err)
+	}
 	grant = launch.Grant{Mode: "no such mode"}
 	if r, err := mine.Spawn(t.Context(), declared); err != nil || !r.GetError().GetDenied() {
 		t.Errorf("a sandbox that can't be enforced: %v, %v", r, err)

@@ -90,7 +90,11 @@ func specOf(r *gantryv1.SpawnRequest) (spec launch.Spec, err error) {
 func (s *server) start(ctx context.Context, spec launch.Spec) (*gantryv1.SpawnResponse, error) {
 	p, err := s.Launcher.Spawn(ctx, spec)
 	if se, ok := errors.AsType[*launch.StartError](err); ok {
-		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: se.Message, Errno: int32(se.Errno), Denied: se.Denied}}, nil
+		message := se.Message
+		if spec.Owner.Thread == "" && se.Path != "" { // of others, the plugin has named the folder and the program itself
+			message = se.Error()
+		}
+		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: message, Errno: int32(se.Errno), Denied: se.Denied}}, nil
 	}
 	if ue, ok := errors.AsType[*launch.UnsupportedError](err); ok {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: ue.Error(), Denied: true}}, nil

@@ -18,6 +18,7 @@ type view struct {
 	full       bool          // everything is as outside, except for what is denied
 	read       []string      // only this is visible; nil: everything
 	shown      []string      // visible although it is hidden by default
+	near       []string      // visible in /tmp, from the machine's
 	keys       []secrets.Key // hidden by default
 	roots      []string      // writable
 	readOnly   []string      // read-only in roots
@@ -74,7 +75,15 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 		m.add("/tmp", "--tmpfs", "/tmp")
 		m.seal("/tmp")
 	}
-	for _, p := range slices.Concat(v.read, v.shown) {
+	for _, p := range v.near {
+		// What leads there is a mount of its own, or the process could move it and leave a symbolic link for the next one's mounts to follow.
+		top := filepath.Join("/tmp", strings.Split(p, "/")[2])
+		if fspath.Deepest(slices.Concat(v.near, v.roots), top) == "" && !slices.Contains(m.sealed, top) {
+			m.add(top, "--tmpfs", top)
+			m.seal(top)
+		}
+	}
+	for _, p := range slices.Concat(v.read, v.near, v.shown) {
 		m.add(p, "--ro-bind", p, p)
 	}
 	for _, p := range v.pinned {
@@ -190,13 +199,10 @@ func (b *Sandbox) hidden(v view) (list []secrets.Key) {
 	for _, k := range v.keys {
 		covered = append(covered, k.Path)
 	}
-	if v.tmp != "" {
-		covered = append(covered, "/tmp")
-	}
 	for _, k := range v.keys {
 		switch p := k.Path; {
 		case !k.Exists || !v.visible(p):
-		case fspath.BelowAny(p, covered): // it is invisible anyway
+		case fspath.BelowAny(p, covered) || v.replaces(p): // it is invisible anyway
 		case fspath.BelowAny(p, v.roots) || slices.Contains(v.roots, p):
 		case slices.Contains(v.shown, p):
 		case k.Folder || k.Regular:
@@ -209,6 +215,11 @@ func (b *Sandbox) hidden(v view) (list []secrets.Key) {
 // opensBelow reports whether something below a hidden folder is visible.
 func (v view) opensBelow(folder string) bool {
 	return slices.ContainsFunc(slices.Concat(v.shown, v.roots), func(s string) bool { return fspath.Below(s, folder) })
+}
+
+// replaces reports whether a path is in the machine's /tmp and not in what the view shows of it.
+func (v view) replaces(path string) bool {
+	return v.tmp != "" && fspath.Below(path, "/tmp") && fspath.Deepest(slices.Concat(v.read, v.near), path) == ""
 }
 
 // visible reports whether a path is visible before anything is mounted over it.

@@ -42,6 +42,12 @@ func (b *Sandbox) view(g launch.Grant, roots, opened []string) (v view, missing 
 			v.shown = append(v.shown, p)
 		}
 	}
+	for _, p := range g.Near {
+		if p = fspath.Resolve(p); v.tmp != "" && fspath.Below(p, "/tmp") && fspath.Exists(p) && !secrets.IsKey(p, v.keys) &&
+			fspath.Deepest(slices.Concat(roots, []string{b.home}), p) == "" {
+			v.near = append(v.near, p)
+		}
+	}
 	var found []deny.Entry
 	if v.denied, missing, err = b.patterns.Find(g.DenyRead, around); err != nil {
 		return view{}, nil, err
@@ -137,7 +143,7 @@ func (b *Sandbox) mountedAgain(v view) ([]deny.Entry, error) {
 	}
 	out := map[string]deny.Entry{}
 	for _, p := range fspath.OtherMounts(paths) {
-		gone := !v.full && (fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) || v.tmp != "" && fspath.Below(p, "/tmp")) // the sandbox has another one there
+		gone := !v.full && (fspath.BelowAny(p, []string{"/run", "/proc", "/dev"}) || v.replaces(p)) // the sandbox has another one there
 		if gone || slices.Contains(v.roots, p) || fspath.BelowAny(p, paths) {
 			continue
 		}

@@ -97,3 +97,58 @@ func TestShownKeys(t *testing.T) {
 		})
 	}
 }
+
+// A process with a /tmp of its own sees what it is started with in the machine's, and no keys in that.
+func TestNear(t *testing.T) {
+	t.Parallel()
+	w := prepared(t)
+	top, err := os.MkdirTemp("/tmp", "gantry-box-near")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	for _, p := range []string{"project/sub/file", "script", "other", "userhome/.ssh/id", "userhome/notes", "home/secrets", "ws/sub/file"} {
+		p = filepath.Join(top, p)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte("SEEN"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.home, w.ws = filepath.Join(top, "home"), filepath.Join(top, "ws") // and the user's home is beside them
+	w.open(launch.Config{})
+	near := []string{"project/sub", "script", "userhome", "userhome/.ssh", "home", "ws/sub", "missing"}
+	w.change = func(g *launch.Grant) {
+		for _, p := range near {
+			g.Near = append(g.Near, filepath.Join(top, p))
+		}
+		g.Near = append(g.Near, "/tmp", "/")
+	}
+	for _, tc := range []struct{ do, says string }{
+		{`cat project/sub/file script userhome/notes`, "SEENSEENSEEN"},
+		{`cat other || echo hidden`, "hidden"},
+		{`cat userhome/.ssh/id || echo hidden`, "hidden"},
+		{`cat home/secrets || echo hidden`, "hidden"},
+		{`echo x > project/sub/file`, "Read-only file system"},
+		{`echo x > script`, "Read-only file system"},
+		{`echo -n x > ws/sub/file && cat ws/sub/file`, "x"},
+	} {
+		if out, _ := w.sh("cd " + top + "; " + tc.do); !strings.Contains(out, tc.says) || strings.Contains(tc.says, "hidden") && strings.Contains(out, "SEEN") {
+			t.Errorf("%s: %q, want %q", tc.do, out, tc.says)
+		}
+	}
+	if out, _ := w.sh("mv " + top + " /tmp/aside; echo x > " + top + "/new"); !strings.Contains(out, "Device or resource busy") || !strings.Contains(out, "Read-only file system") {
+		t.Errorf("moving what leads there: %q", out)
+	}
+	near = []string{"project"}
+	s := w.spec("cat file")
+	s.Cwd = filepath.Join(top, "project", "sub")
+	p, err := w.launcher.Spawn(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := w.result(p); out != "SEEN" {
+		t.Errorf("in a folder of the machine's /tmp: %q", out)
+	}
+}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -76,10 +78,12 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 		hosts = append(hosts, h)
 	}
 	t := trial{c: c, name: b.Name, asked: in.Asked}
-	if err := t.ask(ctx, "reach the host", "its sandbox has denied it to reach the host", "network", denials.Network, hosts); err != nil {
+	if err := t.ask(ctx, "reach the host", "its sandbox has denied it to reach the host", "network", denials.Network, hosts, nil); err != nil {
 		return nil, err
 	}
-	if err := t.ask(ctx, "write in the folder", "the server says that it could not write in", "writable_roots", denials.WritableRoots, deniedFolders(tail.String())); err != nil {
+	home, _ := os.UserHomeDir() // "": there is none, as in some containers
+	folders, tried := deniedFolders(tail.String(), home, c.Env().DataDir)
+	if err := t.ask(ctx, "write in the folder", "the server says that it could not write in", "writable_roots", denials.WritableRoots, folders, tried); err != nil {
 		return nil, err
 	}
 	if t.allowed {
@@ -90,7 +94,11 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 	}
 	var lines []string
 	if len(t.denied) > 0 {
-		lines = append(lines, strings.Join(t.denied, "; ")+". To allow it, run `gantry mcp try "+b.Name+"` on a terminal, or write in its block:\n"+t.block())
+		line := strings.Join(t.denied, "; ") + ". To allow it, run `gantry mcp try " + b.Name + "` on a terminal"
+		if len(t.missing) > 0 {
+			line += ", or write in its block:\n" + t.block()
+		}
+		lines = append(lines, line)
 	}
 	if failed != nil {
 		return nil, errors.New(strings.Join(append([]string{failed.Error()}, lines...), "\n"))
@@ -121,19 +129,30 @@ type trial struct {
 	missing map[string][]string // by the argument of the sandbox, what would allow it
 }
 
-// ask asks about what the server was denied, and proposes to add what is allowed to an argument of its sandbox. now is its value,
-// and reason says how the denial is known.
-func (t *trial) ask(ctx context.Context, what, reason, argument string, now, wanted []string) error {
+// ask asks about what the server was denied, and proposes to add what is allowed to an argument of its sandbox. now is its value, reason
+// says how the denial is known, and tried has the path that was denied for each folder.
+func (t *trial) ask(ctx context.Context, what, reason, argument string, now, wanted []string, tried map[string]string) error {
 	value := slices.Clone(now)
 	for _, w := range wanted {
+		yes, create := false, ""
+		text := strings.ToUpper(reason[:1]) + reason[1:] + " " + w + "."
+		if path := tried[w]; path != "" {
+			text = fmt.Sprintf("The server says that it could not write %s when it was started.", path)
+			if _, err := os.Stat(w); errors.Is(err, fs.ErrNotExist) {
+				create = fmt.Sprintf(" (which does not exist: create it with `mkdir %s`)", word(w))
+				text += fmt.Sprintf(" The folder does not exist: to allow it, first create it with `mkdir %s`.", word(w))
+			}
+		}
 		if slices.Contains(now, w) {
+			if create != "" { // so it could not be allowed
+				t.denied = append(t.denied, reason+" "+w+create)
+			}
 			continue
 		}
-		yes := false
 		if !slices.Contains(t.asked, w) {
 			a, err := t.c.Ask(ctx, tool.Question{
 				Title:   fmt.Sprintf("Let the server %q %s %s?", t.name, what, w),
-				Message: strings.ToUpper(reason[:1]) + reason[1:] + " " + w + ".", Options: []string{answerAllow, answerDeny},
+				Message: text, Options: []string{answerAllow, answerDeny},
 			})
 			switch {
 			case err != nil:
@@ -147,7 +166,7 @@ func (t *trial) ask(ctx context.Context, what, reason, argument string, now, wan
 			value = append(value, w)
 			continue
 		}
-		t.denied = append(t.denied, reason+" "+w)
+		t.denied = append(t.denied, reason+" "+w+create)
 		if t.missing == nil {
 			t.missing = map[string][]string{}
 		}
@@ -190,28 +209,34 @@ var (
 // maxFolders bounds how many folders a server can be asked about.
 const maxFolders = 8
 
-// deniedFolders returns the folders in which a program could not write, by what it has written to its standard error. They are a stranger's
-// words: what they name is only asked about.
-func deniedFolders(text string) (out []string) {
+// deniedFolders returns the folders in which a program could not write, by what it has written to its standard error, and for each the path
+// that it has named. They are a stranger's words: what they name is only asked about. home is the user's; neither it nor a folder that
+// contains it or own, the plugin's folder in gantry's home, is returned.
+func deniedFolders(text, home, own string) (out []string, tried map[string]string) {
+	tried = map[string]string{}
 	for line := range strings.Lines(text) {
 		if !deniedWord().MatchString(line) {
 			continue
 		}
 		for _, p := range deniedPath().FindAllString(catalog.Line(line, 4<<10), -1) {
-			if dir := folderOf(p); dir != "" && !sensitive(dir) && !slices.Contains(out, dir) && len(out) < maxFolders {
-				out = append(out, dir)
+			if dir := folderOf(p, home, own); dir != "" && !sensitive(dir) && !slices.Contains(out, dir) && len(out) < maxFolders {
+				out, tried[dir] = append(out, dir), path.Clean(p)
 			}
 		}
 	}
-	return out
+	return out, tried
 }
 
 // folderOf returns the folder to ask about for a path: that of a program's own files in a home, such as ~/.npm or ~/.cache/uv, otherwise
-// the one that the path is in. "": none, because it would be too much.
-func folderOf(p string) string {
+// the one that the path is in, or the path itself if that would be a whole home. "": none, because it would be too much.
+func folderOf(p, userHome, own string) string {
 	p = path.Clean(p)
 	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	home := homeOf(parts)
+	contains := func(dir, p string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
+	if userHome = path.Clean(userHome); userHome != "/" && strings.HasPrefix(p, userHome+"/") {
+		home = strings.Count(userHome, "/")
+	}
 	if home > 0 && len(parts) > home && strings.HasPrefix(parts[home], ".") {
 		depth := home + 1
 		if slices.Contains([]string{".cache", ".config", ".local", ".local/share"}, parts[home]) {
@@ -226,7 +251,19 @@ func folderOf(p string) string {
 		return "/" + strings.Join(parts[:depth], "/")
 	}
 	dir := path.Dir(p)
-	if len(strings.Split(strings.TrimPrefix(dir, "/"), "/")) <= max(1, home) { // "/", "/etc", someone's whole home
+	whole := func(dir string) bool {
+		return contains(dir, userHome) || contains(dir, own) || strings.Count(dir, "/") <= home
+	}
+	switch info, err := os.Stat(p); {
+	case dir == "/" || whole(p):
+		return ""
+	case !whole(dir):
+	case err == nil && !info.IsDir(): // a file in a home
+		return ""
+	default:
+		dir = p
+	}
+	if strings.Count(dir, "/") < 2 { // "/etc"
 		return ""
 	}
 	for _, system := range []string{"/proc", "/sys", "/dev", "/usr", "/etc", "/boot", "/run"} {

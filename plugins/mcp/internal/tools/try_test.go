@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,14 @@ import (
 
 // The folders that are asked about are named by what programs of several languages say.
 func TestDeniedFolders(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := deniedFolders("EROFS "+file+" "+file+"s", home, "/opt/state/gantry/data/mcp"); strings.Join(got, " ") != file+"s" {
+		t.Errorf("a file in a home, and what does not exist: %q", got)
+	}
 	for line, want := range map[string]string{
 		"Error: EROFS: read-only file system, mkdir '/home/me/.npm/_cacache/tmp'":      "/home/me/.npm",
 		"OSError: [Errno 30] Read-only file system: '/home/me/.cache/uv/simple/x'":     "/home/me/.cache/uv",
@@ -19,7 +29,15 @@ func TestDeniedFolders(t *testing.T) {
 		"npm error EACCES: permission denied, open '/Users/me/.config/tool/config.js'": "/Users/me/.config/tool",
 		"listening on /srv/data/socket":                                                "",
 		"permission denied: /etc/passwd":                                               "",
-		"permission denied: /home/me/secrets":                                          "", // a whole home is too much
+		"permission denied: /home/me/secrets":                                          "/home/me/secrets", // a whole home is too much
+		"Read-only file system: '/root/notes-state'":                                   "/root/notes-state",
+		"Read-only file system: '/srv/people/me/notes-state'":                          "/srv/people/me/notes-state",
+		"Read-only file system: '/srv/people/me/.npm/x/y'":                             "/srv/people/me/.npm",
+		"Read-only file system: '/srv/people/me'":                                      "",
+		"Read-only file system: '/srv/people/new'":                                     "/srv/people/new",
+		"Read-only file system: '/srv/people'":                                         "",
+		"Read-only file system: '/opt/state/new'":                                      "/opt/state/new",
+		"Read-only file system: '/opt/state/gantry'":                                   "",
 		"EROFS /home/me/.cache":                                                        "",
 		"EROFS /x":                                                                     "",
 		"EROFS /usr/lib/node_modules/x and /var/lib/a/b":                               "/var/lib/a",
@@ -33,11 +51,17 @@ func TestDeniedFolders(t *testing.T) {
 		"EROFS /home/me/.config/autostart/x.desktop":                                   "",
 		"EROFS /var/lib/../../etc/cron.d/x":                                            "",
 	} {
-		if got := strings.Join(deniedFolders("first line\n"+line+"\n"), " "); got != want {
+		got, tried := deniedFolders("first line\n"+line+"\n", "/srv/people/me", "/opt/state/gantry/data/mcp")
+		if strings.Join(got, " ") != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
+		for _, dir := range got {
+			if p := tried[dir]; !strings.HasPrefix(p, dir) || !strings.Contains(line, p) {
+				t.Errorf("%q: it has tried %q", line, p)
+			}
+		}
 	}
-	if got := deniedFolders(strings.Repeat("EROFS /var/a/b /var/c/d /var/e/f /var/g/h /var/i/j\nEROFS /var/k/l /var/m/n /var/o/p /var/q/r", 9)); len(got) != maxFolders {
+	if got, _ := deniedFolders(strings.Repeat("EROFS /var/a/b /var/c/d /var/e/f /var/g/h /var/i/j\nEROFS /var/k/l /var/m/n /var/o/p /var/q/r", 9), "", ""); len(got) != maxFolders {
 		t.Errorf("%d folders: %q", len(got), got)
 	}
 }

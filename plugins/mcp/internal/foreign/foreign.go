@@ -440,6 +440,11 @@ func (f fields) value(s *Server, name, value string, at ...string) any {
 	return value
 }
 
+// Secret reports whether the value of a server's variable or header may be a secret, and proposes the name to store it under.
+func Secret(server, name, value string) (label string, ok bool) {
+	return secretName(server, name), looksSecret(name, value)
+}
+
 // secretName proposes the name of a secret.
 func secretName(server, name string) string {
 	return clip(strings.ToLower(server), 40) + "-" + strings.ToLower(strings.Trim(strings.ReplaceAll(fit(name), "_", "-"), "-"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/auth"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/foreign"
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -431,8 +432,8 @@ type addArgs struct {
 	Command   []string          `json:"command,omitempty" jsonschema:"The program and its arguments."`
 	URL       string            `json:"url,omitempty" jsonschema:"Address of a server that is reached over HTTP."`
 	Transport string            `json:"transport,omitempty" jsonschema:"http or sse. Default: http."`
-	Env       map[string]string `json:"env,omitempty" jsonschema:"Environment variable of the program."`
-	Header    map[string]string `json:"header,omitempty" jsonschema:"Header of each request to the address."`
+	Env       map[string]string `json:"env,omitempty" jsonschema:"Environment variable of the program. The value secret:LABEL stands for a secret that gantry secret set has stored, env:VARIABLE for a variable of gantry."`
+	Header    map[string]string `json:"header,omitempty" jsonschema:"Header of each request to the address, with values as for --env."`
 	TokenEnv  string            `json:"token_env,omitempty" jsonschema:"Environment variable of gantry that has the bearer token of each request."`
 	NoTry     bool              `json:"no_try,omitempty" jsonschema:"Do not start the server."`
 }
@@ -460,11 +461,18 @@ func (p *mcpPlugin) addServer(_ context.Context, c *tool.CommandCall, in addArgs
 	if len(in.Command) > 1 {
 		block["args"] = in.Command[1:]
 	}
-	if len(in.Env) > 0 {
-		block["env"] = in.Env
-	}
-	if len(in.Header) > 0 {
-		block["headers"] = in.Header
+	for flag, set := range map[string]struct {
+		argument string
+		values   map[string]string
+	}{"--env": {"env", in.Env}, "--header": {"headers", in.Header}} {
+		if len(set.values) == 0 {
+			continue
+		}
+		values, err := references(in.Name, flag, set.values)
+		if err != nil {
+			return nil, err
+		}
+		block[set.argument] = values
 	}
 	if in.Transport != "" {
 		block["transport"] = in.Transport
@@ -486,6 +494,29 @@ func (p *mcpPlugin) addServer(_ context.Context, c *tool.CommandCall, in addArgs
 		next = "accept the program with `gantry plugin lock mcp`"
 	}
 	return message{fmt.Sprintf("added the server %q; %s", in.Name, next)}, nil
+}
+
+// references returns the values of a flag's variables or headers with what they refer to. Secrets are refused.
+func references(server, flag string, values map[string]string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
+		kind, ref, _ := strings.Cut(value, ":")
+		label, secret := foreign.Secret(server, name, value)
+		switch {
+		case (kind == "secret" || kind == "env") && strings.TrimSpace(ref) == "" && value != kind:
+			return nil, fmt.Errorf("%s %s=%s: names nothing after %s:; next: write the label of a secret or the name of a variable there", flag, name, value, kind)
+		case kind == "secret" && ref != "":
+			out[name] = tool.FromSecret(ref)
+		case kind == "env" && ref != "":
+			out[name] = tool.FromEnv(ref)
+		case secret:
+			return nil, fmt.Errorf("the value of %[1]s %[2]s looks like a secret, which gantry does not write into its configuration; next: store it with `gantry secret set %[3]s` and use `%[1]s %[2]s=secret:%[3]s`, or `%[1]s %[2]s=env:VARIABLE` for a variable of gantry's environment", flag, name, label)
+		default:
+			out[name] = value
+		}
+	}
+	return out, nil
 }
 
 // removeServer is the command remove.

@@ -120,7 +120,8 @@ func (b *PluginBlock) Address() string { return b.Program.Address() }
 
 // Render evaluates the block's own settings and checks them against the schema in the manifest. The JSON has every attribute of
 // the schema. Secrets appear in it as {"$secret": HANDLE} and are returned by handle. Render evaluates env(), file() and secret();
-// programs of command() run later, when the plugin asks for the secret. If there are errors, no JSON is returned.
+// programs of command() run later, when the plugin asks for the secret. Values that are missing in a block with a label are errors of
+// its secrets, so that the plugin can use the other blocks. If there are errors, no JSON is returned.
 func (b *PluginBlock) Render(m *contract.Manifest) (config []byte, secrets Secrets, ds Diagnostics) {
 	if ds = b.usable(m); ds.HasErrors() {
 		return nil, nil, ds

@@ -93,6 +93,29 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// A variable whose value is missing keeps only its own process from starting, and is part of what the user accepts.
+func TestProcessWithoutAValue(t *testing.T) {
+	t.Parallel()
+	root := write(t, map[string]string{"home/gantry.hcl": `plugin "p" {
+  source = "./bin/x"
+  config {
+    server "a" {
+      command = "x"
+      env     = { A = env("NOPE"), B = "b" }
+    }
+  }
+}
+`})
+	b, _ := mustLoad(t, options(root)).Plugin("p")
+	ps, ds := b.Processes(serverManifest())
+	if len(ds) > 0 || len(ps) != 1 || len(ps[0].Env) != 2 || ps[0].Env["B"].Err != nil {
+		t.Fatalf("%v, %v", ps, ds)
+	}
+	if err := ps[0].Env["A"].Err; err == nil || !strings.Contains(err.Error(), `gantry.hcl:6: environment variable "NOPE" is not set; next: set NOPE where`) {
+		t.Errorf("A: %v", err)
+	}
+}
+
 // What is wrong in a block that declares a process has its line and a next step.
 func TestWrongProcesses(t *testing.T) {
 	t.Parallel()
@@ -104,7 +127,6 @@ func TestWrongProcesses(t *testing.T) {
 		`command = ""`:     `6: invalid value for "command"`,
 		"command = \"x\"\nargs = [\"--key=${secret(\"s\")}\"]":       `7: a secret on a command line`,
 		"command = \"x\"\nenv = { \"A=B\" = \"\" }":                  `7: invalid name of a variable: "A=B"`,
-		"command = \"x\"\nenv = { A = env(\"NOPE\") }":               `7: environment variable "NOPE" is not set`,
 		"command = \"x\"\nsandbox {\n mode = \"workspace-write\"\n}": `8: invalid value for "mode"`,
 		"command = \"x\"\nsandbox {\n network = [\"https://a\"]\n}":  `8: invalid value for "network"`,
 		"command = \"x\"\nsandbox {\n writable_roots = [\"/\"]\n}":   `8: invalid value for "writable_roots"`,

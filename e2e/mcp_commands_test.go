@@ -307,3 +307,39 @@ func TestMCPAddSaysThatALoginIsNeeded(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// A server whose variable or secret is missing fails alone: the others work, and it can be removed.
+func TestMCPMissingValuesFailOneServer(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	addMCP(t, r, mcpServer(t, "good", r.Dir, "")+
+		"server \"tk\" {\n url = \"http://127.0.0.1:9/mcp\"\n bearer_token = env(\"NC_TOKEN\")\n}\n"+
+		"server \"off\" {\n enabled = false\n url = \"http://127.0.0.1:9/mcp\"\n headers = { X = secret(\"nc-none\") }\n}\n"+
+		strings.NewReplacer("required = true", "", "env = {", "env = { NC_OTHER = env(\"NC_OTHER\"),").Replace(mcpServer(t, "needs", r.Dir, "")))
+	var list struct {
+		Servers []struct{ Name, State, Message string }
+	}
+	if err := json.Unmarshal([]byte(r.OK("mcp", "list", "--json").Stdout), &list); err != nil || len(list.Servers) != 4 {
+		t.Fatalf("%v %+v", err, list)
+	}
+	want := map[string][2]string{
+		"good": {"ready", ""}, "off": {"disabled", ""},
+		"tk":    {"failed", `environment variable "NC_TOKEN" is not set`},
+		"needs": {"failed", `environment variable "NC_OTHER" is not set`},
+	}
+	for _, s := range list.Servers {
+		if w := want[s.Name]; s.State != w[0] || !strings.Contains(s.Message, w[1]) || w[1] != "" && (!strings.Contains(s.Message, "gantry.hcl:") || !strings.Contains(s.Message, "where gantry is started")) {
+			t.Errorf("%s: %s: %s", s.Name, s.State, s.Message)
+		}
+	}
+	if out := r.OK("mcp", "call", "good", "say-it").Stdout; !strings.Contains(out, "says {}") {
+		t.Errorf("a call of another server:\n%s", out)
+	}
+	if out := r.OK("mcp", "get", "tk").Stdout; !strings.Contains(out, "NC_TOKEN") {
+		t.Errorf("get:\n%s", out)
+	}
+	for _, name := range []string{"tk", "off", "needs"} {
+		r.OK("mcp", "remove", "--yes", name)
+	}
+	r.NothingLeft()
+}

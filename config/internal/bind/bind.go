@@ -48,7 +48,7 @@ type Mode int
 
 // Modes.
 const (
-	Use   Mode = iota // an error
+	Use   Mode = iota // an error; in a sensitive argument of a block with a label, the secret has the error
 	Check             // a warning; the value is absent
 	Look              // a warning; the value is absent, but secrets are present and empty to show where they belong
 )
@@ -91,6 +91,7 @@ type decoder struct {
 	secrets   map[string]Secret
 	processes []Process
 	endpoints []Endpoint
+	labels    int // of the current block and those around it
 	ds        diag.Diagnostics
 }
 
@@ -245,7 +246,9 @@ func (d *decoder) nested(n contract.ConfigNestedBlock, layers [][]piece, labels 
 		if n.Process {
 			inner = WithProcess(inner)
 		}
+		d.labels += len(n.Labels)
 		v := d.block(inner, x.pieces, x.pieces[0].header, place+".", nil)
+		d.labels -= len(n.Labels)
 		if n.Process {
 			d.process(n, x.labels, x.pieces, v)
 		}

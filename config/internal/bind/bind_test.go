@@ -361,3 +361,54 @@ func TestLabelled(t *testing.T) {
 		}
 	}
 }
+
+// A value that is missing is an error where it is used, if it belongs to one of several blocks with labels.
+func TestMissingSecretOfALabelledBlock(t *testing.T) {
+	sensitive := func(name, ty string) contract.ConfigAttribute {
+		a := attribute(name, ty)
+		a.Sensitive = true
+		return a
+	}
+	of := func(labels ...string) contract.ConfigBlock {
+		return contract.ConfigBlock{Blocks: []contract.ConfigNestedBlock{{Name: "s", Labels: labels, Block: contract.ConfigBlock{
+			Attributes: []contract.ConfigAttribute{sensitive("key", `"string"`), sensitive("map", `["map","string"]`), attribute("text", `"string"`)},
+			Blocks:     []contract.ConfigNestedBlock{{Name: "in", MaxItems: 1, Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{sensitive("key", `"string"`)}}}},
+		}}}}
+	}
+	text := `s "a" {
+  key = "x ${env("NOPE")}"
+  map = {
+    A = env("A")
+    B = env("NOPE")
+  }
+  in { key = env("NOPE") }
+}
+s "b" { key = env("B") }`
+	data, secrets, ds := block(t, text).Decode(of("name"), Use)
+	if len(ds) > 0 || !strings.Contains(string(data), `"B":{"$secret":"s[\"a\"].map[\"B\"]"}`) {
+		t.Fatalf("%v %s", ds, data)
+	}
+	for handle, want := range map[string]string{`s["a"].key`: "0.hcl:2", `s["a"].map["B"]`: "0.hcl:5", `s["a"].in.key`: "0.hcl:7", `s["a"].map["A"]`: "", `s["b"].key`: ""} {
+		s, ok := secrets[handle]
+		if want == "" && ok && s.Err == nil && strings.HasPrefix(s.Value, "value of ") {
+			continue
+		}
+		if want == "" || s.Err == nil || !strings.HasPrefix(s.Err.Error(), want+`: environment variable "NOPE" is not set`) || !strings.Contains(s.Err.Error(), "set NOPE where gantry is started") {
+			t.Errorf("%s: %v, want %q", handle, s.Err, want)
+		}
+	}
+	for _, tt := range []struct {
+		labels []string
+		text   string
+	}{
+		{nil, `s { key = env("NOPE") }`},                                           // it is not one of several
+		{[]string{"name"}, `s "a" { text = env("NOPE") }`},                         // the plugin gets the text at once
+		{[]string{"name"}, `s "a" { map = env("NOPE") == "" ? { A = "x" } : {} }`}, // what it would be is not known
+		{[]string{"name"}, `s "a" { key = env("NOPE") == "" ? null : "x" }`},       // whether it is set is not known
+		{[]string{"name"}, `s "a" { key = command(["print", env("NOPE")]) }`},      // which program it is is not known
+	} {
+		if _, _, ds := block(t, tt.text).Decode(of(tt.labels...), Use); !ds.HasErrors() || !strings.Contains(fmt.Sprint(ds), `"NOPE" is not set`) {
+			t.Errorf("%s: %v", tt.text, ds)
+		}
+	}
+}

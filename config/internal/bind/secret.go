@@ -5,14 +5,16 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Secret is the value of a handle, or the program that prints the value. Formatting a Secret prints a placeholder.
+// Secret is the value of a handle, the program that prints the value, or the reason why there is none. Formatting a Secret prints a placeholder.
 type Secret struct {
 	Value   string
 	Command *function.Command // nil: use Value
+	Err     error             // the value is missing; it names the place and the next step
 }
 
 // Format prints a placeholder for every verb.
@@ -20,6 +22,53 @@ func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, "(secret)") }
 
 // MarshalJSON writes a placeholder.
 func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"(secret)"`), nil }
+
+// deferred evaluates a setting of which a value is missing, so that the missing values become secrets with an error. ok is false if
+// that can't be done: a block with a label is one of several, which the plugin can use without this one, and its secrets are asked for
+// when they are used. Other settings are needed from the start.
+func (d *decoder) deferred(a contract.ConfigAttribute, l setting, want cty.Type) (v cty.Value, ok bool) {
+	text := want == cty.String || want.IsMapType() && want.ElementType() == cty.String
+	if d.mode != Use || d.labels == 0 || !a.Sensitive || !text || a.Endpoint || a.Path || len(a.Allowed) > 0 {
+		return cty.NilVal, false
+	}
+	v, hds := l.expr.Value(l.scope.Deferred())
+	if hds.HasErrors() {
+		return cty.NilVal, false
+	}
+	plain, marked := v.UnmarkDeepWithPaths()
+	for _, m := range marked {
+		missing := missingIn(m.Marks)
+		if missing == nil {
+			continue
+		}
+		part, err := m.Path.Apply(plain)
+		if err != nil || part.IsNull() || part.Type() != cty.String || commandIn(m.Marks) != nil {
+			return cty.NilVal, false
+		}
+		missing.Where = d.Files.Range(expressionAt(l.expr, steps(m.Path))).String()
+	}
+	return v, true
+}
+
+// missingIn returns what is missing among the marks, or nil.
+func missingIn(marks cty.ValueMarks) *function.Missing {
+	for m := range marks {
+		if x, ok := m.(*function.Missing); ok {
+			return x
+		}
+	}
+	return nil
+}
+
+// missingError returns the error of using a value with the marks, or nil.
+func missingError(marks cty.ValueMarks) error {
+	m := missingIn(marks)
+	if m == nil {
+		return nil
+	}
+	_, _, next, _ := m.Explain()
+	return hint.With(fmt.Errorf("%s: %w", m.Where, m), next)
+}
 
 // commands checks that programs which print secrets are the whole value of a sensitive setting.
 func (d *decoder) commands(a contract.ConfigAttribute, v cty.Value, at setting) bool {

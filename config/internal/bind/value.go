@@ -104,6 +104,11 @@ func (d *decoder) evaluate(a contract.ConfigAttribute, layers []setting, want ct
 	val = cty.NullVal(want)
 	for _, l := range layers {
 		v, hds := l.expr.Value(l.scope.Context())
+		if hds.HasErrors() && diag.AllExplained(hds) {
+			if late, ok := d.deferred(a, l, want); ok {
+				v, hds = late, nil
+			}
+		}
 		if hds.HasErrors() {
 			ok := d.mode != Use && diag.AllExplained(hds)
 			for _, x := range d.Files.Convert(hds, "correct the value") {
@@ -296,7 +301,7 @@ func (d *decoder) encode(v cty.Value, secret bool, path string) any {
 		if !secret {
 			return plain
 		}
-		d.secrets[path] = Secret{Value: text, Command: commandIn(marks)}
+		d.secrets[path] = Secret{Value: text, Command: commandIn(marks), Err: missingError(marks)}
 		return map[string]any{"$secret": path}
 	}
 	switch t := v.Type(); {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,6 +138,25 @@ func (s *Scope) recording(lookup func(string) (string, bool), file, secret func(
 	}}
 }
 
+// Deferred returns a context in which a variable, file or secret that is missing is an empty string, marked with its [*Missing].
+func (s *Scope) Deferred() *hcl.EvalContext {
+	c := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: maps.Clone(s.Context().Functions)}
+	for _, name := range []string{"env", "file", "secret"} {
+		f := c.Functions[name]
+		c.Functions[name] = function.New(&function.Spec{
+			Params: f.Params(), VarParam: f.VarParam(), Type: function.StaticReturnType(cty.String),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				v, err := f.Call(args)
+				if m, ok := errors.AsType[*Missing](err); ok {
+					return cty.StringVal("").Mark(m), nil
+				}
+				return v, err
+			},
+		})
+	}
+	return c
+}
+
 // Secret marks values that must reach a plugin as a handle, whatever its schema says.
 type Secret struct{}
 
@@ -145,6 +165,8 @@ type Missing struct {
 	What string // "environment variable", "file" or "secret"
 	Name string
 	Err  error // nil if the source gave no reason
+
+	Where string // the position of the call, as in "gantry.hcl:14"; empty: not known
 }
 
 // Error returns what is missing.

@@ -244,7 +244,7 @@ func (s *Set) Secret(label, handle string) (service.Secret, bool) {
 }
 
 func serviceSecret(secret config.Secret) service.Secret {
-	out := service.Secret{Value: secret.Value}
+	out := service.Secret{Value: secret.Value, Err: secret.Err}
 	if c := secret.Command; c != nil {
 		out.Program = &service.Program{Argv: c.Argv, Dir: c.Dir, Timeout: c.Timeout, Refresh: c.Refresh, Check: c.Check}
 	}

@@ -57,6 +57,9 @@ func (s *server) Secret(ctx context.Context, r *gantryv1.SecretRequest) (*gantry
 
 // valueOf returns the value of a secret, which the redactor learns. renew: the last value was refused.
 func (s *server) valueOf(ctx context.Context, secret Secret, renew bool) (value string, err error) {
+	if secret.Err != nil {
+		return "", secret.Err
+	}
 	value = secret.Value
 	if secret.Program != nil {
 		if value, err = s.programs.value(ctx, *secret.Program, renew); err != nil {

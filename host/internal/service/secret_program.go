@@ -15,10 +15,11 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
-// Secret is the value of a handle, or the program that prints the value.
+// Secret is the value of a handle, the program that prints the value, or the reason why there is none.
 type Secret struct {
 	Value   string
 	Program *Program // nil: Value is the secret
+	Err     error    // the value is missing
 }
 
 // Format hides the value for every verb.

@@ -33,12 +33,15 @@ type Server struct {
 }
 
 // Note is something to be told about a place in the file.
-type Note struct{ Place, Text string }
+type Note struct {
+	Place, Text string
+	Server      string // the name of a server that can't be carried over
+}
 
 // Result is what a file contains.
 type Result struct {
 	Servers []Server
-	Notes   []Note // about servers that can't be carried over
+	Notes   []Note // about servers, and settings of tools, that can't be carried over
 }
 
 // maxServers bounds the servers of a file.
@@ -81,6 +84,7 @@ func Parse(text string) (Result, error) {
 			each(claude, inner, "mcp", "servers")
 		} else {
 			each(opencode, m, "mcp")
+			r.tools(doc["tools"], m)
 		}
 	}
 	projects, _ := doc["projects"].(map[string]any)
@@ -125,12 +129,13 @@ func (r *reader) add(name string, v any, convert func(*Server, fields), project 
 	place := placeOf(at)
 	m, ok := v.(map[string]any)
 	if !ok {
-		r.out.Notes = append(r.out.Notes, Note{place, "it is not an object"})
+		r.out.Notes = append(r.out.Notes, Note{Place: place, Text: "it is not an object", Server: fit(name)})
 		return
 	}
 	s := Server{Place: place, Block: map[string]any{}, Tools: map[string]string{}, Name: fit(name)}
 	f := fields{place: at, left: maps.Clone(m)}
 	if err := s.convert(convert, f); err != nil {
+		err.Server = s.Name
 		r.out.Notes = append(r.out.Notes, err.Note)
 		return
 	}
@@ -159,6 +164,20 @@ func (r *reader) add(name string, v any, convert func(*Server, fields), project 
 	r.out.Servers = append(r.out.Servers, s)
 }
 
+// tools notes which tools of servers opencode switches on or off; others are opencode's own.
+func (r *reader) tools(v any, servers map[string]any) {
+	m, _ := v.(map[string]any)
+	for _, tool := range slices.Sorted(maps.Keys(m)) {
+		of := strings.ContainsAny(tool, "*?")
+		for name := range servers {
+			of = of || strings.HasPrefix(tool, name+"_")
+		}
+		if of {
+			r.out.Notes = append(r.out.Notes, Note{Place: placeOf([]string{"tools", tool}), Text: "gantry chooses the tools of a server with allow and deny in its block"})
+		}
+	}
+}
+
 // convert runs a conversion.
 func (s *Server) convert(f func(*Server, fields), in fields) (left *errLeft) {
 	defer func() {
@@ -178,7 +197,9 @@ func (s *Server) convert(f func(*Server, fields), in fields) (left *errLeft) {
 }
 
 // leave ends the conversion of a server.
-func (f fields) leave(text string, at ...string) { panic(errLeft{Note{f.at(at...), text}}) }
+func (f fields) leave(text string, at ...string) {
+	panic(errLeft{Note{Place: f.at(at...), Text: text}})
+}
 
 func (f fields) at(more ...string) string { return placeOf(append(slices.Clip(f.place), more...)) }
 
@@ -201,7 +222,7 @@ func placeOf(at []string) string {
 	return b.String()
 }
 
-func (s *Server) note(place, text string) { s.Notes = append(s.Notes, Note{place, text}) }
+func (s *Server) note(place, text string) { s.Notes = append(s.Notes, Note{Place: place, Text: text}) }
 
 var (
 	plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+$`) })
@@ -328,18 +349,32 @@ func (s *Server) set(argument string, v any) {
 	s.Block[argument] = v
 }
 
-// program sets the program and its arguments.
-func (f fields) program(s *Server, argv []string, at string) {
+// program sets the program and its arguments. split: the arguments are a setting of their own, args.
+func (f fields) program(s *Server, argv []string, split bool) {
+	place := func(i int) []string {
+		switch {
+		case !split:
+			return []string{"command", fmt.Sprintf("[%d]", i)}
+		case i == 0:
+			return []string{"command"}
+		}
+		return []string{"args", fmt.Sprintf("[%d]", i-1)}
+	}
+	argv[0] = ofHome(argv[0])
 	for i, a := range argv {
 		previous := ""
 		if i > 0 {
 			previous = argv[i-1]
 		}
 		if secretArgument(a) || strings.HasPrefix(previous, "-") && !strings.HasPrefix(a, "-") && !strings.Contains(previous, "=") && secretPair(previous, a) {
-			f.leave("it looks like a secret, and gantry keeps none among arguments; if the program can read it from a variable, add it with `gantry mcp add`", at, fmt.Sprintf("[%d]", i))
+			f.leave("it looks like a secret, and gantry keeps none among arguments; if the program can read it from a variable, add it with `gantry mcp add`", place(i)...)
 		}
 		if reference().MatchString(a) {
-			s.note(f.at(at, fmt.Sprintf("[%d]", i)), "gantry does not replace references in arguments; write the value")
+			what := "arguments"
+			if i == 0 {
+				what = "the name of a program"
+			}
+			s.note(f.at(place(i)...), fmt.Sprintf("gantry does not replace references in %s; write the value", what))
 		}
 	}
 	s.set("command", argv[0])
@@ -410,8 +445,17 @@ var (
 	whole     = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\})$`)
 	})
+	home  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:\$\{(?:env:)?HOME\}|\{env:HOME\})/`) })
 	input = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$\{input:([^}]*)\}$`) })
 )
+
+// ofHome writes a path in the user's home folder as blocks do.
+func ofHome(path string) string {
+	if at := home().FindString(path); at != "" {
+		return "~/" + path[len(at):]
+	}
+	return path
+}
 
 // variable is a reference to a variable of gantry's environment. With a default, even an empty one, the configuration is valid without it.
 func variable(name, text string) map[string]any {
@@ -493,20 +537,28 @@ func secretArgument(a string) bool {
 	return false
 }
 
+// overHTTP returns the types of servers that are reached by streamable HTTP. Without a type, a url says it.
+func overHTTP() []string {
+	return []string{"", "http", "streamable-http", "streamableHttp", "streamable_http", "remote"}
+}
+
 // claude converts a server of Claude Code, VS Code, and others with the same form.
 func claude(s *Server, f fields) {
 	kind := f.text(s, "type")
 	command, args := f.text(s, "command"), f.texts("args")
 	if command != "" {
-		f.program(s, append([]string{command}, args...), "args")
+		f.program(s, append([]string{command}, args...), true)
 		f.variables(s, "env")
 		s.set("cwd", f.folder(s, "cwd"))
 	}
 	f.address(s, f.text(s, "url"), "url")
 	if s.Block["url"] != nil {
 		f.headers(s, "headers")
-		if kind == "sse" {
+		switch {
+		case kind == "sse":
 			s.Block["transport"] = "sse"
+		case !slices.Contains(overHTTP(), kind):
+			f.leave(fmt.Sprintf("gantry does not speak %q to servers, only http and sse", clip(kind, 40)), "type")
 		}
 		f.oauth(s, map[string]string{"clientId": "client_id", "callbackPort": "callback_port"})
 	}
@@ -519,7 +571,7 @@ func claude(s *Server, f fields) {
 func opencode(s *Server, f fields) {
 	_ = f.text(s, "type")
 	if argv := f.texts("command"); len(argv) > 0 {
-		f.program(s, argv, "command")
+		f.program(s, argv, false)
 		f.variables(s, "environment")
 		s.set("cwd", f.folder(s, "cwd"))
 	}
@@ -538,7 +590,7 @@ func opencode(s *Server, f fields) {
 func codex(s *Server, f fields) {
 	command, args := f.text(s, "command"), f.texts("args")
 	if command != "" {
-		f.program(s, append([]string{command}, args...), "args")
+		f.program(s, append([]string{command}, args...), true)
 		f.variables(s, "env")
 		env, _ := s.Block["env"].(map[string]any)
 		if list, ok := f.left["env_vars"].([]any); ok {
@@ -617,8 +669,8 @@ func (f fields) mode(s *Server, mode string, at ...string) string {
 
 // folder returns a folder, which must be absolute: it is not known where the file belongs.
 func (f fields) folder(s *Server, name string) string {
-	dir := f.text(s, name)
-	if dir != "" && (!path.IsAbs(dir) || reference().MatchString(dir)) {
+	dir := ofHome(f.text(s, name))
+	if dir != "" && (!path.IsAbs(dir) && !strings.HasPrefix(dir, "~/") || reference().MatchString(dir)) {
 		s.note(f.at(name), "it is not an absolute path; set cwd in the block")
 		return ""
 	}
@@ -661,7 +713,17 @@ func (f fields) oauthInto(s *Server, oauth map[string]any, names map[string]stri
 	if ok && m == nil && v != false {
 		s.note(f.at("oauth"), "it is not an object")
 	}
-	if len(oauth) > 0 && s.Block["bearer_token"] == nil {
+	headers, _ := s.Block["headers"].(map[string]any)
+	token := s.Block["bearer_token"] != nil || slices.ContainsFunc(slices.Collect(maps.Keys(headers)), func(h string) bool { return strings.EqualFold(h, "Authorization") })
+	switch {
+	case len(oauth) == 0:
+	case token:
+		at := "oauth"
+		if !ok {
+			at = "scopes"
+		}
+		s.note(f.at(at), fmt.Sprintf("left out: %s, because a server has either a login or a token; to log in, replace the token in the block by oauth", strings.Join(slices.Sorted(maps.Keys(oauth)), ", ")))
+	default:
 		s.Block["oauth"] = oauth
 	}
 }

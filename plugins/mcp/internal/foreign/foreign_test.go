@@ -25,7 +25,7 @@ func shown(r Result) string {
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "! %s: %s\n", n.Place, n.Text)
+		fmt.Fprintf(&b, "! %s %s: %s\n", n.Server, n.Place, n.Text)
 	}
 	return b.String()
 }
@@ -47,11 +47,11 @@ old mcpServers.old {"transport":"sse","url":"https://a.test/sse"}
   mcpServers.old.headers.Authorization: a secret, which was not written; store it with ` + "`gantry secret set old-token`" + `, and write secret("old-token") in the block
 web mcpServers.web {"bearer_token":{"$default":"","$env":"TOKEN"},"headers":{"X-Team":"blue"},"url":"https://a.test/mcp"}
   mcpServers.web.alwaysLoad: gantry has no such setting
-! mcpServers.key.args[2]: it looks like a secret, and gantry keeps none among arguments; if the program can read it from a variable, add it with ` + "`gantry mcp add`" + `
-! mcpServers.none: it has neither a command nor a url, or both
-! mcpServers.odd: it is not an object
-! mcpServers.query.url: a part of the url looks like a secret, and gantry keeps none in urls
-! mcpServers.wrong.command: it is not a text
+! key mcpServers.key.args[1]: it looks like a secret, and gantry keeps none among arguments; if the program can read it from a variable, add it with ` + "`gantry mcp add`" + `
+! none mcpServers.none: it has neither a command nor a url, or both
+! odd mcpServers.odd: it is not an object
+! query mcpServers.query.url: a part of the url looks like a secret, and gantry keeps none in urls
+! wrong mcpServers.wrong.command: it is not a text
 `,
 		},
 		"claude's own": {
@@ -108,6 +108,33 @@ supports_parallel_tool_calls = true
   mcp_servers.a.environment_id: gantry has no such setting
 b mcp_servers.b {"bearer_token":{"$default":"","$env":"TOKEN"},"headers":{"X-A":{"$default":"","$env":"A"}},"parallel":true,"url":"https://b.test"}
 `,
+		},
+		"references in programs and folders": {
+			`{"mcpServers": {"a": {"command": "${HOME}/x", "args": ["${HOME}/y"], "cwd": "${HOME}/z"}, "b": {"command": "${BIN}/x"}}, "mcp": {"c": {"type": "local", "command": ["{env:HOME}/x", "{env:Y}"]}}}`,
+			`a mcpServers.a {"args":["${HOME}/y"],"command":"~/x","cwd":"~/z"}
+  mcpServers.a.args[0]: gantry does not replace references in arguments; write the value
+b mcpServers.b {"command":"${BIN}/x"}
+  mcpServers.b.command: gantry does not replace references in the name of a program; write the value
+c mcp.c {"args":["{env:Y}"],"command":"~/x"}
+  mcp.c.command[1]: gantry does not replace references in arguments; write the value
+`,
+		},
+		"a login beside a token": {
+			`{"mcp": {"a": {"type": "remote", "url": "https://a.test", "headers": {"Authorization": "Bearer {env:T}"}, "oauth": {"clientId": "me", "scope": "x"}},
+				"b": {"type": "remote", "url": "https://b.test", "headers": {"authorization": "{env:T}"}, "oauth": {"clientId": "me"}}}}`,
+			`a mcp.a {"bearer_token":{"$default":"","$env":"T"},"url":"https://a.test"}
+  mcp.a.oauth: left out: client_id, scopes, because a server has either a login or a token; to log in, replace the token in the block by oauth
+b mcp.b {"headers":{"authorization":{"$default":"","$env":"T"}},"url":"https://b.test"}
+  mcp.b.oauth: left out: client_id, because a server has either a login or a token; to log in, replace the token in the block by oauth
+`,
+		},
+		"another transport": {
+			`{"mcpServers": {"a": {"type": "ws", "url": "https://a.test"}, "b": {"type": "streamable-http", "url": "https://b.test"}}}`,
+			"b mcpServers.b {\"url\":\"https://b.test\"}\n! a mcpServers.a.type: gantry does not speak \"ws\" to servers, only http and sse\n",
+		},
+		"tools of opencode": {
+			`{"tools": {"jira_*": false, "jira_get": true, "bash": false}, "mcp": {"jira": {"type": "local", "command": ["jira"]}}}`,
+			"jira mcp.jira {\"command\":\"jira\"}\n!  tools.\"jira_*\": gantry chooses the tools of a server with allow and deny in its block\n!  tools.jira_get: gantry chooses the tools of a server with allow and deny in its block\n",
 		},
 		"names that are equal once they fit": {
 			`{"mcpServers": {"a b": {"command": "1"}, "a.b": {"command": "2"}, "a/b": {"command": "1"}, "!": {"command": "3"}}}`,

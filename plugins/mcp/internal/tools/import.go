@@ -68,7 +68,7 @@ func (p *mcpPlugin) importServers(_ context.Context, c *tool.CommandCall, in imp
 		}
 	}
 	for _, n := range found.Notes {
-		row("", n.Place, "not added: "+n.Text)
+		row(n.Server, n.Place, "not added: "+n.Text)
 	}
 	return map[string]any{"servers": rows}, nil
 }

@@ -343,3 +343,29 @@ func TestMCPMissingValuesFailOneServer(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// The list of no servers is a sentence, the help is readable, and a server of the project's configuration is removed from there.
+func TestMCPCommandsAreReadable(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	addMCP(t, r, "")
+	if out := r.OK("mcp", "list").Stdout; out != "no servers\n" {
+		t.Errorf("an empty list: %q", out)
+	}
+	if out := r.OK("mcp", "list", "--json").Stdout; !strings.Contains(out, `"servers": []`) {
+		t.Errorf("an empty list as JSON: %q", out)
+	}
+	if out := r.OK("mcp", "add", "--help").Stdout; !strings.Contains(out, "Environment variable of the program, as NAME=VALUE (can be repeated)") {
+		t.Errorf("the help:\n%s", out)
+	}
+	file := filepath.Join(r.Dir, ".gantry", "gantry.hcl")
+	r.Write(file, "plugin \"mcp\" {\n  config {\n    server \"theirs\" {\n      enabled = false\n      command = \"cat\"\n    }\n  }\n}\n")
+	r.OK("trust", "--yes")
+	if res := r.Gantry("mcp", "remove", "--yes", "theirs"); res.Code == 0 || !strings.Contains(res.Stderr, "there is no such block: server \"theirs\" in ") || !strings.Contains(res.Stderr, "Next: add --project") {
+		t.Errorf("remove: exit %d\n%s", res.Code, res.Stderr)
+	}
+	r.OK("mcp", "remove", "--yes", "--project", "theirs")
+	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "theirs") {
+		t.Errorf("%v\n%s", err, b)
+	}
+}

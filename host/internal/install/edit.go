@@ -361,6 +361,9 @@ func (p *Programs) Configure(ctx context.Context, label string, project bool, ed
 		return "", fmt.Errorf("read the configuration: %w", err)
 	}
 	after, err := edit.ApplyOwn(before, t.path, at, m.Config, changes...)
+	if errors.Is(err, edit.ErrNoBlock) && !project && p.cfg.Project != nil && p.cfg.Project.Trusted {
+		err = hint.With(fmt.Errorf("%w in %s", err, t.path), "add --project if it is in the project's configuration")
+	}
 	if err != nil {
 		return "", fmt.Errorf("the changes that plugin %q proposes can't be made: %w", label, err)
 	}

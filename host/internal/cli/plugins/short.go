@@ -333,7 +333,7 @@ func (in input) define(f *pflag.FlagSet) {
 		case x.kind == list:
 			f.StringArray(x.flag, nil, doc+" (can be repeated)")
 		case x.kind == mapping:
-			f.StringArray(x.flag, nil, doc+", as NAME=VALUE (can be repeated)")
+			f.StringArray(x.flag, nil, strings.TrimSuffix(doc, ".")+", as NAME=VALUE (can be repeated)")
 		case x.item == "boolean":
 			f.Bool(x.flag, false, doc)
 		default:

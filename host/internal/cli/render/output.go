@@ -11,7 +11,7 @@ import (
 )
 
 // Output formats the output of a plugin's command for people: a text, a message, a list of flat objects as a table, or a flat object as
-// rows. It returns false for anything else.
+// rows. An empty list is a sentence. It returns false for anything else.
 func Output(raw json.RawMessage) (string, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -22,6 +22,10 @@ func Output(raw json.RawMessage) (string, bool) {
 	case len(names) == 1 && names[0] == "message" && json.Unmarshal(values[0], &text) == nil:
 		return line(text), true
 	case len(names) == 1:
+		var rows []json.RawMessage
+		if json.Unmarshal(values[0], &rows) == nil && rows != nil && len(rows) == 0 {
+			return line("no " + strings.ReplaceAll(OneLine(names[0], 80), "_", " ")), true
+		}
 		if shown, ok := table(values[0]); ok {
 			return shown, true
 		}

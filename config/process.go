@@ -33,6 +33,8 @@ type Process struct {
 	Sandbox ProcessSandbox
 	Limits  Limits // of the process and its descendants; 0: not set
 	Range   Range  // of the block in the last file that has it
+	// Disabled reports that the block says `enabled = false`: the plugin does not start the process.
+	Disabled bool
 
 	files []string // that contain a part of the block
 }
@@ -146,7 +148,7 @@ type ProcessSandbox struct {
 
 // process checks and converts what the host reads of a process.
 func (b *PluginBlock) process(d bind.Process) (p Process, ds Diagnostics) {
-	p = Process{Plugin: b.Label, Name: d.Name, Argv: d.Argv, Cwd: d.Cwd, Env: d.Env, Range: b.body.Locate(d.Path), files: d.Files}
+	p = Process{Plugin: b.Label, Name: d.Name, Argv: d.Argv, Cwd: d.Cwd, Env: d.Env, Range: b.body.Locate(d.Path), Disabled: d.Disabled, files: d.Files}
 	wrong := func(err error, next string, at ...contract.Step) {
 		ds = append(ds, b.body.Diagnose([]contract.Diagnostic{{
 			Severity: contract.SeverityError, Summary: fmt.Sprintf("invalid value for %q", at[1].Name), Detail: capital(err.Error()) + ".", Next: next,

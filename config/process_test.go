@@ -17,7 +17,7 @@ import (
 func serverManifest() *contract.Manifest {
 	return &contract.Manifest{Kind: contract.KindTool, Config: contract.ConfigBlock{Blocks: []contract.ConfigNestedBlock{{
 		Name: "server", Labels: []string{"name"}, Process: true,
-		Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "url", Type: json.RawMessage(`"string"`)}}},
+		Block: contract.ConfigBlock{Attributes: []contract.ConfigAttribute{{Name: "url", Type: json.RawMessage(`"string"`)}, {Name: "enabled", Type: json.RawMessage(`"bool"`)}}},
 	}}}}
 }
 
@@ -50,6 +50,10 @@ func TestProcesses(t *testing.T) {
       sandbox { mode = "full-access" }
     }
     server "c" { url = "https://c.test" }
+    server "d" {
+      command = "npx"
+      enabled = false
+    }
   }
 }
 `})
@@ -65,14 +69,15 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(ds)
 	}
 	home := filepath.Join(root, "home")
-	want := fmt.Sprintf(`{"server":[{"args":["-y","plain"],"command":%q,"cwd":%q,"env":["A","B","C"],"name":"a","url":"https://a.test"},`+
-		`{"args":["-v"],"command":"npx","cwd":null,"env":null,"name":"b","url":null},`+
-		`{"args":null,"command":null,"cwd":null,"env":null,"name":"c","url":"https://c.test"}]}`, filepath.Join(root, "bin/server"), filepath.Join(home, "work"))
+	want := fmt.Sprintf(`{"server":[{"args":["-y","plain"],"command":%q,"cwd":%q,"enabled":null,"env":["A","B","C"],"name":"a","url":"https://a.test"},`+
+		`{"args":["-v"],"command":"npx","cwd":null,"enabled":null,"env":null,"name":"b","url":null},`+
+		`{"args":null,"command":null,"cwd":null,"enabled":null,"env":null,"name":"c","url":"https://c.test"},`+
+		`{"args":null,"command":"npx","cwd":null,"enabled":false,"env":null,"name":"d","url":null}]}`, filepath.Join(root, "bin/server"), filepath.Join(home, "work"))
 	if string(data) != want || len(secrets) > 0 {
 		t.Errorf("the plugin gets\n%s and %d secrets, want\n%s", data, len(secrets), want)
 	}
 	ps, ds := b.Processes(serverManifest())
-	if len(ds) > 0 || len(ps) != 2 {
+	if len(ds) > 0 || len(ps) != 3 || ps[0].Disabled || ps[1].Disabled || !ps[2].Disabled {
 		t.Fatalf("%d processes, %v", len(ps), ds)
 	}
 	a := ps[0]

@@ -81,6 +81,39 @@ func TestMCPAddTriesTheServer(t *testing.T) {
 	r.NothingLeft()
 }
 
+// A command that names a server asks whether its program may start, and about no other; a disabled server is never asked about.
+func TestMCPAsksAboutTheServerThatIsNamed(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	r.Config("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n  config {\n" + mcpServer(t, "one", r.Dir, "") + mcpServer(t, "two", r.Dir, "") +
+		mcpServer(t, "three", r.Dir, "") + mcpServer(t, "off", r.Dir, "enabled = false") + "  }\n}\n")
+	for _, tc := range []struct {
+		asks []string // about these servers, in this order
+		args []string
+	}{
+		{[]string{"one"}, []string{"tools", "one"}},
+		{[]string{"two"}, []string{"call", "two", "nothing"}},
+		{nil, []string{"add", "--yes", "--no-try", "four", "--url", "https://four.test"}},
+		{nil, []string{"get", "off"}},
+		{[]string{"three"}, []string{"list"}},
+	} {
+		run := r.Terminal(append([]string{"mcp"}, tc.args...)...)
+		for i := range tc.asks {
+			run.SeesTimes("start it? [y/N] ", i+1)
+			run.Type("y\n")
+		}
+		out := run.Wait().Stdout
+		if strings.Count(out, "start it?") != len(tc.asks) {
+			t.Errorf("%q asks about more than %q:\n%s", tc.args, tc.asks, out)
+		}
+		for _, name := range tc.asks {
+			if !strings.Contains(out, fmt.Sprintf("the process \"server.%s\" of plugin", name)) {
+				t.Errorf("%q does not ask about %s:\n%s", tc.args, name, out)
+			}
+		}
+	}
+}
+
 // `gantry mcp call` makes a call that passes the policy, and needs no model.
 func TestMCPCall(t *testing.T) {
 	t.Parallel()

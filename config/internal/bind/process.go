@@ -22,6 +22,7 @@ type Process struct {
 	Cwd             string          // absolute; empty: not set
 	Env             map[string]Secret
 	Sandbox, Limits map[string]any // values by name, as in JSON; nil: there is no such block
+	Disabled        bool           // its `enabled`, an attribute of the plugin's, is false
 	Files           []string       // the configuration files that contain a part of the block, lowest layer first
 }
 
@@ -83,6 +84,8 @@ func (d *decoder) process(n contract.ConfigNestedBlock, labels []string, pieces 
 	delete(v, "sandbox")
 	delete(v, "limits")
 	p.Cwd, _ = v["cwd"].(string)
+	enabled, says := v["enabled"].(bool)
+	p.Disabled = says && !enabled
 	env, hasEnv := v["env"].(map[string]any)
 	if hasEnv {
 		v["env"] = d.variables(&p, env)

@@ -28,6 +28,8 @@ type Installation struct {
 	Logger   hclog.Logger
 	Front    Front
 	Load     func(context.Context) (*config.Config, error) // reloads the configuration
+	// Needs reports whether what is to be done needs a declared process; the user is asked about no others. nil: it may need all.
+	Needs func(config.Process) bool
 }
 
 // env returns the last value of a variable.

@@ -33,7 +33,7 @@ func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config
 	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 	for _, b := range blocks {
 		// The plugin reports what is wrong when it starts: other plugins must not wait for that.
-		if err := p.AcceptProcesses(ctx, b, false); err != nil {
+		if err := p.acceptProcesses(ctx, b, false, in.asksAbout); err != nil {
 			in.Logger.Info("declared processes were not looked at", "plugin", b.Label, "err", err)
 		}
 	}
@@ -42,9 +42,21 @@ func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config
 
 // AcceptProcesses asks about each process that a block declares and that the user has not accepted, and records the answer: for a
 // process of a project in its lock file, for others in gantry's home. accepted answers yes to all. names are those of the processes that it
-// is about; none: all of the block. The program of the plugin must be
-// locked or part of gantry; it is started if its manifest is not known.
+// is about; none: all of the block that are not disabled. The program of the plugin must be locked or part of gantry; it is started if its
+// manifest is not known.
 func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool, names ...string) error {
+	return p.acceptProcesses(ctx, b, accepted, func(q config.Process) bool {
+		return len(names) == 0 && !q.Disabled || slices.Contains(names, q.Name)
+	})
+}
+
+// asksAbout reports whether the user is asked about a process before a host opens.
+func (in Installation) asksAbout(p config.Process) bool {
+	return !p.Disabled && (in.Needs == nil || in.Needs(p))
+}
+
+// acceptProcesses is AcceptProcesses for the processes that about selects.
+func (p *Programs) acceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool, about func(config.Process) bool) error {
 	if !b.Declares() {
 		return nil
 	}
@@ -55,7 +67,7 @@ func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, a
 	consents := pluginset.Consents{Config: p.cfg, Home: p.Home, Env: grants.NewEnviron(p.cfg, p.Environ).Tools()}
 	var errs []error
 	for _, process := range processes {
-		if len(names) > 0 && !slices.Contains(names, process.Name) {
+		if !about(process) {
 			continue
 		}
 		n, err := consents.Of(process)

@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// BlockHost opens a host with only the block that find selects.
-func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.PluginBlock, error)) (*host.Host, *config.PluginBlock, error) {
+// BlockHost opens a host with only the block that find selects. needs is as in [HostOptions].
+func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.PluginBlock, error), needs func(config.Process) bool) (*host.Host, *config.PluginBlock, error) {
 	home, err := a.Home()
 	if err != nil {
 		return nil, nil, err
@@ -36,14 +36,14 @@ func (a *Env) BlockHost(ctx context.Context, find func(*config.Config) (*config.
 	} else {
 		only.Plugins = []*config.PluginBlock{b}
 	}
-	h, err := a.HostOf(ctx, home, &only, HostOptions{Dir: a.Dir, Ephemeral: true})
+	h, err := a.HostOf(ctx, home, &only, HostOptions{Dir: a.Dir, Ephemeral: true, Needs: needs})
 	return h, b, err
 }
 
 // ProviderCommand runs a command of a provider that the user has asked for, such as its login, and returns its message, which may be empty.
 // The request is the user's consent to the command's side effects.
 func (a *Env) ProviderCommand(ctx context.Context, label, command string, input map[string]any, asker service.Asker) (message string, err error) {
-	h, b, err := a.BlockHost(ctx, ProviderNamed(label))
+	h, b, err := a.BlockHost(ctx, ProviderNamed(label), nil)
 	if err != nil {
 		return "", err
 	}

@@ -136,6 +136,8 @@ type HostOptions struct {
 	Folders    []string            // folders that commands may write in addition to the configured ones
 	TrustHooks bool                // run hooks that the user has not trusted
 	Override   func(*config.Model) // changes the thread's model; nil: no change
+	// Needs reports whether the command needs a declared process: the user is asked about no others. nil: it may need all.
+	Needs func(config.Process) bool
 
 	// Of one workspace of a hub: what it overrides, and what hosts share.
 	sets    []string
@@ -182,6 +184,7 @@ func (a *Env) HostOf(ctx context.Context, home string, cfg *config.Config, o Hos
 	if err != nil {
 		return nil, err
 	}
+	plugins.Needs = o.Needs
 	verified, err := plugins.Verify(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -24,12 +24,13 @@ type HubOptions struct {
 	// Dir is the only folder in which threads run. Its configuration is read once, also for the store, and its warnings are printed. "":
 	// threads run in many folders.
 	Dir        string
-	Ephemeral  bool                // only ephemeral threads run
-	OnlyLooks  bool                // the command changes nothing that is stored
-	OneTurn    bool                // the command ends after one turn
-	Keyless    bool                // the command needs no keys
-	TrustHooks bool                // run hooks that the user has not trusted
-	Override   func(*config.Model) // changes the models of threads; nil: no change
+	Ephemeral  bool                      // only ephemeral threads run
+	OnlyLooks  bool                      // the command changes nothing that is stored
+	OneTurn    bool                      // the command ends after one turn
+	Keyless    bool                      // the command needs no keys
+	TrustHooks bool                      // run hooks that the user has not trusted
+	Override   func(*config.Model)       // changes the models of threads; nil: no change
+	Needs      func(config.Process) bool // see [HostOptions]
 	// OnWarnings is called with the warnings of a configuration that a thread uses, which are the same each time; nil: they are printed
 	// once if Dir is set, otherwise logged.
 	OnWarnings func(w hub.Workspace, ds diag.Diagnostics) error
@@ -139,7 +140,7 @@ func (a *Env) OpenHub(ctx context.Context, o HubOptions) (*hub.Hub, error) {
 		Open: func(ctx context.Context, w hub.Workspace, cfg *config.Config, shared host.Shared) (*host.Host, error) {
 			return a.HostOf(ctx, home, cfg, HostOptions{
 				Dir: w.Dir, Ephemeral: w.Ephemeral, OnlyLooks: o.OnlyLooks, Keyless: o.Keyless, TrustHooks: o.TrustHooks, Override: o.Override,
-				sets: w.Sets, profile: w.Profile, shared: shared,
+				Needs: o.Needs, sets: w.Sets, profile: w.Profile, shared: shared,
 			})
 		},
 	})

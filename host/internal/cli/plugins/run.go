@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
@@ -147,7 +150,7 @@ func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.C
 
 // runStep runs one command and prints its output.
 func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun, text bool) (err error) {
-	h, b, err := a.BlockHost(ctx, console.BlockNamed(label))
+	h, b, err := a.BlockHost(ctx, console.BlockNamed(label), needs(r.Input))
 	if err != nil {
 		return err
 	}
@@ -162,6 +165,28 @@ func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun,
 		return err
 	}
 	return a.printOutput(out, text)
+}
+
+// needs reports which declared processes a command with this input needs: those whose labels are in it. A command without texts in its input
+// is about no process in particular, and may need all.
+func needs(input json.RawMessage) func(config.Process) bool {
+	var object map[string]any
+	if json.Unmarshal(input, &object) != nil { // the plugin gets no such input
+		return nil
+	}
+	var texts []string
+	for _, v := range object {
+		if text, ok := v.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return func(p config.Process) bool {
+		_, label, _ := strings.Cut(p.Name, ".")
+		return slices.Contains(texts, label)
+	}
 }
 
 // runInThread runs a command in the process that runs a thread. The questions that the plugin asks meanwhile can't be answered there.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
@@ -59,7 +60,9 @@ func (a *app) call(ctx context.Context, server, name, input string, asJSON bool)
 		return console.UsageError{Text: fmt.Sprintf("the arguments are not a JSON object (%s): %q", why, render.OneLine(input, 80)), Next: `write them as in '{"name": "value"}'`}
 	}
 	w := hub.Workspace{Dir: a.Dir, Ephemeral: true}
-	h, err := a.OpenHub(ctx, console.HubOptions{Dir: a.Dir, Ephemeral: true, OneTurn: true})
+	h, err := a.OpenHub(ctx, console.HubOptions{Dir: a.Dir, Ephemeral: true, OneTurn: true, Needs: func(p config.Process) bool {
+		return p.Plugin != mcpPlugin || p.Name == contract.ProcessName("server", server)
+	}})
 	if err != nil {
 		return err
 	}
@@ -118,9 +121,11 @@ func (a *app) call(ctx context.Context, server, name, input string, asJSON bool)
 	return err
 }
 
+// mcpPlugin is the label of the plugin that offers the tools of MCP servers.
+const mcpPlugin = "mcp"
+
 // findTool finds a tool by the names that its server uses, or by that which models use.
 func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name string) (contract.Descriptor, error) {
-	const plugin = "mcp"
 	o, err := h.Open(ctx, w)
 	if err != nil {
 		return contract.Descriptor{}, err
@@ -128,7 +133,7 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 	defer o.Close()
 	var names []string
 	for _, wait := range []time.Duration{time.Second, 30 * time.Second} { // other servers may take longer than this one
-		tools, err := o.Tools(ctx, plugin, wait)
+		tools, err := o.Tools(ctx, mcpPlugin, wait)
 		if err != nil {
 			return contract.Descriptor{}, err
 		}

@@ -97,6 +97,10 @@ func TestMCPAsksAboutTheServerThatIsNamed(t *testing.T) {
 		{nil, []string{"get", "off"}},
 		{[]string{"three"}, []string{"list"}},
 	} {
+		if locked := r.Gantry("plugin", "lock", "mcp"); len(tc.asks) > 0 && (locked.Code != 1 ||
+			!strings.Contains(locked.Stderr, fmt.Sprintf("process \"server.%s\" of plugin \"mcp\" was not accepted", tc.asks[0])) || !strings.Contains(locked.Stderr, "review it and use --yes")) {
+			t.Errorf("lock without a terminal: exit %d:\n%s", locked.Code, locked.Stderr)
+		}
 		run := r.Terminal(append([]string{"mcp"}, tc.args...)...)
 		for i := range tc.asks {
 			run.SeesTimes("start it? [y/N] ", i+1)

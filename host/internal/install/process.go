@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/grants"
@@ -34,14 +35,14 @@ func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config
 	for _, b := range blocks {
 		// The plugin reports what is wrong when it starts: other plugins must not wait for that.
 		if err := p.acceptProcesses(ctx, b, false, in.asksAbout); err != nil {
-			in.Logger.Info("declared processes were not looked at", "plugin", b.Label, "err", err)
+			in.Logger.Info("declared processes were not accepted", "plugin", b.Label, "err", err)
 		}
 	}
 	return nil
 }
 
 // AcceptProcesses asks about each process that a block declares and that the user has not accepted, and records the answer: for a
-// process of a project in its lock file, for others in gantry's home. accepted answers yes to all. names are those of the processes that it
+// process of a project in its lock file, for others in gantry's home. What is not accepted is an error. accepted answers yes to all. names are those of the processes that it
 // is about; none: all of the block that are not disabled. The program of the plugin must be locked or part of gantry; it is started if its
 // manifest is not known.
 func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool, names ...string) error {
@@ -71,7 +72,12 @@ func (p *Programs) acceptProcesses(ctx context.Context, b *config.PluginBlock, a
 			continue
 		}
 		n, err := consents.Of(process)
-		if err == nil && !n.Given && (accepted || p.Front.Confirm(ctx, question(consents, n))) {
+		switch {
+		case err != nil || n.Given:
+		case !accepted && !p.Front.Confirm(ctx, question(consents, n)):
+			err = hint.With(fmt.Errorf("%s: process %q of plugin %q was not accepted", n.Range, n.Name, n.Plugin),
+				fmt.Sprintf("run `gantry plugin lock %s` on a terminal, or review it and use --yes", n.Plugin))
+		default:
 			if accepted { // otherwise the question has shown it
 				p.Front.Show(Step{Kind: StepChanges, Label: n.Plugin, Version: n.Name, Changes: consents.Describe(n)})
 			}

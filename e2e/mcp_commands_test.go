@@ -118,6 +118,27 @@ func TestMCPAsksAboutTheServerThatIsNamed(t *testing.T) {
 	}
 }
 
+// Without the plugin's block, and without servers in it, the errors say what is missing.
+func TestMCPWithoutBlockOrServers(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	for _, tc := range []struct {
+		want string
+		args []string
+	}{
+		{`unknown command "add" in ` + "`gantry mcp`" + `: the plugin "mcp", which has further commands, is not configured`, []string{"mcp", "add", "x", "--", "cat"}},
+		{"`gantry plugin add builtin/mcp` adds its block, plugin \"mcp\" { source = \"builtin/mcp\" }; ", []string{"mcp", "list"}},
+		{"", []string{"plugin", "add", "builtin/mcp"}},
+		{`the MCP server "x" is not configured, or not ready`, []string{"mcp", "call", "x", "y"}},
+		{`unknown command "lst" in `, []string{"mcp", "lst"}},
+	} {
+		res := r.Gantry(tc.args...)
+		if (res.Code == 0) != (tc.want == "") || !strings.Contains(res.Stderr, tc.want) {
+			t.Errorf("%q: exit %d, no %q:\n%s", tc.args, res.Code, tc.want, res.Stderr)
+		}
+	}
+}
+
 // `gantry mcp call` makes a call that passes the policy, and needs no model.
 func TestMCPCall(t *testing.T) {
 	t.Parallel()

@@ -151,8 +151,11 @@ func (o *Opened) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessa
 	return o.space.host.Plugins().RunCommand(ctx, c)
 }
 
+// ErrNoTools is returned for a plugin that offers no tools.
+var ErrNoTools = errors.New("it offers no tools")
+
 // Tools returns the tools of a plugin that can be called without code. The plugin is started only if they are not cached. Sources that are
-// starting are waited for as long as wait.
+// starting are waited for as long as wait. The error wraps [ErrNoTools] if the plugin is configured and has none.
 func (o *Opened) Tools(ctx context.Context, plugin string, wait time.Duration) (out []contract.Descriptor, err error) {
 	set := o.space.host.Plugins()
 	if n, broken := set.Load(ctx)[plugin]; broken {
@@ -165,6 +168,9 @@ func (o *Opened) Tools(ctx context.Context, plugin string, wait time.Duration) (
 		if e.Plugin == plugin && e.Exposure != contract.ExposureHidden && e.CheckCaller(false) == nil {
 			out = append(out, e.Descriptor)
 		}
+	}
+	if b := set.Block(plugin); len(out) == 0 && b != nil && b.Enabled {
+		return nil, hint.With(fmt.Errorf("%s: plugin %q: %w", b.Where(), plugin, ErrNoTools), "`gantry plugin list` says whether it is ready")
 	}
 	if len(out) == 0 {
 		return nil, hint.New(fmt.Sprintf("there is no plugin %q with tools", plugin), "`gantry plugin list` lists the plugins")

@@ -65,7 +65,7 @@ func (a *app) extend(root, group *cobra.Command) {
 		case err != nil:
 			return err
 		case m == nil || !slices.ContainsFunc(m.Commands, func(c contract.CommandSpec) bool { return c.Name == args[0] }):
-			return console.UnknownCommand(cmd, args[0])
+			return a.unknownIn(cmd, args[0])
 		}
 		return a.runTree(cmd, root, m, append([]string{group.Name()}, args...))
 	}
@@ -85,6 +85,28 @@ func (a *app) extend(root, group *cobra.Command) {
 	group.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return a.completeShort(cmd, append([]string{group.Name()}, args...), begun)
 	}
+}
+
+// unknownIn returns the error for an unknown command in a group of gantry's. It may be one of the built-in plugin of the group's name, if that
+// has no block.
+func (a *app) unknownIn(group *cobra.Command, given string) error {
+	err := console.UnknownCommand(group, given)
+	u, ok := errors.AsType[console.UsageError](err)
+	name := group.Name()
+	home, homeErr := a.Home()
+	if !ok || homeErr != nil || a.Builtins["gantry-tool-"+name] == "" {
+		return err
+	}
+	cfg, ds := a.ReadConfig(group.Context(), home, a.Dir)
+	if ds.Err() != nil || cfg == nil {
+		return err
+	}
+	if _, there := cfg.Plugin(name); there {
+		return err
+	}
+	u.Text += fmt.Sprintf(": the plugin %q, which has further commands, is not configured", name)
+	u.Next = fmt.Sprintf("`gantry plugin add builtin/%s` adds its block, plugin %q { source = \"builtin/%s\" }; %s", name, name, name, u.Next)
+	return u
 }
 
 // runTree runs a command of a plugin. args begin with the plugin's label.

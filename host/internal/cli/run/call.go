@@ -134,7 +134,7 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 	var names []string
 	for _, wait := range []time.Duration{time.Second, 30 * time.Second} { // other servers may take longer than this one
 		tools, err := o.Tools(ctx, mcpPlugin, wait)
-		if err != nil {
+		if err != nil && !errors.Is(err, hub.ErrNoTools) { // no server is configured, or none is ready
 			return contract.Descriptor{}, err
 		}
 		for _, d := range tools {

@@ -173,10 +173,10 @@ func TestMCPCall(t *testing.T) {
 		}
 	}
 	for answer, want := range map[string]string{"y\n": "read-only file system", "n\n": "rejected by user"} {
-		run := r.Terminal("mcp", "call", "-c", "approval.policy=on-request", "srv", "write")
+		run := r.Terminal("mcp", "call", "-c", "approval.policy=on-request", "srv", "write", `{"text": "buy milk"}`)
 		run.Sees("answer: ")
 		run.Type(answer)
-		if res := run.Wait(); !strings.Contains(res.Stdout, want) || !strings.Contains(res.Stdout, `asks "srv" for: "write"`) || (res.Code == 0) != (answer == "y\n") {
+		if res := run.Wait(); !strings.Contains(res.Stdout, want) || !strings.Contains(res.Stdout, `asks "srv" for: "write"`) || !strings.Contains(res.Stdout, `arguments: {"text": "buy milk"}`) || (res.Code == 0) != (answer == "y\n") {
 			t.Errorf("%q: exit %d, no %q:\n%s", answer, res.Code, want, res.Stdout)
 		}
 	}

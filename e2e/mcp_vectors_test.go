@@ -130,7 +130,7 @@ func TestMCPResultVectors(t *testing.T) {
 // the session is asked about once, unless the tool is set to be asked about each time, which a client is told.
 func TestMCPApprovalVectors(t *testing.T) {
 	t.Parallel()
-	calls := mcpCall("c1", "mcp__one", "plain", "") + mcpCall("c2", "mcp__one", "plain", "") + mcpCall("c3", "mcp__one", "pid", "") + mcpCall("c4", "mcp__one", "large", "") + finished
+	calls := mcpCall("c1", "mcp__one", "plain", "a = 1") + mcpCall("c2", "mcp__one", "plain", "") + mcpCall("c3", "mcp__one", "pid", "") + mcpCall("c4", "mcp__one", "large", "") + finished
 	r := boxed(t, calls)
 	addMCP(t, r, vectorServer(t, r, "one", "tool \"large\" {\n approval = \"prompt\"\n}"))
 	policied(r, "never", "read-only")
@@ -150,7 +150,7 @@ func TestMCPApprovalVectors(t *testing.T) {
 	submit(t, c, begin(t, c, object{}), "go")
 	for i := range 2 {
 		q := c.Notified("mcpServer/elicitation/request")
-		if p := string(q.Params); !strings.Contains(p, [...]string{`plain`, `large`}[i]) || strings.Contains(p, `"persist":["session"]`) != (i == 0) {
+		if p := string(q.Params); !strings.Contains(p, [...]string{`plain`, `large`}[i]) || strings.Contains(p, `"persist":["session"]`) != (i == 0) || !strings.Contains(p, `"tool_params":{`+[...]string{`"a":1`, ``}[i]+`}`) {
 			t.Errorf("question %d: %s", i, p)
 		}
 		c.Answer(q, object{"action": "accept", "_meta": object{"persist": "session"}})

@@ -256,7 +256,7 @@ func (q *question) approval(thread, turn string, at int64, open []protocol.Threa
 		q.method, q.params, q.answer = protocol.RequestCommandExecutionApproval.Name, p, decisionAnswer
 		q.useless = hub.Answer{Choice: hub.Unusable}
 	default:
-		q.toolApproval(thread, turn)
+		q.toolApproval(thread, turn, item)
 	}
 }
 
@@ -446,15 +446,21 @@ func (q *question) elicitation(thread, turn string) {
 }
 
 // toolApproval puts the approval of another call to the user, in the form in which codex asks about tools of MCP servers.
-func (q *question) toolApproval(thread, turn string) {
+func (q *question) toolApproval(thread, turn string, item protocol.ItemBody) {
 	a := q.asked
 	remembered := slices.Contains(a.Options, hub.ApproveSession)
 	about := map[string]any{"codex_approval_kind": "mcp_tool_call", "tool_description": reasonOf(a)}
+	switch it := item.(type) { // the request does not name the item, so it has the arguments
+	case protocol.MCPToolCallItem:
+		about["tool_params"] = it.Arguments
+	case protocol.DynamicToolCallItem:
+		about["tool_params"] = it.Arguments
+	}
 	if remembered {
 		about["persist"] = []string{"session"}
 	}
 	meta, err := json.Marshal(about)
-	if err != nil { // strings only
+	if err != nil { // strings, and what was JSON
 		panic("appserver: marshal an approval: " + err.Error())
 	}
 	q.method = protocol.RequestElicitation.Name

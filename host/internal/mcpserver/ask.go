@@ -108,6 +108,9 @@ func (c *call) message(q event.QuestionAsked) string {
 		if it.Command != "" && !strings.Contains(q.Title, it.Command) {
 			lines = append(lines, it.Command)
 		}
+		if len(it.Arguments) > 0 && (it.Type == event.ItemTool || it.Type == event.ItemMCPCall) {
+			lines = append(lines, "Arguments: "+plain(string(it.Arguments), maxLine))
+		}
 		if it.Cwd != "" {
 			lines = append(lines, "In "+it.Cwd)
 		}

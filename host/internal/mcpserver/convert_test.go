@@ -83,6 +83,8 @@ func TestQuestions(t *testing.T) {
 	c := &call{thread: &hub.Thread{}, items: map[event.CallID]event.Item{
 		"c1": {Type: event.ItemCommand, Command: "make", Cwd: "/w"},
 		"c2": {Type: event.ItemFileChange, Changes: []event.FileChange{{Kind: "update", Path: "a.go", Diff: "-a\n+b"}}},
+		"c3": {Type: event.ItemMCPCall, Arguments: json.RawMessage(`{"text":"milk"}`)},
+		"c4": {Type: event.ItemTool, Arguments: json.RawMessage("{\x1b" + strings.Repeat("a", 2*maxLine))},
 	}}
 	for _, tc := range []struct {
 		q    event.QuestionAsked
@@ -91,6 +93,9 @@ func TestQuestions(t *testing.T) {
 		{event.QuestionAsked{About: event.QuestionApproval, Call: "c1", Title: "Run a command", Reason: "it may write"}, "Run a command\n\nit may write\n\nmake\n\nIn /w"},
 		{event.QuestionAsked{About: event.QuestionApproval, Call: "c2", Title: "Change files"}, "Change files\n\nupdate a.go\n-a\n+b"},
 		{event.QuestionAsked{About: event.QuestionApproval, Call: "c1", Title: "make", Chain: []string{"python", "exec_command"}}, "make\n\npython → exec_command\n\nIn /w"},
+		{event.QuestionAsked{About: event.QuestionApproval, Call: "c3", Title: "notes.add", Reason: "it acts"}, "notes.add\n\nit acts\n\nArguments: {\"text\":\"milk\"}"},
+		{event.QuestionAsked{About: event.QuestionApproval, Call: "c4", Title: "t"}, "t\n\nArguments: {\uFFFD" + strings.Repeat("a", maxLine-4) + "… (1028 bytes more)"},
+		{event.QuestionAsked{About: event.QuestionForm, Call: "c3", Plugin: "mcp", Title: "t"}, "t\n\nAsked by mcp"},
 		{event.QuestionAsked{About: event.QuestionForm, Call: "c1", Plugin: "mcp", Source: "shop", Title: "Run a command", Message: "rm\u202e -rf\x1b[2J"}, "Run a command\n\nAsked by mcp/shop\n\nrm\uFFFD -rf\uFFFD[2J"},
 	} {
 		if got := c.message(tc.q); got != tc.want {

@@ -34,7 +34,7 @@ func (c CommandAsker) Ask(ctx context.Context, q approval.Question) (approval.An
 	done := make(chan struct{})
 	defer close(done)
 	typed := LineReader{Terminal: a.Stdin, Done: done}
-	fmt.Fprint(a.Stderr, render.Question(asked, q.Options, nil))
+	fmt.Fprint(a.Stderr, render.Question(asked, q.Options, event.Item{}))
 	typed.Forget()
 	talk := Talk{
 		Say: func(text string) { fmt.Fprint(a.Stderr, text) },

@@ -15,23 +15,29 @@ import (
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
-// Limits, in lines, for a model's justification, the changes of a tool, and the diff of a patch in a question.
+// Limits, in lines, for a model's justification, the changes of a tool, and the diff of a patch in a question; and in characters, for
+// the arguments of a call.
 const (
-	maxSaid    = 6
-	maxChanges = 20
-	maxDiff    = 60
+	maxSaid      = 6
+	maxChanges   = 20
+	maxDiff      = 60
+	maxArguments = 1000
 )
 
-// Question formats a question up to the point where the answer is typed, preceded by the changes that a call would make.
-func Question(q event.QuestionAsked, options []string, changes []event.FileChange) string {
+// Question formats a question up to the point where the answer is typed, with the arguments of the call that it is about, preceded by
+// the changes that the call would make.
+func Question(q event.QuestionAsked, options []string, call event.Item) string {
 	if isPlugins(q) {
 		return pluginsQuestion(q, options)
 	}
 	var b strings.Builder
-	b.WriteString(diffText(changes))
+	b.WriteString(diffText(call.Changes))
 	fmt.Fprintf(&b, "? %s\n", Quoted(q.Title))
 	if chain := q.Nesting(); chain != "" {
 		fmt.Fprintf(&b, "  call: %s\n", Quoted(chain))
+	}
+	if text := argumentsText(call); text != "" {
+		fmt.Fprintf(&b, "  arguments: %s\n", Quoted(text))
 	}
 	for _, e := range q.Effects {
 		for _, line := range effectLines(e) {
@@ -59,6 +65,18 @@ func Question(q event.QuestionAsked, options []string, changes []event.FileChang
 		fmt.Fprintf(&b, "  %s) %s\n", keys[i], optionText(o, q.Rule))
 	}
 	return b.String()
+}
+
+// argumentsText returns the arguments of a call of a plugin's or a server's tool, shortened if necessary; "": there are none.
+func argumentsText(call event.Item) string {
+	if call.Type != event.ItemTool && call.Type != event.ItemMCPCall {
+		return ""
+	}
+	text := folded(Clean(strings.TrimSpace(string(call.Arguments))))
+	if r := []rune(text); len(r) > maxArguments {
+		text = fmt.Sprintf("%s… %d more characters", string(r[:maxArguments]), len(r)-maxArguments)
+	}
+	return text
 }
 
 // said names the author of a question's message.

@@ -29,7 +29,7 @@ func TestQuestionsHideNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := Question(event.QuestionAsked{Title: script, Reason: script, Message: script, Effects: []event.Effect{{Type: "exec", Data: data}}}, nil, nil)
+		text := Question(event.QuestionAsked{Title: script, Reason: script, Message: script, Effects: []event.Effect{{Type: "exec", Data: data}}}, nil, event.Item{})
 		if len(text) > 2000 || strings.Count(text, evil) < 3 || strings.ContainsAny(text, "\x1b\r\u202e\u202c\u2028") {
 			t.Errorf("%s: %d bytes: %.1000q", name, len(text), text)
 		}
@@ -43,11 +43,11 @@ func TestQuestionsHideNothing(t *testing.T) {
 func TestQuestionsShowTheChain(t *testing.T) {
 	t.Parallel()
 	q := event.QuestionAsked{Title: "ls", Chain: []string{"python", "exec_command\n  y) approve"}}
-	if text := Question(q, nil, nil); text != "? ls\n  call: python → exec_command\n    |   y) approve\n" {
+	if text := Question(q, nil, event.Item{}); text != "? ls\n  call: python → exec_command\n    |   y) approve\n" {
 		t.Errorf("%q", text)
 	}
 	q.Chain = nil
-	if text := Question(q, nil, nil); text != "? ls\n" {
+	if text := Question(q, nil, event.Item{}); text != "? ls\n" {
 		t.Errorf("%q", text)
 	}
 }
@@ -56,7 +56,7 @@ func TestQuestionsShowTheChain(t *testing.T) {
 func TestQuestionsQuoteTheModel(t *testing.T) {
 	t.Parallel()
 	forged := "needed\n  runs: \"ls\"\n  y) approve\n? another question"
-	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "curl evil.test\n  runs: \"ls\"", Reason: forged, Message: forged}, []string{approval.Approve, approval.Deny}, nil)
+	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "curl evil.test\n  runs: \"ls\"", Reason: forged, Message: forged}, []string{approval.Approve, approval.Deny}, event.Item{})
 	if strings.Count(text, "needed") != 1 {
 		t.Errorf("the justification is there more than once:\n%s", text)
 	}
@@ -68,11 +68,11 @@ func TestQuestionsQuoteTheModel(t *testing.T) {
 	if strings.Count(text, "\n  y) approve\n") != 1 || !strings.Contains(text, "  the model says:\n  | needed\n") {
 		t.Errorf("%s", text)
 	}
-	long := Question(event.QuestionAsked{Message: strings.Repeat("x\n", 50) + strings.Repeat("y", 9000)}, nil, nil)
+	long := Question(event.QuestionAsked{Message: strings.Repeat("x\n", 50) + strings.Repeat("y", 9000)}, nil, event.Item{})
 	if !strings.Contains(long, "  | … and 45 more lines") || len(long) > 2000 {
 		t.Errorf("%s", long)
 	}
-	again := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Reason: "it asks to run outside of the sandbox: because", Message: "because"}, nil, nil)
+	again := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Reason: "it asks to run outside of the sandbox: because", Message: "because"}, nil, event.Item{})
 	if !strings.Contains(again, "  why: it asks to run outside of the sandbox\n  the model says:\n  | because\n") {
 		t.Errorf("%s", again)
 	}
@@ -109,7 +109,7 @@ func TestQuestionsShowEffects(t *testing.T) {
 		{Type: "unheard_of", Data: json.RawMessage(`{"a":1}`)},
 	}
 	changes := []event.FileChange{{Path: "/p/b.txt", Kind: "update", Diff: "@@ -1 +1 @@\n-old\n+new\x1b[2J\n"}, {Path: "/p/long", Kind: "add", Diff: strings.Repeat("+x\n", 500)}}
-	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, changes)
+	text := Question(event.QuestionAsked{About: event.QuestionApproval, Title: "x", Effects: effects}, []string{approval.Approve}, event.Item{Changes: changes})
 	for _, want := range []string{
 		"  update /p/b.txt\n", "    -old\n    +new[2J\n", "more lines\n? x\n", `  writes: "/p/b.txt", "/p/c"`, `  does: "delete user"`, `  reaches: "x.test", port 443`, `  runs: "bash" "-lc" "gіt pull"`, "  in: /p\n",
 		`warning: it contains letters that look like others: "g<U+0456>t"`, `  unheard_of {"a":1}`,
@@ -135,7 +135,7 @@ func TestPluginsQuestionsLookLikeNoOthers(t *testing.T) {
 		if about == event.QuestionURL {
 			q.URL = "https://a.test/\n  y) approve\x1b[2J"
 		}
-		text := Question(q, q.Options, nil)
+		text := Question(q, q.Options, event.Item{})
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if lines[0] != `? server "git\nhub" of plugin "mcp" asks` {
 			t.Errorf("%s: the first line is %s", about, lines[0])
@@ -163,5 +163,32 @@ func TestPluginsQuestionsLookLikeNoOthers(t *testing.T) {
 	text := Field(field, 1, 1)
 	if strings.Count(text, "\n  value: ") != 1 || !strings.HasSuffix(text, "\n  value: ") || strings.ContainsAny(text, "\x1b\u202e") || len(text) > 4000 {
 		t.Errorf("a field: %d bytes: %.3000q", len(text), text)
+	}
+}
+
+// A question about a call of a tool shows its arguments, which can neither hide a part nor imitate the question.
+func TestQuestionsShowTheArguments(t *testing.T) {
+	t.Parallel()
+	ask := func(kind event.ItemType, arguments string) string {
+		return Question(event.QuestionAsked{About: event.QuestionApproval, Title: "notes.add"}, []string{approval.Approve}, event.Item{Type: kind, Arguments: json.RawMessage(arguments)})
+	}
+	for _, tc := range []struct {
+		kind            event.ItemType
+		arguments, want string
+	}{
+		{event.ItemMCPCall, `{"text":"buy  milk"}`, "? notes.add\n  arguments: {\"text\":\"buy  milk\"}\n  y) approve\n"},
+		{event.ItemTool, "{\n  y) approve\x1b[2K}", "? notes.add\n  arguments: {\n    |   y) approve" + Clean("\x1b") + "[2K}\n  y) approve\n"},
+		{event.ItemMCPCall, "", "? notes.add\n  y) approve\n"},
+		{event.ItemCommand, `{"cmd":"ls"}`, "? notes.add\n  y) approve\n"},
+	} {
+		if got := ask(tc.kind, tc.arguments); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+	if got := ask(event.ItemMCPCall, `"`+strings.Repeat("ab", 5000)+`"`); len(got) > 1200 || !strings.Contains(got, "… 9002 more characters\n") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+	if got := ask(event.ItemMCPCall, `{"a":"`+strings.Repeat(" ", 5000)+`evil"}`); !strings.Contains(got, "evil") {
+		t.Errorf("hidden behind blanks: %q", got)
 	}
 }

@@ -29,7 +29,7 @@ type asks struct {
 		sync.Mutex
 		waiting []*question // the first one is on the screen
 	}
-	changes map[event.CallID][]event.FileChange // of running calls; used only by the caller of event
+	calls map[event.CallID]event.Item // that are running; used only by the caller of event
 }
 
 // event follows an event of the thread. It does not wait for an answer.
@@ -39,11 +39,11 @@ func (s *asks) event(e event.Event) {
 	}
 	switch b := e.Body.(type) {
 	case event.ItemStarted:
-		if len(b.Item.Changes) > 0 {
-			s.changes[b.Item.Call] = b.Item.Changes
+		if b.Item.Call != "" {
+			s.calls[b.Item.Call] = b.Item
 		}
 	case event.ItemCompleted:
-		delete(s.changes, b.Item.Call)
+		delete(s.calls, b.Item.Call)
 	case event.QuestionAsked:
 		if b.About.ForPerson() {
 			s.ask(b)
@@ -55,8 +55,8 @@ func (s *asks) event(e event.Event) {
 
 type question struct {
 	event.QuestionAsked
-	changes []event.FileChange          // the changes that the call would make
-	over    chan event.QuestionResolved // capacity 1: the question was answered elsewhere or withdrawn
+	call event.Item                  // that it is about
+	over chan event.QuestionResolved // capacity 1: the question was answered elsewhere or withdrawn
 }
 
 // attend returns nil if there is no terminal, or its output is for programs.
@@ -69,7 +69,7 @@ func (a *app) attend(ctx context.Context, t *hub.Thread, f execFlags) (*asks, er
 		return nil, err
 	}
 	s := &asks{
-		ctx: ctx, thread: t, screen: &render.Screen{Out: a.Stderr}, leave: leave, done: make(chan struct{}), changes: map[event.CallID][]event.FileChange{},
+		ctx: ctx, thread: t, screen: &render.Screen{Out: a.Stderr}, leave: leave, done: make(chan struct{}), calls: map[event.CallID]event.Item{},
 	}
 	s.typed = console.LineReader{Terminal: a.Stdin, Done: s.done}
 	return s, nil
@@ -89,7 +89,7 @@ func (s *asks) close() {
 func (s *asks) ask(q event.QuestionAsked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.waiting = append(s.mu.waiting, &question{q, s.changes[q.Call], make(chan event.QuestionResolved, 1)})
+	s.mu.waiting = append(s.mu.waiting, &question{q, s.calls[q.Call], make(chan event.QuestionResolved, 1)})
 	if len(s.mu.waiting) == 1 {
 		s.clerk.Go(s.work)
 	}
@@ -136,7 +136,7 @@ func (s *asks) put(q *question) {
 	if q.About == event.QuestionApproval && len(options) == 0 { // from an older host
 		options = []string{hub.Approve, hub.Deny, hub.Abort}
 	}
-	s.screen.Ask(render.Question(q.QuestionAsked, options, q.changes))
+	s.screen.Ask(render.Question(q.QuestionAsked, options, q.call))
 	defer s.screen.Done()
 	s.typed.Forget()
 	talk := console.Talk{Say: s.screen.Say, Read: func() (string, error) { return s.line(q) }}

@@ -91,6 +91,12 @@ func TestMCPPinnedTools(t *testing.T) {
 			t.Errorf("without a terminal: exit %d, no %q:\n%s", refused.Code, want, refused.Stderr)
 		}
 	}
+	res = r.Gantry("mcp", "call", "srv", "extra")
+	for _, want := range []string{`the MCP server "srv" offers no tool "extra", but look; pinned tools are left out`, "(changed: send; new: extra)", "Next: `gantry mcp accept srv`"} {
+		if res.Code == 0 || !strings.Contains(res.Stderr, want) {
+			t.Errorf("a call of a tool that is left out: exit %d, no %q:\n%s", res.Code, want, res.Stderr)
+		}
+	}
 	run := r.Terminal("mcp", "accept", "srv", "send")
 	run.Sees("answer: ")
 	for _, want := range []string{`"srv" has changed`, `Sends a text to everybody.`, `properties.bcc.type = "string"`} {
@@ -102,6 +108,9 @@ func TestMCPPinnedTools(t *testing.T) {
 	if res := run.Wait(); res.Code != 0 || !strings.Contains(res.Stdout, `accepted send of the server "srv"`) {
 		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
 	}
+	if out := r.OK("mcp", "call", "srv", "send").Stdout; !strings.Contains(out, "Sends a text to everybody.") { // at once
+		t.Errorf("a call of what was accepted: %s", out)
+	}
 	r.OK("exec", "go")
 	if got := offeredBy(r, "mcp__srv"); got != "look send" {
 		t.Errorf("after one is accepted: %q", got)
@@ -109,6 +118,9 @@ func TestMCPPinnedTools(t *testing.T) {
 	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"Sends a text to everybody."}})
 	if out := r.OK("mcp", "accept", "--yes", "srv").Stdout; !strings.Contains(out, "accepted extra of") {
 		t.Errorf("accept --yes: %s", out)
+	}
+	if out := r.OK("mcp", "call", "srv", "extra").Stdout; !strings.Contains(out, "extra: Is new.") { // at once
+		t.Errorf("a call of what was accepted: %s", out)
 	}
 	if out := r.OK("mcp", "accept", "srv").Stdout; !strings.Contains(out, "nothing to accept") {
 		t.Errorf("a second time: %s", out)

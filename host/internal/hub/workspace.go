@@ -178,6 +178,19 @@ func (o *Opened) Tools(ctx context.Context, plugin string, wait time.Duration) (
 	return out, nil
 }
 
+// Source starts a plugin and returns one of its sources of tools once that has started or failed, or ctx ends. Its tools are then those of
+// the running plugin, not those that an earlier process sent. It returns false if the plugin has no such source.
+func (o *Opened) Source(ctx context.Context, plugin, name string) (contract.Source, bool) {
+	set := o.space.host.Plugins()
+	slot := set.Slot(plugin)
+	if slot == nil {
+		return contract.Source{}, false
+	}
+	slot.Warm()
+	s, ok := set.Registry().AwaitSource(ctx, plugin, name)
+	return s.Source, ok
+}
+
 // Model returns what is known about a model: the label of a block, or PROVIDER/NAME. It starts the model's provider.
 func (o *Opened) Model(ctx context.Context, name string) (llm.ModelRow, error) {
 	m, err := o.space.host.Models().Find(name)

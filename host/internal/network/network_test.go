@@ -46,7 +46,9 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 // failing is a resolver that returns an error.
 type failing struct{ error }
 
-func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) { return nil, f.error }
+func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, f.error
+}
 
 // Only a name that does not exist here is left to the proxy of the environment: after another error it may have a local address.
 func TestUnresolvedThroughAProxy(t *testing.T) {

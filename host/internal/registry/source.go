@@ -161,6 +161,27 @@ func (e *SourceError) NextStep() string {
 	return fmt.Sprintf("see what is needed with %s, or make it optional in the plugin's block", strings.Join(commands, " and "))
 }
 
+// AwaitSource waits until a source has started or failed, or ctx ends. It returns false if the plugin has no such source.
+func (r *Registry) AwaitSource(ctx context.Context, plugin, name string) (Source, bool) {
+	for {
+		r.mu.Lock()
+		sources, changed := r.sourcesLocked(), r.mu.changed
+		r.mu.Unlock()
+		i := slices.IndexFunc(sources, func(s Source) bool { return s.Plugin == plugin && s.Name == name })
+		if i < 0 {
+			return Source{}, false
+		}
+		if sources[i].State != contract.SourceStarting {
+			return sources[i], true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return sources[i], true
+		}
+	}
+}
+
 // AwaitSources waits for sources that are starting: for required ones until bound has passed, and for others without tools no longer
 // than grace, nor longer than grace after they began to start. late are the others that are still starting then. The error is a
 // [*SourceError] with all required sources that are not ready, or the cause of ctx if that ends first.

@@ -137,3 +137,31 @@ func TestWhatSourcesSay(t *testing.T) {
 		t.Errorf("a title of %d bytes", len(title))
 	}
 }
+
+// A source is awaited until it has started or failed, also if its tools are known from an earlier process.
+func TestAwaitSource(t *testing.T) {
+	t.Parallel()
+	source := func(state contract.SourceState, tools ...contract.Descriptor) contract.ToolSet {
+		return contract.ToolSet{Tools: tools, Sources: []contract.Source{{Name: "server", State: state}}}
+	}
+	for _, end := range []contract.SourceState{contract.SourceReady, contract.SourceFailed, contract.SourceNeedsLogin} {
+		synctest.Test(t, func(t *testing.T) {
+			r := New("p")
+			r.Set("p", source(contract.SourceStarting, contract.Descriptor{Name: "x", Source: "server", InputSchema: []byte(`{"type":"object"}`)}))
+			time.AfterFunc(time.Minute, func() { r.Set("p", source(end)) })
+			began := time.Now()
+			if s, ok := r.AwaitSource(t.Context(), "p", "server"); !ok || s.State != end || time.Since(began) != time.Minute {
+				t.Errorf("%v: %v %+v after %s", end, ok, s, time.Since(began))
+			}
+			if s, ok := r.AwaitSource(t.Context(), "p", "other"); ok {
+				t.Errorf("another one: %+v", s)
+			}
+			r.Set("p", source(contract.SourceStarting))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if s, ok := r.AwaitSource(ctx, "p", "server"); !ok || s.State != contract.SourceStarting {
+				t.Errorf("one that does not start: %v %+v", ok, s)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,11 +133,12 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 	}
 	defer o.Close()
 	var names []string
-	for _, wait := range []time.Duration{time.Second, 30 * time.Second} { // other servers may take longer than this one
+	find := func(wait time.Duration) (found *contract.Descriptor, err error) {
 		tools, err := o.Tools(ctx, mcpPlugin, wait)
-		if err != nil && !errors.Is(err, hub.ErrNoTools) { // no server is configured, or none is ready
-			return contract.Descriptor{}, err
+		if errors.Is(err, hub.ErrNoTools) { // no server is configured, or none is ready
+			err = nil
 		}
+		names = nil
 		for _, d := range tools {
 			if d.Source != server {
 				continue
@@ -148,20 +150,35 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 				}
 			}
 			if action == name || d.Name == name {
-				return d, nil
+				return &d, nil
 			}
 			names = append(names, action)
 		}
-		if len(names) > 0 {
-			break
-		}
+		return nil, err
+	}
+	d, err := find(time.Second) // other servers may take longer than this one
+	var source contract.Source
+	if err == nil && d == nil { // the tools may be those of an earlier process, before this one was accepted
+		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+		source, _ = o.Source(waiting, mcpPlugin, server)
+		cancel()
+		d, err = find(0)
+	}
+	switch {
+	case err != nil:
+		return contract.Descriptor{}, err
+	case d != nil:
+		return *d, nil
 	}
 	slices.Sort(names)
-	if len(names) == 0 {
+	has, see := render.OneLine(strings.Join(names, ", "), 500), fmt.Sprintf("see `gantry mcp tools %s`", server)
+	switch why, next := hint.Split(hint.Parse(source.Message)); {
+	case source.State == contract.SourceReady && why != "": // such as a pin, which leaves tools out
+		return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q offers no tool %q, but %s; %s", server, name, cmp.Or(has, "none"), render.OneLine(why, 1000)), cmp.Or(next, see))
+	case len(names) == 0:
 		return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q is not configured, or not ready", server), fmt.Sprintf("`gantry mcp tools %s` says why", server))
 	}
-	return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q has no tool %q; it has %s", server, name, render.OneLine(strings.Join(names, ", "), 500)),
-		fmt.Sprintf("see `gantry mcp tools %s`", server))
+	return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q has no tool %q; it has %s", server, name, has), see)
 }
 
 // callResult is a result as JSON that no server has written.

@@ -58,7 +58,11 @@ func servers() tool.Plugin {
 				return nil, err
 			}
 			return "added", call.Continue("late", struct{}{})
-		}), tool.NewCommand("late", "Runs the server that grow adds.", func(ctx context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
+		}), tool.NewCommand("lure", "Goes on with a command that has side effects.", func(_ context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
+			return "harmless", call.Continue("spill", struct{}{})
+		}), tool.NewCommand("spill", "Has side effects.", func(context.Context, *tool.CommandCall, struct{}) (any, error) {
+			return "spilled", nil
+		}, tool.SideEffects()), tool.NewCommand("late", "Runs the server that grow adds.", func(ctx context.Context, call *tool.CommandCall, _ struct{}) (any, error) {
 			out, err := call.Env().Declared(ctx, "server.late").Output()
 			return string(out), err
 		})},

@@ -350,6 +350,21 @@ func TestCommandsThatContinue(t *testing.T) {
 	r.NothingLeft()
 }
 
+// --yes confirms the command that the user names, not one with which a plugin that is not part of gantry goes on.
+func TestYesConfirmsOneCommand(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	addServers(t, r, server("early", "echo early", ""))
+	res := r.Gantry("servers", "lure", "--yes")
+	if res.Code == 0 || !strings.Contains(res.Stdout, "harmless") || strings.Contains(res.Stdout, "spilled") || !strings.Contains(res.Stderr, `the command "spill" of plugin "servers" has side effects`) {
+		t.Errorf("exit %d:\n%s%s", res.Code, res.Stdout, res.Stderr)
+	}
+	if out := r.OK("servers", "spill", "--yes").Stdout; !strings.Contains(out, "spilled") {
+		t.Errorf("the command itself:\n%s", out)
+	}
+	r.NothingLeft()
+}
+
 // For a server with an address, `gantry mcp add` says whether it needs a login.
 func TestMCPAddSaysThatALoginIsNeeded(t *testing.T) {
 	t.Parallel()

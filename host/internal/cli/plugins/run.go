@@ -103,14 +103,19 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 				return edit(ctx, e)
 			}
 		}
-		err := a.runStep(ctx, label, r, text)
+		b, err := a.runStep(ctx, label, r, text)
 		switch {
 		case err != nil || next == nil:
 			return err
 		case steps == maxSteps:
 			return fmt.Errorf("the commands of plugin %q do not end: it goes on with %q after %d of them", label, next.Name, steps)
 		}
-		if err := a.acceptEdited(ctx, label, edits); err != nil {
+		if b.Program.Kind == source.Builtin {
+			err = a.acceptEdited(ctx, label, edits)
+		} else {
+			r.Confirmed = false // the user has named only the first command
+		}
+		if err != nil {
 			return err
 		}
 		r.Name, r.Input = next.Name, next.Input
@@ -121,7 +126,7 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 const maxSteps = 20
 
 // acceptEdited accepts the declared processes in blocks that a command of a plugin that comes with gantry has changed, since the user has
-// agreed to what they are now.
+// agreed to what they are now. Others may propose what the user has not looked at, and are asked about.
 func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.ConfigEdit) (err error) {
 	var names []string
 	for _, e := range edits {
@@ -142,29 +147,29 @@ func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.C
 	}
 	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 	b, err := p.Block(label)
-	if err != nil || b.Program.Kind != source.Builtin { // others may propose what the user has not looked at, and are asked about
+	if err != nil {
 		return err
 	}
 	return p.AcceptProcesses(ctx, b, true, names...)
 }
 
-// runStep runs one command and prints its output.
-func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun, text bool) (err error) {
+// runStep runs one command and prints its output. It returns the block of the plugin.
+func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun, text bool) (b *config.PluginBlock, err error) {
 	h, b, err := a.BlockHost(ctx, console.BlockNamed(label), needs(r.Input))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	out, err := h.Plugins().Command(ctx, label, r)
 	switch {
 	case errors.Is(err, pluginset.ErrNotConfirmed):
-		return hint.With(fmt.Errorf("%s: %w", b.Where(), err), nextConfirm)
+		return nil, hint.With(fmt.Errorf("%s: %w", b.Where(), err), nextConfirm)
 	case errors.Is(err, pluginset.ErrNoCommand):
-		return fmt.Errorf("%s: %w", b.Where(), err)
+		return nil, fmt.Errorf("%s: %w", b.Where(), err)
 	case err != nil:
-		return err
+		return nil, err
 	}
-	return a.printOutput(out, text)
+	return b, a.printOutput(out, text)
 }
 
 // needs reports which declared processes a command with this input needs: those whose labels are in it. A command without texts in its input

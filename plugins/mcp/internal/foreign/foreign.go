@@ -44,34 +44,52 @@ type Result struct {
 	Notes   []Note // about servers, and settings of tools, that can't be carried over
 }
 
-// maxServers bounds the servers of a file.
-const maxServers = 500
+const (
+	maxServers = 500   // of a file
+	maxEntries = 2_000 // including servers that are there more than once. Making the names of more different takes quadratic time
+
+	// The parsers use stack for each bracket within others, and that of TOML quadratic time. Counting all brackets needs no parser.
+	maxBrackets     = 200_000
+	maxTOMLBrackets = 2_000
+)
+
+// brackets counts those that open something.
+func brackets(text string) int { return strings.Count(text, "[") + strings.Count(text, "{") }
 
 // Parse reads a file, whose form it finds out: that of Claude Code, and others with mcpServers, of VS Code, opencode or codex.
 func Parse(text string) (Result, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
+	if brackets(text) > maxBrackets {
+		return Result{}, fmt.Errorf("the file has more than %d brackets; next: make a file of its MCP servers alone", maxBrackets)
+	}
 	doc := map[string]any{}
 	standard, jsonErr := hujson.Standardize([]byte(text))
 	if jsonErr == nil {
 		jsonErr = json.Unmarshal(standard, &doc)
 	}
 	if jsonErr != nil {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(text), "{"):
+			return Result{}, fmt.Errorf("the file is not JSON: %w", jsonErr)
+		case brackets(text) > maxTOMLBrackets:
+			return Result{}, fmt.Errorf("the file is not JSON (%w), and has more than %d brackets, which is too much for TOML; next: make a file of its MCP servers alone", jsonErr, maxTOMLBrackets)
+		}
 		doc = map[string]any{}
 		if _, err := toml.Decode(text, &doc); err != nil {
-			if strings.HasPrefix(strings.TrimSpace(text), "{") {
-				return Result{}, fmt.Errorf("the file is not JSON: %w", jsonErr)
-			}
 			return Result{}, fmt.Errorf("the file is neither JSON (%w) nor TOML (%w)", jsonErr, err)
 		}
 	}
 	r := reader{names: map[string]string{}}
-	found := false
+	found, total := false, 0
 	each := func(convert func(*Server, fields), v any, at ...string) {
 		servers, ok := v.(map[string]any)
 		if !ok {
 			return
 		}
 		found = true
+		if total += len(servers); total > maxEntries {
+			return
+		}
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			r.add(name, servers[name], convert, "", append(slices.Clip(at), name)...)
 		}
@@ -95,6 +113,9 @@ func Parse(text string) (Result, error) {
 			continue
 		}
 		found = true
+		if total += len(servers); total > maxEntries {
+			break
+		}
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			r.add(name, servers[name], claude, path.Base(dir), "projects", dir, "mcpServers", name)
 		}
@@ -102,7 +123,7 @@ func Parse(text string) (Result, error) {
 	switch {
 	case !found:
 		return Result{}, errors.New("the file has no MCP servers: none of mcpServers, servers, mcp and mcp_servers is in it")
-	case len(r.out.Servers)+len(r.out.Notes) > maxServers:
+	case total > maxEntries || len(r.out.Servers)+len(r.out.Notes) > maxServers:
 		return Result{}, fmt.Errorf("the file has more than %d servers", maxServers)
 	}
 	return r.out, nil

@@ -157,6 +157,29 @@ b mcp.b {"headers":{"authorization":{"$default":"","$env":"T"}},"url":"https://b
 	}
 }
 
+// A file that would overflow the stack or take long is refused.
+func TestBounds(t *testing.T) {
+	var servers strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&servers, `%q: {"command": "%d"},`, "a"+string(rune(0x4e00+i)), i) // each name fits as "a"
+	}
+	for name, tc := range map[string]struct{ file, want string }{
+		"arrays":        {strings.Repeat("[", 4<<20), "more than 200000 brackets"},
+		"objects":       {strings.Repeat(`{"a":`, 4<<20), "more than 200000 brackets"},
+		"deep JSON":     {strings.Repeat(`{"a":`, maxBrackets), "not JSON"},
+		"TOML arrays":   {"a = " + strings.Repeat("[", 4<<20), "more than 200000 brackets"},
+		"TOML tables":   {"a = " + strings.Repeat("{a=", maxTOMLBrackets+1), "more than 2000 brackets"},
+		"servers":       {`{"mcpServers": {` + servers.String() + `}}`, "more than 500 servers"},
+		"many projects": {`{"projects": {"/p": {"mcpServers": {` + servers.String() + `}}}}`, "more than 500 servers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse(tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
 // No secret is in a block, wherever it is in the file, and what is none is carried over.
 func TestSecrets(t *testing.T) {
 	const text = "hunter2hunter2"

@@ -685,6 +685,9 @@ func (f fields) mode(s *Server, mode string, at ...string) string {
 		s.note(f.at(at...), fmt.Sprintf("gantry has no mode %q", clip(mode, 40)))
 		return ""
 	}
+	if mode == "approve" {
+		s.note(f.at(at...), "calls will not be asked about; for questions, set approval to auto or prompt in the block")
+	}
 	return mode
 }
 

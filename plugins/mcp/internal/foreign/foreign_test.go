@@ -104,6 +104,7 @@ env_http_headers = { X-A = "A" }
 supports_parallel_tool_calls = true
 `,
 			`a mcp_servers.a {"allow":["x"],"approval":"prompt","args":["1"],"call_timeout":"60000ms","command":"a","env":{"HOME_X":{"$default":"","$env":"HOME_X"},"OTHER":{"$default":"","$env":"OTHER"}},"required":true,"startup_timeout":"12500ms"} x=approve
+  mcp_servers.a.tools.x.approval_mode: calls will not be asked about; for questions, set approval to auto or prompt in the block
   mcp_servers.a.tools.y.approval_mode: gantry has no mode "odd"
   mcp_servers.a.environment_id: gantry has no such setting
 b mcp_servers.b {"bearer_token":{"$default":"","$env":"TOKEN"},"headers":{"X-A":{"$default":"","$env":"A"}},"parallel":true,"url":"https://b.test"}

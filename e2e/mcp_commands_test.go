@@ -428,7 +428,7 @@ func TestMCPCommandsAreReadable(t *testing.T) {
 	if out := r.OK("mcp", "list", "--json").Stdout; !strings.Contains(out, `"servers": []`) {
 		t.Errorf("an empty list as JSON: %q", out)
 	}
-	if out := r.OK("mcp", "add", "--help").Stdout; !strings.Contains(out, "Environment variable of the program, as NAME=VALUE (can be repeated)") {
+	if out := r.OK("mcp", "add", "--help").Stdout; !strings.Contains(out, "env:VARIABLE for a variable of gantry, as NAME=VALUE (can be repeated)") {
 		t.Errorf("the help:\n%s", out)
 	}
 	file := filepath.Join(r.Dir, ".gantry", "gantry.hcl")

@@ -432,7 +432,7 @@ type addArgs struct {
 	Command   []string          `json:"command,omitempty" jsonschema:"The program and its arguments."`
 	URL       string            `json:"url,omitempty" jsonschema:"Address of a server that is reached over HTTP."`
 	Transport string            `json:"transport,omitempty" jsonschema:"http or sse. Default: http."`
-	Env       map[string]string `json:"env,omitempty" jsonschema:"Environment variable of the program. The value secret:LABEL stands for a secret that gantry secret set has stored, env:VARIABLE for a variable of gantry."`
+	Env       map[string]string `json:"env,omitempty" jsonschema:"Environment variable of the program, where secret:LABEL stands for a secret that gantry secret set has stored and env:VARIABLE for a variable of gantry."`
 	Header    map[string]string `json:"header,omitempty" jsonschema:"Header of each request to the address, with values as for --env."`
 	TokenEnv  string            `json:"token_env,omitempty" jsonschema:"Environment variable of gantry that has the bearer token of each request."`
 	NoTry     bool              `json:"no_try,omitempty" jsonschema:"Do not start the server."`

@@ -16,7 +16,7 @@ func TestImportChecksBlocks(t *testing.T) {
 		`{"url": "https://a.test", "oauth": {"callbackPort": -3}}`:                                                  "not added: callback_port must be a port",
 		`{"url": "https://a.test", "oauth": {"callbackPort": 1.5}}`:                                                 "not added: want a whole number, got 1.5",
 		`{"url": "https://a.test", "headers": {"X Y": "a"}}`:                                                        `not added: "X Y" is not the name of a header`,
-		`{"url": "https://a.test", "headers": {"Authorization": "${T}"}, "oauth": {"clientId": "a"}}`:               "not added: a server has either oauth",
+		`{"url": "https://a.test", "headers": {"Authorization": "${T}"}, "oauth": {"clientId": "a"}}`:               "added, disabled",
 		`{"url": "http://a.test", "oauth": {"clientId": "a"}}`:                                                      "not added: ",
 		`{"url": "https://a.test", "headers": {"X-A": "${T}", "X-B": "b"}}`:                                         "added, disabled",
 		`{"url": "https://a.test", "headers": {"Authorization": "Bearer ${T}"}}`:                                    "added, disabled",

@@ -133,6 +133,9 @@ func (q *queue) events() int {
 
 // full reports whether publishers must wait. A degraded queue never makes them wait: it refuses entries beyond its limit.
 func (q *queue) full() bool {
+	if q.flying && q.flight == 1 && q.entries[0].op != nil && q.entries[0].op.forget != "" {
+		return true // its caller may have its answer before the thread is forgotten here
+	}
 	return q.failed == nil && (len(q.entries) >= q.maxRows || q.bytes >= q.maxBytes)
 }
 

@@ -155,7 +155,8 @@ func TestOptionalSource(t *testing.T) {
 	run := r.Start("exec", "--events", "go")
 	r.Until("a command runs", func() bool { return exists(r.Dir, "asked") })
 	become(t, r, "failed")
-	run.Sees("its tools are missing")
+	run.Sees(`"state":"failed"`)
+	run.Sees("has failed; its tools are missing") // not only what was said while it was starting
 	r.Write("end", "")
 	res := run.Wait()
 	if res.Code != 0 {

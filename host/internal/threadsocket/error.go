@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/hosttool"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/queue"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -113,7 +114,7 @@ func CodeOf(err error) Code {
 		return NotSteerable
 	case errors.Is(err, approval.ErrUnknownQuestion):
 		return Answered
-	case errors.Is(err, thread.ErrClosed):
+	case errors.Is(err, thread.ErrClosed), errors.Is(err, orchestrate.ErrShutdown): // the latter of what was under way
 		return Closed
 	case errors.Is(err, thread.ErrArchived):
 		return Archived

@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/rpc"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -36,6 +37,7 @@ func TestErrorsSurviveTheSocket(t *testing.T) {
 		"not steerable":  {&thread.NotSteerableError{Turn: "a", Kind: "review"}, NotSteerable, "cannot steer a review turn", ""},
 		"answered":       {approval.ErrUnknownQuestion, Answered, "no such question is pending; it may have been answered already", ""},
 		"closed":         {thread.ErrClosed, Closed, "the thread is closed", ""},
+		"shutting down":  {orchestrate.ErrShutdown, Closed, "the host is shutting down", ""},
 		"archived, runs": {thread.ErrArchived, Archived, "the thread is archived", "unarchive it"},
 		"no kind":        {hint.New("the disk is full", "make room"), "", "the disk is full", "make room"},
 		"no hint":        {errors.New("broken"), "", "broken", ""},

@@ -253,10 +253,14 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 	if b.seatbelt {
 		return d, nil
 	}
-	d.box = &control.Box{Helper: helper, Args: b.arguments(g, v), Filter: kernel.Filter(g.Network, g.Proxied), Listen: g.Proxied}
-	if b.programs != nil && slices.Contains(b.programs(), program) {
-		d.box.Args = append(d.box.Args, "--ro-bind", program, program)
+	if b.programs == nil || !slices.Contains(b.programs(), program) {
+		program = ""
 	}
+	args, err := b.arguments(g, v, program)
+	if err != nil {
+		return nil, err
+	}
+	d.box = &control.Box{Helper: helper, Args: args, Filter: kernel.Filter(g.Network, g.Proxied), Listen: g.Proxied}
 	if !v.full {
 		d.box.KernelReadOnly = root()
 		d.box.Handled, d.box.Scoped, d.box.Rules = kernel.LandlockRules(append(slices.Clone(roots), "/tmp"), v.tmp != "")

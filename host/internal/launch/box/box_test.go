@@ -72,6 +72,7 @@ type world struct {
 	mode               string
 	network, proxied   bool
 	change             func(*launch.Grant) // nil: nothing
+	programs           []string            // plugins' own; the first starts scripts
 
 	lenient bool // what could not be moved aside is no failure
 
@@ -121,7 +122,7 @@ func (w *world) open(cfg launch.Config) {
 	t := w.t
 	t.Helper()
 	cfg.LauncherPath = launcherPath
-	w.box = box.New(box.Config{Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Moved: w.hear})
+	w.box = box.New(box.Config{Home: w.home, UserHome: filepath.Join(filepath.Dir(w.ws), "userhome"), Moved: w.hear, Programs: func() []string { return w.programs }})
 	cfg.Confiners = []launch.Confiner{launch.Unconfined{}, w.box}
 	var err error
 	w.launcher, err = launch.New(cfg)
@@ -146,6 +147,9 @@ func (w *world) spec(script string) launch.Spec {
 		Env:   []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "WS=" + w.ws, "OUT=" + w.out, "HOME=" + w.out},
 		Grant: launch.Grant{Mode: w.mode, WritableRoots: []string{w.ws}, Network: w.network, Proxied: w.proxied, Tmp: w.tmp},
 		Owner: launch.Owner{Plugin: "shell", Thread: "thread", Call: "call"},
+	}
+	if len(w.programs) > 0 {
+		s.Argv[0] = w.programs[0]
 	}
 	if w.change != nil {
 		w.change(&s.Grant)

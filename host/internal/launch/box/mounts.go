@@ -1,6 +1,7 @@
 package box
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,8 +40,9 @@ type mount struct {
 }
 
 // arguments returns bubblewrap's arguments. Mounts are ordered from shallow to deep, so that a deeper one is an exception from the
-// one above. Of two on one path the later applies: denials come last.
-func (b *Sandbox) arguments(g launch.Grant, v view) []string {
+// one above. Of two on one path the later applies: denials come last, except for own, a plugin's program that is always visible; empty:
+// none.
+func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error) {
 	args := []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--cap-drop", "ALL"}
 	if !v.full {
 		args = append(args, "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -75,14 +77,6 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 		m.add("/tmp", "--tmpfs", "/tmp")
 		m.seal("/tmp")
 	}
-	for _, p := range v.near {
-		// What leads there is a mount of its own, or the process could move it and leave a symbolic link for the next one's mounts to follow.
-		top := filepath.Join("/tmp", strings.Split(p, "/")[2])
-		if fspath.Deepest(slices.Concat(v.near, v.roots), top) == "" && !slices.Contains(m.sealed, top) {
-			m.add(top, "--tmpfs", top)
-			m.seal(top)
-		}
-	}
 	for _, p := range slices.Concat(v.read, v.near, v.shown) {
 		m.add(p, "--ro-bind", p, p)
 	}
@@ -110,7 +104,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 	}
 	for _, d := range v.denied {
 		switch {
-		case !v.visible(d.Path):
+		case !v.visible(d.Path) || v.replaces(d.Path):
 		case !d.Folder:
 			m.add(d.Path, "--ro-bind", v.blank, d.Path)
 		default:
@@ -122,7 +116,13 @@ func (b *Sandbox) arguments(g launch.Grant, v view) []string {
 			m.seal(d.Path)
 		}
 	}
-	return append(args, m.arguments()...)
+	if own != "" {
+		m.add(own, "--ro-bind", own, own)
+	}
+	if err := m.lead(v); err != nil {
+		return nil, err
+	}
+	return append(args, m.arguments()...), nil
 }
 
 // shownInRun are the paths below /run that sandboxes show, for resolving names and for the programs of NixOS.
@@ -219,7 +219,7 @@ func (v view) opensBelow(folder string) bool {
 
 // replaces reports whether a path is in the machine's /tmp and not in what the view shows of it.
 func (v view) replaces(path string) bool {
-	return v.tmp != "" && fspath.Below(path, "/tmp") && fspath.Deepest(slices.Concat(v.read, v.near), path) == ""
+	return v.tmp != "" && fspath.Below(path, "/tmp") && fspath.Depth(fspath.Deepest(slices.Concat(v.read, v.near, v.roots), path)) < fspath.Depth("/tmp")
 }
 
 // visible reports whether a path is visible before anything is mounted over it.
@@ -275,6 +275,30 @@ type mounts struct {
 func (m *mounts) add(path string, args ...string) { m.list = append(m.list, mount{path, args}) }
 
 func (m *mounts) seal(path string) { m.sealed = append(m.sealed, path) }
+
+// lead mounts what leads to other mounts in a /tmp that commands write. Bubblewrap creates what is missing of a mount's path and follows
+// symbolic links, which could lead to any of the machine's files: a command must not be able to leave one there for the next sandbox.
+func (m *mounts) lead(v view) error {
+	for _, x := range m.list { // without those that are added here
+		if v.tmp == "" || !fspath.Below(x.path, "/tmp") || slices.Contains(slices.Concat(v.read, v.roots), "/tmp") {
+			continue
+		}
+		name := strings.Split(x.path, "/")[2]
+		top := filepath.Join("/tmp", name)
+		if !slices.ContainsFunc(m.list, func(o mount) bool { return o.path == top }) {
+			m.add(top, "--tmpfs", top)
+			m.seal(top)
+		}
+		// A command without this mount may have created a link.
+		at := filepath.Join(v.tmp, name)
+		if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			if err := os.Remove(at); err != nil && !fspath.IsNotExist(err) {
+				return fmt.Errorf("remove the symbolic link %s, which is where the sandbox shows %s: %w", at, x.path, err)
+			}
+		}
+	}
+	return nil
+}
 
 // holds reports whether something is mounted below a folder.
 func (m *mounts) holds(folder string) bool {

@@ -15,10 +15,13 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/launch"
 )
 
+// keeping is the configuration of a launcher whose sandboxes serve one command after another.
+var keeping = launch.Config{PreparedTime: time.Hour, Proxy: nothing}
+
 // newKeeping returns a world whose sandboxes serve one command after another.
 func newKeeping(t testing.TB) *world {
 	t.Helper()
-	w := newWorldWith(t, launch.Config{PreparedTime: time.Hour, Proxy: nothing})
+	w := newWorldWith(t, keeping)
 	w.fill()
 	return w
 }

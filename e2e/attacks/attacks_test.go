@@ -92,7 +92,7 @@ var sections = []struct {
 	letter, title string
 	count         int
 }{
-	{"F", "Files", 24},
+	{"F", "Files", 25},
 	{"M", "What is executed later", 59},
 	{"I", "The index", 23},
 	{"D", "What must not be read", 23},

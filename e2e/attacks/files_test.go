@@ -3,6 +3,7 @@ package attacks_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -143,4 +144,28 @@ var files = []row{
 		{do: `chmod 444 /proc/meminfo || chmod 666 /dev/zero`, box: "read-only", outside: asRoot},
 		{do: `chmod 444 /proc/meminfo || chmod 666 /dev/zero`, box: "network", outside: asRoot},
 	}},
+	{id: "F25", attempt: "replace a folder of `/tmp` that leads to the workspace, to gantry's home or to another mount with a symbolic link to the machine's files, so that the next sandbox creates folders or files there", required: "denied", codex: "",
+		ours: "the folder is a read-only mount: EBUSY; links that were there before are removed", flow: leadElsewhere, tests: []string{"host/internal/launch/box TestMountsFollowNoLinks"}},
+}
+
+// leadElsewhere works in the machine's /tmp, where mounts lie in folders of the thread's own.
+func leadElsewhere(t *testing.T, w *world) {
+	f := newFlow(t, w, "lead-elsewhere", "workspace-write", "never")
+	top, err := os.MkdirTemp("/tmp", "gantry-attacks-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) })
+	f.Dir = filepath.Join(top, "a", "ws")
+	mkdir(t, f.Dir)
+	before := f.world.snapshot(t)
+	f.call("first", `for p in `+top+`/a `+top+`; do mv $p /tmp/aside; ln -s /oldroot`+f.world.out+` $p; done; echo tried`)
+	f.call("second", `echo x > file && echo runs`)
+	said := f.run(t)
+	if !strings.Contains(said["first"], busy) || !strings.Contains(said["second"], "runs") || !exists(filepath.Join(f.Dir, "file")) {
+		t.Errorf("%q", said)
+	}
+	if after := f.world.snapshot(t); after != before {
+		t.Errorf("what lies outside of the sandbox has changed:\n%s\nwas:\n%s", after, before)
+	}
 }

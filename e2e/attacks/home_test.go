@@ -178,6 +178,19 @@ func mountedAgain(t *testing.T, w *world) {
 	}
 	around := []string{helper, "--dev-bind", "/", "/", "--bind", s.top, filepath.Join(s.top, "mirror"), "--bind", filepath.Join(s.user, ".ssh"), filepath.Join(s.top, "keys"), "--bind", s.ws, filepath.Join(s.top, "mirrored")}
 	script := `cd "$TOP"; cat mirror/user/.ssh/id mirror/user/.netrc keys/id mirror/home/secrets/key mirror/ws/secret.env mirrored/secret.env user/.ssh/id; cat mirror/out/file`
+	inTmp, err := os.MkdirTemp("/tmp", "gantry-attacks-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(inTmp) })
+	mkdir(t, filepath.Join(inTmp, "keys"))
+	around = append(around, "--bind", filepath.Join(s.user, ".ssh"), filepath.Join(inTmp, "keys"))
+	for _, dir := range []string{s.ws, inTmp} {
+		r := s.run(t, s.env(), append(slices.Clone(around), gantry(t), "sandbox", "-C", dir, "-c", "sandbox.mode=workspace-write", "--", "sh", "-c", "cat "+inTmp+"/keys/id")...)
+		if strings.Contains(r.output, "SECRET") || r.status == 0 {
+			t.Errorf("in %s: status %d, %s", dir, r.status, r.output)
+		}
+	}
 	for _, mode := range []string{"workspace-write", "read-only"} {
 		r := s.run(t, s.env(), append(slices.Clone(around), gantry(t), "sandbox", "-C", s.ws, "-c", "sandbox.mode="+mode, "--", "sh", "-c", script)...)
 		if strings.Contains(r.output, "SECRET") || !strings.Contains(r.output, "as it was") {

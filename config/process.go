@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gantry-agent/gantry/config/glob"
 	"github.com/gantry-agent/gantry/config/hosts"
@@ -45,7 +46,15 @@ func (p Process) Key() string { return p.Plugin + "." + p.Name }
 // Pin is the digest of what the user accepts of a declared process.
 type Pin struct {
 	Content lock.Hash // of what the block says; the values of variables are not part of it
-	Program lock.Hash // of the path and content of the program and of its [Config.Scripts]
+	Program lock.Hash // of the path and content of the program and of its scripts
+	Scripts []Script  // the [Config.Scripts], as they were when Program was computed
+}
+
+// Script is a file that a process's arguments name for its program to run.
+type Script struct {
+	Path   string // absolute
+	SHA256 string // hex
+	Err    error  // why it can't be read; wraps [fs.ErrNotExist] if it does not exist
 }
 
 // String returns both digests.
@@ -86,24 +95,45 @@ func (c *Config) Pin(p Process, path, sha256Hex string) Pin {
 		form = append(form, portable(s.DenyRead...))
 	}
 	program := []any{portable(path), sha256Hex}
-	for _, script := range c.Scripts(p) {
-		sum, err := lock.HashFile(script)
-		program = append(program, portable(script), sum, err != nil)
+	pin := Pin{Content: pinHash(form)}
+	for _, path := range c.Scripts(p) {
+		sum, err := lock.HashFile(path)
+		pin.Scripts = append(pin.Scripts, Script{Path: path, SHA256: sum.Hex(), Err: err})
+		program = append(program, portable(path), sum, err != nil)
 	}
-	return Pin{Content: pinHash(form), Program: pinHash(program)}
+	pin.Program = pinHash(program)
+	return pin
 }
 
-// Scripts returns the files that the arguments of a process name for its program to run, and that sandboxed commands could change.
+// Scripts returns the absolute paths of the files that the arguments of a process name for its program to run, in a line of shell or after
+// an option as well. Those that do not exist come last. The files that a script loads are not among them.
 func (c *Config) Scripts(p Process) (out []string) {
 	dir := cmp.Or(p.Cwd, c.Dir)
-	runs := c.Reach(p.Argv, dir, nil).Paths()
+	runs := c.Reach(p.Argv, dir, nil)
+	paths := runs.Paths()
+	add := func(path string) {
+		if !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
 	for _, arg := range p.Argv[1:] {
-		if !filepath.IsAbs(arg) {
-			arg = filepath.Join(dir, arg)
+		path := arg
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
 		}
-		if slices.Contains(runs, filepath.Clean(arg)) {
-			out = append(out, filepath.Clean(arg))
+		if path = filepath.Clean(path); slices.Contains(paths, path) {
+			add(path)
+			continue
 		}
+		parts := strings.FieldsFunc(arg, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("=:,;|&<>()'\"`", r) })
+		for _, f := range runs.Files {
+			if slices.Contains(parts, f.Word) || filepath.IsAbs(f.Word) && strings.Contains(arg, f.Word) {
+				add(f.Path)
+			}
+		}
+	}
+	for _, path := range runs.Missing {
+		add(path)
 	}
 	return out
 }

@@ -241,3 +241,40 @@ func TestPinOfAProject(t *testing.T) {
 		t.Error("in the user's own file, another home is the same")
 	}
 }
+
+// What the arguments of a process name for its program to run is part of what the user accepts, however it is named; packages and data are not.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	root := write(t, map[string]string{"ws/s.js": "1", "ws/run": "#!/bin/sh\n", "ws/notes.db": "1", "other/s.js": "1", "home/gantry.hcl": ""})
+	o := options(root)
+	o.Dir = filepath.Join(root, "ws")
+	c := mustLoad(t, o)
+	other := filepath.Join(root, "other")
+	for _, tc := range []struct {
+		want string
+		argv []string
+	}{
+		{"ws/s.js", []string{"node", "s.js", "notes.db"}},
+		{"other/s.js", []string{"node", other + "/s.js"}},
+		{"ws/s.js other/s.js", []string{"node", "--require=./s.js", other + "/s.js"}},
+		{"other/s.js", []string{"sh", "-c", "cd / && exec node " + other + "/s.js"}},
+		{"ws/s.js", []string{"bash", "-c", "node 's.js'"}},
+		{"ws/none.js", []string{"node", "none.js"}},
+		{"other/none", []string{"sh", other + "/none"}},
+		{"", []string{"npx", "-y", "@scope/package", "/some/folder"}},
+		{"", []string{"uvx", "package==1.0", "--db", "notes.db"}},
+		{"", []string{"node", "-e", "1"}},
+	} {
+		var got []string
+		for _, path := range c.Scripts(config.Process{Argv: tc.argv}) {
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, rel)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%q: %q, want %q", tc.argv, got, tc.want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package reach
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -538,12 +541,27 @@ func (f *follower) operand(w word, s *state, depth int, run bool) {
 		if run && s.lost != "" && !filepath.IsAbs(value) {
 			f.lost(s.lost, quoteText(w.text)+" depends on it", s)
 		}
+		if run && !found {
+			f.missing(value, s)
+		}
 		if run && !found && (w.from || strings.Contains(value, "/")) && f.root(f.absolute(f.q.Dir, value)) != "" {
 			f.lost(w.text, "it does not exist", s)
 		}
 	}
 	if run && w.unknown {
 		f.dynamic(w, s, depth)
+	}
+}
+
+// missing notes a script that does not exist. A name without a folder or the suffix of scripts may be something else, such as a package.
+func (f *follower) missing(value string, s *state) {
+	named := filepath.IsAbs(value) || strings.HasPrefix(value, "./") || strings.HasPrefix(value, "../") || isScript(value)
+	if !named || len(s.dirs) == 0 {
+		return
+	}
+	path := f.absolute(s.dirs[0], value)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !slices.Contains(f.Missing, path) {
+		f.Missing = append(f.Missing, path)
 	}
 }
 

@@ -49,6 +49,7 @@ type Set struct {
 	Folders []string // covered completely: all files in them are in Files, and a new file changes the digest
 	Notes   []string // reasons why folders are covered
 	Gaps    []Gap    // empty if the set is complete
+	Missing []string // absolute paths of scripts that the line runs and that do not exist
 	roots   []string
 }
 

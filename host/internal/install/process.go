@@ -141,7 +141,7 @@ func (p *Programs) pruneProcesses(ctx context.Context) error {
 func question(c pluginset.Consents, n pluginset.Consent) string {
 	state := "is new"
 	if n.Before {
-		state = "has changed since you accepted it"
+		state = "has changed since you accepted it: " + n.Changed
 	}
 	return fmt.Sprintf("%s: the process %q of plugin %q %s.\n  %s\nLet the plugin start it?", n.Range, n.Name, n.Plugin, state, strings.Join(c.Describe(n), "\n  "))
 }

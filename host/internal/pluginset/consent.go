@@ -2,7 +2,9 @@ package pluginset
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
+	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/environ"
 	"github.com/gantry-agent/gantry/host/internal/plugin/binary"
@@ -23,6 +26,38 @@ type Consent struct {
 	Pin    config.Pin
 	Given  bool
 	Before bool // something else was accepted under the same name
+	// Changed says what differs from what was accepted under the same name, as a clause; empty: nothing, or nothing was accepted.
+	Changed string
+}
+
+// compare notes what was accepted under the name of the process.
+func (n *Consent) compare(content lock.Hash, programs ...lock.Hash) {
+	var changed []string
+	if content != n.Pin.Content {
+		changed = append(changed, "its block has changed")
+	}
+	if !slices.Contains(programs, n.Pin.Program) {
+		text := "its program " + n.Path
+		if len(n.Pin.Scripts) > 0 {
+			var paths []string
+			for _, s := range n.Pin.Scripts {
+				paths = append(paths, s.Path)
+			}
+			text += ", or a script that it runs (" + strings.Join(paths, ", ") + "),"
+		}
+		changed = append(changed, cmp.Or(n.missing(), text+" has changed"))
+	}
+	n.Before, n.Given, n.Changed = true, len(changed) == 0, strings.Join(changed, ", and ")
+}
+
+// missing says which script of the process does not exist; "" if all do.
+func (n *Consent) missing() string {
+	for _, s := range n.Pin.Scripts {
+		if errors.Is(s.Err, fs.ErrNotExist) {
+			return "its script " + s.Path + " does not exist"
+		}
+	}
+	return ""
 }
 
 // Consents finds out what the user has to accept of declared processes, and has accepted.
@@ -47,8 +82,9 @@ func (c Consents) Of(p config.Process) (out Consent, err error) {
 		if err := ds.Err(); err != nil {
 			return out, err
 		}
-		locked, known := file.Process(p.Key())
-		out.Before, out.Given = known, locked.Content == out.Pin.Content && slices.Contains(locked.Programs, out.Pin.Program)
+		if locked, known := file.Process(p.Key()); known {
+			out.compare(locked.Content, locked.Programs...)
+		}
 		return out, nil
 	}
 	pins, err := trust.OpenProcesses(c.Home).List()
@@ -57,7 +93,8 @@ func (c Consents) Of(p config.Process) (out Consent, err error) {
 	}
 	for _, pin := range pins {
 		if pin.Key == p.Key() {
-			out.Before, out.Given = true, pin.Digest == out.Pin.String()
+			content, program, _ := strings.Cut(pin.Digest, " ")
+			out.compare(lock.Hash(content), lock.Hash(program))
 		}
 	}
 	return out, nil
@@ -84,8 +121,11 @@ func (c Consents) program(p config.Process) (string, error) {
 // errNotAccepted returns the error for a process that the user has not accepted.
 func (c Consents) errNotAccepted(n Consent) error {
 	text := "has not been accepted"
-	if n.Before {
-		text = "differs from what was accepted: its block, or its program " + n.Path + ", has changed"
+	switch {
+	case n.Before:
+		text = "differs from what was accepted: " + n.Changed
+	case n.missing() != "":
+		text += ", and " + n.missing()
 	}
 	next := fmt.Sprintf("review it, then run `gantry plugin lock %s` on a terminal", n.Plugin)
 	if c.Config.InProject(n.Process) {
@@ -131,8 +171,16 @@ func (c Consents) Describe(n Consent) []string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return []string{
-		"program:   " + n.Path, "sha256:    " + n.SHA256, "arguments: " + fmt.Sprintf("%q", n.Argv[1:]),
-		"variables: " + cmp.Or(strings.Join(names, ", "), "none"), "folder:    " + cmp.Or(n.Cwd, "the working folder"), "it may:    " + strings.Join(may, "; "),
+	lines := []string{"program:   " + n.Path, "sha256:    " + n.SHA256, "arguments: " + fmt.Sprintf("%q", n.Argv[1:])}
+	for _, s := range n.Pin.Scripts {
+		sum := s.SHA256
+		switch {
+		case errors.Is(s.Err, fs.ErrNotExist):
+			sum = "none: the script does not exist"
+		case s.Err != nil:
+			sum = "none: " + s.Err.Error()
+		}
+		lines = append(lines, "script:    "+s.Path, "sha256:    "+sum)
 	}
+	return append(lines, "variables: "+cmp.Or(strings.Join(names, ", "), "none"), "folder:    "+cmp.Or(n.Cwd, "the working folder"), "it may:    "+strings.Join(may, "; "))
 }

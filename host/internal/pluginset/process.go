@@ -2,6 +2,7 @@ package pluginset
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -50,7 +51,11 @@ func filesOf(c *config.Config, declared []config.Process) (out []string) {
 		if filepath.IsAbs(p.Argv[0]) {
 			out = append(out, p.Argv[0])
 		}
-		out = append(out, c.Scripts(p)...)
+		for _, path := range c.Scripts(p) {
+			if _, err := os.Lstat(path); err == nil {
+				out = append(out, path)
+			}
+		}
 	}
 	return out
 }

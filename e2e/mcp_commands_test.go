@@ -81,6 +81,42 @@ func TestMCPAddTriesTheServer(t *testing.T) {
 	r.NothingLeft()
 }
 
+// Agreeing to a change of a server's sandbox accepts that change, and not another program that has taken the server's place meanwhile.
+func TestMCPTryAcceptsOnlyWhatWasShown(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	data := filepath.Join(r.Dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	addMCP(t, r, strings.Replace(mcpServer(t, "srv", r.Dir, ""), mcpMode+` = "1"`, mcpMode+" = \""+needy+"\"", 1))
+	program := filepath.Join(filepath.Dir(r.Dir), "mcp-server")
+	run := r.Terminal("mcp", "try", "srv")
+	run.Sees("answer: ")
+	b, err := os.ReadFile(program)
+	if err == nil { // which still runs
+		err = os.WriteFile(program+".new", append(b, "other"...), 0o700)
+	}
+	if err == nil {
+		err = os.Rename(program+".new", program)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Type("allow\n")
+	run.SeesTimes("answer: ", 2)
+	run.Type("allow\n")
+	run.Sees("Make these changes? [y/N] ")
+	run.Type("y\n")
+	run.Sees("its program " + program + " has changed")
+	run.Sees("Let the plugin start it? [y/N] ")
+	run.Type("n\n")
+	if res := run.Wait(); res.Code == 0 || !strings.Contains(res.Stdout, `process "server.srv" of plugin "mcp" was not accepted`) {
+		t.Errorf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	r.NothingLeft()
+}
+
 // A command that names a server asks whether its program may start, and about no other; a disabled server is never asked about.
 func TestMCPAsksAboutTheServerThatIsNamed(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
+	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
 // askAboutProcesses asks the user about the declared processes of all blocks that were not accepted yet. What the user refuses, or can't
@@ -34,7 +35,7 @@ func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config
 	defer func() { err = errors.Join(err, p.Close(ctx)) }()
 	for _, b := range blocks {
 		// The plugin reports what is wrong when it starts: other plugins must not wait for that.
-		if err := p.acceptProcesses(ctx, b, false, in.asksAbout); err != nil {
+		if err := p.acceptProcesses(ctx, b, asked, in.asksAbout); err != nil {
 			in.Logger.Info("declared processes were not accepted", "plugin", b.Label, "err", err)
 		}
 	}
@@ -46,9 +47,51 @@ func (in Installation) askAboutProcesses(ctx context.Context, cfg *config.Config
 // is about; none: all of the block that are not disabled. The program of the plugin must be locked or part of gantry; it is started if its
 // manifest is not known.
 func (p *Programs) AcceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool, names ...string) error {
-	return p.acceptProcesses(ctx, b, accepted, func(q config.Process) bool {
+	return p.acceptProcesses(ctx, b, func(pluginset.Consent) bool { return accepted }, func(q config.Process) bool {
 		return len(names) == 0 && !q.Disabled || slices.Contains(names, q.Name)
 	})
+}
+
+// asked accepts no process without a question.
+func asked(pluginset.Consent) bool { return false }
+
+// Consents returns the consents to the processes that a block declares, by their names. That to a process whose program can't be found or
+// read is not given.
+func (p *Programs) Consents(ctx context.Context, b *config.PluginBlock) (map[string]pluginset.Consent, error) {
+	out := map[string]pluginset.Consent{}
+	if !b.Declares() {
+		return out, nil
+	}
+	processes, err := p.processes(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	for _, process := range processes {
+		out[process.Name], _ = p.consents().Of(process) // the error is returned where the process is needed
+	}
+	return out, nil
+}
+
+// AcceptEdited accepts the processes of a block that a plugin's edits have changed, for a user who has seen and agreed to the edits. before
+// are the [Programs.Consents] from before the edits. A process is accepted without a question if an edit has added its block, or if it
+// had been accepted and only its block has changed since; the user is asked about others.
+func (p *Programs) AcceptEdited(ctx context.Context, b *config.PluginBlock, before map[string]pluginset.Consent, edits []contract.ConfigEdit) error {
+	added := map[string]bool{} // by the names of processes whose block is edited: whether all of it is in the edit
+	for _, e := range edits {
+		if len(e.Path) >= 2 && len(e.Value) > 0 {
+			name := contract.ProcessName(e.Path[0], e.Path[1])
+			added[name] = added[name] || len(e.Path) == 2
+		}
+	}
+	return p.acceptProcesses(ctx, b, func(n pluginset.Consent) bool {
+		was, there := before[n.Name]
+		return !there && added[n.Name] || was.Given && was.Pin.Program == n.Pin.Program
+	}, func(q config.Process) bool { _, edited := added[q.Name]; return edited })
+}
+
+// consents finds out what the user has accepted.
+func (p *Programs) consents() pluginset.Consents {
+	return pluginset.Consents{Config: p.cfg, Home: p.Home, Env: grants.NewEnviron(p.cfg, p.Environ).Tools()}
 }
 
 // asksAbout reports whether the user is asked about a process before a host opens.
@@ -56,8 +99,8 @@ func (in Installation) asksAbout(p config.Process) bool {
 	return !p.Disabled && (in.Needs == nil || in.Needs(p))
 }
 
-// acceptProcesses is AcceptProcesses for the processes that about selects.
-func (p *Programs) acceptProcesses(ctx context.Context, b *config.PluginBlock, accepted bool, about func(config.Process) bool) error {
+// acceptProcesses is AcceptProcesses for the processes that about selects. Those that accepted selects are accepted without a question.
+func (p *Programs) acceptProcesses(ctx context.Context, b *config.PluginBlock, accepted func(pluginset.Consent) bool, about func(config.Process) bool) error {
 	if !b.Declares() {
 		return nil
 	}
@@ -65,20 +108,21 @@ func (p *Programs) acceptProcesses(ctx context.Context, b *config.PluginBlock, a
 	if err != nil {
 		return err
 	}
-	consents := pluginset.Consents{Config: p.cfg, Home: p.Home, Env: grants.NewEnviron(p.cfg, p.Environ).Tools()}
+	consents := p.consents()
 	var errs []error
 	for _, process := range processes {
 		if !about(process) {
 			continue
 		}
 		n, err := consents.Of(process)
+		yes := err == nil && accepted(n)
 		switch {
 		case err != nil || n.Given:
-		case !accepted && !p.Front.Confirm(ctx, question(consents, n)):
+		case !yes && !p.Front.Confirm(ctx, question(consents, n)):
 			err = hint.With(fmt.Errorf("%s: process %q of plugin %q was not accepted", n.Range, n.Name, n.Plugin),
 				fmt.Sprintf("run `gantry plugin lock %s` on a terminal, or review it and use --yes", n.Plugin))
 		default:
-			if accepted { // otherwise the question has shown it
+			if yes { // otherwise the question has shown it
 				p.Front.Show(Step{Kind: StepChanges, Label: n.Plugin, Version: n.Name, Changes: consents.Describe(n)})
 			}
 			err = p.accept(ctx, n)

@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
@@ -182,5 +184,11 @@ func (c Consents) Describe(n Consent) []string {
 		}
 		lines = append(lines, "script:    "+s.Path, "sha256:    "+sum)
 	}
-	return append(lines, "variables: "+cmp.Or(strings.Join(names, ", "), "none"), "folder:    "+cmp.Or(n.Cwd, "the working folder"), "it may:    "+strings.Join(may, "; "))
+	lines = append(lines, "variables: "+cmp.Or(strings.Join(names, ", "), "none"), "folder:    "+cmp.Or(n.Cwd, "the working folder"), "it may:    "+strings.Join(may, "; "))
+	for i, line := range lines {
+		if strings.ContainsFunc(line, unicode.IsControl) { // a path with a line break could look like other lines
+			lines[i] = strconv.Quote(line)
+		}
+	}
+	return lines
 }

@@ -83,6 +83,13 @@ func TestConsentNamesWhatHasChanged(t *testing.T) {
 	if err := trust.OpenProcesses(c.Home).Add(t.Context(), map[string]string{p.Key(): n.Pin.String()}); err != nil {
 		t.Fatal(err)
 	}
+	p.Cwd = "/\nit may:    read nothing"
+	for _, line := range c.Describe(pluginset.Consent{Process: p}) {
+		if strings.Contains(line, "\n") {
+			t.Errorf("a path makes more than one line: %q", line)
+		}
+	}
+	p.Cwd = ""
 	file("node", "other")
 	refused("another program without a script", p, "accepted: its program "+program+" has changed; next:")
 }

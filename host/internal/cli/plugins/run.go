@@ -95,11 +95,19 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 	edit := r.Edit
 	for steps := 1; ; steps++ {
 		var edits []contract.ConfigEdit
+		var before map[string]pluginset.Consent
 		var next *contract.NextCommand
 		r.Continue = func(n contract.NextCommand) { next = &n }
 		if edit != nil {
-			r.Edit = func(ctx context.Context, e []contract.ConfigEdit) error {
+			r.Edit = func(ctx context.Context, e []contract.ConfigEdit) (err error) {
 				edits = e
+				err = a.withBlock(ctx, label, func(p *install.Programs, b *config.PluginBlock) error {
+					before, err = p.Consents(ctx, b)
+					return err
+				})
+				if err != nil {
+					return err
+				}
 				return edit(ctx, e)
 			}
 		}
@@ -111,7 +119,8 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 			return fmt.Errorf("the commands of plugin %q do not end: it goes on with %q after %d of them", label, next.Name, steps)
 		}
 		if b.Program.Kind == source.Builtin {
-			err = a.acceptEdited(ctx, label, edits)
+			// Commands of plugins that come with gantry show what they change, and nothing else is accepted. Others are asked about in full.
+			err = a.withBlock(ctx, label, func(p *install.Programs, b *config.PluginBlock) error { return p.AcceptEdited(ctx, b, before, edits) })
 		} else {
 			r.Confirmed = false // the user has named only the first command
 		}
@@ -125,18 +134,8 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 // maxSteps bounds how often a plugin can go on with another command.
 const maxSteps = 20
 
-// acceptEdited accepts the declared processes in blocks that a command of a plugin that comes with gantry has changed, since the user has
-// agreed to what they are now. Others may propose what the user has not looked at, and are asked about.
-func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.ConfigEdit) (err error) {
-	var names []string
-	for _, e := range edits {
-		if len(e.Path) >= 2 && len(e.Value) > 0 {
-			names = append(names, contract.ProcessName(e.Path[0], e.Path[1]))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
+// withBlock loads the configuration and calls f with a plugin's block.
+func (a *app) withBlock(ctx context.Context, label string, f func(*install.Programs, *config.PluginBlock) error) (err error) {
 	home, err := a.Home()
 	if err != nil {
 		return err
@@ -150,7 +149,7 @@ func (a *app) acceptEdited(ctx context.Context, label string, edits []contract.C
 	if err != nil {
 		return err
 	}
-	return p.AcceptProcesses(ctx, b, true, names...)
+	return f(p, b)
 }
 
 // runStep runs one command and prints its output. It returns the block of the plugin.

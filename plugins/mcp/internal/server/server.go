@@ -282,7 +282,7 @@ func (s *Server) start(a *attempt) {
 	s.mu.Lock()
 	s.mu.starting = nil
 	switch {
-	case s.mu.closed && err == nil:
+	case s.mu.closed: // which is no failure of the server, and must not be published as one
 		err = ErrClosed
 	case err != nil:
 		s.failed(err)
@@ -439,18 +439,19 @@ func (s *Server) relisted(c *conn, l listed, err error) {
 
 // prompted takes the prompts that a server has.
 func (s *Server) prompted(c *conn, prompts []contract.SourcePrompt, problems []error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conn != c { // its end has cut the request off
+		return
+	}
 	if err == nil {
 		err = errors.Join(problems...)
 	}
 	if err != nil {
 		s.cfg.Logger.Warn("not all prompts can be listed", "server", s.cfg.Name, "err", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.conn == c {
-		s.mu.status.Prompts = prompts
-		s.changed()
-	}
+	s.mu.status.Prompts = prompts
+	s.changed()
 }
 
 // Prompts gets a page of the prompts.

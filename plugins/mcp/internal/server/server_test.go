@@ -863,6 +863,40 @@ func TestPrompts(t *testing.T) {
 	})
 }
 
+// The end of a connection that still lists its prompts is no news.
+func TestPromptsThatAreNotNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		b := newBench(t, Config{Logger: hclog.New(&hclog.LoggerOptions{Output: &out})}, func(p *process) {
+			p.more = `,"prompts":{}`
+			p.serve(one, func(r *jsonrpc.Request) {
+				if r.Method != "prompts/list" { // which is never answered
+					p.answer(r)
+				}
+			})
+		})
+		b.want(t, 1)
+		synctest.Wait()
+		b.Close()
+		if out.Len() > 0 {
+			t.Errorf("logged: %s", out.String())
+		}
+	})
+}
+
+// The end of a server that is starting is no failure: others would be told that it has failed.
+func TestCloseDuringAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(p *process) { <-p.stop.Done() })
+		b.Begin()
+		synctest.Wait()
+		b.Close()
+		if st := b.Status(); st.State != Starting || st.Message != "" {
+			t.Errorf("%v %s", st.State, st.Message)
+		}
+	})
+}
+
 // A server that can log is told to. Its lines are cleaned and bounded, in length and number.
 func TestServersLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 // FullAccess is the sandbox mode without confinement.
 const FullAccess = "full-access"
 
+// Narrow is the sandbox mode of a process that gets less than its call, see [Grant.Narrowed]. Configurations don't name it.
+const Narrow = "narrow"
+
 // Grant is what a process may do.
 type Grant struct {
 	Mode          string   `json:"mode"`
@@ -36,6 +39,15 @@ type Grant struct {
 	Tmp           string   `json:"tmp,omitempty"`           // the folder that the process sees as /tmp; absolute, empty: the machine's
 	Env           []string `json:"env,omitempty"`           // K=V; variables of the grant, to compare grants: Spec.Env is the environment
 	Limits        Limits   `json:"limits,omitzero"`
+}
+
+// Narrowed returns the grant of a process that sees none of the user's files: only the system's, folders, which it may write, and a /tmp of
+// its own. It has a network of its own with the host's proxy. It may create user namespaces, as browsers do to confine their parts. folders
+// are absolute and have no symbolic links. What g denies stays denied, and the limits of g apply.
+func (g Grant) Narrowed(folders []string) Grant {
+	return Grant{
+		Mode: Narrow, WritableRoots: folders, DenyRead: g.DenyRead, Proxied: true, Hosts: g.Hosts, Landlock: g.Landlock, Env: g.Env, Limits: g.Limits,
+	}
 }
 
 // Digest identifies a grant by its content, regardless of the order of its lists.

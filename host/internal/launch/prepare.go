@@ -80,8 +80,11 @@ func preparerOf(c Confiner, g Grant) Preparer {
 	return nil
 }
 
-// reusable reports whether a sandbox with this grant is of use to more than one process: a file is opened for one process only.
-func (g Grant) reusable() bool { return g.Mode != FullAccess && len(g.Opened) == 0 }
+// reusable reports whether a sandbox with this grant is of use to more than one process: a file is opened for one process only, and
+// the processes of a narrow sandbox have namespaces of their own.
+func (g Grant) reusable() bool {
+	return g.Mode != FullAccess && g.Mode != Narrow && len(g.Opened) == 0
+}
 
 // reuses reports whether the sandbox of a process may be prepared, or may be kept for another.
 func (l *Launcher) reuses(s *Spec) bool {

@@ -27,6 +27,13 @@ const (
 // linuxFolders are the folders without which programs do not run, visible even where reading is restricted.
 var linuxFolders = []string{"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/run/current-system/sw", "/dev", "/proc"}
 
+// narrowFolders are what a narrow sandbox shows of them: programs, and of the settings those that a browser needs.
+var narrowFolders = []string{
+	"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system/sw", "/opt/google",
+	"/etc/alternatives", "/etc/ca-certificates", "/etc/chromium", "/etc/chromium.d", "/etc/crypto-policies", "/etc/fonts", "/etc/ld.so.cache",
+	"/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/opt/chrome", "/etc/pki", "/etc/ssl/certs",
+}
+
 // systemFolders returns those of this system.
 func systemFolders() []string {
 	if seatbelt.Native {

@@ -112,7 +112,7 @@ func (*Sandbox) Modes() []string { return []string{ReadOnly, WorkspaceWrite} }
 
 // Enforces reports whether a grant needs the sandbox. Full access does if reading something is denied.
 func (*Sandbox) Enforces(g launch.Grant) bool {
-	return g.Mode == ReadOnly || g.Mode == WorkspaceWrite || g.Mode == launch.FullAccess && len(g.DenyRead) > 0
+	return g.Mode == ReadOnly || g.Mode == WorkspaceWrite || g.Mode == launch.Narrow || g.Mode == launch.FullAccess && len(g.DenyRead) > 0
 }
 
 // Check returns an error if this system can't enforce a grant.
@@ -123,10 +123,16 @@ func (b *Sandbox) Check(g launch.Grant) error {
 			Next: `set sandbox { mode = "full-access" } to run without confinement`,
 		}
 	}
+	if g.Mode == launch.Narrow && b.seatbelt {
+		return &launch.UnsupportedError{Mode: g.Mode, What: "a process can't get less than its call on macOS yet", Next: "use Linux for this"}
+	}
 	if _, err := b.helper(); err != nil {
 		e := &launch.UnsupportedError{
 			Mode: g.Mode, What: fmt.Sprintf("sandbox mode %q can't be enforced: %v", g.Mode, err),
 			Next: `install bubblewrap (also the name of its package), or set sandbox { mode = "full-access" } to run without confinement`,
+		}
+		if g.Mode == launch.Narrow {
+			e.What, e.Next = fmt.Sprintf("a process can't get less than its call: %v", err), "install bubblewrap (also the name of its package)"
 		}
 		if b.seatbelt {
 			e.Next = `set sandbox { mode = "full-access" } to run without confinement`
@@ -202,6 +208,9 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 	helper, err := b.helper()
 	if err != nil {
 		return nil, err
+	}
+	if g.Mode == launch.Narrow {
+		return b.planNarrow(g, readOnly, program, helper)
 	}
 	d = &plan{helper: helper, opened: make([]string, 0, len(g.Opened))}
 	begun := d
@@ -390,7 +399,7 @@ func (b *Sandbox) environment(g launch.Grant, v view, c *launch.Confinement, por
 	switch {
 	case v.tmp != "" && b.seatbelt:
 		c.Env = append(c.Env, "TMPDIR="+fspath.Resolve(v.tmp))
-	case v.tmp != "":
+	case v.tmp != "" || v.narrow:
 		c.Env = append(c.Env, "TMPDIR=/tmp")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -17,6 +18,7 @@ import (
 // view is what sandboxed processes see of the file system. Its paths are resolved.
 type view struct {
 	full       bool          // everything is as outside, except for what is denied
+	narrow     bool          // only the roots, what is read, and of the system what a program needs to run
 	read       []string      // only this is visible; nil: everything
 	shown      []string      // visible although it is hidden by default
 	near       []string      // visible in /tmp, from the machine's
@@ -50,6 +52,9 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 	if !g.Network {
 		args = append(args, "--unshare-net")
 	}
+	if v.narrow && root() { // browsers refuse to confine their parts as root
+		args = append(args, "--uid", ordinary, "--gid", ordinary)
+	}
 	var m mounts
 	switch {
 	case v.full:
@@ -57,7 +62,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 	case v.read != nil:
 		args = append(args, "--tmpfs", "/")
 		m.seal("/")
-		m.system()
+		m.system(v.narrow)
 	default:
 		args = append(args, "--ro-bind", "/", "/")
 	}
@@ -66,7 +71,10 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 		args = append(args, shared()...)
 		m.seal("/dev")
 		args = append(args, process()...)
-		if root() { // root owns the machine's files in /proc, and could change their modes for all users
+		switch { // root owns the machine's files in /proc, and could change their modes for all users
+		case root() && v.narrow: // and has to write the users of its namespaces there
+			args = append(args, machineReadOnly()...)
+		case root():
 			m.seal("/proc")
 		}
 		b.hide(&m, v)
@@ -75,7 +83,9 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 		m.add("/tmp", "--bind", v.tmp, "/tmp")
 	} else if v.read != nil {
 		m.add("/tmp", "--tmpfs", "/tmp")
-		m.seal("/tmp")
+		if !v.narrow {
+			m.seal("/tmp")
+		}
 	}
 	for _, p := range slices.Concat(v.read, v.near, v.shown) {
 		m.add(p, "--ro-bind", p, p)
@@ -128,6 +138,9 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 // shownInRun are the paths below /run that sandboxes show, for resolving names and for the programs of NixOS.
 var shownInRun = []string{"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/current-system"}
 
+// ordinary is the user and the group that root is in a narrow sandbox.
+const ordinary = "1000"
+
 // root reports whether commands run as root, who owns the kernel's files and the devices.
 func root() bool { return os.Geteuid() == 0 }
 
@@ -151,6 +164,23 @@ func process() []string {
 		if _, err := os.Lstat("/proc/" + name); err == nil {
 			args = append(args, "--ro-bind", "/dev/null", "/proc/"+name)
 		}
+	}
+	return args
+}
+
+// machineReadOnly returns read-only mounts of everything in /proc that is not about processes.
+func machineReadOnly() (args []string) {
+	list, err := os.ReadDir("/proc")
+	if err != nil {
+		return []string{"--remount-ro", "/proc"}
+	}
+	mounted := process()
+	for _, e := range list {
+		p := "/proc/" + e.Name()
+		if _, err := strconv.Atoi(e.Name()); err == nil || e.Type()&os.ModeSymlink != 0 || slices.Contains(mounted, p) {
+			continue
+		}
+		args = append(args, "--ro-bind", p, p)
 	}
 	return args
 }
@@ -305,9 +335,13 @@ func (m *mounts) holds(folder string) bool {
 	return slices.ContainsFunc(m.list, func(x mount) bool { return fspath.Below(x.path, folder) })
 }
 
-// system mounts linuxFolders. Where one is a symbolic link, as /bin often is, the link is created.
-func (m *mounts) system() {
-	for _, p := range linuxFolders {
+// system mounts linuxFolders, or in a narrow sandbox narrowFolders. Where one is a symbolic link, as /bin often is, the link is created.
+func (m *mounts) system(narrow bool) {
+	folders := linuxFolders
+	if narrow {
+		folders = narrowFolders
+	}
+	for _, p := range folders {
 		info, err := os.Lstat(p)
 		switch {
 		case err != nil || p == "/dev" || p == "/proc" || strings.HasPrefix(p, "/run/"):

@@ -29,6 +29,8 @@ func (b *Sandbox) view(g launch.Grant, roots, opened []string) (v view, missing 
 	around := roots
 	if g.Mode == launch.FullAccess {
 		around, v.tmp = nil, "" // commands may change everything, and may read what they change
+	} else if g.Mode == launch.Narrow {
+		around, v.narrow, v.read = nil, true, []string{} // the roots are not the user's
 	} else if len(g.ReadableRoots) > 0 {
 		v.read = []string{}
 		for _, r := range g.ReadableRoots {

@@ -26,6 +26,9 @@ func LandlockRules([]string, bool) (handled, scoped uint64, list []control.Rule)
 // Filter returns nothing.
 func Filter(bool, bool) []byte { return nil }
 
+// NarrowFilter returns nothing.
+func NarrowFilter() []byte { return nil }
+
 // PluginFilter returns nothing.
 func PluginFilter(bool, bool) []byte { return nil }
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,7 +66,7 @@ func Filter(network, proxied bool) []byte {
 	if !network && !proxied {
 		none = append(none[:len(none):len(none)], offlineCalls...)
 	}
-	p := assembler(common(none))
+	p := assembler(common(none, false))
 	// Socket pairs are allowed. Unconnected datagram sockets are not: they could send to any service's socket.
 	local := connected
 	if network {
@@ -100,6 +101,32 @@ func Filter(network, proxied bool) []byte {
 	return p
 }
 
+// NarrowFilter returns the program for a process in a narrow sandbox, which has no files of the user's and only a loopback interface. It is
+// the one that lets processes create user namespaces, change their root in these, and connect Unix sockets: no socket of another process has
+// a path there, and abstract addresses belong to the network namespace.
+func NarrowFilter() []byte {
+	none := slices.DeleteFunc(slices.Clone(deniedCalls), func(nr uint32) bool { return nr == unix.SYS_CHROOT })
+	p := assembler(common(none, true))
+	p.call(unix.SYS_SOCKET, func(b *assembler) {
+		b.load(atArg)
+		b.allowEqual(internetFamilies...)
+		connected(b)
+	})
+	p.call(unix.SYS_SOCKETPAIR, connected)
+	// In a network namespace of its own a process may load tables of packet filters, which have had bugs.
+	p.call(unix.SYS_SETSOCKOPT, func(b *assembler) {
+		b.load(atArg + 8)
+		b.allowEqual(unix.SOL_SOCKET)
+		b.load(atArg + 8*2)
+		b.refuseEqual(packetTables...)
+	})
+	p.answer(allow)
+	return p
+}
+
+// packetTables are the options that change the tables of iptables and ip6tables, arptables and ebtables. Package unix does not name them.
+var packetTables = []uint32{64, 65, 96, 97, 128, 129}
+
 // sockets allows the families, and netlink for asking about interfaces and routes.
 func sockets(families []uint32) func(*assembler) {
 	return func(b *assembler) {
@@ -114,8 +141,8 @@ func sockets(families []uint32) func(*assembler) {
 }
 
 // common begins every filter: the architecture, calls that are always denied, and calls that are denied for some arguments. The
-// code after it finds the number of the call loaded.
-func common(none []uint32) []byte {
+// code after it finds the number of the call loaded. users: processes may create user namespaces.
+func common(none []uint32, users bool) []byte {
 	var p assembler
 	p.load(atArch)
 	p.equal(architectures[runtime.GOARCH], 1, 0)
@@ -145,8 +172,10 @@ func common(none []uint32) []byte {
 		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, unix.CLONE_NEWUSER, 0, 0)
 		b.refuseEqual(unix.CLONE_NEWUSER)
 	}
-	p.call(unix.SYS_CLONE, namespace)
-	p.call(unix.SYS_UNSHARE, namespace)
+	if !users {
+		p.call(unix.SYS_CLONE, namespace)
+		p.call(unix.SYS_UNSHARE, namespace)
+	}
 	p.equal(unix.SYS_CLONE3, 0, 1)
 	p.answer(missing)
 	// No setuid programs are created here. New files are checked afterwards as well.
@@ -185,7 +214,7 @@ func connected(b *assembler) {
 // PluginFilter returns the program for a plugin's process. A confined one listens on a Unix socket on which the host connects. Its
 // own connects are decided by the host one by one, since a filter can't see the address.
 func PluginFilter(confined, network bool) []byte {
-	p := assembler(common(deniedCalls))
+	p := assembler(common(deniedCalls, false))
 	if !confined {
 		p.call(unix.SYS_SOCKET, func(b *assembler) {
 			b.load(atArg)

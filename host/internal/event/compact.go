@@ -38,6 +38,10 @@ type Checkpoint struct {
 	Accepted []InputAccepted `json:"accepted,omitempty"`
 	// Mail is the unread mail.
 	Mail []Mail `json:"mail,omitempty"`
+	// Calls are the calls of code that runs on after its own call has returned. They have started and not ended.
+	Calls []CallStarted `json:"calls,omitempty"`
+	// Asked are the questions of such calls.
+	Asked []QuestionAsked `json:"asked,omitempty"`
 	// Features are the states of features, by id.
 	Features map[string]json.RawMessage `json:"features,omitempty"`
 }

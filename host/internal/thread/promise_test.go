@@ -2,7 +2,9 @@ package thread
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -129,6 +131,56 @@ func TestACheckpointKeepsWhatWasAcknowledged(t *testing.T) {
 	publish(event.HistoryCompacted{Messages: []llm.Message{in.Message}})
 	if n := afterCrash(t, sink.all()[6:]); n["and this"] != 1 {
 		t.Errorf("after a checkpoint that has it: %v", n)
+	}
+}
+
+// Code that runs on after its call has returned may have started calls before a compaction that have not ended when the host stops.
+func TestACheckpointKeepsTheCallsOfCode(t *testing.T) {
+	sink := &memory{}
+	b := newBus("t", sink, 0)
+	defer b.close()
+	publish := func(bodies ...event.Body) {
+		t.Helper()
+		if _, err := b.Publish(t.Context(), "u", bodies...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nested := func(id event.CallID) event.CallStarted {
+		return event.CallStarted{Call: id, Tool: string("tool-" + id), Parents: []event.CallID{"exec"}, Attempt: 1}
+	}
+	publish(event.ThreadStarted{Cwd: "/"}, event.TurnStarted{}, event.CallStarted{Call: "exec", Tool: "exec", Attempt: 1}, nested("a"), nested("b"), nested("c"))
+	publish(event.QuestionAsked{ID: "q", Call: "b"}, event.CallEnded{Call: "exec"}, event.CallEnded{Call: "c"})
+	compacted := event.HistoryCompacted{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{&llm.Text{Text: "so far"}}}}}
+	publish(compacted)
+	publish(event.CallEnded{Call: "a"}, nested("d"))
+	last := len(sink.all())
+	publish(compacted)
+	for name, from := range map[string]int{"all": 0, "from the first checkpoint": 9, "from the last checkpoint": last} {
+		s, err := Rebuild(seq(sink.all()[from:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := history.Restore(s.Messages, s.Count)
+		var ended []event.CallID
+		var resolved []string
+		for _, body := range s.repair(h, hostStopped) {
+			switch b := body.(type) {
+			case event.CallEnded:
+				ended = append(ended, b.Call)
+			case event.QuestionResolved:
+				resolved = append(resolved, b.ID)
+			}
+		}
+		if !slices.Equal(ended, []event.CallID{"b", "d"}) || !slices.Equal(resolved, []string{"q"}) {
+			t.Errorf("%s: ended %q, resolved %q", name, ended, resolved)
+		}
+		if text := fmt.Sprint(said(h.Messages())); !strings.Contains(text, "- tool-b") || !strings.Contains(text, "- tool-d") || strings.Contains(text, "- tool-a") || strings.Contains(text, "- tool-c") {
+			t.Errorf("%s: the model reads %s", name, text)
+		}
+	}
+	publish(event.TurnEnded{})
+	if c := b.st.state.checkpoint(); len(c.Calls)+len(c.Asked) > 0 {
+		t.Errorf("after the turn: %+v, %+v", c.Calls, c.Asked)
 	}
 }
 

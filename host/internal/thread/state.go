@@ -76,6 +76,7 @@ func Rebuild(events iter.Seq2[event.Event, error], features ...Feature) (State, 
 func (s *State) from(c event.Checkpoint) {
 	s.Start, s.Model, s.Settings, s.Name, s.Usage = c.Started, c.Model, c.Settings, c.Name, c.Usage
 	s.Opened, s.Accepted, s.Mail, s.Features = c.Sessions, c.Accepted, c.Mail, c.Features
+	s.Open, s.Asked = c.Calls, c.Asked
 	for _, it := range c.Items {
 		s.Items[it.ID] = it
 	}
@@ -91,8 +92,9 @@ func (s State) outline() State {
 
 // follow updates an outline with an event.
 func (s *State) follow(e event.Event) {
-	switch e.Body.(type) {
-	case event.CallDecided, event.CallStarted, event.CallEnded, event.QuestionAsked, event.QuestionResolved: // only about the running turn
+	switch b := e.Body.(type) {
+	case event.CallEnded:
+		s.Open = slices.DeleteFunc(s.Open, func(o event.CallStarted) bool { return o.Call == b.Call })
 	default:
 		s.note(e)
 	}
@@ -113,8 +115,18 @@ func (s State) checkpointWithoutItems() event.Checkpoint {
 	return event.Checkpoint{
 		Started: s.Start, Model: s.Model, Settings: s.Settings, Name: s.Name, Usage: s.Usage,
 		Sessions: slices.Clone(s.Opened), Accepted: slices.Clone(s.Accepted), Mail: slices.Clone(s.Mail),
-		Features: s.Features,
+		Calls: s.running(), Asked: slices.Clone(s.Asked), Features: s.Features,
 	}
+}
+
+// running returns the calls that have not ended.
+func (s *State) running() (out []event.CallStarted) {
+	for _, c := range s.Open {
+		if _, ok := s.Ended[c.Call]; !ok {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (s *State) apply(e event.Event) {
@@ -153,7 +165,7 @@ func (s *State) note(e event.Event) {
 		s.Start, s.Model = b, selected(b)
 	case event.HistoryCompacted:
 		s.OpenTurn = e.Turn
-		s.Open = nil // a history is never compacted while a call runs
+		s.Open = s.running() // calls of code, whose own call has returned
 		clear(s.Ended)
 	case event.ThreadNamed:
 		s.Name = b.Name
@@ -162,10 +174,11 @@ func (s *State) note(e event.Event) {
 		s.Mail = b.Thread.Mail
 	case event.ThreadReverted:
 		// The messages and their context are those at the cut: later ones were not applied.
-		s.OpenTurn, s.Open, s.Asked = "", nil, nil
+		s.OpenTurn = ""
 		clear(s.Ended)
 		clear(s.Items)
 		s.from(b.Thread)
+		s.Open, s.Asked = nil, nil
 	case event.TurnStarted:
 		s.OpenTurn = e.Turn
 	case event.ModelChanged:

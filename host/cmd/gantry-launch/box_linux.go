@@ -59,7 +59,12 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 		syscall.Close(fd)
 	}
 	var list []byte
+	name, err := randomName()
+	must(err)
 	for _, a := range x.Args {
+		if n := len(control.Beside); len(a) >= n && a[:n] == control.Beside {
+			a = a[:n] + name + a[n:]
+		}
 		list = append(append(list, a...), 0)
 	}
 	if keeps { // as the first process of its namespace, the stage adopts orphans, and everything ends with it
@@ -70,6 +75,26 @@ func (w *watcher) openBox(x *control.Box, sys *syscall.SysProcAttr, keeps bool) 
 	e := &sandbox{socket: pair[0], said: said[0], keeps: keeps, mounts: -1}
 	e.in = &control.Reader{Read: e.read}
 	return e
+}
+
+// randomName returns a name that can't be guessed.
+func randomName() (string, error) {
+	fd, err := syscall.Open("/dev/urandom", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer syscall.Close(fd)
+	var b [16]byte
+	if n, err := syscall.Read(fd, b[:]); err != nil {
+		return "", err
+	} else if n < len(b) {
+		return "", syscall.EIO
+	}
+	name := make([]byte, 0, 2*len(b))
+	for _, x := range b {
+		name = append(name, 'a'+x>>4, 'a'+x&15)
+	}
+	return string(name), nil
 }
 
 // ready returns once the stage waits for its order.

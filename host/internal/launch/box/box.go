@@ -274,6 +274,13 @@ func (b *Sandbox) plan(g launch.Grant, readOnly bool, program string, process *q
 		d.box.KernelReadOnly = root()
 		d.box.Handled, d.box.Scoped, d.box.Rules = kernel.LandlockRules(append(slices.Clone(roots), "/tmp"), v.tmp != "")
 	}
+	if _, root := known["/tmp"]; v.tmp != "" && !root {
+		id, _, ok := fspath.Lstat(v.tmp)
+		if !ok {
+			return nil, fmt.Errorf("the folder for temporary files %s has disappeared; start gantry again", v.tmp)
+		}
+		known["/tmp"] = id
+	}
 	// gantry-launch compares the mounted roots with these identities: others may have replaced a root since it was examined.
 	for i, r := range d.box.Rules {
 		d.box.Rules[i].Dev, d.box.Rules[i].Ino = known[r.Path].Dev, known[r.Path].Ino

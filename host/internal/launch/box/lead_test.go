@@ -174,3 +174,43 @@ func TestMountsFollowNoLinks(t *testing.T) {
 		}
 	}
 }
+
+// A command that is running can't do it either, by exchanging the folder and a link again and again while the next sandbox is created.
+// Without protection it takes a few tries.
+func TestMountsFollowNoLinksMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.make("userhome/")
+	top := inTmp(t, "root/a/b/c/d/file")
+	before := below(t, w.out)
+	p, lines := w.session(python(`
+folder, link, n = "` + top + `", "/tmp/link", 0
+os.mkdir(folder)
+os.symlink("/oldroot` + w.out + `", link)
+print("ready", flush=True)
+while True:
+  c.renameat2(-100, folder.encode(), -100, link.encode(), 2)
+  try: # gantry removes links, and bubblewrap creates folders
+    if not os.path.islink(folder) and not os.path.islink(link):
+      n += 1
+      if os.path.lexists(link):
+        os.rename(link, "/tmp/was%d" % n)
+      os.symlink("/oldroot` + w.out + `", link)
+    if not os.path.lexists(folder):
+      os.mkdir(folder)
+  except OSError:
+    pass`))
+	until(t, lines, "ready")
+	w.change = func(g *launch.Grant) { g.WritableRoots = append(g.WritableRoots, filepath.Join(top, "root/a/b/c/d")) }
+	for range 60 {
+		if next, err := w.spawn("true"); err == nil { // otherwise it was noticed
+			w.result(next)
+		}
+		if after := below(t, w.out); !slices.Equal(after, before) {
+			t.Fatalf("outside there are %q, want %q", after, before)
+		}
+	}
+	if err := p.KillTree(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
 )
 
 // output returns a process's output line by line.
@@ -210,7 +211,7 @@ type leaky struct {
 func (l leaky) Confine(ctx context.Context, g launch.Grant, readOnly bool, c *launch.Confinement) (func(), error) {
 	release, err := l.Sandbox.Confine(ctx, g, readOnly, c)
 	if err == nil {
-		c.Box.Args = append(c.Box.Args, "--bind", l.leak, l.leak)
+		c.Box.Args = append(c.Box.Args, "--bind-try", control.Beside+l.leak, l.leak)
 	}
 	return release, err
 }
@@ -261,7 +262,7 @@ func TestRejectedGrants(t *testing.T) {
 			w.confined(t, box.New(box.Config{Helper: "/bin/false"}))
 		}, "the sandbox could not be created: its helper ended without a message"},
 		{"a folder that can't be mounted", func(_ *testing.T, _ *world, s *launch.Spec) { s.Grant.Tmp = "/no/such/folder" },
-			"the sandbox could not be created: Can't find source path /no/such/folder"},
+			"the folder for temporary files /no/such/folder has disappeared"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -79,8 +79,11 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 		}
 		b.hide(&m, v)
 	}
+	if len(v.roots) > 0 && !v.full {
+		args = append(args, guard...)
+	}
 	if v.tmp != "" {
-		m.add("/tmp", "--bind", v.tmp, "/tmp")
+		m.bind(v.tmp, "/tmp")
 	} else if v.read != nil {
 		m.add("/tmp", "--tmpfs", "/tmp")
 		if !v.narrow {
@@ -92,11 +95,11 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 	}
 	for _, p := range v.pinned {
 		if v.writes(p) && !v.hiddenByDenial(p) { // otherwise nothing can rename it
-			m.add(p, "--bind", p, p)
+			m.bind(p, p)
 		}
 	}
 	for _, p := range v.roots {
-		m.add(p, "--bind", p, p)
+		m.bind(p, p)
 	}
 	for _, p := range v.readOnly {
 		if !v.hiddenByDenial(p) {
@@ -104,7 +107,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 		}
 	}
 	for _, p := range v.opened {
-		m.add(p, "--bind", p, p)
+		m.bind(p, p)
 	}
 	for _, d := range v.linkedKeys {
 		if v.hiddenByDenial(d.Path) {
@@ -300,6 +303,16 @@ func (v view) covers() []control.Cover {
 type mounts struct {
 	list   []mount
 	sealed []string // new folders, made read-only once everything is mounted
+}
+
+// guard makes the machine's files read-only for bubblewrap itself. While it creates mount points it has them at /oldroot, beside the sandbox,
+// and it follows symbolic links: a command that runs could replace a folder on the way with a link just then. What is to be writable is
+// mounted from a second place, whose name no command knows.
+var guard = []string{"--bind", "/", control.Beside, "--ro-bind", "/", "/../oldroot"}
+
+// bind mounts a folder or file of the machine so that it can be written.
+func (m *mounts) bind(from, path string) {
+	m.add(path, "--bind-try", control.Beside+from, path) // without -try, bubblewrap would look for the second place on the machine
 }
 
 func (m *mounts) add(path string, args ...string) { m.list = append(m.list, mount{path, args}) }

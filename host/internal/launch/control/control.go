@@ -58,6 +58,10 @@ const (
 // is free.
 const ProxyPort = 3128
 
+// Beside is a folder beside the root of a sandbox, which exists while bubblewrap creates the sandbox. Where one of its arguments begins with
+// it, gantry-launch gives the folder a random name.
+const Beside = "/../gantry-writable"
+
 // Kind is the first byte of a frame. All kinds are above ASCII.
 type Kind byte
 
@@ -143,7 +147,7 @@ type Order struct {
 // which the apply stage applies to itself. A plugin's is created by the plugin stage alone.
 type Box struct {
 	Helper string   // the absolute path of bubblewrap; of sandbox-exec on macOS
-	Args   []string // its arguments, without the command
+	Args   []string // its arguments, without the command; see [Beside]
 	// Filter is a seccomp program: its instructions, 8 bytes each.
 	Filter []byte
 	// Handled are the rights to files that Landlock removes, except where a rule grants them; 0: no Landlock.

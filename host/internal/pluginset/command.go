@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
@@ -14,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
+	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
@@ -83,6 +85,11 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	case !json.Valid(resp.GetOutputJson()):
 		return nil, fmt.Errorf("the command %q of plugin %q returned no JSON: %.80q", r.Name, label, resp.GetOutputJson())
 	}
+	if backend, ok := s.backends[label]; ok {
+		if err := keepTools(ctx, backend); err != nil {
+			s.cfg.Logger.Debug("the tools after a command are unknown", "plugin", label, "err", err)
+		}
+	}
 	if edits := convert.ConfigEditsFromProto(resp.GetEdits()); len(edits) > 0 {
 		if r.Edit == nil {
 			return nil, hint.New(fmt.Sprintf("the command %q of plugin %q changes the configuration, which only the command line can do", r.Name, label),
@@ -97,6 +104,18 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	}
 	return resp.GetOutputJson(), nil
 }
+
+// keepTools has the current tools of a running plugin cached for the next host. The process may end with the command, before [Set.Follow]
+// has seen what the command has changed.
+func keepTools(ctx context.Context, backend *tool.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	_, err := watchOnce(ctx, backend)
+	return err
+}
+
+// keepTime bounds how long the end of a command waits for the plugin's tools.
+const keepTime = time.Second
 
 // RunCommand implements [threadsocket.Plugins]. Nobody can be asked.
 func (s *Set) RunCommand(ctx context.Context, p threadsocket.CommandParams) (json.RawMessage, error) {

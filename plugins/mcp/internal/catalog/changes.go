@@ -53,6 +53,11 @@ func Changes(old, now Tool) string {
 	return fitting(lines)
 }
 
+// TextChanges says how a text differs from an earlier one, as [Changes] does.
+func TextChanges(what, old, now string) string {
+	return fitting(append([]string{what + ":"}, differing(Line(old, maxDescription), Line(now, maxDescription), "", maxOld, maxNew)...))
+}
+
 // Summary describes a tool to people who have not seen it, in short lines.
 func Summary(t Tool) string {
 	lines := schemaChanges("arguments", nil, t.Input)

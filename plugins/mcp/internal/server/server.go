@@ -173,6 +173,18 @@ func (s *Server) Start(ctx context.Context) error {
 	return err
 }
 
+// Learn takes what another connection has found out about the server, unless this server has a connection, which knows better.
+func (s *Server) Learn(st Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.State != Ready || s.mu.conn != nil || s.mu.closed {
+		return
+	}
+	st.Prompts = s.mu.status.Prompts // they are listed later than the tools
+	s.mu.status = st
+	s.changed()
+}
+
 // Begin starts the server if it does not run, without waiting for it: its status has the outcome.
 func (s *Server) Begin() {
 	s.tasks.Go(func() { _ = s.Start(s.life) })

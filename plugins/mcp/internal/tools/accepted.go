@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/mcp/internal/catalog"
+	"github.com/gantry-agent/gantry/plugins/mcp/internal/server"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -25,9 +27,10 @@ const (
 // accepted are the definitions of a server's tools with which calls were allowed: those of a pinned server that were there at its first
 // use, those that a person has accepted, and without a pin those of calls that were made. They are a file that all processes share.
 type accepted struct {
-	env   *tool.Env
-	path  string // empty: the plugin has no folder
-	lease string
+	env    *tool.Env
+	server string // its name
+	path   string // empty: the plugin has no folder
+	lease  string
 
 	mu struct {
 		sync.Mutex
@@ -38,15 +41,18 @@ type accepted struct {
 
 // definitions is the content of the file.
 type definitions struct {
-	Complete bool                    `json:"complete"` // all tools of that time are among Tools, so that others are new
-	Tools    map[string]catalog.Tool `json:"tools"`
+	Server       string                  `json:"server"`       // its name
+	Complete     bool                    `json:"complete"`     // all tools of that time are among Tools, so that others are new
+	Instructions *string                 `json:"instructions"` // nil: those of a server without a pin
+	Tools        map[string]catalog.Tool `json:"tools"`
 }
 
-// newAccepted returns what is accepted of the server of a block. A server with another address, program or arguments is another one.
+// newAccepted returns what is accepted of the server of a block. A server with another address, program or arguments has a file of its own,
+// so that servers of the same name in several projects do not replace each other's, but begins with what was accepted of the last one.
 func newAccepted(env *tool.Env, b Server) *accepted {
 	form, _ := json.Marshal([]any{b.Name, b.URL, b.Command, b.Args}) // of strings
 	sum := fmt.Sprintf("%x", sha256.Sum256(form))
-	a := &accepted{env: env, lease: "accepted-" + sum[:32]}
+	a := &accepted{env: env, server: b.Name, lease: "accepted-" + sum[:32]}
 	if env.DataDir != "" && env.DataDir != "/" {
 		a.path = filepath.Join(env.DataDir, "accepted-"+sum[:32]+".json")
 	}
@@ -70,16 +76,49 @@ func (a *accepted) read() (definitions, error) {
 	case a.mu.info != nil && os.SameFile(info, a.mu.info) && info.ModTime().Equal(a.mu.info.ModTime()) && info.Size() == a.mu.info.Size():
 		return a.mu.known, nil
 	}
-	raw, err := os.ReadFile(a.path)
-	var d definitions
+	d, err := readDefinitions(a.path)
+	if err != nil {
+		return definitions{}, err
+	}
+	a.mu.info, a.mu.known = info, d
+	return d, nil
+}
+
+func readDefinitions(path string) (d definitions, err error) {
+	raw, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(raw, &d)
 	}
 	if err != nil {
-		return definitions{}, fmt.Errorf("the accepted tools in %s can't be read: %w; next: remove the file, and look at the server's tools anew", a.path, err)
+		return definitions{}, fmt.Errorf("the accepted tools in %s can't be read: %w; next: remove the file, and look at the server's tools anew", path, err)
 	}
-	a.mu.info, a.mu.known = info, d
 	return d, nil
+}
+
+// earlier returns what was accepted last of a server of the same name with another address, program or arguments; nothing if there was none.
+func (a *accepted) earlier() (last definitions, err error) {
+	if a.path == "" {
+		return last, nil
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(a.path), "accepted-*.json"))
+	if err != nil {
+		return last, err
+	}
+	var at time.Time
+	for _, path := range files {
+		info, err := os.Stat(path)
+		if err != nil {
+			return last, err
+		}
+		d, err := readDefinitions(path)
+		if err != nil {
+			return last, err
+		}
+		if d.Server == a.server && path != a.path && info.ModTime().After(at) {
+			last, at = d, info.ModTime()
+		}
+	}
+	return last, nil
 }
 
 // update changes the definitions in the file, while no other process does.
@@ -96,10 +135,9 @@ func (a *accepted) update(ctx context.Context, change func(*definitions)) error 
 	if err != nil {
 		return err
 	}
-	next := definitions{Complete: d.Complete, Tools: map[string]catalog.Tool{}}
-	for name, t := range d.Tools {
-		next.Tools[name] = t
-	}
+	next := d
+	next.Server, next.Tools = a.server, map[string]catalog.Tool{}
+	maps.Copy(next.Tools, d.Tools)
 	change(&next)
 	raw, err := json.Marshal(next)
 	if err != nil {
@@ -147,57 +185,105 @@ func (s *Server) judge(d definitions, t catalog.Tool) verdict {
 	return isUnknown
 }
 
-// offered returns which of a server's tools are used, by name why others are withheld, and what has changed in those that are used. The
-// pinned tools of a server that is used for the first time become the accepted ones.
-func (e *entry) offered(ctx context.Context, tools []catalog.Tool) (used []catalog.Tool, withheld map[string]verdict, changes map[string]string, err error) {
-	withheld, changes = map[string]verdict{}, map[string]string{}
+// offer is what of a server is used.
+type offer struct {
+	tools        []catalog.Tool
+	instructions string
+	withheld     map[string]verdict // why other tools are not used, by their names
+	silenced     bool               // the instructions are not used, because they are not as they were accepted
+	changes      map[string]string  // what has changed in tools that are used, by their names
+	err          error              // why pinned tools and instructions can't be compared, and are withheld
+}
+
+// first accepts the pinned tools and instructions of a server of which nothing is accepted yet.
+func (e *entry) first(ctx context.Context, st server.Status) (definitions, error) {
 	d, err := e.accepted.read()
-	first := err == nil && len(tools) > 0 && e.block.Pin && !d.Complete ||
-		slices.ContainsFunc(tools, func(t catalog.Tool) bool { return e.block.pinned(t.Name) && e.block.judge(d, t) == isUnknown })
-	if err == nil && first {
-		err = e.accepted.update(ctx, func(d *definitions) {
-			for _, t := range tools {
-				if e.block.pinned(t.Name) && e.block.judge(*d, t) == isUnknown {
-					d.Tools[t.Name] = t
-				}
-			}
-			d.Complete = d.Complete || e.block.Pin
-		})
-		if err == nil {
-			d, err = e.accepted.read()
-		}
+	is := len(st.Tools) > 0 && e.block.Pin && (!d.Complete || d.Instructions == nil) ||
+		slices.ContainsFunc(st.Tools, func(t catalog.Tool) bool { return e.block.pinned(t.Name) && e.block.judge(d, t) == isUnknown })
+	if err != nil || !is {
+		return d, err
 	}
-	for _, t := range tools {
+	earlier, err := e.accepted.earlier()
+	if err != nil {
+		return d, err
+	}
+	err = e.accepted.update(ctx, func(d *definitions) {
+		if !d.Complete && len(d.Tools) == 0 {
+			d.Complete, d.Instructions = earlier.Complete, earlier.Instructions
+			maps.Copy(d.Tools, earlier.Tools)
+		}
+		for _, t := range st.Tools {
+			if e.block.pinned(t.Name) && e.block.judge(*d, t) == isUnknown {
+				d.Tools[t.Name] = t
+			}
+		}
+		d.Complete = d.Complete || e.block.Pin
+		if e.block.Pin && d.Instructions == nil {
+			d.Instructions = &st.Instructions
+		}
+	})
+	if err != nil {
+		return d, err
+	}
+	return e.accepted.read()
+}
+
+// offered returns what of a server is used. What is pinned of a server that is used for the first time becomes what is accepted.
+func (e *entry) offered(ctx context.Context, st server.Status) offer {
+	o := offer{withheld: map[string]verdict{}, changes: map[string]string{}, instructions: st.Instructions}
+	var d definitions
+	d, o.err = e.first(ctx, st)
+	if e.block.Pin && (o.err != nil || !d.told(st.Instructions)) {
+		o.instructions, o.silenced = "", st.Instructions != ""
+	}
+	for _, t := range st.Tools {
 		v := e.block.judge(d, t)
 		switch {
 		case !e.block.pinned(t.Name):
 			if v == isChanged {
-				changes[t.Name] = catalog.Changes(d.Tools[t.Name], t)
+				o.changes[t.Name] = catalog.Changes(d.Tools[t.Name], t)
 			}
-		case err != nil:
-			withheld[t.Name] = isUnknown
+		case o.err != nil:
+			o.withheld[t.Name] = isUnknown
 			continue
 		case v != isAccepted:
-			withheld[t.Name] = v
+			o.withheld[t.Name] = v
 			continue
 		}
-		used = append(used, t)
+		o.tools = append(o.tools, t)
 	}
-	return used, withheld, changes, err
+	return o
 }
 
-// withheldText says which tools are withheld, and what to do; "" if none is.
-func withheldText(server string, withheld map[string]verdict, err error) string {
+// told reports whether instructions are as they were accepted, or nothing is known of them.
+func (d definitions) told(instructions string) bool {
+	return d.Instructions == nil || *d.Instructions == instructions
+}
+
+// problem says what is withheld, and what to do; "" if nothing is.
+func (o offer) problem(server string) string {
+	var texts []string
 	switch {
-	case len(withheld) == 0:
-		return ""
-	case err != nil:
-		return fmt.Sprintf("its pinned tools are left out: %v", err)
+	case len(o.withheld) > 0 && o.err != nil:
+		return fmt.Sprintf("its pinned tools are left out: %v", o.err)
+	case len(o.withheld) > 0:
+		texts = append(texts, "pinned tools are left out because they are not as they were accepted ("+o.names()+")")
 	}
+	if o.silenced {
+		texts = append(texts, "its instructions are left out because they are not as they were accepted")
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return strings.Join(texts, "; ") + fmt.Sprintf("; next: `gantry mcp accept %s`", server)
+}
+
+// names names the tools that are withheld.
+func (o offer) names() string {
 	var parts []string
 	for _, v := range []verdict{isChanged, isNew} {
 		var names []string
-		for name, w := range withheld {
+		for name, w := range o.withheld {
 			if w == v {
 				names = append(names, name)
 			}
@@ -210,7 +296,7 @@ func withheldText(server string, withheld map[string]verdict, err error) string 
 			parts = append(parts, fmt.Sprintf("%s: %s%s", v, catalog.Line(strings.Join(names, ", "), 300), more))
 		}
 	}
-	return fmt.Sprintf("pinned tools are left out because they are not as they were accepted (%s); next: `gantry mcp accept %s`", strings.Join(parts, "; "), server)
+	return strings.Join(parts, "; ")
 }
 
 // maxNamed is how many tools a message names.

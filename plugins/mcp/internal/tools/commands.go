@@ -79,11 +79,11 @@ func (p *mcpPlugin) status(ctx context.Context, b Server) (serverStatus, error) 
 		_ = e.server.Start(ctx) // its status has the error
 	}
 	st := e.server.Status()
-	used, withheld, _, err := e.offered(ctx, st.Tools)
-	if len(withheld) > 0 {
-		st.Problems = append(slices.Clip(st.Problems), withheldText(b.Name, withheld, err))
+	o := e.offered(ctx, st)
+	if problem := o.problem(b.Name); problem != "" {
+		st.Problems = append(slices.Clip(st.Problems), problem)
 	}
-	out.State, out.Tools, out.Message = stateNames[st.State], len(used), catalog.Line(cmp.Or(st.Message, strings.Join(st.Problems, "; ")), 1000)
+	out.State, out.Tools, out.Message = stateNames[st.State], len(o.tools), catalog.Line(cmp.Or(st.Message, strings.Join(st.Problems, "; ")), 1000)
 	switch {
 	case e.auth != nil:
 		out.Login = "no"
@@ -261,7 +261,8 @@ func (p *mcpPlugin) acceptTools(ctx context.Context, c *tool.CommandCall, in acc
 	if err != nil {
 		return nil, err
 	}
-	tools := e.server.Status().Tools
+	st := e.server.Status()
+	tools := st.Tools
 	for _, name := range in.Tool {
 		if !slices.ContainsFunc(tools, func(t catalog.Tool) bool { return t.Name == name }) {
 			return nil, fmt.Errorf("the server %q has no tool %q; next: see `gantry mcp tools %s`", b.Name, name, b.Name)
@@ -280,29 +281,35 @@ func (p *mcpPlugin) acceptTools(ctx context.Context, c *tool.CommandCall, in acc
 		if v == isChanged {
 			text = fmt.Sprintf("The tool %q of the server %q has changed.\n%s", t.Name, b.Name, catalog.Changes(known.Tools[t.Name], t))
 		}
-		if !c.Confirmed() {
-			a, err := c.Ask(ctx, tool.Question{Source: b.Name, Title: "Accept this tool?", Message: text, Options: []string{answerAccept, answerRefuse}})
-			switch {
-			case err != nil:
-				return nil, err
-			case a.Declined:
-				return nil, fmt.Errorf("%s\nit was not accepted: %s; next: accept it on a terminal, or with --yes", text, cmp.Or(a.Note, "declined"))
-			case a.Dismissed, a.Cancelled:
-				return nil, errors.New("nothing was accepted: the question was closed")
-			case string(a.JSON) != `"`+answerAccept+`"`:
-				continue
-			}
+		yes, err := accepts(ctx, c, b.Name, "Accept this tool?", text)
+		if err != nil {
+			return nil, err
 		}
-		take = append(take, t)
+		if yes {
+			take = append(take, t)
+		}
 	}
-	if len(take) == 0 {
+	instructions := false
+	if b.Pin && len(in.Tool) == 0 && !known.told(st.Instructions) {
+		text := fmt.Sprintf("The instructions of the server %q have changed.\n%s", b.Name, catalog.TextChanges("instructions", *known.Instructions, st.Instructions))
+		if instructions, err = accepts(ctx, c, b.Name, "Accept these instructions?", text); err != nil {
+			return nil, err
+		}
+	}
+	if len(take) == 0 && !instructions {
 		return message{fmt.Sprintf("nothing to accept: the tools of the server %q are as they were, or were refused", b.Name)}, nil
 	}
 	err = e.accepted.update(ctx, func(d *definitions) {
 		for _, t := range take {
 			d.Tools[t.Name] = t
 		}
+		if instructions {
+			d.Instructions = &st.Instructions
+		}
 	})
+	if err == nil {
+		err = p.publish()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +317,27 @@ func (p *mcpPlugin) acceptTools(ctx context.Context, c *tool.CommandCall, in acc
 	for _, t := range take {
 		names = append(names, t.Name)
 	}
+	if instructions {
+		names = append(names, "the instructions")
+	}
 	return message{fmt.Sprintf("accepted %s of the server %q; sessions that are running use them within seconds", strings.Join(names, ", "), b.Name)}, nil
+}
+
+// accepts asks whether something that has changed is accepted, which text describes, unless the user has agreed already.
+func accepts(ctx context.Context, c *tool.CommandCall, server, title, text string) (bool, error) {
+	if c.Confirmed() {
+		return true, nil
+	}
+	a, err := c.Ask(ctx, tool.Question{Source: server, Title: title, Message: text, Options: []string{answerAccept, answerRefuse}})
+	switch {
+	case err != nil:
+		return false, err
+	case a.Declined:
+		return false, fmt.Errorf("%s\nit was not accepted: %s; next: accept it on a terminal, or with --yes", text, cmp.Or(a.Note, "declined"))
+	case a.Dismissed, a.Cancelled:
+		return false, errors.New("nothing was accepted: the question was closed")
+	}
+	return string(a.JSON) == `"`+answerAccept+`"`, nil
 }
 
 // enabled returns the entry of a server that is not disabled.

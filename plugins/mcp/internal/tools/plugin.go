@@ -51,7 +51,7 @@ type Server struct {
 	Allow          []string                      `json:"allow" doc:"The tools that are used, by the server's names; * stands for any characters. Default: all."`
 	Deny           []string                      `json:"deny" doc:"Tools that are not used, even if they are allowed."`
 	Approval       string                        `json:"approval" default:"auto" enum:"auto,prompt,writes,approve" doc:"When a call is asked about: by what the server says of the tool, always, unless the tool only reads, or never."`
-	Pin            bool                          `json:"pin" doc:"Whether only tools are used that are as they were when the server was used first, or as gantry mcp accept has accepted them."`
+	Pin            bool                          `json:"pin" doc:"Whether only tools and instructions are used that are as they were when the server was used first, or as gantry mcp accept has accepted them."`
 	Tool           []Override                    `json:"tool" doc:"Settings of one tool, by the server's name."`
 	Parallel       bool                          `json:"parallel" doc:"Whether calls may run concurrently even if they do more than read."`
 	Defer          bool                          `json:"defer" default:"true" doc:"Whether the tools are found by search instead of being part of each request."`
@@ -312,7 +312,7 @@ func (p *mcpPlugin) publish() error {
 func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string]*entry) (list []tool.Tool, sources []contract.Source) {
 	var ids []catalog.Identity
 	status := map[string]server.Status{}
-	changes := map[string]map[string]string{}
+	offers := map[string]offer{}
 	for name, e := range entries {
 		st := e.server.Status()
 		if now := (memory{st.Tools, st.Instructions, st.Prompts, st.Resources, st.Problems}); len(st.Tools) > 0 && !now.same(e.kept) { // before the host can end the plugin
@@ -321,14 +321,14 @@ func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string
 			}
 			e.kept = now
 		}
-		used, withheld, changed, err := e.offered(ctx, st.Tools)
-		if len(withheld) > 0 {
-			st.Problems = append(slices.Clip(st.Problems), withheldText(name, withheld, err))
+		o := e.offered(ctx, st)
+		if problem := o.problem(name); problem != "" {
+			st.Problems = append(slices.Clip(st.Problems), problem)
 			e.await()
 		}
-		st.Tools = used
-		status[name], changes[name] = st, changed
-		for _, t := range used {
+		st.Tools, st.Instructions = o.tools, o.instructions
+		status[name], offers[name] = st, o
+		for _, t := range o.tools {
 			ids = append(ids, catalog.Identity{Server: name, Tool: t.Name})
 		}
 	}
@@ -358,7 +358,7 @@ func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string
 				left++
 				continue
 			}
-			list = append(list, p.tool(e, called(t), t, changes[name][t.Name]))
+			list = append(list, p.tool(e, called(t), t, offers[name].changes[t.Name]))
 		}
 		if left > 0 {
 			problems = append(problems, fmt.Sprintf("%d of its tools are left out, because those of all servers have more than %d MiB; next: choose some with allow or deny in the servers' blocks", left, maxAll>>20))

@@ -53,7 +53,7 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 		if err != nil {
 			return nil, err
 		}
-		return message{ready(b.Name, e.server.Status().Tools)}, nil
+		return p.works(ctx, e)
 	}
 	var tail transport.Tail
 	s := server.New(server.Config{
@@ -61,7 +61,7 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny}, Logger: c.Env().Logger,
 	})
 	failed := s.Start(ctx)
-	tools := s.Status().Tools
+	found := s.Status()
 	s.Close()
 	denials, err := c.Env().Denials(ctx, contract.ProcessName("server", b.Name))
 	if err != nil {
@@ -103,7 +103,23 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 	if failed != nil {
 		return nil, errors.New(strings.Join(append([]string{failed.Error()}, lines...), "\n"))
 	}
-	return message{strings.Join(append([]string{ready(b.Name, tools)}, lines...), "\n")}, nil
+	e.server.Learn(found)
+	m, err := p.works(ctx, e)
+	m.Message = strings.Join(append([]string{m.Message}, lines...), "\n")
+	return m, err
+}
+
+// works publishes the tools of a server that has been started, and says which it offers and which are withheld.
+func (p *mcpPlugin) works(ctx context.Context, e *entry) (message, error) {
+	if err := p.publish(); err != nil {
+		return message{}, err
+	}
+	o := e.offered(ctx, e.server.Status())
+	text := ready(e.block.Name, o.tools)
+	if problem := o.problem(e.block.Name); problem != "" {
+		text += "\n" + problem
+	}
+	return message{text}, nil
 }
 
 // ready says what a server offers.

@@ -115,7 +115,7 @@ func keepTools(ctx context.Context, backend *tool.Client) error {
 }
 
 // keepTime bounds how long the end of a command waits for the plugin's tools.
-const keepTime = time.Second
+const keepTime = 5 * time.Second
 
 // RunCommand implements [threadsocket.Plugins]. Nobody can be asked.
 func (s *Set) RunCommand(ctx context.Context, p threadsocket.CommandParams) (json.RawMessage, error) {

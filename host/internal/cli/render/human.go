@@ -276,7 +276,11 @@ func title(it event.Item) string {
 	if len(args) > 120 {
 		args = strings.ToValidUTF8(args[:120], "") + "…"
 	}
-	return strings.TrimSpace(Clean(it.Tool) + " " + args)
+	name := it.Tool
+	if it.Type == event.ItemMCPCall && it.Server != "" {
+		name = it.Server + "." + name
+	}
+	return strings.TrimSpace(Clean(name) + " " + args)
 }
 
 func (h *Human) delta(d event.ItemDelta) {

@@ -55,6 +55,10 @@ func pluginsQuestion(q event.QuestionAsked, options []string) string {
 	case event.QuestionURL:
 		b.WriteString("  y) done\n")
 	default:
+		if yes, no := yesAndNo(options); yes != "" {
+			fmt.Fprintf(&b, "  y) %s\n  n) %s\n  q) dismiss\n", OptionText(yes), OptionText(no))
+			return b.String()
+		}
 		for i, o := range options[:min(len(options), maxOptions)] {
 			fmt.Fprintf(&b, "  %d) %s\n", i+1, OptionText(o))
 		}
@@ -69,6 +73,26 @@ func pluginsQuestion(q event.QuestionAsked, options []string) string {
 	return b.String()
 }
 
+// yesAndNo returns the two options of a question that amounts to yes or no; "": it does not.
+func yesAndNo(options []string) (yes, no string) {
+	if len(options) != 2 {
+		return "", ""
+	}
+	for i, o := range options {
+		other := options[1-i]
+		if slices.Contains(yesWords[:], strings.ToLower(o)) && slices.Contains(noWords[:], strings.ToLower(other)) {
+			return o, other
+		}
+	}
+	return "", ""
+}
+
+// The words of options that are an obvious yes and no.
+var (
+	yesWords = [...]string{"yes", "allow", "accept", "approve", "ok", "confirm"}
+	noWords  = [...]string{"no", "refuse", "deny", "reject", "decline", "cancel"}
+)
+
 // OptionText returns an option of a plugin on one line.
 func OptionText(s string) string { return OneLine(folded(Plain(s)), maxOptionText) }
 
@@ -77,8 +101,13 @@ func Chosen(line string, q event.QuestionAsked, options []string) (string, bool)
 	if !isPlugins(q) || q.About == event.QuestionChoice && len(options) == 0 {
 		return Choose(line, options)
 	}
+	yes, no := yesAndNo(options)
 	switch word := strings.ToLower(line); {
-	case word == "n" || word == "decline":
+	case q.About == event.QuestionChoice && yes != "" && (word == "y" || word == "yes"):
+		return yes, true
+	case q.About == event.QuestionChoice && yes != "" && (word == "n" || word == "no"):
+		return no, true
+	case word == "n" || word == "no" || word == "decline":
 		return approval.Deny, true
 	case word == "q" || word == "dismiss":
 		return approval.Dismiss, true

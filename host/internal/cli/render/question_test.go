@@ -192,3 +192,34 @@ func TestQuestionsShowTheArguments(t *testing.T) {
 		t.Errorf("hidden behind blanks: %q", got)
 	}
 }
+
+// A question whose two options are an obvious yes and no is answered by y and n, and still by their words and numbers.
+func TestOptionsThatAreYesAndNo(t *testing.T) {
+	q := event.QuestionAsked{About: event.QuestionChoice, Plugin: "mcp", Source: "srv", Title: "Let it?"}
+	options := []string{"allow", "refuse"}
+	if got, want := Question(q, options, event.Item{}), "  y) allow\n  n) refuse\n  q) dismiss\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want %q at its end", got, want)
+	}
+	for line, want := range map[string]string{
+		"y": "allow", "YES": "allow", "n": "refuse", "no": "refuse", "1": "allow", "2": "refuse", "Allow": "allow", "refuse": "refuse",
+		"q": approval.Dismiss, "decline": approval.Deny, "maybe": "",
+	} {
+		if got, ok := Chosen(line, q, options); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v", line, got, ok)
+		}
+	}
+	for _, options := range [][]string{{"red", "blue"}, {"yes", "yes"}, {"yes", "no", "later"}, {"allow all", "refuse"}} {
+		if got := Question(q, options, event.Item{}); strings.Contains(got, "y)") || !strings.Contains(got, "  n) decline\n") {
+			t.Errorf("%q: %q", options, got)
+		}
+		if got, ok := Chosen("y", q, options); ok {
+			t.Errorf("%q: y is %q", options, got)
+		}
+		if got, _ := Chosen("n", q, options); got != approval.Deny {
+			t.Errorf("%q: n is %q", options, got)
+		}
+	}
+	if got, _ := Chosen("yes", q, []string{"no", "Yes"}); got != "Yes" {
+		t.Errorf("in the other order: %q", got)
+	}
+}

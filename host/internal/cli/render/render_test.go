@@ -223,3 +223,16 @@ func TestHumanLines(t *testing.T) {
 		}
 	}
 }
+
+// A call of an MCP server's tool is shown with its server, whose tools may have the names of others.
+func TestCallsNameTheirServer(t *testing.T) {
+	for want, it := range map[string]event.Item{
+		"notes.add {}": {Type: event.ItemMCPCall, Server: "notes", Tool: "add", Arguments: json.RawMessage("{}")},
+		"add {}":       {Type: event.ItemTool, Server: "notes", Tool: "add", Arguments: json.RawMessage("{}")},
+		"add":          {Type: event.ItemMCPCall, Tool: "add"},
+	} {
+		if got := title(it); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -97,7 +97,7 @@ func TestMCPResultVectors(t *testing.T) {
 	const header = `(?s)^Wall time: \d+\.\d{4} seconds\nOutput:`
 	for id, want := range map[string]string{
 		"c1": `hisecond$`, "c2": `\n\{"z":1,"a":\{"k":\[1,2\]\}\}$`, "c3": `\n\{"z":1,"a":\{"k":\[1,2\]\}\}beside$`,
-		"c4": `the server answered with error -32603: kaput\ndata: \{"x":1\}$`, "c5": `boom$`, "c6": `HEADx+.*x+TAIL`,
+		"c4": `\nthe server answered with error -32603: kaput\ndata: \{"x":1\}$`, "c5": `\nboom$`, "c6": `HEADx+.*x+TAIL`,
 	} {
 		if !regexp.MustCompile(header + want).MatchString(got[id]) {
 			t.Errorf("%s is %.300q … %q, want %s", id, got[id], got[id][max(0, len(got[id])-100):], want)

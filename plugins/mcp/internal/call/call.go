@@ -45,8 +45,13 @@ func header(took time.Duration) string {
 	return fmt.Sprintf("Wall time: %.4f seconds\nOutput:", took.Seconds())
 }
 
-func headerPart(took time.Duration) *contract.TextPart {
-	return &contract.TextPart{Audience: contract.AudienceModel, Text: header(took), Fit: contract.FitVerbatim}
+// headerPart is the header as a part of its own. An error begins on the next line.
+func headerPart(took time.Duration, isError bool) *contract.TextPart {
+	text := header(took)
+	if isError {
+		text += "\n"
+	}
+	return &contract.TextPart{Audience: contract.AudienceModel, Text: text, Fit: contract.FitVerbatim}
 }
 
 // Result converts the result of tools/call, as the server wrote it. Structured content replaces the blocks for the model, unless beside
@@ -68,7 +73,7 @@ func Result(raw json.RawMessage, took time.Duration, beside bool) *contract.Resu
 			return out
 		}
 	} else {
-		out.Parts = append(out.Parts, headerPart(took))
+		out.Parts = append(out.Parts, headerPart(took, out.IsError))
 	}
 	var blocks []json.RawMessage
 	if len(wire.Content) > 0 && json.Unmarshal(wire.Content, &blocks) != nil {
@@ -82,7 +87,7 @@ func Result(raw json.RawMessage, took time.Duration, beside bool) *contract.Resu
 
 // Failed is the result of a call that has got none from the server.
 func Failed(err error, took time.Duration) *contract.Result {
-	return &contract.Result{IsError: true, Parts: []contract.Part{headerPart(took), &contract.TextPart{Text: ErrorText(err)}}}
+	return &contract.Result{IsError: true, Parts: []contract.Part{headerPart(took, true), &contract.TextPart{Text: ErrorText(err)}}}
 }
 
 // maxError bounds the text of an error, in bytes.

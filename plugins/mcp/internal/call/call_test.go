@@ -66,7 +66,7 @@ func TestResult(t *testing.T) {
 		{"structured, with blocks", `{"structuredContent":{"z":1},"content":[{"type":"text","text":"shown"}]}`, h + "\n" + `{"z":1}|shown`, true},
 		{"structured null", `{"structuredContent":null,"content":[{"type":"text","text":"hi"}]}`, h + "|hi", false},
 		{"structured, not an object", `{"structuredContent":[1]}`, h + "\n[1]", false},
-		{"error", `{"isError":true,"content":[{"type":"text","text":"boom"}]}`, h + "|boom|(error)", false},
+		{"error", `{"isError":true,"content":[{"type":"text","text":"boom"}]}`, h + "\n|boom|(error)", false},
 		{"detail and type", `{"content":[{"type":"image","data":"QUI","_meta":{"codex/imageDetail":"low"}},{"type":"image","data":"QUJD","mimeType":"a b\n","_meta":{"codex/imageDetail":"huge"}}]}`,
 			h + `|<application/octet-stream low "AB" for 0>|<application/octet-stream high "ABC" for 0>`, false},
 		{"audio", `{"content":[{"type":"audio","data":"QUJD","mimeType":"audio/wav"}]}`, h + `|<audio/wav  "ABC" for 0>`, false},
@@ -90,7 +90,7 @@ func TestResult(t *testing.T) {
 
 func TestErrors(t *testing.T) { // M5
 	err := fmt.Errorf("calling %q: %w", "tools/call", &jsonrpc.Error{Code: -32603, Message: "kaput\x1b", Data: json.RawMessage(`{"x": 1}`)})
-	if got := show(Failed(err, 0)); got != "Wall time: 0.0000 seconds\nOutput:|the server answered with error -32603: kaput\ndata: {\"x\":1}|(error)" {
+	if got := show(Failed(err, 0)); got != "Wall time: 0.0000 seconds\nOutput:\n|the server answered with error -32603: kaput\ndata: {\"x\":1}|(error)" {
 		t.Error(got)
 	}
 	if got := ErrorText(errors.New(strings.Repeat("x", 1<<20))); len(got) != maxError {

@@ -309,8 +309,8 @@ func TestMCPPromptsInAnEditor(t *testing.T) {
 		}
 		return c.Until(offers(command))
 	}
+	got := until(`"name":"web:greet"`) // before the first turn
 	stopped(t, c, prompt(c, session, "go"), "end_turn")
-	got := until(`"name":"web:greet"`)
 	if !strings.Contains(string(got.Params), `"description":"Prompt of web: Greets someone."`) || !strings.Contains(string(got.Params), `who\u003e [how]"`) || !strings.Contains(string(got.Params), `"name":"compact"`) {
 		t.Errorf("%s", got.Params)
 	}
@@ -329,6 +329,11 @@ func TestMCPPromptsInAnEditor(t *testing.T) {
 	}
 	s.AddPrompt(&mcp.Prompt{Name: "leave now"}, nil)
 	until(`"name":"web:leave-now"`)
+	var other struct{ SessionID string } // in the same process
+	c.Call("session/new", map[string]any{"cwd": r.Dir, "mcpServers": []any{}}, &other)
+	c.Until(func(m rig.Message) bool {
+		return strings.Contains(string(m.Params), other.SessionID) && offers(`"name":"web:greet"`)(m)
+	})
 }
 
 // A model sees the change of a server's tools in its next request that follows the change, and not within an answer.

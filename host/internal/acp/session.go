@@ -429,7 +429,22 @@ func (s *session) begins() {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.work.Go(s.pump) // ends with the session
+		s.work.Go(s.prepare)
 	}
+}
+
+// prepare has the thread's workspace publish its sources of tools, whose prompts are offered before the first turn. It ends with the session.
+func (s *session) prepare() {
+	w := s.thread.Workspace()
+	if w == nil { // another process runs the thread, and publishes them to those who follow it
+		return
+	}
+	o, err := s.agent.cfg.Hub.Open(s.life, *w)
+	if err != nil { // the first turn says why
+		return
+	}
+	defer o.Close()
+	o.Prepare(s.life)
 }
 
 // update sends an update. It reports whether the connection still exists.

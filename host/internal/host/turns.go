@@ -81,7 +81,6 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	plan.Started.Model, plan.Started.Provider, plan.Started.ModelName = model.Config.Label, model.Config.Provider, model.Config.Name
 	plan.Started.ContextWindow = model.Row.ContextWindow
 	h.plugins.WarmTools() // they start while the model thinks
-	h.begin(r.publishSources)
 	late, err := r.awaitSources(ctx)
 	plan.Notices = slices.Concat(plan.Notices, late, r.rulesNotices(), r.pluginWarnings(), r.hiddenTools())
 	if err != nil {

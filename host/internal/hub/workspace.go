@@ -146,6 +146,10 @@ func (o *Opened) Plugins(ctx context.Context) []PluginStatus {
 	return o.space.host.Plugins().PluginStatus(ctx)
 }
 
+// Prepare loads the tools of all plugins, as the first turn of a thread does, so that the threads of the workspace get the states of
+// sources of tools. Plugins are started only if their tools are not cached.
+func (o *Opened) Prepare(ctx context.Context) { o.space.host.Plugins().Load(ctx) }
+
 // RunCommand runs a command of a plugin of the workspace; see [Thread.RunCommand].
 func (o *Opened) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessage, error) {
 	return o.space.host.Plugins().RunCommand(ctx, c)

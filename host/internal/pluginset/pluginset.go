@@ -40,7 +40,7 @@ type Config struct {
 	Verified func(*config.PluginBlock) (sha256, manifest string)
 	// Reverified returns the digests that the lock file requires now, for a plugin that is replaced; nil: those of Verified.
 	Reverified func(context.Context, *config.PluginBlock) (sha256, manifest string, err error)
-	// OnSources is called when sources of tools have failed. It must not block.
+	// OnSources is called when sources of tools have failed, and after each Load. It must not block.
 	OnSources func()
 	Redactor  *redact.Redactor // learns secrets, and removes them from messages of plugins
 	Logger    hclog.Logger

@@ -103,6 +103,7 @@ func (s *Set) Load(ctx context.Context) (broken map[string]event.Notice) {
 		s.setTools(r.label, r.set, false)
 		s.FailSources(r.label) // the plugin may have crashed since it sent the set
 	}
+	s.cfg.OnSources()
 	return broken
 }
 

@@ -478,3 +478,7 @@ func TestMCPCommandsAreReadable(t *testing.T) {
 		t.Errorf("%v\n%s", err, b)
 	}
 }
+	ignored := "the project's configuration is not trusted and was ignored"
+	if out := r.OK("mcp", "add", "--yes", "--no-try", "mine", "--url", "https://mine.test").Stderr; strings.Count(out, ignored) != 1 {
+		t.Errorf("the warning about the project is not there once:\n%s", out)
+	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -95,8 +96,11 @@ func (a *Env) PrintJSON(v any) error {
 	return nil
 }
 
-// Warn prints problems that do not end the command.
+// Warn prints problems that do not end the command. A command that reads the configuration several times warns once.
 func (a *Env) Warn(ds diag.Diagnostics) error {
+	ds = slices.DeleteFunc(slices.Clone(ds), func(d diag.Diagnostic) bool {
+		return d.Severity == diag.Warning && !a.warned.First(fmt.Sprint(d.Range, d.Summary, d.Detail))
+	})
 	if len(ds) == 0 {
 		return nil
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/host"
 	"github.com/gantry-agent/gantry/host/internal/librarylog"
+	"github.com/gantry-agent/gantry/host/internal/once"
 	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/secret"
 	"github.com/gantry-agent/gantry/host/internal/store"
@@ -43,6 +44,7 @@ type Env struct {
 	Environ  []string
 	Leave    func() // ends the command and everything that it has started
 	redactor redact.Redactor
+	warned   once.Set     // warnings that were printed
 	log      hclog.Logger // created by Logger on first use
 	Began    bool         // a command is running: its errors are not usage errors
 	Homeless bool         // continue without a home folder if it cannot be created: nothing is stored in it

@@ -308,6 +308,38 @@ func TestMCPWalkThrough(t *testing.T) {
 	_, section, _ := strings.Cut(string(guide), "## A walk-through\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	r := boxed(t, finished)
+// `gantry mcp get` shows what the block of a server sets, but no values of variables, and its whole message.
+func TestMCPGet(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	long := strings.Repeat("x", 300)
+	addMCP(t, r, fmt.Sprintf("server \"srv\" {\n  command = \"/bin/sh\"\n  args = [\"-c\", \"echo %s end >&2; exit 7\"]\n  cwd = %q\n  env = { B_TOKEN = \"hush-hush\", A = \"1\" }\n  pin = true\n"+
+		"  sandbox {\n    network = [\"api.srv.test\"]\n    writable_roots = [%q]\n  }\n  tool \"one\" { approval = \"prompt\" }\n  tool \"two\" { pin = false }\n}\n", long, r.Dir, r.Dir)+
+		"server \"bare\" {\n  command = \"true\"\n}\nserver \"off\" {\n  command = \"cat\"\n  enabled = false\n}\n")
+	out := r.OK("mcp", "get", "srv").Stdout
+	rows := map[string]string{}
+	for line := range strings.Lines(out) {
+		name, value, _ := strings.Cut(line, " ")
+		rows[name] = strings.TrimSpace(value)
+	}
+	for name, want := range map[string]string{
+		"env": "A, B_TOKEN", "cwd": r.Dir, "sandbox": "network: api.srv.test; writes in " + r.Dir, "pin": "true", "tool_settings": "one: approval prompt; two: pin false",
+	} {
+		if rows[name] != want {
+			t.Errorf("%s is %q, want %q", name, rows[name], want)
+		}
+	}
+	if !strings.HasSuffix(rows["message"], long+" end") || strings.Contains(out, "hush") {
+		t.Errorf("get:\n%s", out)
+	}
+	for name, want := range map[string]string{"bare": "sandbox          no network; writes nothing", "off": "sandbox          unknown: "} {
+		if out := r.OK("mcp", "get", name).Stdout; !strings.Contains(out, want) {
+			t.Errorf("no %q:\n%s", want, out)
+		}
+	}
+	r.NothingLeft()
+}
+
 	addMCP(t, r, "")
 	mcpServer(t, "files", r.Dir, "")
 	folder := filepath.Join(r.Dir, "notes")

@@ -322,8 +322,8 @@ func TestMCPCommands(t *testing.T) {
 		want []string
 		args []string
 	}{
-		{[]string{"NAME  KIND     STATE     TOOLS  LOGIN", "\noff   http     disabled  0", "\nprog  program  failed    0", "\nweb   http     ready     1      no"}, []string{"list"}},
-		{[]string{`"name": "web"`, `"login": "no"`, `"tools": 1`}, []string{"list", "--json"}},
+		{[]string{"NAME  KIND     STATE     TOOLS  LOGIN", "\noff   http     disabled  0", "\nprog  program  failed    0", "\nweb   http     ready     1      -"}, []string{"list"}},
+		{[]string{`"name": "web"`, `"login": "-"`, `"tools": 1`}, []string{"list", "--json"}},
 		{[]string{"NAME    TOOL             READ_ONLY  APPROVAL  DESCRIPTION\nsay-hi  mcp__web.say_hi  false      auto      Greets."}, []string{"tools", "web"}},
 		{[]string{"command          cat -x \"a b\"", "call_timeout     5m0s"}, []string{"get", "prog"}},
 		{[]string{"url              " + web.URL}, []string{"get", "web"}},

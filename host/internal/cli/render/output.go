@@ -34,7 +34,7 @@ func Output(raw json.RawMessage) (string, bool) {
 	}
 	return columns(func(w *tabwriter.Writer) bool {
 		for i, name := range names {
-			cell, ok := cellOf(values[i])
+			cell, ok := cellOf(values[i], maxRow)
 			if !ok {
 				return false
 			}
@@ -75,7 +75,7 @@ func table(raw json.RawMessage) (string, bool) {
 		fmt.Fprintln(w)
 		for _, row := range cells {
 			for _, h := range heads {
-				cell, ok := cellOf(row[h])
+				cell, ok := cellOf(row[h], maxCell)
 				if !ok {
 					return false
 				}
@@ -101,8 +101,14 @@ func columns(fill func(*tabwriter.Writer) bool) (string, bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-// cellOf formats a value that has no others in it.
-func cellOf(raw json.RawMessage) (string, bool) {
+// Limits of a value, in characters: in a table, and on a row of its own.
+const (
+	maxCell = 200
+	maxRow  = 8 << 10
+)
+
+// cellOf formats a value that has no others in it, on a line of at most bound characters.
+func cellOf(raw json.RawMessage, bound int) (string, bool) {
 	var v any
 	if len(raw) == 0 {
 		return "", true
@@ -112,7 +118,7 @@ func cellOf(raw json.RawMessage) (string, bool) {
 	}
 	switch v := v.(type) {
 	case string:
-		return OneLine(Plain(v), 200), true
+		return OneLine(Plain(v), bound), true
 	case nil:
 		return "", true
 	case bool, float64:

@@ -51,7 +51,7 @@ type serverStatus struct {
 	Kind    string `json:"kind"`  // "program", "http", "sse"
 	State   string `json:"state"` // see stateNames; "disabled"
 	Tools   int    `json:"tools"`
-	Login   string `json:"login"` // "yes", "no", "token": the block has one; empty: the server is a program
+	Login   string `json:"login"` // "yes", "no", "token": the block has one, "-": none is needed; empty: not known
 	Message string `json:"message"`
 }
 
@@ -69,6 +69,9 @@ func (s *Server) kind() string {
 // status returns what is known of a server, which is started if its tools are not known.
 func (p *mcpPlugin) status(ctx context.Context, b Server) (serverStatus, error) {
 	out := serverStatus{Name: b.Name, Kind: b.kind(), State: "disabled"}
+	if b.URL == "" {
+		out.Login = "-"
+	}
 	p.mu.Lock()
 	e := p.mu.entries[b.Name]
 	p.mu.Unlock()
@@ -83,21 +86,30 @@ func (p *mcpPlugin) status(ctx context.Context, b Server) (serverStatus, error) 
 	if problem := o.problem(b.Name); problem != "" {
 		st.Problems = append(slices.Clip(st.Problems), problem)
 	}
-	out.State, out.Tools, out.Message = stateNames[st.State], len(o.tools), catalog.Line(cmp.Or(st.Message, strings.Join(st.Problems, "; ")), 1000)
+	out.State, out.Tools, out.Message = stateNames[st.State], len(o.tools), catalog.Line(cmp.Or(st.Message, strings.Join(st.Problems, "; ")), 8<<10)
 	switch {
 	case e.auth != nil:
-		out.Login = "no"
 		ok, err := e.auth.HasLogin(ctx)
 		if _, useless := errors.AsType[*auth.LoginError](err); err != nil && !useless {
 			return out, err
 		}
-		if ok {
+		switch out.Login = "-"; {
+		case ok:
 			out.Login = "yes"
+		case st.State != server.Ready || b.OAuth != nil || p.neededLogin(e):
+			out.Login = "no"
 		}
 	case b.hasToken():
 		out.Login = "token"
 	}
 	return out, nil
+}
+
+// neededLogin reports whether there was a login when the tools of a server were remembered.
+func (p *mcpPlugin) neededLogin(e *entry) bool {
+	p.publishing.Lock()
+	defer p.publishing.Unlock()
+	return e.kept.Login
 }
 
 // listServers is the command list.
@@ -110,6 +122,9 @@ func (p *mcpPlugin) listServers(ctx context.Context, _ *tool.CommandCall, _ stru
 		all.Go(func() { out[i], errs[i] = p.status(ctx, b) })
 	}
 	all.Wait()
+	for i := range out { // gantry mcp get shows all of it
+		out[i].Message = catalog.Line(out[i].Message, 1000)
+	}
 	slices.SortFunc(out, func(a, b serverStatus) int { return strings.Compare(a.Name, b.Name) })
 	return map[string]any{"servers": out}, errors.Join(errs...)
 }
@@ -135,7 +150,12 @@ type serverDetails struct {
 	serverStatus
 	URL      string `json:"url,omitempty"`
 	Command  string `json:"command,omitempty"` // with its arguments, quoted where needed
+	Cwd      string `json:"cwd,omitempty"`
+	Env      string `json:"env,omitempty"`     // names of the variables that the block sets
+	Sandbox  string `json:"sandbox,omitempty"` // of a program: the hosts and folders that it may reach and write
 	Approval string `json:"approval"`
+	Pin      bool   `json:"pin"`
+	Settings string `json:"tool_settings,omitempty"` // those of tool blocks that differ from the server's
 	Allow    string `json:"allow,omitempty"`
 	Deny     string `json:"deny,omitempty"`
 	Required bool   `json:"required"`
@@ -148,13 +168,13 @@ type serverDetails struct {
 }
 
 // getServer is the command get.
-func (p *mcpPlugin) getServer(ctx context.Context, _ *tool.CommandCall, in nameArgs) (any, error) {
+func (p *mcpPlugin) getServer(ctx context.Context, c *tool.CommandCall, in nameArgs) (any, error) {
 	b, err := p.block(in.Name)
 	if err != nil {
 		return nil, err
 	}
 	out := serverDetails{
-		URL: b.URL, Approval: b.Approval, Allow: strings.Join(b.Allow, ", "), Deny: strings.Join(b.Deny, ", "), Required: b.Required, Defer: b.Defer,
+		URL: b.URL, Cwd: b.Cwd, Env: strings.Join(b.Env, ", "), Approval: b.Approval, Pin: b.Pin, Settings: b.overrides(), Allow: strings.Join(b.Allow, ", "), Deny: strings.Join(b.Deny, ", "), Required: b.Required, Defer: b.Defer,
 		Parallel: b.Parallel, Protocol: b.Protocol, Startup: b.StartupTimeout.String(), Call: b.CallTimeout.String(), Idle: b.Idle.String(),
 	}
 	if b.Command != "" {
@@ -163,9 +183,44 @@ func (p *mcpPlugin) getServer(ctx context.Context, _ *tool.CommandCall, in nameA
 			words = append(words, word(a))
 		}
 		out.Command = strings.Join(words, " ")
+		if d, err := c.Env().Denials(ctx, contract.ProcessName("server", b.Name)); err == nil {
+			out.Sandbox = sandboxText(d)
+		} else { // it has not been accepted, or its block has errors
+			out.Sandbox = fmt.Sprintf("unknown: %v", cmp.Or(errors.Unwrap(err), err))
+		}
 	}
 	out.serverStatus, err = p.status(ctx, b)
 	return out, err
+}
+
+// sandboxText says what the sandbox of a program lets it do.
+func sandboxText(d tool.Denials) string {
+	network, write := "no network", "writes nothing"
+	if slices.Contains(d.Network, "*") {
+		network = "any host"
+	} else if len(d.Network) > 0 {
+		network = "network: " + strings.Join(d.Network, ", ")
+	}
+	if len(d.WritableRoots) > 0 {
+		write = "writes in " + strings.Join(d.WritableRoots, ", ")
+	}
+	return network + "; " + write
+}
+
+// overrides lists what the tool blocks set.
+func (s *Server) overrides() string {
+	var out []string
+	for _, t := range s.Tool {
+		var set []string
+		if t.Approval != "" {
+			set = append(set, "approval "+t.Approval)
+		}
+		if t.Pin != nil {
+			set = append(set, fmt.Sprintf("pin %v", *t.Pin))
+		}
+		out = append(out, fmt.Sprintf("%s: %s", t.Name, cmp.Or(strings.Join(set, ", "), "nothing")))
+	}
+	return strings.Join(out, "; ")
 }
 
 // word quotes a word that would not be read as one.

@@ -20,6 +20,7 @@ type memory struct {
 	Prompts   []contract.SourcePrompt `json:"prompts"`
 	Resources bool                    `json:"resources"`
 	Problems  []string                `json:"problems"` // of tools that are left out
+	Login     bool                    `json:"login"`    // whether there was a login then
 }
 
 // same reports whether two memories are of the same answers of a server.

@@ -315,7 +315,10 @@ func (p *mcpPlugin) offer(ctx context.Context, env *tool.Env, entries map[string
 	offers := map[string]offer{}
 	for name, e := range entries {
 		st := e.server.Status()
-		if now := (memory{st.Tools, st.Instructions, st.Prompts, st.Resources, st.Problems}); len(st.Tools) > 0 && !now.same(e.kept) { // before the host can end the plugin
+		if now := (memory{st.Tools, st.Instructions, st.Prompts, st.Resources, st.Problems, e.kept.Login}); len(st.Tools) > 0 && !now.same(e.kept) { // before the host can end the plugin
+			if e.auth != nil && st.State == server.Ready {
+				now.Login, _ = e.auth.HasLogin(ctx) // without a login, it needed none
+			}
 			if err := remember(env.CacheDir, e.identity, now); err != nil {
 				env.Logger.Warn("a server's tools can't be remembered", "server", name, "err", err)
 			}

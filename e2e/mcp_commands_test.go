@@ -179,7 +179,8 @@ func TestMCPWithoutBlockOrServers(t *testing.T) {
 func TestMCPCall(t *testing.T) {
 	t.Parallel()
 	r := boxed(t, finished)
-	addMCP(t, r, mcpServer(t, "srv", r.Dir, ""))
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, "")+mcpServer(t, "slow", r.Dir, fmt.Sprintf("sandbox {\n  writable_roots = [%q]\n}", r.Dir))+
+		"server \"broken\" {\n  command = \"/bin/sh\"\n  args = [\"-c\", \"echo no luck >&2; exit 7\"]\n}\n")
 	if out := r.OK("mcp", "call", "srv", "say-it", `{"z": 1, "a": "x"}`).Stdout; !strings.Contains(out, `says {"z":1,"a":"x"}`) {
 		t.Errorf("a call:\n%s", out)
 	}
@@ -200,6 +201,8 @@ func TestMCPCall(t *testing.T) {
 		{1, `the MCP server "srv" has no tool "sing"; it has die, hang, hidden, large, say-it, write`, []string{"srv", "sing"}},
 		{1, `the MCP server "other" is not configured, or not ready`, []string{"other", "say-it"}},
 		{1, "has ended during the call", []string{"srv", "die"}},
+		{1, `the MCP server "broken" is not ready: the server "broken" does not start`, []string{"broken", "say-it"}},
+		{1, "no luck", []string{"broken", "say-it"}},
 		{1, `"isError": true`, []string{"--json", "srv", "die"}},
 		{1, "there is nobody to ask", []string{"-c", "approval.policy=on-request", "srv", "write"}},
 	} {
@@ -209,6 +212,12 @@ func TestMCPCall(t *testing.T) {
 		}
 	}
 	for answer, want := range map[string]string{"y\n": "read-only file system", "n\n": "rejected by user"} {
+	hanging := r.Start("mcp", "call", "slow", "hang")
+	r.Until("the call runs", func() bool { return exists(r.Dir, "hangs") })
+	hanging.Signal(os.Interrupt)
+	if res := hanging.Wait(); res.Code != 130 {
+		t.Errorf("an interrupted call: exit %d, want 130:\n%s", res.Code, res.Stderr)
+	}
 		run := r.Terminal("mcp", "call", "-c", "approval.policy=on-request", "srv", "write", `{"text": "buy milk"}`)
 		run.Sees("answer: ")
 		run.Type(answer)

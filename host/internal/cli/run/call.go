@@ -22,6 +22,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// statusInterrupted is the exit status of a call that Ctrl-C has ended: that of a program which SIGINT ends, so that loops of shells end, too.
+const statusInterrupted = console.StatusError(130)
+
 // maxArguments bounds the size in bytes of a call's arguments.
 const maxArguments = 8 << 20
 
@@ -31,7 +34,7 @@ func (a *app) callCommand() *cobra.Command {
 		Use: "call [flags] NAME TOOL [JSON]", Short: "Call a tool of an MCP server", Args: console.Takes(2, 3, "NAME", "TOOL", "JSON"),
 		Long: "call calls a tool of the MCP server NAME, as a model would: policy, rules, hooks, approvals and limits are those of a thread in this\n" +
 			"folder, which is not stored. Approvals are asked for on the terminal. JSON is an object of arguments; - reads it from standard input.\n" +
-			"Exit status 1: the call was refused, or the result is an error.",
+			"Exit status 1: the call was refused, or the result is an error; 130: it was interrupted.",
 		Example: "  gantry mcp call github get_issue '{\"number\": 17}'\n  gantry mcp call --json github get_issue - < arguments.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input := "{}"
@@ -102,9 +105,12 @@ func (a *app) call(ctx context.Context, server, name, input string, asJSON bool)
 	ended()
 	<-followed
 	events.Close()
-	stop()
+	interrupted := stop()
 	asks.close()
-	if failed != nil {
+	switch {
+	case interrupted && (failed != nil || r.IsError):
+		return statusInterrupted
+	case failed != nil:
 		return failed
 	}
 	if asJSON {
@@ -124,6 +130,9 @@ func (a *app) call(ctx context.Context, server, name, input string, asJSON bool)
 
 // mcpPlugin is the label of the plugin that offers the tools of MCP servers.
 const mcpPlugin = "mcp"
+
+// startWait bounds the time that a call waits for its server, which has a startup_timeout of its own.
+const startWait = 2 * time.Minute
 
 // findTool finds a tool by the names that its server uses, or by that which models use.
 func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name string) (contract.Descriptor, error) {
@@ -159,7 +168,7 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 	d, err := find(time.Second) // other servers may take longer than this one
 	var source contract.Source
 	if err == nil && d == nil { // the tools may be those of an earlier process, before this one was accepted
-		waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+		waiting, cancel := context.WithTimeout(ctx, startWait)
 		source, _ = o.Source(waiting, mcpPlugin, server)
 		cancel()
 		d, err = find(0)
@@ -175,6 +184,10 @@ func findTool(ctx context.Context, h *hub.Hub, w hub.Workspace, server, name str
 	switch why, next := hint.Split(hint.Parse(source.Message)); {
 	case source.State == contract.SourceReady && why != "": // such as a pin, which leaves tools out
 		return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q offers no tool %q, but %s; %s", server, name, cmp.Or(has, "none"), render.OneLine(why, 1000)), cmp.Or(next, see))
+	case source.State == contract.SourceStarting:
+		return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q is still starting after %v", server, startWait), "try again, or raise startup_timeout in its block")
+	case len(names) == 0 && why != "": // it has failed, or needs a login
+		return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q is not ready: %s", server, render.OneLine(why, 1000)), cmp.Or(next, see))
 	case len(names) == 0:
 		return contract.Descriptor{}, hint.New(fmt.Sprintf("the MCP server %q is not configured, or not ready", server), fmt.Sprintf("`gantry mcp tools %s` says why", server))
 	}

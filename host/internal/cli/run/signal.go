@@ -14,8 +14,9 @@ import (
 // leaveAfter is how long the host may take to stop its processes after the second Ctrl-C.
 const leaveAfter = 3 * time.Second
 
-// interruptOnSignal handles signals: the first Ctrl-C interrupts the turn, the second exits; SIGTERM exits.
-func (a *app) interruptOnSignal(ctx context.Context, t *hub.Thread) (stop func()) {
+// interruptOnSignal handles signals: the first Ctrl-C interrupts the turn, the second exits; SIGTERM exits. stop reports whether there was a
+// Ctrl-C.
+func (a *app) interruptOnSignal(ctx context.Context, t *hub.Thread) (stop func() (interrupted bool)) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// A closed terminal ends the run like SIGTERM: the turn ends and all processes stop. Under nohup the run continues.
@@ -28,6 +29,7 @@ func (a *app) interruptOnSignal(ctx context.Context, t *hub.Thread) (stop func()
 	signal.Notify(broken, syscall.SIGPIPE)
 	done := make(chan struct{})
 	finished := make(chan struct{})
+	interrupted := false
 	go func() { // owned by the caller: stop ends it and waits
 		defer close(finished)
 		for count := 0; ; {
@@ -46,6 +48,7 @@ func (a *app) interruptOnSignal(ctx context.Context, t *hub.Thread) (stop func()
 				return
 			case s := <-signals:
 				count++
+				interrupted = interrupted || s == os.Interrupt
 				if count == 1 && s == os.Interrupt {
 					fmt.Fprintln(a.Stderr, "\ninterrupting; press Ctrl-C again to exit")
 					// Ends with the turn. An idle thread has nothing to interrupt.
@@ -63,10 +66,11 @@ func (a *app) interruptOnSignal(ctx context.Context, t *hub.Thread) (stop func()
 			}
 		}
 	}()
-	return func() {
+	return func() bool {
 		signal.Stop(broken)
 		close(done)
 		<-finished
+		return interrupted
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/plugins/mcp/authtest"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -200,9 +201,9 @@ func TestMCPCall(t *testing.T) {
 		{2, "the arguments are not a JSON object", []string{"srv", "say-it", "{"}},
 		{1, `the MCP server "srv" has no tool "sing"; it has die, hang, hidden, large, say-it, write`, []string{"srv", "sing"}},
 		{1, `the MCP server "other" is not configured, or not ready`, []string{"other", "say-it"}},
-		{1, "has ended during the call", []string{"srv", "die"}},
 		{1, `the MCP server "broken" is not ready: the server "broken" does not start`, []string{"broken", "say-it"}},
 		{1, "no luck", []string{"broken", "say-it"}},
+		{1, "has ended during the call", []string{"srv", "die"}},
 		{1, `"isError": true`, []string{"--json", "srv", "die"}},
 		{1, "there is nobody to ask", []string{"-c", "approval.policy=on-request", "srv", "write"}},
 	} {
@@ -211,13 +212,13 @@ func TestMCPCall(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d and %q:\n%s%s", tc.args, res.Code, tc.code, tc.want, res.Stdout, res.Stderr)
 		}
 	}
-	for answer, want := range map[string]string{"y\n": "read-only file system", "n\n": "rejected by user"} {
 	hanging := r.Start("mcp", "call", "slow", "hang")
 	r.Until("the call runs", func() bool { return exists(r.Dir, "hangs") })
 	hanging.Signal(os.Interrupt)
 	if res := hanging.Wait(); res.Code != 130 {
 		t.Errorf("an interrupted call: exit %d, want 130:\n%s", res.Code, res.Stderr)
 	}
+	for answer, want := range map[string]string{"y\n": "read-only file system", "n\n": "rejected by user"} {
 		run := r.Terminal("mcp", "call", "-c", "approval.policy=on-request", "srv", "write", `{"text": "buy milk"}`)
 		run.Sees("answer: ")
 		run.Type(answer)
@@ -307,16 +308,6 @@ func serveNotes() int {
 	return 0
 }
 
-// The commands of the walk-through in the guide do what it says, in its order.
-func TestMCPWalkThrough(t *testing.T) {
-	t.Parallel()
-	guide, err := os.ReadFile("../docs/guides/mcp.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(guide), "## A walk-through\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	r := boxed(t, finished)
 // `gantry mcp get` shows what the block of a server sets, but no values of variables, and its whole message.
 func TestMCPGet(t *testing.T) {
 	t.Parallel()
@@ -349,8 +340,25 @@ func TestMCPGet(t *testing.T) {
 	r.NothingLeft()
 }
 
+// The commands of the walk-through in the guide do what it says, in its order.
+func TestMCPWalkThrough(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/guides/mcp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "## A walk-through\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	r := boxed(t, finished)
 	addMCP(t, r, "")
 	mcpServer(t, "files", r.Dir, "")
+	w := authtest.New(t) // stands for the server with an address
+	config := filepath.Join(r.Home, "gantry.hcl")
+	b, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Write(config, strings.Replace(string(b), `source = "builtin/mcp"`, fmt.Sprintf("source = \"builtin/mcp\"\n  permissions {\n    network = [%q]\n  }", strings.TrimPrefix(w.Auth.URL, "http://")), 1))
 	folder := filepath.Join(r.Dir, "notes")
 	r.Write(filepath.Join(folder, "todo.md"), "water the plants")
 	r.Write(filepath.Join(r.Dir, ".mcp.json"), `{"mcpServers": {"web": {"type": "http", "url": "https://mcp.example.com/mcp"}}}`)
@@ -364,6 +372,9 @@ func TestMCPGet(t *testing.T) {
 		{"y", `the server "files" works; its tools: read_text_file`},
 		{"", "mcp__files.read_text_file"},
 		{"", "water the plants"},
+		{"y", "needs a login"},
+		{"login", `logged in to the server "linear"`},
+		{"", "mcp__linear.read"},
 		{"accept", "accepted read_media_file"},
 		{"y", `removed the server "files"`},
 		{"y", "added, disabled"},
@@ -376,13 +387,21 @@ func TestMCPGet(t *testing.T) {
 		if i == len(steps) {
 			t.Fatalf("the test does not know %q", line)
 		}
-		split := exec.Command("sh", "-c", `set -- `+strings.TrimSpace(line)+`; for a; do printf '%s\n' "$a"; done`)
+		command := strings.ReplaceAll(strings.TrimSpace(line), "https://mcp.linear.app", w.API.URL)
+		split := exec.Command("sh", "-c", `set -- `+command+`; for a; do printf '%s\n' "$a"; done`)
 		split.Env = []string{"HOME=" + r.Dir}
 		words, err := split.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		step := steps[i]
+		if step.answers == "login" {
+			if out := browse(t, r, "linear"); !strings.Contains(out, step.want) || line != "gantry mcp login linear\n" {
+				t.Errorf("%s%s", line, out)
+			}
+			i++
+			continue
+		}
 		if step.answers == "accept" { // after what the text before it says
 			file := filepath.Join(r.Home, "gantry.hcl")
 			b, err := os.ReadFile(file)
@@ -509,7 +528,11 @@ func TestMCPCommandsAreReadable(t *testing.T) {
 		t.Errorf("the help:\n%s", out)
 	}
 	file := filepath.Join(r.Dir, ".gantry", "gantry.hcl")
+	ignored := "the project's configuration is not trusted and was ignored"
 	r.Write(file, "plugin \"mcp\" {\n  config {\n    server \"theirs\" {\n      enabled = false\n      command = \"cat\"\n    }\n  }\n}\n")
+	if out := r.OK("mcp", "add", "--yes", "--no-try", "mine", "--url", "https://mine.test").Stderr; strings.Count(out, ignored) != 1 {
+		t.Errorf("the warning about the project is not there once:\n%s", out)
+	}
 	r.OK("trust", "--yes")
 	if res := r.Gantry("mcp", "remove", "--yes", "theirs"); res.Code == 0 || !strings.Contains(res.Stderr, "there is no such block: server \"theirs\" in ") || !strings.Contains(res.Stderr, "Next: add --project") {
 		t.Errorf("remove: exit %d\n%s", res.Code, res.Stderr)
@@ -519,7 +542,3 @@ func TestMCPCommandsAreReadable(t *testing.T) {
 		t.Errorf("%v\n%s", err, b)
 	}
 }
-	ignored := "the project's configuration is not trusted and was ignored"
-	if out := r.OK("mcp", "add", "--yes", "--no-try", "mine", "--url", "https://mine.test").Stderr; strings.Count(out, ignored) != 1 {
-		t.Errorf("the warning about the project is not there once:\n%s", out)
-	}

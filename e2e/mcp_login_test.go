@@ -26,10 +26,10 @@ func configureMCP(t *testing.T, r *rig.Rig, file, before, permissions, server st
 	}
 }
 
-// browse logs in to the server web on a terminal, as a person with a browser does. It returns what the terminal has shown.
-func browse(t *testing.T, r *rig.Rig) string {
+// browse logs in to a server on a terminal, as a person with a browser does. It returns what the terminal has shown.
+func browse(t *testing.T, r *rig.Rig, server string) string {
 	t.Helper()
-	run := r.Terminal("mcp", "login", "--yes", "web")
+	run := r.Terminal("mcp", "login", "--yes", server)
 	run.Sees("/authorize?")
 	r.Until("the whole address is there", func() bool { return strings.Contains(run.Output()[strings.Index(run.Output(), "/authorize?"):], "\n") })
 	resp, err := http.Get(loginPage.FindString(run.Output())) // which is redirected to gantry
@@ -68,7 +68,7 @@ func TestMCPLogin(t *testing.T) {
 	if out := r.OK("mcp", "list").Stdout; !strings.Contains(out, "web   http  needs login  0      no     the server \"web\" needs a login: it has none; run `gantry mcp login web`") {
 		t.Errorf("before the login:\n%s", out)
 	}
-	shown := browse(t, r)
+	shown := browse(t, r, "web")
 	for _, want := range []string{`server "web" of plugin "mcp" asks:`, `+      oauth {`, fmt.Sprintf(`+        token_url = "%s/token"`, w.Auth.URL), `logged in to the server "web"`} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the login shows no %q:\n%s", want, shown)
@@ -168,7 +168,7 @@ func TestMCPRegisteredClient(t *testing.T) {
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if shown := browse(t, r); strings.Contains(shown, "proposes to change") {
+	if shown := browse(t, r, "web"); strings.Contains(shown, "proposes to change") {
 		t.Errorf("a change is proposed although the block has the address:\n%s", shown)
 	}
 	if out := r.OK("mcp", "list").Stdout; !strings.Contains(out, "ready  2      yes") || w.Complaints() != "" {

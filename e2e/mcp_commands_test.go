@@ -9,9 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/gantry-agent/gantry/e2e/rig"
 	"github.com/gantry-agent/gantry/plugins/mcp/authtest"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -337,6 +341,41 @@ func TestMCPGet(t *testing.T) {
 			t.Errorf("no %q:\n%s", want, out)
 		}
 	}
+	r.NothingLeft()
+}
+
+// After a reload, the old process of the plugin and its server end with their calls, not half a minute later.
+func TestMCPReload(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, mcpCall("c1", "mcp__srv", "say_it", "")+
+		"[[step]]\ndo = [{ call = \"exec_command\", id = \"c2\", args = { cmd = \"touch waits; until [ -e go-on ]; do sleep 0.05; done\", yield_time_ms = 30000 } }]\n"+mcpCall("c3", "mcp__srv", "say_it", "")+finished)
+	addMCP(t, r, mcpServer(t, "srv", r.Dir, ""))
+	session := r.Start("exec", "go")
+	r.Until("the session waits", func() bool { return exists(r.Dir, "waits") })
+	var old []int
+	for _, program := range []string{"gantry-tool-mcp", "mcp-server"} {
+		pids := rig.Processes(t, filepath.Dir(r.Dir), program)
+		pids = append(pids, rig.Processes(t, r.Home, program)...)
+		if len(pids) == 0 {
+			t.Fatalf("there is no %s", program)
+		}
+		old = append(old, pids...)
+	}
+	r.OK("plugin", "reload", "mcp")
+	began := time.Now()
+	r.Until("the old processes have ended", func() bool {
+		return !slices.ContainsFunc(old, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
+	})
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the old processes have lived for %v", took)
+	} else {
+		t.Logf("the old processes have lived for %v", took)
+	}
+	r.Write(filepath.Join(r.Dir, "go-on"), "")
+	if res := session.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	wantOutputs(t, r.Last().Outputs(), map[string][]string{"c1": {"says {}"}, "c3": {"says {}"}})
 	r.NothingLeft()
 }
 

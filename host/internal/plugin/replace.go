@@ -66,6 +66,9 @@ func (o *owner) replaced(r replacement, g *generation, err error) {
 	o.spec = r.spec
 	o.policy.reset()
 	o.adopt(g)
+	if r.spec.Exclusive != nil && r.spec.Exclusive() {
+		o.stopPrevious()
+	}
 	r.reply <- nil
 }
 

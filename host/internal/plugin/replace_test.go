@@ -216,3 +216,35 @@ func TestCloseDuringOtherOperations(t *testing.T) {
 		}
 	})
 }
+
+// A process whose successor starts declared processes ends with its calls: those that it has started would run twice.
+func TestReplacingAProcessThatHasOthers(t *testing.T) {
+	t.Parallel()
+	h := build(t, func(c *plugin.Config) {
+		plugin.SetTiming(c, func(tm *plugin.Timing) { tm.SetProbation(time.Hour) })
+	})
+	s := spec(t, "serve")
+	exclusive := false
+	s.Exclusive = func() bool { return exclusive }
+	p := h.add(s)
+	old := acquire(t, p)
+	exclusive = true
+	if err := p.Reload(t.Context(), ""); err != nil {
+		t.Fatal(explain(err))
+	}
+	fresh := acquire(t, p)
+	defer fresh.Release()
+	select {
+	case <-old.Exited():
+		t.Fatal("the old process is gone while its call runs")
+	default:
+	}
+	must(t, old, "echo", "1")
+	old.Release()
+	select {
+	case <-old.Exited():
+	case <-time.After(time.Minute):
+		t.Fatal("the old process is still there")
+	}
+	must(t, fresh, "echo", "1")
+}

@@ -156,7 +156,7 @@ func (p *Slot) Reload(ctx context.Context, path string) error {
 
 // Replace starts and configures a process of spec next to the running one, and directs new calls to it. The old process
 // finishes its calls and is then stopped. If the new process fails to start, or crashes within half a minute, the old one
-// stays in use. ctx bounds only the wait.
+// stays in use; see also [Spec.Exclusive]. ctx bounds only the wait.
 func (p *Slot) Replace(ctx context.Context, spec Spec) error {
 	spec = spec.withDefaults()
 	err := spec.validate()

@@ -43,6 +43,9 @@ type Spec struct {
 	// Configure renders the user's block for this manifest as JSON. If there is an error among the diagnostics, the start
 	// fails. nil: {}.
 	Configure func(context.Context, *contract.Manifest) (configJSON []byte, diags []contract.Diagnostic)
+	// Exclusive reports, once the plugin is configured, that it starts processes that its block declares, such as servers. They are not to
+	// run twice, so a process that it replaces ends with its calls, and can't take over again. nil: it starts none.
+	Exclusive func() bool
 	// Place adds the positions in the user's files to the plugin's diagnostics about its block. nil: they are not changed.
 	Place func([]contract.Diagnostic) []contract.Diagnostic
 }

@@ -131,6 +131,11 @@ func (s *Set) spec(b *config.PluginBlock, sandboxes grants.Plugins) (plugin.Spec
 	spec.Configure = func(_ context.Context, m *contract.Manifest) ([]byte, []contract.Diagnostic) {
 		return s.configure(b, m)
 	}
+	spec.Exclusive = func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.ContainsFunc(s.mu.processes[b.Label], func(p config.Process) bool { return !p.Disabled })
+	}
 	spec.Place = func(said []contract.Diagnostic) []contract.Diagnostic { return diagnostics(b.Diagnose(said)) }
 	return spec, nil
 }

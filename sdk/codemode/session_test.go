@@ -224,6 +224,20 @@ func TestModule(t *testing.T) {
 	}
 }
 
+// A script that is busy ends with its owner, long before it has used up its time.
+func TestBusyScriptEndsWithItsOwner(t *testing.T) {
+	t.Parallel()
+	r := &recorder{seen: make(chan struct{}, 1)}
+	space := []frame.Namespace{{Name: "cell", Prelude: "globalThis.text = v => host.emit('text', v)"}}
+	p := codemode.Prepare([]string{binary}, codemode.Limits{})
+	s := p.Run(t.Context(), codemode.Script{Code: "text(1); while (true) {}", Form: frame.Module, Namespaces: space}, r)
+	<-r.seen
+	p.CloseInput()
+	if d := s.Wait(); d.Error == nil || d.Error.Cause != frame.Crashed || s.ProcessorTime() > codemode.DefaultCPU/2 {
+		t.Errorf("%+v after %v of processor time", d.Error, s.ProcessorTime())
+	}
+}
+
 // The end of a script's process is the end of its script, and of its calls; the next script runs.
 func TestKilled(t *testing.T) {
 	t.Parallel()

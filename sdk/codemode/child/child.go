@@ -38,7 +38,9 @@ const (
 // Main runs the script that the owner sends over in, and returns the exit code of the process. It can be called once in a process.
 // The process ends as soon as in does, so that no script outlives its owner.
 func Main(in io.Reader, out io.Writer) int {
-	runtime.GOMAXPROCS(2) // the script, and what watches it
+	// The engine takes turns with what watches it, which the runtime lets run within some 10 ms of a script that is busy. With a second
+	// processor, each reply would wake up another thread for the engine, while the one that has read it is about to sleep.
+	runtime.GOMAXPROCS(1)
 	debug.SetMaxStack(stackBytes)
 	in = polled(in)
 	r := &runner{out: out, in: bufio.NewReader(in), replies: make(chan frame.Reply, 16), timers: map[int64]*timer{}, exit: os.Exit}

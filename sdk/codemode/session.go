@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/sdk/codemode/frame"
+	"github.com/gantry-agent/gantry/sdk/internal/stack"
 )
 
 // The default limits of a script.
@@ -189,6 +190,7 @@ func (s *Session) serve(ctx context.Context, out io.Reader) error {
 			select {
 			case s.slots <- struct{}{}:
 				s.calls.Go(func() {
+					stack.Grow()
 					defer func() { <-s.slots }()
 					s.call(ctx, *m.Call)
 				})

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/internal/stack"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
 )
@@ -173,15 +174,16 @@ func (s *Server) Call(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gant
 	shutdown := context.AfterFunc(s.closing, func() { stop.stop("shutdown", s.closeGrace()) })
 	defer shutdown()
 
+	// Owned by this RPC: ends when the host closes its side of the stream, at the latest with the RPC.
+	go s.control(stream, c, stop)
 	// Owned by the server: Drain and Close wait for it, even if the host has ended the RPC before the handler returned.
 	go func() {
+		stack.Grow()
 		defer leave()
 		// If the handler calls runtime.Goexit, the call below doesn't return, but the host still gets a result.
 		defer c.out.end(convert.ResultToProto(Errorf("tool %s ended without a result", c.start.Tool)))
 		c.out.end(s.handle(c))
 	}()
-	// Owned by this RPC: ends when the host closes its side of the stream, at the latest with the RPC.
-	go s.control(stream, c, stop)
 	if err := c.out.run(hard, stream.Send); err != nil {
 		return status.FromContextError(context.Canceled).Err()
 	}

@@ -78,6 +78,24 @@ func toolMutants() []mutant {
 				return nil
 			}
 		}},
+		{check: "spawn.folders", how: "elsewhere", change: func(r *reference) {
+			r.during = func(ctx context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/", Narrow: true, Folders: []string{"/usr"}})
+				return nil
+			}
+		}},
+		{check: "spawn.folders", how: "all data", change: func(r *reference) {
+			r.during = func(ctx context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/", Narrow: true, Folders: []string{c.Env().DataDir}})
+				return nil
+			}
+		}},
+		{check: "spawn.folders", how: "not narrow", change: func(r *reference) {
+			r.during = func(ctx context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/", Folders: []string{c.Env().DataDir + "/sub"}})
+				return nil
+			}
+		}},
 		{check: "spawn.declared", how: "unknown", change: func(r *reference) {
 			r.during = func(ctx context.Context, c *tool.Call) error {
 				_ = c.Env().Declared(ctx, "helper.other").Start()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -14,6 +15,26 @@ func checkLimits(_ context.Context, k *kit) verdict {
 		return failed("use 0 for no limit", "it started a process with a negative limit: %s", bad)
 	}
 	return passed("no limit was negative")
+}
+
+func checkFolders(_ context.Context, k *kit) verdict {
+	for _, r := range k.host.Spawned() {
+		if len(r.GetFolders()) > 0 && !r.GetNarrow() {
+			return failed("set `narrow` as well, or no folders", "it asked for folders of a process that is not narrow: %q", r.GetFolders())
+		}
+		for _, f := range r.GetFolders() {
+			if !below(f, k.data) && !below(f, k.cache) {
+				return failed("use a folder below ConfigureRequest.data_dir or cache_dir", "it asked for the folder %q", f)
+			}
+		}
+	}
+	return passed("no other folder was asked for")
+}
+
+// below reports whether an absolute path is inside a folder.
+func below(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return filepath.IsAbs(path) && err == nil && rel != "." && filepath.IsLocal(rel)
 }
 
 func checkDeclared(_ context.Context, k *kit) verdict {

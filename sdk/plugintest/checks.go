@@ -235,6 +235,10 @@ func checks() []check {
 			needs: []string{"call.order"}, run: checkLimits,
 		},
 		{
+			id: "spawn.folders", why: "The folders of a narrow process are below the plugin's own, because a host starts no other.", kind: tool,
+			needs: []string{"call.order"}, run: checkFolders,
+		},
+		{
 			id: "spawn.declared", why: "A process without a call is one that the configuration declares, and the request only names it, because the configuration determines what a host starts.",
 			needs: []string{"configure.accepts", "call.order", "models.rows"}, run: checkDeclared,
 		},

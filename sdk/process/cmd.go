@@ -39,6 +39,14 @@ type Cmd struct {
 	MergeStderr bool  // write stderr to the pipe of stdout
 	ReadOnly    bool  // run under a grant without writes
 
+	// Narrow gives the process less than the call's grant: programs of the system, Folders, a /tmp of its own, and the host's proxy.
+	// Dir is /tmp by default. Only on Linux; elsewhere, Start fails.
+	Narrow bool
+	// Folders are existing folders below the plugin's data or cache folder that a narrow process may write, at the same paths.
+	Folders []string
+	// QuietNetwork refuses hosts that no rule names, without a question; see [gantryv1.SpawnRequest].
+	QuietNetwork bool
+
 	// ReportDenials makes the host note which hosts a declared process tries to reach, even if its block names none.
 	ReportDenials bool
 
@@ -154,8 +162,10 @@ func (c *Cmd) check() error {
 		return errors.New("process: already started")
 	case len(c.Args) == 0 || c.Args[0] == "" && c.adopted == nil:
 		return errors.New("process: no program")
-	case c.declared != "" && (len(c.Args) != 1 || c.Args[0] != c.declared || c.Dir != "" || c.Env != nil || c.Unset != nil || c.Session || c.ReadOnly):
-		return fmt.Errorf("process: the config block determines what %q starts, so Args, Dir, Env, Unset, Session and ReadOnly can't be set", c.declared)
+	case c.declared != "" && (len(c.Args) != 1 || c.Args[0] != c.declared || c.Dir != "" || c.Env != nil || c.Unset != nil || c.Session || c.ReadOnly || c.Narrow || c.QuietNetwork):
+		return fmt.Errorf("process: the config block determines what %q starts, so Args, Dir, Env, Unset, Session, ReadOnly, Narrow and QuietNetwork can't be set", c.declared)
+	case len(c.Folders) > 0 && !c.Narrow:
+		return errors.New("process: Folders requires Narrow")
 	case c.Keep != nil && !c.Session:
 		return errors.New("process: Keep requires Session")
 	case c.Terminal != nil && (c.Stderr != nil || c.wantStderr != nil):
@@ -174,7 +184,7 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 		CallToken: c.broker.token, Argv: c.Args, Cwd: c.Dir, Unset: c.Unset,
 		Stdin:       c.Terminal == nil && (c.Stdin != nil || c.wantStdin != nil),
 		MergeStderr: c.Terminal == nil && (c.MergeStderr || sameWriter(c.Stdout, c.Stderr)),
-		Session:     c.Session, ReadOnly: c.ReadOnly,
+		Session:     c.Session, ReadOnly: c.ReadOnly, Narrow: c.Narrow, Folders: c.Folders, QuietNetwork: c.QuietNetwork,
 	}
 	if c.declared != "" {
 		req.CallToken, req.Argv, req.Declared, req.ReportDenials = "", nil, c.declared, c.ReportDenials

@@ -41,6 +41,16 @@ func chooseFolders(home string, ephemeral bool) (folders, error) {
 	return f, nil
 }
 
+// ofPlugin returns the folders of a plugin: for data, and for what can be fetched again.
+func (f folders) ofPlugin(label string) (out []string) {
+	for _, name := range []string{"data", "cache"} {
+		if dir, err := filepath.EvalSymlinks(filepath.Join(f.base, name, label)); err == nil {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
 // Writable reports whether files can be created in a folder.
 func Writable(dir string) bool {
 	f, err := os.CreateTemp(dir, ".writable-*")

@@ -35,6 +35,7 @@ type Grant struct {
 	Network       bool     `json:"network,omitempty"`       // unrestricted
 	Proxied       bool     `json:"proxied,omitempty"`       // only through the host's proxy; not with Network
 	Hosts         []string `json:"hosts,omitempty"`         // with Proxied: patterns of the hosts that may be reached; empty: the rules say so
+	Quiet         bool     `json:"quiet,omitempty"`         // with Proxied: hosts that no rule names are refused without a question
 	Landlock      bool     `json:"landlock,omitempty"`      // required in sandbox modes
 	Tmp           string   `json:"tmp,omitempty"`           // the folder that the process sees as /tmp; absolute, empty: the machine's
 	Env           []string `json:"env,omitempty"`           // K=V; variables of the grant, to compare grants: Spec.Env is the environment

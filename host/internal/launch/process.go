@@ -126,6 +126,9 @@ func (p *Process) Owner() Owner { return p.spec.Owner }
 // Hosts returns the patterns of the hosts to which the grant of a process limits it; empty: there are none.
 func Hosts(p *Process) []string { return slices.Clone(p.spec.Grant.Hosts) }
 
+// Quiet reports whether the grant of a process refuses hosts that no rule names, without a question.
+func Quiet(p *Process) bool { return p.spec.Grant.Quiet }
+
 // Argv is the program and its arguments.
 func (p *Process) Argv() []string { return slices.Clone(p.spec.Argv) }
 

@@ -294,7 +294,8 @@ func (g *generation) serve(cfg Config) error {
 	return err
 }
 
-// folders creates the plugin's own folders, if any are configured. Without a data folder, its working folder is "/".
+// folders creates the plugin's own folders, if any are configured, and returns their paths without symbolic links, so that its processes
+// can have the same paths in sandboxes. Without a data folder, its working folder is "/".
 func (l *launcher) folders(label string) (data, cache string, err error) {
 	data = "/"
 	if l.cfg.DataDir != "" {
@@ -302,11 +303,17 @@ func (l *launcher) folders(label string) (data, cache string, err error) {
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			return "", "", fmt.Errorf("create the plugin's data folder: %w", err)
 		}
+		if data, err = filepath.EvalSymlinks(data); err != nil {
+			return "", "", fmt.Errorf("find the plugin's data folder: %w", err)
+		}
 	}
 	if l.cfg.CacheDir != "" {
 		cache = filepath.Join(l.cfg.CacheDir, label)
 		if err := os.MkdirAll(cache, 0o700); err != nil {
 			return "", "", fmt.Errorf("create the plugin's cache folder: %w", err)
+		}
+		if cache, err = filepath.EvalSymlinks(cache); err != nil {
+			return "", "", fmt.Errorf("find the plugin's cache folder: %w", err)
 		}
 	}
 	return data, cache, nil

@@ -60,6 +60,8 @@ type Config struct {
 	Declared func(label, name string) (Declared, error)
 	// Denied returns the hosts, with their ports, that the last declared process of an owner was denied.
 	Denied func(launch.Owner) []string
+	// Folders returns the data and the cache folder of a plugin, without symbolic links.
+	Folders func(label string) []string
 	// MakeRoom stops an earlier process of the plugin without waiting. It returns false if the caller is not the plugin's current
 	// process. Earlier reports whether an earlier process is running.
 	MakeRoom func(context.Context, plugin.Identity) bool

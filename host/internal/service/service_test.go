@@ -62,6 +62,8 @@ type world struct {
 	quota    service.Quota
 	exceeded []string
 	lacks    string                                          // a capability that no plugin has
+	grant    func(*launch.Grant)                             // changes what calls may do; nil: nothing
+	narrow   chan launch.Grant                               // of narrow processes
 	declared func(name string) (service.Declared, error)     // of plugin "mine"
 	granted  func()                                          // called before a capability is judged; nil: nothing is
 	permits  chan string                                     // to reach hosts, and their ends
@@ -85,7 +87,11 @@ func (w *world) Barrier(context.Context, uint64) error { return nil }
 func (w *world) Approvals() *approval.Broker           { return w.desk }
 
 func (w *world) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Grant, error) {
-	return launch.Grant{Mode: "full-access", Network: true, Limits: w.limits}, nil
+	g := launch.Grant{Mode: "full-access", Network: true, Limits: w.limits}
+	if w.grant != nil {
+		w.grant(&g)
+	}
+	return g, nil
 }
 func (w *world) Writable(orchestrate.GrantRequest, string) bool { return true }
 func (w *world) Resolve(_ string, p policy.Permissions) (policy.Permissions, error) {
@@ -134,7 +140,7 @@ func newWorld(t *testing.T) *world {
 		t.Skip("the launcher's binary is missing: run `make build` first")
 	}
 	dir := t.TempDir()
-	w := &world{t: t, tokens: orchestrate.NewTokens(), thread: event.NewThreadID(), events: make(chan event.Body, 100), permits: make(chan string, 100)}
+	w := &world{t: t, tokens: orchestrate.NewTokens(), thread: event.NewThreadID(), events: make(chan event.Body, 100), narrow: make(chan launch.Grant, 1), permits: make(chan string, 100)}
 	w.desk = approval.NewBroker(w)
 	closing := func(name string, f func(context.Context) error) {
 		t.Cleanup(func() {
@@ -153,13 +159,16 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	closing("state", func(context.Context) error { return state.Close() })
-	if w.launcher, err = launch.New(launch.Config{LauncherPath: launcher, Logger: hclog.NewNullLogger()}); err != nil {
+	if w.launcher, err = launch.New(launch.Config{
+		LauncherPath: launcher, Logger: hclog.NewNullLogger(), Confiners: []launch.Confiner{launch.Unconfined{}, narrowBox{got: w.narrow}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	closing("launcher", w.launcher.Close)
 	w.services = service.New(service.Config{
-		Denied: func(launch.Owner) []string { return nil },
-		Tokens: w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
+		Denied:  func(launch.Owner) []string { return nil },
+		Folders: func(label string) []string { return []string{"/data/" + label, "/cache/" + label} },
+		Tokens:  w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
 		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {
 			return nil, errors.New("no model here")

@@ -170,7 +170,7 @@ func browse(t *testing.T, w *world, folder, program string) (*devtools, *launch.
 		}
 		<-p.Gone()
 	})
-	go func() {
+	go func() { // owned by the test; its cleanup ends it
 		defer close(ended)
 		defer close(d.out)
 		var rest, said []byte

@@ -223,6 +223,18 @@ type SpawnRequest struct {
 	// For a declared process: connect it to the host's proxy even if its block names no hosts, so that Denials can report which ones
 	// it has tried to reach. It reaches none of them.
 	ReportDenials bool `protobuf:"varint,14,opt,name=report_denials,json=reportDenials,proto3" json:"report_denials,omitempty"`
+	// Less than the grant of the call or command, in every sandbox mode: the process sees none of the user's files, only programs of the
+	// system, `folders`, and a /tmp of its own, and has no network except for the host's proxy, at the address in HTTPS_PROXY. In this
+	// sandbox it may create user namespaces and use Unix sockets, as browsers do, and root is another user. `cwd` is /tmp by default.
+	// Where commands have no network, neither has it; where they have the whole network, it reaches hosts at public addresses. Only on
+	// Linux; elsewhere, the process is not started.
+	Narrow bool `protobuf:"varint,15,opt,name=narrow,proto3" json:"narrow,omitempty"`
+	// With narrow: existing folders below the plugin's data or cache folder (ConfigureRequest) that the process may write, at the same
+	// paths; absolute, without symbolic links, at most 32.
+	Folders []string `protobuf:"bytes,16,rep,name=folders,proto3" json:"folders,omitempty"`
+	// Refuse connections to hosts that no rule names, with the status 403, instead of asking the user while the connection waits. Such a
+	// question ends the process tree if the answer is no; this does not. Authorize opens a host for the tree.
+	QuietNetwork  bool `protobuf:"varint,17,opt,name=quiet_network,json=quietNetwork,proto3" json:"quiet_network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +363,27 @@ func (x *SpawnRequest) GetDeclared() string {
 func (x *SpawnRequest) GetReportDenials() bool {
 	if x != nil {
 		return x.ReportDenials
+	}
+	return false
+}
+
+func (x *SpawnRequest) GetNarrow() bool {
+	if x != nil {
+		return x.Narrow
+	}
+	return false
+}
+
+func (x *SpawnRequest) GetFolders() []string {
+	if x != nil {
+		return x.Folders
+	}
+	return nil
+}
+
+func (x *SpawnRequest) GetQuietNetwork() bool {
+	if x != nil {
+		return x.QuietNetwork
 	}
 	return false
 }
@@ -3361,7 +3394,7 @@ var File_gantry_v1_host_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\x90\x04\n" +
+	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xe7\x04\n" +
 	"\fSpawnRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
@@ -3378,7 +3411,10 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x04keep\x18\v \x01(\v2\x0f.gantry.v1.KeepR\x04keep\x120\n" +
 	"\x06limits\x18\f \x01(\v2\x18.gantry.v1.ProcessLimitsR\x06limits\x12\x1a\n" +
 	"\bdeclared\x18\r \x01(\tR\bdeclared\x12%\n" +
-	"\x0ereport_denials\x18\x0e \x01(\bR\rreportDenials\x1a6\n" +
+	"\x0ereport_denials\x18\x0e \x01(\bR\rreportDenials\x12\x16\n" +
+	"\x06narrow\x18\x0f \x01(\bR\x06narrow\x12\x18\n" +
+	"\afolders\x18\x10 \x03(\tR\afolders\x12#\n" +
+	"\rquiet_network\x18\x11 \x01(\bR\fquietNetwork\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +

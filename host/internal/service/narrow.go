@@ -1,0 +1,59 @@
+package service
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// maxFolders limits the folders of one process.
+const maxFolders = 32
+
+// anyHost is a pattern that matches every host.
+const anyHost = "*"
+
+// narrow changes what a process starts with to what its request asks for, which is never more than the grant in spec.
+func (s *server) narrow(r *gantryv1.SpawnRequest, spec *launch.Spec) error {
+	g := spec.Grant
+	switch {
+	case !r.GetNarrow() && len(r.GetFolders()) > 0:
+		return status.Error(codes.InvalidArgument, "`folders` are for a process with `narrow`")
+	case !r.GetNarrow():
+		spec.Grant.Quiet = r.GetQuietNetwork()
+		return nil
+	case g.Network:
+		g.Hosts = []string{anyHost}
+	case !g.Proxied:
+		g.Hosts = []string{noHost}
+	}
+	if err := s.ownFolders(r.GetFolders()); err != nil {
+		return err
+	}
+	spec.Grant = g.Narrowed(r.GetFolders())
+	spec.Grant.Quiet = r.GetQuietNetwork()
+	if r.GetCwd() == "" {
+		spec.Cwd = "/tmp"
+	}
+	return nil
+}
+
+// ownFolders returns an error unless all folders are below the plugin's own.
+func (s *server) ownFolders(folders []string) error {
+	if len(folders) > maxFolders {
+		return status.Errorf(codes.InvalidArgument, "a process can have at most %d folders", maxFolders)
+	}
+	own := s.Folders(s.id.Label)
+	for _, f := range folders {
+		if !filepath.IsAbs(f) || filepath.Clean(f) != f || !slices.ContainsFunc(own, func(o string) bool {
+			rel, err := filepath.Rel(o, f)
+			return err == nil && rel != "." && filepath.IsLocal(rel)
+		}) {
+			return status.Errorf(codes.InvalidArgument, "%q is not below the plugin's data or cache folder", f)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// narrowBox records the grants of narrow processes, and confines nothing.
+type narrowBox struct {
+	launch.Unconfined
+	got chan launch.Grant
+}
+
+// Enforces accepts narrow grants.
+func (narrowBox) Enforces(g launch.Grant) bool { return g.Mode == launch.Narrow }
+
+// Confine records a grant.
+func (b narrowBox) Confine(_ context.Context, g launch.Grant, _ bool, _ *launch.Confinement) (func(), error) {
+	b.got <- g
+	return nil, nil
+}
+
+// A narrow process gets folders of its plugin and the proxy, whatever its call may do, and the call's denials and limits.
+func TestSpawnNarrow(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	w.limits.OpenFiles = 100
+	folders := []string{"/data/mine/profile", "/cache/mine/a/b"}
+	want := launch.Grant{Mode: launch.Narrow, WritableRoots: folders, DenyRead: []string{"/secret"}, Proxied: true, Landlock: true, Limits: w.limits}
+	for name, tc := range map[string]struct {
+		grant func(*launch.Grant)
+		hosts []string
+	}{
+		"no network":  {func(g *launch.Grant) { g.Network = false }, []string{"none.invalid"}},
+		"the proxy":   {func(g *launch.Grant) { g.Network, g.Proxied = false, true }, nil},
+		"all of it":   {func(g *launch.Grant) {}, []string{"*"}},
+		"only a host": {func(g *launch.Grant) { g.Network, g.Proxied, g.Hosts = false, true, []string{"one.test"} }, []string{"one.test"}},
+	} {
+		w.grant = func(g *launch.Grant) {
+			g.WritableRoots, g.Shown, g.Near, g.Tmp, g.Landlock = []string{"/ws"}, []string{"/key"}, []string{"/tmp/near"}, "/x", true
+			g.DenyRead, g.DenyWrite = []string{"/secret"}, []string{"/ws/kept"}
+			tc.grant(g)
+		}
+		w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
+			for _, quiet := range []bool{false, true} {
+				r, err := mine.Spawn(ctx, &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"pwd"}, Narrow: true, Folders: folders, QuietNetwork: quiet})
+				if err != nil || r.GetError() != nil {
+					t.Fatalf("%s: %v, %v", name, r, err)
+				}
+				want.Hosts, want.Quiet = tc.hosts, quiet
+				if got := <-w.narrow; !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: the grant is\n%+v, want\n%+v", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSpawnNarrowRefuses(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	var many []string
+	for i := range 33 {
+		many = append(many, fmt.Sprint("/data/mine/", i))
+	}
+	w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
+		for name, r := range map[string]*gantryv1.SpawnRequest{
+			"folders without narrow": {Folders: []string{"/data/mine/x"}},
+			"all data":               {Narrow: true, Folders: []string{"/data/mine"}},
+			"another plugin's":       {Narrow: true, Folders: []string{"/data/mine/x", "/data/other/x"}},
+			"the user's":             {Narrow: true, Folders: []string{"/home/user"}},
+			"upwards":                {Narrow: true, Folders: []string{"/data/mine/../other/x"}},
+			"relative":               {Narrow: true, Folders: []string{"x"}},
+			"too many":               {Narrow: true, Folders: many},
+			"with a declared one":    {Narrow: true, Declared: "server.x"},
+		} {
+			if r.Declared == "" {
+				r.CallToken, r.Argv = s.CallToken, []string{"true"}
+			}
+			if got, err := mine.Spawn(ctx, r); code(err) != codes.InvalidArgument {
+				t.Errorf("%s: %v, %v", name, got, err)
+			}
+		}
+	})
+}

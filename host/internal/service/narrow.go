@@ -16,8 +16,9 @@ const maxFolders = 32
 // anyHost is a pattern that matches every host.
 const anyHost = "*"
 
-// narrow changes what a process starts with to what its request asks for, which is never more than the grant in spec.
-func (s *server) narrow(r *gantryv1.SpawnRequest, spec *launch.Spec) error {
+// narrow changes what a process starts with to what its request asks for, which is never more than the grant in spec. own are the plugin's
+// folders.
+func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
 	g := spec.Grant
 	switch {
 	case !r.GetNarrow() && len(r.GetFolders()) > 0:
@@ -30,7 +31,7 @@ func (s *server) narrow(r *gantryv1.SpawnRequest, spec *launch.Spec) error {
 	case !g.Proxied:
 		g.Hosts = []string{noHost}
 	}
-	if err := s.ownFolders(r.GetFolders()); err != nil {
+	if err := below(own, r.GetFolders()); err != nil {
 		return err
 	}
 	spec.Grant = g.Narrowed(r.GetFolders())
@@ -41,12 +42,11 @@ func (s *server) narrow(r *gantryv1.SpawnRequest, spec *launch.Spec) error {
 	return nil
 }
 
-// ownFolders returns an error unless all folders are below the plugin's own.
-func (s *server) ownFolders(folders []string) error {
+// below returns an error unless all folders are below the plugin's own.
+func below(own, folders []string) error {
 	if len(folders) > maxFolders {
 		return status.Errorf(codes.InvalidArgument, "a process can have at most %d folders", maxFolders)
 	}
-	own := s.Folders(s.id.Label)
 	for _, f := range folders {
 		if !filepath.IsAbs(f) || filepath.Clean(f) != f || !slices.ContainsFunc(own, func(o string) bool {
 			rel, err := filepath.Rel(o, f)

@@ -101,7 +101,7 @@ var sections = []struct {
 	{"E", "Start and environment", 33},
 	{"X", "Approval and rules", 58},
 	{"T", "Patches", 5},
-	{"R", "Races", 4},
+	{"R", "Races", 5},
 	{"B", "A sandbox that serves again", 12},
 	{"H", "Hooks and trust", 5},
 	{"G", "The reviewer", 4},

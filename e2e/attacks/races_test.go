@@ -16,6 +16,8 @@ var races = []row{
 	{id: "R3", attempt: "a refusal that is printed late", required: "still seen as one", codex: "missed after 150 ms", escaped: true, ours: "seen when the command ends", tests: []string{"e2e TestSandboxModesAndPolicies"}},
 	{id: "R4", attempt: "kill gantry, or its helper, while a command runs", required: "the command dies, and nothing of gantry's is left in the folder", codex: "dies with its parent; not measured", ours: "as required", flow: killed,
 		tests: []string{"host/internal/launch TestLauncherIsKilled", "host/internal/launch TestHostIsKilled"}},
+	{id: "R5", attempt: "exchange a folder that leads to a mount with a symbolic link to the machine's files, again and again while the next sandbox is created, so that folders or files are created there", required: "denied", ours: "while mounts are made, the machine's files are read-only to their maker",
+		tests: []string{"host/internal/launch/box TestMountsFollowNoLinksMeanwhile"}},
 }
 
 func linkedRoot(t *testing.T, w *world) {

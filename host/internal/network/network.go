@@ -70,8 +70,8 @@ type Rules struct {
 	// Hosts are rules for single hosts. The strictest rule applies, including those above.
 	Hosts []HostRule
 	// Upstream returns the proxy through which a host is reached; nil: none, and none for that host. Such a proxy is asked for the name, and
-	// resolves it. A name that this machine resolves too must have addresses that may be reached; one that it can't resolve is left to
-	// the proxy.
+	// resolves it. A name that this machine resolves too must have addresses that may be reached. One that does not exist here is left to
+	// the proxy, and so is one that can't be looked up, for example because this machine has no DNS, if the rules allow it literally.
 	Upstream func(Request) (*url.URL, error)
 	// Incomplete: some rules can't be read. Then nothing is allowed without approval.
 	Incomplete bool
@@ -132,7 +132,9 @@ type Decision struct {
 	Target string
 	// Unresolved says why the name has no address; nil: it has one, or was not looked up. Reason is NotAllowedLocal, as with codex.
 	Unresolved error
-	err        error // Via can't be used
+	// unresolvedVia: there is a proxy, but the name is not left to it.
+	unresolvedVia bool
+	err           error // Via can't be used
 }
 
 // NoSuchHost reports whether the name does not exist.
@@ -152,6 +154,8 @@ func (d Decision) Message(r Request) string {
 		switch {
 		case d.NoSuchHost():
 			return fmt.Sprintf("there is no host %s", r.Host)
+		case d.unresolvedVia:
+			return fmt.Sprintf("the name %s can't be resolved at the moment, and is not left to your network's proxy, because the configuration does not allow it literally, without a wildcard", r.Host)
 		case d.Unresolved != nil:
 			return fmt.Sprintf("the name %s can't be resolved at the moment", r.Host)
 		}
@@ -237,9 +241,16 @@ func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decisio
 	addresses, err := addressesOf(ctx, q.Host, resolve)
 	if err != nil {
 		refused := Decision{Reason: NotAllowedLocal, Source: Baseline, Unresolved: err}
-		if (d.Via != nil || d.err != nil) && refused.NoSuchHost() { // after any other error the name may have a local address
+		if d.Via == nil && d.err == nil {
+			return refused
+		}
+		// After any other error the name may have a local address, and whoever answers for a name can cause such an error. The host itself
+		// was named by the user.
+		_, dns := errors.AsType[*net.DNSError](err)
+		if refused.NoSuchHost() || dns && r.literal(q) {
 			return d
 		}
+		refused.unresolvedVia = true
 		return refused
 	}
 	for _, a := range addresses {

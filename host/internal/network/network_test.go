@@ -50,11 +50,12 @@ func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, err
 	return nil, f.error
 }
 
-// Only a name that does not exist here is left to the proxy of the environment: after another error it may have a local address.
+// A name that does not exist here is left to the proxy of the environment. After another error it may have a local address: then only a
+// name is left to the proxy that the user has allowed literally.
 func TestUnresolvedThroughAProxy(t *testing.T) {
 	t.Parallel()
 	via := &url.URL{Scheme: "http", Host: "proxy.test:3128"}
-	rules := network.Rules{Allow: patterns(t, "*.open.test"), Upstream: func(network.Request) (*url.URL, error) { return via, nil }}
+	rules := network.Rules{Allow: patterns(t, "*.open.test", "named.test"), Public: patterns(t, "public.test"), Upstream: func(network.Request) (*url.URL, error) { return via, nil }}
 	q := network.Request{Protocol: network.HTTPS, Host: "a.open.test", Port: 443}
 	for name, tc := range map[string]struct {
 		err  error
@@ -71,7 +72,25 @@ func TestUnresolvedThroughAProxy(t *testing.T) {
 			if d.Allow != tc.want || (d.Via != nil) != tc.want || (d.Unresolved == nil) != tc.want {
 				t.Errorf("%s, %s: %+v, want allowed %v", name, how, d, tc.want)
 			}
+			if text := d.Message(q); !tc.want && !strings.Contains(text, "is not left to your network's proxy") {
+				t.Errorf("%s, %s: %s", name, how, text)
+			}
 		}
+		if d := rules.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: "public.test", Port: 443}, failing{tc.err}); d.Allow != tc.want {
+			t.Errorf("%s, a host that a server has named: %+v, want allowed %v", name, d, tc.want)
+		}
+		_, lookup := errors.AsType[*net.DNSError](tc.err)
+		literally := network.Request{Protocol: network.HTTPS, Host: "named.test", Port: 443}
+		if d := rules.Decide(t.Context(), literally, failing{tc.err}); d.Allow != (tc.want || lookup) {
+			t.Errorf("%s, literally: %+v", name, d)
+		}
+		direct := network.Rules{Allow: rules.Allow}
+		if d := direct.Decide(t.Context(), literally, failing{tc.err}); d.Allow {
+			t.Errorf("%s, without a proxy: %+v", name, d)
+		}
+	}
+	if d := rules.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: "named.test", Port: 443}, names{"named.test": {"10.0.0.1"}}); d.Allow {
+		t.Errorf("a local address: %+v", d)
 	}
 }
 

@@ -23,6 +23,7 @@ type flow struct {
 		unanswered int // requests of the server
 		last       int
 		open       map[string]chan struct{} // requests of gantry's own, by ID
+		calls      map[jsonrpc.ID]bool      // requests of the session that the server has not answered, even if they were cancelled
 	}
 }
 
@@ -88,6 +89,39 @@ func (f *flow) sent(m jsonrpc.Message) bool {
 		close(done)
 	}
 	return false
+}
+
+// asked notes a request of the session.
+func (f *flow) asked(m jsonrpc.Message) {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok || !r.IsCall() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.calls == nil {
+		f.mu.calls = map[jsonrpc.ID]bool{}
+	}
+	f.mu.calls[r.ID] = true
+}
+
+// got notes that the server has answered a request.
+func (f *flow) got(id jsonrpc.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.mu.calls, id)
+}
+
+// only returns the ID of the only request that the server has not answered; false: there is none, or there are several.
+func (f *flow) only() (id jsonrpc.ID, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.mu.calls) != 1 {
+		return id, false
+	}
+	for id = range f.mu.calls {
+	}
+	return id, true
 }
 
 func isCatchUp(id jsonrpc.ID) bool {

@@ -40,6 +40,7 @@ func (s *Stdio) Connect(context.Context) (mcp.Connection, error) {
 		in: s.In, junk: s.Junk, incoming: make(chan received), outgoing: make(chan *frame), closed: make(chan struct{}), ended: make(chan struct{}),
 		lines: lines{r: bufio.NewReaderSize(s.Out, pieceBytes)},
 	}
+	c.lines.only = c.flow.only
 	go c.read()  // owned by c; ends with Out
 	go c.write() // owned by c; ends with Close
 	return c, nil
@@ -91,6 +92,7 @@ func (c *stdio) Write(ctx context.Context, m jsonrpc.Message) error {
 		return nil
 	}
 	c.flow.answered(m)
+	c.flow.asked(m)
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
@@ -201,6 +203,7 @@ func (c *stdio) long(l *longLine) []received {
 		c.drop(l.head, l.size)
 		return nil
 	case ok:
+		c.flow.got(id)
 		return []received{{message: tooLarge(id)}}
 	}
 	return []received{{err: fmt.Errorf("the server has sent a message of %d bytes, which is for no known call; the maximum is %d", l.size, MaxFrame)}}
@@ -257,6 +260,7 @@ func (c *stdio) messages(line []byte) (out []received) {
 		}
 		switch m := m.(type) {
 		case *jsonrpc.Response:
+			c.flow.got(m.ID)
 			if m.Error == nil {
 				m.Result = capture(m.Result)
 			}
@@ -283,16 +287,19 @@ func (c *stdio) drop(line []byte, size int64) {
 type lines struct {
 	r    *bufio.Reader
 	rest int64 // bytes of a line that has been returned before its end; 0: the next line begins
+	// only returns the ID of the only call that waits for an answer; false: there is none, or there are several.
+	only func() (jsonrpc.ID, bool)
 }
 
 // longLine is what is kept of a line that is too long, or that can't be a message.
 type longLine struct {
 	size       int64 // so far, if it is the answer to a known call
 	head, tail []byte
+	to         jsonrpc.ID // the call that it answers, if that is known without its own ID
 }
 
-// next returns the next line with its end. A long line is read to its end, but not kept; if its beginning has the ID of a call, it is
-// returned as soon as it is too long.
+// next returns the next line with its end. A long line is read to its end, but not kept. It is returned as soon as it is too long if its
+// beginning has the ID of a call, or if it begins as an answer, whose ID may come last, while only one call waits for one.
 func (l *lines) next() (line []byte, long *longLine, err error) {
 	var pieces [][]byte
 	size, skip := l.rest, l.rest > 0
@@ -319,7 +326,11 @@ func (l *lines) next() (line []byte, long *longLine, err error) {
 			if !startsJSON(pieces[0]) || size > MaxFrame {
 				long = &longLine{head: bytes.Clone(pieces[0][:min(len(pieces[0]), glimpseBytes)])}
 				pieces = nil
-				if _, request, _, ok := long.id(); ok && !request {
+				_, request, answer, ok := long.id()
+				if !ok && answer {
+					long.to, ok = l.only()
+				}
+				if ok && !request {
 					long.size = size
 					if err != nil {
 						l.rest = size
@@ -359,6 +370,9 @@ var idAtEnd = sync.OnceValue(func() *regexp.Regexp {
 // id returns the ID of a message of which only the beginning and the end are known; ok is false if there is none. request says that it is
 // not an answer, and answer that it is one for sure.
 func (l *longLine) id() (id jsonrpc.ID, request, answer, ok bool) {
+	if l.to.IsValid() {
+		return l.to, false, true, true
+	}
 	d := json.NewDecoder(bytes.NewReader(l.head))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return id, false, false, false

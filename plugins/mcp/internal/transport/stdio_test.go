@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -247,6 +248,56 @@ func TestLongLineTakesLittleMemory(t *testing.T) {
 		if n := after.TotalAlloc - before.TotalAlloc; n > MaxFrame+1<<20 {
 			t.Errorf("a line of 256 MiB has allocated %d bytes", n)
 		}
+	}
+}
+
+// An answer that is too large and whose ID comes last is an error before its end if only one call waits for an answer. With two, its end
+// says which one it is for; one that was cancelled counts, since the server may still answer it.
+func TestLargeAnswerWithItsIDAtTheEnd(t *testing.T) {
+	for _, calls := range []int64{1, 2} {
+		t.Run(fmt.Sprint(calls), func(t *testing.T) {
+			begin, rest, sent := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(rest) })
+			tr := hostile(t, func(p *peer) {
+				large := strings.Repeat("x", MaxFrame+2*pieceBytes) // what is read comes in pieces
+				<-begin
+				_, _ = io.WriteString(p.out, `{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"`+large)
+				close(sent)
+				<-rest
+				_, _ = io.WriteString(p.out, large+`"}]},"id":1}`+"\n"+`{"jsonrpc":"2.0","result":{},"id":9}`+"\n")
+				_, _ = io.Copy(io.Discard, p.in)
+			})
+			c, err := tr.Connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			defer goOn()
+			for id := range calls {
+				id, err := jsonrpc.MakeID(float64(id + 1))
+				if err == nil {
+					c.(*stdio).flow.asked(&jsonrpc.Request{ID: id, Method: "tools/call"}) // as Write does; the server does not read
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(begin)
+			if calls > 1 {
+				<-sent
+				goOn()
+			}
+			m, err := c.Read(within(t))
+			r, ok := m.(*jsonrpc.Response)
+			if err != nil || !ok || r.ID.Raw() != int64(1) || !strings.Contains(fmt.Sprint(r.Error), "too large") {
+				t.Fatalf("%+v, %v", m, err)
+			}
+			goOn()
+			m, err = c.Read(within(t))
+			if r, ok := m.(*jsonrpc.Response); err != nil || !ok || r.ID.Raw() != int64(9) {
+				t.Errorf("the next answer: %+v, %v", m, err)
+			}
+		})
 	}
 }
 

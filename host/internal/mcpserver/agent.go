@@ -28,7 +28,7 @@ const (
 type agentParams struct {
 	Prompt    string         `json:"prompt" jsonschema:"The task of the agent."`
 	Model     string         `json:"model,omitempty" jsonschema:"The model: the label of a model block of the configuration, or PROVIDER/NAME."`
-	Cwd       string         `json:"cwd,omitempty" jsonschema:"The agent's folder. A relative path is relative to the folder of the server."`
+	Cwd       string         `json:"cwd,omitempty" jsonschema:"The agent's folder. A relative path is relative to the folder of the server, in which it has to be."`
 	Approval  string         `json:"approval-policy,omitempty" jsonschema:"When a person is asked for approval. Default: as configured."`
 	Sandbox   string         `json:"sandbox,omitempty" jsonschema:"What commands may do without approval. Default: as configured."`
 	Config    map[string]any `json:"config,omitempty" jsonschema:"Settings that override the configuration, by their names, such as history.compact_at_tokens."`
@@ -87,6 +87,9 @@ func (s *Server) agent(ctx context.Context, req *mcp.CallToolRequest, p agentPar
 	}
 	start, err := s.start(p)
 	if err == nil {
+		start.Dir, err = s.within(start.Dir)
+	}
+	if err == nil {
 		err = s.bounded(ctx, start.Dir, event.Settings{Approval: start.Approval, Sandbox: start.Sandbox}, start.Sets[len(s.cfg.Workspace.Sets):])
 	}
 	if err != nil {
@@ -118,6 +121,27 @@ func (s *Server) bounded(ctx context.Context, dir string, settings event.Setting
 	slices.Sort(wide)
 	return errors.New(hint.Line(plain("this is more than the configuration of the server permits: "+strings.Join(slices.Compact(wide), ", "), maxLine),
 		"leave it out; or whoever runs the server changes its configuration, or starts it with --allow-wider"))
+}
+
+// within returns the folder of a thread without symbolic links, so that it is the one that was judged, or an error if it is not in the
+// server's.
+func (s *Server) within(dir string) (string, error) {
+	if s.cfg.Widening == nil || dir == s.cfg.Workspace.Dir {
+		return dir, nil
+	}
+	own, err := filepath.EvalSymlinks(s.cfg.Workspace.Dir)
+	if err != nil {
+		return "", fmt.Errorf("the folder of the server: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("the folder of the agent: %w", err)
+	}
+	if rel, err := filepath.Rel(own, real); err != nil || !filepath.IsLocal(rel) {
+		return "", errors.New(hint.Line(plain(fmt.Sprintf("the folder %s is outside of %s, that of the server", dir, own), maxLine),
+			"use a folder in that one; or whoever runs the server starts it in another folder, or with --allow-wider"))
+	}
+	return real, nil
 }
 
 // start converts the arguments of the tool gantry.
@@ -197,6 +221,9 @@ func (s *Server) reply(ctx context.Context, req *mcp.CallToolRequest, p replyPar
 	settings, err := t.Settings(ctx) // it may be another front end's
 	if err != nil {
 		return nil, agentResult{}, shown(err)
+	}
+	if _, err := s.within(settings.Cwd); err != nil {
+		return nil, agentResult{}, err
 	}
 	if err := s.bounded(ctx, settings.Cwd, settings, nil); err != nil {
 		return nil, agentResult{}, err

@@ -31,7 +31,7 @@ type Config struct {
 	// Tools are the labels of plugins whose tools are offered, each call in a thread of the client. The list stays the same.
 	Tools []string
 	// Widening returns those of some settings, each NAME=VALUE, that would widen what the configuration of a folder permits. Calls that ask
-	// for them are refused. nil: clients may ask for anything.
+	// for them are refused, and so are calls for folders outside of Workspace.Dir. nil: clients may ask for anything.
 	Widening func(ctx context.Context, dir string, sets []string) []string
 
 	SessionTimeout time.Duration // after which a client over HTTP that sends nothing loses its session, but not its threads; default 30 min

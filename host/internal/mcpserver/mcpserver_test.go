@@ -273,3 +273,36 @@ func TestIdleSessionsOverHTTP(t *testing.T) {
 		status, _, _ = post(t, url, id, strings.NewReader(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
 	}
 }
+
+// Without --allow-wider, agents work in the folder of the server or below it, and so do those that are replied to.
+func TestFolderOfAgents(t *testing.T) {
+	s := newServer(t, nil)
+	own, other := s.cfg.Workspace.Dir, t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(own, "below"), 0o755), os.Symlink(other, filepath.Join(own, "link")), os.Symlink("below", filepath.Join(own, "inner"))); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := pipe(t, s)
+	c := client(t, p, nil)
+	fails := func(tool string, args map[string]any, want string) {
+		t.Helper()
+		args["prompt"] = "hello"
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+		if err != nil || !r.IsError || !strings.Contains(fmt.Sprint(r.Content[0].(*mcp.TextContent).Text), want) {
+			t.Errorf("%v: %+v, %v; want %q", args, r, err, want)
+		}
+	}
+	thread, _, _ := ran(t, c, toolAgent, map[string]any{"prompt": "hello", "cwd": other}) // a client that may ask for anything
+	s.cfg.Widening = func(context.Context, string, []string) []string { return nil }
+	for _, dir := range []string{other, "..", "link", "/", filepath.Join(own, "link"), own + "-not"} {
+		if dir == own+"-not" {
+			fails(toolAgent, map[string]any{"cwd": dir}, "the folder of the agent")
+			continue
+		}
+		fails(toolAgent, map[string]any{"cwd": dir}, "is outside of")
+	}
+	fails(toolReply, map[string]any{"threadId": thread}, "is outside of")
+	for _, dir := range []string{"", own, ".", "below", "inner"} {
+		thread, _, _ := ran(t, c, toolAgent, map[string]any{"prompt": "hello", "cwd": dir})
+		ran(t, c, toolReply, map[string]any{"prompt": "hello", "threadId": thread})
+	}
+}

@@ -43,7 +43,7 @@ func (a *app) mcpServeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.http, flagHTTP, "", "serve HTTP on `[IP:]PORT` instead of standard input and output; port 0: any free one")
 	cmd.Flags().StringVar(&f.tokenFile, flagToken, "", "read the token of HTTP clients from `PATH`")
 	cmd.Flags().StringSliceVar(&f.tools, "tools", nil, "also offer the tools of the plugins with these `LABELS`, separated by commas")
-	cmd.Flags().BoolVar(&f.wider, "allow-wider", false, "let clients ask for a wider sandbox, other approvals and any settings than configured")
+	cmd.Flags().BoolVar(&f.wider, "allow-wider", false, "let clients ask for folders elsewhere, a wider sandbox, other approvals and any settings than configured")
 	cmd.Flags().BoolVar(&f.noAuth, flagNoToken, false, "let every local process use HTTP on a loopback address")
 	return cmd
 }

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -103,5 +104,11 @@ tool "t7": declared twice in the namespace ""
 tool "t999": an input schema or a freeform grammar is required`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+	// Only a tool that is equal to a valid one is not checked again.
+	valid := slices.Clone(tools)
+	valid[999].InputSchema = json.RawMessage(`{"type":"object"}`)
+	if err := ValidateTools(tools, valid...); err == nil || err.Error() != strings.Join(strings.Split(want, "\n")[1:], "\n") {
+		t.Errorf("with valid ones: %v", err)
 	}
 }

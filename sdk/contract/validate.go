@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -212,17 +213,24 @@ func (a ConfigAttribute) validate(c *problems, where string) {
 	}
 }
 
-// ValidateTools returns all errors in a set of tools, joined.
-func ValidateTools(tools []Descriptor) error {
+// ValidateTools returns all errors in a set of tools, joined. A tool that is equal to one of valid, the tools of a set that had no errors,
+// is not checked again: a set of thousands of tools may be sent again because of one of them.
+func ValidateTools(tools []Descriptor, valid ...Descriptor) error {
 	var c problems
 	seen := map[[2]string]bool{}
+	known := make(map[[2]string]*Descriptor, len(valid))
+	for i := range valid {
+		known[[2]string{valid[i].Namespace, valid[i].Name}] = &valid[i]
+	}
 	errs := make([]error, len(tools))
 	var work sync.WaitGroup
 	size := max(minChecked, (len(tools)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	for from := 0; from < len(tools); from += size {
 		work.Go(func() {
 			for i := from; i < min(from+size, len(tools)); i++ {
-				errs[i] = tools[i].Validate()
+				if old := known[[2]string{tools[i].Namespace, tools[i].Name}]; old == nil || !reflect.DeepEqual(old, &tools[i]) {
+					errs[i] = tools[i].Validate()
+				}
 			}
 		})
 	}

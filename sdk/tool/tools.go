@@ -23,6 +23,7 @@ type tools struct {
 	mu struct {
 		sync.Mutex
 		byName  map[toolKey]Tool
+		valid   []contract.Descriptor // of the last set that replaced another, if it had no errors
 		watched *gantryv1.WatchResponse
 		changed chan struct{} // closed and replaced with the set
 	}
@@ -52,8 +53,17 @@ func (ts *tools) replace(list []Tool, sources []contract.Source) error {
 	for i := range descriptors {
 		errs = append(errs, set.CheckSource(&descriptors[i]))
 	}
-	errs = append(errs, contract.ValidateTools(descriptors), ts.set(usable, sources))
-	return errors.Join(errs...)
+	ts.mu.Lock()
+	valid := ts.mu.valid
+	ts.mu.Unlock()
+	invalid := contract.ValidateTools(descriptors, valid...)
+	if valid = nil; invalid == nil {
+		valid = descriptors
+	}
+	ts.mu.Lock()
+	ts.mu.valid = valid
+	ts.mu.Unlock()
+	return errors.Join(append(errs, invalid, ts.set(usable, sources))...)
 }
 
 func (ts *tools) set(list []Tool, sources []contract.Source) error {

@@ -665,3 +665,26 @@ func TestMCPToolsOfNothing(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// What a tool of an MCP server returns as structured content is that of gantry's result, and not the whole result of the server.
+func TestMCPServesStructuredContent(t *testing.T) {
+	t.Parallel()
+	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
+	for name, structured := range map[string]any{"data": json.RawMessage(`{"z":1,"a":{"structuredContent":"inner"}}`), "none": nil} {
+		s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "said"}}, StructuredContent: structured}, nil
+		})
+	}
+	r := rig.New(t, mcpScript)
+	addMCP(t, r, webBlock(overHTTP(t, s, nil), ""))
+	c := connectMCP(t, mcpStdio(r, "--tools", "mcp"), nil)
+	for name, want := range map[string]string{"data": `{"a":{"structuredContent":"inner"},"z":1}`, "none": "null"} {
+		res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "mcp__web__" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := json.Marshal(res.StructuredContent); err != nil || string(got) != want || res.IsError {
+			t.Errorf("%s: %s, %v, want %s\n%s", name, got, err, want, texts(res))
+		}
+	}
+}

@@ -29,6 +29,7 @@ type call struct {
 	items   map[event.CallID]event.Item   // of calls that run
 	unasked map[event.CallID]bool         // calls that were refused because nobody could be asked
 	asked   map[string]context.CancelFunc // questions that the client has, by their ID
+	served  map[event.CallID]bool         // calls of tools of MCP servers
 
 	mu      sync.Mutex
 	refused []string
@@ -39,7 +40,7 @@ type call struct {
 func begin(ctx context.Context, s *Server, req *mcp.CallToolRequest, t *hub.Thread) (c *call, end func(), err error) {
 	c = &call{
 		done: make(chan struct{}), server: s, session: req.Session, token: req.Params.GetProgressToken(), thread: t,
-		items: map[event.CallID]event.Item{}, unasked: map[event.CallID]bool{}, asked: map[string]context.CancelFunc{},
+		items: map[event.CallID]event.Item{}, unasked: map[event.CallID]bool{}, asked: map[string]context.CancelFunc{}, served: map[event.CallID]bool{},
 	}
 	var earlier []*call
 	s.mu.Lock()
@@ -124,6 +125,7 @@ func (c *call) apply(ctx context.Context, e event.Event) {
 	switch b := e.Body.(type) {
 	case event.ItemStarted:
 		c.items[b.Item.Call] = b.Item
+		c.served[b.Item.Call] = b.Item.Type == event.ItemMCPCall
 		c.report(ctx, step(b.Item))
 	case event.ItemDelta:
 		if b.Delta == event.DeltaProgress {

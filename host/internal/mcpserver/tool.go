@@ -161,8 +161,17 @@ func (s *Server) runTool(ctx context.Context, req *mcp.CallToolRequest, d contra
 	}
 	out := &mcp.CallToolResult{IsError: r.IsError, Content: contents(t.ID(), r)}
 	var object map[string]any
-	if json.Unmarshal(r.Structured, &object) == nil && object != nil {
-		out.StructuredContent = object
+	structured := r.Structured
+	if c.served[in.ID] { // it is the whole result of the MCP server
+		var server struct {
+			Structured json.RawMessage `json:"structuredContent"`
+		}
+		if json.Unmarshal(structured, &server) == nil {
+			structured = server.Structured
+		}
+	}
+	if json.Unmarshal(structured, &object) == nil && object != nil {
+		out.StructuredContent = structured
 	}
 	for _, text := range c.refused {
 		out.Content = append(out.Content, &mcp.TextContent{Text: text})

@@ -121,7 +121,8 @@ func TestLineThatIsTooLong(t *testing.T) {
 		{"ID first", `{"jsonrpc":"2.0","id":%v,"result":{"content":"` + long + `"}}`, "the maximum is 16777216", false},
 		{"ID last", `{"result":{"content":"` + long + `"},"jsonrpc":"2.0","id":%v}`, "the maximum is 16777216", false},
 		{"ID before the version", `{"result":{"content":"` + long + `","id":7},"id":%v,"jsonrpc":"2.0"}`, "the maximum is 16777216", false},
-		{"no ID", `{"result":{"content":"` + long + `"},"jsonrpc":"2.0"%.0s}`, "which is for no known call", true},
+		{"no ID", `{"result":{"content":"` + long + `"},"jsonrpc":"2.0"%.0s}`, "the maximum is 16777216", false}, // of the only call
+		{"no answer", `{"content":"` + long + `","jsonrpc":"2.0"%.0s}`, "which is for no known call", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var p *peer

@@ -43,6 +43,18 @@ func serveShifty() int {
 		add("send", "Sends a text.", plain, false)
 	}
 	add("look", "Looks.", plain, true)
+	if os.Args[2] == "choosy" { // a client that answers for the model is offered only one of its tools
+		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				res, err := next(ctx, method, req)
+				list, ok := res.(*mcp.ListToolsResult)
+				if session, is := req.GetSession().(*mcp.ServerSession); ok && is && session.InitializeParams().Capabilities.Sampling != nil {
+					list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool { return t.Name == "look" })
+				}
+				return res, err
+			}
+		})
+	}
 	if os.Args[2] == "big" {
 		for i := range 300 {
 			add(fmt.Sprint("t", i), strings.Repeat("long ", 1000), plain, true)
@@ -245,6 +257,20 @@ func TestMCPTryKeepsPins(t *testing.T) {
 		if out := strings.Join(strings.Fields(r.OK("mcp", "tools", name).Stdout), " "); !strings.Contains(out, strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("the tools of %s have no %q:\n%s", name, want, out)
 		}
+	}
+	r.NothingLeft()
+}
+
+// `gantry mcp try` is the same client to a server as a session is.
+func TestMCPTryIsTheSameClient(t *testing.T) {
+	t.Parallel()
+	r := boxed(t, finished)
+	addMCP(t, r, strings.ReplaceAll(shiftyServer(t, r, "sampling = \"allow\""), `"srv"`, `"choosy"`))
+	if out := r.OK("mcp", "list").Stdout; !strings.Contains(out, "choosy  program  ready  1") {
+		t.Errorf("the list:\n%s", out)
+	}
+	if out := r.OK("mcp", "try", "choosy").Stdout; !strings.Contains(out, "its tools: send\n") {
+		t.Errorf("try:\n%s", out)
 	}
 	r.NothingLeft()
 }

@@ -58,7 +58,8 @@ func (p *mcpPlugin) tryServer(ctx context.Context, c *tool.CommandCall, in tryAr
 	var tail transport.Tail
 	s := server.New(server.Config{
 		Name: b.Name, Open: started(c.Env().Declared, c.Env().Logger, b.Name, &tail), Client: &mcp.Implementation{Name: "gantry", Title: "gantry", Version: p.version},
-		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny}, Logger: c.Env().Logger,
+		Protocol: b.Protocol, StartupTimeout: b.StartupTimeout, Choice: catalog.Choice{Allow: b.Allow, Deny: b.Deny},
+		Sampling: b.Sampling != samplingOff, Roots: b.roots(), Logger: c.Env().Logger, // what a server offers may depend on them
 	})
 	failed := s.Start(ctx)
 	found := s.Status()

@@ -39,11 +39,11 @@ func (n *Consent) compare(content lock.Hash, programs ...lock.Hash) {
 		changed = append(changed, "its block has changed")
 	}
 	if !slices.Contains(programs, n.Pin.Program) {
-		text := "its program " + n.Path
+		text := "its program " + oneLine(n.Path)
 		if len(n.Pin.Scripts) > 0 {
 			var paths []string
 			for _, s := range n.Pin.Scripts {
-				paths = append(paths, s.Path)
+				paths = append(paths, oneLine(s.Path))
 			}
 			text += ", or a script that it runs (" + strings.Join(paths, ", ") + "),"
 		}
@@ -56,7 +56,7 @@ func (n *Consent) compare(content lock.Hash, programs ...lock.Hash) {
 func (n *Consent) missing() string {
 	for _, s := range n.Pin.Scripts {
 		if errors.Is(s.Err, fs.ErrNotExist) {
-			return "its script " + s.Path + " does not exist"
+			return "its script " + oneLine(s.Path) + " does not exist"
 		}
 	}
 	return ""
@@ -186,9 +186,15 @@ func (c Consents) Describe(n Consent) []string {
 	}
 	lines = append(lines, "variables: "+cmp.Or(strings.Join(names, ", "), "none"), "folder:    "+cmp.Or(n.Cwd, "the working folder"), "it may:    "+strings.Join(may, "; "))
 	for i, line := range lines {
-		if strings.ContainsFunc(line, unicode.IsControl) { // a path with a line break could look like other lines
-			lines[i] = strconv.Quote(line)
-		}
+		lines[i] = oneLine(line)
 	}
 	return lines
+}
+
+// oneLine quotes a text with control characters: a path with a line break could look like other lines.
+func oneLine(text string) string {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return strconv.Quote(text)
+	}
+	return text
 }

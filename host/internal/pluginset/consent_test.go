@@ -90,6 +90,11 @@ func TestConsentNamesWhatHasChanged(t *testing.T) {
 		}
 	}
 	p.Cwd = ""
+	p.Argv = []string{program, "none\nit may:    read nothing.js"}
+	if n, err = c.Of(p); err != nil || n.Changed == "" || strings.Contains(n.Changed, "\n") {
+		t.Errorf("%v, %q", err, n.Changed)
+	}
+	p.Argv = []string{program}
 	file("node", "other")
 	refused("another program without a script", p, "accepted: its program "+program+" has changed; next:")
 }

@@ -194,6 +194,11 @@ func (b *PluginBlock) process(d bind.Process) (p Process, ds Diagnostics) {
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		if upper := strings.ToUpper(name); !b.UnsafeEnv && (strings.HasPrefix(upper, "LD_") || strings.HasPrefix(upper, "DYLD_")) {
+			wrong(errors.New("it makes the program load code that nobody has accepted"), "write a program that sets it, and name that as the command", contract.Name("env"), contract.Name(name))
+		}
+	}
 	p.Sandbox.FullAccess = d.Sandbox["mode"] == schema.SandboxFullAccess
 	texts("network", func(text string) error {
 		h, err := hosts.ParsePattern(text)

@@ -132,6 +132,7 @@ func TestWrongProcesses(t *testing.T) {
 		`command = ""`:     `6: invalid value for "command"`,
 		"command = \"x\"\nargs = [\"--key=${secret(\"s\")}\"]":       `7: a secret on a command line`,
 		"command = \"x\"\nenv = { \"A=B\" = \"\" }":                  `7: invalid name of a variable: "A=B"`,
+		"command = \"x\"\nenv = { LD_PRELOAD = \"/x.so\" }":          `7: invalid value for "LD_PRELOAD"`,
 		"command = \"x\"\nsandbox {\n mode = \"workspace-write\"\n}": `8: invalid value for "mode"`,
 		"command = \"x\"\nsandbox {\n network = [\"https://a\"]\n}":  `8: invalid value for "network"`,
 		"command = \"x\"\nsandbox {\n writable_roots = [\"/\"]\n}":   `8: invalid value for "writable_roots"`,

@@ -110,7 +110,7 @@ var sections = []struct {
 	{"C", "Plugins' processes", 34},
 	{"W", "Clients of the app server", 10},
 	{"K", "Code that calls tools", 14},
-	{"V", "MCP servers", 39},
+	{"V", "MCP servers", 46},
 }
 
 // The list is complete, in order, and each row is tried somehow.

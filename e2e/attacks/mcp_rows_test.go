@@ -58,6 +58,20 @@ var mcpServers = []row{
 	program("V38", "it reads a file in its own folders that `deny_read` names, of its block or of all commands", "not seen", "not seen: relative patterns apply below its roots too"),
 	{id: "V39", attempt: "a server repeats the token and the headers that it was sent: in errors, in the reason of a refusal, in results", required: "not shown", ours: "masked, on the terminal and in threads",
 		tests: []string{"e2e TestMCPSecretsAreNotShown"}},
+	{id: "V40", attempt: "have the model asked at the user's expense: without permission, after the user has declined, beyond the thread's budget", required: "not asked", ours: "not asked: sampling is off by default, a question needs an answer, and what is spent counts",
+		tests: []string{"e2e TestMCPSampling"}},
+	{id: "V41", attempt: "a server with an address asks for the user's folders (roots), or a program although its block withholds them", required: "not told", ours: "not told: only programs are, and only of the folder of the thread that calls",
+		tests: []string{"e2e TestMCPRoots"}},
+	{id: "V42", attempt: "have a prompt read as what the user said, with characters that hide a part of it", required: "seen as the server's", ours: "the message names the prompt and the server, and has no such characters",
+		tests: []string{"e2e TestMCPPromptsInAnEditor"}},
+	{id: "V43", attempt: "change a pinned tool, or add one, in a session that runs or between two", required: "neither offered nor called", ours: "neither, until a person has seen what has changed",
+		tests: []string{"e2e TestMCPPinnedTools"}},
+	{id: "V44", attempt: "a client of `gantry mcp serve` names a folder elsewhere for an agent, also by a link, or replies to a thread of another folder", required: "refused", ours: "refused without `--allow-wider`",
+		tests: []string{"host/internal/mcpserver TestFolderOfAgents"}},
+	{id: "V45", attempt: "behind a proxy, keep this machine from looking a name up, so that the proxy resolves it to a private address", required: "refused", ours: "refused, unless the user's configuration names the host without a wildcard",
+		tests: []string{"host/internal/network TestUnresolvedThroughAProxy"}},
+	{id: "V46", attempt: "have the loader put other code into a server's program by a variable of its block, `LD_PRELOAD` and the like", required: "not started", ours: "an error at the variable, unless the plugin's block has `unsafe_env`",
+		tests: []string{"config TestWrongProcesses"}},
 }
 
 // program is a row about the program of a server, whose attempts are in one test.

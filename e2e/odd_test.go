@@ -53,7 +53,7 @@ type fileArgs struct {
 
 // odd is a plugin with tools that misbehave; in the mode "waits" one with a tool that waits, in the mode "speaks" one that
 // speaks in its threads, in the mode "samples" one that asks the model, in the
-// mode "tells" one that has texts for it, in the mode "warns" one that warns of its block, in the mode "acts" one whose tools say of their calls what the test wants, in the modes "takes" and "asks for all" one that uses all of the host's services, in the mode "reaches" one that acts in its own process, in the mode "calls out" one that reaches services through the host, in the mode "commands" one that has commands, in the mode "steals" one that wants what is others', in the modes "paints" and "paints in the dark" one with a canvas that is shown or not, in the mode "conforms" one with the tools of a suite, in the modes "desk" and
+// mode "tells" one that has texts for it, in the mode "warns" one that warns of its block, in the mode "acts" one whose tools say of their calls what the test wants, in the modes "takes" and "asks for all" one that uses all of the host's services, in the mode "reaches" one that acts in its own process, in the mode "calls out" one that reaches services through the host, in the mode "narrow" one that starts processes with less than its calls, in the mode "commands" one that has commands, in the mode "steals" one that wants what is others', in the modes "paints" and "paints in the dark" one with a canvas that is shown or not, in the mode "conforms" one with the tools of a suite, in the modes "desk" and
 // "shelf" ones that work.
 func odd(mode string) tool.Plugin {
 	switch mode {
@@ -77,6 +77,8 @@ func odd(mode string) tool.Plugin {
 		return servers()
 	case "reaches":
 		return reaches()
+	case "narrow":
+		return narrowed()
 	case "calls out":
 		return callsOut("network", "ask", "secrets")
 	case "calls out undeclared":

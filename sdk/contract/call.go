@@ -31,9 +31,12 @@ type NetworkEffect struct {
 	Method string `json:"method,omitempty"`
 }
 
-// BrowserEffect acts on a web origin.
+// BrowserEffect acts on a web origin. Kind is "document", "frame" (any part of a page), "download", "upload" or "credential", or empty for
+// anything. Page is the origin of the page that it comes from, if that is another one.
 type BrowserEffect struct {
 	Origin string `json:"origin"`
+	Kind   string `json:"kind,omitempty"`
+	Page   string `json:"page,omitempty"`
 }
 
 // SessionInputEffect sends input to a running session. Language is that of the text, for example "python": 1 to 32 lower-case

@@ -158,6 +158,8 @@ type effectJSON struct {
 	Port      uint32   `json:"port,omitempty"`
 	Method    string   `json:"method,omitempty"`
 	Origin    string   `json:"origin,omitempty"`
+	Kind      string   `json:"kind,omitempty"`
+	Page      string   `json:"page,omitempty"`
 	SessionID string   `json:"sessionId,omitempty"`
 	Text      string   `json:"text,omitempty"`
 	Language  string   `json:"language,omitempty"`
@@ -205,7 +207,7 @@ func effectToJSON(e Effect) effectJSON {
 	case NetworkEffect:
 		return effectJSON{Type: "network", Host: e.Host, Port: e.Port, Method: e.Method}
 	case BrowserEffect:
-		return effectJSON{Type: "browser", Origin: e.Origin}
+		return effectJSON{Type: "browser", Origin: e.Origin, Kind: e.Kind, Page: e.Page}
 	case SessionInputEffect:
 		return effectJSON{Type: "session-input", SessionID: e.SessionID, Text: e.Text, Language: e.Language}
 	case ServiceEffect:
@@ -230,7 +232,7 @@ func effectFromJSON(e effectJSON) Effect {
 	case "network":
 		return NetworkEffect{Host: e.Host, Port: e.Port, Method: e.Method}
 	case "browser":
-		return BrowserEffect{Origin: e.Origin}
+		return BrowserEffect{Origin: e.Origin, Kind: e.Kind, Page: e.Page}
 	case "session-input":
 		return SessionInputEffect{SessionID: e.SessionID, Text: e.Text, Language: e.Language}
 	case "service":

@@ -26,7 +26,70 @@ type networkProxy struct {
 	asks network.Questions // questions about hosts, shared by the processes of a thread
 
 	mu     sync.Mutex
-	denied map[launch.Owner][]string // to the last declared process of an owner
+	opened map[launch.Owner]*openHosts // by plugin and thread
+	denied map[launch.Owner][]string   // to the last declared process of an owner
+}
+
+// openHosts are the hosts that a plugin was authorized to reach in a thread. Its quiet processes there may connect to them.
+type openHosts struct {
+	trees int // that run
+	rules func() network.Rules
+	hosts map[network.Request]bool // without method and protocol; port 0: any
+}
+
+// at returns the hosts of a plugin in a thread. The caller holds mu.
+func (n *networkProxy) at(owner launch.Owner) *openHosts {
+	key := launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread}
+	if n.opened[key] == nil {
+		if n.opened == nil {
+			n.opened = map[launch.Owner]*openHosts{}
+		}
+		n.opened[key] = &openHosts{rules: n.host.rules.Network, hosts: map[network.Request]bool{}}
+	}
+	return n.opened[key]
+}
+
+// enter begins a quiet process tree under rules. leave ends it.
+func (n *networkProxy) enter(owner launch.Owner, rules func() network.Rules) (leave func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o := n.at(owner)
+	o.trees++
+	o.rules = rules
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if o.trees--; o.trees == 0 {
+			delete(n.opened, launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread})
+		}
+	}
+}
+
+// open lets the quiet processes of a plugin in a thread connect to a host.
+func (n *networkProxy) open(owner launch.Owner, q network.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.at(owner).hosts[network.Request{Host: q.Host, Port: q.Port}] = true
+}
+
+// isOpen reports whether they can.
+func (n *networkProxy) isOpen(owner launch.Owner, q network.Request) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o := n.at(owner)
+	return o.hosts[network.Request{Host: q.Host, Port: q.Port}] || o.hosts[network.Request{Host: q.Host}]
+}
+
+// judge decides about a connection of the processes of a plugin in a thread, as their proxy does.
+func (n *networkProxy) judge(ctx context.Context, owner launch.Owner, q network.Request) network.Decision {
+	n.mu.Lock()
+	rules := n.at(owner).rules
+	n.mu.Unlock()
+	d := rules().Decide(ctx, q, net.DefaultResolver)
+	if d.Reason == network.NotAllowed && n.isOpen(owner, q) {
+		d = rules().Approve(ctx, q, net.DefaultResolver)
+	}
+	return d
 }
 
 // maxDenied bounds how many hosts are remembered that a process was denied.
@@ -67,8 +130,10 @@ func (n *networkProxy) serve(ctx context.Context, p *launch.Process, ln net.List
 		rules = func() network.Rules { return n.host.rules.Network().Only(patterns(only)) }
 	}
 	cfg := network.Config{Rules: rules, Audit: func(q network.Request, d network.Decision) { n.publish(owner, q, d) }}
-	// Look up the call now: the process may outlive it.
-	if live, ok := n.host.tokens.OfCall(event.ThreadID(owner.Thread), event.CallID(owner.Call)); ok {
+	if launch.Quiet(p) {
+		defer n.enter(owner, rules)()
+		cfg.Ask = func(_ context.Context, q network.Request, _ string) bool { return n.isOpen(owner, q) }
+	} else if live, ok := n.host.tokens.OfCall(event.ThreadID(owner.Thread), event.CallID(owner.Call)); ok { // looked up now: the process may outlive it
 		cfg.Ask = func(ctx context.Context, q network.Request, rule string) bool {
 			a := n.asks.Do(ctx, owner.Thread+" "+q.URL(), func(ctx context.Context) network.Answer {
 				allowed, asked := live.Connect(ctx, q.Protocol, q.Host, q.Port, rule)

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -30,12 +31,22 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 		return nil, err
 	}
 	defer done()
-	scope, denial, err := l.Authorize(ctx, effects, r.GetReason(), r.GetDiscriminators())
-	if err != nil {
-		return nil, statusOf(err)
+	open, effects, denial, err := judgeBrowsing(ctx, s.Config, l, effects, r.GetReason())
+	if err != nil || denial != "" {
+		return &gantryv1.AuthorizeResponse{Denial: denial}, err
 	}
-	if denial != "" {
-		return &gantryv1.AuthorizeResponse{Denial: denial}, nil
+	scope := orchestrate.ScopeOnce
+	if len(effects) > 0 || len(open) == 0 {
+		if scope, denial, err = l.Authorize(ctx, effects, r.GetReason(), r.GetDiscriminators()); err != nil {
+			return nil, statusOf(err)
+		}
+		if denial != "" {
+			return &gantryv1.AuthorizeResponse{Denial: denial}, nil
+		}
+	}
+	owner := launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread)}
+	for _, q := range open {
+		s.OpenHost(owner, q)
 	}
 	if wanted, _ := hostsAmong(effects); len(wanted) > 0 {
 		life, release, err := s.hold(ctx, r.GetCallToken())

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/gantry-agent/gantry/host/internal/approval"
+	"github.com/gantry-agent/gantry/host/internal/network"
+	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
@@ -109,4 +112,70 @@ func TestAuthorizeHostInACommand(t *testing.T) {
 	if _, c := ask(mine, reaches("known.example")); c != codes.PermissionDenied {
 		t.Errorf("after the command: %v", c)
 	}
+}
+
+// What a browser does is judged by the network rules, and the policy decides about hosts that they don't name. What is granted is opened for
+// the plugin's processes.
+func TestAuthorizeBrowsing(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	w.judge = func(q network.Request) network.Decision {
+		d := network.Decision{Reason: network.NotAllowed}
+		switch q.Host {
+		case "known.example":
+			d = network.Decision{Allow: true, Reason: network.Allowed}
+		case "denied.example":
+			d.Reason = network.Denied
+		case "10.0.0.1":
+			d.Reason = network.NotAllowedLocal
+		case "asked.example":
+			d.Rule = "rules:1"
+		}
+		return d
+	}
+	const run, no = policy.Run, policy.Forbid
+	for _, tc := range []struct {
+		name, origin, kind, page string
+		policy                   policy.Verdict
+		asked, opened            string // empty: nothing
+	}{
+		{"a known host", "https://known.example", "document", "", no, "", "mine known.example:443"},
+		{"its port", "http://known.example:8080", "", "", no, "", "mine known.example:8080"},
+		{"a websocket", "ws://known.example", "frame", "https://known.example", no, "", "mine known.example:80"},
+		{"a denied host", "https://denied.example", "document", "", run, "", ""},
+		{"a part of a page", "https://denied.example", "frame", "https://known.example", run, "", ""},
+		{"a private address", "http://10.0.0.1", "frame", "https://known.example", run, "", ""},
+		{"an unknown host", "https://new.example", "document", "", no, "{https://new.example document } new.example is not among the hosts that the network rules allow", ""},
+		{"an unknown host that the policy allows", "https://new.example", "download", "", run, "{https://new.example download } new.example is not among the hosts that the network rules allow", "mine new.example:443"},
+		{"a part of a known page", "https://cdn.example", "frame", "https://known.example", no, "", "mine cdn.example:443"},
+		{"an upload from a known page", "https://cdn.example", "upload", "https://known.example", no, "{https://cdn.example upload https://known.example} cdn.example is not among the hosts that the network rules allow", ""},
+		{"a part of an unknown page", "https://cdn.example", "frame", "https://new.example", no, "{https://cdn.example frame https://new.example} cdn.example is not among the hosts that the network rules allow", ""},
+		{"a host that a rule asks about", "https://asked.example", "frame", "https://known.example", no, "{https://asked.example frame https://known.example} a rule asks about asked.example: rules:1", ""},
+	} {
+		w.asked, w.opened, w.policy = nil, nil, tc.policy
+		w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
+			r, err := mine.Authorize(ctx, &gantryv1.AuthorizeRequest{CallToken: s.CallToken, Effects: []*gantryv1.Effect{
+				{Kind: &gantryv1.Effect_Browser{Browser: &gantryv1.BrowserEffect{Origin: tc.origin, Kind: tc.kind, Page: tc.page}}},
+			}})
+			if err != nil || r.GetGranted() != (tc.opened != "") || r.GetGranted() == (r.GetDenial() != "") {
+				t.Errorf("%s: %v, %v", tc.name, r, err)
+			}
+		})
+		if got := strings.Join(w.asked, ", "); got != tc.asked {
+			t.Errorf("%s: decided about %q, want %q", tc.name, got, tc.asked)
+		}
+		if got := strings.Join(w.opened, ", "); got != tc.opened {
+			t.Errorf("%s: opened %q, want %q", tc.name, got, tc.opened)
+		}
+	}
+	w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
+		for _, origin := range []string{"", "known.example", "file:///etc", "https://", "https://a b", "https://known.example:0", "https://known.example:x"} {
+			_, err := mine.Authorize(ctx, &gantryv1.AuthorizeRequest{CallToken: s.CallToken, Effects: []*gantryv1.Effect{
+				{Kind: &gantryv1.Effect_Browser{Browser: &gantryv1.BrowserEffect{Origin: origin}}},
+			}})
+			if code(err) != codes.InvalidArgument {
+				t.Errorf("%q: %v", origin, err)
+			}
+		}
+	})
 }

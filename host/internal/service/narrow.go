@@ -31,7 +31,7 @@ func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
 	case !g.Proxied:
 		g.Hosts = []string{noHost}
 	}
-	if err := below(own, r.GetFolders()); err != nil {
+	if err := checkFolders(r.GetFolders(), own); err != nil {
 		return err
 	}
 	spec.Grant = g.Narrowed(r.GetFolders())
@@ -42,8 +42,8 @@ func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
 	return nil
 }
 
-// below returns an error unless all folders are below the plugin's own.
-func below(own, folders []string) error {
+// checkFolders returns an error unless all folders are below the plugin's own.
+func checkFolders(folders, own []string) error {
 	if len(folders) > maxFolders {
 		return status.Errorf(codes.InvalidArgument, "a process can have at most %d folders", maxFolders)
 	}

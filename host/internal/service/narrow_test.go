@@ -24,7 +24,10 @@ func (narrowBox) Enforces(g launch.Grant) bool { return g.Mode == launch.Narrow 
 
 // Confine records a grant.
 func (b narrowBox) Confine(_ context.Context, g launch.Grant, _ bool, _ *launch.Confinement) (func(), error) {
-	b.got <- g
+	select {
+	case b.got <- g:
+	default: // a test that expects no process
+	}
 	return nil, nil
 }
 

@@ -58,7 +58,7 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	} else if denial != "" {
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: denial}}, nil
 	}
-	spec.ReadOnly = spec.ReadOnly || l.ReadOnly
+	spec.ReadOnly = spec.ReadOnly || l.ReadOnly && !r.GetNarrow() // which writes nothing of the user's
 	spec.Holder, spec.Grant = s.id.Generation, l.Grant
 	if err := narrow(r, &spec, s.Folders(s.id.Label)); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -60,6 +61,10 @@ type Config struct {
 	Declared func(label, name string) (Declared, error)
 	// Denied returns the hosts, with their ports, that the last declared process of an owner was denied.
 	Denied func(launch.Owner) []string
+	// JudgeHost decides about a connection of the processes of a plugin in a thread, of an owner without a call. OpenHost lets those with
+	// quiet_network connect to a host, until the last of them has ended.
+	JudgeHost func(context.Context, launch.Owner, network.Request) network.Decision
+	OpenHost  func(launch.Owner, network.Request)
 	// Folders returns the data and the cache folder of a plugin, without symbolic links.
 	Folders func(label string) []string
 	// MakeRoom stops an earlier process of the plugin without waiting. It returns false if the caller is not the plugin's current

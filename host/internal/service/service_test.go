@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
@@ -63,6 +64,10 @@ type world struct {
 	exceeded []string
 	lacks    string                                          // a capability that no plugin has
 	grant    func(*launch.Grant)                             // changes what calls may do; nil: nothing
+	judge    func(network.Request) network.Decision          // of connections of plugin "mine"
+	opened   []string                                        // hosts, by plugin
+	asked    []string                                        // about browser effects
+	policy   policy.Verdict                                  // about browser effects
 	narrow   chan launch.Grant                               // of narrow processes
 	declared func(name string) (service.Declared, error)     // of plugin "mine"
 	granted  func()                                          // called before a capability is judged; nil: nothing is
@@ -166,9 +171,16 @@ func newWorld(t *testing.T) *world {
 	}
 	closing("launcher", w.launcher.Close)
 	w.services = service.New(service.Config{
-		Denied:  func(launch.Owner) []string { return nil },
-		Folders: func(label string) []string { return []string{"/data/" + label, "/cache/" + label} },
-		Tokens:  w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
+		Denied: func(launch.Owner) []string { return nil },
+		JudgeHost: func(_ context.Context, owner launch.Owner, q network.Request) network.Decision {
+			if owner != (launch.Owner{Plugin: "mine", Thread: string(w.thread)}) {
+				t.Errorf("judged for %+v", owner)
+			}
+			return w.judge(q)
+		},
+		OpenHost: func(owner launch.Owner, q network.Request) { w.opened = append(w.opened, owner.Plugin+" "+q.Target()) },
+		Folders:  func(label string) []string { return []string{"/data/" + label, "/cache/" + label} },
+		Tokens:   w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
 		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {
 			return nil, errors.New("no model here")
@@ -275,6 +287,12 @@ func (w *world) call(ctx context.Context, do func(context.Context, contract.Call
 			for _, e := range r.Effects {
 				if n, ok := e.(contract.NetworkEffect); ok && n.Host == "forbidden.example" {
 					return policy.Decision{Verdict: policy.Forbid, Reason: "not that host"}
+				}
+			}
+			for _, e := range r.Effects {
+				if _, ok := e.(contract.BrowserEffect); ok {
+					w.asked = append(w.asked, fmt.Sprint(e, " ", r.Escalation.Justification))
+					return policy.Decision{Verdict: w.policy, Reason: "the test says so"}
 				}
 			}
 			return policy.Decision{Verdict: policy.Run}

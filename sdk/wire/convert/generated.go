@@ -505,12 +505,16 @@ func networkEffectFromProto(p *gantryv1.NetworkEffect) contract.NetworkEffect {
 func browserEffectToProto(x contract.BrowserEffect) *gantryv1.BrowserEffect {
 	return &gantryv1.BrowserEffect{
 		Origin: text(x.Origin),
+		Kind:   text(x.Kind),
+		Page:   text(x.Page),
 	}
 }
 
 func browserEffectFromProto(p *gantryv1.BrowserEffect) contract.BrowserEffect {
 	return contract.BrowserEffect{
 		Origin: p.GetOrigin(),
+		Kind:   p.GetKind(),
+		Page:   p.GetPage(),
 	}
 }
 

@@ -253,7 +253,14 @@ func effectLines(e event.Effect) []string {
 	case "browser":
 		var x contract.BrowserEffect
 		if json.Unmarshal(e.Data, &x) == nil && x.Origin != "" {
-			return append([]string{"acts in a browser on: " + strconv.Quote(x.Origin)}, lookalikes([]string{x.Origin})...)
+			text := "acts in a browser on: " + strconv.Quote(x.Origin)
+			if x.Kind != "" {
+				text += ", " + folded(x.Kind)
+			}
+			if x.Page != "" && x.Page != x.Origin {
+				text += ", from " + strconv.Quote(x.Page)
+			}
+			return append([]string{text}, lookalikes([]string{x.Origin, x.Page})...)
 		}
 	case "service":
 		var x contract.ServiceEffect

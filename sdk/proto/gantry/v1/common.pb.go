@@ -1287,8 +1287,12 @@ func (x *NetworkEffect) GetMethod() string {
 
 // BrowserEffect acts on a web origin, for example https://example.com.
 type BrowserEffect struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Origin        string                 `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Origin string                 `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
+	// "document", "frame" (any part of a page), "download", "upload" or "credential"; empty: anything.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Origin of the page that it comes from; empty: none, or the same.
+	Page          string `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1326,6 +1330,20 @@ func (*BrowserEffect) Descriptor() ([]byte, []int) {
 func (x *BrowserEffect) GetOrigin() string {
 	if x != nil {
 		return x.Origin
+	}
+	return ""
+}
+
+func (x *BrowserEffect) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *BrowserEffect) GetPage() string {
+	if x != nil {
+		return x.Page
 	}
 	return ""
 }
@@ -2465,9 +2483,11 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\rNetworkEffect\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x16\n" +
-	"\x06method\x18\x03 \x01(\tR\x06method\"'\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\"O\n" +
 	"\rBrowserEffect\x12\x16\n" +
-	"\x06origin\x18\x01 \x01(\tR\x06origin\"c\n" +
+	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04page\x18\x03 \x01(\tR\x04page\"c\n" +
 	"\x12SessionInputEffect\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x12\n" +

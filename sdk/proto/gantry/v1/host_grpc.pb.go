@@ -74,7 +74,10 @@ type HostServiceClient interface {
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
 	// Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
 	// can only reach hosts, and the person who ran the command decides. Until the call or command ends, the plugin can connect to
-	// the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet.
+	// the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet. In a call, browser effects
+	// are judged by the network rules: what they allow is granted, what they deny is not, and about other origins the user is asked.
+	// So is a part of a page whose origin is granted. Processes of the plugin in the thread that were started with quiet_network can then
+	// connect to these hosts as well, until the last of them has ended.
 	Authorize(ctx context.Context, in *AuthorizeRequest, opts ...grpc.CallOption) (*AuthorizeResponse, error)
 	// Ask asks the user a question. The answer is never an approval.
 	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error)
@@ -385,7 +388,10 @@ type HostServiceServer interface {
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
 	// Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
 	// can only reach hosts, and the person who ran the command decides. Until the call or command ends, the plugin can connect to
-	// the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet.
+	// the hosts of permitted network effects through HostFacts.egress_socket, at addresses of the internet. In a call, browser effects
+	// are judged by the network rules: what they allow is granted, what they deny is not, and about other origins the user is asked.
+	// So is a part of a page whose origin is granted. Processes of the plugin in the thread that were started with quiet_network can then
+	// connect to these hosts as well, until the last of them has ended.
 	Authorize(context.Context, *AuthorizeRequest) (*AuthorizeResponse, error)
 	// Ask asks the user a question. The answer is never an approval.
 	Ask(context.Context, *AskRequest) (*AskResponse, error)

@@ -296,6 +296,7 @@ type GrantFacts struct {
 	WritableRoots []string
 	Network       bool
 	Digest        string
+	Proxy         string // host and port of the proxy in a sandbox with a network of its own; empty: see HTTPS_PROXY
 }
 
 // AssessRequest asks what a call would do.

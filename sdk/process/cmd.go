@@ -427,6 +427,25 @@ func (c *Cmd) Signal(sig os.Signal) error {
 	return c.signal(ctx, &gantryv1.SignalRequest{ProcessId: c.id, Signal: int32(s)})
 }
 
+// Stat is what a process and its descendants use. All fields are 0 if it has ended, or where the system doesn't tell.
+type Stat struct {
+	Memory int64         // resident, in bytes; pages that processes share count for each of them
+	PIDs   int64         // processes
+	CPU    time.Duration // processor time of the processes that are there
+}
+
+// Stat returns what the process and its descendants use at present.
+func (c *Cmd) Stat(ctx context.Context) (Stat, error) {
+	if c.id == "" {
+		return Stat{}, errors.New("process: not started")
+	}
+	r, err := c.broker.client.ProcessStat(ctx, &gantryv1.ProcessStatRequest{ProcessId: c.id})
+	if err != nil {
+		return Stat{}, fmt.Errorf("ask what %q uses: %w", c.Args[0], err)
+	}
+	return Stat{Memory: r.GetMemoryBytes(), PIDs: r.GetPids(), CPU: time.Duration(r.GetCpuMs()) * time.Millisecond}, nil
+}
+
 // Resize changes the size of the terminal.
 func (c *Cmd) Resize(size Size) error {
 	switch {

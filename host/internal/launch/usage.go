@@ -1,6 +1,39 @@
 package launch
 
-import "time"
+import (
+	"net"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/gantry-agent/gantry/host/internal/launch/control"
+)
+
+// ProxyAddress returns the host and port of the proxy in a sandbox with a network of its own; "": it differs for each process.
+func ProxyAddress() string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(control.ProxyPort))
+}
+
+// Tree is what a process and its descendants use.
+type Tree struct {
+	CPU      time.Duration // processor time
+	Resident int64         // memory in bytes; pages that processes share count for each of them
+	PIDs     int           // processes
+}
+
+// ReadTree returns what a running process and its descendants use; zero: it has ended, or this system doesn't tell.
+func ReadTree(p *Process) Tree {
+	select {
+	case <-p.exited:
+		return Tree{}
+	default:
+	}
+	t, _ := treeReader()(p.pid)
+	return t
+}
 
 // Usage is what a process uses that may outlive its call.
 type Usage struct {
@@ -24,9 +57,9 @@ func (l *Launcher) Sessions(thread string) []Usage {
 		default:
 		}
 		u := Usage{Owner: p.spec.Owner, PID: p.pid}
-		cpu, resident, ok := read(p.pid)
+		t, ok := read(p.pid)
 		if elapsed := time.Since(p.started); ok && elapsed > 0 {
-			u.CPUPercent, u.Resident, u.Known = 100*float64(cpu)/float64(elapsed), resident, true
+			u.CPUPercent, u.Resident, u.Known = 100*float64(t.CPU)/float64(elapsed), t.Resident, true
 		}
 		out = append(out, u)
 	}

@@ -119,6 +119,7 @@ func (r *run) callStart() contract.CallStart {
 		ThreadID: string(r.call.Thread), TurnID: string(r.call.Turn), CallID: string(r.call.ID),
 		Namespace: r.entry.Namespace, Tool: r.entry.Name, Input: r.input, AssessDigest: r.assessment.Digest,
 		Grant: contract.GrantFacts{
+			Proxy:       launch.ProxyAddress(),
 			SandboxMode: r.granted.Mode, WritableRoots: r.granted.WritableRoots, Network: r.granted.Network || r.granted.Proxied,
 			Digest: r.digest,
 		},

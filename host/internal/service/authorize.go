@@ -53,14 +53,13 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 		if err != nil {
 			return nil, err
 		}
-		s.permitUntil(life, wanted, release)
+		endWith(life, s.Permit(s.id.Label, wanted), release)
 	}
 	return &gantryv1.AuthorizeResponse{Granted: true, Scope: scope}, nil
 }
 
-// permitUntil lets the plugin's process reach hosts until ctx ends, and then calls release.
-func (s *server) permitUntil(ctx context.Context, wanted []contract.NetworkEffect, release func()) {
-	revoke := s.Permit(s.id.Label, wanted)
+// endWith calls revoke and then release when ctx ends.
+func endWith(ctx context.Context, revoke, release func()) {
 	context.AfterFunc(ctx, func() {
 		revoke()
 		release()
@@ -101,7 +100,7 @@ func (s *server) authorizeCommand(ctx context.Context, cmd *command, token strin
 	if err != nil {
 		return nil, err
 	}
-	s.permitUntil(life, wanted, release)
+	endWith(life, s.Permit(s.id.Label, wanted), release)
 	return &gantryv1.AuthorizeResponse{Granted: true, Scope: orchestrate.ScopeOnce}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -91,6 +92,28 @@ func TestSpawnNarrowRefuses(t *testing.T) {
 			if got, err := mine.Spawn(ctx, r); code(err) != codes.InvalidArgument {
 				t.Errorf("%s: %v, %v", name, got, err)
 			}
+		}
+	})
+}
+
+// A plugin learns what its own processes use.
+func TestProcessStat(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.client("mine"), w.client("other")
+	w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
+		p, err := mine.Spawn(ctx, &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"sleep", "1000"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &gantryv1.ProcessStatRequest{ProcessId: p.GetProcessId()}
+		if got, err := mine.ProcessStat(ctx, r); err != nil || runtime.GOOS == "linux" && (got.GetPids() != 1 || got.GetMemoryBytes() < 1<<10) {
+			t.Errorf("%v, %v", got, err)
+		}
+		if got, err := other.ProcessStat(ctx, r); code(err) != codes.NotFound {
+			t.Errorf("another plugin: %v, %v", got, err)
+		}
+		if want := map[bool]string{true: "127.0.0.1:3128"}[runtime.GOOS == "linux"]; s.Grant.Proxy != want {
+			t.Errorf("the proxy is at %q, want %q", s.Grant.Proxy, want)
 		}
 	})
 }

@@ -172,6 +172,16 @@ func (s *server) Signal(ctx context.Context, r *gantryv1.SignalRequest) (*gantry
 	return &gantryv1.SignalResponse{}, nil
 }
 
+// ProcessStat implements the rpc.
+func (s *server) ProcessStat(_ context.Context, r *gantryv1.ProcessStatRequest) (*gantryv1.ProcessStatResponse, error) {
+	p, err := s.process(r.GetProcessId())
+	if err != nil {
+		return nil, err
+	}
+	t := launch.ReadTree(p)
+	return &gantryv1.ProcessStatResponse{MemoryBytes: t.Resident, Pids: int64(t.PIDs), CpuMs: t.CPU.Milliseconds()}, nil
+}
+
 // Wait implements the rpc. A plugin asks once how a process ended, so the host forgets the process after it has answered: a
 // session belongs to no call, and its thread may last for days. Processes that can be adopted are forgotten by Release instead,
 // because the caller may crash before it has reported the end.

@@ -285,6 +285,15 @@ func (h *Host) process(id string) (*running, error) {
 	return p, nil
 }
 
+// ProcessStat implements HostService. It knows only whether the process runs.
+func (h *Host) ProcessStat(_ context.Context, req *gantryv1.ProcessStatRequest) (*gantryv1.ProcessStatResponse, error) {
+	p, err := h.process(req.GetProcessId())
+	if err != nil || p.over() {
+		return &gantryv1.ProcessStatResponse{}, err
+	}
+	return &gantryv1.ProcessStatResponse{Pids: 1}, nil
+}
+
 // Signal implements HostService.
 func (h *Host) Signal(_ context.Context, req *gantryv1.SignalRequest) (*gantryv1.SignalResponse, error) {
 	p, err := h.process(req.GetProcessId())

@@ -580,6 +580,7 @@ func GrantFactsToProto(x contract.GrantFacts) *gantryv1.GrantFacts {
 		WritableRoots: texts(x.WritableRoots),
 		Network:       x.Network,
 		Digest:        text(x.Digest),
+		Proxy:         text(x.Proxy),
 	}
 }
 
@@ -590,6 +591,7 @@ func GrantFactsFromProto(p *gantryv1.GrantFacts) contract.GrantFacts {
 		WritableRoots: p.GetWritableRoots(),
 		Network:       p.GetNetwork(),
 		Digest:        p.GetDigest(),
+		Proxy:         p.GetProxy(),
 	}
 }
 

@@ -1296,6 +1296,113 @@ func (x *SignalResponse) GetGone() bool {
 	return false
 }
 
+type ProcessStatRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessStatRequest) Reset() {
+	*x = ProcessStatRequest{}
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessStatRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessStatRequest) ProtoMessage() {}
+
+func (x *ProcessStatRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessStatRequest.ProtoReflect.Descriptor instead.
+func (*ProcessStatRequest) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ProcessStatRequest) GetProcessId() string {
+	if x != nil {
+		return x.ProcessId
+	}
+	return ""
+}
+
+// ProcessStatResponse is what a process and its descendants use. All fields are 0 if it has ended, or where the system doesn't tell.
+type ProcessStatResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Resident memory; pages that processes share count for each of them.
+	MemoryBytes int64 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Pids        int64 `protobuf:"varint,2,opt,name=pids,proto3" json:"pids,omitempty"`
+	// Processor time of the processes that are there.
+	CpuMs         int64 `protobuf:"varint,3,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProcessStatResponse) Reset() {
+	*x = ProcessStatResponse{}
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessStatResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessStatResponse) ProtoMessage() {}
+
+func (x *ProcessStatResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessStatResponse.ProtoReflect.Descriptor instead.
+func (*ProcessStatResponse) Descriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ProcessStatResponse) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *ProcessStatResponse) GetPids() int64 {
+	if x != nil {
+		return x.Pids
+	}
+	return 0
+}
+
+func (x *ProcessStatResponse) GetCpuMs() int64 {
+	if x != nil {
+		return x.CpuMs
+	}
+	return 0
+}
+
 type WaitRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProcessId     string                 `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
@@ -1305,7 +1412,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1424,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[15]
+	mi := &file_gantry_v1_host_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1437,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{15}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WaitRequest) GetProcessId() string {
@@ -1356,7 +1463,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1475,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[16]
+	mi := &file_gantry_v1_host_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1488,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{16}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WaitResponse) GetExitCode() int32 {
@@ -1438,7 +1545,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1557,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[17]
+	mi := &file_gantry_v1_host_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1570,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{17}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttachRequest) GetProcessId() string {
@@ -1501,7 +1608,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1620,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[18]
+	mi := &file_gantry_v1_host_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1633,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{18}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AttachResponse) GetOutput() isAttachResponse_Output {
@@ -1599,7 +1706,7 @@ type AuthorizeRequest struct {
 
 func (x *AuthorizeRequest) Reset() {
 	*x = AuthorizeRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1718,7 @@ func (x *AuthorizeRequest) String() string {
 func (*AuthorizeRequest) ProtoMessage() {}
 
 func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[19]
+	mi := &file_gantry_v1_host_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1731,7 @@ func (x *AuthorizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeRequest.ProtoReflect.Descriptor instead.
 func (*AuthorizeRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{19}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AuthorizeRequest) GetCallToken() string {
@@ -1668,7 +1775,7 @@ type AuthorizeResponse struct {
 
 func (x *AuthorizeResponse) Reset() {
 	*x = AuthorizeResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1787,7 @@ func (x *AuthorizeResponse) String() string {
 func (*AuthorizeResponse) ProtoMessage() {}
 
 func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[20]
+	mi := &file_gantry_v1_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1800,7 @@ func (x *AuthorizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorizeResponse.ProtoReflect.Descriptor instead.
 func (*AuthorizeResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{20}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AuthorizeResponse) GetGranted() bool {
@@ -1748,7 +1855,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1867,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[21]
+	mi := &file_gantry_v1_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1880,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{21}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AskRequest) GetCallToken() string {
@@ -1869,7 +1976,7 @@ type RedirectRequest struct {
 
 func (x *RedirectRequest) Reset() {
 	*x = RedirectRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1988,7 @@ func (x *RedirectRequest) String() string {
 func (*RedirectRequest) ProtoMessage() {}
 
 func (x *RedirectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[22]
+	mi := &file_gantry_v1_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2001,7 @@ func (x *RedirectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedirectRequest.ProtoReflect.Descriptor instead.
 func (*RedirectRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{22}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RedirectRequest) GetCallToken() string {
@@ -1936,7 +2043,7 @@ type RedirectResponse struct {
 
 func (x *RedirectResponse) Reset() {
 	*x = RedirectResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2055,7 @@ func (x *RedirectResponse) String() string {
 func (*RedirectResponse) ProtoMessage() {}
 
 func (x *RedirectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[23]
+	mi := &file_gantry_v1_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2068,7 @@ func (x *RedirectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedirectResponse.ProtoReflect.Descriptor instead.
 func (*RedirectResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{23}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RedirectResponse) GetId() string {
@@ -1992,7 +2099,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2111,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[24]
+	mi := &file_gantry_v1_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2124,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{24}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AskResponse) GetOutcome() AskOutcome {
@@ -2053,7 +2160,7 @@ type CallToolRequest struct {
 
 func (x *CallToolRequest) Reset() {
 	*x = CallToolRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2172,7 @@ func (x *CallToolRequest) String() string {
 func (*CallToolRequest) ProtoMessage() {}
 
 func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[25]
+	mi := &file_gantry_v1_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2185,7 @@ func (x *CallToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolRequest.ProtoReflect.Descriptor instead.
 func (*CallToolRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{25}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CallToolRequest) GetCallToken() string {
@@ -2118,7 +2225,7 @@ type CallToolResponse struct {
 
 func (x *CallToolResponse) Reset() {
 	*x = CallToolResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2237,7 @@ func (x *CallToolResponse) String() string {
 func (*CallToolResponse) ProtoMessage() {}
 
 func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[26]
+	mi := &file_gantry_v1_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2250,7 @@ func (x *CallToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallToolResponse.ProtoReflect.Descriptor instead.
 func (*CallToolResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{26}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CallToolResponse) GetResult() *CallResult {
@@ -2162,7 +2269,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2281,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[27]
+	mi := &file_gantry_v1_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2294,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{27}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListToolsRequest) GetCallToken() string {
@@ -2206,7 +2313,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2325,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[28]
+	mi := &file_gantry_v1_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2338,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{28}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListToolsResponse) GetTools() []*ToolDescriptor {
@@ -2252,7 +2359,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2371,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[29]
+	mi := &file_gantry_v1_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2384,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{29}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SampleRequest) GetCallToken() string {
@@ -2308,7 +2415,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2427,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[30]
+	mi := &file_gantry_v1_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2440,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{30}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SampleResponse) GetMessage() *LlmMessage {
@@ -2383,7 +2490,7 @@ type SecretRequest struct {
 
 func (x *SecretRequest) Reset() {
 	*x = SecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2502,7 @@ func (x *SecretRequest) String() string {
 func (*SecretRequest) ProtoMessage() {}
 
 func (x *SecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[31]
+	mi := &file_gantry_v1_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2515,7 @@ func (x *SecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretRequest.ProtoReflect.Descriptor instead.
 func (*SecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{31}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SecretRequest) GetHandle() string {
@@ -2437,7 +2544,7 @@ type SecretResponse struct {
 
 func (x *SecretResponse) Reset() {
 	*x = SecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2556,7 @@ func (x *SecretResponse) String() string {
 func (*SecretResponse) ProtoMessage() {}
 
 func (x *SecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[32]
+	mi := &file_gantry_v1_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2569,7 @@ func (x *SecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretResponse.ProtoReflect.Descriptor instead.
 func (*SecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{32}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SecretResponse) GetValue() string {
@@ -2491,7 +2598,7 @@ type StoreSecretRequest struct {
 
 func (x *StoreSecretRequest) Reset() {
 	*x = StoreSecretRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2610,7 @@ func (x *StoreSecretRequest) String() string {
 func (*StoreSecretRequest) ProtoMessage() {}
 
 func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[33]
+	mi := &file_gantry_v1_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2623,7 @@ func (x *StoreSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretRequest.ProtoReflect.Descriptor instead.
 func (*StoreSecretRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{33}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StoreSecretRequest) GetName() string {
@@ -2541,7 +2648,7 @@ type StoreSecretResponse struct {
 
 func (x *StoreSecretResponse) Reset() {
 	*x = StoreSecretResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2660,7 @@ func (x *StoreSecretResponse) String() string {
 func (*StoreSecretResponse) ProtoMessage() {}
 
 func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[34]
+	mi := &file_gantry_v1_host_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2673,7 @@ func (x *StoreSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSecretResponse.ProtoReflect.Descriptor instead.
 func (*StoreSecretResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{34}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
 }
 
 type GetStateRequest struct {
@@ -2581,7 +2688,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2700,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[35]
+	mi := &file_gantry_v1_host_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2713,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{35}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetStateRequest) GetScope() StateScope {
@@ -2642,7 +2749,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2761,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[36]
+	mi := &file_gantry_v1_host_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2774,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{36}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetStateResponse) GetFound() bool {
@@ -2709,7 +2816,7 @@ type PutStateRequest struct {
 
 func (x *PutStateRequest) Reset() {
 	*x = PutStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2828,7 @@ func (x *PutStateRequest) String() string {
 func (*PutStateRequest) ProtoMessage() {}
 
 func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[37]
+	mi := &file_gantry_v1_host_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2841,7 @@ func (x *PutStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateRequest.ProtoReflect.Descriptor instead.
 func (*PutStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{37}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutStateRequest) GetScope() StateScope {
@@ -2790,7 +2897,7 @@ type PutStateResponse struct {
 
 func (x *PutStateResponse) Reset() {
 	*x = PutStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2802,7 +2909,7 @@ func (x *PutStateResponse) String() string {
 func (*PutStateResponse) ProtoMessage() {}
 
 func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[38]
+	mi := &file_gantry_v1_host_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2815,7 +2922,7 @@ func (x *PutStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStateResponse.ProtoReflect.Descriptor instead.
 func (*PutStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{38}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutStateResponse) GetStored() bool {
@@ -2843,7 +2950,7 @@ type ListStateRequest struct {
 
 func (x *ListStateRequest) Reset() {
 	*x = ListStateRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +2962,7 @@ func (x *ListStateRequest) String() string {
 func (*ListStateRequest) ProtoMessage() {}
 
 func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[39]
+	mi := &file_gantry_v1_host_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +2975,7 @@ func (x *ListStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateRequest.ProtoReflect.Descriptor instead.
 func (*ListStateRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{39}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListStateRequest) GetScope() StateScope {
@@ -2901,7 +3008,7 @@ type ListStateResponse struct {
 
 func (x *ListStateResponse) Reset() {
 	*x = ListStateResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +3020,7 @@ func (x *ListStateResponse) String() string {
 func (*ListStateResponse) ProtoMessage() {}
 
 func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[40]
+	mi := &file_gantry_v1_host_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +3033,7 @@ func (x *ListStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStateResponse.ProtoReflect.Descriptor instead.
 func (*ListStateResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{40}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListStateResponse) GetKeys() []string {
@@ -2947,7 +3054,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3066,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[41]
+	mi := &file_gantry_v1_host_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3079,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{41}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LeaseRequest) GetName() string {
@@ -3003,7 +3110,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3122,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[42]
+	mi := &file_gantry_v1_host_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3135,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{42}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LeaseResponse) GetState() isLeaseResponse_State {
@@ -3102,7 +3209,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3221,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[43]
+	mi := &file_gantry_v1_host_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3234,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{43}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PutArtifactRequest) GetMediaType() string {
@@ -3160,7 +3267,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[44]
+	mi := &file_gantry_v1_host_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3172,7 +3279,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[44]
+	mi := &file_gantry_v1_host_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3185,7 +3292,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{44}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutArtifactResponse) GetArtifact() *ArtifactRef {
@@ -3204,7 +3311,7 @@ type GetArtifactRequest struct {
 
 func (x *GetArtifactRequest) Reset() {
 	*x = GetArtifactRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[45]
+	mi := &file_gantry_v1_host_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3323,7 @@ func (x *GetArtifactRequest) String() string {
 func (*GetArtifactRequest) ProtoMessage() {}
 
 func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[45]
+	mi := &file_gantry_v1_host_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3336,7 @@ func (x *GetArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactRequest.ProtoReflect.Descriptor instead.
 func (*GetArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{45}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetArtifactRequest) GetSha256() string {
@@ -3248,7 +3355,7 @@ type GetArtifactResponse struct {
 
 func (x *GetArtifactResponse) Reset() {
 	*x = GetArtifactResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[46]
+	mi := &file_gantry_v1_host_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3367,7 @@ func (x *GetArtifactResponse) String() string {
 func (*GetArtifactResponse) ProtoMessage() {}
 
 func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[46]
+	mi := &file_gantry_v1_host_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3380,7 @@ func (x *GetArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetArtifactResponse.ProtoReflect.Descriptor instead.
 func (*GetArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{46}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetArtifactResponse) GetData() []byte {
@@ -3298,7 +3405,7 @@ type EmitRequest struct {
 
 func (x *EmitRequest) Reset() {
 	*x = EmitRequest{}
-	mi := &file_gantry_v1_host_proto_msgTypes[47]
+	mi := &file_gantry_v1_host_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3417,7 @@ func (x *EmitRequest) String() string {
 func (*EmitRequest) ProtoMessage() {}
 
 func (x *EmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[47]
+	mi := &file_gantry_v1_host_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3430,7 @@ func (x *EmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitRequest.ProtoReflect.Descriptor instead.
 func (*EmitRequest) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{47}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *EmitRequest) GetToken() string {
@@ -3362,7 +3469,7 @@ type EmitResponse struct {
 
 func (x *EmitResponse) Reset() {
 	*x = EmitResponse{}
-	mi := &file_gantry_v1_host_proto_msgTypes[48]
+	mi := &file_gantry_v1_host_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3481,7 @@ func (x *EmitResponse) String() string {
 func (*EmitResponse) ProtoMessage() {}
 
 func (x *EmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gantry_v1_host_proto_msgTypes[48]
+	mi := &file_gantry_v1_host_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3494,7 @@ func (x *EmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitResponse.ProtoReflect.Descriptor instead.
 func (*EmitResponse) Descriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{48}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{50}
 }
 
 var File_gantry_v1_host_proto protoreflect.FileDescriptor
@@ -3486,7 +3593,14 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x06resize\x18\x04 \x01(\v2\x13.gantry.v1.TerminalR\x06resize\x12\x1b\n" +
 	"\tkill_tree\x18\x05 \x01(\bR\bkillTree\"$\n" +
 	"\x0eSignalResponse\x12\x12\n" +
-	"\x04gone\x18\x01 \x01(\bR\x04gone\",\n" +
+	"\x04gone\x18\x01 \x01(\bR\x04gone\"3\n" +
+	"\x12ProcessStatRequest\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\"c\n" +
+	"\x13ProcessStatResponse\x12!\n" +
+	"\fmemory_bytes\x18\x01 \x01(\x03R\vmemoryBytes\x12\x12\n" +
+	"\x04pids\x18\x02 \x01(\x03R\x04pids\x12\x15\n" +
+	"\x06cpu_ms\x18\x03 \x01(\x03R\x05cpuMs\",\n" +
 	"\vWaitRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\"\xb3\x01\n" +
@@ -3648,13 +3762,14 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"StateScope\x12\x1b\n" +
 	"\x17STATE_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12STATE_SCOPE_PLUGIN\x10\x01\x12\x16\n" +
-	"\x12STATE_SCOPE_THREAD\x10\x022\xc9\v\n" +
+	"\x12STATE_SCOPE_THREAD\x10\x022\x97\f\n" +
 	"\vHostService\x12:\n" +
 	"\x05Spawn\x12\x17.gantry.v1.SpawnRequest\x1a\x18.gantry.v1.SpawnResponse\x12:\n" +
 	"\x05Adopt\x12\x17.gantry.v1.AdoptRequest\x1a\x18.gantry.v1.AdoptResponse\x12@\n" +
 	"\aRelease\x12\x19.gantry.v1.ReleaseRequest\x1a\x1a.gantry.v1.ReleaseResponse\x12=\n" +
 	"\x06Signal\x12\x18.gantry.v1.SignalRequest\x1a\x19.gantry.v1.SignalResponse\x127\n" +
-	"\x04Wait\x12\x16.gantry.v1.WaitRequest\x1a\x17.gantry.v1.WaitResponse\x12A\n" +
+	"\x04Wait\x12\x16.gantry.v1.WaitRequest\x1a\x17.gantry.v1.WaitResponse\x12L\n" +
+	"\vProcessStat\x12\x1d.gantry.v1.ProcessStatRequest\x1a\x1e.gantry.v1.ProcessStatResponse\x12A\n" +
 	"\x06Attach\x12\x18.gantry.v1.AttachRequest\x1a\x19.gantry.v1.AttachResponse(\x010\x01\x12F\n" +
 	"\tAuthorize\x12\x1b.gantry.v1.AuthorizeRequest\x1a\x1c.gantry.v1.AuthorizeResponse\x124\n" +
 	"\x03Ask\x12\x15.gantry.v1.AskRequest\x1a\x16.gantry.v1.AskResponse\x12@\n" +
@@ -3686,7 +3801,7 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_gantry_v1_host_proto_goTypes = []any{
 	(AskKind)(0),                // 0: gantry.v1.AskKind
 	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
@@ -3706,123 +3821,127 @@ var file_gantry_v1_host_proto_goTypes = []any{
 	(*ReleaseResponse)(nil),     // 15: gantry.v1.ReleaseResponse
 	(*SignalRequest)(nil),       // 16: gantry.v1.SignalRequest
 	(*SignalResponse)(nil),      // 17: gantry.v1.SignalResponse
-	(*WaitRequest)(nil),         // 18: gantry.v1.WaitRequest
-	(*WaitResponse)(nil),        // 19: gantry.v1.WaitResponse
-	(*AttachRequest)(nil),       // 20: gantry.v1.AttachRequest
-	(*AttachResponse)(nil),      // 21: gantry.v1.AttachResponse
-	(*AuthorizeRequest)(nil),    // 22: gantry.v1.AuthorizeRequest
-	(*AuthorizeResponse)(nil),   // 23: gantry.v1.AuthorizeResponse
-	(*AskRequest)(nil),          // 24: gantry.v1.AskRequest
-	(*RedirectRequest)(nil),     // 25: gantry.v1.RedirectRequest
-	(*RedirectResponse)(nil),    // 26: gantry.v1.RedirectResponse
-	(*AskResponse)(nil),         // 27: gantry.v1.AskResponse
-	(*CallToolRequest)(nil),     // 28: gantry.v1.CallToolRequest
-	(*CallToolResponse)(nil),    // 29: gantry.v1.CallToolResponse
-	(*ListToolsRequest)(nil),    // 30: gantry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 31: gantry.v1.ListToolsResponse
-	(*SampleRequest)(nil),       // 32: gantry.v1.SampleRequest
-	(*SampleResponse)(nil),      // 33: gantry.v1.SampleResponse
-	(*SecretRequest)(nil),       // 34: gantry.v1.SecretRequest
-	(*SecretResponse)(nil),      // 35: gantry.v1.SecretResponse
-	(*StoreSecretRequest)(nil),  // 36: gantry.v1.StoreSecretRequest
-	(*StoreSecretResponse)(nil), // 37: gantry.v1.StoreSecretResponse
-	(*GetStateRequest)(nil),     // 38: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 39: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 40: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 41: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 42: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 43: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 44: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 45: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 46: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 47: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 48: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 49: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 50: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 51: gantry.v1.EmitResponse
-	nil,                         // 52: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 53: gantry.v1.Effect
-	(*CallInput)(nil),           // 54: gantry.v1.CallInput
-	(*CallResult)(nil),          // 55: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 56: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 57: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 58: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 59: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 60: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 61: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 62: gantry.v1.ArtifactRef
+	(*ProcessStatRequest)(nil),  // 18: gantry.v1.ProcessStatRequest
+	(*ProcessStatResponse)(nil), // 19: gantry.v1.ProcessStatResponse
+	(*WaitRequest)(nil),         // 20: gantry.v1.WaitRequest
+	(*WaitResponse)(nil),        // 21: gantry.v1.WaitResponse
+	(*AttachRequest)(nil),       // 22: gantry.v1.AttachRequest
+	(*AttachResponse)(nil),      // 23: gantry.v1.AttachResponse
+	(*AuthorizeRequest)(nil),    // 24: gantry.v1.AuthorizeRequest
+	(*AuthorizeResponse)(nil),   // 25: gantry.v1.AuthorizeResponse
+	(*AskRequest)(nil),          // 26: gantry.v1.AskRequest
+	(*RedirectRequest)(nil),     // 27: gantry.v1.RedirectRequest
+	(*RedirectResponse)(nil),    // 28: gantry.v1.RedirectResponse
+	(*AskResponse)(nil),         // 29: gantry.v1.AskResponse
+	(*CallToolRequest)(nil),     // 30: gantry.v1.CallToolRequest
+	(*CallToolResponse)(nil),    // 31: gantry.v1.CallToolResponse
+	(*ListToolsRequest)(nil),    // 32: gantry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 33: gantry.v1.ListToolsResponse
+	(*SampleRequest)(nil),       // 34: gantry.v1.SampleRequest
+	(*SampleResponse)(nil),      // 35: gantry.v1.SampleResponse
+	(*SecretRequest)(nil),       // 36: gantry.v1.SecretRequest
+	(*SecretResponse)(nil),      // 37: gantry.v1.SecretResponse
+	(*StoreSecretRequest)(nil),  // 38: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 39: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 40: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 41: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 42: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 43: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 44: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 45: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 46: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 47: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 48: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 49: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 50: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 51: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 52: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 53: gantry.v1.EmitResponse
+	nil,                         // 54: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 55: gantry.v1.Effect
+	(*CallInput)(nil),           // 56: gantry.v1.CallInput
+	(*CallResult)(nil),          // 57: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 58: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 59: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 60: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 61: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 62: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 63: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 64: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	52, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	54, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
 	8,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
 	7,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
 	6,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
 	10, // 4: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
 	13, // 5: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
-	19, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
+	21, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
 	8,  // 7: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
-	19, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	53, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	21, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
+	55, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
 	0,  // 10: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
 	1,  // 11: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	54, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	55, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	56, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	57, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	58, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	59, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	60, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	61, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	56, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	57, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	58, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	59, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	60, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	61, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	62, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	63, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
 	2,  // 20: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 21: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
 	2,  // 22: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	62, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	64, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
 	3,  // 24: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
 	11, // 25: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
 	14, // 26: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
 	16, // 27: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
-	18, // 28: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
-	20, // 29: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
-	22, // 30: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
-	24, // 31: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
-	4,  // 32: gantry.v1.HostService.Denials:input_type -> gantry.v1.DenialsRequest
-	25, // 33: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
-	28, // 34: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
-	30, // 35: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
-	32, // 36: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
-	34, // 37: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	36, // 38: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
-	38, // 39: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	40, // 40: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	42, // 41: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	44, // 42: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	46, // 43: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	48, // 44: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	50, // 45: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	9,  // 46: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	12, // 47: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	15, // 48: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
-	17, // 49: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	19, // 50: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	21, // 51: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	23, // 52: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	27, // 53: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	5,  // 54: gantry.v1.HostService.Denials:output_type -> gantry.v1.DenialsResponse
-	26, // 55: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
-	29, // 56: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	31, // 57: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	33, // 58: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	35, // 59: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	37, // 60: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
-	39, // 61: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	41, // 62: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	43, // 63: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	45, // 64: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	47, // 65: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	49, // 66: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	51, // 67: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	46, // [46:68] is the sub-list for method output_type
-	24, // [24:46] is the sub-list for method input_type
+	20, // 28: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
+	18, // 29: gantry.v1.HostService.ProcessStat:input_type -> gantry.v1.ProcessStatRequest
+	22, // 30: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
+	24, // 31: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
+	26, // 32: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
+	4,  // 33: gantry.v1.HostService.Denials:input_type -> gantry.v1.DenialsRequest
+	27, // 34: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
+	30, // 35: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
+	32, // 36: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
+	34, // 37: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
+	36, // 38: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
+	38, // 39: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	40, // 40: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	42, // 41: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	44, // 42: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	46, // 43: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	48, // 44: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	50, // 45: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	52, // 46: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	9,  // 47: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	12, // 48: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	15, // 49: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
+	17, // 50: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	21, // 51: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	19, // 52: gantry.v1.HostService.ProcessStat:output_type -> gantry.v1.ProcessStatResponse
+	23, // 53: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	25, // 54: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	29, // 55: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	5,  // 56: gantry.v1.HostService.Denials:output_type -> gantry.v1.DenialsResponse
+	28, // 57: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
+	31, // 58: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	33, // 59: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	35, // 60: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	37, // 61: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	39, // 62: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	41, // 63: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	43, // 64: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	45, // 65: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	47, // 66: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	49, // 67: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	51, // 68: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	53, // 69: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	47, // [47:70] is the sub-list for method output_type
+	24, // [24:47] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
 	24, // [24:24] is the sub-list for extension extendee
 	0,  // [0:24] is the sub-list for field type_name
@@ -3836,13 +3955,13 @@ func file_gantry_v1_host_proto_init() {
 	file_gantry_v1_common_proto_init()
 	file_gantry_v1_llm_proto_init()
 	file_gantry_v1_tool_proto_init()
-	file_gantry_v1_host_proto_msgTypes[18].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[20].OneofWrappers = []any{
 		(*AttachResponse_Stdout)(nil),
 		(*AttachResponse_Stderr)(nil),
 		(*AttachResponse_Exited)(nil),
 	}
-	file_gantry_v1_host_proto_msgTypes[37].OneofWrappers = []any{}
-	file_gantry_v1_host_proto_msgTypes[42].OneofWrappers = []any{
+	file_gantry_v1_host_proto_msgTypes[39].OneofWrappers = []any{}
+	file_gantry_v1_host_proto_msgTypes[44].OneofWrappers = []any{
 		(*LeaseResponse_Granted)(nil),
 		(*LeaseResponse_Lost)(nil),
 		(*LeaseResponse_Busy)(nil),
@@ -3853,7 +3972,7 @@ func file_gantry_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	HostService_Release_FullMethodName     = "/gantry.v1.HostService/Release"
 	HostService_Signal_FullMethodName      = "/gantry.v1.HostService/Signal"
 	HostService_Wait_FullMethodName        = "/gantry.v1.HostService/Wait"
+	HostService_ProcessStat_FullMethodName = "/gantry.v1.HostService/ProcessStat"
 	HostService_Attach_FullMethodName      = "/gantry.v1.HostService/Attach"
 	HostService_Authorize_FullMethodName   = "/gantry.v1.HostService/Authorize"
 	HostService_Ask_FullMethodName         = "/gantry.v1.HostService/Ask"
@@ -70,6 +71,8 @@ type HostServiceClient interface {
 	// Wait returns when the process has ended. It returns only once: when the descriptors were taken and no process of the
 	// tree is left, the host forgets the process. A kept process is only forgotten after Release.
 	Wait(ctx context.Context, in *WaitRequest, opts ...grpc.CallOption) (*WaitResponse, error)
+	// ProcessStat returns what a running process and its descendants use at present.
+	ProcessStat(ctx context.Context, in *ProcessStatRequest, opts ...grpc.CallOption) (*ProcessStatResponse, error)
 	// Attach transfers the process's input and output if descriptors can't be passed. The first message names the process.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
 	// Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
@@ -163,6 +166,16 @@ func (c *hostServiceClient) Wait(ctx context.Context, in *WaitRequest, opts ...g
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(WaitResponse)
 	err := c.cc.Invoke(ctx, HostService_Wait_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hostServiceClient) ProcessStat(ctx context.Context, in *ProcessStatRequest, opts ...grpc.CallOption) (*ProcessStatResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProcessStatResponse)
+	err := c.cc.Invoke(ctx, HostService_ProcessStat_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -384,6 +397,8 @@ type HostServiceServer interface {
 	// Wait returns when the process has ended. It returns only once: when the descriptors were taken and no process of the
 	// tree is left, the host forgets the process. A kept process is only forgotten after Release.
 	Wait(context.Context, *WaitRequest) (*WaitResponse, error)
+	// ProcessStat returns what a running process and its descendants use at present.
+	ProcessStat(context.Context, *ProcessStatRequest) (*ProcessStatResponse, error)
 	// Attach transfers the process's input and output if descriptors can't be passed. The first message names the process.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
 	// Authorize requests permission for effects that become known only during a call. With the token of a command, the effects
@@ -447,6 +462,9 @@ func (UnimplementedHostServiceServer) Signal(context.Context, *SignalRequest) (*
 }
 func (UnimplementedHostServiceServer) Wait(context.Context, *WaitRequest) (*WaitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Wait not implemented")
+}
+func (UnimplementedHostServiceServer) ProcessStat(context.Context, *ProcessStatRequest) (*ProcessStatResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProcessStat not implemented")
 }
 func (UnimplementedHostServiceServer) Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error {
 	return status.Error(codes.Unimplemented, "method Attach not implemented")
@@ -606,6 +624,24 @@ func _HostService_Wait_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HostServiceServer).Wait(ctx, req.(*WaitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _HostService_ProcessStat_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProcessStatRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostServiceServer).ProcessStat(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HostService_ProcessStat_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostServiceServer).ProcessStat(ctx, req.(*ProcessStatRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -906,6 +942,10 @@ var HostService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Wait",
 			Handler:    _HostService_Wait_Handler,
+		},
+		{
+			MethodName: "ProcessStat",
+			Handler:    _HostService_ProcessStat_Handler,
 		},
 		{
 			MethodName: "Authorize",

@@ -1806,7 +1806,10 @@ type GrantFacts struct {
 	WritableRoots []string `protobuf:"bytes,2,rep,name=writable_roots,json=writableRoots,proto3" json:"writable_roots,omitempty"`
 	Network       bool     `protobuf:"varint,3,opt,name=network,proto3" json:"network,omitempty"`
 	// Opaque.
-	Digest        string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Host and port of the host's proxy in a sandbox with a network of its own, such as that of SpawnRequest.narrow; empty: it differs
+	// for each process, see HTTPS_PROXY.
+	Proxy         string `protobuf:"bytes,5,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1865,6 +1868,13 @@ func (x *GrantFacts) GetNetwork() bool {
 func (x *GrantFacts) GetDigest() string {
 	if x != nil {
 		return x.Digest
+	}
+	return ""
+}
+
+func (x *GrantFacts) GetProxy() string {
+	if x != nil {
+		return x.Proxy
 	}
 	return ""
 }
@@ -4954,13 +4964,14 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"additional\x12$\n" +
 	"\rjustification\x18\x03 \x01(\tR\rjustification\x12\x1f\n" +
 	"\vprefix_rule\x18\x04 \x03(\tR\n" +
-	"prefixRule\"\x88\x01\n" +
+	"prefixRule\"\x9e\x01\n" +
 	"\n" +
 	"GrantFacts\x12!\n" +
 	"\fsandbox_mode\x18\x01 \x01(\tR\vsandboxMode\x12%\n" +
 	"\x0ewritable_roots\x18\x02 \x03(\tR\rwritableRoots\x12\x18\n" +
 	"\anetwork\x18\x03 \x01(\bR\anetwork\x12\x16\n" +
-	"\x06digest\x18\x04 \x01(\tR\x06digest\"\xe9\x01\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\x12\x14\n" +
+	"\x05proxy\x18\x05 \x01(\tR\x05proxy\"\xe9\x01\n" +
 	"\vCallRequest\x12,\n" +
 	"\x05start\x18\x01 \x01(\v2\x14.gantry.v1.CallStartH\x00R\x05start\x12,\n" +
 	"\x05pause\x18\x02 \x01(\v2\x14.gantry.v1.CallPauseH\x00R\x05pause\x12/\n" +

@@ -60,6 +60,11 @@ class HostServiceStub:
                 request_serializer=gantry_dot_v1_dot_host__pb2.WaitRequest.SerializeToString,
                 response_deserializer=gantry_dot_v1_dot_host__pb2.WaitResponse.FromString,
                 _registered_method=True)
+        self.ProcessStat = channel.unary_unary(
+                '/gantry.v1.HostService/ProcessStat',
+                request_serializer=gantry_dot_v1_dot_host__pb2.ProcessStatRequest.SerializeToString,
+                response_deserializer=gantry_dot_v1_dot_host__pb2.ProcessStatResponse.FromString,
+                _registered_method=True)
         self.Attach = channel.stream_stream(
                 '/gantry.v1.HostService/Attach',
                 request_serializer=gantry_dot_v1_dot_host__pb2.AttachRequest.SerializeToString,
@@ -186,6 +191,13 @@ class HostServiceServicer:
     def Wait(self, request, context):
         """Wait returns when the process has ended. It returns only once: when the descriptors were taken and no process of the
         tree is left, the host forgets the process. A kept process is only forgotten after Release.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ProcessStat(self, request, context):
+        """ProcessStat returns what a running process and its descendants use at present.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -342,6 +354,11 @@ def add_HostServiceServicer_to_server(servicer, server):
                     servicer.Wait,
                     request_deserializer=gantry_dot_v1_dot_host__pb2.WaitRequest.FromString,
                     response_serializer=gantry_dot_v1_dot_host__pb2.WaitResponse.SerializeToString,
+            ),
+            'ProcessStat': grpc.unary_unary_rpc_method_handler(
+                    servicer.ProcessStat,
+                    request_deserializer=gantry_dot_v1_dot_host__pb2.ProcessStatRequest.FromString,
+                    response_serializer=gantry_dot_v1_dot_host__pb2.ProcessStatResponse.SerializeToString,
             ),
             'Attach': grpc.stream_stream_rpc_method_handler(
                     servicer.Attach,
@@ -565,6 +582,33 @@ class HostService:
             '/gantry.v1.HostService/Wait',
             gantry_dot_v1_dot_host__pb2.WaitRequest.SerializeToString,
             gantry_dot_v1_dot_host__pb2.WaitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProcessStat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gantry.v1.HostService/ProcessStat',
+            gantry_dot_v1_dot_host__pb2.ProcessStatRequest.SerializeToString,
+            gantry_dot_v1_dot_host__pb2.ProcessStatResponse.FromString,
             options,
             channel_credentials,
             insecure,

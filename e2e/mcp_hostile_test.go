@@ -288,9 +288,13 @@ func hostileMCP() []hostileRow {
 			h.flood(strings.Repeat("x", 1<<20), 0)
 		}), reads: []string{"the server's answer is too large: the maximum is 16777216 bytes; ask for less at once"}},
 		{name: "writes_a_message_without_end", group: "lines", server: onCall(func(h *hostileServer, id string) {
-			h.flood(`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"`, 1)
+			h.flood(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`, 1)
 			h.flood(strings.Repeat("x", 1<<20), 0)
 		}), reads: []string{"has ended during the call: the server has sent a line of more than 268435456 bytes"}},
+		{name: "answers_without_an_id_and_end", group: "lines", server: onCall(func(h *hostileServer, id string) {
+			h.flood(`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"`, 1)
+			h.flood(strings.Repeat("x", 1<<20), 0)
+		}), reads: []string{"the server's answer is too large: the maximum is 16777216 bytes; ask for less at once"}},
 
 		// Addresses.
 		{name: "never_ends_its_headers", web: func(w http.ResponseWriter, r *http.Request) {

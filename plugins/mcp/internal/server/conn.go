@@ -431,13 +431,13 @@ func (c *conn) explain(ctx context.Context, err error) error {
 	if wrongForm(err) {
 		err = errForm
 	}
-	if c.life.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+	reason := "" // that of the SDK is "EOF" if the server has ended
+	if i := strings.Index(err.Error(), "the server has sent"); i >= 0 {
+		reason = ": " + err.Error()[i:] // it ends the connection, perhaps a moment later
+	}
+	if reason != "" || c.life.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 		if c.s.life.Err() != nil {
 			return ErrClosed
-		}
-		reason := "" // that of the SDK is "EOF" if the server has ended
-		if long := err.Error(); strings.Contains(long, "the server has sent") {
-			reason = ": " + long[strings.Index(long, "the server has sent"):]
 		}
 		return fmt.Errorf("the server %q has ended during the call%s%s; the next call starts it again", c.s.cfg.Name, reason, c.explanation())
 	}

@@ -1,0 +1,43 @@
+//go:build unix
+
+package chromium
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Main replaces this process by the browser of the command line. The browser reads commands from what is standard input now, and writes
+// to standard output; its own output goes to standard error. Main returns only if it fails.
+func Main(args []string) int {
+	err := become(args[2:])
+	fmt.Fprintf(os.Stderr, "start %s: %v\n", args[2], err)
+	return 1
+}
+
+func become(argv []string) error {
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	// Standard input and output first move out of the way: one of them, or null, may be 3 or 4 already.
+	in, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return err
+	}
+	out, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return err
+	}
+	if null, err = unix.FcntlInt(uintptr(null), unix.F_DUPFD_CLOEXEC, 10); err != nil {
+		return err
+	}
+	for _, d := range [][2]int{{in, 3}, {out, 4}, {null, 0}, {2, 1}} {
+		if err := dup(d[0], d[1]); err != nil {
+			return err
+		}
+	}
+	return unix.Exec(argv[0], argv, os.Environ())
+}

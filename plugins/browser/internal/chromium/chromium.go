@@ -1,0 +1,89 @@
+// Package chromium finds a browser and starts it.
+//
+// It owns: which program is the browser, its arguments, and the descriptors over which it is controlled. It must not know: the protocol, or
+// who starts the process.
+//
+// Start with [Find] and [Options.Argv].
+package chromium
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+)
+
+// names are the programs that are browsers, the preferred ones first: the headless shell is the smallest.
+var names = []string{"chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"}
+
+// ErrNone is the error of Find if there is no browser.
+var ErrNone = errors.New("there is no Chromium on this machine; install chromium-headless-shell or chromium, or set `chromium` in the plugin's block to the path of a browser")
+
+// Find returns the path of the browser: configured, unless it is empty.
+func Find(configured string) (string, error) {
+	if configured != "" {
+		path, err := exec.LookPath(configured)
+		if err != nil {
+			return "", fmt.Errorf("the browser %q can't be run (%w); correct `chromium` in the plugin's block, or leave it out", configured, err)
+		}
+		return path, nil
+	}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNone
+}
+
+// Options are how a browser starts.
+type Options struct {
+	Executable string
+	Profile    string // folder; empty: one that ends with the browser
+	Width      int    // of the window, in pixels; 0: 1280
+	Height     int    // 0: 800
+	NoSandbox  bool   // start without Chromium's own sandbox
+	Proxy      string // host and port of an HTTP proxy for all hosts, also this machine; empty: that of the environment
+}
+
+// Argv returns the program and its arguments. The browser is controlled over the descriptors 3 and 4; see [Main].
+func (o Options) Argv() []string {
+	width, height := o.Width, o.Height
+	if width <= 0 || height <= 0 {
+		width, height = 1280, 800
+	}
+	argv := []string{
+		o.Executable, "--headless", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check", "--disable-gpu",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-breakpad",
+		"--disable-client-side-phishing-detection", "--disable-domain-reliability", "--disable-search-engine-choice-screen",
+		"--disable-field-trial-config", "--metrics-recording-only", "--no-service-autorun", "--password-store=basic", "--use-mock-keychain",
+		"--disable-hang-monitor", "--disable-prompt-on-repost", "--disable-popup-blocking",
+		// Tabs in the background are used as well.
+		"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+		// The headless shell does not isolate sites otherwise.
+		"--site-per-process", "--disable-features=Translate,OptimizationHints,MediaRouter,HttpsUpgrades,PaintHolding",
+		// No UDP that passes by a proxy.
+		"--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "--disable-quic",
+		fmt.Sprintf("--window-size=%d,%d", width, height), "--hide-scrollbars", "--mute-audio",
+	}
+	if o.NoSandbox {
+		argv = append(argv, "--no-sandbox")
+	}
+	if o.Profile != "" {
+		argv = append(argv, "--user-data-dir="+o.Profile)
+	}
+	if o.Proxy != "" {
+		argv = append(argv, "--proxy-server=http://"+o.Proxy, "--proxy-bypass-list=<-loopback>")
+	}
+	return append(argv, "about:blank")
+}
+
+// mode is the argument that makes the plugin's binary a browser.
+const mode = "--become"
+
+// Helper returns the command line by which binary, whose main function calls [Main], becomes the browser.
+func Helper(binary string, browser []string) []string {
+	return append([]string{binary, mode}, browser...)
+}
+
+// Wanted reports whether the command line is one of [Helper].
+func Wanted(args []string) bool { return len(args) > 2 && args[1] == mode }

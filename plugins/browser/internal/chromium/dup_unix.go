@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package chromium
+
+import "golang.org/x/sys/unix"
+
+func dup(from, to int) error { return unix.Dup2(from, to) }

@@ -81,7 +81,7 @@ type Conn struct {
 	mu struct {
 		sync.Mutex
 		last  int64
-		calls map[int64]chan<- answer
+		calls map[int64]func(answer)
 		subs  map[*subscription]struct{}
 		err   error
 	}
@@ -121,7 +121,7 @@ func New(r io.ReadCloser, w io.WriteCloser, o Options) *Conn {
 		o.Deadline = defaultDeadline
 	}
 	c := &Conn{r: r, w: w, o: o, out: make(chan []byte, maxQueued), done: make(chan struct{})}
-	c.mu.calls, c.mu.subs = map[int64]chan<- answer{}, map[*subscription]struct{}{}
+	c.mu.calls, c.mu.subs = map[int64]func(answer){}, map[*subscription]struct{}{}
 	c.mu.last = rand.Int64N(1 << 29) // an earlier process may not have read all of its answers
 	if o.Adopted {
 		c.out <- nil // ends a command that was written in part: the browser answers it with an error without an ID
@@ -204,7 +204,7 @@ func (c *Conn) dispatch(m message) {
 		delete(c.mu.calls, m.ID)
 		c.mu.Unlock()
 		if waiting != nil {
-			waiting <- answer{m.Result, m.Error}
+			waiting(answer{m.Result, m.Error})
 		}
 		return
 	}
@@ -223,7 +223,7 @@ func (c *Conn) dispatch(m message) {
 	}
 }
 
-func (c *Conn) encode(session, method string, params any, waiting chan<- answer) (id int64, b []byte, err error) {
+func (c *Conn) encode(session, method string, params any, waiting func(answer)) (id int64, b []byte, err error) {
 	cmd := command{SessionID: session, Method: method}
 	if cmd.Params, err = jsonv2.Marshal(params, lenient); err != nil {
 		return 0, nil, fmt.Errorf("%s: %w", method, err)
@@ -255,7 +255,7 @@ func (s *Session) Call(ctx context.Context, method string, params, result any) e
 	ctx, cancel := context.WithTimeoutCause(ctx, s.c.o.Deadline, fmt.Errorf("the browser has not answered within %v: %w", s.c.o.Deadline, context.DeadlineExceeded))
 	defer cancel()
 	waiting := make(chan answer, 1)
-	id, b, err := s.c.encode(s.id, method, params, waiting)
+	id, b, err := s.c.encode(s.id, method, params, func(a answer) { waiting <- a })
 	defer func() {
 		s.c.mu.Lock()
 		delete(s.c.mu.calls, id)
@@ -289,8 +289,15 @@ func (s *Session) Call(ctx context.Context, method string, params, result any) e
 }
 
 // Post sends a command without waiting, and ignores its answer.
-func (s *Session) Post(method string, params any) error {
-	_, b, err := s.c.encode(s.id, method, params, nil)
+func (s *Session) Post(method string, params any) error { return s.PostThen(method, params, nil) }
+
+// PostThen is Post with a function that is called, like OnEvent, when the command is answered.
+func (s *Session) PostThen(method string, params any, then func()) error {
+	var waiting func(answer)
+	if then != nil {
+		waiting = func(answer) { then() }
+	}
+	_, b, err := s.c.encode(s.id, method, params, waiting)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,546 @@
+// Package target is a browser and its tabs, as its events describe them.
+//
+// It owns: which tabs and frame processes there are, their addresses, what they load, their dialogs and crashes. It must not know: what is in
+// a page, which tool asks.
+//
+// Start with [Open].
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	protocol "github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
+)
+
+// maxNotes is the number of messages about a tab that are kept until they are taken.
+const maxNotes = 20
+
+// ErrCrashed is the error of a tab whose process has crashed.
+var ErrCrashed = errors.New("the tab has crashed; navigate or reload it")
+
+// ErrClosed is the error of a tab that is gone.
+var ErrClosed = errors.New("the tab is closed; call browser_state for the others")
+
+// DialogError is the error of an operation that an open dialog holds up.
+type DialogError struct{ Dialog }
+
+// Error implements error.
+func (e *DialogError) Error() string {
+	return fmt.Sprintf("a %s dialog is open (%q); answer it with handle_dialog", e.Kind, e.Message)
+}
+
+// Dialog is a dialog of a page that waits for an answer.
+type Dialog struct {
+	Kind    string // "confirm" or "prompt"
+	Message string
+}
+
+// Info describes a tab at one moment.
+type Info struct {
+	URL, Title string
+	Document   string // changes with every document; not with a change of the address within one
+	Loading    bool
+	Crashed    bool
+	Closed     bool
+	Dialog     *Dialog // nil: none is open
+	Opener     string  // ID of the tab that has opened this one; may be empty
+}
+
+// Options are the options of Open.
+type Options struct {
+	// Adopted: an earlier process has used the browser.
+	Adopted bool
+	// Allowed returns an error for addresses that no document, also in a frame, may have. Optional. It must not block.
+	Allowed func(url string) error
+}
+
+// Browser is a browser. It is safe for concurrent use.
+type Browser struct {
+	conn *cdp.Conn
+	o    Options
+
+	mu struct {
+		sync.Mutex
+		tabs     []*Tab
+		sessions map[string]*Tab // session ID → tab of which it is a part
+		changed  chan struct{}   // closed and replaced with every change
+	}
+}
+
+// Tab is a tab. It is safe for concurrent use.
+type Tab struct {
+	ID      string
+	Session *cdp.Session
+
+	b *Browser
+	// The rest is guarded by b.mu.
+	info     Info
+	ready    bool // its events are reported
+	dialogIn *cdp.Session
+	frames   []Part
+	requests map[string]request
+	notes    []string
+}
+
+// Part is a part of a tab that has a process of its own: a frame of another site.
+type Part struct {
+	Frame, Parent string // IDs of frames
+	Session       *cdp.Session
+}
+
+type request struct {
+	begin time.Time
+	url   string
+}
+
+// Open connects to a browser. Close the result.
+func Open(ctx context.Context, r io.ReadCloser, w io.WriteCloser, o Options) (*Browser, error) {
+	b := &Browser{o: o}
+	b.mu.sessions, b.mu.changed = map[string]*Tab{}, make(chan struct{})
+	b.conn = cdp.New(r, w, cdp.Options{Adopted: o.Adopted, OnEvent: b.event})
+	if err := b.open(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Browser) open(ctx context.Context) error {
+	root := b.conn.Root()
+	if _, err := protocol.Call(ctx, root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true}); err != nil {
+		return err
+	}
+	if _, err := protocol.Call(ctx, root, target.SetAutoAttach, attachTo("page")); err != nil {
+		return err
+	}
+	if !b.o.Adopted {
+		return nil
+	}
+	// The earlier process was attached to these tabs, so they are not reported again.
+	all, err := protocol.Call(ctx, root, target.GetTargets, target.GetTargetsParams{})
+	if err != nil {
+		return err
+	}
+	for _, t := range all.TargetInfos {
+		if t.Type == "page" {
+			if _, err := protocol.Call(ctx, root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.TargetID, Flatten: new(true)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func attachTo(kind string) target.SetAutoAttachParams {
+	return target.SetAutoAttachParams{
+		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: new(true),
+		Filter: target.Filter{{Type: kind}, {Exclude: true}},
+	}
+}
+
+// Close ends the connection, not the browser.
+func (b *Browser) Close() { b.conn.Close() }
+
+// Done returns a channel that is closed when the connection has ended.
+func (b *Browser) Done() <-chan struct{} { return b.conn.Done() }
+
+// Tabs returns the open tabs, in the order in which they were opened.
+func (b *Browser) Tabs() []*Tab {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.mu.tabs), func(t *Tab) bool { return !t.ready })
+}
+
+// NewTab opens a tab.
+func (b *Browser) NewTab(ctx context.Context) (*Tab, error) {
+	r, err := protocol.Call(ctx, b.conn.Root(), target.CreateTarget, target.CreateTargetParams{URL: "about:blank"})
+	if err != nil {
+		return nil, err
+	}
+	var tab *Tab
+	return tab, b.wait(ctx, func() bool { tab = b.tab(string(r.TargetID)); return tab != nil && tab.ready })
+}
+
+// tab returns the tab with an ID. The caller has locked b.mu.
+func (b *Browser) tab(id string) *Tab {
+	if i := slices.IndexFunc(b.mu.tabs, func(t *Tab) bool { return t.ID == id }); i >= 0 {
+		return b.mu.tabs[i]
+	}
+	return nil
+}
+
+// wait waits until ok returns true, which is called with b.mu locked.
+func (b *Browser) wait(ctx context.Context, ok func() bool) error {
+	for {
+		b.mu.Lock()
+		yes, changed := ok(), b.mu.changed
+		b.mu.Unlock()
+		if yes {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-b.conn.Done():
+			return b.conn.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Info describes the tab now.
+func (t *Tab) Info() Info {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	return t.info
+}
+
+// Name is the short name of a tab: the last four characters of its ID.
+func (t *Tab) Name() string { return strings.ToLower(t.ID[max(0, len(t.ID)-4):]) }
+
+// Parts returns the frames of the tab that have processes of their own.
+func (t *Tab) Parts() []Part {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	return slices.Clone(t.frames)
+}
+
+// Pending returns the addresses of requests that were sent since a time and are not answered.
+func (t *Tab) Pending(since time.Time) []string {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	return t.pending(since)
+}
+
+func (t *Tab) pending(since time.Time) []string {
+	var out []string
+	for _, r := range t.requests {
+		if !r.begin.Before(since) {
+			out = append(out, r.url)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Wait waits until ok is true of the tab and of the requests sent since a time that are not answered.
+func (t *Tab) Wait(ctx context.Context, since time.Time, ok func(i Info, pending int) bool) error {
+	return t.b.wait(ctx, func() bool { return ok(t.info, len(t.pending(since))) })
+}
+
+// TakeNotes returns what has happened to the tab without being an answer to a command, once.
+func (t *Tab) TakeNotes() []string {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	notes := t.notes
+	t.notes = nil
+	return notes
+}
+
+// Do runs f, a sequence of commands, until it ends or the tab can't answer: because a dialog opens, or the tab crashes or is closed.
+func (t *Tab) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(watched)
+		var why error
+		if t.b.wait(ctx, func() bool { why = t.info.err(); return why != nil }) == nil {
+			cancel(why)
+		}
+	}()
+	err := f(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	cancel(nil)
+	<-watched
+	return err
+}
+
+// err is why a tab in this state can't answer.
+func (i Info) err() error {
+	switch {
+	case i.Closed:
+		return ErrClosed
+	case i.Crashed:
+		return ErrCrashed
+	case i.Dialog != nil:
+		return &DialogError{*i.Dialog}
+	}
+	return nil
+}
+
+// Answer answers the open dialog.
+func (t *Tab) Answer(ctx context.Context, accept bool, text string) error {
+	t.b.mu.Lock()
+	d, in := t.info.Dialog, t.dialogIn
+	t.b.mu.Unlock()
+	if d == nil {
+		return errors.New("no dialog is open")
+	}
+	_, err := protocol.Call(ctx, in, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: accept, PromptText: text})
+	if err != nil {
+		return err
+	}
+	return t.b.wait(ctx, func() bool { return t.info.Dialog != d })
+}
+
+// Close closes the tab.
+func (t *Tab) Close(ctx context.Context) error {
+	if _, err := protocol.Call(ctx, t.b.conn.Root(), target.CloseTarget, target.CloseTargetParams{TargetID: target.ID(t.ID)}); err != nil {
+		return err
+	}
+	return t.b.wait(ctx, func() bool { return t.info.Closed })
+}
+
+// event follows the browser. It runs on the goroutine that reads, so it only posts commands.
+func (b *Browser) event(e cdp.Event) {
+	if e.Method == "Fetch.requestPaused" {
+		b.paused(e)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.browserEvent(e) || b.tabEvent(b.mu.sessions[e.Session], e) {
+		b.notify()
+	}
+}
+
+// notify wakes all who wait for a change. The caller has locked b.mu.
+func (b *Browser) notify() {
+	close(b.mu.changed)
+	b.mu.changed = make(chan struct{})
+}
+
+// paused lets a document be loaded, or not.
+func (b *Browser) paused(e cdp.Event) {
+	var p struct {
+		RequestID fetch.RequestID `json:"requestId"`
+		Request   struct {
+			URL string `json:"url"`
+		} `json:"request"`
+	}
+	if e.Decode(&p) != nil {
+		return
+	}
+	s := b.conn.Session(e.Session)
+	if b.o.Allowed != nil {
+		if err := b.o.Allowed(p.Request.URL); err != nil {
+			_ = s.Post(fetch.CommandFailRequest, fetch.FailRequestParams{RequestID: p.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if t := b.mu.sessions[e.Session]; t != nil {
+				t.note(err.Error())
+			}
+			return
+		}
+	}
+	_ = s.Post(fetch.CommandContinueRequest, fetch.ContinueRequestParams{RequestID: p.RequestID})
+}
+
+func (b *Browser) browserEvent(e cdp.Event) bool {
+	switch e.Method {
+	case "Target.attachedToTarget":
+		var p struct {
+			SessionID  string      `json:"sessionId"`
+			TargetInfo target.Info `json:"targetInfo"`
+		}
+		if e.Decode(&p) != nil {
+			return false
+		}
+		b.attached(e.Session, p.SessionID, p.TargetInfo)
+	case "Target.detachedFromTarget":
+		var p struct {
+			SessionID string `json:"sessionId"`
+		}
+		if e.Decode(&p) != nil {
+			return false
+		}
+		if t := b.mu.sessions[p.SessionID]; t != nil {
+			t.frames = slices.DeleteFunc(t.frames, func(f Part) bool { return f.Session.ID() == p.SessionID })
+		}
+		delete(b.mu.sessions, p.SessionID)
+	case "Target.targetInfoChanged":
+		var p struct {
+			TargetInfo target.Info `json:"targetInfo"`
+		}
+		if e.Decode(&p) != nil {
+			return false
+		}
+		t := b.tab(string(p.TargetInfo.TargetID))
+		if t == nil {
+			return false
+		}
+		t.info.URL, t.info.Title = p.TargetInfo.URL, p.TargetInfo.Title
+	case "Target.targetCrashed", "Target.targetDestroyed":
+		var p struct {
+			TargetID string `json:"targetId"`
+		}
+		if e.Decode(&p) != nil {
+			return false
+		}
+		t := b.tab(p.TargetID)
+		switch {
+		case t == nil:
+			return false
+		case e.Method == "Target.targetCrashed":
+			t.info.Crashed, t.info.Dialog, t.info.Loading = true, nil, false
+			clear(t.requests)
+		default:
+			t.info.Closed = true
+			b.mu.tabs = slices.DeleteFunc(b.mu.tabs, func(x *Tab) bool { return x == t })
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (b *Browser) attached(parent, session string, info target.Info) {
+	s := b.conn.Session(session)
+	switch info.Type {
+	case "page":
+		id := string(info.TargetID)
+		t := b.tab(id)
+		if t == nil {
+			t = &Tab{ID: id, b: b, requests: map[string]request{}}
+			b.mu.tabs = append(b.mu.tabs, t)
+		}
+		t.Session = s
+		t.info = Info{URL: info.URL, Title: info.Title, Opener: string(info.OpenerID)}
+		b.mu.sessions[session] = t
+	case "iframe":
+		t := b.mu.sessions[parent]
+		if t == nil {
+			return
+		}
+		t.frames = append(t.frames, Part{Frame: string(info.TargetID), Parent: string(info.ParentFrameID), Session: s})
+		b.mu.sessions[session] = t
+	default:
+		return
+	}
+	_ = s.Post(page.CommandEnable, page.EnableParams{})
+	_ = s.Post(network.CommandEnable, network.EnableParams{})
+	if info.Type == "page" {
+		_ = s.Post(emulation.CommandSetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	}
+	if b.o.Allowed != nil {
+		_ = s.Post(fetch.CommandEnable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{ResourceType: network.ResourceTypeDocument}}})
+	}
+	_ = s.Post(target.CommandSetAutoAttach, attachTo("iframe"))
+	// A navigation before the renderer has enabled all of this would lose it.
+	_ = s.PostThen(runtime.CommandRunIfWaitingForDebugger, protocol.Empty{}, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if t := b.mu.sessions[session]; t != nil && t.Session == s {
+			t.ready = true
+			b.notify()
+		}
+	})
+}
+
+func (t *Tab) note(text string) {
+	if len(t.notes) < maxNotes {
+		t.notes = append(t.notes, text)
+	}
+}
+
+// counted are the types of requests that a page needs before it is complete.
+var counted = []network.ResourceType{
+	network.ResourceTypeDocument, network.ResourceTypeScript, network.ResourceTypeStylesheet, network.ResourceTypeXHR, network.ResourceTypeFetch,
+}
+
+func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
+	if t == nil {
+		return false
+	}
+	main := e.Session == t.Session.ID()
+	switch e.Method {
+	case "Page.frameNavigated":
+		var p struct {
+			Frame struct {
+				ID       string `json:"id"`
+				LoaderID string `json:"loaderId"`
+				URL      string `json:"url"`
+				Fragment string `json:"urlFragment"`
+			} `json:"frame"`
+		}
+		if e.Decode(&p) != nil || !main || p.Frame.ID != t.ID {
+			return false
+		}
+		t.info.Document, t.info.URL, t.info.Crashed = p.Frame.LoaderID, p.Frame.URL+p.Frame.Fragment, false
+	case "Page.navigatedWithinDocument":
+		var p struct {
+			FrameID string `json:"frameId"`
+			URL     string `json:"url"`
+		}
+		if e.Decode(&p) != nil || p.FrameID != t.ID {
+			return false
+		}
+		t.info.URL = p.URL
+	case "Page.frameStartedLoading", "Page.frameStoppedLoading":
+		var p struct {
+			FrameID string `json:"frameId"`
+		}
+		if e.Decode(&p) != nil || p.FrameID != t.ID {
+			return false
+		}
+		t.info.Loading = e.Method == "Page.frameStartedLoading"
+	case "Page.javascriptDialogOpening":
+		var p struct {
+			Type    string `json:"type"`
+			Message string `json:"message"`
+		}
+		if e.Decode(&p) != nil {
+			return false
+		}
+		s := b.conn.Session(e.Session)
+		if p.Type == "alert" || p.Type == "beforeunload" { // there is nothing to decide
+			_ = s.Post(page.CommandHandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+			t.note(fmt.Sprintf("[%s] %s", p.Type, p.Message))
+			return true
+		}
+		t.info.Dialog, t.dialogIn = &Dialog{p.Type, p.Message}, s
+	case "Page.javascriptDialogClosed":
+		t.info.Dialog = nil
+	case "Network.requestWillBeSent":
+		var p struct {
+			RequestID string               `json:"requestId"`
+			Type      network.ResourceType `json:"type"`
+			Request   struct {
+				URL string `json:"url"`
+			} `json:"request"`
+		}
+		if e.Decode(&p) != nil || !slices.Contains(counted, p.Type) || len(t.requests) >= 1000 {
+			return false
+		}
+		t.requests[p.RequestID] = request{time.Now(), p.Request.URL}
+	case "Network.loadingFinished", "Network.loadingFailed":
+		var p struct {
+			RequestID string `json:"requestId"`
+		}
+		if e.Decode(&p) != nil {
+			return false
+		}
+		delete(t.requests, p.RequestID)
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,277 @@
+// Package capture reads what is in a page, by a script in an isolated world of each frame.
+//
+// It owns: the script, the worlds, and putting the frames together. It must not know: numbers, text, or which action follows.
+//
+// Start with [Read].
+package capture
+
+import (
+	"context"
+	_ "embed" // the script
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	protocol "github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/domdebugger"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/state"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
+)
+
+//go:embed reader.js
+var script string
+
+const (
+	worldName = "gantry"
+	// maxFrames is the number of frames of a tab that are read.
+	maxFrames = 100
+	// maxListeners is the number of elements with listeners that are looked at; a page with more has them on everything.
+	maxListeners = 200
+)
+
+// Page is what was read.
+type Page struct {
+	Frames []*Frame // the first is that of the page itself
+	Tree   *state.Frame
+}
+
+// Frame is a frame of a page.
+type Frame struct {
+	ID      string
+	Parent  *Frame // nil: the page itself
+	Session *cdp.Session
+	Owner   int // ID of the frame's element in the parent
+	world   runtime.ExecutionContextID
+	owner   runtime.RemoteObjectID // of its element, in the parent's world
+	parent  string
+	tree    *state.Frame
+}
+
+// Main returns the frame of the page itself, without reading it.
+func Main(ctx context.Context, t *target.Tab) (*Frame, error) {
+	f := &Frame{ID: t.ID, Session: t.Session}
+	return f, f.enter(ctx)
+}
+
+// Read reads a page. Frames that can't be read, because they are being loaded for example, are empty.
+func Read(ctx context.Context, t *target.Tab) (*Page, error) {
+	frames, err := list(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	each(frames, func(f *Frame) { err = errors.Join(err, f.enter(ctx)) }, func(f *Frame) { _ = f.enter(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { // what is resolved would otherwise be kept as long as its document
+		for _, f := range frames {
+			_ = f.Session.Post(runtime.CommandReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: worldName})
+		}
+	}()
+	each(frames, func(*Frame) {}, func(f *Frame) { f.findOwner(ctx) })
+	each(frames, func(f *Frame) { err = f.read(ctx, frames) }, func(f *Frame) { _ = f.read(ctx, frames) })
+	if err != nil {
+		return nil, err
+	}
+	return &Page{frames, frames[0].tree}, nil
+}
+
+// each calls first with the first frame, and rest with each other one, concurrently.
+func each(frames []*Frame, first, rest func(*Frame)) {
+	var work sync.WaitGroup
+	for _, f := range frames[1:] {
+		work.Go(func() { rest(f) })
+	}
+	first(frames[0])
+	work.Wait()
+}
+
+// list returns the frames of all processes of a tab; parents precede their children.
+func list(ctx context.Context, t *target.Tab) ([]*Frame, error) {
+	parts := append([]target.Part{{Frame: t.ID, Session: t.Session}}, t.Parts()...)
+	trees := make([]*page.FrameTree, len(parts))
+	errs := make([]error, len(parts))
+	var work sync.WaitGroup
+	for i, p := range parts {
+		work.Go(func() {
+			r, err := protocol.Call(ctx, p.Session, page.GetFrameTree, protocol.Empty{})
+			trees[i], errs[i] = r.FrameTree, err
+		})
+	}
+	work.Wait()
+	if errs[0] != nil {
+		return nil, errs[0]
+	}
+	var all []*Frame
+	var add func(s *cdp.Session, parent string, tree *page.FrameTree)
+	add = func(s *cdp.Session, parent string, tree *page.FrameTree) {
+		if tree == nil || tree.Frame == nil {
+			return
+		}
+		id := string(tree.Frame.ID)
+		all = append(all, &Frame{ID: id, Session: s, parent: parent})
+		for _, c := range tree.ChildFrames {
+			add(s, id, c)
+		}
+	}
+	for i, p := range parts {
+		add(p.Session, p.Parent, trees[i])
+	}
+	// In the order of the tree; a frame whose parent is unknown is left out, and so are its children.
+	out := all[:1:1]
+	for i := 0; i < len(out) && len(out) < maxFrames; i++ {
+		for _, f := range all[1:] {
+			if f.parent == out[i].ID && !slices.Contains(out, f) && len(out) < maxFrames {
+				f.Parent = out[i]
+				out = append(out, f)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (f *Frame) enter(ctx context.Context) error {
+	r, err := protocol.Call(ctx, f.Session, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: protocol.FrameID(f.ID), WorldName: worldName})
+	f.world = r.ExecutionContextID
+	return err
+}
+
+// findOwner finds the frame's element in its parent.
+func (f *Frame) findOwner(ctx context.Context) {
+	r, err := protocol.Call(ctx, f.Parent.Session, dom.GetFrameOwner, dom.GetFrameOwnerParams{FrameID: protocol.FrameID(f.ID)})
+	if err != nil {
+		return
+	}
+	f.owner, _ = f.Parent.resolve(ctx, r.BackendNodeID) // otherwise the frame is left out
+}
+
+func (f *Frame) resolve(ctx context.Context, id protocol.BackendNodeID) (runtime.RemoteObjectID, error) {
+	r, err := protocol.Call(ctx, f.Session, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: id, ExecutionContextID: f.world, ObjectGroup: worldName})
+	if err != nil {
+		return "", err
+	}
+	return r.Object.ObjectID, nil
+}
+
+// clicks are the events whose listeners make an element interactive.
+var clicks = []string{"click", "mousedown", "mouseup", "pointerdown", "pointerup"}
+
+// listeners returns the elements of the frame that have listeners for clicks.
+func (f *Frame) listeners(ctx context.Context) []runtime.RemoteObjectID {
+	d, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: "document", ContextID: f.world, ObjectGroup: worldName})
+	if err != nil || d.Result == nil || d.Result.ObjectID == "" {
+		return nil
+	}
+	r, err := protocol.Call(ctx, f.Session, domdebugger.GetEventListeners, domdebugger.GetEventListenersParams{ObjectID: d.Result.ObjectID, Depth: new(int64(-1)), Pierce: new(true)})
+	if err != nil {
+		return nil
+	}
+	var ids []protocol.BackendNodeID
+	for _, l := range r.Listeners {
+		if slices.Contains(clicks, l.Type) && l.BackendNodeID != 0 && !slices.Contains(ids, l.BackendNodeID) {
+			if ids = append(ids, l.BackendNodeID); len(ids) > maxListeners {
+				return nil
+			}
+		}
+	}
+	out := make([]runtime.RemoteObjectID, len(ids))
+	var work sync.WaitGroup
+	for i, id := range ids {
+		work.Go(func() { out[i], _ = f.resolve(ctx, id) }) // it may be gone
+	}
+	work.Wait()
+	return slices.DeleteFunc(out, func(o runtime.RemoteObjectID) bool { return o == "" })
+}
+
+func (f *Frame) read(ctx context.Context, frames []*Frame) error {
+	var children []*Frame
+	for _, c := range frames {
+		if c.Parent == f && c.owner != "" {
+			children = append(children, c)
+		}
+	}
+	args := []any{len(children)}
+	for _, c := range children {
+		args = append(args, c.owner)
+	}
+	for _, l := range f.listeners(ctx) {
+		args = append(args, l)
+	}
+	tree := &state.Frame{ID: f.ID}
+	if err := f.Call(ctx, "read", tree, args...); err != nil {
+		return err
+	}
+	tree.Child = func(i int, element int) *state.Frame {
+		if i < 1 || i > len(children) {
+			return nil
+		}
+		children[i-1].Owner = element
+		return children[i-1].tree
+	}
+	f.tree = tree
+	return nil
+}
+
+// ErrChanged is the error of a frame whose document was replaced.
+var ErrChanged = errors.New("the page has changed; call browser_state")
+
+// Call calls a function of the script, and parses what it returns into out. Arguments of the type runtime.RemoteObjectID are objects.
+func (f *Frame) Call(ctx context.Context, name string, out any, args ...any) error {
+	list := make([]*runtime.CallArgument, 1, len(args)+1)
+	list[0] = &runtime.CallArgument{Value: quote(name)}
+	for _, a := range args {
+		if id, ok := a.(runtime.RemoteObjectID); ok {
+			list = append(list, &runtime.CallArgument{ObjectID: id})
+			continue
+		}
+		b, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		list = append(list, &runtime.CallArgument{Value: b})
+	}
+	const function = "async function(name, ...args) { return globalThis.gantry ? JSON.stringify(await gantry[name](...args)) : '' }"
+	for range 2 {
+		r, err := protocol.Call(ctx, f.Session, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+			FunctionDeclaration: function, Arguments: list, ExecutionContextID: f.world, ReturnByValue: new(true), AwaitPromise: new(true), Silent: new(true),
+		})
+		if e, ok := errors.AsType[*cdp.Error](err); ok && e.Code == -32000 {
+			return fmt.Errorf("%w (%s)", ErrChanged, e.Message)
+		}
+		if err != nil {
+			return err
+		}
+		if r.ExceptionDetails != nil {
+			return fmt.Errorf("%s: %s", name, Exception(r.ExceptionDetails))
+		}
+		var text string
+		if err := jsonv2.Unmarshal(r.Result.Value, &text, jsonv2.AllowInvalidUTF8(true)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if text != "" {
+			return json.Unmarshal([]byte(text), out)
+		}
+		if _, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: script, ContextID: f.world, Silent: new(true)}); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: the script could not be installed", name)
+}
+
+func quote(s string) jsonv2.Value { return jsonv2.Value(fmt.Sprintf("%q", s)) }
+
+// Exception returns the text of an exception.
+func Exception(e *runtime.ExceptionDetails) string {
+	if e.Exception != nil && e.Exception.Description != "" {
+		return e.Exception.Description
+	}
+	return e.Text
+}

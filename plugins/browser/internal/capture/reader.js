@@ -1,0 +1,384 @@
+// Runs once in an isolated world of each frame: the page sees nothing of it, and it writes nothing into the page.
+(() => {
+  if (globalThis.gantry) return;
+  const refs = new Map(), ids = new WeakMap();
+  const gone = new FinalizationRegistry(i => refs.delete(i));
+  const doc = Math.random().toString(36).slice(2);
+  let next = 1;
+  const id = el => {
+    let i = ids.get(el);
+    if (!i) { i = next++; ids.set(el, i); refs.set(i, new WeakRef(el)); gone.register(el, i); }
+    return i;
+  };
+  const get = i => { const el = refs.get(i)?.deref(); return el?.isConnected ? el : undefined; };
+  const words = s => new Set(s.split(' '));
+  const SKIP = words('STYLE SCRIPT HEAD META LINK TITLE NOSCRIPT TEMPLATE BASE');
+  const LEAF = words('SELECT TEXTAREA svg CANVAS VIDEO AUDIO OBJECT EMBED IFRAME FRAME IMG INPUT');
+  const TAGS = words('BUTTON INPUT SELECT TEXTAREA A DETAILS SUMMARY OPTION OPTGROUP');
+  const ROLES = words('button link menuitem menuitemcheckbox menuitemradio option radio checkbox switch tab textbox combobox listbox slider spinbutton search searchbox gridcell treeitem');
+  const BOXES = words('listbox menu combobox menubar tree grid');
+  const STATES = ['aria-checked', 'aria-expanded', 'aria-pressed', 'aria-selected'];
+  const HANDLERS = ['onclick', 'onmousedown', 'onmouseup', 'onkeydown', 'onkeyup', 'tabindex'];
+  const SEARCH = /search|magnify|glass|lookup|find|query/i;
+  const ATTRS = words('title type id name role placeholder data-date-format alt aria-label data-state aria-checked aria-valuemin aria-valuemax aria-valuenow aria-placeholder pattern min max minlength maxlength step accept multiple inputmode autocomplete aria-autocomplete list data-mask data-inputmask data-datepicker contenteditable');
+  const MARGIN = 1000;
+  const parent = n => n.parentNode || n.host;
+  const contains = (a, b) => { for (let n = b; n; n = parent(n)) if (n === a) return true; return false; };
+  const label = el => el.closest?.('label');
+  const related = (el, h) => contains(el, h) || contains(h, el) || label(h)?.control === el || label(el)?.control === h;
+  const at = (x, y) => {
+    let h = document.elementFromPoint(x, y);
+    while (h?.shadowRoot) { const d = h.shadowRoot.elementFromPoint(x, y); if (!d || d === h) break; h = d; }
+    return h;
+  };
+  // What is behind a modal dialog can be seen.
+  const backdrop = (x, px, py) => {
+    if (!x.matches('dialog:modal')) return false;
+    const r = x.getBoundingClientRect();
+    return px < r.left || px > r.right || py < r.top || py > r.bottom;
+  };
+  const POINTS = [[.5, .5], [.2, .2], [.8, .8]];
+  // What covers el in the viewport; null: nothing, at one of its points at least.
+  const cover = (el, r) => {
+    const l = Math.max(r.left, 0), t = Math.max(r.top, 0), w = Math.min(r.right, innerWidth) - l, h = Math.min(r.bottom, innerHeight) - t;
+    if (w < 1 || h < 1) return null;
+    let first = null;
+    for (const [fx, fy] of POINTS) {
+      const px = l + w * fx, py = t + h * fy, x = at(px, py);
+      if (!x || related(el, x) || backdrop(x, px, py)) return null;
+      first ??= x;
+    }
+    return first;
+  };
+  const alpha = c => { const m = c.match(/[\d.]+/g); return m && m.length > 3 ? +m[3] : m ? 1 : 0; };
+  const opaque = (h, el) => {
+    let solid = false;
+    for (let n = h; n?.nodeType === 1 && !contains(n, el); n = parent(n)) {
+      const s = getComputedStyle(n);
+      if (s.opacity < .8) return false;
+      solid ||= alpha(s.backgroundColor) >= .8 || s.backgroundImage !== 'none' || LEAF.has(n.tagName);
+    }
+    return solid;
+  };
+  const hidden = el => el.checkVisibility && !el.checkVisibility({visibilityProperty: true});
+  const disabled = el => el.matches(':disabled') || el.getAttribute('aria-disabled') === 'true';
+  const wraps = el => [...el.children].some(c => c.matches('input,select,textarea') || [...c.children].some(d => d.matches('input,select,textarea')));
+  const texts = s => s.replace(/\s*[\n\t\r]\s*/g, ' ').trim().toWellFormed();
+  const clip = (s, n) => s.length > n ? s.slice(0, n).toWellFormed() + '...' : s;
+  const name = el => {
+    const by = el.getAttribute('aria-labelledby');
+    const s = by ? by.split(/\s+/).map(i => el.getRootNode().getElementById?.(i)?.textContent ?? '').join(' ')
+      : el.querySelector('img[alt]')?.alt || el.querySelector('svg title')?.textContent || '';
+    return texts(s);
+  };
+  const editable = el => el.isContentEditable && !el.parentElement?.isContentEditable;
+
+  function interactive(el, cs, r, up, listens) {
+    const tag = el.tagName;
+    if (tag === 'HTML' || tag === 'BODY') return false;
+    if (cs.pointerEvents === 'none' || disabled(el)) return false;
+    if (listens.has(el)) return true;
+    if (tag === 'IFRAME' || tag === 'FRAME') return r.width > 100 && r.height > 100;
+    if (tag === 'LABEL') { if (el.htmlFor) return false; if (wraps(el)) return true; }
+    if (tag === 'SPAN' && wraps(el)) return true;
+    if (TAGS.has(tag) || el.tabIndex >= 0 || editable(el)) return true;
+    if (HANDLERS.some(a => el.hasAttribute(a)) || STATES.some(a => el.hasAttribute(a))) return true;
+    if (ROLES.has(el.getAttribute('role'))) return true;
+    const c = el.getAttribute('class') || '';
+    if (SEARCH.test(c) || SEARCH.test(el.id) || Object.values(el.dataset ?? {}).some(v => SEARCH.test(v))) return true;
+    if (r.width >= 10 && r.width <= 50 && r.height >= 10 && r.height <= 50 && (c || ['role', 'data-action', 'aria-label'].some(a => el.hasAttribute(a)))) return true;
+    return cs.cursor === 'pointer' && up.cursor !== 'pointer';
+  }
+
+  const FORMATS = {date: 'YYYY-MM-DD', time: 'HH:MM', 'datetime-local': 'YYYY-MM-DDTHH:MM', month: 'YYYY-MM', week: 'YYYY-W##'};
+  function attributes(el, n) {
+    const a = n.a = [], tag = el.tagName, type = tag === 'INPUT' ? el.type : '';
+    for (const {name: k, value: v} of el.attributes) if (ATTRS.has(k)) a.push([k, clip(texts(v), 100)]);
+    const add = (k, v) => { if (v !== undefined && v !== null && v !== '') a.push([k, clip(texts(String(v)), 100)]); };
+    if (FORMATS[type]) { add('format', FORMATS[type]); }
+    if (type === 'checkbox' || type === 'radio') add('checked', el.indeterminate ? 'mixed' : el.checked);
+    else if (type === 'password') add('value-state', el.value ? 'filled' : '');
+    else if (type === 'file') add('files', [...el.files].map(f => f.name).join('|'));
+    else if (tag === 'INPUT' || tag === 'TEXTAREA') add('value', el.value);
+    else if (tag === 'SELECT') {
+      const all = [...el.options].map(o => clip(texts(o.label), 30));
+      add('selected', [...el.selectedOptions].map(o => clip(texts(o.label), 30)).join('|'));
+      add('options', all.slice(0, 6).join('|') + (all.length > 6 ? `|+${all.length - 6}` : ''));
+    }
+    if (tag === 'DETAILS') add('expanded', el.open);
+    for (const [k, s] of [['expanded', 'aria-expanded'], ['selected', 'aria-selected'], ['pressed', 'aria-pressed'], ['haspopup', 'aria-haspopup']]) add(k, el.getAttribute(s));
+    if (el.getAttribute('aria-checked') && type !== 'checkbox') add('checked', el.getAttribute('aria-checked'));
+    if (el.getAttribute('aria-invalid') === 'true' || el.willValidate && el.value && !el.validity.valid) add('invalid', 'true');
+    if (el.required || el.getAttribute('aria-required') === 'true') add('required', 'true');
+    if (el.readOnly && tag !== 'SELECT') add('readonly', 'true');
+    if (el.ownerDocument.activeElement === el || el.getRootNode().activeElement === el) add('focused', 'true');
+    if ((tag === 'A' || tag === 'BUTTON' || el.hasAttribute('role') || el.hasAttribute('aria-labelledby')) && !el.innerText?.trim()) add('ax_name', name(el));
+  }
+
+  function read(owned, ...objects) {
+    const owners = new Map(objects.slice(0, owned).map((o, i) => [o, i + 1]));
+    const listens = new Set(objects.slice(owned));
+    const modal = [...document.querySelectorAll('dialog:modal')].at(-1);
+    let below = 0, above = 0, elements = 0;
+    const band = {l: 0, t: -MARGIN, r: innerWidth, b: innerHeight + MARGIN};
+    const range = document.createRange();
+    const FLAG = {interactive: 1, covered: 2, scroll: 4, box: 8, keep: 16, zero: 32};
+
+    function text(node, up, out) {
+      if (!up.visible && !up.loose) return;
+      const s = texts(node.data);
+      if (!s) return;
+      let r = up.rect;
+      if (!up.inside || up.loose || up.top > 0) {
+        range.selectNodeContents(node);
+        const q = range.getBoundingClientRect();
+        if (!q.width || !q.height || q.bottom <= up.clip.t || q.top >= up.clip.b || q.right <= up.clip.l || q.left >= up.clip.r) return;
+        r = q;
+      }
+      const h = cover(up.el, r);
+      if (h && opaque(h, up.el)) return;
+      out.push({x: s});
+    }
+
+    function kids(el, up, out) {
+      for (let c = el.firstChild; c; c = c.nextSibling) {
+        if (c.nodeType === 3) text(c, up, out);
+        else if (c.nodeType === 1) walk(c, up, out);
+      }
+    }
+
+    function walk(el, up, out) {
+      const tag = el.tagName;
+      if (SKIP.has(tag)) return;
+      elements++;
+      const r = el.getBoundingClientRect();
+      const zero = !r.width || !r.height, area = up.clip;
+      const near = r.bottom > area.t && r.top < area.b && r.right > area.l && r.left < area.r;
+      const file = tag === 'INPUT' && el.type === 'file';
+      if (!near && !zero) {
+        if (TAGS.has(tag) || el.hasAttribute('onclick')) { if (r.top >= area.b) below++; else if (r.bottom <= area.t) above++; }
+        if (!el.firstElementChild && !el.shadowRoot && !file) return;
+      }
+      const cs = near || zero ? getComputedStyle(el) : null;
+      if (cs && (cs.display === 'none' || cs.opacity === '0' || cs.contentVisibility === 'hidden')) {
+        for (const f of file ? [el] : el.querySelectorAll('input[type=file]')) if (!disabled(f)) { const n = {n: 'input', i: id(f), f: FLAG.interactive | FLAG.keep | FLAG.zero}; attributes(f, n); out.push(n); }
+        return;
+      }
+      const visible = near && !zero && cs.visibility === 'visible';
+      const n = {n: tag.toLowerCase()};
+      let f = 0, inner = area;
+      const fixed = cs?.position === 'fixed';
+      if (fixed) inner = band;
+      const ox = cs?.overflowX ?? 'visible', oy = cs?.overflowY ?? 'visible';
+      if (near && !zero && (ox !== 'visible' || oy !== 'visible') && tag !== 'HTML' && tag !== 'BODY') {
+        const room = v => v === 'auto' || v === 'scroll' ? MARGIN : 0;
+        inner = {l: Math.max(inner.l, r.left - room(ox)), r: Math.min(inner.r, r.right + room(ox)), t: Math.max(inner.t, r.top - room(oy)), b: Math.min(inner.b, r.bottom + room(oy))};
+        const y = room(oy) && el.scrollHeight > el.clientHeight + 1, x = room(ox) && el.scrollWidth > el.clientWidth + 1;
+        if ((x || y) && visible && tag !== 'TEXTAREA') {
+          f |= FLAG.scroll;
+          const h = el.clientHeight || 1, w = el.scrollWidth - el.clientWidth;
+          n.s = [el.scrollTop / h, Math.max(0, el.scrollHeight - el.clientHeight - el.scrollTop) / h, x ? Math.round(el.scrollLeft / w * 100) : -1];
+          if (BOXES.has(el.getAttribute('role')) || /(^|\s)(dropdown|dropdown-menu|select-menu)(\s|$)/.test(el.className)) f |= FLAG.box;
+        }
+      }
+      const frame = owners.get(el);
+      if (frame) n.o = frame;
+      const acts = (visible || file) && interactive(el, cs, r, up, listens);
+      if (acts || f & FLAG.scroll || frame && visible) {
+        if (acts && !up.inert && !(modal && !contains(modal, el)) && !el.inert) f |= FLAG.interactive;
+        const h = visible ? cover(el, r) : null;
+        if (h && opaque(h, el)) f |= FLAG.covered;
+        if (el.hasAttribute('onclick') || listens.has(el)) f |= FLAG.keep;
+        n.i = id(el);
+        n.r = [r.left, r.top, r.width, r.height].map(Math.round);
+        attributes(el, n);
+      }
+      if (f) n.f = f;
+      const own = n.i ? n.k = [] : out;
+      if (!LEAF.has(tag)) {
+        const down = {
+          el, rect: r, clip: inner, cursor: cs?.cursor ?? up.cursor, inert: up.inert || el.inert, visible,
+          loose: cs && cs.visibility === 'visible' && cs.display === 'contents',
+          inside: r.top >= inner.t && r.bottom <= inner.b && r.left >= inner.l && r.right <= inner.r,
+        };
+        if (tag === 'DETAILS' && !el.open) { const s = [...el.children].find(c => c.tagName === 'SUMMARY'); if (s) walk(s, down, own); }
+        else kids(el, down, own);
+        if (el.shadowRoot) {
+          const s = {n: '#shadow', k: []};
+          kids(el.shadowRoot, down, s.k);
+          if (s.k.length) own.push(s);
+        }
+      } else if (tag === 'TEXTAREA' || tag === 'SELECT') { /* its value is an attribute */ }
+      if (n.i) { if (!n.k.length) delete n.k; out.push(n); }
+    }
+    const out = [], e = document.scrollingElement ?? document.documentElement;
+    if (document.documentElement) {
+      walk(document.documentElement, {el: document.documentElement, rect: {}, clip: band, cursor: 'auto', inert: false, visible: false}, out);
+    }
+    return {
+      doc, url: location.href, title: texts(document.title), nodes: out, below, above, elements,
+      view: [innerWidth, innerHeight], page: [e?.scrollWidth ?? 0, e?.scrollHeight ?? 0], scroll: [Math.round(scrollX), Math.round(scrollY)],
+    };
+  }
+
+  const describe = el => {
+    const a = ['id', 'role', 'aria-label'].filter(k => el.getAttribute(k)).map(k => `${k}=${clip(el.getAttribute(k), 40)}`);
+    const t = clip(texts(el.innerText ?? ''), 40);
+    return `<${[el.tagName.toLowerCase(), ...a].join(' ')}>` + (t ? ` "${t}"` : '');
+  };
+
+  // Scrolls an element into view and returns the point to click, in coordinates of the frame.
+  function locate(i, owner, x, y) {
+    const el = get(i);
+    if (!el) return {gone: true};
+    let r = el.getBoundingClientRect();
+    const fits = r => r.top >= 0 && r.left >= 0 && r.bottom <= innerHeight && r.right <= innerWidth;
+    if (!fits(r) || !owner && cover(el, r)) {
+      el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+      r = el.getBoundingClientRect();
+    }
+    if (owner) { // a point in the frame's content
+      const s = getComputedStyle(el), l = r.left + el.clientLeft + parseFloat(s.paddingLeft), t = r.top + el.clientTop + parseFloat(s.paddingTop);
+      const h = at(l + x, t + y);
+      return {x: l + x, y: t + y, cover: h && !related(el, h) ? describe(h) : ''};
+    }
+    if (!r.width || !r.height || hidden(el)) return {hidden: true, what: describe(el)};
+    const best = [...el.getClientRects()].map(q => ({l: Math.max(q.left, 0), t: Math.max(q.top, 0), r: Math.min(q.right, innerWidth), b: Math.min(q.bottom, innerHeight)}))
+      .map(q => ({...q, area: Math.max(0, q.r - q.l) * Math.max(0, q.b - q.t)})).sort((p, q) => q.area - p.area)[0];
+    if (!best?.area) return {hidden: true, what: describe(el)};
+    let first = null;
+    for (const [fx, fy] of POINTS) {
+      const px = best.l + (best.r - best.l) * fx, py = best.t + (best.b - best.t) * fy, h = at(px, py);
+      if (h && related(el, h)) return {x: px, y: py, what: describe(el), disabled: disabled(el)};
+      first ??= h;
+    }
+    return {x: (best.l + best.r) / 2, y: (best.t + best.b) / 2, what: describe(el), cover: first ? describe(first) : '', disabled: disabled(el)};
+  }
+
+  const kind = el => el.tagName === 'SELECT' ? 'select' : el.tagName === 'INPUT' ? el.type : el.tagName === 'TEXTAREA' ? 'textarea' : el.isContentEditable ? 'editable' : '';
+  const value = el => el.isContentEditable ? el.innerText : el.value ?? '';
+  const ASSIGNED = words('date time datetime-local month week color range');
+  function inspect(i) {
+    const el = get(i);
+    if (!el) return {gone: true};
+    return {kind: kind(el), what: describe(el), value: el.type === 'password' ? '' : value(el), checked: !!el.checked, disabled: disabled(el), readonly: !!el.readOnly,
+      combobox: el.getAttribute('role') === 'combobox' || (el.getAttribute('aria-autocomplete') ?? 'none') !== 'none' || el.hasAttribute('list'),
+      assigned: ASSIGNED.has(kind(el))};
+  }
+  // Focuses a field, and selects its content if it is to be replaced; otherwise, the cursor is at its end.
+  function focus(i, replace) {
+    const el = get(i);
+    if (!el) return {gone: true};
+    el.focus();
+    if (el.isContentEditable) {
+      const s = getSelection();
+      s.selectAllChildren(el);
+      if (!replace) s.collapseToEnd();
+    } else if (replace) el.select?.();
+    else try { el.setSelectionRange(el.value.length, el.value.length); } catch {}
+    const a = el.getRootNode().activeElement;
+    return {focused: a === el || contains(el, a), empty: value(el) === ''};
+  }
+  const changed = el => { for (const t of ['input', 'change']) el.dispatchEvent(new Event(t, {bubbles: true, composed: true})); };
+  function assign(i, v) {
+    const el = get(i);
+    if (!el) return {gone: true};
+    el.focus();
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(el, v);
+    changed(el);
+    return {value: el.value};
+  }
+  const list = el => [...el.options].map((o, i) => ({i, text: texts(o.label), value: o.value, selected: o.selected, disabled: o.disabled}));
+  function options(i) {
+    const el = get(i);
+    if (!el) return {gone: true};
+    if (el.tagName === 'SELECT') return {options: list(el)};
+    const controlled = (el.getAttribute('aria-controls') || el.getAttribute('aria-owns') || '').split(/\s+/).map(i => el.getRootNode().getElementById?.(i)).filter(Boolean);
+    const found = [el, ...controlled].flatMap(e => [...e.querySelectorAll('[role=option],[role=menuitem],[role=menuitemradio],.item,.option,[data-value]')]);
+    return {options: found.map((o, i) => ({i, text: texts(o.innerText ?? ''), value: o.dataset.value ?? '', selected: o.getAttribute('aria-selected') === 'true', id: id(o)}))};
+  }
+  function select(i, wanted) {
+    const el = get(i);
+    if (!el) return {gone: true};
+    const all = [...el.options], fold = s => s.trim().toLowerCase();
+    const found = wanted.map(w => all.find(o => fold(o.label) === fold(w)) ?? all.find(o => fold(o.value) === fold(w)));
+    const missing = wanted.filter((_, i) => !found[i] || found[i].disabled);
+    if (missing.length) return {missing, options: list(el)};
+    el.focus();
+    for (const o of all) if (el.multiple) o.selected = found.includes(o);
+    if (!el.multiple) el.selectedIndex = all.indexOf(found[0]);
+    changed(el);
+    return {selected: [...el.selectedOptions].map(o => texts(o.label))};
+  }
+  function scroll(i, dx, dy) {
+    let el = i ? get(i) : document.scrollingElement ?? document.documentElement;
+    if (!el) return {gone: true};
+    const able = e => /auto|scroll/.test(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight || /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth;
+    while (i && !able(el) && el.parentElement) el = el.parentElement;
+    const h = el === document.scrollingElement ? innerHeight : el.clientHeight, w = el === document.scrollingElement ? innerWidth : el.clientWidth;
+    const was = [el.scrollLeft, el.scrollTop];
+    el.scrollBy({left: dx * w, top: dy * h, behavior: 'instant'});
+    return {x: Math.round(el.scrollLeft - was[0]), y: Math.round(el.scrollTop - was[1])};
+  }
+  function* textNodes(root) {
+    const w = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT, n => n.nodeType === 1 && SKIP.has(n.tagName) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
+    for (let n = w.nextNode(); n; n = w.nextNode()) {
+      if (n.nodeType === 3) yield n;
+      else if (n.shadowRoot) yield* textNodes(n.shadowRoot);
+    }
+  }
+  const shown = n => n.parentElement ? !hidden(n.parentElement) : true;
+  function findText(s) {
+    const want = s.toLowerCase();
+    for (const n of textNodes(document)) if (shown(n) && n.data.toLowerCase().includes(want)) {
+      (n.parentElement ?? n.parentNode.host).scrollIntoView({block: 'center', behavior: 'instant'});
+      return {found: true};
+    }
+    return {found: false};
+  }
+  function search(pattern, regex, exact, context, scope, most) {
+    const root = scope ? document.querySelector(scope) : document;
+    if (!root) return {error: `no element matches ${scope}`};
+    let re;
+    try { re = new RegExp(regex ? pattern : pattern.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), exact ? 'g' : 'gi'); } catch (e) { return {error: e.message}; }
+    let all = '';
+    const parts = [];
+    for (const n of textNodes(root)) if (n.data.trim() && shown(n)) { parts.push([all.length, n]); all += n.data + ' '; }
+    const matches = [];
+    let total = 0;
+    for (const m of all.matchAll(re)) {
+      if (!m[0]) continue;
+      if (total++ >= most) continue;
+      const n = parts.findLast(p => p[0] <= m.index)?.[1];
+      const path = [];
+      for (let e = n?.parentElement; e && e !== document.body; e = e.parentElement) path.unshift(e.tagName.toLowerCase() + (e.id ? '#' + e.id : [...e.classList].slice(0, 2).map(c => '.' + c).join('')));
+      const from = Math.max(0, m.index - context), to = m.index + m[0].length + context;
+      matches.push({text: (from ? '...' : '') + texts(all.slice(from, to)) + (to < all.length ? '...' : ''), path: path.join(' > ')});
+    }
+    return {total, matches};
+  }
+  function find(selector, wanted, most, text) {
+    let all;
+    try { all = [...document.querySelectorAll(selector)]; } catch (e) { return {error: e.message}; }
+    return {total: all.length, elements: all.slice(0, most).map(e => ({
+      tag: e.tagName.toLowerCase(), text: text ? clip(texts(e.textContent ?? ''), 120) : '', children: e.children.length,
+      attributes: Object.fromEntries((wanted ?? []).filter(k => e.hasAttribute(k)).map(k => [k, clip(k === 'href' || k === 'src' ? e[k] || e.getAttribute(k) : e.getAttribute(k), 500)])),
+    }))};
+  }
+  // Resolves when the document has not changed for some milliseconds and two frames have been drawn.
+  const quiet = ms => new Promise(done => {
+    let timer;
+    const o = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, ms); });
+    const end = () => { o.disconnect(); requestAnimationFrame(() => requestAnimationFrame(() => done(true))); };
+    o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+    timer = setTimeout(end, ms);
+  });
+  // Resolves when the page contains a text, or no longer contains it.
+  const awaits = (s, absent) => new Promise(done => {
+    const has = () => (document.body?.innerText ?? '').includes(s) !== absent;
+    if (has()) return done(true);
+    const o = new MutationObserver(() => { if (has()) { o.disconnect(); done(true); } });
+    o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+  });
+  globalThis.gantry = {read, locate, inspect, focus, assign, options, select, scroll, findText, search, find, quiet, awaits};
+})()

@@ -233,7 +233,9 @@ var Starters = []string{
 	"host/internal/launch/...", "host/internal/plugin/...", "host/cmd/gantry-launch", // the launcher and the supervisor
 	"sdk/plugintest/...", "sdk/process/processtest", "sdk/internal/api", "e2e/...", // tests
 	"host/internal/store/database/postgres/postgrestest",
-	"sdk/codemode", // its child takes every system call for files, sockets and processes from itself before it runs a script
+	"plugins/browser/internal/chromium/chromiumtest",
+	"plugins/browser/internal/browserproc", // the host has started it under a grant, and it becomes the browser
+	"sdk/codemode",                         // its child takes every system call for files, sockets and processes from itself before it runs a script
 }
 
 // processes checks that in shipped code only the launcher and the supervisor start processes.

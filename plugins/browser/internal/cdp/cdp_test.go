@@ -60,6 +60,7 @@ type object = map[string]any
 
 func TestCommandsAreAnsweredInAnyOrder(t *testing.T) {
 	c, b := connect(t, Options{})
+	// Owned by the test: it ends with its last message.
 	go func() {
 		first, second := b.read(), b.read()
 		for _, m := range []object{second, first} {
@@ -69,6 +70,7 @@ func TestCommandsAreAnsweredInAnyOrder(t *testing.T) {
 	}()
 	results := make(chan string, 2)
 	for _, s := range []string{"a", "b"} {
+		// Owned by the test: it ends with its last message.
 		go func() {
 			r, err := protocol.Call(context.Background(), c.Session(s), page.Navigate, page.NavigateParams{URL: "/" + s})
 			if err != nil {
@@ -92,6 +94,7 @@ func TestRefusalsAndDeadlines(t *testing.T) {
 	}
 	late := b.read()
 	c.o.Deadline = time.Minute
+	// Owned by the test: it ends with its last message.
 	go func() {
 		b.say(object{"id": late["id"], "result": object{}}) // nobody waits for it
 		b.say(object{"id": b.read()["id"], "error": object{"code": -32000, "message": "no"}})
@@ -111,6 +114,7 @@ func TestRefusalsAndDeadlines(t *testing.T) {
 // begun to write.
 func TestAdoption(t *testing.T) {
 	c, b := connect(t, Options{Adopted: true})
+	// Owned by the test: it ends with its last message.
 	go func() {
 		if first, err := b.in.ReadBytes(0); err != nil || len(first) != 1 {
 			t.Errorf("%q, %v", first, err)
@@ -153,6 +157,7 @@ func TestEndOfTheBrowser(t *testing.T) {
 	c, b := connect(t, Options{})
 	events, cancel := c.Root().Subscribe("X")
 	defer cancel()
+	// Owned by the test: it ends with its last message.
 	go func() {
 		b.read()
 		_ = b.out.Close()

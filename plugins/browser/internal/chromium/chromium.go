@@ -1,7 +1,6 @@
-// Package chromium finds a browser and starts it.
+// Package chromium finds a browser and says how it is started.
 //
-// It owns: which program is the browser, its arguments, and the descriptors over which it is controlled. It must not know: the protocol, or
-// who starts the process.
+// It owns: which program is the browser, and its arguments. It must not know: the protocol, or who starts the process.
 //
 // Start with [Find] and [Options.Argv].
 package chromium
@@ -45,7 +44,7 @@ type Options struct {
 	Proxy      string // host and port of an HTTP proxy for all hosts, also this machine; empty: that of the environment
 }
 
-// Argv returns the program and its arguments. The browser is controlled over the descriptors 3 and 4; see [Main].
+// Argv returns the program and its arguments. The browser is controlled over the descriptors 3 and 4.
 func (o Options) Argv() []string {
 	width, height := o.Width, o.Height
 	if width <= 0 || height <= 0 {
@@ -76,14 +75,3 @@ func (o Options) Argv() []string {
 	}
 	return append(argv, "about:blank")
 }
-
-// mode is the argument that makes the plugin's binary a browser.
-const mode = "--become"
-
-// Helper returns the command line by which binary, whose main function calls [Main], becomes the browser.
-func Helper(binary string, browser []string) []string {
-	return append([]string{binary, mode}, browser...)
-}
-
-// Wanted reports whether the command line is one of [Helper].
-func Wanted(args []string) bool { return len(args) > 2 && args[1] == mode }

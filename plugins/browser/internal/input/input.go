@@ -83,9 +83,11 @@ type key struct {
 
 const shift = 8
 
-var named = map[string]key{}
+// named are the keys with names, by their names in lower case.
+var named = keys()
 
-func init() {
+func keys() map[string]key {
+	out := map[string]key{}
 	for _, k := range []key{
 		{"Enter", "Enter", "\r", 13, 0}, {"Tab", "Tab", "", 9, 0}, {"Backspace", "Backspace", "", 8, 0}, {"Delete", "Delete", "", 46, 0},
 		{"Escape", "Escape", "", 27, 0}, {" ", "Space", " ", 32, 0}, {"ArrowUp", "ArrowUp", "", 38, 0}, {"ArrowDown", "ArrowDown", "", 40, 0},
@@ -93,18 +95,19 @@ func init() {
 		{"PageDown", "PageDown", "", 34, 0}, {"Home", "Home", "", 36, 0}, {"End", "End", "", 35, 0}, {"Insert", "Insert", "", 45, 0},
 		{"Alt", "AltLeft", "", 18, 1}, {"Control", "ControlLeft", "", 17, 2}, {"Meta", "MetaLeft", "", 91, 4}, {"Shift", "ShiftLeft", "", 16, shift},
 	} {
-		named[strings.ToLower(k.name)] = k
+		out[strings.ToLower(k.name)] = k
 	}
 	for i := range int64(12) {
 		name := fmt.Sprintf("F%d", i+1)
-		named[strings.ToLower(name)] = key{name, name, "", 112 + i, 0}
+		out[strings.ToLower(name)] = key{name, name, "", 112 + i, 0}
 	}
 	for alias, name := range map[string]string{
 		"ctrl": "control", "option": "alt", "cmd": "meta", "command": "meta", "return": "enter", "esc": "escape", "space": " ",
 		"up": "arrowup", "down": "arrowdown", "left": "arrowleft", "right": "arrowright", "del": "delete", "\n": "enter", "\t": "tab",
 	} {
-		named[alias] = named[name]
+		out[alias] = out[name]
 	}
+	return out
 }
 
 // symbols are the keys of characters that are neither letters nor digits, without and with the shift key.

@@ -129,13 +129,14 @@ func (b *Browser) open(ctx context.Context) error {
 		return err
 	}
 	if !b.o.Adopted {
-		return nil
+		return b.allReady(ctx)
 	}
 	// The earlier process was attached to these tabs, so they are not reported again.
 	all, err := protocol.Call(ctx, root, target.GetTargets, target.GetTargetsParams{})
 	if err != nil {
 		return err
 	}
+	slices.Reverse(all.TargetInfos) // the latest comes first
 	for _, t := range all.TargetInfos {
 		if t.Type == "page" {
 			if _, err := protocol.Call(ctx, root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.TargetID, Flatten: new(true)}); err != nil {
@@ -143,7 +144,14 @@ func (b *Browser) open(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return b.allReady(ctx)
+}
+
+// allReady waits until the tabs that there are can be used.
+func (b *Browser) allReady(ctx context.Context) error {
+	return b.wait(ctx, func() bool {
+		return !slices.ContainsFunc(b.mu.tabs, func(t *Tab) bool { return !t.ready })
+	})
 }
 
 func attachTo(kind string) target.SetAutoAttachParams {

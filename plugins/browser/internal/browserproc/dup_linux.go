@@ -1,4 +1,4 @@
-package chromium
+package browserproc
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package chromium
+package browserproc
 
 import "golang.org/x/sys/unix"
 

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-MODULES := config e2e host plugins/mcp plugins/python plugins/shell providers sdk sdk/codemode
+MODULES := config e2e host plugins/browser plugins/mcp plugins/python plugins/shell providers sdk sdk/codemode
 VERSION ?= 0.1.0+$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 PREFIX  ?= /usr/local
 BIN     := $(CURDIR)/bin
@@ -26,12 +26,13 @@ build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
 	@$(GOBUILD) -o $(BIN)/gantry-launch ./host/cmd/gantry-launch
 	@$(GOBUILD) -o $(BIN)/gantry-tool-shell ./plugins/shell
+	@$(GOBUILD) -o $(BIN)/gantry-tool-browser ./plugins/browser
 	@$(GOBUILD) -o $(BIN)/gantry-tool-mcp ./plugins/mcp
 	@$(GOBUILD) -o $(BIN)/gantry-tool-python ./plugins/python
 	@$(GOBUILD) -o $(BIN)/gantry-codemode ./sdk/codemode/cmd/gantry-codemode
 	@for p in $(PROVIDERS); do $(GOBUILD) -o $(BIN)/gantry-provider-$$p ./providers/cmd/$$p; done
 	@# gantry knows the plugins of its own build by their content, so it comes last.
-	@$(MAKE) $(BIN)/gantry $(BIN)/gantry-postgres PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell gantry-tool-mcp gantry-tool-python $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
+	@$(MAKE) $(BIN)/gantry $(BIN)/gantry-postgres PINS="-X main.builtins=$$(cd $(BIN) && sha256sum gantry-tool-shell gantry-tool-browser gantry-tool-mcp gantry-tool-python $(addprefix gantry-provider-,$(PROVIDERS)) | awk '{printf "%s%s=%s", sep, $$2, $$1; sep=","}')"
 	@echo "built $(VERSION) into bin/: $$(ls $(BIN) | tr '\n' ' ')"
 
 .PHONY: $(BIN)/gantry $(BIN)/gantry-postgres
@@ -64,7 +65,7 @@ smoke: build ## ask the real vendors whose keys are in the environment (costs a 
 
 .PHONY: cross
 cross: $(TOOLBIN)/crossvet ## vet for the other systems
-	@$(LAVISH) $< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/mcp plugins/python plugins/shell providers sdk sdk/codemode))
+	@$(LAVISH) $< darwin,windows $(addprefix ./,$(addsuffix /...,config host plugins/browser plugins/mcp plugins/python plugins/shell providers sdk sdk/codemode))
 
 .PHONY: lint
 lint: $(TOOLBIN)/staticcheck ## formatting, vet, staticcheck, contract and generated code

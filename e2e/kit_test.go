@@ -38,9 +38,14 @@ func TestOurPluginsConform(t *testing.T) {
 	call := func(tool, args string, does plugintest.Behaviour) plugintest.Call {
 		return plugintest.Call{Tool: tool, Arguments: json.RawMessage(args), Does: does}
 	}
+	configs := map[string]json.RawMessage{"gantry-tool-browser": json.RawMessage(`{"sandbox":false}`)} // the tests may run as root
 	for name, calls := range map[string][]plugintest.Call{
 		"gantry-provider-scripted": nil,
 		"gantry-tool-mcp":          nil,
+		"gantry-tool-browser": {
+			call("browser_act", `{"actions":[{"navigate":{"url":"about:blank"}}],"state":"none"}`, plugintest.Leaves),
+			call("browser_act", `{"actions":[{"wait":{"seconds":30}}]}`, plugintest.Waits),
+		},
 		"gantry-tool-python": {
 			call("python", `{"code":"1 + 1"}`, plugintest.Answers),
 			call("python", `{"code":"import time; time.sleep(60)"}`, plugintest.Waits),
@@ -54,7 +59,7 @@ func TestOurPluginsConform(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugintest.Test(t, plugintest.Config{
-				Path: filepath.Join(rig.Bin(t), name), Calls: calls, Restarts: 5, Slack: 10 * time.Second,
+				Path: filepath.Join(rig.Bin(t), name), Calls: calls, Config: configs[name], Restarts: 5, Slack: 10 * time.Second,
 			})
 		})
 	}

@@ -14,6 +14,7 @@ var Binaries = map[string]string{
 	"gantry-codemode":          "sdk/codemode/cmd/gantry-codemode",
 	"gantry-launch":            "host/cmd/gantry-launch",
 	"gantry-postgres":          "host/cmd/gantry-postgres",
+	"gantry-tool-browser":      "plugins/browser",
 	"gantry-tool-mcp":          "plugins/mcp",
 	"gantry-tool-python":       "plugins/python",
 	"gantry-tool-shell":        "plugins/shell",

@@ -13,7 +13,7 @@ import (
 const nobody = 65534
 
 // programs are those that tests run as an ordinary user need.
-var programs = []string{"gantry", "gantry-launch", "gantry-tool-shell", "gantry-tool-mcp", "gantry-tool-python", "gantry-codemode", "gantry-provider-scripted", "gantry-provider-compatible"}
+var programs = []string{"gantry", "gantry-launch", "gantry-tool-shell", "gantry-tool-browser", "gantry-tool-mcp", "gantry-tool-python", "gantry-codemode", "gantry-provider-scripted", "gantry-provider-compatible"}
 
 // AsOrdinaryUser runs tests of the calling test program again, as a user without any rights: the kernel treats root differently. run is a
 // pattern as -test.run takes it, name is what the program is called. prepare may put more into the folder of programs, which that user can

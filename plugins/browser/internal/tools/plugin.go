@@ -1,0 +1,107 @@
+// Package tools declares the tools of the browser plugin: browser_act and browser_state.
+//
+// It owns: arguments, assessments, the results that the model reads, and which thread has which browser. It must not know: policy, approval,
+// truncation (the host's), or how pages are read and acted on.
+//
+// Start with [New].
+package tools
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
+	"github.com/gantry-agent/gantry/sdk/configblock"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// Config is the plugin's block.
+type Config struct {
+	Chromium string        `json:"chromium" doc:"Name or path of the browser. Default: chromium-headless-shell, Chromium or Chrome."`
+	Sandbox  bool          `json:"sandbox" default:"true" doc:"Whether Chromium uses its own sandbox as well as gantry's. It can't as root, or where gantry's sandbox forbids it."`
+	Allow    []string      `json:"allow" doc:"The only hosts that may be opened, such as \"example.com\" or \"*.example.com\". Default: all."`
+	Deny     []string      `json:"deny" doc:"Hosts that may not be opened, with their subdomains."`
+	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
+}
+
+// browserPlugin is the state of the plugin.
+type browserPlugin struct {
+	config *Config
+	binary string
+	policy policy.Policy // set by configured
+
+	mu struct {
+		sync.Mutex
+		threads map[string]*thread
+	}
+}
+
+// New returns the plugin. binary is the path of this program, which also becomes the browser.
+func New(version, binary string) tool.Plugin {
+	p := &browserPlugin{config: &Config{Sandbox: true, Idle: 30 * time.Minute}, binary: binary}
+	p.mu.threads = map[string]*thread{}
+	return tool.Plugin{
+		Name: "browser", Version: version,
+		Description:  "Opens web pages, reads them and acts on them.",
+		Config:       p.config,
+		Tools:        []tool.Tool{p.actTool(), p.stateTool()},
+		Capabilities: []string{"spawn"},
+		Configured:   p.configured,
+		StopSession: func(ctx context.Context, threadID, sessionID string) error {
+			return p.thread(threadID).stop(ctx, sessionID, "it was stopped")
+		},
+		EndThread: func(ctx context.Context, threadID string) error {
+			p.mu.Lock()
+			t := p.mu.threads[threadID]
+			delete(p.mu.threads, threadID)
+			p.mu.Unlock()
+			if t == nil {
+				return nil
+			}
+			return t.stop(ctx, "", "")
+		},
+		Adopt: p.adopt,
+		Close: p.close,
+	}
+}
+
+func (p *browserPlugin) configured(context.Context, *tool.Env) error {
+	if p.config.Idle <= 0 {
+		return configblock.Invalid("idle must be positive", contract.Name("idle"))
+	}
+	if _, err := policy.New(p.config.Allow, nil); err != nil {
+		return configblock.Invalid(err.Error(), contract.Name("allow"))
+	}
+	var err error
+	if p.policy, err = policy.New(p.config.Allow, p.config.Deny); err != nil {
+		return configblock.Invalid(err.Error(), contract.Name("deny"))
+	}
+	return nil
+}
+
+// thread returns the state of a thread.
+func (p *browserPlugin) thread(id string) *thread {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.mu.threads[id]
+	if t == nil {
+		t = &thread{using: make(chan struct{}, 1)}
+		p.mu.threads[id] = t
+	}
+	return t
+}
+
+// close leaves the browsers to the next process of the plugin; the host ends those that are no longer needed.
+func (p *browserPlugin) close(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.mu.threads {
+		if r := t.running(); r != nil {
+			r.idle.Stop()
+			r.Browser.Close()
+		}
+	}
+	return nil
+}

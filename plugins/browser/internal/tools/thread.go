@@ -1,0 +1,286 @@
+package tools
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
+	"github.com/gantry-agent/gantry/sdk/process"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+const (
+	// unlimited: the pipes of a browser are read as long as it exists.
+	unlimited = 365 * 24 * time.Hour
+	// startTime limits how long a browser may take to start.
+	startTime = 30 * time.Second
+	// stopTime limits the end of a browser that nobody waits for.
+	stopTime = 15 * time.Second
+)
+
+// thread is a thread with its browser.
+type thread struct {
+	using chan struct{} // has a token while a call uses the browser
+
+	mu struct {
+		sync.Mutex
+		browser *running // nil: none
+		lost    string   // why the last one ended, until the model knows
+	}
+}
+
+// running is a browser of a thread.
+type running struct {
+	action.Session
+	id      string
+	cmd     *process.Cmd
+	session *tool.Session
+	idle    *time.Timer
+}
+
+// note describes a browser to the next process of the plugin.
+type note struct {
+	ID string `json:"id"` // of the session
+}
+
+// running returns the thread's browser; nil: there is none.
+func (t *thread) running() *running {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.browser
+}
+
+// use waits until no other call uses the browser. The caller calls the function that it returns.
+func (t *thread) use(ctx context.Context) (done func(), err error) {
+	select {
+	case t.using <- struct{}{}:
+		return func() { <-t.using }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// takeLost returns why the previous browser has ended, once.
+func (t *thread) takeLost() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	why := t.mu.lost
+	t.mu.lost = ""
+	return why
+}
+
+// forget removes a browser that has ended or is about to. why is for the model; empty: it knows.
+func (t *thread) forget(r *running, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.browser == r {
+		t.mu.browser, t.mu.lost = nil, why
+	}
+	r.idle.Stop()
+}
+
+// stop ends the thread's browser if it has the given ID; empty: any.
+func (t *thread) stop(ctx context.Context, id, why string) error {
+	r := t.running()
+	if r == nil || id != "" && r.id != id {
+		return nil
+	}
+	t.forget(r, why)
+	r.Browser.Close()
+	err := r.cmd.Kill()
+	select {
+	case <-r.cmd.Done():
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, context.Cause(ctx))
+	}
+}
+
+// argv returns the command line of the browser.
+func (p *browserPlugin) argv() ([]string, error) {
+	path, err := chromium.Find(p.config.Chromium)
+	if err != nil {
+		return nil, err
+	}
+	o := chromium.Options{Executable: path, NoSandbox: !p.config.Sandbox}
+	if !strings.Contains(filepath.Base(path), "headless-shell") { // which needs no folder
+		o.Profile = filepath.Join(os.TempDir(), "gantry-browser-"+strings.ToLower(rand.Text()[:10]))
+	}
+	return o.Argv(), nil
+}
+
+// command prepares the browser's process under the grant of a call.
+func (p *browserPlugin) command(ctx context.Context, c *tool.Call, argv []string) *process.Cmd {
+	cmd := c.Command(ctx, browserproc.Argv(p.binary, argv)...)
+	cmd.Dir = c.Cwd()
+	return cmd
+}
+
+// start starts the thread's browser under the grant of a call.
+func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*running, error) {
+	argv, err := p.argv()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the browser was not ready within %v", startTime))
+	defer cancel()
+	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10])}
+	b, err := json.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	cmd := p.command(ctx, c, argv)
+	cmd.Session, cmd.Keep = true, &process.Keep{Note: b}
+	printed := &tail{}
+	r, err := p.connect(ctx, cmd, printed, n, false)
+	if err != nil {
+		if text := printed.String(); text != "" {
+			err = fmt.Errorf("%w; it printed:\n%s", err, text)
+		}
+		if strings.Contains(printed.String(), "no-sandbox") || strings.Contains(printed.String(), "sandbox_linux") || strings.Contains(printed.String(), "chroot") {
+			err = fmt.Errorf("%w\nNext: run gantry as an ordinary user, or set `sandbox = false` in the plugin's block, which leaves only gantry's sandbox", err)
+		}
+		return nil, err
+	}
+	r.session = c.Thread().OpenSession(n.ID, c.ID(), "Browser")
+	t.add(c.Env(), r, p.config.Idle)
+	return r, nil
+}
+
+// connect starts a command and connects to the browser that it becomes. If that fails, it has ended.
+func (p *browserPlugin) connect(ctx context.Context, cmd *process.Cmd, printed *tail, n note, adopted bool) (*running, error) {
+	cmd.WaitDelay, cmd.Stderr = unlimited, printed
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		if e, ok := errors.AsType[*process.StartError](err); ok {
+			return nil, fmt.Errorf("it could not be started: %s", e.Message)
+		}
+		return nil, err
+	}
+	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Allowed: p.policy.Check})
+	if err != nil {
+		kill := cmd.Kill()
+		<-cmd.Done()
+		return nil, errors.Join(err, kill)
+	}
+	return &running{Session: action.Session{Browser: b, Allowed: p.policy.Check}, id: n.ID, cmd: cmd}, nil
+}
+
+// add makes a browser that of the thread, and waits for its end in the background.
+func (t *thread) add(env *tool.Env, r *running, idle time.Duration) {
+	r.idle = time.AfterFunc(idle, func() {
+		if len(t.using) > 0 {
+			return // the end of the call sets the timer again
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		_ = t.stop(ctx, r.id, fmt.Sprintf("it was not used for %v", idle)) // otherwise the host ends it with the thread
+	})
+	t.mu.Lock()
+	t.mu.browser = r
+	t.mu.Unlock()
+	// Owned by the browser: it ends with it, or with this process.
+	go func() {
+		select {
+		case <-r.cmd.Done():
+		case <-r.Browser.Done():
+			select {
+			case <-r.cmd.Done():
+			case <-env.Context().Done():
+				return
+			}
+		case <-env.Context().Done():
+			return
+		}
+		why := "it has ended"
+		if e, ok := r.cmd.Exit(); ok {
+			why = ended(e)
+			r.session.Exited(e.Code)
+		} else {
+			r.session.Lost()
+		}
+		t.forget(r, why)
+		r.Browser.Close()
+		_ = r.cmd.Release() // otherwise the next process of the plugin finds that it has ended
+	}()
+}
+
+// ended says how a browser has ended.
+func ended(e process.Exit) string {
+	switch {
+	case e.Limit != "":
+		return fmt.Sprintf("it was ended by its %s limit", e.Limit)
+	case e.Signal != 0:
+		return fmt.Sprintf("it was ended by a signal (%v)", e.Signal)
+	}
+	return fmt.Sprintf("it exited with code %d", e.Code)
+}
+
+// adopt continues with the browsers of an earlier process.
+func (p *browserPlugin) adopt(ctx context.Context, a *tool.Adoption) error {
+	// A thread has one browser: the latest. Any other was about to be ended.
+	slices.SortFunc(a.Processes, func(x, y process.Adopted) int { return y.Started.Compare(x.Started) })
+	var errs []error
+	for _, x := range a.Processes {
+		if err := p.adoptOne(ctx, a, x); err != nil {
+			errs = append(errs, fmt.Errorf("browser of call %s: %w", x.CallID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x process.Adopted) error {
+	var n note
+	if err := json.Unmarshal(x.Note, &n); err != nil {
+		return err
+	}
+	t := p.thread(a.Thread.ID())
+	if r := t.running(); r != nil && r.id == n.ID {
+		return nil // as long as an earlier process runs, each request adopts again what this one has already
+	}
+	r, err := p.connect(ctx, x.Cmd, &tail{}, n, true)
+	if err != nil {
+		return err
+	}
+	r.session = a.Thread.ResumeSession(n.ID, x.CallID, "Browser", 0)
+	t.add(a.Env, r, p.config.Idle)
+	return nil
+}
+
+// tail keeps the end of what a browser prints.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 2000
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-most):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(strings.TrimSpace(string(t.text)), "")
+}

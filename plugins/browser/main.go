@@ -1,0 +1,30 @@
+// Command gantry-tool-browser is the browser plugin: it opens pages, reads them and acts on them.
+//
+// It owns: the choice between the two modes of the binary, plugin and browser. It must not know: how either works.
+//
+// Start with [main].
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/tools"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// version is set by the build.
+var version = "0.0.0-dev"
+
+func main() {
+	if browserproc.Wanted(os.Args) {
+		os.Exit(browserproc.Main(os.Args))
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "find the plugin's own binary:", err)
+		os.Exit(1)
+	}
+	tool.Main(tools.New(version, binary))
+}

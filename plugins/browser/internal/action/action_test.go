@@ -5,6 +5,7 @@ package action_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -302,5 +303,36 @@ func BenchmarkNavigate(b *testing.B) {
 	x := newRig(b)
 	for b.Loop() {
 		x.open("<button>Go</button>")
+	}
+}
+
+// A page whose scripts never end is given up after a few seconds; other tabs go on, and it can be closed.
+func TestBusyPage(t *testing.T) {
+	x := newRig(t)
+	x.open("<p>quiet")
+	quiet, err := x.Tab(x.ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := x.Browser.NewTab(x.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Tab(x.ctx, busy.Name()); err != nil {
+		t.Fatal(err)
+	}
+	x.open("<p>busy")
+	if got, _ := x.run(`{"evaluate":{"code":"setTimeout(() => { for (;;); })"}}`); !strings.Contains(got, "still waiting for: the page does not answer") {
+		t.Error(got)
+	}
+	begin := time.Now()
+	if _, err := x.Take(x.ctx, busy); !errors.Is(err, action.ErrBusy) || time.Since(begin) > 20*time.Second {
+		t.Errorf("%v, after %v", err, time.Since(begin))
+	}
+	if _, err := x.Take(x.ctx, quiet); err != nil {
+		t.Error(err)
+	}
+	if got, o := x.run(fmt.Sprintf(`{"close":{"tab_id":%q}}`, busy.Name())); o.Failed {
+		t.Error(got)
 	}
 }

@@ -83,9 +83,17 @@ func (s *Session) View(t *target.Tab) *View {
 	return v
 }
 
+// takeTime limits how long reading a page may take. A page that takes longer runs a script that does not end.
+const takeTime = 5 * time.Second
+
+// ErrBusy is the error of a page that does not answer.
+var ErrBusy = errors.New("the page does not answer, because its scripts are busy; wait, reload it or close the tab")
+
 // Take reads the state of a tab.
 func (s *Session) Take(ctx context.Context, t *target.Tab) (*state.State, error) {
 	v := s.View(t)
+	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, ErrBusy)
+	defer cancel()
 	err := t.Do(ctx, func(ctx context.Context) error {
 		var err error
 		for range 3 { // a page that is being replaced is read again
@@ -93,6 +101,9 @@ func (s *Session) Take(ctx context.Context, t *target.Tab) (*state.State, error)
 			if p, err = capture.Read(ctx, t); err == nil {
 				v.page = p
 				return nil
+			}
+			if ctx.Err() != nil {
+				return err
 			}
 		}
 		return err

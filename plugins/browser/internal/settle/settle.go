@@ -23,11 +23,12 @@ const (
 const still = 100
 
 // Wait waits until the tab loads nothing, the requests that it has sent since begin are answered, and its document has not changed for 100 ms
-// and two frames. It returns what it could not wait for until the ceiling: addresses of requests, or "the page keeps changing". A tab that can't
+// and two frames. It returns what it could not wait for until the ceiling: addresses of requests, "the page keeps changing" or "the page does not answer". A tab that can't
 // answer is not waited for.
 func Wait(ctx context.Context, t *target.Tab, begin time.Time, ceiling time.Duration) (pending []string) {
 	ctx, cancel := context.WithTimeout(ctx, ceiling)
 	defer cancel()
+	answers := true
 	loaded := func(i target.Info, requests int) bool { return !i.Loading && requests == 0 }
 	_ = t.Do(ctx, func(ctx context.Context) error {
 		for {
@@ -36,7 +37,9 @@ func Wait(ctx context.Context, t *target.Tab, begin time.Time, ceiling time.Dura
 			}
 			before := t.Info().Document
 			var quiet bool
+			answers = false
 			f, err := capture.Main(ctx, t)
+			answers = err == nil
 			if err == nil {
 				err = f.Call(ctx, "quiet", &quiet, still)
 			}
@@ -51,8 +54,11 @@ func Wait(ctx context.Context, t *target.Tab, begin time.Time, ceiling time.Dura
 	if ctx.Err() == nil {
 		return nil
 	}
-	if pending = t.Pending(begin); len(pending) == 0 {
-		pending = []string{"the page keeps changing"}
+	if pending = t.Pending(begin); len(pending) > 0 {
+		return pending
 	}
-	return pending
+	if !answers {
+		return []string{"the page does not answer"}
+	}
+	return []string{"the page keeps changing"}
 }

@@ -290,15 +290,11 @@ func (p *browserPlugin) describe(ctx context.Context, r *running, tab *target.Ta
 	fmt.Fprintf(&b, "Tab %s: %s", tab.Name(), short(i.URL, 300))
 	s, err := r.Take(ctx, tab)
 	if err != nil {
-		if _, ok := errors.AsType[*target.DialogError](err); ok {
-			fmt.Fprintf(&b, "\nThe page can't be read: %v.", err)
-			if last := r.View(tab).Shown; last != nil {
-				text, _ := last.Text(v.from, bytesOf(v.tokens))
-				b.WriteString(" Its last state:\n" + text)
-			}
-			return b.String()
+		fmt.Fprintf(&b, "\nThe page can't be read: %v.", r.gone(err))
+		_, dialog := errors.AsType[*target.DialogError](err)
+		if last := r.View(tab).Shown; last != nil && (dialog || errors.Is(err, action.ErrBusy)) {
+			b.WriteString(" Its last state:" + full(last, v))
 		}
-		fmt.Fprintf(&b, "\nThe page can't be read: %v.", err)
 		return b.String()
 	}
 	if s.Title != "" {

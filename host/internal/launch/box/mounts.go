@@ -62,7 +62,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 	case v.read != nil:
 		args = append(args, "--tmpfs", "/")
 		m.seal("/")
-		m.system(v.narrow)
+		m.system(v.system())
 	default:
 		args = append(args, "--ro-bind", "/", "/")
 	}
@@ -257,7 +257,16 @@ func (v view) replaces(path string) bool {
 
 // visible reports whether a path is visible before anything is mounted over it.
 func (v view) visible(path string) bool {
-	return v.read == nil || fspath.BelowAny(path, v.read) || slices.Contains(v.read, path) || fspath.BelowAny(path, v.roots) || slices.Contains(v.roots, path)
+	shown := slices.Concat(v.read, v.roots, v.system())
+	return v.read == nil || fspath.BelowAny(path, shown) || slices.Contains(shown, path)
+}
+
+// system returns the system's folders that are visible where reading is restricted.
+func (v view) system() []string {
+	if v.narrow {
+		return narrowFolders
+	}
+	return systemFolders()
 }
 
 // hold makes entries read-only that others may be moving.
@@ -348,12 +357,8 @@ func (m *mounts) holds(folder string) bool {
 	return slices.ContainsFunc(m.list, func(x mount) bool { return fspath.Below(x.path, folder) })
 }
 
-// system mounts linuxFolders, or in a narrow sandbox narrowFolders. Where one is a symbolic link, as /bin often is, the link is created.
-func (m *mounts) system(narrow bool) {
-	folders := linuxFolders
-	if narrow {
-		folders = narrowFolders
-	}
+// system mounts the system's folders. Where one is a symbolic link, as /bin often is, the link is created.
+func (m *mounts) system(folders []string) {
 	for _, p := range folders {
 		info, err := os.Lstat(p)
 		switch {

@@ -336,3 +336,33 @@ func filters(t *testing.T, pid int) int {
 	}
 	return n
 }
+
+// What is denied in the system's folders stays denied where these are all that is shown besides a process's own folders.
+func TestDenialsInSystemFolders(t *testing.T) {
+	t.Parallel()
+	const file, folder = "/usr/bin/env", "/usr/share"
+	for name, change := range map[string]func(*launch.Grant, string){
+		"readable roots": func(g *launch.Grant, own string) { g.ReadableRoots = []string{own} },
+		"narrow":         func(g *launch.Grant, own string) { *g = g.Narrowed([]string{own}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, own := narrowed(t, "workspace-write")
+			for _, denied := range []bool{false, true} {
+				w.change = func(g *launch.Grant) {
+					if denied {
+						g.DenyRead = []string{file, folder}
+					}
+					change(g, own)
+				}
+				p, err := w.launcher.Spawn(t.Context(), w.narrowSpec("head -c1 "+file+" >/dev/null && echo file; ls "+folder+" >/dev/null && echo folder"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out, _ := w.result(p); strings.Contains(out, "file\n") == denied || strings.HasSuffix(out, "folder") == denied {
+					t.Errorf("denied %v: %q", denied, out)
+				}
+			}
+		})
+	}
+}

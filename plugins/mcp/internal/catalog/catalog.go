@@ -18,9 +18,10 @@ import (
 
 // Limits of the texts of a tool, in bytes.
 const (
-	maxName        = 256
-	maxTitle       = 256
-	maxDescription = 16 << 10
+	maxName         = 256
+	maxTitle        = 256
+	maxDescription  = 16 << 10
+	MaxInstructions = 512 << 10 // of a server, in bytes
 )
 
 // Tool is a tool of a server. Its texts are cleaned and bounded, except for Name.

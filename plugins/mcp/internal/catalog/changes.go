@@ -53,9 +53,13 @@ func Changes(old, now Tool) string {
 	return fitting(lines)
 }
 
-// TextChanges says how a text differs from an earlier one, as [Changes] does.
+// TextChanges says how a text of at most [MaxInstructions] differs from an earlier one, as [Changes] does.
 func TextChanges(what, old, now string) string {
-	return fitting(append([]string{what + ":"}, differing(Line(old, maxDescription), Line(now, maxDescription), "", maxOld, maxNew)...))
+	lines := differing(Line(old, MaxInstructions), Line(now, MaxInstructions), "", maxOld, maxNew)
+	if len(lines) == 0 {
+		lines = []string{"… only white space differs"}
+	}
+	return fitting(append([]string{what + ":"}, lines...))
 }
 
 // Summary describes a tool to people who have not seen it, in short lines.

@@ -125,7 +125,7 @@ func (s *Server) connect() (c *conn, err error) {
 		return c, fail(err)
 	}
 	init := c.session.InitializeResult()
-	c.instructions = catalog.Text(init.Instructions, 512<<10)
+	c.instructions = catalog.Text(init.Instructions, catalog.MaxInstructions)
 	if init.Capabilities != nil && init.Capabilities.Tools != nil {
 		if c.listed, err = c.list(ctx); err != nil {
 			return c, fail(err)

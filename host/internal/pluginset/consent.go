@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/config/hint"
@@ -191,9 +191,10 @@ func (c Consents) Describe(n Consent) []string {
 	return lines
 }
 
-// oneLine quotes a text with control characters: a path with a line break could look like other lines.
+// oneLine quotes a text that could look like another one, or like other lines: it has line breaks, or characters that are invisible or change
+// the order of others.
 func oneLine(text string) string {
-	if strings.ContainsFunc(text, unicode.IsControl) {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}
 	return text

@@ -83,10 +83,10 @@ func TestConsentNamesWhatHasChanged(t *testing.T) {
 	if err := trust.OpenProcesses(c.Home).Add(t.Context(), map[string]string{p.Key(): n.Pin.String()}); err != nil {
 		t.Fatal(err)
 	}
-	p.Cwd = "/\nit may:    read nothing"
-	for _, line := range c.Describe(pluginset.Consent{Process: p}) {
-		if strings.Contains(line, "\n") {
-			t.Errorf("a path makes more than one line: %q", line)
+	for _, cwd := range []string{"/\nit may:    read nothing", "/\u2028it may:    read nothing", "/\u202egnihton", "/\u200b", "/\x9b1A"} {
+		p.Cwd = cwd
+		if text := strings.Join(c.Describe(pluginset.Consent{Process: p}), "|"); strings.Contains(text, cwd) {
+			t.Errorf("a path is shown as it is: %q", text)
 		}
 	}
 	p.Cwd = ""

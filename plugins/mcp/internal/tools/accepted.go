@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -48,7 +49,7 @@ type definitions struct {
 }
 
 // newAccepted returns what is accepted of the server of a block. A server with another address, program or arguments has a file of its own,
-// so that servers of the same name in several projects do not replace each other's, but begins with what was accepted of the last one.
+// so that servers of the same name in several projects do not replace each other's, but begins with what was accepted of the others.
 func newAccepted(env *tool.Env, b Server) *accepted {
 	form, _ := json.Marshal([]any{b.Name, b.URL, b.Command, b.Args}) // of strings
 	sum := fmt.Sprintf("%x", sha256.Sum256(form))
@@ -95,30 +96,42 @@ func readDefinitions(path string) (d definitions, err error) {
 	return d, nil
 }
 
-// earlier returns what was accepted last of a server of the same name with another address, program or arguments; nothing if there was none.
-func (a *accepted) earlier() (last definitions, err error) {
+// earlier returns what was accepted of servers of the same name with another address, program or arguments; nothing if there was none. Of
+// two definitions of a tool the later one applies. A server without a pin, such as one of another project, does not end a pin.
+func (a *accepted) earlier() (all definitions, err error) {
 	if a.path == "" {
-		return last, nil
+		return all, nil
 	}
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(a.path), "accepted-*.json"))
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(a.path), "accepted-*.json"))
 	if err != nil {
-		return last, err
+		return all, err
 	}
-	var at time.Time
-	for _, path := range files {
+	type file struct {
+		at time.Time
+		definitions
+	}
+	var files []file
+	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return last, err
+			return all, err
 		}
 		d, err := readDefinitions(path)
 		if err != nil {
-			return last, err
+			return all, err
 		}
-		if d.Server == a.server && path != a.path && info.ModTime().After(at) {
-			last, at = d, info.ModTime()
+		if d.Server == a.server && path != a.path {
+			files = append(files, file{info.ModTime(), d})
 		}
 	}
-	return last, nil
+	slices.SortFunc(files, func(x, y file) int { return x.at.Compare(y.at) })
+	all.Tools = map[string]catalog.Tool{}
+	for _, f := range files {
+		all.Complete = all.Complete || f.Complete
+		all.Instructions = cmp.Or(f.Instructions, all.Instructions)
+		maps.Copy(all.Tools, f.Tools)
+	}
+	return all, nil
 }
 
 // update changes the definitions in the file, while no other process does.

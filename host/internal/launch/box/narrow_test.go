@@ -93,6 +93,9 @@ except OSError as e:
 				{"another root", `unshare --user --map-root-user chroot /usr/.. /bin/sh -c "echo changed"`, "changed"},
 				{"mounts", `unshare --user --map-root-user --mount true`, "peration not permitted"},
 				{"tables of packets", `unshare --user --map-root-user --net ` + fmt.Sprintf(socket, `socket.socket().setsockopt(0, 64, b"x" * 200)`), "EPERM"},
+				{"what tables of packets have", `unshare --user --map-root-user --net ` + fmt.Sprintf(socket, `socket.socket().getsockopt(0, 64, 84)`), "EPERM"},
+				{"a network device", `unshare --user --map-root-user --net ` + fmt.Sprintf(socket, `import fcntl; fcntl.ioctl(socket.socket(), 0x89a0, b"br0".ljust(32, b"\0"))`), "EPERM"},
+				{"a raw socket", `unshare --user --map-root-user --net ` + fmt.Sprintf(socket, `socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)`), "EPERM"},
 				{"the network", fmt.Sprintf(socket, `socket.create_connection(("10.0.0.1", 80), 5)`), "ENETUNREACH"},
 				{"the proxy", "curl -s -o /dev/null -w '%{http_code}' http://nope.test/", "403"},
 			} {

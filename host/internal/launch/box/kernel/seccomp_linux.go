@@ -107,25 +107,35 @@ func Filter(network, proxied bool) []byte {
 func NarrowFilter() []byte {
 	none := slices.DeleteFunc(slices.Clone(deniedCalls), func(nr uint32) bool { return nr == unix.SYS_CHROOT })
 	p := assembler(common(none, true))
+	// In a network namespace of its own a process may send raw packets, load tables of packet filters and create devices. The code for these has
+	// had bugs, and parts of it are only loaded into the kernel when they are used.
 	p.call(unix.SYS_SOCKET, func(b *assembler) {
+		b.load(atArg + 8)
+		b.emit(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+		b.refuseEqual(unix.SOCK_RAW, unix.SOCK_PACKET)
 		b.load(atArg)
 		b.allowEqual(internetFamilies...)
 		connected(b)
 	})
 	p.call(unix.SYS_SOCKETPAIR, connected)
-	// In a network namespace of its own a process may load tables of packet filters, which have had bugs.
-	p.call(unix.SYS_SETSOCKOPT, func(b *assembler) {
-		b.load(atArg + 8)
-		b.allowEqual(unix.SOL_SOCKET)
-		b.load(atArg + 8*2)
-		b.refuseEqual(packetTables...)
-	})
+	for _, nr := range []uint32{unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT} {
+		p.call(nr, func(b *assembler) {
+			b.load(atArg + 8)
+			b.allowEqual(unix.SOL_SOCKET)
+			b.load(atArg + 8*2)
+			b.refuseEqual(packetTables...)
+		})
+	}
 	p.answer(allow)
 	return p
 }
 
-// packetTables are the options that change the tables of iptables and ip6tables, arptables and ebtables. Package unix does not name them.
+// packetTables are the options that read and change the tables of iptables and ip6tables, arptables and ebtables. Package unix does not name
+// them.
 var packetTables = []uint32{64, 65, 96, 97, 128, 129}
+
+// deviceRequests are the ioctl requests that create bridges, VLANs and tunnels. Package unix does not name all of them.
+var deviceRequests = []uint32{0x8940, 0x8941, 0x8982, 0x8983, 0x89a0, 0x89a1, 0x89f1, 0x89f2, 0x89f3}
 
 // sockets allows the families, and netlink for asking about interfaces and routes.
 func sockets(families []uint32) func(*assembler) {
@@ -159,6 +169,9 @@ func common(none []uint32, users bool) []byte {
 	p.call(unix.SYS_IOCTL, func(b *assembler) {
 		b.load(atArg + 8)
 		b.refuseEqual(tiocsti, tioclinux)
+		if users {
+			b.refuseEqual(deviceRequests...)
+		}
 	})
 	// A lease or a watch on a file that may only be read would block its writers.
 	p.call(unix.SYS_FCNTL, func(b *assembler) {

@@ -62,7 +62,7 @@ func (b *Sandbox) arguments(g launch.Grant, v view, own string) ([]string, error
 	case v.read != nil:
 		args = append(args, "--tmpfs", "/")
 		m.seal("/")
-		m.system(v.system())
+		m.system(v)
 	default:
 		args = append(args, "--ro-bind", "/", "/")
 	}
@@ -357,12 +357,12 @@ func (m *mounts) holds(folder string) bool {
 	return slices.ContainsFunc(m.list, func(x mount) bool { return fspath.Below(x.path, folder) })
 }
 
-// system mounts the system's folders. Where one is a symbolic link, as /bin often is, the link is created.
-func (m *mounts) system(folders []string) {
-	for _, p := range folders {
+// system mounts the system's folders that are not in a denied one. Where one is a symbolic link, as /bin often is, the link is created.
+func (m *mounts) system(v view) {
+	for _, p := range v.system() {
 		info, err := os.Lstat(p)
 		switch {
-		case err != nil || p == "/dev" || p == "/proc" || strings.HasPrefix(p, "/run/"):
+		case err != nil || p == "/dev" || p == "/proc" || strings.HasPrefix(p, "/run/") || v.hiddenByDenial(p):
 		case info.Mode()&os.ModeSymlink != 0:
 			if to, err := os.Readlink(p); err == nil {
 				m.add(p, "--symlink", to, p)

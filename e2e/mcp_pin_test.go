@@ -1,5 +1,7 @@
 package e2e_test
 
+//lint:file-ignore SA1019 most servers are of versions that have sampling, roots and logs
+
 import (
 	"context"
 	"encoding/json"

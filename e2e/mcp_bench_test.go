@@ -20,7 +20,7 @@ func benchServers(b *testing.B, r *rig.Rig, row string, n int, more string) stri
 	}
 	program := filepath.Join(filepath.Dir(r.Dir), "server")
 	rig.CopyProgram(b, self, program, 0o755)
-	time.Sleep(2100 * time.Millisecond) // the digest of a file that was just changed is not remembered, as it would be of an installed one
+	<-time.After(2100 * time.Millisecond) // the digest of a file that was just changed is not remembered, as it would be of an installed one
 	var blocks strings.Builder
 	for i := range n {
 		fmt.Fprintf(&blocks, "server \"s%d\" {\n  command = %q\n  args = [%q]\n  env = { %s = \"1\" }\n  approval = \"approve\"\n  required = true\n%s\n}\n", i, program, row, hostileMCPMode, more)

@@ -91,7 +91,7 @@ func (s *Set) Load(ctx context.Context) (broken map[string]event.Notice) {
 		if r.err != nil {
 			text, next := hint.Split(r.err)
 			broken[r.label] = event.Notice{Level: "error", Text: placed(r.err, text), Next: next}
-			if len(r.set.Sources) > 0 {
+			if len(r.set.Sources) > 0 && ctx.Err() == nil { // otherwise it is the caller who has given up
 				s.setTools(r.label, r.set, false)
 			}
 			continue

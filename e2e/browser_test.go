@@ -5,21 +5,38 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
-// newBrowser returns a rig with the browser plugin.
-func newBrowser(t *testing.T, script string) *rig.Rig {
+// browsers are the programs that make test installs.
+var browsers = []string{"chromium-headless-shell", "chromium"}
+
+// newBrowser returns a rig with the browser plugin, which uses a program.
+func newBrowser(t *testing.T, program, script string) *rig.Rig {
 	t.Helper()
-	if _, err := exec.LookPath("chromium-headless-shell"); err != nil {
-		t.Skip("there is no Chromium on this machine")
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("%s is not installed; `make test` installs it", program)
 	}
-	r := rig.New(t, script)
-	r.Config("plugin \"browser\" {\n  source = \"builtin/browser\"\n  config {\n    sandbox = false\n  }\n}\n")
+	r := boxed(t, script)
+	r.Config(fmt.Sprintf("plugin \"browser\" {\n  source = \"builtin/browser\"\n  config {\n    chromium = %q\n  }\n}\n", program))
 	return r
+}
+
+// reaching are the settings with which a browser reaches pages of this machine in a sandbox mode.
+func reaching(mode string) []string {
+	return []string{"-c", "sandbox.mode=" + mode, "-c", "network.mode=proxy", "-c", `network.allow=["127.0.0.1"]`}
+}
+
+// noProfileLeft checks that no browser has left its folder.
+func noProfileLeft(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	if left, err := filepath.Glob(filepath.Join(r.Home, "*", "*", "profiles", "*")); err != nil || len(left) > 0 {
+		t.Errorf("folders of browsers are left: %q (%v)", left, err)
+	}
 }
 
 // act is a call of browser_act, as a line of a script.
@@ -38,17 +55,28 @@ func form(t *testing.T) *httptest.Server {
 	return s
 }
 
-// A model opens a page, reads it, types, clicks, and sees what has changed.
+// A model opens a page, reads it, types, clicks, and sees what has changed, in every sandbox mode. Nothing is left of the browser.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
+	for _, program := range browsers {
+		for _, mode := range []string{"read-only", "workspace-write", "full-access"} {
+			t.Run(program+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				fillForm(t, program, mode)
+			})
+		}
+	}
+}
+
+func fillForm(t *testing.T, program, mode string) {
 	s := form(t)
-	r := newBrowser(t, "[[step]]\ndo = [{ call = \"browser_state\", id = \"c0\", args = { } }]\n"+
+	r := newBrowser(t, program, "[[step]]\ndo = [{ call = \"browser_state\", id = \"c0\", args = { } }]\n"+
 		act("c1", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+
 		act("c2", `{ input = { index = 1, text = "Ada" } }, { click = { index = 2 } }`)+
 		"[[step]]\ndo = [{ call = \"browser_state\", id = \"c3\", args = { mode = \"full\", screenshot = \"view\" } }]\n"+
 		act("c4", `{ click = { index = 7 } }`)+
 		act("c5", `{ navigate = { url = "file:///etc/passwd" } }`)+done)
-	res := r.OK("exec", "-c", `sandbox.mode="full-access"`, "--events", "go")
+	res := r.OK(append(append([]string{"exec"}, reaching(mode)...), "--events", "go")...)
 	out := r.Last().Outputs()
 	for id, want := range map[string][]string{
 		"c0": {"There is no browser yet"},
@@ -71,19 +99,20 @@ func TestBrowser(t *testing.T) {
 		t.Error("the calls are in no event")
 	}
 	r.NothingLeft()
+	noProfileLeft(t, r)
 }
 
 // The browser, its tab and what is typed in it outlive the plugin; the death of the browser is told, and the next call has a new one.
 func TestBrowserOutlivesItsPlugin(t *testing.T) {
 	t.Parallel()
 	s := form(t)
-	r := newBrowser(t, act("c1", fmt.Sprintf("{ navigate = { url = %q } }, { reload = {} }", s.URL))+act("c2", `{ input = { index = 1, text = "Ada" } }`)+
+	r := newBrowser(t, browsers[0], act("c1", fmt.Sprintf("{ navigate = { url = %q } }, { reload = {} }", s.URL))+act("c2", `{ input = { index = 1, text = "Ada" } }`)+
 		"[[step]]\ndo = [{ call = \"wait_for\", id = \"w1\", args = { file = \"one\" } }]\n"+
 		"[[step]]\ndo = [{ call = \"browser_state\", id = \"c3\", args = { } }]\n"+act("c4", `{ click = { index = 2 } }`)+
 		"[[step]]\ndo = [{ call = \"wait_for\", id = \"w2\", args = { file = \"two\" } }]\n"+
 		act("c5", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+act("c6", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+done)
 	addOdd(t, r, "waits", "waits", "")
-	run := r.Start("exec", "-c", `sandbox.mode="full-access"`, "go")
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
 	plugin := func() []int { return rig.Processes(t, r.Home, "gantry-tool-browser") }
 	r.Until("the first barrier", func() bool { return exists(r.Dir, "one.waiting") })
 	old := plugin()
@@ -100,6 +129,34 @@ func TestBrowserOutlivesItsPlugin(t *testing.T) {
 	out["c5"] += out["c6"] // the call that finds the browser gone may only say so
 	for id, want := range map[string]string{
 		"c1": "The remaining 1 actions were not run", "c3": "[1]<input id=n value=Ada", "c4": "Hello Ada", "c5": "This is a new browser, without earlier tabs", "c6": " - Form",
+	} {
+		if !strings.Contains(out[id], want) {
+			t.Errorf("%s has no %q:\n%s", id, want, out[id])
+		}
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}
+
+// The browser asks for the site of a document that no rule names, once, and what is denied is not loaded. Nothing else leads there.
+func TestBrowserAsksForASite(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	const away = "{ evaluate = { code = \"location.href = 'http://other.test/'\" } }"
+	r := newBrowser(t, browsers[0], act("c1", `{ navigate = { url = "http://stranger.test/" } }`)+act("c2", `{ navigate = { url = "http://stranger.test/again" } }`)+
+		act("c3", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+act("c4", away)+act("c5", `{ navigate = { url = "http://127.0.0.2/" } }`)+done)
+	run := r.Terminal(append(append([]string{"exec", "-c", "approval.policy=on-request"}, reaching("workspace-write")...), "go")...)
+	run.SeesTimes("answer: ", 1)
+	run.Type("y\n")
+	run.SeesTimes("answer: ", 2)
+	run.Type("n\n")
+	if res := run.Wait(); res.Code != 0 || strings.Count(res.Stdout, "answer: ") != 2 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stdout)
+	}
+	out := r.Last().Outputs()
+	for id, want := range map[string]string{
+		// The name does not exist, which is found out only when it is allowed.
+		"c1": "there is no host stranger.test", "c2": "there is no host stranger.test", "c3": "A form that stays", "c4": "http://other.test was not allowed", "c5": "127.0.0.2 is on this machine",
 	} {
 		if !strings.Contains(out[id], want) {
 			t.Errorf("%s has no %q:\n%s", id, want, out[id])

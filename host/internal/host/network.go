@@ -128,6 +128,9 @@ func (n *networkProxy) serve(ctx context.Context, p *launch.Process, ln net.List
 	rules := n.host.rules.Network
 	if only := launch.Hosts(p); len(only) > 0 {
 		rules = func() network.Rules { return n.host.rules.Network().Only(patterns(only)) }
+		if launch.WholeNetwork(p) {
+			rules = func() network.Rules { return n.host.rules.Network().AndPublic(patterns(only)) }
+		}
 	}
 	cfg := network.Config{Rules: rules, Audit: func(q network.Request, d network.Decision) { n.publish(owner, q, d) }}
 	if launch.Quiet(p) {

@@ -22,6 +22,9 @@ const FullAccess = "full-access"
 // Narrow is the sandbox mode of a process that gets less than its call, see [Grant.Narrowed]. Configurations don't name it.
 const Narrow = "narrow"
 
+// AnyHost is a pattern that matches every host.
+const AnyHost = "*"
+
 // Grant is what a process may do.
 type Grant struct {
 	Mode          string   `json:"mode"`

@@ -126,6 +126,11 @@ func (p *Process) Owner() Owner { return p.spec.Owner }
 // Hosts returns the patterns of the hosts to which the grant of a process limits it; empty: there are none.
 func Hosts(p *Process) []string { return slices.Clone(p.spec.Grant.Hosts) }
 
+// WholeNetwork reports whether a process is a narrow one of a call that has the whole network.
+func WholeNetwork(p *Process) bool {
+	return p.spec.Grant.Mode == Narrow && slices.Equal(p.spec.Grant.Hosts, []string{AnyHost})
+}
+
 // Quiet reports whether the grant of a process refuses hosts that no rule names, without a question.
 func Quiet(p *Process) bool { return p.spec.Grant.Quiet }
 

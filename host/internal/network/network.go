@@ -84,6 +84,12 @@ func (r Rules) Only(allow []Pattern) Rules {
 	return r
 }
 
+// AndPublic returns the rules for a process that may reach further hosts, at addresses on the internet.
+func (r Rules) AndPublic(allow []Pattern) Rules {
+	r.Public = slices.Concat(r.Public, allow)
+	return r
+}
+
 // HostRule is a rule for one host. A rule that allows applies to its protocol; one that asks or denies applies to all, because otherwise
 // a client could use another protocol.
 type HostRule struct {

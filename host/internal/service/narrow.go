@@ -13,9 +13,6 @@ import (
 // maxFolders limits the folders of one process.
 const maxFolders = 32
 
-// anyHost is a pattern that matches every host.
-const anyHost = "*"
-
 // narrow changes what a process starts with to what its request asks for, which is never more than the grant in spec. own are the plugin's
 // folders.
 func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
@@ -27,7 +24,7 @@ func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
 		spec.Grant.Quiet = r.GetQuietNetwork()
 		return nil
 	case g.Network:
-		g.Hosts = []string{anyHost}
+		g.Hosts = []string{launch.AnyHost}
 	case !g.Proxied:
 		g.Hosts = []string{noHost}
 	}

@@ -272,7 +272,7 @@ func (a *Navigate) do(ctx context.Context, r *run) (string, error) {
 
 func (r *run) open(ctx context.Context, address string, newTab bool) error {
 	if r.s.Allowed != nil {
-		if err := r.s.Allowed(address); err != nil {
+		if err := r.s.Allowed(ctx, address); err != nil {
 			return err
 		}
 	}

@@ -52,12 +52,18 @@ func newRig(t testing.TB) *rig {
 	x.ctx = ctx
 	r, w := chromiumtest.Start(t)
 	var p policy.Policy
-	b, err := target.Open(ctx, r, w, target.Options{Allowed: p.Check})
+	b, err := target.Open(ctx, r, w, target.Options{Judge: func(r target.Request, answer func(error)) {
+		var err error
+		if r.Document {
+			err = p.Check(r.URL)
+		}
+		answer(err)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	x.Session = &action.Session{Browser: b, Allowed: p.Check}
+	x.Session = &action.Session{Browser: b, Allowed: func(_ context.Context, url string) error { return p.Check(url) }}
 	return x
 }
 

@@ -23,8 +23,10 @@ import (
 // Session is a browser with the tab that is used. It is not safe for concurrent use.
 type Session struct {
 	Browser *target.Browser
-	// Allowed returns an error for addresses that must not be opened.
-	Allowed func(url string) error
+	// Allowed returns an error for addresses that must not be opened. It may ask the user.
+	Allowed func(ctx context.Context, url string) error
+	// Decided waits until the user has answered what pages were about to load, and reports whether there was a question. Optional.
+	Decided func(ctx context.Context) bool
 
 	current *target.Tab
 	views   map[*target.Tab]*View
@@ -209,7 +211,11 @@ func (s *Session) Run(ctx context.Context, t *target.Tab, actions []Named) *Outc
 			if r.navigates {
 				ceiling = settle.Elsewhere
 			}
-			if p := settle.Wait(ctx, r.tab, begin, ceiling); len(p) > 0 {
+			p := settle.Wait(ctx, r.tab, begin, ceiling)
+			if s.Decided != nil && s.Decided(ctx) {
+				p = settle.Wait(ctx, r.tab, begin, ceiling)
+			}
+			if len(p) > 0 {
 				text += fmt.Sprintf(" (after %v, still waiting for: %s)", ceiling, clip(strings.Join(p, ", "), 200))
 			}
 		}

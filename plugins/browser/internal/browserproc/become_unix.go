@@ -7,13 +7,18 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 )
 
 // Main replaces this process by the browser of the command line. The browser reads commands from what is standard input now, and writes
 // to standard output; its own output goes to standard error. Main returns only if it fails.
 func Main(args []string) int {
-	err := become(args[2:])
-	fmt.Fprintf(os.Stderr, "start %s: %v\n", args[2], err)
+	err := profile.Hold(args[2])
+	if err == nil {
+		err = become(args[3:])
+	}
+	fmt.Fprintf(os.Stderr, "start %s: %v\n", args[3], err)
 	return 1
 }
 

@@ -9,10 +9,11 @@ package browserproc
 // mode is the argument that makes the plugin's binary a browser.
 const mode = "--become"
 
-// Argv returns the command line by which binary, whose main function calls [Main], becomes the browser.
-func Argv(binary string, browser []string) []string {
-	return append([]string{binary, mode}, browser...)
+// Argv returns the command line by which binary, whose main function calls [Main], becomes the browser, which holds its folder; see
+// [profile.Hold].
+func Argv(binary, folder string, browser []string) []string {
+	return append([]string{binary, mode, folder}, browser...)
 }
 
 // Wanted reports whether the command line is one of [Argv].
-func Wanted(args []string) bool { return len(args) > 2 && args[1] == mode }
+func Wanted(args []string) bool { return len(args) > 3 && args[1] == mode }

@@ -28,7 +28,7 @@ func TestBecome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := browserproc.Argv(self, []string{"/bin/sh", "-c", "read x <&3; echo printed; echo \"$x $$\" >&4; cat"})
+	argv := browserproc.Argv(self, t.TempDir(), []string{"/bin/sh", "-c", "read x <&3; echo printed; echo \"$x $$\" >&4; cat"})
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var printed strings.Builder
 	cmd.Stderr = &printed

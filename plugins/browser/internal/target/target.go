@@ -7,6 +7,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +66,9 @@ type Info struct {
 type Options struct {
 	// Adopted: an earlier process has used the browser.
 	Adopted bool
-	// Allowed returns an error for addresses that no document, also in a frame, may have. Optional. It must not block.
-	Allowed func(url string) error
+	// Judge decides about each request of a page. It calls answer once, at any time, with an error if the request must not be sent.
+	// Optional. It must not block.
+	Judge func(r Request, answer func(error))
 }
 
 // Browser is a browser. It is safe for concurrent use.
@@ -94,6 +96,7 @@ type Tab struct {
 	dialogIn *cdp.Session
 	frames   []Part
 	requests map[string]request
+	page     string // address of the last document that was allowed
 	notes    []string
 }
 
@@ -101,6 +104,14 @@ type Tab struct {
 type Part struct {
 	Frame, Parent string // IDs of frames
 	Session       *cdp.Session
+}
+
+// Request is a request that a page is about to send.
+type Request struct {
+	URL      string
+	Page     string // address of the document in the tab
+	Document bool   // what is loaded is a document, in the tab or in a frame
+	Main     bool   // it is the document in the tab
 }
 
 type request struct {
@@ -336,10 +347,12 @@ func (b *Browser) notify() {
 	b.mu.changed = make(chan struct{})
 }
 
-// paused lets a document be loaded, or not.
+// paused lets a request be sent, or not.
 func (b *Browser) paused(e cdp.Event) {
 	var p struct {
-		RequestID fetch.RequestID `json:"requestId"`
+		RequestID fetch.RequestID      `json:"requestId"`
+		FrameID   string               `json:"frameId"`
+		Type      network.ResourceType `json:"resourceType"`
 		Request   struct {
 			URL string `json:"url"`
 		} `json:"request"`
@@ -347,19 +360,30 @@ func (b *Browser) paused(e cdp.Event) {
 	if e.Decode(&p) != nil {
 		return
 	}
+	r := Request{URL: p.Request.URL, Document: p.Type == network.ResourceTypeDocument}
+	b.mu.Lock()
+	t := b.mu.sessions[e.Session]
+	if t != nil {
+		r.Main = r.Document && p.FrameID == t.ID
+		r.Page = cmp.Or(t.page, t.info.URL)
+	}
+	b.mu.Unlock()
 	s := b.conn.Session(e.Session)
-	if b.o.Allowed != nil {
-		if err := b.o.Allowed(p.Request.URL); err != nil {
+	b.o.Judge(r, func(err error) {
+		b.mu.Lock()
+		if t != nil && err != nil && r.Document {
+			t.note(err.Error())
+		}
+		if t != nil && err == nil && r.Main {
+			t.page = r.URL
+		}
+		b.mu.Unlock()
+		if err != nil {
 			_ = s.Post(fetch.CommandFailRequest, fetch.FailRequestParams{RequestID: p.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if t := b.mu.sessions[e.Session]; t != nil {
-				t.note(err.Error())
-			}
 			return
 		}
-	}
-	_ = s.Post(fetch.CommandContinueRequest, fetch.ContinueRequestParams{RequestID: p.RequestID})
+		_ = s.Post(fetch.CommandContinueRequest, fetch.ContinueRequestParams{RequestID: p.RequestID})
+	})
 }
 
 func (b *Browser) browserEvent(e cdp.Event) bool {
@@ -448,8 +472,8 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 	if info.Type == "page" {
 		_ = s.Post(emulation.CommandSetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	}
-	if b.o.Allowed != nil {
-		_ = s.Post(fetch.CommandEnable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{ResourceType: network.ResourceTypeDocument}}})
+	if b.o.Judge != nil {
+		_ = s.Post(fetch.CommandEnable, fetch.EnableParams{})
 	}
 	_ = s.Post(target.CommandSetAutoAttach, attachTo("iframe"))
 	// A navigation before the renderer has enabled all of this would lose it.

@@ -177,11 +177,12 @@ func TestCrash(t *testing.T) {
 // Documents, also those of frames and redirects, are loaded only if their addresses are allowed.
 func TestForbiddenDocuments(t *testing.T) {
 	s := serve(t)
-	ctx, b := open(t, target.Options{Allowed: func(url string) error {
-		if strings.HasPrefix(url, s.URL+"/no") {
-			return errors.New("forbidden: " + url)
+	ctx, b := open(t, target.Options{Judge: func(r target.Request, answer func(error)) {
+		if strings.HasPrefix(r.URL, s.URL+"/no") {
+			answer(errors.New("forbidden: " + r.URL))
+			return
 		}
-		return nil
+		answer(nil)
 	}})
 	x := tab(ctx, t, b, s.URL+"/a?frame=/no")
 	if n := x.TakeNotes(); len(n) != 1 || n[0] != "forbidden: "+s.URL+"/no" {

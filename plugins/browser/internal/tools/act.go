@@ -90,13 +90,8 @@ func (p *browserPlugin) planAct(threadID, cwd string, in actArgs) (plan, []actio
 	}
 	r := p.thread(threadID).running()
 	if r == nil {
-		if l.Starts, err = p.argv(); err != nil {
+		if l.Starts, err = p.argv("", ""); err != nil {
 			return l, nil, err
-		}
-		for i, a := range l.Starts { // the name of its folder is another one each time
-			if strings.HasPrefix(a, "--user-data-dir=") {
-				l.Starts[i] = "--user-data-dir=…"
-			}
 		}
 	} else {
 		for _, t := range r.Browser.Tabs() {
@@ -174,6 +169,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*too
 		}
 	}
 	defer r.idle.Reset(p.config.Idle)
+	defer r.sites.during(ctx, c)()
 	tab, err := r.Tab(ctx, in.Tab)
 	if err != nil {
 		return failed(name, r.gone(err)), nil

@@ -20,7 +20,7 @@ import (
 // Config is the plugin's block.
 type Config struct {
 	Chromium string        `json:"chromium" doc:"Name or path of the browser. Default: chromium-headless-shell, Chromium or Chrome."`
-	Sandbox  bool          `json:"sandbox" default:"true" doc:"Whether Chromium uses its own sandbox as well as gantry's. It can't as root, or where gantry's sandbox forbids it."`
+	Sandbox  bool          `json:"sandbox" default:"true" doc:"Whether Chromium uses its own sandbox within gantry's. Only machines that can't start it need false."`
 	Allow    []string      `json:"allow" doc:"The only hosts that may be opened, such as \"example.com\" or \"*.example.com\". Default: all."`
 	Deny     []string      `json:"deny" doc:"Hosts that may not be opened, with their subdomains."`
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
@@ -77,6 +77,13 @@ func (p *browserPlugin) configured(context.Context, *tool.Env) error {
 	var err error
 	if p.policy, err = policy.New(p.config.Allow, p.config.Deny); err != nil {
 		return configblock.Invalid(err.Error(), contract.Name("deny"))
+	}
+	if !p.config.Sandbox {
+		return &contract.Diagnostic{
+			Severity: contract.SeverityWarning, Path: []contract.Step{contract.Name("sandbox")},
+			Summary: "Chromium's own sandbox is off: a page that takes over its part of the browser has the whole browser, with all sites in it",
+			Next:    "leave `sandbox` out, unless this machine can't start a browser with it",
+		}
 	}
 	return nil
 }

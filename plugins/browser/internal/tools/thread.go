@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -44,10 +44,12 @@ type thread struct {
 // running is a browser of a thread.
 type running struct {
 	action.Session
-	id      string
-	cmd     *process.Cmd
-	session *tool.Session
-	idle    *time.Timer
+	sites    *sites
+	profiles string // folder
+	id       string
+	cmd      *process.Cmd
+	session  *tool.Session
+	idle     *time.Timer
 }
 
 // note describes a browser to the next process of the plugin.
@@ -102,38 +104,38 @@ func (t *thread) stop(ctx context.Context, id, why string) error {
 	err := r.cmd.Kill()
 	select {
 	case <-r.cmd.Done():
-		return err
+		return errors.Join(err, profile.Sweep(r.profiles))
 	case <-ctx.Done():
 		return errors.Join(err, context.Cause(ctx))
 	}
 }
 
-// argv returns the command line of the browser.
-func (p *browserPlugin) argv() ([]string, error) {
+// argv returns the command line of the browser, with its folder and the host's proxy, which are different for each browser.
+func (p *browserPlugin) argv(folder, proxy string) ([]string, error) {
 	path, err := chromium.Find(p.config.Chromium)
 	if err != nil {
 		return nil, err
 	}
-	o := chromium.Options{Executable: path, NoSandbox: !p.config.Sandbox}
-	if !strings.Contains(filepath.Base(path), "headless-shell") { // which needs no folder
-		o.Profile = filepath.Join(os.TempDir(), "gantry-browser-"+strings.ToLower(rand.Text()[:10]))
-	}
-	return o.Argv(), nil
+	return chromium.Options{Executable: path, NoSandbox: !p.config.Sandbox, Profile: folder, Proxy: proxy}.Argv(), nil
 }
 
-// command prepares the browser's process under the grant of a call.
-func (p *browserPlugin) command(ctx context.Context, c *tool.Call, argv []string) *process.Cmd {
-	cmd := c.Command(ctx, browserproc.Argv(p.binary, argv)...)
-	cmd.Dir = c.Cwd()
-	return cmd
-}
-
-// start starts the thread's browser under the grant of a call.
-func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*running, error) {
-	argv, err := p.argv()
+// command prepares the browser's process, which gets nothing of the call's grant but the host's proxy, and a folder of its own.
+func (p *browserPlugin) command(ctx context.Context, c *tool.Call, folder string) (*process.Cmd, error) {
+	argv, err := p.argv(folder, c.Grant().Proxy)
 	if err != nil {
 		return nil, err
 	}
+	cmd := c.Command(ctx, browserproc.Argv(p.binary, folder, argv)...)
+	cmd.Narrow, cmd.Folders, cmd.QuietNetwork, cmd.Dir = true, []string{folder}, true, folder
+	cmd.Env = []string{"HOME=" + folder}
+	return cmd, nil
+}
+
+// profiles is the folder with those of the browsers.
+func profiles(env *tool.Env) string { return filepath.Join(env.DataDir, "profiles") }
+
+// start starts the thread's browser under the grant of a call.
+func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *running, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the browser was not ready within %v", startTime))
 	defer cancel()
 	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10])}
@@ -141,16 +143,32 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*ru
 	if err != nil {
 		return nil, err
 	}
-	cmd := p.command(ctx, c, argv)
+	if err := profile.Sweep(profiles(c.Env())); err != nil { // what was left when a host was killed
+		return nil, err
+	}
+	folder, release, err := profile.Make(profiles(c.Env()), n.ID)
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the browser: %w", err)
+	}
+	defer func() {
+		release()
+		if err != nil {
+			err = errors.Join(err, profile.Sweep(profiles(c.Env())))
+		}
+	}()
+	cmd, err := p.command(ctx, c, folder)
+	if err != nil {
+		return nil, err
+	}
 	cmd.Session, cmd.Keep = true, &process.Keep{Note: b}
 	printed := &tail{}
-	r, err := p.connect(ctx, cmd, printed, n, false)
+	r, err := p.connect(ctx, c.Env(), cmd, printed, n, false)
 	if err != nil {
 		if text := printed.String(); text != "" {
 			err = fmt.Errorf("%w; it printed:\n%s", err, text)
 		}
 		if strings.Contains(printed.String(), "no-sandbox") || strings.Contains(printed.String(), "sandbox_linux") || strings.Contains(printed.String(), "chroot") {
-			err = fmt.Errorf("%w\nNext: run gantry as an ordinary user, or set `sandbox = false` in the plugin's block, which leaves only gantry's sandbox", err)
+			err = fmt.Errorf("%w\nNext: let programs create user namespaces on this machine, or set `sandbox = false` in the plugin's block, which leaves only gantry's sandbox", err)
 		}
 		return nil, err
 	}
@@ -160,7 +178,7 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (*ru
 }
 
 // connect starts a command and connects to the browser that it becomes. If that fails, it has ended.
-func (p *browserPlugin) connect(ctx context.Context, cmd *process.Cmd, printed *tail, n note, adopted bool) (*running, error) {
+func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process.Cmd, printed *tail, n note, adopted bool) (*running, error) {
 	cmd.WaitDelay, cmd.Stderr = unlimited, printed
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -173,13 +191,14 @@ func (p *browserPlugin) connect(ctx context.Context, cmd *process.Cmd, printed *
 		}
 		return nil, err
 	}
-	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Allowed: p.policy.Check})
+	s := &sites{policy: p.policy}
+	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Judge: s.judge})
 	if err != nil {
 		kill := cmd.Kill()
 		<-cmd.Done()
 		return nil, errors.Join(err, kill)
 	}
-	return &running{Session: action.Session{Browser: b, Allowed: p.policy.Check}, id: n.ID, cmd: cmd}, nil
+	return &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, sites: s, profiles: profiles(env), id: n.ID, cmd: cmd}, nil
 }
 
 // add makes a browser that of the thread, and waits for its end in the background.
@@ -218,6 +237,9 @@ func (t *thread) add(env *tool.Env, r *running, idle time.Duration) {
 		t.forget(r, why)
 		r.Browser.Close()
 		_ = r.cmd.Release() // otherwise the next process of the plugin finds that it has ended
+		if err := profile.Sweep(r.profiles); err != nil {
+			env.Logger.Warn("the folder of a browser that has ended can't be removed", "err", err)
+		}
 	}()
 }
 
@@ -254,7 +276,7 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 	if r := t.running(); r != nil && r.id == n.ID {
 		return nil // as long as an earlier process runs, each request adopts again what this one has already
 	}
-	r, err := p.connect(ctx, x.Cmd, &tail{}, n, true)
+	r, err := p.connect(ctx, a.Env, x.Cmd, &tail{}, n, true)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ func TestConfiguration(t *testing.T) {
 		"idle must be positive":         {},
 		`"a b" is not the pattern`:      {Idle: 1, Allow: []string{"a b"}},
 		`"https://" is not the pattern`: {Idle: 1, Deny: []string{"https://"}},
-		"":                              {Idle: 1, Allow: []string{"*.example.com"}, Deny: []string{"x.example.com"}},
+		"":                              {Sandbox: true, Idle: 1, Allow: []string{"*.example.com"}, Deny: []string{"x.example.com"}},
+		"Chromium's own sandbox is off": {Idle: 1},
 	} {
 		p := &browserPlugin{config: &c}
 		err := p.configured(t.Context(), nil)

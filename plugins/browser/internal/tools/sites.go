@@ -1,0 +1,148 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
+	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/tool"
+)
+
+// sites are what a browser may load: what the plugin's block allows, and of that what the host authorizes. Between calls nothing is
+// authorized, and the host's proxy refuses what has not been before.
+type sites struct {
+	policy policy.Policy
+
+	mu struct {
+		sync.Mutex
+		call    *tool.Call // that uses the browser; nil: none
+		ctx     context.Context
+		known   map[contract.BrowserEffect]*verdict // without what was denied
+		waiting int                                 // verdicts
+		idle    chan struct{}                       // closed when waiting becomes 0
+	}
+}
+
+// verdict is what the host says of an effect.
+type verdict struct {
+	done   chan struct{}
+	denied error // valid after done
+}
+
+// during makes c the call in which sites are authorized, until end is called.
+func (s *sites) during(ctx context.Context, c *tool.Call) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.call, s.mu.ctx = c, ctx
+	return func() {
+		cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.call = nil
+	}
+}
+
+// ask has the host authorize an effect; nil: nobody can be asked.
+func (s *sites) ask(e contract.BrowserEffect) *verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.mu.known[e]; v != nil || s.mu.call == nil {
+		return v
+	}
+	v := &verdict{done: make(chan struct{})}
+	if s.mu.known == nil {
+		s.mu.known = map[contract.BrowserEffect]*verdict{}
+	}
+	s.mu.known[e] = v
+	if s.mu.waiting++; s.mu.waiting == 1 {
+		s.mu.idle = make(chan struct{})
+	}
+	call, ctx := s.mu.call, s.mu.ctx
+	go func() { // ends with the call
+		err := call.Authorize(ctx, e)
+		if d, ok := errors.AsType[*tool.DeniedError](err); ok {
+			v.denied = d
+		}
+		close(v.done)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			delete(s.mu.known, e)
+		}
+		if s.mu.waiting--; s.mu.waiting == 0 {
+			close(s.mu.idle)
+		}
+	}()
+	return v
+}
+
+// judge decides about a request of a page; see [target.Options].
+func (s *sites) judge(r target.Request, answer func(error)) {
+	if r.Document {
+		if err := s.policy.Check(r.URL); err != nil {
+			answer(err)
+			return
+		}
+	}
+	e := contract.BrowserEffect{Origin: origin(r.URL), Kind: "frame", Page: origin(r.Page)}
+	if r.Main {
+		e.Kind, e.Page = "document", ""
+	}
+	var v *verdict
+	if e.Origin != "" && (r.Main || e.Page != "" && e.Page != e.Origin) {
+		v = s.ask(e)
+	}
+	if v == nil {
+		answer(nil)
+		return
+	}
+	select {
+	case <-v.done:
+		answer(v.denied)
+	default:
+		go func() { // ends with the call
+			<-v.done
+			answer(v.denied)
+		}()
+	}
+}
+
+// open decides about a document that the model opens.
+func (s *sites) open(ctx context.Context, address string) error {
+	if err := s.policy.Check(address); err != nil {
+		return err
+	}
+	o := origin(address)
+	if o == "" {
+		return nil
+	}
+	v := s.ask(contract.BrowserEffect{Origin: o, Kind: "document"})
+	if v == nil {
+		return nil
+	}
+	select {
+	case <-v.done:
+		return v.denied
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// decided waits until nothing has to be authorized, and reports whether there was something.
+func (s *sites) decided(ctx context.Context) bool {
+	s.mu.Lock()
+	waiting, idle := s.mu.waiting, s.mu.idle
+	s.mu.Unlock()
+	if waiting == 0 {
+		return false
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	return true
+}

@@ -6,10 +6,12 @@
 package profile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // mode: what a browser writes is for the user alone.
@@ -56,22 +58,41 @@ func Sweep(dir string) error {
 	}
 	errs := []error{err}
 	for _, e := range list {
-		errs = append(errs, sweep(filepath.Join(dir, e.Name())))
+		_, err := sweep(filepath.Join(dir, e.Name()))
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-func sweep(folder string) error {
+// sweep removes a folder unless somebody uses it, and reports whether it is gone.
+func sweep(folder string) (gone bool, err error) {
 	f, err := os.Open(folder)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // somebody else was faster
+		return true, nil // somebody else was faster
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer f.Close()
 	if !lock(f) {
-		return nil
+		return false, nil
 	}
-	return os.RemoveAll(folder)
+	return true, os.RemoveAll(folder)
+}
+
+// Remove removes the folder of a browser that was ended, once the last of its processes, which still hold it, is gone too.
+func Remove(ctx context.Context, folder string) error {
+	const often = 5 * time.Millisecond
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for {
+		if gone, err := sweep(folder); gone || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s is still in use: %w", folder, context.Cause(ctx))
+		}
+	}
 }

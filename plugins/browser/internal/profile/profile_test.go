@@ -4,6 +4,7 @@ package profile_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -73,11 +74,19 @@ func TestFolderStaysWhileItIsUsed(t *testing.T) {
 	if swept(t, dir, folder) {
 		t.Error("the folder of a program that runs is removed")
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := profile.Remove(ended, folder); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	if err := errors.Join(in.Close(), cmd.Process.Kill()); err != nil {
 		t.Error(err)
 	}
-	_ = cmd.Wait() // it was killed
-	if !swept(t, dir, folder) {
+	if err := profile.Remove(t.Context(), folder); err != nil { // which waits for its end
+		t.Error(err)
+	}
+	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the folder of a program that has ended is left")
 	}
+	_ = cmd.Wait() // it was killed
 }

@@ -44,12 +44,12 @@ type thread struct {
 // running is a browser of a thread.
 type running struct {
 	action.Session
-	sites    *sites
-	profiles string // folder
-	id       string
-	cmd      *process.Cmd
-	session  *tool.Session
-	idle     *time.Timer
+	sites   *sites
+	profile string // folder
+	id      string
+	cmd     *process.Cmd
+	session *tool.Session
+	idle    *time.Timer
 }
 
 // note describes a browser to the next process of the plugin.
@@ -104,7 +104,7 @@ func (t *thread) stop(ctx context.Context, id, why string) error {
 	err := r.cmd.Kill()
 	select {
 	case <-r.cmd.Done():
-		return errors.Join(err, profile.Sweep(r.profiles))
+		return errors.Join(err, profile.Remove(ctx, r.profile))
 	case <-ctx.Done():
 		return errors.Join(err, context.Cause(ctx))
 	}
@@ -172,8 +172,7 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *
 		}
 		return nil, err
 	}
-	r.session = c.Thread().OpenSession(n.ID, c.ID(), "Browser")
-	t.add(c.Env(), r, p.config.Idle)
+	t.add(c.Env(), r, p.config.Idle, func() *tool.Session { return c.Thread().OpenSession(n.ID, c.ID(), "Browser") })
 	return r, nil
 }
 
@@ -198,11 +197,11 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process
 		<-cmd.Done()
 		return nil, errors.Join(err, kill)
 	}
-	return &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, sites: s, profiles: profiles(env), id: n.ID, cmd: cmd}, nil
+	return &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, sites: s, profile: filepath.Join(profiles(env), n.ID), id: n.ID, cmd: cmd}, nil
 }
 
-// add makes a browser that of the thread, and waits for its end in the background.
-func (t *thread) add(env *tool.Env, r *running, idle time.Duration) {
+// add makes a browser that of the thread, opens its session, which may be stopped at once, and waits for its end in the background.
+func (t *thread) add(env *tool.Env, r *running, idle time.Duration, open func() *tool.Session) {
 	r.idle = time.AfterFunc(idle, func() {
 		if len(t.using) > 0 {
 			return // the end of the call sets the timer again
@@ -214,6 +213,7 @@ func (t *thread) add(env *tool.Env, r *running, idle time.Duration) {
 	t.mu.Lock()
 	t.mu.browser = r
 	t.mu.Unlock()
+	r.session = open()
 	// Owned by the browser: it ends with it, or with this process.
 	go func() {
 		select {
@@ -236,8 +236,10 @@ func (t *thread) add(env *tool.Env, r *running, idle time.Duration) {
 		}
 		t.forget(r, why)
 		r.Browser.Close()
-		_ = r.cmd.Release() // otherwise the next process of the plugin finds that it has ended
-		if err := profile.Sweep(r.profiles); err != nil {
+		_ = r.cmd.Release()                                                // otherwise the next process of the plugin finds that it has ended
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime) // also when the plugin ends
+		defer cancel()
+		if err := profile.Remove(ctx, r.profile); err != nil {
 			env.Logger.Warn("the folder of a browser that has ended can't be removed", "err", err)
 		}
 	}()
@@ -280,8 +282,7 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 	if err != nil {
 		return err
 	}
-	r.session = a.Thread.ResumeSession(n.ID, x.CallID, "Browser", 0)
-	t.add(a.Env, r, p.config.Idle)
+	t.add(a.Env, r, p.config.Idle, func() *tool.Session { return a.Thread.ResumeSession(n.ID, x.CallID, "Browser", 0) })
 	return nil
 }
 

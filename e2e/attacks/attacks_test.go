@@ -85,6 +85,7 @@ var table = slices.Concat(
 	clients,
 	code,
 	mcpServers,
+	browsers,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -111,6 +112,7 @@ var sections = []struct {
 	{"W", "Clients of the app server", 10},
 	{"K", "Code that calls tools", 14},
 	{"V", "MCP servers", 46},
+	{"L", "Browsers", 8},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -149,6 +149,7 @@ func checkRestarts(ctx context.Context, k *kit) verdict {
 	if want <= 0 {
 		want = defaultRestarts
 	}
+	k.host.KillAll() // what earlier checks left may still write files
 	began, base := time.Now(), 0
 	for n := 1; n <= want; n++ {
 		if n > minRestarts && k.cfg.Restarts <= 0 && time.Since(began) > restartTime {

@@ -110,7 +110,7 @@ func Start(tb testing.TB, opts Options) *Host {
 	}
 	tb.Cleanup(func() {
 		_ = h.conn.Close()
-		h.killAll()
+		h.KillAll()
 		srv.Stop()
 		end()
 		_ = out.Close()
@@ -365,8 +365,8 @@ func (h *Host) handOverTo(conn *net.UnixConn) error {
 	return nil
 }
 
-// killAll kills all processes and waits for them.
-func (h *Host) killAll() {
+// KillAll kills all processes and waits for them.
+func (h *Host) KillAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.mu.processes {

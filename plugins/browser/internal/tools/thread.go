@@ -266,7 +266,7 @@ func (p *browserPlugin) adopt(ctx context.Context, a *tool.Adoption) error {
 			errs = append(errs, fmt.Errorf("browser of call %s: %w", x.CallID, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, profile.Sweep(profiles(a.Env)))...)
 }
 
 func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x process.Adopted) error {
@@ -275,12 +275,19 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 		return err
 	}
 	t := p.thread(a.Thread.ID())
-	if r := t.running(); r != nil && r.id == n.ID {
+	has := t.running()
+	if has != nil && has.id == n.ID {
 		return nil // as long as an earlier process runs, each request adopts again what this one has already
 	}
 	r, err := p.connect(ctx, a.Env, x.Cmd, &tail{}, n, true)
 	if err != nil {
 		return err
+	}
+	if has != nil {
+		r.Browser.Close()
+		err := x.Cmd.Kill()
+		<-x.Cmd.Done()
+		return errors.Join(err, x.Cmd.Release(), profile.Remove(ctx, r.profile))
 	}
 	t.add(a.Env, r, p.config.Idle, func() *tool.Session { return a.Thread.ResumeSession(n.ID, x.CallID, "Browser", 0) })
 	return nil

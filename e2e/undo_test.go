@@ -19,7 +19,7 @@ import (
 func patches(turns ...[]string) string {
 	var b strings.Builder
 	n := 0
-	for _, turn := range turns {
+	for i, turn := range turns {
 		for _, p := range turn {
 			n++
 			if cmd, ok := strings.CutPrefix(p, "$ "); ok {
@@ -29,6 +29,9 @@ func patches(turns ...[]string) string {
 			fmt.Fprintf(&b, "[[step]]\ndo = [{ call = \"apply_patch\", id = \"c%d\", freeform = '''\n*** Begin Patch\n%s\n*** End Patch\n''' }]\n", n, p)
 		}
 		b.WriteString("[[step]]\ndo = [{ text = \"done\" }]\n")
+		if i == len(turns)-1 {
+			b.WriteString("times = -1\n") // a host that is killed may have asked before
+		}
 	}
 	return b.String()
 }

@@ -5,6 +5,8 @@ package browserproc
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +41,12 @@ func become(argv []string) error {
 	if null, err = unix.FcntlInt(uintptr(null), unix.F_DUPFD_CLOEXEC, 10); err != nil {
 		return err
 	}
-	for _, d := range [][2]int{{in, 3}, {out, 4}, {null, 0}, {2, 1}} {
+	// The descriptors of the runtime's own poller are often 3 and 4, and it must not look at them any more: there is one processor, which
+	// this goroutine keeps, and the monitor polls 10 ms after the last time at the earliest.
+	runtime.GOMAXPROCS(1)
+	runtime.LockOSThread()
+	time.Sleep(time.Millisecond)
+	for _, d := range [][2]int{{null, 0}, {2, 1}, {in, 3}, {out, 4}} {
 		if err := dup(d[0], d[1]); err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func become(argv []string) error {
 	// this goroutine keeps, and the monitor polls 10 ms after the last time at the earliest.
 	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()
-	time.Sleep(time.Millisecond)
+	<-time.After(time.Millisecond)
 	for _, d := range [][2]int{{null, 0}, {2, 1}, {in, 3}, {out, 4}} {
 		if err := dup(d[0], d[1]); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // Size is the size of a terminal. Zero fields mean 24 rows and 80 columns.
@@ -107,6 +108,10 @@ func (c *Cmd) Start() error {
 		var err error
 		if resp, err = c.spawn(); err != nil {
 			return err
+		}
+		if c.ctx.Err() != nil {
+			c.discard(resp)
+			return fmt.Errorf("start %q: %w", c.Args[0], context.Cause(c.ctx))
 		}
 	}
 	c.id, c.pid = resp.GetProcessId(), int(resp.GetPid())
@@ -210,7 +215,12 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 	if c.Terminal != nil {
 		req.Terminal = &gantryv1.Terminal{Rows: c.Terminal.Rows, Cols: c.Terminal.Cols}
 	}
-	resp, err := c.broker.client.Spawn(c.ctx, req)
+	ctx, cancel := c.startContext()
+	defer cancel()
+	resp, err := c.broker.client.Spawn(ctx, req)
+	if err != nil && c.ctx.Err() != nil {
+		return nil, fmt.Errorf("start %q: %w", c.Args[0], context.Cause(c.ctx))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", c.Args[0], err)
 	}
@@ -220,6 +230,51 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 		}
 	}
 	return resp, nil
+}
+
+// startGrace is how much longer than its context Start waits for the host's answer. The host itself ends a start with its call, but
+// not with a context that ends earlier, and it may be asking a person.
+const startGrace = 2 * time.Second
+
+// startContext is for the request that starts a process. The response has the ID without which nobody can end the process, so it
+// is not abandoned as soon as c.ctx ends.
+func (c *Cmd) startContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.ctx))
+	stop := context.AfterFunc(c.ctx, func() {
+		grace := time.NewTimer(startGrace)
+		defer grace.Stop()
+		select {
+		case <-grace.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// discard ends a process that was started too late. Except for those of a call, the host keeps its record until its descriptors were
+// received and it was asked for the end.
+func (c *Cmd) discard(resp *gantryv1.SpawnResponse) {
+	c.id, c.pid = resp.GetProcessId(), int(resp.GetPid())
+	_ = c.killTree() // if it fails, the host is gone, and the process with it
+	ctx, cancel := c.requestContext()
+	defer cancel()
+	if c.broker.socket != "" && resp.GetDescriptorToken() != "" {
+		files, err := wire.ReceiveDescriptors(ctx, c.broker.socket, resp.GetDescriptorToken(), len(resp.GetDescriptors()))
+		for _, f := range files {
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return // the host has removed it
+		}
+	}
+	_, _ = c.broker.client.Wait(ctx, &gantryv1.WaitRequest{ProcessId: c.id})
+	if c.Keep != nil {
+		_ = c.Release()
+	}
 }
 
 // sameWriter reports whether a and b are the same writer. It doesn't panic if their type is not comparable.

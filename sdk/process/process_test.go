@@ -212,6 +212,73 @@ func TestStartAfterTheEndOfTheContext(t *testing.T) {
 	}
 }
 
+// lateHost answers when the caller no longer wants the answer.
+type lateHost struct {
+	*processtest.Host
+	late    func(context.Context) // is called between a start and its answer
+	started chan string           // IDs
+}
+
+func (h lateHost) Spawn(ctx context.Context, req *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
+	resp, err := h.Host.Spawn(ctx, req)
+	if err == nil {
+		h.started <- resp.GetProcessId()
+		h.late(ctx)
+	}
+	return resp, err
+}
+
+// Only the answer names the process, so what is started as the context ends would have no owner.
+func TestContextEndsWhileTheHostStartsTheProcess(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*process.Cmd){
+		"process": func(*process.Cmd) {},
+		"session": func(c *process.Cmd) { c.Session = true },
+		"kept":    func(c *process.Cmd) { c.Session, c.Keep = true, &process.Keep{Memory: 4096} },
+	} {
+		for _, attach := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/attach %v", name, attach), func(t *testing.T) {
+				t.Parallel()
+				why := errors.New("enough")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				started := make(chan string, 1)
+				h := processtest.Start(t, processtest.Options{Attach: attach, Service: func(h *processtest.Host) gantryv1.HostServiceServer {
+					return lateHost{h, func(context.Context) { cancel(why) }, started}
+				}})
+				c := h.Broker("").Command(ctx, "sleep", "1000")
+				set(c)
+				if err := c.Start(); !errors.Is(err, why) {
+					t.Errorf("error %v", err)
+				}
+				// Wait would be answered at the end of the test, whose host kills what runs.
+				stat, err := h.ProcessStat(t.Context(), &gantryv1.ProcessStatRequest{ProcessId: <-started})
+				if err != nil || stat.GetPids() != 0 {
+					t.Errorf("the process runs: %v, %v", stat, err)
+				}
+				if kept, err := h.Adopt(t.Context(), &gantryv1.AdoptRequest{}); err != nil || len(kept.GetProcesses()) > 0 {
+					t.Errorf("it can be adopted: %v, %v", kept, err)
+				}
+			})
+		}
+	}
+}
+
+// A host that does not answer is not waited for.
+func TestContextEndsAndTheHostDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	h := processtest.Start(t, processtest.Options{Service: func(h *processtest.Host) gantryv1.HostServiceServer {
+		return lateHost{h, func(ctx context.Context) {
+			cancel(why)
+			<-ctx.Done()
+		}, make(chan string, 1)}
+	}})
+	if err := h.Broker("").Command(ctx, "sleep", "1000").Start(); !errors.Is(err, why) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A shell that left something running in the background has ended; its caller must not wait for the rest.
 func TestGrandchildKeepsTheOutputOpen(t *testing.T) {
 	t.Parallel()

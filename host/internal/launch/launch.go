@@ -349,6 +349,7 @@ type status struct {
 	held      bool // it counts against MaxProcesses
 	ended     bool // the whole tree has
 	taken     bool // its plugin has received the descriptors, or its output was read to the end
+	claimed   bool // its plugin has used its ID
 	released  bool // its plugin knows how it ended
 	forgotten bool // the record was removed
 }
@@ -370,14 +371,16 @@ func (l *Launcher) forget(p *Process) {
 // It returns when every connection is closed.
 func (l *Launcher) ServeDescriptors(plugin string, ln net.Listener) { l.handover.Serve(plugin, ln) }
 
-// Process returns the process with an id, if its record exists.
+// Process returns the process with an id, if its record exists. Whoever has the id can end the process, so it is no longer subject to
+// EndUnclaimed.
 func (l *Launcher) Process(id string) (*Process, bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	p := l.mu.procs[id]
-	l.mu.Unlock()
 	if p == nil || !p.running() {
 		return nil, false
 	}
+	p.status.claimed = true
 	return p, true
 }
 
@@ -407,6 +410,12 @@ func (l *Launcher) EndCall(ctx context.Context, o Owner) error {
 	err := l.end(ctx, func(p *Process) bool { return p.spec.Owner == o && !p.spec.Session })
 	l.RunsOn(o)
 	return err
+}
+
+// EndUnclaimed kills a process and removes its record, unless its plugin has shown that it knows the process: it has received the
+// descriptors, or used the id. It returns as EndCall does.
+func (l *Launcher) EndUnclaimed(ctx context.Context, p *Process) error {
+	return l.end(ctx, func(q *Process) bool { return q == p && !q.status.claimed && !q.status.taken })
 }
 
 // RunsOn says that the processes of an owner, which EndCall has not ended, run in the background. What they create in their writable

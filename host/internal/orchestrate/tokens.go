@@ -106,6 +106,18 @@ func (l *Live) Join(ctx context.Context) (_ context.Context, done func(), err er
 	}), nil
 }
 
+// OnInterrupt calls f if the call is interrupted before it has its result. The call's end waits for f. OnInterrupt must be called
+// between [Live.Join] and its done.
+func (l *Live) OnInterrupt(f func()) {
+	l.work.Add(1)
+	context.AfterFunc(l.ctx, func() { // which always ends, with the call
+		defer l.work.Done()
+		if !errors.Is(context.Cause(l.ctx), ErrEnded) {
+			f()
+		}
+	})
+}
+
 // note appends the host's notes to a result, and returns them if the model would not read them there: there is no result, or the parent
 // call only uses its structured form. A parent call gets them instead, if there is one.
 func (l *Live) note(result *contract.Result) (unread []string) {

@@ -142,5 +142,6 @@ func (s *server) spawnForCommand(ctx context.Context, c *command, r *gantryv1.Sp
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	return s.start(ctx, spec)
+	_, resp, err := s.start(ctx, spec)
+	return resp, err
 }

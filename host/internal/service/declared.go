@@ -64,8 +64,8 @@ func (s *server) spawnDeclared(ctx context.Context, r *gantryv1.SpawnRequest) (*
 	}
 	spec.Argv, spec.Cwd, spec.Env, spec.Grant = d.Argv, d.Cwd, environment(s.Environment(), set, nil), d.Grant
 	spec.Owner, spec.Holder = declaredOwner(s.id.Label, r.GetDeclared()), s.id.Generation
-	resp, err := s.start(ctx, spec)
-	if err != nil || resp.GetError() != nil {
+	p, resp, err := s.start(ctx, spec)
+	if p == nil {
 		return resp, err
 	}
 	s.Launcher.RunsOn(spec.Owner) // as a session after its call

@@ -64,7 +64,12 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 		return nil, err
 	}
 	spec.Owner = launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)}
-	return s.start(ctx, spec)
+	p, resp, err := s.start(ctx, spec)
+	if p != nil && spec.Session {
+		// The interrupt also cancels this rpc, and then its response may be lost. Nobody else would end the session.
+		l.OnInterrupt(func() { _ = s.Launcher.EndUnclaimed(context.WithoutCancel(ctx), p) }) // the launcher reports what it can't end
+	}
+	return resp, err
 }
 
 // specOf returns what a request says about a process, which is not yet in whose name it starts.
@@ -89,23 +94,23 @@ func specOf(r *gantryv1.SpawnRequest) (spec launch.Spec, err error) {
 	return spec, nil
 }
 
-// start starts a process.
-func (s *server) start(ctx context.Context, spec launch.Spec) (*gantryv1.SpawnResponse, error) {
+// start starts a process, which is nil if it did not start.
+func (s *server) start(ctx context.Context, spec launch.Spec) (*launch.Process, *gantryv1.SpawnResponse, error) {
 	p, err := s.Launcher.Spawn(ctx, spec)
 	if se, ok := errors.AsType[*launch.StartError](err); ok {
 		message := se.Message
 		if spec.Owner.Thread == "" && se.Path != "" { // of others, the plugin has named the folder and the program itself
 			message = se.Error()
 		}
-		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: message, Errno: int32(se.Errno), Denied: se.Denied}}, nil
+		return nil, &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: message, Errno: int32(se.Errno), Denied: se.Denied}}, nil
 	}
 	if ue, ok := errors.AsType[*launch.UnsupportedError](err); ok {
-		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: ue.Error(), Denied: true}}, nil
+		return nil, &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: ue.Error(), Denied: true}}, nil
 	}
 	if err != nil {
-		return nil, statusOf(err)
+		return nil, nil, statusOf(err)
 	}
-	return &gantryv1.SpawnResponse{
+	return p, &gantryv1.SpawnResponse{
 		ProcessId: p.ID(), Pid: int64(p.PID()), DescriptorToken: p.Token(), Descriptors: p.Descriptors(),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire"
@@ -80,4 +81,62 @@ func TestEndedSessionsCostNothing(t *testing.T) {
 func known(w *world, id string) bool {
 	_, ok := w.launcher.Process(id)
 	return ok
+}
+
+// The interrupt of a call also cancels what its plugin has asked for, so that the plugin may not learn the ID of a session that has just
+// started. A session that it knows is the plugin's to end.
+func TestInterruptEndsSessionsThatThePluginDoesNotKnow(t *testing.T) {
+	w := newWorld(t)
+	mine := w.client("mine")
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { w.launcher.ServeDescriptors("mine", ln) })
+	defer serving.Wait()
+	defer ln.Close()
+	for name, c := range map[string]struct {
+		claim     func(*gantryv1.SpawnResponse) error
+		interrupt bool
+		lives     bool
+	}{
+		"unknown":             {interrupt: true},
+		"unknown, call ended": {lives: true},
+		"used": {interrupt: true, lives: true, claim: func(p *gantryv1.SpawnResponse) error {
+			_, err := mine.ProcessStat(t.Context(), &gantryv1.ProcessStatRequest{ProcessId: p.GetProcessId()})
+			return err
+		}},
+		"received": {interrupt: true, lives: true, claim: func(p *gantryv1.SpawnResponse) error {
+			files, err := wire.ReceiveDescriptors(t.Context(), ln.Addr().String(), p.GetDescriptorToken(), len(p.GetDescriptors()))
+			for _, f := range files {
+				err = errors.Join(err, f.Close())
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancelCause(t.Context())
+			defer interrupt(nil)
+			var id string
+			w.call(ctx, func(_ context.Context, s contract.CallStart) {
+				p, err := mine.Spawn(t.Context(), &gantryv1.SpawnRequest{
+					CallToken: s.CallToken, Session: true, Keep: &gantryv1.Keep{}, Argv: []string{"sleep", "1000"},
+				})
+				if err == nil && c.claim != nil {
+					err = c.claim(p)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				id = p.GetProcessId()
+				if c.interrupt {
+					interrupt(orchestrate.ErrInterrupted)
+				}
+			})
+			if known(w, id) != c.lives {
+				t.Errorf("the session lives: %v", !c.lives)
+			}
+		})
+	}
 }

@@ -160,7 +160,9 @@ func serve(ctx context.Context, cfg ServeConfig) error {
 	ending, endStreams := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endStreams(nil)
 	why := make(chan string, 4) // reasons to end; each of them is sent at most once
-	srv, hs := newServer(ending, cfg, hello.Token, creds, func() { why <- "shutdown" })
+	pauses := newRest()
+	defer pauses.stop()
+	srv, hs := newServer(ending, cfg, hello.Token, creds, pauses, func() { why <- "shutdown" })
 	cfg.Register(srv)
 
 	signals := make(chan os.Signal, 2)

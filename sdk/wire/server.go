@@ -14,8 +14,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
 // streamWorkers is the number of goroutines that handle one RPC after the other. Their stacks have already grown, which takes a tenth
@@ -23,7 +21,7 @@ import (
 const streamWorkers = 8
 
 // newServer creates the gRPC server with the services that all plugins have in common. shutdown is called at most once.
-func newServer(ending context.Context, cfg ServeConfig, token string, creds credentials.TransportCredentials, shutdown func()) (
+func newServer(ending context.Context, cfg ServeConfig, token string, creds credentials.TransportCredentials, pauses *rest, shutdown func()) (
 	*grpc.Server, *health.Server,
 ) {
 	tokenUnary, tokenStream := RequireToken(token, "/"+grpc_health_v1.Health_ServiceDesc.ServiceName+"/",
@@ -35,8 +33,8 @@ func newServer(ending context.Context, cfg ServeConfig, token string, creds cred
 		grpc.InitialWindowSize(WindowBytes),
 		grpc.InitialConnWindowSize(WindowBytes),
 		grpc.NumStreamWorkers(streamWorkers),
-		grpc.ChainUnaryInterceptor(tokenUnary, recoverUnary),
-		grpc.ChainStreamInterceptor(tokenStream, recoverStream, endLongStreams(ending)),
+		grpc.ChainUnaryInterceptor(tokenUnary, pauses.unary, recoverUnary),
+		grpc.ChainStreamInterceptor(tokenStream, pauses.stream, recoverStream, endLongStreams(ending)),
 	)
 	hs := health.NewServer()
 	hs.SetServingStatus(HealthService, grpc_health_v1.HealthCheckResponse_SERVING)
@@ -50,9 +48,7 @@ func newServer(ending context.Context, cfg ServeConfig, token string, creds cred
 // wait for them.
 func endLongStreams(ending context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		switch info.FullMethod {
-		case gantryv1.ToolService_Watch_FullMethodName, gantryv1.ToolService_Thread_FullMethodName:
-		default:
+		if !lasts(info.FullMethod) {
 			return next(srv, ss)
 		}
 		ctx, cancel := context.WithCancelCause(ss.Context())

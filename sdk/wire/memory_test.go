@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
+)
+
+// Memory is given back once after the last RPC, and not while one runs or for streams that last.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		freed := 0
+		r := &rest{free: func() { freed++ }}
+		during := func(method string, d time.Duration) {
+			t.Helper()
+			_, err := r.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method}, func(context.Context, any) (any, error) {
+				<-time.After(d)
+				return nil, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect := func(n int, after time.Duration, when string) {
+			t.Helper()
+			<-time.After(after)
+			synctest.Wait()
+			if freed != n {
+				t.Fatalf("%s: given back %d times, want %d", when, freed, n)
+			}
+		}
+		during(grpc_health_v1.Health_Check_FullMethodName, time.Second)
+		during(gantryv1.ToolService_Watch_FullMethodName, time.Second)
+		expect(0, time.Hour, "no call yet")
+		during(gantryv1.ToolService_Call_FullMethodName, time.Hour)
+		expect(0, restTime-time.Second, "a moment after a call")
+		during(gantryv1.ToolService_Call_FullMethodName, time.Hour)
+		expect(0, restTime-time.Second, "a moment after the next call")
+		expect(1, time.Second, "at rest")
+		expect(1, time.Hour, "still at rest")
+		err := r.stream(nil, nil, &grpc.StreamServerInfo{FullMethod: gantryv1.ToolService_Call_FullMethodName}, func(any, grpc.ServerStream) error {
+			during(gantryv1.ToolService_Assess_FullMethodName, time.Second)
+			expect(1, time.Hour, "in a call, after another one")
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(2, restTime, "at rest again")
+		during(gantryv1.ToolService_Call_FullMethodName, time.Second)
+		r.stop()
+		expect(2, time.Hour, "after the end")
+	})
+}

@@ -88,6 +88,8 @@ const maxAll = 12 << 20
 type mcpPlugin struct {
 	config  *Config
 	version string
+	// resources returns the resourceTools, whose schemas take longer than all else that is published.
+	resources func() []tool.Tool
 
 	publishing sync.Mutex // held while tools are published, so that the last ones win
 
@@ -129,6 +131,7 @@ func (e *entry) spawn(f func()) {
 func New(version string) tool.Plugin {
 	p := &mcpPlugin{config: &Config{}, version: version}
 	p.mu.entries = map[string]*entry{}
+	p.resources = sync.OnceValue(p.resourceTools)
 	return tool.Plugin{
 		Name: "mcp", Version: version,
 		Description:  "Offers the tools of MCP servers.",
@@ -303,7 +306,7 @@ func (p *mcpPlugin) publish() error {
 	}
 	list, sources := p.offer(env.Context(), env, entries)
 	if len(entries) > 0 {
-		list = append(list, p.resourceTools()...)
+		list = append(list, p.resources()...)
 	}
 	return env.SetTools(list, sources...)
 }

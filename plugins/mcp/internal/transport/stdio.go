@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	pieceBytes    = 64 << 10
+	pieceBytes    = 8 << 10       // that each connection keeps for reading
 	glimpseBytes  = 4 << 10       // of the beginning and the end of a line that is too long
 	maxLine       = 16 * MaxFrame // a line of more ends the connection
 	maxLoggedJunk = 10            // lines per connection
@@ -420,6 +420,21 @@ func (t *Tail) Write(p []byte) (int, error) {
 	t.end = append(t.end, p[max(0, len(p)-tailBytes):]...)
 	t.end = append(t.end[:0], t.end[max(0, len(t.end)-tailBytes):]...)
 	return len(p), nil
+}
+
+// ReadFrom implements io.ReaderFrom, for [io.Copy], whose own buffer would be larger than what is kept.
+func (t *Tail) ReadFrom(r io.Reader) (n int64, _ error) {
+	for piece := make([]byte, tailBytes/4); ; {
+		k, err := r.Read(piece)
+		n += int64(k)
+		_, _ = t.Write(piece[:k]) // can't fail
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 // String returns the end as it was written.

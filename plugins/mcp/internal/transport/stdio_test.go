@@ -103,7 +103,7 @@ func TestJunkIsDropped(t *testing.T) { // M14
 	for range 6 {
 		first = append(first, <-p.junk)
 	}
-	if first[0] != "19 npm WARN deprecated" || !strings.HasPrefix(first[5], "196609 xxx") {
+	if first[0] != "19 npm WARN deprecated" || !strings.HasPrefix(first[5], fmt.Sprintf("%d xxx", 3*pieceBytes+1)) {
 		t.Errorf("dropped %.80q", first)
 	}
 	if n := len(first) + len(p.junk); n > maxLoggedJunk {
@@ -577,6 +577,10 @@ func TestTail(t *testing.T) {
 	}
 	if s := tail.String(); len(s) != tailBytes || !strings.HasSuffix(s, "line 4998\nline 4999\n") {
 		t.Errorf("%d bytes, %q", len(s), s[len(s)-20:])
+	}
+	said := strings.Repeat("x", tailBytes) + strings.Repeat("z", tailBytes-1) + "\n"
+	if n, err := io.Copy(&tail, strings.NewReader(said)); err != nil || n != 2*tailBytes || tail.String() != said[tailBytes:] {
+		t.Errorf("copied %d bytes, %v, and kept %d", n, err, len(tail.String()))
 	}
 	_, _ = tail.Write(bytes.Repeat([]byte("y"), 2*tailBytes))
 	if s := tail.String(); s != strings.Repeat("y", tailBytes) {

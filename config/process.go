@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/config/internal/bind"
 	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/reach"
 	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
@@ -45,7 +46,7 @@ func (p Process) Key() string { return p.Plugin + "." + p.Name }
 
 // Pin is the digest of what the user accepts of a declared process.
 type Pin struct {
-	Content lock.Hash // of what the block says; the values of variables are not part of it
+	Content lock.Hash // of what the block says; of the values of variables, only those of [Process.Loading] are part of it
 	Program lock.Hash // of the path and content of the program and of its scripts
 	Scripts []Script  // the [Config.Scripts], as they were when Program was computed
 }
@@ -94,6 +95,18 @@ func (c *Config) Pin(p Process, path, sha256Hex string) Pin {
 	if len(s.DenyRead) > 0 { // consents from before there was such a setting remain valid
 		form = append(form, portable(s.DenyRead...))
 	}
+	values := map[string]any{}
+	for _, name := range p.Loading() {
+		switch v := p.Env[name]; {
+		case v.Command != nil:
+			values[name] = []any{portable(v.Command.Argv...), portable(v.Command.Dir)}
+		case v.Err == nil:
+			values[name] = portable(v.Value)
+		}
+	}
+	if len(values) > 0 { // as above
+		form = append(form, values)
+	}
 	program := []any{portable(path), sha256Hex}
 	pin := Pin{Content: pinHash(form)}
 	for _, path := range c.Scripts(p) {
@@ -105,8 +118,13 @@ func (c *Config) Pin(p Process, path, sha256Hex string) Pin {
 	return pin
 }
 
+// Loading returns the sorted names of the variables whose values can make programs run other code.
+func (p Process) Loading() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.Env)), func(name string) bool { return !reach.Loads(name) })
+}
+
 // Scripts returns the absolute paths of the files that the arguments of a process name for its program to run, in a line of shell or after
-// an option as well. Those that do not exist come last. The files that a script loads are not among them.
+// an option as well, and of those that the values of its [Process.Loading] name. Those that do not exist come last. The files that a script loads are not among them.
 func (c *Config) Scripts(p Process) (out []string) {
 	dir := cmp.Or(p.Cwd, c.Dir)
 	runs := c.Reach(p.Argv, dir, nil)
@@ -129,6 +147,17 @@ func (c *Config) Scripts(p Process) (out []string) {
 		for _, f := range runs.Files {
 			if slices.Contains(parts, f.Word) || filepath.IsAbs(f.Word) && strings.Contains(arg, f.Word) {
 				add(f.Path)
+			}
+		}
+	}
+	for _, name := range p.Loading() {
+		for part := range strings.FieldsFuncSeq(p.Env[name].Value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("=:,;'\"", r) }) {
+			path := filepath.Clean(part)
+			if !filepath.IsAbs(part) {
+				path = filepath.Join(dir, part)
+			}
+			if slices.Contains(c.Reach([]string{path}, dir, nil).Paths(), path) {
+				add(path)
 			}
 		}
 	}

@@ -98,6 +98,38 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// It is known which variables can make programs run other code, and whether their values contain stored secrets.
+func TestLoadingVariables(t *testing.T) {
+	t.Parallel()
+	root := write(t, map[string]string{"home/gantry.hcl": `plugin "p" {
+  source = "./bin/x"
+  config {
+    server "a" {
+      command = "x"
+      env     = { NODE_OPTIONS = "-r ${env("PLAIN")}", GIT_CONFIG_VALUE_0 = "Authorization: ${secret("s")}", node_path = "y", TOKEN = secret("s"), PORT = "1" }
+    }
+  }
+}
+`})
+	o := options(root)
+	o.LookupEnv = func(n string) (string, bool) { return "plain", n == "PLAIN" }
+	o.Secret = func(string) (string, error) { return "key", nil }
+	b, _ := mustLoad(t, o).Plugin("p")
+	ps, ds := b.Processes(serverManifest())
+	if len(ds) > 0 || len(ps) != 1 {
+		t.Fatalf("%v, %v", ps, ds)
+	}
+	p := ps[0]
+	if got := p.Loading(); !reflect.DeepEqual(got, []string{"GIT_CONFIG_VALUE_0", "NODE_OPTIONS", "node_path"}) {
+		t.Errorf("loading: %q", got)
+	}
+	for name, stored := range map[string]bool{"NODE_OPTIONS": false, "GIT_CONFIG_VALUE_0": true, "TOKEN": true, "PORT": false} {
+		if p.Env[name].Stored != stored {
+			t.Errorf("%s: stored %v", name, p.Env[name].Stored)
+		}
+	}
+}
+
 // A variable whose value is missing keeps only its own process from starting, and is part of what the user accepts.
 func TestProcessWithoutAValue(t *testing.T) {
 	t.Parallel()

@@ -194,6 +194,28 @@ var loaded = []string{
 	"LD_LIBRARY_PATH", "LUA_PATH", "LUA_INIT", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_EXEC_PATH", "LD_AUDIT", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EDITOR", "GIT_PAGER", "PAGER", "EDITOR", "VISUAL",
 }
 
+// alsoLoaded are further variables by which programs find or are told what to run.
+var alsoLoaded = []string{
+	"PATH", "HOME", "XDG_CONFIG_HOME", "SHELL", "PROMPT_COMMAND", "PS4", "BROWSER", "MANPAGER", "LESSOPEN", "LESSCLOSE",
+	"PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "PERL5DB", "PERLLIB", "GEM_HOME", "GEM_PATH", "BUNDLE_GEMFILE", "RUBYSHELL",
+	"LUA_CPATH", "CLASSPATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_OPTS", "MAVEN_OPTS", "GRADLE_OPTS", "GOROOT", "GOFLAGS", "GOPROXY",
+	"DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "CORECLR_PROFILER", "CORECLR_PROFILER_PATH", "PHPRC", "PHP_INI_SCAN_DIR", "JULIA_LOAD_PATH",
+	"ERL_LIBS", "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "R_PROFILE", "R_PROFILE_USER", "R_ENVIRON", "R_ENVIRON_USER", "TCLLIBPATH", "RUSTC", "RUSTC_WRAPPER",
+	"GIT_ASKPASS", "SSH_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_SEQUENCE_EDITOR", "GIT_TEMPLATE_DIR",
+	"OPENSSL_CONF", "OPENSSL_ENGINES", "GCONV_PATH", "GTK_MODULES", "GI_TYPELIB_PATH", "QT_PLUGIN_PATH",
+}
+
+// loadedPrefixes begin the names of families of such variables. The last three decide where package managers get programs from.
+var loadedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC_", "GIT_CONFIG_", "NPM_CONFIG_", "PIP_", "UV_"}
+
+// Loads reports whether the value of an environment variable can make programs run other code. It knows the usual ones; a program may
+// have more.
+func Loads(name string) bool {
+	name = strings.ToUpper(name)
+	return slices.Contains(loaded, name) || slices.Contains(alsoLoaded, name) ||
+		slices.ContainsFunc(loadedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
 // glue reports whether a character separates a path from the rest of a word, as in --action=exec=PATH, EXEC:PATH, ".shell PATH".
 func glue(r rune) bool { return strings.ContainsRune("=:, \t", r) }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,8 @@ import (
 func TestRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		freed := 0
-		r := &rest{free: func() { freed++ }}
+		var freed atomic.Int64
+		r := &rest{free: func() { freed.Add(1) }}
 		during := func(method string, d time.Duration) {
 			t.Helper()
 			_, err := r.unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method}, func(context.Context, any) (any, error) {
@@ -28,12 +29,12 @@ func TestRest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		expect := func(n int, after time.Duration, when string) {
+		expect := func(n int64, after time.Duration, when string) {
 			t.Helper()
 			<-time.After(after)
 			synctest.Wait()
-			if freed != n {
-				t.Fatalf("%s: given back %d times, want %d", when, freed, n)
+			if got := freed.Load(); got != n {
+				t.Fatalf("%s: given back %d times, want %d", when, got, n)
 			}
 		}
 		during(grpc_health_v1.Health_Check_FullMethodName, time.Second)

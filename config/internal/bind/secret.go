@@ -15,6 +15,7 @@ type Secret struct {
 	Value   string
 	Command *function.Command // nil: use Value
 	Err     error             // the value is missing; it names the place and the next step
+	Stored  bool              // the value contains a stored secret
 }
 
 // Format prints a placeholder for every verb.
@@ -58,6 +59,12 @@ func missingIn(marks cty.ValueMarks) *function.Missing {
 		}
 	}
 	return nil
+}
+
+// storedIn reports whether the marks are those of a value with a stored secret.
+func storedIn(marks cty.ValueMarks) bool {
+	_, ok := marks[function.Secret{}]
+	return ok
 }
 
 // missingError returns the error of using a value with the marks, or nil.

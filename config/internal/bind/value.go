@@ -301,7 +301,7 @@ func (d *decoder) encode(v cty.Value, secret bool, path string) any {
 		if !secret {
 			return plain
 		}
-		d.secrets[path] = Secret{Value: text, Command: commandIn(marks), Err: missingError(marks)}
+		d.secrets[path] = Secret{Value: text, Command: commandIn(marks), Err: missingError(marks), Stored: storedIn(marks)}
 		return map[string]any{"$secret": path}
 	}
 	switch t := v.Type(); {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/trust"
@@ -184,11 +185,28 @@ func (c Consents) Describe(n Consent) []string {
 		}
 		lines = append(lines, "script:    "+s.Path, "sha256:    "+sum)
 	}
-	lines = append(lines, "variables: "+cmp.Or(strings.Join(names, ", "), "none"), "folder:    "+cmp.Or(n.Cwd, "the working folder"), "it may:    "+strings.Join(may, "; "))
+	lines = append(lines, "variables: "+cmp.Or(strings.Join(names, ", "), "none"))
+	for _, name := range n.Loading() {
+		lines = append(lines, "can load code: "+name+"="+shownValue(name, n.Env[name]))
+	}
+	lines = append(lines, "folder:    "+cmp.Or(n.Cwd, "the working folder"), "it may:    "+strings.Join(may, "; "))
 	for i, line := range lines {
 		lines[i] = oneLine(line)
 	}
 	return lines
+}
+
+// shownValue returns the value of a variable as a user who is asked sees it, who is not always the only one to see it.
+func shownValue(name string, v config.Secret) string {
+	switch {
+	case v.Command != nil:
+		return fmt.Sprintf("(the output of %q)", v.Command.Argv)
+	case v.Err != nil:
+		return "(missing)"
+	case v.Stored:
+		return "(contains a stored secret)"
+	}
+	return diag.Mask(diag.MaskValue(name, v.Value))
 }
 
 // oneLine quotes a text that could look like another one, or like other lines: it has line breaks, or characters that are invisible or change

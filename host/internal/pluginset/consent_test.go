@@ -3,6 +3,7 @@ package pluginset_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,4 +98,91 @@ func TestConsentNamesWhatHasChanged(t *testing.T) {
 	p.Argv = []string{program}
 	file("node", "other")
 	refused("another program without a script", p, "accepted: its program "+program+" has changed; next:")
+}
+
+// The values of variables that can make programs run other code are shown and part of what is accepted, and so are the files that they
+// name. Of other variables, only the names are.
+func TestConsentCoversVariablesThatLoadCode(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook, program := filepath.Join(dir, "hook.js"), filepath.Join(dir, "node")
+	for _, path := range []string{hook, program} {
+		if err := os.WriteFile(path, []byte("1"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, ds := config.Load(t.Context(), config.Options{
+		Home: filepath.Join(dir, "home"), Dir: dir, System: "-", LookupEnv: func(n string) (string, bool) { return dir, n == "HOME" },
+	})
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	c := pluginset.Consents{Config: cfg, Home: filepath.Join(dir, "home")}
+	with := func(env map[string]string) config.Process {
+		p := config.Process{Plugin: "mcp", Name: "server.a", Argv: []string{program}, Env: map[string]config.Secret{}}
+		for name, value := range env {
+			p.Env[name] = config.Secret{Value: value}
+		}
+		return p
+	}
+	accepted := with(map[string]string{"NODE_OPTIONS": "--require ./hook.js", "KEY": "private"})
+	n, err := c.Of(accepted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "\n" + strings.Join(c.Describe(n), "\n") + "\n"
+	for _, want := range []string{"\nvariables: KEY, NODE_OPTIONS\n", "\ncan load code: NODE_OPTIONS=--require ./hook.js\n", "\nscript:    " + hook + "\n"} {
+		if !strings.Contains(text, want) || strings.Contains(text, "private") {
+			t.Errorf("the question shows%swant %q", text, want)
+		}
+	}
+	if err := trust.OpenProcesses(c.Home).Add(t.Context(), map[string]string{accepted.Key(): n.Pin.String()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		env  map[string]string
+		want string // of the error; "": none
+	}{
+		{map[string]string{"NODE_OPTIONS": "--require ./hook.js", "KEY": "another"}, ""},
+		{map[string]string{"NODE_OPTIONS": "--require ./other.js", "KEY": "private"}, "its block has changed"},
+		{map[string]string{"NODE_OPTIONS": "", "KEY": "private"}, "its block has changed"},
+	} {
+		_, err := c.Check(with(tc.env))
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v: %v, want %q", tc.env, err, tc.want)
+		}
+	}
+	if err := os.WriteFile(hook, []byte("2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Check(accepted); err == nil || !strings.Contains(err.Error(), "a script that it runs ("+hook+"), has changed") {
+		t.Errorf("the file that it loads has changed: %v", err)
+	}
+	for name, value := range map[string]string{
+		"PYTHONPATH": "/x", "PYTHONSTARTUP": "x", "BASH_ENV": "x", "ENV": "x", "PERL5OPT": "-Mx", "RUBYOPT": "-rx", "JAVA_TOOL_OPTIONS": "-javaagent:x.jar",
+		"GIT_SSH_COMMAND": "x", "LD_PRELOAD": "/x.so", "npm_config_registry": "https://x.test", "GIT_CONFIG_COUNT": "1", "PATH": "/x",
+	} {
+		one, err1 := c.Of(with(map[string]string{name: value}))
+		other, err2 := c.Of(with(map[string]string{name: value + "y"}))
+		if err1 != nil || err2 != nil || one.Pin.Content == other.Pin.Content || !slices.Contains(c.Describe(one), "can load code: "+name+"="+value) {
+			t.Errorf("%s: %v, %v, %q", name, err1, err2, c.Describe(one))
+		}
+	}
+	for value, want := range map[*config.Secret]string{
+		{Value: "key", Stored: true}:                                  "(contains a stored secret)",
+		{Value: "https://me:key@x.test"}:                              "https://me:(hidden)@x.test",
+		{Command: &config.Command{Argv: []string{"print-key"}}}:       `(the output of ["print-key"])`,
+		{Value: "-r x\nit may:    read nothing"}:                      `-r x\nit may:    read nothing`,
+		{Err: os.ErrNotExist}: "(missing)",
+	} {
+		p := with(nil)
+		p.Env["NODE_OPTIONS"] = *value
+		n, err := c.Of(p)
+		if text := strings.Join(c.Describe(n), "\n"); err != nil || !strings.Contains(text, "NODE_OPTIONS="+want) || strings.Contains(text, "key@") {
+			t.Errorf("%v:\n%s", err, text)
+		}
+	}
 }

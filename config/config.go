@@ -378,6 +378,9 @@ func (c *Config) Place(r Range, d Diagnostic) Diagnostic {
 
 func (c *Config) shown(path string) string { return shown(c.Dir, path) }
 
+// Text returns the content of one of the [Config.Files] as it was read; nil: it was not.
+func (c *Config) Text(path string) []byte { return c.sources[c.shown(path)] }
+
 // shown returns path as messages show it: relative to dir if it is inside, absolute otherwise.
 func shown(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {

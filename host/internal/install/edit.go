@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/config/trust"
 	"github.com/gantry-agent/gantry/host/internal/diff"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
+	"github.com/gantry-agent/gantry/host/internal/pluginset"
 	"github.com/gantry-agent/gantry/sdk/contract"
 )
 
@@ -100,6 +101,9 @@ func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]b
 		}
 	}
 	cfg, err := p.Load(ctx)
+	if err == nil && !bytes.Equal(cfg.Text(t.path), after) {
+		return nil, t.changedMeanwhile() // by somebody whose text must not be replaced
+	}
 	if err == nil && t.check != nil {
 		err = t.check(cfg)
 	}
@@ -107,6 +111,10 @@ func (t target) change(ctx context.Context, p *Programs, f func(old []byte) ([]b
 		return nil, undo(err)
 	}
 	return cfg, nil
+}
+
+func (t target) changedMeanwhile() error {
+	return hint.With(fmt.Errorf("%s was changed meanwhile", t.path), "run the command again")
 }
 
 // Add configures and locks the program that text names. label is the label of its block; empty: the plugin's own name. yes skips
@@ -324,26 +332,28 @@ var ErrNotAgreed = errors.New("the configuration was not changed: not confirmed"
 
 // Configure makes changes that a plugin proposes for its own settings, in the project's file or in the user's, which agree gets as a diff.
 // The file stays as it is unless agree returns true and the configuration is valid with all changes. It returns the file's path, or ""
-// if the changes are none.
-func (p *Programs) Configure(ctx context.Context, label string, project bool, edits []contract.ConfigEdit, agree func(file, diff string) bool) (string, error) {
+// if the changes are none, and the consents to the processes of the plugin as the block declares them with exactly these changes.
+func (p *Programs) Configure(ctx context.Context, label string, project bool, edits []contract.ConfigEdit, agree func(file, diff string) bool) (
+	file string, agreed map[string]pluginset.Consent, err error,
+) {
 	b, err := p.Block(label)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	m := p.Look(b).Manifest
 	if m == nil {
-		return "", hint.With(fmt.Errorf("the settings of plugin %q are not known", label), fmt.Sprintf("see `gantry plugin inspect %s`", label))
+		return "", nil, hint.With(fmt.Errorf("the settings of plugin %q are not known", label), fmt.Sprintf("see `gantry plugin inspect %s`", label))
 	}
 	block := edit.Block{Type: BlockType(b.Kind), Label: label}
 	var t target
 	if !project {
 		if t, err = p.holder(block, false); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
 	if t.path == "" { // neither file has the block, but it can be added to
 		if t, err = p.target(project); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
 	at := []edit.Block{block}
@@ -353,26 +363,26 @@ func (p *Programs) Configure(ctx context.Context, label string, project bool, ed
 	changes := make([]edit.Change, len(edits))
 	for i, e := range edits {
 		if changes[i], err = changeOf(e); err != nil {
-			return "", fmt.Errorf("plugin %q proposes a wrong change: %w", label, err)
+			return "", nil, fmt.Errorf("plugin %q proposes a wrong change: %w", label, err)
 		}
 	}
 	before, err := os.ReadFile(t.path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("read the configuration: %w", err)
+		return "", nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	after, err := edit.ApplyOwn(before, t.path, at, m.Config, changes...)
 	if errors.Is(err, edit.ErrNoBlock) && !project && p.cfg.Project != nil && p.cfg.Project.Trusted {
 		err = hint.With(fmt.Errorf("%w in %s", err, t.path), "add --project if it is in the project's configuration")
 	}
 	if err != nil {
-		return "", fmt.Errorf("the changes that plugin %q proposes can't be made: %w", label, err)
+		return "", nil, fmt.Errorf("the changes that plugin %q proposes can't be made: %w", label, err)
 	}
 	shown := diff.Of(diff.File{Name: "gantry.hcl", Before: diff.Version{Mode: diff.Regular, Data: string(before)}, After: diff.Version{Mode: diff.Regular, Data: string(after)}})
 	switch {
 	case shown.Diff == "":
-		return "", nil
+		return "", nil, nil
 	case !agree(t.path, shown.Diff):
-		return "", ErrNotAgreed
+		return "", nil, ErrNotAgreed
 	}
 	t.check = func(cfg *config.Config) error {
 		i := slices.IndexFunc(cfg.Blocks(), func(x *config.PluginBlock) bool { return x.Label == label })
@@ -382,16 +392,17 @@ func (p *Programs) Configure(ctx context.Context, label string, project bool, ed
 		_, ds := cfg.Blocks()[i].Check(m)
 		return ds.Err()
 	}
-	_, err = t.change(ctx, p, func(old []byte) ([]byte, error) {
+	cfg, err := t.change(ctx, p, func(old []byte) ([]byte, error) {
 		if !bytes.Equal(old, before) {
-			return nil, hint.With(fmt.Errorf("%s was changed meanwhile", t.path), "run the command again")
+			return nil, t.changedMeanwhile()
 		}
 		return after, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s was not changed: %w", t.path, err)
+		return "", nil, fmt.Errorf("%s was not changed: %w", t.path, err)
 	}
-	return t.path, nil
+	agreed, err = p.consentsIn(ctx, cfg, label)
+	return t.path, agreed, err
 }
 
 // changeOf converts a change that a plugin proposes.

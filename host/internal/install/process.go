@@ -72,10 +72,25 @@ func (p *Programs) Consents(ctx context.Context, b *config.PluginBlock) (map[str
 	return out, nil
 }
 
+// consentsIn returns the [Programs.Consents] of a plugin's block in another configuration.
+func (p *Programs) consentsIn(ctx context.Context, cfg *config.Config, label string) (out map[string]pluginset.Consent, err error) {
+	in, err := p.Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.Close(ctx)) }()
+	b, err := in.Block(label)
+	if err != nil {
+		return nil, err
+	}
+	return in.Consents(ctx, b)
+}
+
 // AcceptEdited accepts the processes of a block that a plugin's edits have changed, for a user who has seen and agreed to the edits. before
-// are the [Programs.Consents] from before the edits. A process is accepted without a question if an edit has added its block, or if it
-// had been accepted and only its block has changed since; the user is asked about others.
-func (p *Programs) AcceptEdited(ctx context.Context, b *config.PluginBlock, before map[string]pluginset.Consent, edits []contract.ConfigEdit) error {
+// are the [Programs.Consents] from before the edits, and agreed those to what the user has agreed to, from [Programs.Configure]. A process
+// is accepted without a question if it is still as it was agreed to, and if an edit has added its block, or if it had been accepted and only
+// its block has changed since; the user is asked about others.
+func (p *Programs) AcceptEdited(ctx context.Context, b *config.PluginBlock, before, agreed map[string]pluginset.Consent, edits []contract.ConfigEdit) error {
 	added := map[string]bool{} // by the names of processes whose block is edited: whether all of it is in the edit
 	for _, e := range edits {
 		if len(e.Path) >= 2 && len(e.Value) > 0 {
@@ -85,7 +100,8 @@ func (p *Programs) AcceptEdited(ctx context.Context, b *config.PluginBlock, befo
 	}
 	return p.acceptProcesses(ctx, b, func(n pluginset.Consent) bool {
 		was, there := before[n.Name]
-		return !there && added[n.Name] || was.Given && was.Pin.Program == n.Pin.Program
+		seen, ok := agreed[n.Name]
+		return ok && seen.Pin.String() == n.Pin.String() && (!there && added[n.Name] || was.Given && was.Pin.Program == n.Pin.Program)
 	}, func(q config.Process) bool { _, edited := added[q.Name]; return edited })
 }
 

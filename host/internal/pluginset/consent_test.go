@@ -172,11 +172,11 @@ func TestConsentCoversVariablesThatLoadCode(t *testing.T) {
 		}
 	}
 	for value, want := range map[*config.Secret]string{
-		{Value: "key", Stored: true}:                                  "(contains a stored secret)",
-		{Value: "https://me:key@x.test"}:                              "https://me:(hidden)@x.test",
-		{Command: &config.Command{Argv: []string{"print-key"}}}:       `(the output of ["print-key"])`,
-		{Value: "-r x\nit may:    read nothing"}:                      `-r x\nit may:    read nothing`,
-		{Err: os.ErrNotExist}: "(missing)",
+		{Value: "key", Stored: true}:                            "(contains a stored secret)",
+		{Value: "https://me:key@x.test"}:                        "https://me:(hidden)@x.test",
+		{Command: &config.Command{Argv: []string{"print-key"}}}: `(the output of ["print-key"])`,
+		{Value: "-r x\nit may:    read nothing"}:                `-r x\nit may:    read nothing`,
+		{Err: os.ErrNotExist}:                                   "(missing)",
 	} {
 		p := with(nil)
 		p.Env["NODE_OPTIONS"] = *value

@@ -46,11 +46,11 @@ func (a *app) pluginRun() *cobra.Command {
 			if err := json.Unmarshal(input, &object); err != nil || object == nil {
 				return console.UsageError{Text: fmt.Sprintf("INPUT is not a JSON object: %q", render.OneLine(string(input), 80)), Next: `write it as in '{"name": "value"}'`}
 			}
-			r := pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Edit: a.editing(args[0], project, yes), Confirmed: yes}
+			r := pluginset.CommandRun{Name: args[1], Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}
 			if thread != "" {
 				return a.runInThread(ctx, thread, args[0], r)
 			}
-			return a.runPlugin(ctx, args[0], r, false)
+			return a.runPlugin(ctx, args[0], r, a.editing(args[0], project, yes), false)
 		},
 	}
 	cmd.Flags().StringVar(&thread, "thread", "", "run the command in the process that runs `THREAD`")
@@ -64,52 +64,52 @@ func confirming(f *pflag.FlagSet, yes, project *bool) {
 	f.BoolVar(project, "project", false, "make the changes that it proposes in the project's configuration")
 }
 
-// editing returns what makes the changes that a command proposes for its plugin's settings: it shows them, and asks unless yes is set.
-func (a *app) editing(label string, project, yes bool) func(context.Context, []contract.ConfigEdit) error {
-	return func(ctx context.Context, edits []contract.ConfigEdit) (err error) {
+// editor makes the changes that a command proposes for its plugin's settings, and returns the consents to what the user has agreed to.
+type editor func(context.Context, []contract.ConfigEdit) (agreed map[string]pluginset.Consent, err error)
+
+// editing returns an editor that shows the changes, and asks unless yes is set.
+func (a *app) editing(label string, project, yes bool) editor {
+	return func(ctx context.Context, edits []contract.ConfigEdit) (agreed map[string]pluginset.Consent, err error) {
 		home, err := a.Home()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p, err := a.OpenPrograms(ctx, home, a.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer func() { err = errors.Join(err, p.Close(ctx)) }()
-		file, err := p.Configure(ctx, label, project, edits, func(file, diff string) bool {
+		file, agreed, err := p.Configure(ctx, label, project, edits, func(file, diff string) bool {
 			fmt.Fprintf(a.Stderr, "plugin %q proposes to change %s:\n%s", label, render.Clean(file), render.Plain(diff))
 			return yes || a.Confirm(ctx, "Make these changes?")
 		})
 		switch {
 		case errors.Is(err, install.ErrNotAgreed):
-			return hint.With(err, "confirm it on a terminal, or with --yes")
+			return nil, hint.With(err, "confirm it on a terminal, or with --yes")
 		case err == nil && file != "":
 			fmt.Fprintf(a.Stderr, "changed %s\n", render.Clean(file))
 		}
-		return err
+		return agreed, err
 	}
 }
 
 // runPlugin runs a command, and those with which the plugin goes on, and prints their output: as JSON, or as text for people.
-func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, text bool) error {
-	edit := r.Edit
+func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, edit editor, text bool) error {
 	for steps := 1; ; steps++ {
 		var edits []contract.ConfigEdit
-		var before map[string]pluginset.Consent
+		var before, agreed map[string]pluginset.Consent
 		var next *contract.NextCommand
 		r.Continue = func(n contract.NextCommand) { next = &n }
-		if edit != nil {
-			r.Edit = func(ctx context.Context, e []contract.ConfigEdit) (err error) {
-				edits = e
-				err = a.withBlock(ctx, label, func(p *install.Programs, b *config.PluginBlock) error {
-					before, err = p.Consents(ctx, b)
-					return err
-				})
-				if err != nil {
-					return err
-				}
-				return edit(ctx, e)
+		r.Edit = func(ctx context.Context, e []contract.ConfigEdit) (err error) {
+			edits = e
+			err = a.withBlock(ctx, label, func(p *install.Programs, b *config.PluginBlock) error {
+				before, err = p.Consents(ctx, b)
+				return err
+			})
+			if err == nil {
+				agreed, err = edit(ctx, e)
 			}
+			return err
 		}
 		b, err := a.runStep(ctx, label, r, text)
 		switch {
@@ -120,7 +120,9 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 		}
 		if b.Program.Kind == source.Builtin {
 			// Commands of plugins that come with gantry show what they change, and nothing else is accepted. Others are asked about in full.
-			err = a.withBlock(ctx, label, func(p *install.Programs, b *config.PluginBlock) error { return p.AcceptEdited(ctx, b, before, edits) })
+			err = a.withBlock(ctx, label, func(p *install.Programs, b *config.PluginBlock) error {
+				return p.AcceptEdited(ctx, b, before, agreed, edits)
+			})
 		} else {
 			r.Confirmed = false // the user has named only the first command
 		}

@@ -179,7 +179,7 @@ func (a *app) short(label string, spec contract.CommandSpec) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.runPlugin(ctx, label, pluginset.CommandRun{Name: spec.Name, Input: input, Asker: console.CommandAsker{Env: a.Env}, Edit: a.editing(label, project, yes), Confirmed: yes}, !asJSON)
+			return a.runPlugin(ctx, label, pluginset.CommandRun{Name: spec.Name, Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}, a.editing(label, project, yes), !asJSON)
 		},
 	}
 	f := cmd.Flags()

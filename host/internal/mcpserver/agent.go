@@ -134,11 +134,12 @@ func (s *Server) within(dir string) (string, error) {
 		return "", fmt.Errorf("the folder of the server: %w", err)
 	}
 	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", fmt.Errorf("the folder of the agent: %w", err)
+	rel := ""
+	if err == nil {
+		rel, err = filepath.Rel(own, real)
 	}
-	if rel, err := filepath.Rel(own, real); err != nil || !filepath.IsLocal(rel) {
-		return "", errors.New(hint.Line(plain(fmt.Sprintf("the folder %s is outside of %s, that of the server", dir, own), maxLine),
+	if err != nil || !filepath.IsLocal(rel) { // one answer for both, or clients could find out what exists elsewhere
+		return "", errors.New(hint.Line(plain(fmt.Sprintf("there is no folder %s in %s, that of the server", dir, own), maxLine),
 			"use a folder in that one; or whoever runs the server starts it in another folder, or with --allow-wider"))
 	}
 	return real, nil

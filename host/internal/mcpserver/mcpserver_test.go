@@ -281,6 +281,10 @@ func TestFolderOfAgents(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(own, "below"), 0o755), os.Symlink(other, filepath.Join(own, "link")), os.Symlink("below", filepath.Join(own, "inner"))); err != nil {
 		t.Fatal(err)
 	}
+	resolved, err := filepath.EvalSymlinks(own)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, _ := pipe(t, s)
 	c := client(t, p, nil)
 	fails := func(tool string, args map[string]any, want string) {
@@ -293,14 +297,15 @@ func TestFolderOfAgents(t *testing.T) {
 	}
 	thread, _, _ := ran(t, c, toolAgent, map[string]any{"prompt": "hello", "cwd": other}) // a client that may ask for anything
 	s.cfg.Widening = func(context.Context, string, []string) []string { return nil }
-	for _, dir := range []string{other, "..", "link", "/", filepath.Join(own, "link"), own + "-not"} {
-		if dir == own+"-not" {
-			fails(toolAgent, map[string]any{"cwd": dir}, "the folder of the agent")
-			continue
+	for _, dir := range []string{other, "..", "link", "/", filepath.Join(own, "link"), own + "-not", "not", "link/not", "/etc/passwd/not"} {
+		at := dir
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(own, at)
 		}
-		fails(toolAgent, map[string]any{"cwd": dir}, "is outside of")
+		// What exists elsewhere can't be told from what does not.
+		fails(toolAgent, map[string]any{"cwd": dir}, fmt.Sprintf("there is no folder %s in %s, that of the server; next: use a folder in that one", filepath.Clean(at), resolved))
 	}
-	fails(toolReply, map[string]any{"threadId": thread}, "is outside of")
+	fails(toolReply, map[string]any{"threadId": thread}, "there is no folder "+other+" in ")
 	for _, dir := range []string{"", own, ".", "below", "inner"} {
 		thread, _, _ := ran(t, c, toolAgent, map[string]any{"prompt": "hello", "cwd": dir})
 		ran(t, c, toolReply, map[string]any{"prompt": "hello", "threadId": thread})

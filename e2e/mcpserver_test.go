@@ -670,20 +670,39 @@ func TestMCPToolsOfNothing(t *testing.T) {
 func TestMCPServesStructuredContent(t *testing.T) {
 	t.Parallel()
 	s := mcp.NewServer(&mcp.Implementation{Name: "web", Version: "1"}, nil)
-	for name, structured := range map[string]any{"data": json.RawMessage(`{"z":1,"a":{"structuredContent":"inner"}}`), "none": nil} {
-		s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	for name, structured := range map[string]any{"data": json.RawMessage(`{"z":1,"a":{"structuredContent":"inner"}}`), "none": nil, "forgets": nil} {
+		t := &mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}
+		if name != "none" {
+			t.OutputSchema = json.RawMessage(`{"type":"object","properties":{"z":{"type":"integer"}},"required":["z"]}`)
+		}
+		s.AddTool(t, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "said"}}, StructuredContent: structured}, nil
 		})
 	}
 	r := rig.New(t, mcpScript)
 	addMCP(t, r, webBlock(overHTTP(t, s, nil), ""))
 	c := connectMCP(t, mcpStdio(r, "--tools", "mcp"), nil)
-	for name, want := range map[string]string{"data": `{"a":{"structuredContent":"inner"},"z":1}`, "none": "null"} {
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]string{}
+	for _, tool := range list.Tools {
+		raw, err := json.Marshal(tool.OutputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schemas[tool.Name] = string(raw)
+	}
+	if got := schemas["mcp__web__data"]; got != `{"properties":{"z":{"type":"integer"}},"required":["z"],"type":"object"}` || schemas["mcp__web__none"] != "null" {
+		t.Errorf("schemas of results: %q", schemas)
+	}
+	for name, want := range map[string]string{"data": `{"a":{"structuredContent":"inner"},"z":1}`, "none": "null", "forgets": "null"} {
 		res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "mcp__web__" + name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := json.Marshal(res.StructuredContent); err != nil || string(got) != want || res.IsError {
+		if got, err := json.Marshal(res.StructuredContent); err != nil || string(got) != want || res.IsError != (name == "forgets") {
 			t.Errorf("%s: %s, %v, want %s\n%s", name, got, err, want, texts(res))
 		}
 	}

@@ -204,6 +204,11 @@ func Output[T any]() Option {
 	}
 }
 
+// OutputSchema is [Output] with a JSON Schema (2020-12) instead of a type.
+func OutputSchema(schema json.RawMessage) Option {
+	return func(t *Tool) { t.descriptor.OutputSchema = schema }
+}
+
 // Changes says what has changed in the declaration since the tool was last called. The host shows it to people who are asked about a
 // call. Approvals are not bound to it.
 func Changes(text string) Option { return func(t *Tool) { t.descriptor.Changes = text } }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hub"
+	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -159,6 +160,25 @@ func TestPlain(t *testing.T) {
 	} {
 		if got := plain(tc.in, tc.limit); got != tc.want {
 			t.Errorf("%q: %q, want %q", tc.in, got, tc.want)
+		}
+	}
+}
+
+// The schema of structured content is that of the tool, or the inner one of a result of an MCP server; only objects are sent.
+func TestStructuredSchema(t *testing.T) {
+	whole := `{"type":"object","properties":{"content":{"type":"array"},"structuredContent":{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}}}},"$defs":{"n":{"type":"number"}}}`
+	service := []contract.Effect{contract.ServiceEffect{Service: "s", Action: "a"}}
+	for _, tc := range []struct {
+		schema  string
+		effects []contract.Effect
+		want    string
+	}{
+		{``, nil, ``}, {`{"type":"array"}`, nil, ``}, {`true`, nil, ``}, {`{"type":"object","required":["a"]}`, nil, `{"required":["a"],"type":"object"}`},
+		{whole, service, `{"$defs":{"n":{"type":"number"}},"properties":{"n":{"$ref":"#/$defs/n"}},"type":"object"}`},
+		{`{"type":"object"}`, service, ``}, {`{"properties":{"structuredContent":{"type":"array"}},"type":"object"}`, service, ``},
+	} {
+		if got := structuredSchema(contract.Descriptor{OutputSchema: json.RawMessage(tc.schema), Effects: tc.effects}); string(got) != tc.want {
+			t.Errorf("%s: %s, want %s", tc.schema, got, tc.want)
 		}
 	}
 }

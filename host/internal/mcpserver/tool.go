@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -55,16 +56,53 @@ func (s *Server) addTools(ctx context.Context) error {
 			if d.Freeform != nil {
 				schema = json.RawMessage(freeformSchema)
 			}
-			s.mcp.AddTool(&mcp.Tool{Name: name, Description: d.Description, InputSchema: schema, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: d.ReadOnly}},
-				func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-					return s.callTool(ctx, req, d)
-				})
+			t := &mcp.Tool{Name: name, Description: d.Description, InputSchema: schema, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: d.ReadOnly}}
+			if out := structuredSchema(d); out != nil {
+				t.OutputSchema = out
+			}
+			s.mcp.AddTool(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return s.callTool(ctx, req, d)
+			})
 		}
 	}
 	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "artifact", Title: "Artifact", URITemplate: artifactScheme + "://{thread}/{digest}", Description: "What a tool has stored, as its result names it.",
 	}, s.artifact)
 	return nil
+}
+
+// structuredSchema returns the schema of the structured content of a tool's results, which is an object; nil: it is not known.
+func structuredSchema(d contract.Descriptor) json.RawMessage {
+	var schema map[string]json.RawMessage
+	if json.Unmarshal(d.OutputSchema, &schema) != nil || schema == nil {
+		return nil
+	}
+	if slices.ContainsFunc(d.Effects, func(e contract.Effect) bool { _, served := e.(contract.ServiceEffect); return served }) {
+		// It is that of the whole result of an MCP server.
+		var whole struct {
+			Properties struct {
+				Structured map[string]json.RawMessage `json:"structuredContent"`
+			} `json:"properties"`
+		}
+		if json.Unmarshal(d.OutputSchema, &whole) != nil || whole.Properties.Structured == nil {
+			return nil
+		}
+		inner := whole.Properties.Structured
+		for _, name := range []string{"$defs", "definitions"} {
+			if defs, ok := schema[name]; ok {
+				inner[name] = defs
+			}
+		}
+		schema = inner
+	}
+	if string(schema["type"]) != `"object"` {
+		return nil
+	}
+	out, err := json.Marshal(schema)
+	if err != nil { // it comes from JSON
+		return nil
+	}
+	return out
 }
 
 // toolThread is the thread in which the tools of one client run.
@@ -172,6 +210,9 @@ func (s *Server) runTool(ctx context.Context, req *mcp.CallToolRequest, d contra
 	}
 	if json.Unmarshal(structured, &object) == nil && object != nil {
 		out.StructuredContent = structured
+	} else if !out.IsError && structuredSchema(d) != nil { // clients reject a result without it, and what it says with it
+		out.IsError = true
+		out.Content = append(out.Content, &mcp.TextContent{Text: "The result has no structured content, although the tool declares it."})
 	}
 	for _, text := range c.refused {
 		out.Content = append(out.Content, &mcp.TextContent{Text: text})

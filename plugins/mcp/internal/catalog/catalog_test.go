@@ -303,3 +303,21 @@ func TestMatch(t *testing.T) {
 		}
 	}
 }
+
+// The schema of a result contains that of its structured content if what that refers to is still found.
+func TestResultSchema(t *testing.T) {
+	const around = `"properties":{"content":{"items":{"type":"object"},"type":"array"},"isError":{"type":"boolean"},"structuredContent":%s},"required":["content"],"type":"object"}`
+	for schema, want := range map[string]string{
+		``: ``, `5`: ``,
+		`{"type":"object","properties":{"n":{"type":"number"}}}`:                                    "{" + fmt.Sprintf(around, `{"properties":{"n":{"type":"number"}},"type":"object"}`),
+		`{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}`: `{"$defs":{"n":{"type":"number"}},` + fmt.Sprintf(around, `{"properties":{"n":{"$ref":"#/$defs/n"}},"type":"object"}`),
+		`{"type":"object","properties":{"n":{"$ref":"#"}}}`:                                         ``,
+		`{"type":"object","$defs":{"n":{"$ref":"#/properties/x"}}}`:                                 ``,
+		`{"type":"object","$id":"https://x.test/a"}`:                                                ``,
+		`{"type":"object","properties":{"$ref":{"type":"string"},"$id":{"type":"string"}}}`:         "{" + fmt.Sprintf(around, `{"properties":{"$id":{"type":"string"},"$ref":{"type":"string"}},"type":"object"}`),
+	} {
+		if got := ResultSchema(json.RawMessage(schema)); string(got) != want {
+			t.Errorf("%s:\n%s, want\n%s", schema, got, want)
+		}
+	}
+}

@@ -81,6 +81,61 @@ func outputSchema(raw json.RawMessage) json.RawMessage {
 	return schema
 }
 
+// ResultSchema returns the schema of a result of tools/call with structured content of the given schema; nil: it can't be said.
+func ResultSchema(structured json.RawMessage) json.RawMessage {
+	root, err := readSchema(structured)
+	if err != nil {
+		return nil
+	}
+	whole := map[string]any{"type": "object", "required": []any{"content"}}
+	for _, name := range []string{"$defs", "definitions"} { // references to them remain valid
+		if defs, ok := root[name]; ok {
+			whole[name] = defs
+			delete(root, name)
+		}
+	}
+	if refersElsewhere(root) || refersElsewhere(whole) {
+		return nil
+	}
+	whole["properties"] = map[string]any{
+		"content":           map[string]any{"type": "array", "items": map[string]any{"type": "object"}},
+		"structuredContent": root,
+		"isError":           map[string]any{"type": "boolean"},
+	}
+	schema, err := encode(whole)
+	d := contract.Descriptor{Name: "t", InputSchema: emptySchema, OutputSchema: schema}
+	if err != nil || d.Validate() != nil {
+		return nil
+	}
+	return schema
+}
+
+// refersElsewhere reports whether a schema can't be moved without its references: only those to definitions are.
+func refersElsewhere(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, each := range v {
+			to, isText := each.(string)
+			switch name {
+			case "$ref", "$dynamicRef":
+				if isText && !strings.HasPrefix(to, "#/$defs/") && !strings.HasPrefix(to, "#/definitions/") {
+					return true
+				}
+			case "$id", "$anchor", "$dynamicAnchor":
+				if isText {
+					return true
+				}
+			}
+			if refersElsewhere(each) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, refersElsewhere)
+	}
+	return false
+}
+
 func readSchema(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) > maxSchemaRead {
 		return nil, fmt.Errorf("the schema has %d bytes; the maximum is %d", len(raw), maxSchemaRead)

@@ -28,6 +28,9 @@ func (p *mcpPlugin) tool(e *entry, called catalog.Called, t catalog.Tool, change
 			Approval: e.block.approval(t.Name),
 		}),
 	}
+	if schema := catalog.ResultSchema(t.Output); schema != nil {
+		opts = append(opts, tool.OutputSchema(schema))
+	}
 	if t.Unchecked {
 		opts = append(opts, tool.UncheckedArguments())
 	}

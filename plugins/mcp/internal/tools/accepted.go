@@ -55,7 +55,7 @@ func newAccepted(env *tool.Env, b Server) *accepted {
 	sum := fmt.Sprintf("%x", sha256.Sum256(form))
 	a := &accepted{env: env, server: b.Name, lease: "accepted-" + sum[:32]}
 	if env.DataDir != "" && env.DataDir != "/" {
-		a.path = filepath.Join(env.DataDir, "accepted-"+sum[:32]+".json")
+		a.path = filepath.Join(env.DataDir, "accepted-"+sum[:32]+"-"+b.Name+".json")
 	}
 	return a
 }
@@ -112,6 +112,9 @@ func (a *accepted) earlier() (all definitions, err error) {
 	}
 	var files []file
 	for _, path := range paths {
+		if name := serverOf(path); path == a.path || name != "" && name != a.server {
+			continue
+		}
 		info, err := os.Stat(path)
 		if err != nil {
 			return all, err
@@ -120,7 +123,7 @@ func (a *accepted) earlier() (all definitions, err error) {
 		if err != nil {
 			return all, err
 		}
-		if d.Server == a.server && path != a.path {
+		if d.Server == a.server {
 			files = append(files, file{info.ModTime(), d})
 		}
 	}
@@ -132,6 +135,14 @@ func (a *accepted) earlier() (all definitions, err error) {
 		maps.Copy(all.Tools, f.Tools)
 	}
 	return all, nil
+}
+
+// serverOf returns the server to which a file belongs, without reading it, so that one that can't be read is a problem of that server only;
+// "": an earlier gantry has written the file, and only its content says it.
+func serverOf(path string) string {
+	_, name, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".json"), "-") // accepted-
+	_, name, _ = strings.Cut(name, "-")                                              // the digest
+	return name
 }
 
 // update changes the definitions in the file, while no other process does.

@@ -49,23 +49,56 @@ func Open(root, path string) (*Target, error) {
 	return in, nil
 }
 
-// enter opens a subfolder. It refuses symbolic links: what they lead to was found under its own path.
+// maxReplaced is how often a process may replace a folder while it is being opened.
+const maxReplaced = 1000
+
+// enter opens a subfolder. It refuses symbolic links: what they lead to was found under its own path. A folder that becomes one, or another
+// folder, before it is open is looked at again.
 func (in *Target) enter(name string) error {
-	info, err := in.Folder.Lstat(name)
-	if err != nil {
-		return err
+	for tries := 1; ; tries++ {
+		info, err := in.Folder.Lstat(name)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+		}
+		in.allow(name, 0o500)
+		next, err := in.open(name, info)
+		if err == nil {
+			in.above = append(in.above, in.Folder)
+			in.Folder = next
+			return nil
+		}
+		if tries == maxReplaced || !replaced(err) {
+			return err
+		}
 	}
-	if !info.IsDir() {
-		return &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
-	}
-	in.allow(name, 0o500)
+}
+
+var errReplaced = errors.New("it was replaced")
+
+// replaced reports whether a folder could not be opened because there is something else in its place, such as a link out of the root.
+func replaced(err error) bool {
+	_, system := errors.AsType[syscall.Errno](err)
+	return !system || fspath.IsNotExist(err) || errors.Is(err, syscall.ELOOP)
+}
+
+// open opens the subfolder that info is of.
+func (in *Target) open(name string, info fs.FileInfo) (*os.Root, error) {
 	next, err := in.Folder.OpenRoot(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	in.above = append(in.above, in.Folder)
-	in.Folder = next
-	return nil
+	opened, err := next.Stat(".")
+	if err == nil && !os.SameFile(info, opened) {
+		err = errReplaced
+	}
+	if err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
 }
 
 // allow grants the owner of a folder rights until Close.
@@ -144,7 +177,7 @@ func (in *Target) Disable() error {
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
-		return errors.Join(err, errors.New("it was replaced"))
+		return errors.Join(err, errReplaced)
 	}
 	return errors.Join(f.Chmod(0), f.Truncate(0))
 }

@@ -22,7 +22,10 @@ var FrontEnds = []FrontEnd{
 	{
 		Packages: []string{root + "cli/run"},
 		Own:      []string{root + "cli/console", root + "cli/render", root + "cli/codex"},
-		Also:     []Edge{{"", root + "picture", "it reads the images of a task from files"}},
+		Also: []Edge{
+			{"", root + "picture", "it reads the images of a task from files"},
+			{"", root + "background", "it starts the process that keeps a thread for later calls"},
+		},
 	},
 	{
 		Packages: []string{root + "cli/threads"},

@@ -35,7 +35,7 @@ var Rows = [][]string{
 	{"orchestrate", "registry", "hook", "approval", "service"},
 	{"launch", "undo", "transcript", "egress"},
 	{"policy", "environ", "network"},
-	{"plugin", "model", "tool", "checkpoint", "runsocket"},
+	{"plugin", "model", "tool", "checkpoint", "runsocket", "background"},
 	{"event", "store", "secret", "diff", "redact", "form"},
 	{"proctree"},
 	{"crashpoint", "once", "procfs"},
@@ -81,7 +81,7 @@ var Borrowed = map[string][]string{
 	"host/internal/appserver/transport":     {"host/internal/cli/serve", "host/internal/cli/console"},                                                                                           // which listens, and which serves the clients of the socket of threads
 	"host/internal/plugin/manifest":         {"host/internal/install"},                                                                                                                          // compares a manifest with the locked one
 	"host/internal/store/pluginstate":       {"host/internal/host", "host/internal/service"},                                                                                                    // the host opens it, the service reads and writes it
-	"host/internal/store/flock":             {"host/internal/appserver/transport"},                                                                                                              // two servers that start must not remove each other's socket
+	"host/internal/store/flock":             {"host/internal/appserver/transport", "host/internal/background"},                                                                                  // two servers that start must not remove each other's socket
 }
 
 // layers checks the layers.

@@ -91,6 +91,8 @@ func (c *tree) check(t *testing.T, words []string) string {
 			if takes && !hasValue {
 				i++
 			}
+		case len(path) == 0 && words[i] == "browser": // a plugin that the configuration has
+			path = append(path, words[i])
 		case len(h.sub) > 0 && slices.Contains(h.sub, words[i]):
 			path = append(path, words[i])
 		case len(h.sub) > 0 && !h.takes:
@@ -130,7 +132,7 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	c := &tree{bin: filepath.Join(rig.Bin(t), "gantry"), home: t.TempDir(), known: map[string]help{}}
 	// Some commands are those of a plugin.
-	if err := os.WriteFile(filepath.Join(c.home, "gantry.hcl"), []byte("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.home, "gantry.hcl"), []byte("plugin \"mcp\" {\n  source = \"builtin/mcp\"\n}\nplugin \"browser\" {\n  source = \"builtin/browser\"\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if h := c.help(t, nil); !slices.Contains(h.sub, "exec") || !h.flags["--profile"] || !h.flags["-c"] {

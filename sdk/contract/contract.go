@@ -109,6 +109,7 @@ type CommandSpec struct {
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"` // empty: an object without properties
 	SideEffects bool            `json:"sideEffects,omitempty"`
+	CallsTool   bool            `json:"callsTool,omitempty"` // it goes on with a call of a tool
 }
 
 // ConfigBlock is the schema of a block.
@@ -142,6 +143,7 @@ type ConfigEdit struct {
 type NextCommand struct {
 	Name  string
 	Input json.RawMessage // JSON object
+	Tool  bool            // the name is that of a tool, which is called in a thread
 }
 
 // ConfigAttribute is one attribute of a block.

@@ -25,6 +25,9 @@ type CommandOption func(*Command)
 // itself, unless [CommandCall.Confirmed], does not need it.
 func SideEffects() CommandOption { return func(c *Command) { c.spec.SideEffects = true } }
 
+// CallsTool declares that the command goes on with a call of a tool; see [CommandCall.CallTool].
+func CallsTool() CommandOption { return func(c *Command) { c.spec.CallsTool = true } }
+
 // NewCommand declares a command with input of type In, whose output is marshalled to JSON. On the command line, a string with the tag
 // `file:"true"` is the content of a file that the user names. Errors are shown to the user; a
 // *[contract.Diagnostic] keeps its place.
@@ -99,6 +102,19 @@ func (c *CommandCall) Continue(name string, input any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next = &contract.NextCommand{Name: name, Input: b}
+	return nil
+}
+
+// CallTool asks the host to call a tool of the plugin when the command has returned without an error: in a thread, through its policy, approvals and
+// sandbox, as if a model had called it. The user sees the result of the call in place of the command's output. A command that calls a tool
+// proposes no changes. input is marshalled to a JSON object. The command must be declared with [CallsTool].
+func (c *CommandCall) CallTool(name string, input any) error {
+	if err := c.Continue(name, input); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next.Tool = true
 	return nil
 }
 

@@ -450,7 +450,9 @@ func (s catalog) pluginList(ctx context.Context, _ *call, p protocol.GantryPlugi
 func pluginCommands(all []contract.CommandSpec) []protocol.GantryPluginCommand {
 	out := []protocol.GantryPluginCommand{}
 	for _, c := range all {
-		out = append(out, protocol.GantryPluginCommand(c))
+		if !c.CallsTool { // a client calls the tool in a thread
+			out = append(out, protocol.GantryPluginCommand{Name: c.Name, Description: c.Description, InputSchema: c.InputSchema, SideEffects: c.SideEffects})
+		}
 	}
 	return out
 }

@@ -2,38 +2,64 @@ package host
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 
+	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
 	"github.com/gantry-agent/gantry/host/internal/thread"
+	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/turn"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// ToolCall is a call of a plugin's tool that no model makes.
-type ToolCall struct {
-	ID              event.CallID // new
-	Namespace, Name string
-	Input           string // a JSON object, or any text if Freeform
-	Freeform        bool
+// Calls of tools that no model makes.
+type (
+	ToolCall   = threadsocket.ToolCall
+	ToolResult = threadsocket.ToolResult
+)
+
+// CallTool calls a tool in a turn of its own, after the running one, and returns when that turn has ended. The call passes the stages that the
+// calls of the thread's models pass, which read the call and the result later. The end of ctx stops the call. exit: the thread ends with the turn.
+func CallTool(ctx context.Context, h *Host, t *thread.Thread, c ToolCall, exit bool) (ToolResult, error) {
+	lasting := context.WithoutCancel(ctx) // the end of ctx ends the call, and with it the turn
+	events, err := t.Subscribe(lasting, thread.Lossless)
+	if err != nil {
+		return ToolResult{}, err
+	}
+	defer events.Close()
+	task, result := callTask(ctx, h, c)
+	a, err := t.Submit(ctx, thread.Submission{Task: task, ExitAfterTurn: exit})
+	if err != nil {
+		return ToolResult{}, err
+	}
+	for {
+		e, err := events.Next(lasting)
+		if err != nil {
+			return ToolResult{}, err
+		}
+		end, ok := e.Body.(event.TurnEnded)
+		if !ok || e.Turn != a.Turn {
+			continue
+		}
+		select {
+		case r := <-result:
+			return r, nil
+		default:
+		}
+		if end.Error != nil {
+			return ToolResult{}, hint.New(end.Error.Message, end.Error.Next)
+		}
+		return ToolResult{}, errors.New("the call was interrupted")
+	}
 }
 
-// ToolResult is the result of a [ToolCall], as a model would get it.
-type ToolResult struct {
-	Content    llm.Parts
-	IsError    bool
-	Structured json.RawMessage // nil: none
-	Artifacts  []contract.ArtifactRef
-}
-
-// CallTask returns a call as a task of a thread, which passes the stages that the calls of its models pass. The end of ctx stops the call. The
-// result is there when the task has ended without an error; the thread's models read the call and the result later.
-func CallTask(ctx context.Context, h *Host, c ToolCall) (t *thread.Task, result <-chan ToolResult) {
+// callTask returns a call as a task of a thread. The result is there when the task has ended without an error.
+func callTask(ctx context.Context, h *Host, c ToolCall) (t *thread.Task, result <-chan ToolResult) {
 	out := make(chan ToolResult, 1)
 	return &thread.Task{Name: "tool_call", Work: func(running context.Context, w thread.Worker) turn.Result {
 		running, stop := context.WithCancelCause(running)
@@ -46,7 +72,7 @@ func CallTask(ctx context.Context, h *Host, c ToolCall) (t *thread.Task, result 
 		}
 		if err == nil {
 			err = w.Record(context.WithoutCancel(running),
-				llm.Message{Role: llm.RoleAssistant, Parts: llm.Parts{c.model()}}, llm.Message{Role: llm.RoleTool, Parts: llm.Parts{a.Result}})
+				llm.Message{Role: llm.RoleAssistant, Parts: llm.Parts{modelCall(c)}}, llm.Message{Role: llm.RoleTool, Parts: llm.Parts{a.Result}})
 		}
 		if err != nil {
 			return turn.Result{Status: event.TurnFailed, Problem: turn.ProblemOf(err)}
@@ -55,8 +81,13 @@ func CallTask(ctx context.Context, h *Host, c ToolCall) (t *thread.Task, result 
 		if a.Raw != nil {
 			answer.Structured = a.Raw.Structured
 			for _, part := range a.Raw.Parts {
-				if ref, ok := part.(*contract.ArtifactPart); ok {
-					answer.Artifacts = append(answer.Artifacts, ref.Artifact)
+				switch part := part.(type) {
+				case *contract.ArtifactPart:
+					answer.Artifacts = append(answer.Artifacts, part.Artifact)
+				case *contract.MediaPart:
+					if part.Audience == contract.AudienceUser && len(part.Data) > 0 { // models do not see it
+						answer.Content = append(answer.Content, &llm.Media{MediaType: part.MediaType, Data: part.Data})
+					}
 				}
 			}
 		}
@@ -68,7 +99,7 @@ func CallTask(ctx context.Context, h *Host, c ToolCall) (t *thread.Task, result 
 	}}, out
 }
 
-func (c ToolCall) model() *llm.ToolCall {
+func modelCall(c ToolCall) *llm.ToolCall {
 	return &llm.ToolCall{ID: string(c.ID), Namespace: c.Namespace, Name: c.Name, Input: c.Input, Freeform: c.Freeform}
 }
 
@@ -92,6 +123,6 @@ func (r *running) callTool(ctx context.Context, w thread.Worker, c ToolCall) (a 
 			Thread: t.ID(), Turn: w.Turn, Cwd: started.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
 			Tools: h.plugins.Registry().Snapshot(), Output: h.outputOf(t.ID()), Caps: capsOf(h.opts.Config.Limits),
 		},
-		Model: c.model(), ID: c.ID,
+		Model: modelCall(c), ID: c.ID,
 	}).Wait(), nil
 }

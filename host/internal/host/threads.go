@@ -235,6 +235,7 @@ func (h *Host) reachable(t *thread.Thread) threadsocket.Thread {
 		},
 		Committed: func(ctx context.Context, seq uint64) error { return h.store.AwaitCommit(ctx, t.ID(), seq) },
 		Library:   h.library, Shell: h.shell, Reviewer: h.reviewer, Plugins: h.plugins,
+		CallTool: func(ctx context.Context, c ToolCall) (ToolResult, error) { return CallTool(ctx, h, t, c, false) },
 	}
 }
 

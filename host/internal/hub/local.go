@@ -3,10 +3,8 @@ package hub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
-	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/approval"
 	"github.com/gantry-agent/gantry/host/internal/branch"
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -243,35 +241,12 @@ func (l *local) command(ctx context.Context, c PluginCommand) (json.RawMessage, 
 }
 
 func (l *local) callTool(ctx context.Context, c ToolCall) (ToolResult, error) {
-	events, err := l.follow(ctx, FromNow, Coalesce)
+	done, err := l.use()
 	if err != nil {
 		return ToolResult{}, err
 	}
-	defer events.close()
-	task, result := host.CallTask(ctx, l.space.host, c)
-	a, err := l.submitAs(ctx, thread.Submission{Task: task})
-	if err != nil {
-		return ToolResult{}, err
-	}
-	for ctx := context.WithoutCancel(ctx); ; { // the end of ctx ends the call, and with it the turn
-		e, err := events.next(ctx)
-		if err != nil {
-			return ToolResult{}, err
-		}
-		end, ok := e.Body.(event.TurnEnded)
-		if !ok || e.Turn != a.Turn {
-			continue
-		}
-		select {
-		case r := <-result:
-			return r, nil
-		default:
-		}
-		if end.Error != nil {
-			return ToolResult{}, hint.New(end.Error.Message, end.Error.Next)
-		}
-		return ToolResult{}, errors.New("the call was interrupted")
-	}
+	defer done()
+	return host.CallTool(ctx, l.space.host, l.thread, c, l.hub.cfg.OneTurn)
 }
 
 func (l *local) processes(context.Context) ([]ThreadProcess, error) {

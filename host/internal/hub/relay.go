@@ -241,8 +241,15 @@ func (r *relay) command(ctx context.Context, c PluginCommand) (json.RawMessage, 
 	return out, r.asked(err)
 }
 
-func (r *relay) callTool(context.Context, ToolCall) (ToolResult, error) {
-	return ToolResult{}, &Error{Code: Invalid, Message: "another process runs the thread", Next: "call the tool there"}
+// callTool has a connection of its own, whose end ends the call.
+func (r *relay) callTool(ctx context.Context, c ToolCall) (ToolResult, error) {
+	p, err := threadsocket.Connect(ctx, r.process.path)
+	if err != nil {
+		return ToolResult{}, r.asked(err)
+	}
+	defer p.Close()
+	result, err := p.Thread(r.id).CallTool(ctx, c)
+	return result, r.asked(err)
 }
 
 func (r *relay) processes(ctx context.Context) ([]ThreadProcess, error) {

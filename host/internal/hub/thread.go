@@ -362,8 +362,7 @@ func (t *Thread) RunCommand(ctx context.Context, c PluginCommand) (json.RawMessa
 }
 
 // CallTool calls a tool of a plugin in a turn of its own, after the running one, and returns when it has ended. The call passes the stages
-// of a model's call: policy, approvals, sandbox, journal. The end of ctx stops it. Only the process that runs the thread can call its tools;
-// elsewhere, the error has the code [Invalid].
+// of a model's call: policy, approvals, sandbox, journal. The end of ctx stops it.
 func (t *Thread) CallTool(ctx context.Context, c ToolCall) (ToolResult, error) {
 	r, err := t.current(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ type CommandRun struct {
 	Asker service.Asker
 	// Edit makes the changes that the command proposes for the plugin's settings, all or none; nil: a command that proposes changes fails.
 	Edit func(context.Context, []contract.ConfigEdit) error
-	// Continue is called with the command with which the plugin wants to go on; nil: it does not.
+	// Continue is called with the command, or the call of a tool, with which the plugin wants to go on; nil: it does not, and a call is an error.
 	Continue func(contract.NextCommand)
 	// Confirmed means that the user has already agreed to the command's side effects, with a flag or with a command line whose one
 	// purpose is this command, like `gantry login`.
@@ -99,8 +99,15 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 			return nil, err
 		}
 	}
-	if next := convert.NextCommandFromProto(resp.GetNext()); next != nil && r.Continue != nil {
+	next := convert.NextCommandFromProto(resp.GetNext())
+	switch {
+	case next == nil:
+	case next.Tool && !spec.CallsTool:
+		return nil, fmt.Errorf("the command %q of plugin %q calls a tool, which it has not declared", r.Name, label)
+	case r.Continue != nil:
 		r.Continue(*next)
+	case next.Tool:
+		return nil, hint.New(fmt.Sprintf("the command %q of plugin %q calls a tool, which only the command line can do", r.Name, label), fmt.Sprintf("run `gantry %s %s` in a terminal", label, r.Name))
 	}
 	return resp.GetOutputJson(), nil
 }

@@ -34,6 +34,8 @@ type Thread struct {
 	Shell     *usershell.Shell
 	Reviewer  *review.Reviewer
 	Plugins   Plugins
+	// CallTool calls a tool in a turn of its own and returns when it has ended.
+	CallTool func(context.Context, ToolCall) (ToolResult, error)
 }
 
 // Plugins is what clients can do with the plugins of the host that runs a thread.

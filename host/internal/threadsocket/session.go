@@ -136,6 +136,8 @@ func (s *session) ask(ctx context.Context, t *served, r *rpc.Request) (any, erro
 		return t.Plugins.PluginStatus(ctx), nil
 	case methodCommand:
 		return call(ctx, r, t.Plugins.RunCommand)
+	case methodCallTool:
+		return call(ctx, r, func(ctx context.Context, p callParams) (ToolResult, error) { return t.CallTool(ctx, p.ToolCall) })
 	case methodReload:
 		return call(ctx, r, func(ctx context.Context, p ReloadParams) (struct{}, error) {
 			return struct{}{}, t.Plugins.ReloadPlugin(ctx, p.Plugin, p.Path)

@@ -58,6 +58,7 @@ func commandToProto(x contract.CommandSpec) *gantryv1.CommandSpec {
 		Description:     text(x.Description),
 		InputSchemaJson: x.InputSchema,
 		SideEffects:     x.SideEffects,
+		CallsTool:       x.CallsTool,
 	}
 }
 
@@ -67,6 +68,7 @@ func commandFromProto(p *gantryv1.CommandSpec) contract.CommandSpec {
 		Description: p.GetDescription(),
 		InputSchema: raw(p.GetInputSchemaJson()),
 		SideEffects: p.GetSideEffects(),
+		CallsTool:   p.GetCallsTool(),
 	}
 }
 
@@ -384,6 +386,7 @@ func NextCommandToProto(x *contract.NextCommand) *gantryv1.NextCommand {
 	return &gantryv1.NextCommand{
 		Name:      text(x.Name),
 		InputJson: x.Input,
+		Tool:      x.Tool,
 	}
 }
 
@@ -395,6 +398,7 @@ func NextCommandFromProto(p *gantryv1.NextCommand) *contract.NextCommand {
 	return &contract.NextCommand{
 		Name:  p.GetName(),
 		Input: raw(p.GetInputJson()),
+		Tool:  p.GetTool(),
 	}
 }
 

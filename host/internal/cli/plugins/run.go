@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/cli/run"
 	"github.com/gantry-agent/gantry/host/internal/hub"
 	"github.com/gantry-agent/gantry/host/internal/install"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
@@ -50,7 +51,7 @@ func (a *app) pluginRun() *cobra.Command {
 			if thread != "" {
 				return a.runInThread(ctx, thread, args[0], r)
 			}
-			return a.runPlugin(ctx, args[0], r, a.editing(args[0], project, yes), false)
+			return a.runPlugin(ctx, args[0], r, a.editing(args[0], project, yes), run.Call{JSON: true})
 		},
 	}
 	cmd.Flags().StringVar(&thread, "thread", "", "run the command in the process that runs `THREAD`")
@@ -93,8 +94,9 @@ func (a *app) editing(label string, project, yes bool) editor {
 	}
 }
 
-// runPlugin runs a command, and those with which the plugin goes on, and prints their output: as JSON, or as text for people.
-func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, edit editor, text bool) error {
+// runPlugin runs a command, and those with which the plugin goes on, and prints their output: as JSON, or as text for people. If the plugin goes
+// on with a call of a tool, the call is made as c says.
+func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRun, edit editor, c run.Call) error {
 	for steps := 1; ; steps++ {
 		var edits []contract.ConfigEdit
 		var before, agreed map[string]pluginset.Consent
@@ -111,10 +113,13 @@ func (a *app) runPlugin(ctx context.Context, label string, r pluginset.CommandRu
 			}
 			return err
 		}
-		b, err := a.runStep(ctx, label, r, text)
+		b, err := a.runStep(ctx, label, r, &next, !c.JSON)
 		switch {
 		case err != nil || next == nil:
 			return err
+		case next.Tool:
+			c.Plugin, c.Tool, c.Input = label, next.Name, string(next.Input)
+			return run.MakeCall(ctx, a.Env, c)
 		case steps == maxSteps:
 			return fmt.Errorf("the commands of plugin %q do not end: it goes on with %q after %d of them", label, next.Name, steps)
 		}
@@ -154,8 +159,8 @@ func (a *app) withBlock(ctx context.Context, label string, f func(*install.Progr
 	return f(p, b)
 }
 
-// runStep runs one command and prints its output. It returns the block of the plugin.
-func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun, text bool) (b *config.PluginBlock, err error) {
+// runStep runs one command and prints its output, unless next is set to a call whose result is the output. It returns the block of the plugin.
+func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun, next **contract.NextCommand, text bool) (b *config.PluginBlock, err error) {
 	h, b, err := a.BlockHost(ctx, console.BlockNamed(label), needs(r.Input))
 	if err != nil {
 		return nil, err
@@ -169,6 +174,9 @@ func (a *app) runStep(ctx context.Context, label string, r pluginset.CommandRun,
 		return nil, fmt.Errorf("%s: %w", b.Where(), err)
 	case err != nil:
 		return nil, err
+	}
+	if n := *next; n != nil && n.Tool {
+		return b, nil
 	}
 	return b, a.printOutput(out, text)
 }

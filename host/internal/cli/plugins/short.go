@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/gantry-agent/gantry/host/internal/cli/render"
+	"github.com/gantry-agent/gantry/host/internal/cli/run"
 	"github.com/gantry-agent/gantry/host/internal/form"
 	"github.com/gantry-agent/gantry/host/internal/install"
 	"github.com/gantry-agent/gantry/host/internal/pluginset"
@@ -168,7 +169,8 @@ func (a *app) tree(root *cobra.Command, label string, m *contract.Manifest) *cob
 func (a *app) short(label string, spec contract.CommandSpec) *cobra.Command {
 	in := inputOf(spec.InputSchema)
 	var raw string
-	var asJSON, yes, project bool
+	var yes, project bool
+	var c run.Call
 	cmd := &cobra.Command{
 		Use: strings.TrimSpace(spec.Name + " [flags] " + in.usage()), Short: render.OneLine(spec.Description, 200), Long: render.Clean(spec.Description),
 		Args: cobra.ArbitraryArgs,
@@ -179,11 +181,16 @@ func (a *app) short(label string, spec contract.CommandSpec) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.runPlugin(ctx, label, pluginset.CommandRun{Name: spec.Name, Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}, a.editing(label, project, yes), !asJSON)
+			return a.runPlugin(ctx, label, pluginset.CommandRun{Name: spec.Name, Input: input, Asker: console.CommandAsker{Env: a.Env}, Confirmed: yes}, a.editing(label, project, yes), c)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	if spec.CallsTool {
+		c.Define(f)
+		c.DefineSession(f)
+	} else {
+		f.BoolVar(&c.JSON, "json", false, "print JSON")
+	}
 	f.StringVar(&raw, "input", "", "the whole input as a `JSON` object; flags and arguments change it")
 	confirming(f, &yes, &project)
 	in.define(f)

@@ -1,5 +1,5 @@
 // Package run implements the commands that start or continue a thread and show it until its turn has ended: exec, resume, fork,
-// compact, review, attach and model.
+// compact, review, attach, model, call and session.
 //
 // It owns the flags of a task, the sources of the task, how a user answers questions, and the handling of signals. It does not
 // know how events are rendered or how a thread runs.
@@ -8,6 +8,8 @@
 package run
 
 import (
+	"context"
+
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/spf13/cobra"
 )
@@ -16,12 +18,17 @@ import (
 type app struct{ *console.Env }
 
 // MCPCall returns the command that calls a tool of an MCP server.
-func MCPCall(env *console.Env) *cobra.Command { return (&app{env}).callCommand() }
+func MCPCall(env *console.Env) *cobra.Command { return caller{&app{env}}.mcpCallCommand() }
+
+// MakeCall makes a call of a tool and prints its result.
+func MakeCall(ctx context.Context, env *console.Env, c Call) error {
+	return caller{&app{env}}.call(ctx, c)
+}
 
 // Commands returns the commands of this package.
 func Commands(env *console.Env) []*cobra.Command {
 	a := &app{env}
 	return []*cobra.Command{
-		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.modelCommand(),
+		a.execCommand(), a.resumeCommand(), a.forkCommand(), a.compactCommand(), a.reviewCommand(), a.attachCommand(), a.modelCommand(), caller{a}.callCommand(), caller{a}.sessionCommand(),
 	}
 }

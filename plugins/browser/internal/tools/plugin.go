@@ -47,6 +47,7 @@ func New(version, binary string) tool.Plugin {
 		Description:  "Opens web pages, reads them and acts on them.",
 		Config:       p.config,
 		Tools:        []tool.Tool{p.actTool(), p.stateTool()},
+		Commands:     commands(),
 		Capabilities: []string{"spawn"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {

@@ -339,7 +339,9 @@ type CommandSpec struct {
 	InputSchemaJson []byte `protobuf:"bytes,3,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
 	// Whether the command changes anything outside the plugin's process, such as a service, files, or secrets and keys that
 	// the host stores. The host runs such a command only if the user confirms it.
-	SideEffects   bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
+	SideEffects bool `protobuf:"varint,4,opt,name=side_effects,json=sideEffects,proto3" json:"side_effects,omitempty"`
+	// Whether the command goes on with a call of a tool: see NextCommand.tool.
+	CallsTool     bool `protobuf:"varint,5,opt,name=calls_tool,json=callsTool,proto3" json:"calls_tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +400,13 @@ func (x *CommandSpec) GetInputSchemaJson() []byte {
 func (x *CommandSpec) GetSideEffects() bool {
 	if x != nil {
 		return x.SideEffects
+	}
+	return false
+}
+
+func (x *CommandSpec) GetCallsTool() bool {
+	if x != nil {
+		return x.CallsTool
 	}
 	return false
 }
@@ -1082,9 +1091,12 @@ func (x *CommandResponse) GetNext() *NextCommand {
 
 // NextCommand is a command that continues another one.
 type NextCommand struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	InputJson     []byte                 `protobuf:"bytes,2,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	InputJson []byte                 `protobuf:"bytes,2,opt,name=input_json,json=inputJson,proto3" json:"input_json,omitempty"`
+	// The name is that of a tool of the plugin, which is called with the input as a model would call it: in a thread, with its policy,
+	// approvals and sandbox. The result is what the user sees. There are no edits then.
+	Tool          bool `protobuf:"varint,3,opt,name=tool,proto3" json:"tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1131,6 +1143,13 @@ func (x *NextCommand) GetInputJson() []byte {
 		return x.InputJson
 	}
 	return nil
+}
+
+func (x *NextCommand) GetTool() bool {
+	if x != nil {
+		return x.Tool
+	}
+	return false
 }
 
 // ConfigEdit sets or removes an argument or a block of a plugin's own settings, in a configuration file whose rest stays as it is.
@@ -1377,12 +1396,14 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	" \x01(\tR\finstructions\x122\n" +
 	"\bcommands\x18\f \x03(\v2\x16.gantry.v1.CommandSpecR\bcommands\x12\x1a\n" +
 	"\bhandover\x18\r \x01(\bR\bhandover\x12/\n" +
-	"\x05tools\x18\x0f \x03(\v2\x19.gantry.v1.ToolDescriptorR\x05toolsJ\x04\b\v\x10\fJ\x04\b\x0e\x10\x0fR\x06skillsR\bfeatures\"\x92\x01\n" +
+	"\x05tools\x18\x0f \x03(\v2\x19.gantry.v1.ToolDescriptorR\x05toolsJ\x04\b\v\x10\fJ\x04\b\x0e\x10\x0fR\x06skillsR\bfeatures\"\xb1\x01\n" +
 	"\vCommandSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12*\n" +
 	"\x11input_schema_json\x18\x03 \x01(\fR\x0finputSchemaJson\x12!\n" +
-	"\fside_effects\x18\x04 \x01(\bR\vsideEffects\"\xa1\x01\n" +
+	"\fside_effects\x18\x04 \x01(\bR\vsideEffects\x12\x1d\n" +
+	"\n" +
+	"calls_tool\x18\x05 \x01(\bR\tcallsTool\"\xa1\x01\n" +
 	"\vConfigBlock\x12:\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1a.gantry.v1.ConfigAttributeR\n" +
@@ -1444,11 +1465,12 @@ const file_gantry_v1_plugin_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x127\n" +
 	"\vdiagnostics\x18\x03 \x03(\v2\x15.gantry.v1.DiagnosticR\vdiagnostics\x12+\n" +
 	"\x05edits\x18\x04 \x03(\v2\x15.gantry.v1.ConfigEditR\x05edits\x12*\n" +
-	"\x04next\x18\x05 \x01(\v2\x16.gantry.v1.NextCommandR\x04next\"@\n" +
+	"\x04next\x18\x05 \x01(\v2\x16.gantry.v1.NextCommandR\x04next\"T\n" +
 	"\vNextCommand\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"input_json\x18\x02 \x01(\fR\tinputJson\"?\n" +
+	"input_json\x18\x02 \x01(\fR\tinputJson\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\bR\x04tool\"?\n" +
 	"\n" +
 	"ConfigEdit\x12\x12\n" +
 	"\x04path\x18\x01 \x03(\tR\x04path\x12\x1d\n" +

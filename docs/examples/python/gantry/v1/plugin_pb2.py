@@ -26,7 +26,7 @@ from gantry.v1 import common_pb2 as gantry_dot_v1_dot_common__pb2
 from gantry.v1 import tool_pb2 as gantry_dot_v1_dot_tool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16gantry/v1/plugin.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x14gantry/v1/tool.proto\"G\n\x0f\x44\x65scribeRequest\x12\x19\n\x11\x63ontract_versions\x18\x01 \x03(\r\x12\x19\n\x11host_capabilities\x18\x02 \x03(\t\"9\n\x10\x44\x65scribeResponse\x12%\n\x08manifest\x18\x01 \x01(\x0b\x32\x13.gantry.v1.Manifest\"\x90\x03\n\x08Manifest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12#\n\x04kind\x18\x03 \x01(\x0e\x32\x15.gantry.v1.PluginKind\x12\x19\n\x11\x63ontract_versions\x18\x04 \x03(\r\x12\x13\n\x0b\x64\x65scription\x18\x05 \x01(\t\x12&\n\x06\x63onfig\x18\x06 \x01(\x0b\x32\x16.gantry.v1.ConfigBlock\x12\x14\n\x0c\x63\x61pabilities\x18\x07 \x03(\t\x12\x15\n\rhost_services\x18\x08 \x03(\t\x12!\n\x06limits\x18\t \x01(\x0b\x32\x11.gantry.v1.Limits\x12\x14\n\x0cinstructions\x18\n \x01(\t\x12(\n\x08\x63ommands\x18\x0c \x03(\x0b\x32\x16.gantry.v1.CommandSpec\x12\x10\n\x08handover\x18\r \x01(\x08\x12(\n\x05tools\x18\x0f \x03(\x0b\x32\x19.gantry.v1.ToolDescriptorJ\x04\x08\x0b\x10\x0cJ\x04\x08\x0e\x10\x0fR\x06skillsR\x08\x66\x65\x61tures\"a\n\x0b\x43ommandSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\x0c\x12\x14\n\x0cside_effects\x18\x04 \x01(\x08\"\x80\x01\n\x0b\x43onfigBlock\x12.\n\nattributes\x18\x01 \x03(\x0b\x32\x1a.gantry.v1.ConfigAttribute\x12,\n\x06\x62locks\x18\x02 \x03(\x0b\x32\x1c.gantry.v1.ConfigNestedBlock\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\"\xc7\x01\n\x0f\x43onfigAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\ttype_json\x18\x02 \x01(\x0c\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x14\n\x0c\x64\x65\x66\x61ult_json\x18\x05 \x01(\x0c\x12\x11\n\tsensitive\x18\x06 \x01(\x08\x12\x0f\n\x07\x61llowed\x18\x07 \x03(\t\x12\x12\n\ndeprecated\x18\x08 \x01(\t\x12\x0c\n\x04path\x18\t \x01(\x08\x12\x10\n\x08\x65ndpoint\x18\n \x01(\x08\"\x8f\x01\n\x11\x43onfigNestedBlock\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x16.gantry.v1.ConfigBlock\x12\x11\n\tmin_items\x18\x03 \x01(\x05\x12\x11\n\tmax_items\x18\x04 \x01(\x05\x12\x0e\n\x06labels\x18\x05 \x03(\t\x12\x0f\n\x07process\x18\x06 \x01(\x08\"\x93\x01\n\x10\x43onfigureRequest\x12\x13\n\x0b\x63onfig_json\x18\x01 \x01(\x0c\x12\x10\n\x08\x64\x61ta_dir\x18\x02 \x01(\t\x12\x11\n\tcache_dir\x18\x03 \x01(\t\x12\"\n\x04host\x18\x04 \x01(\x0b\x32\x14.gantry.v1.HostFacts\x12\x12\n\ngeneration\x18\x05 \x01(\x04\x12\r\n\x05label\x18\x06 \x01(\t\"\xd3\x01\n\tHostFacts\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x17\n\x0fservices_socket\x18\x02 \x01(\t\x12\x16\n\x0eservices_token\x18\x03 \x01(\t\x12\x1a\n\x12\x64\x65scriptors_socket\x18\x04 \x01(\t\x12!\n\x06limits\x18\x05 \x01(\x0b\x32\x11.gantry.v1.Limits\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\x12\x18\n\x10\x63ontract_version\x18\x07 \x01(\r\x12\x15\n\regress_socket\x18\x08 \x01(\t\"?\n\x11\x43onfigureResponse\x12*\n\x0b\x64iagnostics\x18\x01 \x03(\x0b\x32\x15.gantry.v1.Diagnostic\"Y\n\x0e\x43ommandRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ninput_json\x18\x02 \x01(\x0c\x12\x12\n\ncall_token\x18\x03 \x01(\t\x12\x11\n\tconfirmed\x18\x04 \x01(\x08\"\xad\x01\n\x0f\x43ommandResponse\x12\x13\n\x0boutput_json\x18\x01 \x01(\x0c\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12*\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32\x15.gantry.v1.Diagnostic\x12$\n\x05\x65\x64its\x18\x04 \x03(\x0b\x32\x15.gantry.v1.ConfigEdit\x12$\n\x04next\x18\x05 \x01(\x0b\x32\x16.gantry.v1.NextCommand\"/\n\x0bNextCommand\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ninput_json\x18\x02 \x01(\x0c\".\n\nConfigEdit\x12\x0c\n\x04path\x18\x01 \x03(\t\x12\x12\n\nvalue_json\x18\x02 \x01(\x0c\"#\n\x0c\x44rainRequest\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x01 \x01(\x03\"&\n\rDrainResponse\x12\x15\n\rstill_running\x18\x01 \x01(\x05\"\r\n\x0bStopRequest\"\x0e\n\x0cStopResponse*Y\n\nPluginKind\x12\x1b\n\x17PLUGIN_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10PLUGIN_KIND_TOOL\x10\x01\x12\x18\n\x14PLUGIN_KIND_PROVIDER\x10\x02\x32\xd3\x02\n\rPluginService\x12\x43\n\x08\x44\x65scribe\x12\x1a.gantry.v1.DescribeRequest\x1a\x1b.gantry.v1.DescribeResponse\x12\x46\n\tConfigure\x12\x1b.gantry.v1.ConfigureRequest\x1a\x1c.gantry.v1.ConfigureResponse\x12@\n\x07\x43ommand\x12\x19.gantry.v1.CommandRequest\x1a\x1a.gantry.v1.CommandResponse\x12:\n\x05\x44rain\x12\x17.gantry.v1.DrainRequest\x1a\x18.gantry.v1.DrainResponse\x12\x37\n\x04Stop\x12\x16.gantry.v1.StopRequest\x1a\x17.gantry.v1.StopResponseB=Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16gantry/v1/plugin.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x14gantry/v1/tool.proto\"G\n\x0f\x44\x65scribeRequest\x12\x19\n\x11\x63ontract_versions\x18\x01 \x03(\r\x12\x19\n\x11host_capabilities\x18\x02 \x03(\t\"9\n\x10\x44\x65scribeResponse\x12%\n\x08manifest\x18\x01 \x01(\x0b\x32\x13.gantry.v1.Manifest\"\x90\x03\n\x08Manifest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12#\n\x04kind\x18\x03 \x01(\x0e\x32\x15.gantry.v1.PluginKind\x12\x19\n\x11\x63ontract_versions\x18\x04 \x03(\r\x12\x13\n\x0b\x64\x65scription\x18\x05 \x01(\t\x12&\n\x06\x63onfig\x18\x06 \x01(\x0b\x32\x16.gantry.v1.ConfigBlock\x12\x14\n\x0c\x63\x61pabilities\x18\x07 \x03(\t\x12\x15\n\rhost_services\x18\x08 \x03(\t\x12!\n\x06limits\x18\t \x01(\x0b\x32\x11.gantry.v1.Limits\x12\x14\n\x0cinstructions\x18\n \x01(\t\x12(\n\x08\x63ommands\x18\x0c \x03(\x0b\x32\x16.gantry.v1.CommandSpec\x12\x10\n\x08handover\x18\r \x01(\x08\x12(\n\x05tools\x18\x0f \x03(\x0b\x32\x19.gantry.v1.ToolDescriptorJ\x04\x08\x0b\x10\x0cJ\x04\x08\x0e\x10\x0fR\x06skillsR\x08\x66\x65\x61tures\"u\n\x0b\x43ommandSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11input_schema_json\x18\x03 \x01(\x0c\x12\x14\n\x0cside_effects\x18\x04 \x01(\x08\x12\x12\n\ncalls_tool\x18\x05 \x01(\x08\"\x80\x01\n\x0b\x43onfigBlock\x12.\n\nattributes\x18\x01 \x03(\x0b\x32\x1a.gantry.v1.ConfigAttribute\x12,\n\x06\x62locks\x18\x02 \x03(\x0b\x32\x1c.gantry.v1.ConfigNestedBlock\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\"\xc7\x01\n\x0f\x43onfigAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\ttype_json\x18\x02 \x01(\x0c\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x14\n\x0c\x64\x65\x66\x61ult_json\x18\x05 \x01(\x0c\x12\x11\n\tsensitive\x18\x06 \x01(\x08\x12\x0f\n\x07\x61llowed\x18\x07 \x03(\t\x12\x12\n\ndeprecated\x18\x08 \x01(\t\x12\x0c\n\x04path\x18\t \x01(\x08\x12\x10\n\x08\x65ndpoint\x18\n \x01(\x08\"\x8f\x01\n\x11\x43onfigNestedBlock\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05\x62lock\x18\x02 \x01(\x0b\x32\x16.gantry.v1.ConfigBlock\x12\x11\n\tmin_items\x18\x03 \x01(\x05\x12\x11\n\tmax_items\x18\x04 \x01(\x05\x12\x0e\n\x06labels\x18\x05 \x03(\t\x12\x0f\n\x07process\x18\x06 \x01(\x08\"\x93\x01\n\x10\x43onfigureRequest\x12\x13\n\x0b\x63onfig_json\x18\x01 \x01(\x0c\x12\x10\n\x08\x64\x61ta_dir\x18\x02 \x01(\t\x12\x11\n\tcache_dir\x18\x03 \x01(\t\x12\"\n\x04host\x18\x04 \x01(\x0b\x32\x14.gantry.v1.HostFacts\x12\x12\n\ngeneration\x18\x05 \x01(\x04\x12\r\n\x05label\x18\x06 \x01(\t\"\xd3\x01\n\tHostFacts\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x17\n\x0fservices_socket\x18\x02 \x01(\t\x12\x16\n\x0eservices_token\x18\x03 \x01(\t\x12\x1a\n\x12\x64\x65scriptors_socket\x18\x04 \x01(\t\x12!\n\x06limits\x18\x05 \x01(\x0b\x32\x11.gantry.v1.Limits\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\x12\x18\n\x10\x63ontract_version\x18\x07 \x01(\r\x12\x15\n\regress_socket\x18\x08 \x01(\t\"?\n\x11\x43onfigureResponse\x12*\n\x0b\x64iagnostics\x18\x01 \x03(\x0b\x32\x15.gantry.v1.Diagnostic\"Y\n\x0e\x43ommandRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ninput_json\x18\x02 \x01(\x0c\x12\x12\n\ncall_token\x18\x03 \x01(\t\x12\x11\n\tconfirmed\x18\x04 \x01(\x08\"\xad\x01\n\x0f\x43ommandResponse\x12\x13\n\x0boutput_json\x18\x01 \x01(\x0c\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12*\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32\x15.gantry.v1.Diagnostic\x12$\n\x05\x65\x64its\x18\x04 \x03(\x0b\x32\x15.gantry.v1.ConfigEdit\x12$\n\x04next\x18\x05 \x01(\x0b\x32\x16.gantry.v1.NextCommand\"=\n\x0bNextCommand\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ninput_json\x18\x02 \x01(\x0c\x12\x0c\n\x04tool\x18\x03 \x01(\x08\".\n\nConfigEdit\x12\x0c\n\x04path\x18\x01 \x03(\t\x12\x12\n\nvalue_json\x18\x02 \x01(\x0c\"#\n\x0c\x44rainRequest\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x01 \x01(\x03\"&\n\rDrainResponse\x12\x15\n\rstill_running\x18\x01 \x01(\x05\"\r\n\x0bStopRequest\"\x0e\n\x0cStopResponse*Y\n\nPluginKind\x12\x1b\n\x17PLUGIN_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10PLUGIN_KIND_TOOL\x10\x01\x12\x18\n\x14PLUGIN_KIND_PROVIDER\x10\x02\x32\xd3\x02\n\rPluginService\x12\x43\n\x08\x44\x65scribe\x12\x1a.gantry.v1.DescribeRequest\x1a\x1b.gantry.v1.DescribeResponse\x12\x46\n\tConfigure\x12\x1b.gantry.v1.ConfigureRequest\x1a\x1c.gantry.v1.ConfigureResponse\x12@\n\x07\x43ommand\x12\x19.gantry.v1.CommandRequest\x1a\x1a.gantry.v1.CommandResponse\x12:\n\x05\x44rain\x12\x17.gantry.v1.DrainRequest\x1a\x18.gantry.v1.DrainResponse\x12\x37\n\x04Stop\x12\x16.gantry.v1.StopRequest\x1a\x17.gantry.v1.StopResponseB=Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,8 +34,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gantry.v1.plugin_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z;github.com/gantry-agent/gantry/sdk/proto/gantry/v1;gantryv1'
-  _globals['_PLUGINKIND']._serialized_start=2097
-  _globals['_PLUGINKIND']._serialized_end=2186
+  _globals['_PLUGINKIND']._serialized_start=2131
+  _globals['_PLUGINKIND']._serialized_end=2220
   _globals['_DESCRIBEREQUEST']._serialized_start=83
   _globals['_DESCRIBEREQUEST']._serialized_end=154
   _globals['_DESCRIBERESPONSE']._serialized_start=156
@@ -43,35 +43,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MANIFEST']._serialized_start=216
   _globals['_MANIFEST']._serialized_end=616
   _globals['_COMMANDSPEC']._serialized_start=618
-  _globals['_COMMANDSPEC']._serialized_end=715
-  _globals['_CONFIGBLOCK']._serialized_start=718
-  _globals['_CONFIGBLOCK']._serialized_end=846
-  _globals['_CONFIGATTRIBUTE']._serialized_start=849
-  _globals['_CONFIGATTRIBUTE']._serialized_end=1048
-  _globals['_CONFIGNESTEDBLOCK']._serialized_start=1051
-  _globals['_CONFIGNESTEDBLOCK']._serialized_end=1194
-  _globals['_CONFIGUREREQUEST']._serialized_start=1197
-  _globals['_CONFIGUREREQUEST']._serialized_end=1344
-  _globals['_HOSTFACTS']._serialized_start=1347
-  _globals['_HOSTFACTS']._serialized_end=1558
-  _globals['_CONFIGURERESPONSE']._serialized_start=1560
-  _globals['_CONFIGURERESPONSE']._serialized_end=1623
-  _globals['_COMMANDREQUEST']._serialized_start=1625
-  _globals['_COMMANDREQUEST']._serialized_end=1714
-  _globals['_COMMANDRESPONSE']._serialized_start=1717
-  _globals['_COMMANDRESPONSE']._serialized_end=1890
-  _globals['_NEXTCOMMAND']._serialized_start=1892
-  _globals['_NEXTCOMMAND']._serialized_end=1939
-  _globals['_CONFIGEDIT']._serialized_start=1941
-  _globals['_CONFIGEDIT']._serialized_end=1987
-  _globals['_DRAINREQUEST']._serialized_start=1989
-  _globals['_DRAINREQUEST']._serialized_end=2024
-  _globals['_DRAINRESPONSE']._serialized_start=2026
-  _globals['_DRAINRESPONSE']._serialized_end=2064
-  _globals['_STOPREQUEST']._serialized_start=2066
-  _globals['_STOPREQUEST']._serialized_end=2079
-  _globals['_STOPRESPONSE']._serialized_start=2081
-  _globals['_STOPRESPONSE']._serialized_end=2095
-  _globals['_PLUGINSERVICE']._serialized_start=2189
-  _globals['_PLUGINSERVICE']._serialized_end=2528
+  _globals['_COMMANDSPEC']._serialized_end=735
+  _globals['_CONFIGBLOCK']._serialized_start=738
+  _globals['_CONFIGBLOCK']._serialized_end=866
+  _globals['_CONFIGATTRIBUTE']._serialized_start=869
+  _globals['_CONFIGATTRIBUTE']._serialized_end=1068
+  _globals['_CONFIGNESTEDBLOCK']._serialized_start=1071
+  _globals['_CONFIGNESTEDBLOCK']._serialized_end=1214
+  _globals['_CONFIGUREREQUEST']._serialized_start=1217
+  _globals['_CONFIGUREREQUEST']._serialized_end=1364
+  _globals['_HOSTFACTS']._serialized_start=1367
+  _globals['_HOSTFACTS']._serialized_end=1578
+  _globals['_CONFIGURERESPONSE']._serialized_start=1580
+  _globals['_CONFIGURERESPONSE']._serialized_end=1643
+  _globals['_COMMANDREQUEST']._serialized_start=1645
+  _globals['_COMMANDREQUEST']._serialized_end=1734
+  _globals['_COMMANDRESPONSE']._serialized_start=1737
+  _globals['_COMMANDRESPONSE']._serialized_end=1910
+  _globals['_NEXTCOMMAND']._serialized_start=1912
+  _globals['_NEXTCOMMAND']._serialized_end=1973
+  _globals['_CONFIGEDIT']._serialized_start=1975
+  _globals['_CONFIGEDIT']._serialized_end=2021
+  _globals['_DRAINREQUEST']._serialized_start=2023
+  _globals['_DRAINREQUEST']._serialized_end=2058
+  _globals['_DRAINRESPONSE']._serialized_start=2060
+  _globals['_DRAINRESPONSE']._serialized_end=2098
+  _globals['_STOPREQUEST']._serialized_start=2100
+  _globals['_STOPREQUEST']._serialized_end=2113
+  _globals['_STOPRESPONSE']._serialized_start=2115
+  _globals['_STOPRESPONSE']._serialized_end=2129
+  _globals['_PLUGINSERVICE']._serialized_start=2223
+  _globals['_PLUGINSERVICE']._serialized_end=2562
 # @@protoc_insertion_point(module_scope)

@@ -57,17 +57,17 @@ type (
 	}
 	WaitFor struct {
 		Text    string  `json:"text,omitempty"`
-		Gone    string  `json:"gone,omitempty" jsonschema:"Text that disappears."`
-		URL     string  `json:"url,omitempty" jsonschema:"Part of the address."`
-		Seconds float64 `json:"seconds,omitempty" jsonschema:"At most; default 10."`
+		Gone    string  `json:"gone,omitempty" jsonschema:"text that disappears"`
+		URL     string  `json:"url,omitempty" jsonschema:"part of the address"`
+		Seconds float64 `json:"seconds,omitempty" jsonschema:"at most; default 10"`
 	}
 	Click struct {
-		Index  int      `json:"index,omitempty"`
+		Index  int      `json:"index,omitempty" jsonschema:"or both coordinates"`
 		X      *float64 `json:"coordinate_x,omitempty"`
 		Y      *float64 `json:"coordinate_y,omitempty"`
 		Button string   `json:"button,omitempty" enum:"left,right,middle"`
-		Count  int      `json:"count,omitempty" jsonschema:"2 is a double click."`
-		Force  bool     `json:"force,omitempty" jsonschema:"Also if something covers it."`
+		Count  int      `json:"count,omitempty" jsonschema:"2: double click"`
+		Force  bool     `json:"force,omitempty" jsonschema:"though covered"`
 	}
 	Index struct {
 		Index int `json:"index"`
@@ -79,18 +79,18 @@ type (
 	Input struct {
 		Index int    `json:"index"`
 		Text  string `json:"text"`
-		Clear *bool  `json:"clear,omitempty" jsonschema:"Replace the content; default true."`
+		Clear *bool  `json:"clear,omitempty" jsonschema:"default true"`
 	}
 	FillForm struct {
 		Fields []Input `json:"fields"`
 	}
 	SendKeys struct {
-		Keys string `json:"keys" jsonschema:"Such as Enter, Control+a, or text."`
+		Keys string `json:"keys" jsonschema:"Enter, Control+a, or text"`
 	}
 	Scroll struct {
-		Down  *bool   `json:"down,omitempty"`
-		Pages float64 `json:"pages,omitempty"`
-		Index int     `json:"index,omitempty"`
+		Down  *bool   `json:"down,omitempty" jsonschema:"default true"`
+		Pages float64 `json:"pages,omitempty" jsonschema:"default 1"`
+		Index int     `json:"index,omitempty" jsonschema:"default: the page"`
 	}
 	Text struct {
 		Text string `json:"text"`
@@ -112,7 +112,7 @@ type (
 	Select struct {
 		Index int      `json:"index"`
 		Text  string   `json:"text,omitempty"`
-		Texts []string `json:"texts,omitempty" jsonschema:"For a list of which several can be selected."`
+		Texts []string `json:"texts,omitempty" jsonschema:"several"`
 	}
 	TabName struct {
 		TabID string `json:"tab_id"`

@@ -2,12 +2,13 @@ package tools
 
 import (
 	"bytes"
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/state"
+	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
 func TestConfiguration(t *testing.T) {
@@ -36,7 +37,7 @@ func TestDigest(t *testing.T) {
 	p := &browserPlugin{config: &Config{}}
 	p.mu.threads = map[string]*thread{}
 	open := func(url string) plan {
-		l, _, err := p.planAct("t", "/w", actArgs{Actions: []action.Action{{Navigate: &action.Navigate{URL: url}}}})
+		l, _, err := p.planAct("t", "/w", actArgs{Actions: []map[string]any{{"navigate": map[string]any{"url": url}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,6 +54,26 @@ func TestDigest(t *testing.T) {
 	running.Starts = nil
 	if running.digest() == a.digest() {
 		t.Error("the digest does not tell whether a browser is started")
+	}
+}
+
+// The tools are part of every request to a model. Others of the family need the rest of 6 KB.
+func TestToolsAreSmall(t *testing.T) {
+	t.Parallel()
+	const most = 3600
+	p := &browserPlugin{config: &Config{}}
+	size := 0
+	for _, x := range []tool.Tool{p.actTool(), p.stateTool()} {
+		d := x.Descriptor()
+		b, err := json.Marshal(map[string]any{"name": d.Name, "description": d.Description, "input_schema": d.InputSchema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes", d.Name, len(b))
+		size += len(b)
+	}
+	if size > most {
+		t.Errorf("browser_act and browser_state have %d bytes together; at most %d", size, most)
 	}
 }
 

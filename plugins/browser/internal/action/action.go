@@ -211,9 +211,9 @@ var simple = map[string]func(ctx context.Context, r *run) (string, error){
 	"go_forward": func(ctx context.Context, r *run) (string, error) { return r.history(ctx, 1) },
 	"reload": func(ctx context.Context, r *run) (string, error) {
 		r.navigates, r.ends = true, true
-		return "Reloaded the page", r.navigation(ctx, func(ctx context.Context) (bool, error) {
+		return "Reloaded the page", r.navigation(ctx, func(ctx context.Context) (started, error) {
 			_, err := protocol.Call(ctx, r.tab.Session, page.Reload, page.ReloadParams{})
-			return true, err
+			return started{other: true}, err
 		})
 	},
 }
@@ -238,16 +238,25 @@ func (r *run) within(ctx context.Context, f func(ctx context.Context) error) err
 	return err
 }
 
-// navigation runs a navigation and waits until the document is another one, unless start returns that it stays the same.
-func (r *run) navigation(ctx context.Context, start func(ctx context.Context) (other bool, err error)) error {
+// started is how a navigation has begun.
+type started struct {
+	other  bool   // it leads to another document
+	loader string // that document, see [target.Info]; "": unknown
+}
+
+// navigation runs a navigation and waits until the document is another one, unless it stays the same. The first document of a tab, which is
+// empty, may still be on its way when its first navigation begins; it is not taken for the one that was asked for.
+func (r *run) navigation(ctx context.Context, start func(ctx context.Context) (started, error)) error {
 	before := r.tab.Info().Document
 	return r.tab.Do(ctx, func(ctx context.Context) error {
-		other, err := start(ctx)
-		if err != nil || !other {
+		s, err := start(ctx)
+		if err != nil || !s.other {
 			return err
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, navigationTime, fmt.Errorf("the page has not answered within %v", navigationTime))
 		defer cancel()
-		return r.tab.Wait(ctx, time.Time{}, func(i target.Info, _ int) bool { return i.Document != before })
+		return r.tab.Wait(ctx, time.Time{}, func(i target.Info, _ int) bool {
+			return i.Document != before && (s.loader == "" || i.Document == s.loader || i.URL != "about:blank")
+		})
 	})
 }

@@ -42,10 +42,10 @@ func (r *run) open(ctx context.Context, address string, newTab bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, navigationTime, fmt.Errorf("%s has not answered within %v", address, navigationTime))
 	defer cancel()
 	var failure string
-	start := func(ctx context.Context) (bool, error) {
+	start := func(ctx context.Context) (started, error) {
 		n, err := protocol.Call(ctx, r.tab.Session, page.Navigate, page.NavigateParams{URL: address, TransitionType: page.TransitionTypeAddressBar})
 		failure = n.ErrorText
-		return failure == "" && n.LoaderID != "", err
+		return started{failure == "" && n.LoaderID != "", string(n.LoaderID)}, err
 	}
 	var err error
 	if r.tab.Info().Crashed { // only a navigation helps, so a crash must not end it

@@ -365,13 +365,22 @@
       attributes: Object.fromEntries((wanted ?? []).filter(k => e.hasAttribute(k)).map(k => [k, clip(k === 'href' || k === 'src' ? e[k] || e.getAttribute(k) : e.getAttribute(k), 500)])),
     }))};
   }
-  // Resolves when the document has not changed for some milliseconds and two frames have been drawn.
+  // Resolves when the document is complete and has a size, has not changed for some milliseconds, and two frames have been drawn.
   const quiet = ms => new Promise(done => {
     let timer;
-    const o = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, ms); });
-    const end = () => { o.disconnect(); requestAnimationFrame(() => requestAnimationFrame(() => done(true))); };
+    const again = () => { clearTimeout(timer); timer = setTimeout(end, ms); };
+    const o = new MutationObserver(again);
+    const end = () => {
+      if (document.readyState !== 'complete' || !innerWidth || !innerHeight) return; // an event follows
+      o.disconnect();
+      document.removeEventListener('readystatechange', again);
+      removeEventListener('resize', again);
+      requestAnimationFrame(() => requestAnimationFrame(() => done(true)));
+    };
     o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-    timer = setTimeout(end, ms);
+    document.addEventListener('readystatechange', again);
+    addEventListener('resize', again);
+    again();
   });
   // Resolves when the page contains a text, or no longer contains it.
   const awaits = (s, absent) => new Promise(done => {

@@ -23,8 +23,8 @@ const (
 const still = 100
 
 // Wait waits until the tab loads nothing, the requests that it has sent since begin are answered, and its document has not changed for 100 ms
-// and two frames. It returns what it could not wait for until the ceiling: addresses of requests, "the page keeps changing" or "the page does not answer". A tab that can't
-// answer is not waited for.
+// and two frames. It returns what it could not wait for until the ceiling: addresses of requests, "the page is still loading", "the page keeps
+// changing" or "the page does not answer". A tab that can't answer is not waited for. What workers of the page do is not looked at.
 func Wait(ctx context.Context, t *target.Tab, begin time.Time, ceiling time.Duration) (pending []string) {
 	ctx, cancel := context.WithTimeout(ctx, ceiling)
 	defer cancel()
@@ -59,6 +59,9 @@ func Wait(ctx context.Context, t *target.Tab, begin time.Time, ceiling time.Dura
 	}
 	if !answers {
 		return []string{"the page does not answer"}
+	}
+	if t.Info().Loading {
+		return []string{"the page is still loading"}
 	}
 	return []string{"the page keeps changing"}
 }

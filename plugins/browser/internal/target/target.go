@@ -554,12 +554,14 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 	case "Network.requestWillBeSent":
 		var p struct {
 			RequestID string               `json:"requestId"`
+			LoaderID  string               `json:"loaderId"`
 			Type      network.ResourceType `json:"type"`
 			Request   struct {
 				URL string `json:"url"`
 			} `json:"request"`
 		}
-		if e.Decode(&p) != nil || !slices.Contains(counted, p.Type) || len(t.requests) >= 1000 {
+		// What a worker loads has no loader, and its end is not told to the page.
+		if e.Decode(&p) != nil || !slices.Contains(counted, p.Type) || p.LoaderID == "" || len(t.requests) >= 1000 {
 			return false
 		}
 		t.requests[p.RequestID] = request{time.Now(), p.Request.URL}

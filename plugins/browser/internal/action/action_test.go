@@ -268,6 +268,18 @@ func TestFrameOfAnotherSite(t *testing.T) {
 	}
 }
 
+// An element in a closed shadow root is clicked like any other.
+func TestClosedShadowRoot(t *testing.T) {
+	x := newRig(t)
+	x.open("<x-box></x-box><script>customElements.define('x-box', class extends HTMLElement { constructor() { super(); this.attachShadow({mode: 'closed'}).innerHTML = '<button onclick=\"this.textContent = 1\">Go</button>' } })</script>")
+	if got, o := x.run(`{"click":{"index":1}}`); o.Failed {
+		t.Fatal(got)
+	}
+	if text, _ := x.take().Text(0, 1000); text != "Closed Shadow\n\t[1]<button focused=true />\n\t\t1\nShadow End\n" {
+		t.Errorf("%q", text)
+	}
+}
+
 // An endless loop in a page ends the action at its limit, and nothing else.
 func TestScreenshot(t *testing.T) {
 	x := newRig(t)

@@ -100,7 +100,7 @@ func (s *Session) Take(ctx context.Context, t *target.Tab) (*state.State, error)
 		var err error
 		for range 3 { // a page that is being replaced is read again
 			var p *capture.Page
-			if p, err = capture.Read(ctx, t); err == nil {
+			if p, err = capture.Read(ctx, t, capture.Options{}); err == nil {
 				v.page = p
 				return nil
 			}

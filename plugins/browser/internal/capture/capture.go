@@ -61,8 +61,17 @@ func Main(ctx context.Context, t *target.Tab) (*Frame, error) {
 	return f, f.enter(ctx)
 }
 
+// Options are the options of Read.
+type Options struct {
+	// Links: with the addresses of links.
+	Links bool
+	// Selector or Element restrict what is read to an element, with all of its content, wherever the page is scrolled to.
+	Selector string
+	Element  state.Ref
+}
+
 // Read reads a page. Frames that can't be read, because they are being loaded for example, are empty.
-func Read(ctx context.Context, t *target.Tab) (*Page, error) {
+func Read(ctx context.Context, t *target.Tab, o Options) (*Page, error) {
 	frames, err := list(ctx, t)
 	if err != nil {
 		return nil, err
@@ -77,11 +86,44 @@ func Read(ctx context.Context, t *target.Tab) (*Page, error) {
 		}
 	}()
 	each(frames, func(*Frame) {}, func(f *Frame) { f.findOwner(ctx) })
-	each(frames, func(f *Frame) { err = f.read(ctx, frames) }, func(f *Frame) { _ = f.read(ctx, frames) })
-	if err != nil {
+	scoped := frames[0]
+	for _, f := range frames {
+		if f.ID == o.Element.Frame {
+			scoped = f
+		}
+	}
+	var inner error
+	each(frames, func(f *Frame) { err = f.read(ctx, frames, o.of(f, scoped)) }, func(f *Frame) {
+		if e := f.read(ctx, frames, o.of(f, scoped)); f == scoped {
+			inner = e
+		}
+	})
+	if err := errors.Join(err, inner); err != nil {
 		return nil, err
 	}
+	if scoped != frames[0] {
+		frames[0].tree.Scope = scoped.tree
+	}
 	return &Page{frames, frames[0].tree}, nil
+}
+
+// reading is how the script reads a frame.
+type reading struct {
+	Frames int  `json:"frames"`
+	Links  bool `json:"links"`
+	Scope  any  `json:"scope"` // a selector, or the number of an element; nil: all
+}
+
+func (o Options) of(f, scoped *Frame) reading {
+	r := reading{Links: o.Links}
+	switch {
+	case f != scoped:
+	case o.Selector != "":
+		r.Scope = o.Selector
+	case o.Element.ID != 0:
+		r.Scope = o.Element.ID
+	}
+	return r
 }
 
 // each calls first with the first frame, and rest with each other one, concurrently.
@@ -191,24 +233,40 @@ func (f *Frame) listeners(ctx context.Context) []runtime.RemoteObjectID {
 	return slices.DeleteFunc(out, func(o runtime.RemoteObjectID) bool { return o == "" })
 }
 
-func (f *Frame) read(ctx context.Context, frames []*Frame) error {
+func (f *Frame) read(ctx context.Context, frames []*Frame, how reading) error {
 	var children []*Frame
 	for _, c := range frames {
 		if c.Parent == f && c.owner != "" {
 			children = append(children, c)
 		}
 	}
-	args := []any{len(children)}
+	how.Frames = len(children)
+	args := []any{how}
 	for _, c := range children {
 		args = append(args, c.owner)
 	}
 	for _, l := range f.listeners(ctx) {
 		args = append(args, l)
 	}
-	tree := &state.Frame{ID: f.ID}
-	if err := f.Call(ctx, "read", tree, args...); err != nil {
-		return err
+	var tree *result
+	for range maxShadows {
+		tree = &result{Frame: state.Frame{ID: f.ID}}
+		if err := f.Call(ctx, "read", tree, args...); err != nil {
+			return err
+		}
+		if tree.Error != "" {
+			return errors.New(tree.Error)
+		}
+		// The script does not see closed shadow roots. Those that it is given it keeps; they may contain others.
+		roots := f.closed(ctx, tree.Hosts)
+		if len(roots) == 0 {
+			break
+		}
+		for _, r := range roots {
+			args = append(args, r)
+		}
 	}
+	f.describe(ctx, tree)
 	tree.Child = func(i int, element int) *state.Frame {
 		if i < 1 || i > len(children) {
 			return nil
@@ -216,7 +274,7 @@ func (f *Frame) read(ctx context.Context, frames []*Frame) error {
 		children[i-1].Owner = element
 		return children[i-1].tree
 	}
-	f.tree = tree
+	f.tree = &tree.Frame
 	return nil
 }
 

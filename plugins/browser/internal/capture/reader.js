@@ -22,13 +22,16 @@
   const SEARCH = /search|magnify|glass|lookup|find|query/i;
   const ATTRS = words('title type id name role placeholder data-date-format alt aria-label data-state aria-checked aria-valuemin aria-valuemax aria-valuenow aria-placeholder pattern min max minlength maxlength step accept multiple inputmode autocomplete aria-autocomplete list data-mask data-inputmask data-datepicker contenteditable');
   const MARGIN = 1000;
+  const closed = new WeakMap(); // host → its closed shadow root, once it is known
+  const asked = new WeakMap(); // element of which was asked whether it has one → its size then
+  const shadow = el => el.shadowRoot ?? closed.get(el);
   const parent = n => n.parentNode || n.host;
   const contains = (a, b) => { for (let n = b; n; n = parent(n)) if (n === a) return true; return false; };
   const label = el => el.closest?.('label');
   const related = (el, h) => contains(el, h) || contains(h, el) || label(h)?.control === el || label(el)?.control === h;
   const at = (x, y) => {
     let h = document.elementFromPoint(x, y);
-    while (h?.shadowRoot) { const d = h.shadowRoot.elementFromPoint(x, y); if (!d || d === h) break; h = d; }
+    for (let s; h && (s = shadow(h));) { const d = s.elementFromPoint(x, y); if (!d || d === h) break; h = d; }
     return h;
   };
   // What is behind a modal dialog can be seen.
@@ -91,36 +94,104 @@
   }
 
   const FORMATS = {date: 'YYYY-MM-DD', time: 'HH:MM', 'datetime-local': 'YYYY-MM-DDTHH:MM', month: 'YYYY-MM', week: 'YYYY-W##'};
-  function attributes(el, n) {
+  // How a field wants its value, unless it says so itself.
+  function format(el, type) {
+    if (el.placeholder) return [];
+    if (FORMATS[type]) return [['format', FORMATS[type]], ['placeholder', FORMATS[type]]];
+    if (type === 'tel' && !el.pattern) return [['placeholder', '123-456-7890']];
+    if (type !== 'text') return [];
+    const popup = el.getAttribute('uib-datepicker-popup');
+    if (popup) return [['expected_format', popup], ['format', popup]];
+    if (!/date(range|time)?picker/i.test(el.className) && !el.hasAttribute('data-datepicker')) return [];
+    const f = el.dataset.dateFormat || 'mm/dd/yyyy';
+    return [['placeholder', f], ['format', f]];
+  }
+  const seen = el => { const r = el.getBoundingClientRect(); return r.width && r.height && !hidden(el); };
+  let labels; // ID → label, as long as a page is read
+  // The name of a field whose label can't be seen.
+  function labelled(el) {
+    labels ??= new Map([...document.querySelectorAll('label[for]')].map(l => [l.htmlFor, l]));
+    const l = label(el) ?? labels.get(el.id);
+    return l && !seen(l) ? texts(l.textContent) : '';
+  }
+  function attributes(el, n, links) {
     const a = n.a = [], tag = el.tagName, type = tag === 'INPUT' ? el.type : '';
-    for (const {name: k, value: v} of el.attributes) if (ATTRS.has(k)) a.push([k, clip(texts(v), 100)]);
+    const secret = type === 'password' || type === 'file', formats = tag === 'INPUT' ? format(el, type) : [];
+    let shown = tag !== 'INPUT' && tag !== 'TEXTAREA' || secret; // whether its value is
     const add = (k, v) => { if (v !== undefined && v !== null && v !== '') a.push([k, clip(texts(String(v)), 100)]); };
-    if (FORMATS[type]) { add('format', FORMATS[type]); }
+    for (const {name: k, value: v} of el.attributes) {
+      if (k === 'value' && !shown) { add(k, el.value); shown = true; } else if (ATTRS.has(k) && (k !== 'data-date-format' || !formats.length)) a.push([k, clip(texts(v), 100)]);
+    }
+    for (const [k, v] of formats) add(k, v);
     if (type === 'checkbox' || type === 'radio') add('checked', el.indeterminate ? 'mixed' : el.checked);
     else if (type === 'password') add('value-state', el.value ? 'filled' : '');
     else if (type === 'file') add('files', [...el.files].map(f => f.name).join('|'));
-    else if (tag === 'INPUT' || tag === 'TEXTAREA') add('value', el.value);
+    else if (!shown) add('value', el.value);
     else if (tag === 'SELECT') {
       const all = [...el.options].map(o => clip(texts(o.label), 30));
       add('selected', [...el.selectedOptions].map(o => clip(texts(o.label), 30)).join('|'));
       add('options', all.slice(0, 6).join('|') + (all.length > 6 ? `|+${all.length - 6}` : ''));
     }
-    if (tag === 'DETAILS') add('expanded', el.open);
+    if (tag === 'SUMMARY' && el.parentElement?.tagName === 'DETAILS') add('expanded', el.parentElement.open);
+    if (tag === 'AUDIO' || tag === 'VIDEO') add('state', el.paused ? 'paused' : 'playing');
     for (const [k, s] of [['expanded', 'aria-expanded'], ['selected', 'aria-selected'], ['pressed', 'aria-pressed'], ['haspopup', 'aria-haspopup']]) add(k, el.getAttribute(s));
     if (el.getAttribute('aria-checked') && type !== 'checkbox') add('checked', el.getAttribute('aria-checked'));
     if (el.getAttribute('aria-invalid') === 'true' || el.willValidate && el.value && !el.validity.valid) add('invalid', 'true');
     if (el.required || el.getAttribute('aria-required') === 'true') add('required', 'true');
     if (el.readOnly && tag !== 'SELECT') add('readonly', 'true');
     if (el.ownerDocument.activeElement === el || el.getRootNode().activeElement === el) add('focused', 'true');
-    if ((tag === 'A' || tag === 'BUTTON' || el.hasAttribute('role') || el.hasAttribute('aria-labelledby')) && !el.innerText?.trim()) add('ax_name', name(el));
+    const field = tag === 'INPUT' || tag === 'SELECT' || tag === 'TEXTAREA', named = ['aria-label', 'title', 'placeholder'].some(k => el.getAttribute(k));
+    if (field && !named) add('ax_name', labelled(el));
+    else if ((tag === 'A' || tag === 'BUTTON' || el.hasAttribute('role') || el.hasAttribute('aria-labelledby')) && !el.innerText?.trim()) add('ax_name', name(el));
+    if (links && tag === 'A' && el.getAttribute('href')) n.h = (el.origin === location.origin ? el.href.slice(el.origin.length) : el.href).toWellFormed();
   }
 
-  function read(owned, ...objects) {
-    const owners = new Map(objects.slice(0, owned).map((o, i) => [o, i + 1]));
-    const listens = new Set(objects.slice(owned));
+  const SIGNS = {'>': 'next', '»': 'next', '›': 'next', '→': 'next', '<': 'prev', '«': 'prev', '‹': 'prev', '←': 'prev', '⇤': 'first', '⇥': 'last'};
+  const PAGES = Object.entries({
+    last: 'last|última|dernier|dernière|letzte|laatste', first: 'first|primera|premier|première|erste|eerste',
+    next: 'next|siguiente|suivant|suivante|weiter|volgende', prev: 'prev|previous|anterior|précédent|précédente|zurück|vorige',
+  }).map(([k, words]) => [k, new RegExp(`(?<!\\p{L})(${words})(?!\\p{L})`, 'u')]);
+  // What an element does in a list of which each part is a page of its own; '': nothing.
+  function turns(el) {
+    const role = el.getAttribute('role');
+    if (el.childElementCount > 3 || role && role !== 'button' && role !== 'link' || !role && el.tagName !== 'A' && el.tagName !== 'BUTTON') return '';
+    const t = texts(el.textContent).toLowerCase();
+    if (t.length > 20) return '';
+    const c = (el.getAttribute('class') ?? '').toLowerCase(), all = [t, el.getAttribute('aria-label'), el.title, c].join(' ').toLowerCase();
+    const what = SIGNS[t] ?? PAGES.find(([, re]) => re.test(all))?.[0] ?? (/^\d{1,2}$/.test(t) ? t : '');
+    return what && /disabled/.test(c) ? what + ' (disabled)' : what;
+  }
+
+  // Elements that may have a shadow root which scripts can't see, and that are worth to be asked of: most elements have none.
+  const HOSTS = words('DIV SECTION ARTICLE MAIN ASIDE HEADER FOOTER NAV SPAN P');
+  const MAX_HOSTS = 64;
+  function hosts(el, cs, r, range) {
+    const tag = el.tagName;
+    if (tag.includes('-')) return el.matches(':defined');
+    if (!HOSTS.has(tag) || el.firstElementChild || r.width < 8 || r.height < 8) return false;
+    if (!el.textContent.trim()) return true; // something else gives it its size
+    if (tag === 'SPAN' || tag === 'P' || cs.textAlign !== 'start') return false;
+    range.selectNodeContents(el); // something else stands before its text
+    return range.getBoundingClientRect().left - r.left - parseFloat(cs.paddingLeft) > 8;
+  }
+
+  // The first objects are the elements of frames, the others what has listeners, and closed shadow roots.
+  function read(o, ...objects) {
+    const owners = new Map(objects.slice(0, o.frames).map((o, i) => [o, i + 1]));
+    const listens = new Set(objects.slice(o.frames));
+    for (const l of listens) for (let s = l.getRootNode(); s.host; s = s.host.getRootNode()) if (!s.host.shadowRoot) closed.set(s.host, s);
     const modal = [...document.querySelectorAll('dialog:modal')].at(-1);
     let below = 0, above = 0, elements = 0;
+    const far = [], maybe = [], unnamed = [], framed = window !== top;
+    let start = document.documentElement;
     const band = {l: 0, t: -MARGIN, r: innerWidth, b: innerHeight + MARGIN};
+    if (o.scope) {
+      try { start = typeof o.scope === 'number' ? get(o.scope) : document.querySelector(o.scope); } catch (e) { return {error: e.message}; }
+      if (!start) return {error: typeof o.scope === 'number' ? 'the element is no longer in the page' : `nothing in the page matches ${o.scope}`};
+      const r = start.getBoundingClientRect(); // all of it, wherever the page is scrolled to
+      Object.assign(band, {l: Math.min(band.l, r.left), t: Math.min(band.t, r.top), r: Math.max(band.r, r.right), b: Math.max(band.b, r.bottom)});
+    }
+    labels = undefined;
     const range = document.createRange();
     const FLAG = {interactive: 1, covered: 2, scroll: 4, box: 8, keep: 16, zero: 32};
 
@@ -156,12 +227,15 @@
       const near = r.bottom > area.t && r.top < area.b && r.right > area.l && r.left < area.r;
       const file = tag === 'INPUT' && el.type === 'file';
       if (!near && !zero) {
-        if (TAGS.has(tag) || el.hasAttribute('onclick')) { if (r.top >= area.b) below++; else if (r.bottom <= area.t) above++; }
-        if (!el.firstElementChild && !el.shadowRoot && !file) return;
+        if (TAGS.has(tag) || el.hasAttribute('onclick')) {
+          if (r.bottom <= area.t) above++;
+          else if (r.top >= area.b) { if (below++ < 200 && framed) far.push({el, d: r.top / innerHeight}); }
+        }
+        if (!el.firstElementChild && !shadow(el) && !file) return;
       }
       const cs = near || zero ? getComputedStyle(el) : null;
       if (cs && (cs.display === 'none' || cs.opacity === '0' || cs.contentVisibility === 'hidden')) {
-        for (const f of file ? [el] : el.querySelectorAll('input[type=file]')) if (!disabled(f)) { const n = {n: 'input', i: id(f), f: FLAG.interactive | FLAG.keep | FLAG.zero}; attributes(f, n); out.push(n); }
+        for (const f of file ? [el] : el.querySelectorAll('input[type=file]')) if (!disabled(f)) { const n = {n: 'input', i: id(f), f: FLAG.interactive | FLAG.keep | FLAG.zero}; attributes(f, n, o.links); out.push(n); }
         return;
       }
       const visible = near && !zero && cs.visibility === 'visible';
@@ -184,39 +258,53 @@
       const frame = owners.get(el);
       if (frame) n.o = frame;
       const acts = (visible || file) && interactive(el, cs, r, up, listens);
-      if (acts || f & FLAG.scroll || frame && visible) {
+      if (visible && !shadow(el) && maybe.length < MAX_HOSTS && hosts(el, cs, r, range)) {
+        const size = Math.round(r.width) + 'x' + Math.round(r.height);
+        if (asked.get(el) !== size) { asked.set(el, size); maybe.push(id(el)); }
+      }
+      const picture = tag === 'svg' && visible && (r.width > 50 || r.height > 50);
+      if (acts || picture || f & FLAG.scroll || frame && visible) {
         if (acts && !up.inert && !(modal && !contains(modal, el)) && !el.inert) f |= FLAG.interactive;
         const h = visible ? cover(el, r) : null;
         if (h && opaque(h, el)) f |= FLAG.covered;
         if (el.hasAttribute('onclick') || listens.has(el)) f |= FLAG.keep;
         n.i = id(el);
         n.r = [r.left, r.top, r.width, r.height].map(Math.round);
-        attributes(el, n);
+        attributes(el, n, o.links);
+        if (acts) {
+          const p = turns(el);
+          if (p) n.p = p;
+          if (tag.includes('-') && !el.innerText?.trim() && !el.getAttribute('aria-label')) unnamed.push(n.i);
+        }
       }
       if (f) n.f = f;
       const own = n.i ? n.k = [] : out;
       if (!LEAF.has(tag)) {
+        const root = shadow(el);
         const down = {
           el, rect: r, clip: inner, cursor: cs?.cursor ?? up.cursor, inert: up.inert || el.inert, visible,
           loose: cs && cs.visibility === 'visible' && cs.display === 'contents',
-          inside: r.top >= inner.t && r.bottom <= inner.b && r.left >= inner.l && r.right <= inner.r,
+          // Text in here need not be measured. That of a host is shown only if there is a slot for it.
+          inside: !root && r.top >= inner.t && r.bottom <= inner.b && r.left >= inner.l && r.right <= inner.r,
         };
         if (tag === 'DETAILS' && !el.open) { const s = [...el.children].find(c => c.tagName === 'SUMMARY'); if (s) walk(s, down, own); }
         else kids(el, down, own);
-        if (el.shadowRoot) {
+        if (root) {
           const s = {n: '#shadow', k: []};
-          kids(el.shadowRoot, down, s.k);
+          if (root.mode === 'closed') s.x = root.mode;
+          kids(root, down, s.k);
           if (s.k.length) own.push(s);
         }
       } else if (tag === 'TEXTAREA' || tag === 'SELECT') { /* its value is an attribute */ }
       if (n.i) { if (!n.k.length) delete n.k; out.push(n); }
     }
     const out = [], e = document.scrollingElement ?? document.documentElement;
-    if (document.documentElement) {
-      walk(document.documentElement, {el: document.documentElement, rect: {}, clip: band, cursor: 'auto', inert: false, visible: false}, out);
+    if (start) {
+      walk(start, {el: start, rect: {}, clip: band, cursor: 'auto', inert: false, visible: false}, out);
     }
     return {
-      doc, url: location.href, title: texts(document.title), nodes: out, below, above, elements,
+      doc, url: location.href, title: texts(document.title), nodes: out, below, above, elements, hosts: maybe, unnamed,
+      far: far.sort((a, b) => a.d - b.d).slice(0, 10).map(({el, d}) => ({n: el.tagName.toLowerCase(), d, x: clip(texts(el.innerText || el.placeholder || el.title || el.getAttribute('aria-label') || ''), 40)})),
       view: [innerWidth, innerHeight], page: [e?.scrollWidth ?? 0, e?.scrollHeight ?? 0], scroll: [Math.round(scrollX), Math.round(scrollY)],
     };
   }
@@ -324,7 +412,7 @@
     const w = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT, n => n.nodeType === 1 && SKIP.has(n.tagName) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
     for (let n = w.nextNode(); n; n = w.nextNode()) {
       if (n.nodeType === 3) yield n;
-      else if (n.shadowRoot) yield* textNodes(n.shadowRoot);
+      else if (shadow(n)) yield* textNodes(shadow(n));
     }
   }
   const shown = n => n.parentElement ? !hidden(n.parentElement) : true;
@@ -389,5 +477,5 @@
     const o = new MutationObserver(() => { if (has()) { o.disconnect(); done(true); } });
     o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
   });
-  globalThis.gantry = {read, locate, inspect, focus, assign, options, select, scroll, findText, search, find, quiet, awaits};
+  globalThis.gantry = {get, id, read, locate, inspect, focus, assign, options, select, scroll, findText, search, find, quiet, awaits};
 })()

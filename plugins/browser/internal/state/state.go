@@ -26,13 +26,15 @@ const (
 // Node is an element that matters, or a text.
 type Node struct {
 	Tag    string      `json:"n"` // lower-case; "#shadow" is a shadow root, "" a text
-	Text   string      `json:"x"`
+	Text   string      `json:"x"` // of a shadow root: "closed", or empty
 	ID     int         `json:"i"` // in its frame; 0: it can't be acted on
 	Flags  int         `json:"f"`
 	Attrs  [][2]string `json:"a"` // in the order of the source, then the live ones
 	Rect   [4]float64  `json:"r"` // left, top, width, height, in its frame
 	Scroll [3]float64  `json:"s"` // pages above and below; percentage scrolled to the right, -1: it does not scroll to the right
 	Frame  int         `json:"o"` // index for [Frame.Child]; 0: it is no frame
+	Turns  string      `json:"p"` // which part of a list a click leads to: "next", "prev", "first", "last" or a number; empty: none
+	Link   string      `json:"h"` // address
 	Kids   []*Node     `json:"k"`
 }
 
@@ -48,9 +50,18 @@ type Frame struct {
 	Above    int        `json:"above"` // interactive elements that are too far away to be listed
 	Below    int        `json:"below"`
 	Elements int        `json:"elements"` // all
+	Far      []Far      `json:"far"`      // the nearest of those below, in a frame within the page
 	Nodes    []*Node    `json:"nodes"`
+	Scope    *Frame     `json:"-"` // if not nil, only what was read from this one is shown
 	// Child returns the frame with an index, for the element with an ID; nil: it was not read.
 	Child func(index, element int) *Frame `json:"-"`
+}
+
+// Far is an element that is too far away to be listed.
+type Far struct {
+	Tag   string  `json:"n"`
+	Text  string  `json:"x"`
+	Pages float64 `json:"d"` // how far down it is
 }
 
 // Ref is an element.
@@ -64,13 +75,20 @@ type Line struct {
 	Number int // of the element; 0: none
 	Depth  int
 	Text   string // without its number and its indentation
+	Link   string // where it leads; empty: nowhere, or it was not asked for
 }
 
 // String returns the line as the model reads it.
 func (l Line) String() string { return l.text(false) }
 
+// key is what a line is compared by: what is around it changes nothing about it.
+func (l Line) key() Line { return Line{Number: l.Number, Text: l.Text} }
+
 func (l Line) text(isNew bool) string {
 	text := l.Text
+	if l.Link != "" {
+		text = strings.Replace(text, " />", " href="+clip(l.Link, maxLink)+" />", 1)
+	}
 	if l.Number > 0 {
 		text = strings.Replace(text, "<", fmt.Sprintf("[%d]<", l.Number), 1)
 		if isNew {
@@ -86,7 +104,23 @@ type State struct {
 	Lines   []Line
 	Numbers int // elements with numbers
 	New     map[int]bool
+	turns   []turn
 }
+
+// turn is an element that leads to a part of a list.
+type turn struct {
+	to     string
+	number int
+}
+
+const (
+	// maxText is the size of a line of text; longer ones are divided, because states are cut between lines.
+	maxText = 1000
+	// maxLink is the length of an address.
+	maxLink = 100
+	// maxLines bounds a state. A page with more is not what the script has read.
+	maxLines = 100_000
+)
 
 // Book keeps the numbers of the elements of a tab: an element keeps its number as long as its document lives. A new document begins with 1.
 type Book struct {
@@ -113,9 +147,13 @@ func (b *Book) Take(f *Frame) *State {
 		b.document, b.numbers, b.refs = f.Document, map[Ref]int{}, map[int]Ref{}
 	}
 	known := len(b.refs)
-	w := writer{book: b, state: &State{Frame: f, New: map[int]bool{}}}
-	for _, n := range f.Nodes {
-		w.node(f, n, 0, nil)
+	w := writer{book: b, state: &State{Frame: f, New: map[int]bool{}}, seen: map[*Frame]bool{}}
+	shown := f
+	if f.Scope != nil {
+		shown = f.Scope
+	}
+	for _, n := range shown.Nodes {
+		w.node(shown, n, 0, nil)
 	}
 	if known > 0 {
 		for i := known + 1; i <= len(b.refs); i++ {
@@ -138,32 +176,59 @@ func (b *Book) number(r Ref) int {
 type writer struct {
 	book  *Book
 	state *State
+	seen  map[*Frame]bool
 }
 
 func (w *writer) add(l Line) { w.state.Lines = append(w.state.Lines, l) }
 
+// words adds a text, which is divided between words if it is long.
+func (w *writer) words(depth int, text string) {
+	for len(text) > maxText {
+		end := strings.LastIndexByte(text[:maxText], ' ')
+		if end <= 0 {
+			end = len(strings.ToValidUTF8(text[:maxText], ""))
+		}
+		if end == 0 {
+			break // it is no text
+		}
+		w.add(Line{Depth: depth, Text: text[:end]})
+		text = strings.TrimPrefix(text[end:], " ")
+	}
+	w.add(Line{Depth: depth, Text: text})
+}
+
 // node writes a node and what it contains. around is the nearest element of which what is inside may be a decoration.
 func (w *writer) node(f *Frame, n *Node, depth int, around *Node) {
 	switch {
+	case n == nil || len(w.state.Lines) >= maxLines:
+		return
 	case n.Tag == "":
-		w.add(Line{Depth: depth, Text: n.Text})
+		w.words(depth, n.Text)
 		return
 	case n.Tag == "#shadow":
-		w.add(Line{Depth: depth, Text: "Open Shadow"})
+		kind := "Open"
+		if n.Text == "closed" {
+			kind = "Closed"
+		}
+		w.add(Line{Depth: depth, Text: kind + " Shadow"})
 		w.kids(f, n, depth+1, around)
 		w.add(Line{Depth: depth, Text: "Shadow End"})
 		return
 	}
 	var child *Frame
 	if n.Frame > 0 && f.Child != nil {
-		child = f.Child(n.Frame, n.ID)
+		if child = f.Child(n.Frame, n.ID); w.seen[child] {
+			child = nil // a frame has one element
+		}
+		w.seen[child] = child != nil
 	}
 	numbered := n.Flags&Covered == 0 && (n.Flags&Interactive != 0 && !n.decorates(around) || n.Flags&Box != 0 || n.Flags&Scrollable != 0 && !n.acts())
-	if !numbered && n.Flags&Scrollable == 0 && child == nil {
+	picture := n.Tag == "svg" && n.Flags&Covered == 0 && !n.decorates(around)
+	if !numbered && n.Flags&Scrollable == 0 && child == nil && !picture {
 		w.kids(f, n, depth, around)
 		return
 	}
-	l := Line{Depth: depth, Text: "<" + n.Tag + attributes(n) + " />"}
+	l := Line{Depth: depth, Text: "<" + n.Tag + attributes(n) + " />", Link: n.Link}
 	switch {
 	case n.Flags&Scrollable != 0 && numbered:
 		l.Text = "|scroll element" + l.Text
@@ -175,6 +240,9 @@ func (w *writer) node(f *Frame, n *Node, depth int, around *Node) {
 	if numbered {
 		l.Number = w.book.number(Ref{f.ID, f.Document, n.ID})
 		w.state.Numbers++
+		if n.Turns != "" {
+			w.state.turns = append(w.state.turns, turn{n.Turns, l.Number})
+		}
 	}
 	if n.Flags&Scrollable != 0 {
 		l.Text += fmt.Sprintf(" (%.1f pages above, %.1f pages below", n.Scroll[0], n.Scroll[1])
@@ -204,7 +272,10 @@ func (w *writer) node(f *Frame, n *Node, depth int, around *Node) {
 		w.node(child, c, depth+1, nil)
 	}
 	if child.Below > 0 {
-		w.add(Line{Depth: depth + 1, Text: fmt.Sprintf("... (%d more elements below - scroll to reveal)", child.Below)})
+		w.add(Line{Depth: depth + 1, Text: fmt.Sprintf("... (%d more elements below - scroll to reveal):", child.Below)})
+	}
+	for _, x := range child.Far {
+		w.add(Line{Depth: depth + 1, Text: fmt.Sprintf("    <%s> %q ~%.1f pages down", x.Tag, x.Text, x.Pages)})
 	}
 }
 
@@ -226,7 +297,7 @@ func (n *Node) attr(name string) string {
 
 // acts reports whether a descendant is interactive.
 func (n *Node) acts() bool {
-	return slices.ContainsFunc(n.Kids, func(c *Node) bool { return c.Flags&(Interactive|Covered) == Interactive || c.acts() })
+	return slices.ContainsFunc(n.Kids, func(c *Node) bool { return c != nil && (c.Flags&(Interactive|Covered) == Interactive || c.acts()) })
 }
 
 // propagates reports whether what is inside an element is probably a part of it.
@@ -305,10 +376,9 @@ func (s *State) Delta(old *State) (text string, ok bool) {
 	count := map[Line]int{}
 	numbers := map[int]Line{}
 	for _, l := range old.Lines {
-		l.Depth = 0 // a new box around something changes nothing about it
-		count[l]++
+		count[l.key()]++
 		if l.Number > 0 {
-			numbers[l.Number] = l
+			numbers[l.Number] = l.key()
 		}
 	}
 	var b strings.Builder
@@ -316,8 +386,7 @@ func (s *State) Delta(old *State) (text string, ok bool) {
 	same, all := 0, 0
 	for i, l := range s.Lines {
 		all += len(l.Text)
-		key := l
-		key.Depth = 0
+		key := l.key()
 		if count[key] > 0 {
 			count[key]--
 			same += len(l.Text)
@@ -335,8 +404,7 @@ func (s *State) Delta(old *State) (text string, ok bool) {
 		fmt.Fprintf(&b, "%s %s\n", sign, l)
 	}
 	for _, l := range old.Lines {
-		key := l
-		key.Depth = 0
+		key := l.key()
 		if count[key] > 0 {
 			count[key]--
 			l.Depth = 0
@@ -361,5 +429,30 @@ func (s *State) Header() string {
 	if s.Above+s.Below > 0 {
 		out += fmt.Sprintf("; not listed: %d above, %d below", s.Above, s.Below)
 	}
-	return out
+	return out + s.pagination()
+}
+
+// pagination is a line with the elements that lead to the other parts of a list, if there is one.
+func (s *State) pagination() string {
+	const most = 12
+	var out []string
+	sure := false
+	order := []string{"first", "prev", "", "next", "last"}
+	place := func(t turn) int { // numbers stand in the middle, in the order of the page
+		to, _, _ := strings.Cut(t.to, " ")
+		if i := slices.Index(order, to); i >= 0 {
+			sure = sure || to == "prev" || to == "next"
+			return i
+		}
+		return slices.Index(order, "")
+	}
+	turns := slices.Clone(s.turns)
+	slices.SortStableFunc(turns, func(a, b turn) int { return place(a) - place(b) })
+	for _, t := range turns {
+		out = append(out, fmt.Sprintf("%s [%d]", t.to, t.number))
+	}
+	if len(out) < 2 || len(out) > most || !sure {
+		return ""
+	}
+	return "\nPagination: " + strings.Join(out, ", ")
 }

@@ -1,8 +1,10 @@
 package state
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func el(id int, tag string, kids ...*Node) *Node {
@@ -105,4 +107,112 @@ func TestDelta(t *testing.T) {
 	if _, ok := old.Delta(nil); ok {
 		t.Error("there are changes since nothing")
 	}
+}
+
+// A long text is divided between words, and a text without spaces between characters; nothing is lost.
+func TestLongTextsAreDivided(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("word ", 1000) + "end", strings.Repeat("ä", 3000)} {
+		s := (&Book{}).Take(&Frame{Nodes: []*Node{words(text)}})
+		joined := ""
+		for _, l := range s.Lines {
+			if len(l.Text) > maxText || !utf8.ValidString(l.Text) {
+				t.Errorf("a line has %d bytes", len(l.Text))
+			}
+			joined += l.Text
+		}
+		if want := strings.ReplaceAll(text, " ", ""); strings.ReplaceAll(joined, " ", "") != want || len(s.Lines) < 5 {
+			t.Errorf("%d lines, %d bytes", len(s.Lines), len(joined))
+		}
+	}
+}
+
+// What the script returns may come from a page that has taken over its process: however it is nested, a state of it is bounded.
+func TestFramesWithinThemselves(t *testing.T) {
+	t.Parallel()
+	f := &Frame{ID: "f"}
+	for i := range 100 {
+		f.Nodes = append(f.Nodes, &Node{Tag: "iframe", ID: i + 1, Frame: 1, Kids: []*Node{nil}})
+	}
+	f.Child = func(int, int) *Frame { return f }
+	if s := (&Book{}).Take(f); len(s.Lines) > 200 {
+		t.Errorf("%d lines", len(s.Lines))
+	}
+}
+
+func TestPagination(t *testing.T) {
+	t.Parallel()
+	page := func(turns ...string) string {
+		f := &Frame{}
+		for i, x := range turns {
+			n := el(i+1, "a")
+			n.Turns = x
+			f.Nodes = append(f.Nodes, n)
+		}
+		_, line, _ := strings.Cut((&Book{}).Take(f).Header(), "\n")
+		return line
+	}
+	for want, turns := range map[string][]string{
+		"Pagination: prev [1], 1 [2], 2 [3], next [4]": {"prev", "1", "2", "next"},
+		"": {"1", "2", "3"}, // days of a calendar, for example
+	} {
+		if got := page(turns...); got != want {
+			t.Errorf("%v: %q", turns, got)
+		}
+	}
+	if got := page("next"); got != "" {
+		t.Errorf("a single button is a list: %q", got)
+	}
+	if got := page(append(strings.Split(strings.Repeat("1 ", 30), " "), "next", "prev")...); got != "" {
+		t.Errorf("a calendar is a list: %q", got)
+	}
+}
+
+// Whatever the script returns, a state is made of it: each line is in exactly one part of a paged text, each number is that of an element,
+// and a state has no difference from itself.
+func FuzzTake(f *testing.F) {
+	f.Add(`{"doc":"d","nodes":[{"n":"button","i":1,"f":1,"r":[0,0,9,9],"k":[{"x":"Go"}]},{"n":"#shadow","x":"closed","k":[null]},{"n":"iframe","i":2,"o":1,"f":1}]}`, 40)
+	f.Add(`{"nodes":[{"n":"div","i":1,"f":12,"s":[0.1,2,-1],"a":[["role","listbox"],["id","x"]],"p":"next","h":"/x"},{"n":"svg","i":3}],"far":[{"n":"a","x":"b","d":1.5}]}`, 7)
+	f.Fuzz(func(t *testing.T, text string, size int) {
+		var x Frame
+		if json.Unmarshal([]byte(text), &x) != nil {
+			t.Skip()
+		}
+		inner := x
+		inner.ID = "inner"
+		x.Child = func(i, _ int) *Frame {
+			if i == 1 {
+				return &inner
+			}
+			return nil
+		}
+		b := &Book{}
+		s := b.Take(&x)
+		_ = s.Header()
+		whole, next := s.Text(0, 1<<30)
+		if next != 0 {
+			t.Fatal("a text without a limit is cut")
+		}
+		parts, from := "", 0
+		for range len(s.Lines) + 1 {
+			part, next := s.Text(from, max(1, size%1000))
+			parts += part
+			if from = next; next == 0 {
+				break
+			}
+		}
+		if parts != whole {
+			t.Fatalf("%q in parts is %q", whole, parts)
+		}
+		for _, l := range s.Lines {
+			if l.Number > 0 {
+				if _, ok := b.Ref(l.Number); !ok {
+					t.Fatalf("%d is the number of no element", l.Number)
+				}
+			}
+		}
+		if d, ok := b.Take(&x).Delta(s); len(s.Lines) > 0 && (d != "" || !ok) {
+			t.Fatalf("%v %q", ok, d)
+		}
+	})
 }

@@ -3,10 +3,13 @@
 package action_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -268,6 +271,42 @@ func TestFrameOfAnotherSite(t *testing.T) {
 	}
 }
 
+// The picture of an element shows the element alone, in whichever frame it is and wherever it is scrolled to.
+func TestPictureOfAnElement(t *testing.T) {
+	x := newRig(t)
+	x.serve("/f", "<body style='margin:0;background:blue'><div style='height:700px'></div><button style='width:60px;height:40px;border:0;background:lime'></button>")
+	x.open("<body style='margin:0;background:red'><div style='height:900px'></div><iframe width=300 height=200 style='border:5px solid red' src=\"" + strings.Replace(x.url, "127.0.0.1", "localhost", 1) + "/f\"></iframe>" +
+		"<button style='display:block;width:50px;height:9000px;border:0;background:lime'></button>")
+	tab, err := x.Tab(x.ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, want := range map[int]struct {
+		size image.Point
+		note string
+	}{2: {image.Pt(60, 40), ""}, 3: {image.Pt(50, 8000), " (the first 8000 pixels of 50 x 9000)"}} {
+		p, err := x.Picture(x.ctx, tab, number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := jpeg.Decode(bytes.NewReader(p.Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := img.Bounds().Size(); got != want.size || p.Note != want.note {
+			t.Errorf("element %d: %v, %q", number, got, p.Note)
+		}
+		for _, at := range []image.Point{{2, 2}, {want.size.X - 3, 2}, {2, want.size.Y - 3}, {want.size.X - 3, want.size.Y - 3}} {
+			if r, g, b, _ := img.At(at.X, at.Y).RGBA(); r > 0x5000 || g < 0xa000 || b > 0x5000 {
+				t.Errorf("element %d: %v is not green: %x %x %x", number, at, r, g, b)
+			}
+		}
+	}
+	if _, err := x.Picture(x.ctx, tab, 99); err == nil {
+		t.Error("there is a picture of nothing")
+	}
+}
+
 // An element in a closed shadow root is clicked like any other.
 func TestClosedShadowRoot(t *testing.T) {
 	x := newRig(t)
@@ -313,6 +352,28 @@ func BenchmarkClick(b *testing.B) {
 	for b.Loop() {
 		x.run(`{"click":{"index":1}}`)
 		x.take()
+	}
+}
+
+// BenchmarkPicture is a screenshot of what is in view, and of an element.
+func BenchmarkPicture(b *testing.B) {
+	x := newRig(b)
+	x.open(strings.Repeat("<p>Some words, and <button>a button</button>", 100))
+	tab, err := x.Tab(x.ctx, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, shoot := range map[string]func() (action.Image, error){
+		"view":    func() (action.Image, error) { return action.Picture(x.ctx, tab, false) },
+		"element": func() (action.Image, error) { return x.Picture(x.ctx, tab, 5) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := shoot(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -93,6 +93,18 @@ var ErrBusy = errors.New("the page does not answer, because its scripts are busy
 
 // Take reads the state of a tab.
 func (s *Session) Take(ctx context.Context, t *target.Tab) (*state.State, error) {
+	return s.Read(ctx, t, capture.Options{})
+}
+
+// Element returns the element with a number in the last state of a tab.
+func (s *Session) Element(t *target.Tab, number int) (state.Ref, error) {
+	_, _, err := s.element(t, number)
+	r, _ := s.View(t).book.Ref(number)
+	return r, err
+}
+
+// Read reads the state of a tab, or a part of it.
+func (s *Session) Read(ctx context.Context, t *target.Tab, o capture.Options) (*state.State, error) {
 	v := s.View(t)
 	ctx, cancel := context.WithTimeoutCause(ctx, takeTime, ErrBusy)
 	defer cancel()
@@ -100,11 +112,11 @@ func (s *Session) Take(ctx context.Context, t *target.Tab) (*state.State, error)
 		var err error
 		for range 3 { // a page that is being replaced is read again
 			var p *capture.Page
-			if p, err = capture.Read(ctx, t, capture.Options{}); err == nil {
+			if p, err = capture.Read(ctx, t, o); err == nil {
 				v.page = p
 				return nil
 			}
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, capture.ErrScope) {
 				return err
 			}
 		}
@@ -147,6 +159,7 @@ type point struct {
 	Gone     bool
 	Hidden   bool
 	Disabled bool
+	Box      [4]float64 // left, top, width, height
 }
 
 // locate scrolls an element into view, and returns a point of it in the coordinates of the tab.
@@ -175,6 +188,7 @@ func (s *Session) locate(ctx context.Context, t *target.Tab, number int, force b
 		if q.Gone {
 			return p, errGone(number)
 		}
+		p.Box[0], p.Box[1] = p.Box[0]+q.X-p.X, p.Box[1]+q.Y-p.Y
 		p.X, p.Y = q.X, q.Y
 		if p.Cover == "" {
 			p.Cover = q.Cover
@@ -197,6 +211,7 @@ type Outcome struct {
 type Image struct {
 	MediaType string
 	Data      []byte
+	Note      string // what it does not show; may be empty
 }
 
 // Run runs actions one after the other in the current tab. It stops after one that fails, or that leads to another page or tab.

@@ -70,6 +70,9 @@ type Options struct {
 	Element  state.Ref
 }
 
+// ErrScope is the error of a part of a page that there is not.
+var ErrScope = errors.New("there is no such part of the page")
+
 // Read reads a page. Frames that can't be read, because they are being loaded for example, are empty.
 func Read(ctx context.Context, t *target.Tab, o Options) (*Page, error) {
 	frames, err := list(ctx, t)
@@ -255,7 +258,7 @@ func (f *Frame) read(ctx context.Context, frames []*Frame, how reading) error {
 			return err
 		}
 		if tree.Error != "" {
-			return errors.New(tree.Error)
+			return fmt.Errorf("%w: %s", ErrScope, tree.Error)
 		}
 		// The script does not see closed shadow roots. Those that it is given it keeps; they may contain others.
 		roots := f.closed(ctx, tree.Hosts)

@@ -334,13 +334,14 @@
     const best = [...el.getClientRects()].map(q => ({l: Math.max(q.left, 0), t: Math.max(q.top, 0), r: Math.min(q.right, innerWidth), b: Math.min(q.bottom, innerHeight)}))
       .map(q => ({...q, area: Math.max(0, q.r - q.l) * Math.max(0, q.b - q.t)})).sort((p, q) => q.area - p.area)[0];
     if (!best?.area) return {hidden: true, what: describe(el)};
+    const box = [r.left, r.top, r.width, r.height];
     let first = null;
     for (const [fx, fy] of POINTS) {
       const px = best.l + (best.r - best.l) * fx, py = best.t + (best.b - best.t) * fy, h = at(px, py);
-      if (h && related(el, h)) return {x: px, y: py, what: describe(el), disabled: disabled(el)};
+      if (h && related(el, h)) return {x: px, y: py, what: describe(el), disabled: disabled(el), box};
       first ??= h;
     }
-    return {x: (best.l + best.r) / 2, y: (best.t + best.b) / 2, what: describe(el), cover: first ? describe(first) : '', disabled: disabled(el)};
+    return {x: (best.l + best.r) / 2, y: (best.t + best.b) / 2, what: describe(el), cover: first ? describe(first) : '', disabled: disabled(el), box};
   }
 
   const kind = el => el.tagName === 'SELECT' ? 'select' : el.tagName === 'INPUT' ? el.type : el.tagName === 'TEXTAREA' ? 'textarea' : el.isContentEditable ? 'editable' : '';

@@ -271,6 +271,45 @@ func TestFrameOfAnotherSite(t *testing.T) {
 	}
 }
 
+// A page that draws itself anew replaces its elements. The one that has taken the place of an element is acted on, if there is no doubt.
+func TestReplacedElements(t *testing.T) {
+	x := newRig(t)
+	const page = `<script>
+		globalThis.log = [];
+		globalThis.draw = (...names) => root.innerHTML = names.map(n => '<button onclick="log.push(this.textContent)">' + n + '</button>').join('') + '<input aria-label=Name>';
+	</script><body><div id=root></div><script>draw('Save', 'Delete', 'Delete')</script>`
+	for _, row := range []struct{ script, actions, want, code, value string }{
+		{"draw('Save', 'Delete', 'Delete')", `{"click":{"index":1}}`, `1. Clicked [1] <button> "Save"`, "log.join()", "Save"},
+		{"draw('Save')", `{"input":{"index":4,"text":"Ada"}}`, `1. Typed "Ada" into [4]`, "document.querySelector('input').value", "Ada"},
+		{"draw('Save', 'Delete', 'Delete')", `{"hover":{"index":1}},{"click":{"index":1}}`, "1. Moved the mouse over [1] <button> \"Save\"\n2. Clicked [1] <button> \"Save\"", "log.join()", "Save"},
+		// Either could have been meant.
+		{"draw('Save', 'Delete', 'Delete')", `{"click":{"index":2}}`, "1. click failed: element 2 is no longer in the page; similar ones are [6]<button> Delete, [7]<button> Delete", "log.join()", ""},
+		{"draw('Save', 'Delete')", `{"click":{"index":2}}`, "1. click failed: element 2 is no longer in the page; similar ones are [6]<button> Delete", "log.join()", ""},
+		// It is another one.
+		{"draw('Send')", `{"click":{"index":1}}`, "1. click failed: element 1 is no longer in the page; call browser_state", "log.join()", ""},
+	} {
+		x.open(page)
+		x.eval(row.script)
+		if got, _ := x.run(row.actions); got != row.want {
+			t.Errorf("%s, %s\n got %q\nwant %q", row.script, row.actions, got, row.want)
+		}
+		if got := x.eval(row.code); got != row.value {
+			t.Errorf("%s, %s: %q, want %q", row.script, row.actions, got, row.value)
+		}
+	}
+	x.open(page)
+	for range 2 { // what has been replaced before is not taken for another one that is gone
+		x.eval("draw('Save', 'Delete', 'Delete')")
+		if got, o := x.run(`{"click":{"index":1}}`); o.Failed {
+			t.Error(got)
+		}
+		x.take()
+	}
+	if text, _ := x.take().Text(0, 1000); !strings.HasPrefix(text, "[1]<button focused=true />\n\tSave\n") {
+		t.Errorf("it has another number now: %q", text)
+	}
+}
+
 // The picture of an element shows the element alone, in whichever frame it is and wherever it is scrolled to.
 func TestPictureOfAnElement(t *testing.T) {
 	x := newRig(t)

@@ -25,7 +25,16 @@ func (r *run) inspect(ctx context.Context, number int) (*capture.Frame, int, fie
 		err = f.Call(ctx, "inspect", &d, id)
 	}
 	if err == nil && d.Gone {
-		err = errGone(number)
+		if err = r.s.again(ctx, r.tab, number); err == nil {
+			f, id, err = r.s.element(r.tab, number)
+		}
+		d = field{}
+		if err == nil {
+			err = f.Call(ctx, "inspect", &d, id)
+		}
+		if err == nil && d.Gone {
+			err = errGone(number, nil)
+		}
 	}
 	return f, id, d, err
 }
@@ -228,7 +237,7 @@ func (a *Scroll) do(ctx context.Context, r *run) (string, error) {
 			err = f.Call(ctx, "scroll", &moved, id, 0, pages)
 		}
 		if err == nil && moved.Gone {
-			err = errGone(a.Index)
+			err = errGone(a.Index, nil)
 		}
 		return err
 	})
@@ -275,7 +284,7 @@ func (r *run) options(ctx context.Context, number int) (string, error) {
 	}
 	switch {
 	case x.Gone:
-		return "", errGone(number)
+		return "", errGone(number, nil)
 	case len(x.Options) == 0:
 		return "", fmt.Errorf("element %d offers no options; click it first if it opens a list", number)
 	}
@@ -313,7 +322,7 @@ func (a *Select) do(ctx context.Context, r *run) (string, error) {
 	case err != nil:
 		return "", err
 	case x.Gone:
-		return "", errGone(a.Index)
+		return "", errGone(a.Index, nil)
 	case len(x.Missing) > 0:
 		return "", fmt.Errorf("there is no option %q that can be selected; the options are:%s", x.Missing, describe(x.Options))
 	}

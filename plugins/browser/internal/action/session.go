@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,9 @@ type Session struct {
 type View struct {
 	book  state.Book
 	page  *capture.Page
-	Shown *state.State // what the model has seen last; nil: nothing
+	looks map[int]state.Look // of the elements in the last state
+	of    string             // its document
+	Shown *state.State       // what the model has seen last; nil: nothing
 }
 
 // Tab returns the tab with a name, or the current one if it is empty. It opens one if there is none.
@@ -125,7 +128,61 @@ func (s *Session) Read(ctx context.Context, t *target.Tab, o capture.Options) (*
 	if err != nil {
 		return nil, err
 	}
-	return v.book.Take(v.page.Tree), nil
+	st := v.book.Take(v.page.Tree)
+	if o.Selector == "" && o.Element.ID == 0 || v.looks == nil || v.of != v.book.Document() {
+		v.looks, v.of = map[int]state.Look{}, v.book.Document()
+	}
+	maps.Copy(v.looks, st.Looks())
+	return st, nil
+}
+
+// again finds an element of the last state that is no longer in the page in the one that the page has replaced it by, which gets its number. There
+// must be exactly one that looks the same, and no other that is gone may have looked like it.
+func (s *Session) again(ctx context.Context, t *target.Tab, number int) error {
+	v := s.View(t)
+	old, document, known := maps.Clone(v.looks), v.of, v.book.Max()
+	look, ok := old[number]
+	if !ok {
+		return errGone(number, nil)
+	}
+	st, err := s.Read(ctx, t, capture.Options{})
+	if err != nil {
+		return err
+	}
+	if v.of != document {
+		return capture.ErrChanged
+	}
+	now := st.Looks()
+	var found []int
+	gone := 0
+	for n, x := range now {
+		if n > known && x == look {
+			found = append(found, n)
+		}
+	}
+	for n, x := range old {
+		if _, there := now[n]; !there && x == look {
+			gone++
+		}
+	}
+	if len(found) != 1 || gone != 1 {
+		return errGone(number, similar(look, now))
+	}
+	to, _ := v.book.Ref(found[0])
+	v.book.Rebind(number, to)
+	return nil
+}
+
+// similar names elements that look similar.
+func similar(look state.Look, all map[int]state.Look) []string {
+	const most = 3
+	var out []string
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		if look.Like(all[n]) && len(out) < most {
+			out = append(out, strings.Replace(all[n].String(), "<", fmt.Sprintf("[%d]<", n), 1))
+		}
+	}
+	return out
 }
 
 // element returns the frame of an element, and its ID in there.
@@ -146,8 +203,11 @@ func (s *Session) element(t *target.Tab, number int) (*capture.Frame, int, error
 	return nil, 0, fmt.Errorf("element %d is gone with its frame; call browser_state", number)
 }
 
-// errGone is the error of an element that is no longer in the page.
-func errGone(number int) error {
+// errGone is the error of an element that is no longer in the page, with similar ones.
+func errGone(number int, similar []string) error {
+	if len(similar) > 0 {
+		return fmt.Errorf("element %d is no longer in the page; similar ones are %s", number, strings.Join(similar, ", "))
+	}
 	return fmt.Errorf("element %d is no longer in the page; call browser_state", number)
 }
 
@@ -172,9 +232,21 @@ func (s *Session) locate(ctx context.Context, t *target.Tab, number int, force b
 	if err := f.Call(ctx, "locate", &p, id, false); err != nil {
 		return p, err
 	}
+	if p.Gone {
+		if err := s.again(ctx, t, number); err != nil {
+			return p, err
+		}
+		if f, id, err = s.element(t, number); err != nil {
+			return p, err
+		}
+		p = point{}
+		if err := f.Call(ctx, "locate", &p, id, false); err != nil {
+			return p, err
+		}
+	}
 	switch {
 	case p.Gone:
-		return p, errGone(number)
+		return p, errGone(number, nil)
 	case p.Hidden:
 		return p, fmt.Errorf("element %d, %s, is not visible", number, p.What)
 	case p.Disabled && !force:
@@ -186,7 +258,7 @@ func (s *Session) locate(ctx context.Context, t *target.Tab, number int, force b
 			return p, err
 		}
 		if q.Gone {
-			return p, errGone(number)
+			return p, errGone(number, nil)
 		}
 		p.Box[0], p.Box[1] = p.Box[0]+q.X-p.X, p.Box[1]+q.Y-p.Y
 		p.X, p.Y = q.X, q.Y

@@ -135,6 +135,12 @@ func (b *Book) Ref(number int) (Ref, bool) {
 	return r, ok
 }
 
+// Rebind gives an element the number of one that the page has replaced by it.
+func (b *Book) Rebind(number int, to Ref) {
+	delete(b.numbers, b.refs[number])
+	b.refs[number], b.numbers[to] = to, number
+}
+
 // Document is the document of the page whose elements have the numbers.
 func (b *Book) Document() string { return b.document }
 

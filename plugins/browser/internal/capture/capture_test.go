@@ -14,6 +14,7 @@ import (
 
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"go.uber.org/goleak"
 
@@ -378,6 +379,67 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// What can't be used has no number, and what can't be seen is not there, for whatever reason.
+func TestWhatCannotBeUsed(t *testing.T) {
+	p := newPages(t)
+	for name, row := range map[string]struct{ html, script, want string }{
+		"inert":             {`<div inert><button>A</button></div><button>B</button>`, "", "A\n[1]<button />\n\tB"},
+		"no pointer events": {`<button style="pointer-events:none">A</button>`, "", "A"},
+		"disabled group":    {`<fieldset disabled><input value=x><button>A</button></fieldset>`, "", "A"},
+		"clipped":           {`<div style="height:20px;overflow:hidden"><div style="height:40px"></div><button>A</button>text</div>`, "", ""},
+		"popover": {`<button style="position:absolute;left:10px;top:10px">Under</button><div popover id=p style="margin:0;left:0;top:0;width:400px;height:300px;background:#fff"><button>Over</button></div>`,
+			"p.showPopover()", "[1]<button />\n\tOver"},
+		"covered frame": {`<iframe srcdoc="<button>In</button>" width=300 height=200></iframe><div style="position:absolute;left:0;top:0;width:500px;height:400px;background:#fff"><button>Over</button></div>`,
+			"", "[1]<button />\n\tOver"},
+		"fixed within what is far away": {`<div style="height:50px"><div style="position:fixed;top:0"><button>Menu</button></div></div><div style="height:9000px"></div>`, "scrollTo(0, 5000)", "[1]<button />\n\tMenu"},
+	} {
+		p.open(row.html)
+		if row.script != "" {
+			p.eval(row.script)
+		}
+		if got := text(p.take(&state.Book{})); got != row.want {
+			t.Errorf("%s\n got %q\nwant %q", name, got, row.want)
+		}
+	}
+}
+
+// A page can neither hide from the script nor break it, by names that stand for properties, or by endless nesting and text.
+func TestHostilePage(t *testing.T) {
+	p := newPages(t)
+	names := "tagName nodeType nodeName firstChild nextSibling parentNode parentElement firstElementChild children childElementCount attributes getAttribute hasAttribute getBoundingClientRect " +
+		"getClientRects closest matches querySelector querySelectorAll shadowRoot id className dataset tabIndex inert innerText textContent checkVisibility scrollHeight clientHeight scrollWidth clientWidth " +
+		"isContentEditable getRootNode ownerDocument isConnected contains host elementFromPoint documentElement body title scrollingElement createRange activeElement getElementById addEventListener readyState createTreeWalker"
+	fields := ""
+	for _, n := range strings.Fields(names) {
+		fields += "<input type=hidden name=" + n + "><img name=" + n + " hidden>"
+	}
+	p.open("<form style='padding:40px'>" + fields + "<button>Go</button>text</form><form name=forms><button>Other</button></form>")
+	b := &state.Book{}
+	if got, want := text(p.take(b)), "[1]<button />\n\tGo\ntext\n[2]<button />\n\tOther"; got != want {
+		t.Errorf("%q", got)
+	}
+	f, err := capture.Main(p.ctx, p.tab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go1, _ := b.Ref(1)
+	for name, args := range map[string][]any{
+		"locate": {go1.ID, false}, "inspect": {go1.ID}, "focus": {go1.ID, true}, "scroll": {0, 0, 1}, "quiet": {1}, "search": {"text", false, false, 10, "", 5},
+		"find": {"button", []string{}, 5, true}, "findText": {"text"}, "awaits": {"text", false},
+	} {
+		var v any
+		if err := f.Call(p.ctx, name, &v, args...); err != nil || strings.Contains(fmt.Sprint(v), "cover:<") {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
+	}
+
+	p.open("<button>Go</button><div id=d></div><p id=long>")
+	p.eval(`let n = d; for (let i = 0; i < 1500; i++) { const c = document.createElement('div'); n.append(c); n = c } n.textContent = 'deep'; long.textContent = 'word '.repeat(60000)`)
+	if s := p.take(&state.Book{}); !strings.HasPrefix(text(s), "[1]<button />\n\tGo\n") || len(text(s)) > 210_000 {
+		t.Errorf("%d bytes", len(text(s)))
+	}
+}
+
 // The page sees nothing of being read.
 func TestNothingIsWritten(t *testing.T) {
 	p := newPages(t)
@@ -400,6 +462,25 @@ func table(cells int) string {
 	return b.String()
 }
 
+// used is the processor time of the page's thread, in seconds. Unlike the time that passes, it hardly depends on what else the machine does.
+func (p *pages) used() float64 {
+	p.t.Helper()
+	if _, err := protocol.Call(p.ctx, p.tab.Session, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+		p.t.Fatal(err)
+	}
+	m, err := protocol.Call(p.ctx, p.tab.Session, performance.GetMetrics, protocol.Empty{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, x := range m.Metrics {
+		if x.Name == "ThreadTime" {
+			return x.Value
+		}
+	}
+	p.t.Fatal("the browser does not tell the time that was used")
+	return 0
+}
+
 func BenchmarkState(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -407,11 +488,13 @@ func BenchmarkState(b *testing.B) {
 			p.open(table(n))
 			book := &state.Book{}
 			p.take(book)
-			size := 0
+			size, used, runs := 0, p.used(), 0
 			for b.Loop() {
 				t, _ := p.take(book).Text(0, 40_000)
 				size = len(t)
+				runs++
 			}
+			b.ReportMetric((p.used()-used)*1000/float64(runs), "page-cpu-ms/op")
 			b.ReportMetric(float64(size), "text-bytes")
 		})
 	}

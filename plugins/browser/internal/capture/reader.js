@@ -24,19 +24,36 @@
   const MARGIN = 1000;
   const closed = new WeakMap(); // host → its closed shadow root, once it is known
   const asked = new WeakMap(); // element of which was asked whether it has one → its size then
-  const shadow = el => el.shadowRoot ?? closed.get(el);
-  const parent = n => n.parentNode || n.host;
+  // A form has properties named like its fields, and a document like its pictures. These hide what they are called like, so both are read past them.
+  const shims = new WeakSet();
+  const past = (target, proto) => {
+    const shim = new Proxy(target, {
+      get(t, k) { const v = Reflect.get(proto, k, t); return typeof v === 'function' ? v.bind(t) : v; },
+      set: (t, k, v) => Reflect.set(proto, k, v, t),
+    });
+    shims.add(shim);
+    return shim;
+  };
+  const D = past(document, Object.getPrototypeOf(document));
+  const form = el => el instanceof HTMLFormElement;
+  const safe = el => form(el) && !shims.has(el) ? past(el, HTMLFormElement.prototype) : el;
+  const getter = k => { const {get} = Object.getOwnPropertyDescriptor(Node.prototype, k); return n => get.call(n); };
+  const TYPE = getter('nodeType'), FIRST = getter('firstChild'), NEXT = getter('nextSibling'), PARENT = getter('parentNode');
+  const up = el => PARENT(el)?.nodeType === 1 || form(PARENT(el)) ? PARENT(el) : null; // its parent element
+  const root = el => { const r = safe(el).getRootNode(); return r === document ? D : r; };
+  const shadow = el => form(el) ? null : el.shadowRoot ?? closed.get(el);
+  const parent = n => PARENT(n) || (TYPE(n) === 11 ? n.host : null);
   const contains = (a, b) => { for (let n = b; n; n = parent(n)) if (n === a) return true; return false; };
-  const label = el => el.closest?.('label');
+  const label = el => safe(el).closest?.('label');
   const related = (el, h) => contains(el, h) || contains(h, el) || label(h)?.control === el || label(el)?.control === h;
   const at = (x, y) => {
-    let h = document.elementFromPoint(x, y);
+    let h = D.elementFromPoint(x, y);
     for (let s; h && (s = shadow(h));) { const d = s.elementFromPoint(x, y); if (!d || d === h) break; h = d; }
     return h;
   };
   // What is behind a modal dialog can be seen.
   const backdrop = (x, px, py) => {
-    if (!x.matches('dialog:modal')) return false;
+    if (!safe(x).matches('dialog:modal')) return false;
     const r = x.getBoundingClientRect();
     return px < r.left || px > r.right || py < r.top || py > r.bottom;
   };
@@ -56,35 +73,36 @@
   const alpha = c => { const m = c.match(/[\d.]+/g); return m && m.length > 3 ? +m[3] : m ? 1 : 0; };
   const opaque = (h, el) => {
     let solid = false;
-    for (let n = h; n?.nodeType === 1 && !contains(n, el); n = parent(n)) {
+    for (let n = h; n && TYPE(n) === 1 && !contains(n, el); n = parent(n)) {
       const s = getComputedStyle(n);
       if (s.opacity < .8) return false;
       solid ||= alpha(s.backgroundColor) >= .8 || s.backgroundImage !== 'none' || LEAF.has(n.tagName);
     }
     return solid;
   };
-  const hidden = el => el.checkVisibility && !el.checkVisibility({visibilityProperty: true});
-  const disabled = el => el.matches(':disabled') || el.getAttribute('aria-disabled') === 'true';
-  const wraps = el => [...el.children].some(c => c.matches('input,select,textarea') || [...c.children].some(d => d.matches('input,select,textarea')));
+  const hidden = el => { const e = safe(el); return e.checkVisibility && !e.checkVisibility({visibilityProperty: true}); };
+  const disabled = el => { const e = safe(el); return e.matches(':disabled') || e.getAttribute('aria-disabled') === 'true'; };
+  const wraps = el => el.querySelector(':scope > :is(input, select, textarea), :scope > * > :is(input, select, textarea)');
   const texts = s => s.replace(/\s*[\n\t\r]\s*/g, ' ').trim().toWellFormed();
   const clip = (s, n) => s.length > n ? s.slice(0, n).toWellFormed() + '...' : s;
-  const name = el => {
-    const by = el.getAttribute('aria-labelledby');
-    const s = by ? by.split(/\s+/).map(i => el.getRootNode().getElementById?.(i)?.textContent ?? '').join(' ')
+  const name = node => {
+    const el = safe(node), by = el.getAttribute('aria-labelledby');
+    const s = by ? by.split(/\s+/).map(i => safe(root(el).getElementById?.(i))?.textContent ?? '').join(' ')
       : el.querySelector('img[alt]')?.alt || el.querySelector('svg title')?.textContent || '';
     return texts(s);
   };
-  const editable = el => el.isContentEditable && !el.parentElement?.isContentEditable;
+  const editable = el => safe(el).isContentEditable && !safe(up(el))?.isContentEditable;
 
-  function interactive(el, cs, r, up, listens) {
+  function interactive(node, cs, r, up, listens) {
+    const el = safe(node);
     const tag = el.tagName;
     if (tag === 'HTML' || tag === 'BODY') return false;
     if (cs.pointerEvents === 'none' || disabled(el)) return false;
-    if (listens.has(el)) return true;
+    if (listens.has(node)) return true;
     if (tag === 'IFRAME' || tag === 'FRAME') return r.width > 100 && r.height > 100;
     if (tag === 'LABEL') { if (el.htmlFor) return false; if (wraps(el)) return true; }
     if (tag === 'SPAN' && wraps(el)) return true;
-    if (TAGS.has(tag) || el.tabIndex >= 0 || editable(el)) return true;
+    if (TAGS.has(tag) || el.tabIndex >= 0 || editable(node)) return true;
     if (HANDLERS.some(a => el.hasAttribute(a)) || STATES.some(a => el.hasAttribute(a))) return true;
     if (ROLES.has(el.getAttribute('role'))) return true;
     const c = el.getAttribute('class') || '';
@@ -110,11 +128,12 @@
   let labels; // ID → label, as long as a page is read
   // The name of a field whose label can't be seen.
   function labelled(el) {
-    labels ??= new Map([...document.querySelectorAll('label[for]')].map(l => [l.htmlFor, l]));
+    labels ??= new Map([...D.querySelectorAll('label[for]')].map(l => [l.htmlFor, l]));
     const l = label(el) ?? labels.get(el.id);
     return l && !seen(l) ? texts(l.textContent) : '';
   }
-  function attributes(el, n, links) {
+  function attributes(node, n, links) {
+    const el = safe(node);
     const a = n.a = [], tag = el.tagName, type = tag === 'INPUT' ? el.type : '';
     const secret = type === 'password' || type === 'file', formats = tag === 'INPUT' ? format(el, type) : [];
     let shown = tag !== 'INPUT' && tag !== 'TEXTAREA' || secret; // whether its value is
@@ -139,7 +158,7 @@
     if (el.getAttribute('aria-invalid') === 'true' || el.willValidate && el.value && !el.validity.valid) add('invalid', 'true');
     if (el.required || el.getAttribute('aria-required') === 'true') add('required', 'true');
     if (el.readOnly && tag !== 'SELECT') add('readonly', 'true');
-    if (el.ownerDocument.activeElement === el || el.getRootNode().activeElement === el) add('focused', 'true');
+    if (D.activeElement === node || root(node).activeElement === node) add('focused', 'true');
     const field = tag === 'INPUT' || tag === 'SELECT' || tag === 'TEXTAREA', named = ['aria-label', 'title', 'placeholder'].some(k => el.getAttribute(k));
     if (field && !named) add('ax_name', labelled(el));
     else if ((tag === 'A' || tag === 'BUTTON' || el.hasAttribute('role') || el.hasAttribute('aria-labelledby')) && !el.innerText?.trim()) add('ax_name', name(el));
@@ -152,7 +171,8 @@
     next: 'next|siguiente|suivant|suivante|weiter|volgende', prev: 'prev|previous|anterior|précédent|précédente|zurück|vorige',
   }).map(([k, words]) => [k, new RegExp(`(?<!\\p{L})(${words})(?!\\p{L})`, 'u')]);
   // What an element does in a list of which each part is a page of its own; '': nothing.
-  function turns(el) {
+  function turns(node) {
+    const el = safe(node);
     const role = el.getAttribute('role');
     if (el.childElementCount > 3 || role && role !== 'button' && role !== 'link' || !role && el.tagName !== 'A' && el.tagName !== 'BUTTON') return '';
     const t = texts(el.textContent).toLowerCase();
@@ -164,8 +184,9 @@
 
   // Elements that may have a shadow root which scripts can't see, and that are worth to be asked of: most elements have none.
   const HOSTS = words('DIV SECTION ARTICLE MAIN ASIDE HEADER FOOTER NAV SPAN P');
-  const MAX_HOSTS = 64;
+  const MAX_HOSTS = 64, MAX_DEPTH = 1000, MAX_TEXT = 200_000;
   function hosts(el, cs, r, range) {
+    if (form(el)) return false;
     const tag = el.tagName;
     if (tag.includes('-')) return el.matches(':defined');
     if (!HOSTS.has(tag) || el.firstElementChild || r.width < 8 || r.height < 8) return false;
@@ -179,25 +200,25 @@
   function read(o, ...objects) {
     const owners = new Map(objects.slice(0, o.frames).map((o, i) => [o, i + 1]));
     const listens = new Set(objects.slice(o.frames));
-    for (const l of listens) for (let s = l.getRootNode(); s.host; s = s.host.getRootNode()) if (!s.host.shadowRoot) closed.set(s.host, s);
-    const modal = [...document.querySelectorAll('dialog:modal')].at(-1);
+    for (const l of listens) for (let s = root(l); s !== D && s.host; s = root(s.host)) if (!s.host.shadowRoot) closed.set(s.host, s);
+    const modal = [...D.querySelectorAll('dialog:modal')].at(-1);
     let below = 0, above = 0, elements = 0;
     const far = [], maybe = [], unnamed = [], framed = window !== top;
-    let start = document.documentElement;
+    let start = D.documentElement;
     const band = {l: 0, t: -MARGIN, r: innerWidth, b: innerHeight + MARGIN};
     if (o.scope) {
-      try { start = typeof o.scope === 'number' ? get(o.scope) : document.querySelector(o.scope); } catch (e) { return {error: e.message}; }
+      try { start = typeof o.scope === 'number' ? get(o.scope) : D.querySelector(o.scope); } catch (e) { return {error: e.message}; }
       if (!start) return {error: typeof o.scope === 'number' ? 'the element is no longer in the page' : `nothing in the page matches ${o.scope}`};
-      const r = start.getBoundingClientRect(); // all of it, wherever the page is scrolled to
+      const r = safe(start).getBoundingClientRect(); // all of it, wherever the page is scrolled to
       Object.assign(band, {l: Math.min(band.l, r.left), t: Math.min(band.t, r.top), r: Math.max(band.r, r.right), b: Math.max(band.b, r.bottom)});
     }
     labels = undefined;
-    const range = document.createRange();
+    const range = D.createRange();
     const FLAG = {interactive: 1, covered: 2, scroll: 4, box: 8, keep: 16, zero: 32};
 
     function text(node, up, out) {
       if (!up.visible && !up.loose) return;
-      const s = texts(node.data);
+      const s = clip(texts(node.data), MAX_TEXT);
       if (!s) return;
       let r = up.rect;
       if (!up.inside || up.loose || up.top > 0) {
@@ -212,14 +233,16 @@
     }
 
     function kids(el, up, out) {
-      for (let c = el.firstChild; c; c = c.nextSibling) {
-        if (c.nodeType === 3) text(c, up, out);
-        else if (c.nodeType === 1) walk(c, up, out);
+      if (up.depth > MAX_DEPTH) return;
+      for (let c = FIRST(el); c; c = NEXT(c)) {
+        const type = TYPE(c);
+        if (type === 3) text(c, up, out);
+        else if (type === 1) walk(c, up, out);
       }
     }
 
-    function walk(el, up, out) {
-      const tag = el.tagName;
+    function walk(node, up, out) {
+      const el = safe(node), tag = el.tagName;
       if (SKIP.has(tag)) return;
       elements++;
       const r = el.getBoundingClientRect();
@@ -229,22 +252,23 @@
       if (!near && !zero) {
         if (TAGS.has(tag) || el.hasAttribute('onclick')) {
           if (r.bottom <= area.t) above++;
-          else if (r.top >= area.b) { if (below++ < 200 && framed) far.push({el, d: r.top / innerHeight}); }
+          else if (r.top >= area.b) { if (below++ < 200 && framed) far.push({el: node, d: r.top / innerHeight}); }
         }
-        if (!el.firstElementChild && !shadow(el) && !file) return;
+        if (!el.firstElementChild && !shadow(node) && !file) return;
       }
-      const cs = near || zero ? getComputedStyle(el) : null;
+      const cs = near || zero ? getComputedStyle(node) : null;
       if (cs && (cs.display === 'none' || cs.opacity === '0' || cs.contentVisibility === 'hidden')) {
-        for (const f of file ? [el] : el.querySelectorAll('input[type=file]')) if (!disabled(f)) { const n = {n: 'input', i: id(f), f: FLAG.interactive | FLAG.keep | FLAG.zero}; attributes(f, n, o.links); out.push(n); }
+        for (const f of file ? [node] : el.querySelectorAll('input[type=file]')) if (!disabled(f)) { const n = {n: 'input', i: id(f), f: FLAG.interactive | FLAG.keep | FLAG.zero}; attributes(f, n, o.links); out.push(n); }
         return;
       }
       const visible = near && !zero && cs.visibility === 'visible';
       const n = {n: tag.toLowerCase()};
-      let f = 0, inner = area;
+      let f = 0, inner = area, spills = false;
       const fixed = cs?.position === 'fixed';
       if (fixed) inner = band;
       const ox = cs?.overflowX ?? 'visible', oy = cs?.overflowY ?? 'visible';
       if (near && !zero && (ox !== 'visible' || oy !== 'visible') && tag !== 'HTML' && tag !== 'BODY') {
+        spills = el.scrollHeight > el.clientHeight + 1 || el.scrollWidth > el.clientWidth + 1;
         const room = v => v === 'auto' || v === 'scroll' ? MARGIN : 0;
         inner = {l: Math.max(inner.l, r.left - room(ox)), r: Math.min(inner.r, r.right + room(ox)), t: Math.max(inner.t, r.top - room(oy)), b: Math.min(inner.b, r.bottom + room(oy))};
         const y = room(oy) && el.scrollHeight > el.clientHeight + 1, x = room(ox) && el.scrollWidth > el.clientWidth + 1;
@@ -255,24 +279,24 @@
           if (BOXES.has(el.getAttribute('role')) || /(^|\s)(dropdown|dropdown-menu|select-menu)(\s|$)/.test(el.className)) f |= FLAG.box;
         }
       }
-      const frame = owners.get(el);
+      const frame = owners.get(node);
       if (frame) n.o = frame;
-      const acts = (visible || file) && interactive(el, cs, r, up, listens);
-      if (visible && !shadow(el) && maybe.length < MAX_HOSTS && hosts(el, cs, r, range)) {
+      const acts = (visible || file) && interactive(node, cs, r, up, listens);
+      if (visible && !shadow(node) && maybe.length < MAX_HOSTS && hosts(node, cs, r, range)) {
         const size = Math.round(r.width) + 'x' + Math.round(r.height);
-        if (asked.get(el) !== size) { asked.set(el, size); maybe.push(id(el)); }
+        if (asked.get(node) !== size) { asked.set(node, size); maybe.push(id(node)); }
       }
       const picture = tag === 'svg' && visible && (r.width > 50 || r.height > 50);
       if (acts || picture || f & FLAG.scroll || frame && visible) {
-        if (acts && !up.inert && !(modal && !contains(modal, el)) && !el.inert) f |= FLAG.interactive;
-        const h = visible ? cover(el, r) : null;
-        if (h && opaque(h, el)) f |= FLAG.covered;
-        if (el.hasAttribute('onclick') || listens.has(el)) f |= FLAG.keep;
-        n.i = id(el);
+        if (acts && !up.inert && !(modal && !contains(modal, node)) && !el.inert) f |= FLAG.interactive;
+        const h = visible ? cover(node, r) : null;
+        if (h && opaque(h, node)) f |= FLAG.covered;
+        if (el.hasAttribute('onclick') || listens.has(node)) f |= FLAG.keep;
+        n.i = id(node);
         n.r = [r.left, r.top, r.width, r.height].map(Math.round);
-        attributes(el, n, o.links);
+        attributes(node, n, o.links);
         if (acts) {
-          const p = turns(el);
+          const p = turns(node);
           if (p) n.p = p;
           if (tag.includes('-') && !el.innerText?.trim() && !el.getAttribute('aria-label')) unnamed.push(n.i);
         }
@@ -280,15 +304,15 @@
       if (f) n.f = f;
       const own = n.i ? n.k = [] : out;
       if (!LEAF.has(tag)) {
-        const root = shadow(el);
+        const root = shadow(node);
         const down = {
-          el, rect: r, clip: inner, cursor: cs?.cursor ?? up.cursor, inert: up.inert || el.inert, visible,
+          el: node, depth: up.depth + 1, rect: r, clip: inner, cursor: cs?.cursor ?? up.cursor, inert: up.inert || el.inert, visible,
           loose: cs && cs.visibility === 'visible' && cs.display === 'contents',
           // Text in here need not be measured. That of a host is shown only if there is a slot for it.
-          inside: !root && r.top >= inner.t && r.bottom <= inner.b && r.left >= inner.l && r.right <= inner.r,
+          inside: !root && !spills && r.top >= inner.t && r.bottom <= inner.b && r.left >= inner.l && r.right <= inner.r,
         };
         if (tag === 'DETAILS' && !el.open) { const s = [...el.children].find(c => c.tagName === 'SUMMARY'); if (s) walk(s, down, own); }
-        else kids(el, down, own);
+        else kids(node, down, own);
         if (root) {
           const s = {n: '#shadow', k: []};
           if (root.mode === 'closed') s.x = root.mode;
@@ -298,18 +322,19 @@
       } else if (tag === 'TEXTAREA' || tag === 'SELECT') { /* its value is an attribute */ }
       if (n.i) { if (!n.k.length) delete n.k; out.push(n); }
     }
-    const out = [], e = document.scrollingElement ?? document.documentElement;
+    const out = [], e = D.scrollingElement ?? D.documentElement;
     if (start) {
-      walk(start, {el: start, rect: {}, clip: band, cursor: 'auto', inert: false, visible: false}, out);
+      walk(start, {el: start, depth: 0, rect: {}, clip: band, cursor: 'auto', inert: false, visible: false}, out);
     }
     return {
-      doc, url: location.href, title: texts(document.title), nodes: out, below, above, elements, hosts: maybe, unnamed,
-      far: far.sort((a, b) => a.d - b.d).slice(0, 10).map(({el, d}) => ({n: el.tagName.toLowerCase(), d, x: clip(texts(el.innerText || el.placeholder || el.title || el.getAttribute('aria-label') || ''), 40)})),
+      doc, url: location.href, title: texts(D.title), nodes: out, below, above, elements, hosts: maybe, unnamed,
+      far: far.sort((a, b) => a.d - b.d).slice(0, 10).map(({el: node, d}) => [safe(node), d]).map(([el, d]) => ({n: el.tagName.toLowerCase(), d, x: clip(texts(el.innerText || el.placeholder || el.title || el.getAttribute('aria-label') || ''), 40)})),
       view: [innerWidth, innerHeight], page: [e?.scrollWidth ?? 0, e?.scrollHeight ?? 0], scroll: [Math.round(scrollX), Math.round(scrollY)],
     };
   }
 
-  const describe = el => {
+  const describe = node => {
+    const el = safe(node);
     const a = ['id', 'role', 'aria-label'].filter(k => el.getAttribute(k)).map(k => `${k}=${clip(el.getAttribute(k), 40)}`);
     const t = clip(texts(el.innerText ?? ''), 40);
     return `<${[el.tagName.toLowerCase(), ...a].join(' ')}>` + (t ? ` "${t}"` : '');
@@ -317,18 +342,18 @@
 
   // Scrolls an element into view and returns the point to click, in coordinates of the frame.
   function locate(i, owner, x, y) {
-    const el = get(i);
-    if (!el) return {gone: true};
+    const node = get(i), el = safe(node);
+    if (!node) return {gone: true};
     let r = el.getBoundingClientRect();
     const fits = r => r.top >= 0 && r.left >= 0 && r.bottom <= innerHeight && r.right <= innerWidth;
-    if (!fits(r) || !owner && cover(el, r)) {
+    if (!fits(r) || !owner && cover(node, r)) {
       el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
       r = el.getBoundingClientRect();
     }
     if (owner) { // a point in the frame's content
-      const s = getComputedStyle(el), l = r.left + el.clientLeft + parseFloat(s.paddingLeft), t = r.top + el.clientTop + parseFloat(s.paddingTop);
+      const s = getComputedStyle(node), l = r.left + el.clientLeft + parseFloat(s.paddingLeft), t = r.top + el.clientTop + parseFloat(s.paddingTop);
       const h = at(l + x, t + y);
-      return {x: l + x, y: t + y, cover: h && !related(el, h) ? describe(h) : ''};
+      return {x: l + x, y: t + y, cover: h && !related(node, h) ? describe(h) : ''};
     }
     if (!r.width || !r.height || hidden(el)) return {hidden: true, what: describe(el)};
     const best = [...el.getClientRects()].map(q => ({l: Math.max(q.left, 0), t: Math.max(q.top, 0), r: Math.min(q.right, innerWidth), b: Math.min(q.bottom, innerHeight)}))
@@ -338,7 +363,7 @@
     let first = null;
     for (const [fx, fy] of POINTS) {
       const px = best.l + (best.r - best.l) * fx, py = best.t + (best.b - best.t) * fy, h = at(px, py);
-      if (h && related(el, h)) return {x: px, y: py, what: describe(el), disabled: disabled(el), box};
+      if (h && related(node, h)) return {x: px, y: py, what: describe(el), disabled: disabled(el), box};
       first ??= h;
     }
     return {x: (best.l + best.r) / 2, y: (best.t + best.b) / 2, what: describe(el), cover: first ? describe(first) : '', disabled: disabled(el), box};
@@ -348,7 +373,7 @@
   const value = el => el.isContentEditable ? el.innerText : el.value ?? '';
   const ASSIGNED = words('date time datetime-local month week color range');
   function inspect(i) {
-    const el = get(i);
+    const el = safe(get(i));
     if (!el) return {gone: true};
     return {kind: kind(el), what: describe(el), value: el.type === 'password' ? '' : value(el), checked: !!el.checked, disabled: disabled(el), readonly: !!el.readOnly,
       combobox: el.getAttribute('role') === 'combobox' || (el.getAttribute('aria-autocomplete') ?? 'none') !== 'none' || el.hasAttribute('list'),
@@ -356,17 +381,17 @@
   }
   // Focuses a field, and selects its content if it is to be replaced; otherwise, the cursor is at its end.
   function focus(i, replace) {
-    const el = get(i);
+    const node = get(i), el = safe(node);
     if (!el) return {gone: true};
     el.focus();
     if (el.isContentEditable) {
       const s = getSelection();
-      s.selectAllChildren(el);
+      s.selectAllChildren(node);
       if (!replace) s.collapseToEnd();
     } else if (replace) el.select?.();
     else try { el.setSelectionRange(el.value.length, el.value.length); } catch {}
-    const a = el.getRootNode().activeElement;
-    return {focused: a === el || contains(el, a), empty: value(el) === ''};
+    const a = root(node).activeElement;
+    return {focused: a === node || contains(node, a), empty: value(el) === ''};
   }
   const changed = el => { for (const t of ['input', 'change']) el.dispatchEvent(new Event(t, {bubbles: true, composed: true})); };
   function assign(i, v) {
@@ -379,10 +404,10 @@
   }
   const list = el => [...el.options].map((o, i) => ({i, text: texts(o.label), value: o.value, selected: o.selected, disabled: o.disabled}));
   function options(i) {
-    const el = get(i);
+    const node = get(i), el = safe(node);
     if (!el) return {gone: true};
     if (el.tagName === 'SELECT') return {options: list(el)};
-    const controlled = (el.getAttribute('aria-controls') || el.getAttribute('aria-owns') || '').split(/\s+/).map(i => el.getRootNode().getElementById?.(i)).filter(Boolean);
+    const controlled = (el.getAttribute('aria-controls') || el.getAttribute('aria-owns') || '').split(/\s+/).map(i => safe(root(node).getElementById?.(i))).filter(Boolean);
     const found = [el, ...controlled].flatMap(e => [...e.querySelectorAll('[role=option],[role=menuitem],[role=menuitemradio],.item,.option,[data-value]')]);
     return {options: found.map((o, i) => ({i, text: texts(o.innerText ?? ''), value: o.dataset.value ?? '', selected: o.getAttribute('aria-selected') === 'true', id: id(o)}))};
   }
@@ -400,19 +425,22 @@
     return {selected: [...el.selectedOptions].map(o => texts(o.label))};
   }
   function scroll(i, dx, dy) {
-    let el = i ? get(i) : document.scrollingElement ?? document.documentElement;
-    if (!el) return {gone: true};
-    const able = e => /auto|scroll/.test(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight || /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth;
-    while (i && !able(el) && el.parentElement) el = el.parentElement;
-    const h = el === document.scrollingElement ? innerHeight : el.clientHeight, w = el === document.scrollingElement ? innerWidth : el.clientWidth;
+    let node = i ? get(i) : D.scrollingElement ?? D.documentElement;
+    if (!node) return {gone: true};
+    const able = n => {
+      const {overflowX, overflowY} = getComputedStyle(n), e = safe(n);
+      return /auto|scroll/.test(overflowY) && e.scrollHeight > e.clientHeight || /auto|scroll/.test(overflowX) && e.scrollWidth > e.clientWidth;
+    };
+    while (i && !able(node) && up(node)) node = up(node);
+    const el = safe(node), page = node === D.scrollingElement, h = page ? innerHeight : el.clientHeight, w = page ? innerWidth : el.clientWidth;
     const was = [el.scrollLeft, el.scrollTop];
     el.scrollBy({left: dx * w, top: dy * h, behavior: 'instant'});
     return {x: Math.round(el.scrollLeft - was[0]), y: Math.round(el.scrollTop - was[1])};
   }
   function* textNodes(root) {
-    const w = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT, n => n.nodeType === 1 && SKIP.has(n.tagName) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
+    const w = D.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT, n => TYPE(n) === 1 && SKIP.has(n.tagName) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);
     for (let n = w.nextNode(); n; n = w.nextNode()) {
-      if (n.nodeType === 3) yield n;
+      if (TYPE(n) === 3) yield n;
       else if (shadow(n)) yield* textNodes(shadow(n));
     }
   }
@@ -420,13 +448,13 @@
   function findText(s) {
     const want = s.toLowerCase();
     for (const n of textNodes(document)) if (shown(n) && n.data.toLowerCase().includes(want)) {
-      (n.parentElement ?? n.parentNode.host).scrollIntoView({block: 'center', behavior: 'instant'});
+      safe(n.parentElement ?? n.parentNode.host).scrollIntoView({block: 'center', behavior: 'instant'});
       return {found: true};
     }
     return {found: false};
   }
   function search(pattern, regex, exact, context, scope, most) {
-    const root = scope ? document.querySelector(scope) : document;
+    const root = scope ? D.querySelector(scope) : document;
     if (!root) return {error: `no element matches ${scope}`};
     let re;
     try { re = new RegExp(regex ? pattern : pattern.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), exact ? 'g' : 'gi'); } catch (e) { return {error: e.message}; }
@@ -440,7 +468,7 @@
       if (total++ >= most) continue;
       const n = parts.findLast(p => p[0] <= m.index)?.[1];
       const path = [];
-      for (let e = n?.parentElement; e && e !== document.body; e = e.parentElement) path.unshift(e.tagName.toLowerCase() + (e.id ? '#' + e.id : [...e.classList].slice(0, 2).map(c => '.' + c).join('')));
+      for (let p = n?.parentElement, e; (e = safe(p)) && p !== D.body; p = up(p)) path.unshift(e.tagName.toLowerCase() + (e.id ? '#' + e.id : [...e.classList].slice(0, 2).map(c => '.' + c).join('')));
       const from = Math.max(0, m.index - context), to = m.index + m[0].length + context;
       matches.push({text: (from ? '...' : '') + texts(all.slice(from, to)) + (to < all.length ? '...' : ''), path: path.join(' > ')});
     }
@@ -448,8 +476,8 @@
   }
   function find(selector, wanted, most, text) {
     let all;
-    try { all = [...document.querySelectorAll(selector)]; } catch (e) { return {error: e.message}; }
-    return {total: all.length, elements: all.slice(0, most).map(e => ({
+    try { all = [...D.querySelectorAll(selector)]; } catch (e) { return {error: e.message}; }
+    return {total: all.length, elements: all.slice(0, most).map(safe).map(e => ({
       tag: e.tagName.toLowerCase(), text: text ? clip(texts(e.textContent ?? ''), 120) : '', children: e.children.length,
       attributes: Object.fromEntries((wanted ?? []).filter(k => e.hasAttribute(k)).map(k => [k, clip(k === 'href' || k === 'src' ? e[k] || e.getAttribute(k) : e.getAttribute(k), 500)])),
     }))};
@@ -460,20 +488,20 @@
     const again = () => { clearTimeout(timer); timer = setTimeout(end, ms); };
     const o = new MutationObserver(again);
     const end = () => {
-      if (document.readyState !== 'complete' || !innerWidth || !innerHeight) return; // an event follows
+      if (D.readyState !== 'complete' || !innerWidth || !innerHeight) return; // an event follows
       o.disconnect();
-      document.removeEventListener('readystatechange', again);
+      D.removeEventListener('readystatechange', again);
       removeEventListener('resize', again);
       requestAnimationFrame(() => requestAnimationFrame(() => done(true)));
     };
     o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
-    document.addEventListener('readystatechange', again);
+    D.addEventListener('readystatechange', again);
     addEventListener('resize', again);
     again();
   });
   // Resolves when the page contains a text, or no longer contains it.
   const awaits = (s, absent) => new Promise(done => {
-    const has = () => (document.body?.innerText ?? '').includes(s) !== absent;
+    const has = () => (D.body?.innerText ?? '').includes(s) !== absent;
     if (has()) return done(true);
     const o = new MutationObserver(() => { if (has()) { o.disconnect(); done(true); } });
     o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});

@@ -223,8 +223,8 @@ func (w *writer) node(f *Frame, n *Node, depth int, around *Node) {
 	}
 	var child *Frame
 	if n.Frame > 0 && f.Child != nil {
-		if child = f.Child(n.Frame, n.ID); w.seen[child] {
-			child = nil // a frame has one element
+		if child = f.Child(n.Frame, n.ID); w.seen[child] || n.Flags&Covered != 0 {
+			child = nil // a frame has one element, and what is in it is covered with it
 		}
 		w.seen[child] = child != nil
 	}

@@ -59,7 +59,7 @@ func (o Options) Argv() []string {
 		// Tabs in the background are used as well.
 		"--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
 		// The headless shell does not isolate sites otherwise.
-		"--site-per-process", "--disable-features=Translate,OptimizationHints,MediaRouter,HttpsUpgrades,PaintHolding",
+		"--site-per-process", "--disable-features=Translate,OptimizationHints,MediaRouter,HttpsUpgrades,PaintHolding,Prerender2",
 		// No UDP that passes by a proxy.
 		"--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "--disable-quic",
 		fmt.Sprintf("--window-size=%d,%d", width, height), "--hide-scrollbars", "--mute-audio",

@@ -79,8 +79,9 @@ type Browser struct {
 	mu struct {
 		sync.Mutex
 		tabs     []*Tab
-		sessions map[string]*Tab // session ID → tab of which it is a part
-		changed  chan struct{}   // closed and replaced with every change
+		sessions map[string]*Tab   // session ID → tab of which it is a part
+		others   map[string]string // session ID → address of what is part of no tab, such as a shared worker
+		changed  chan struct{}     // closed and replaced with every change
 	}
 }
 
@@ -122,7 +123,7 @@ type request struct {
 // Open connects to a browser. Close the result.
 func Open(ctx context.Context, r io.ReadCloser, w io.WriteCloser, o Options) (*Browser, error) {
 	b := &Browser{o: o}
-	b.mu.sessions, b.mu.changed = map[string]*Tab{}, make(chan struct{})
+	b.mu.sessions, b.mu.others, b.mu.changed = map[string]*Tab{}, map[string]string{}, make(chan struct{})
 	b.conn = cdp.New(r, w, cdp.Options{Adopted: o.Adopted, OnEvent: b.event})
 	if err := b.open(ctx); err != nil {
 		b.Close()
@@ -136,20 +137,20 @@ func (b *Browser) open(ctx context.Context) error {
 	if _, err := protocol.Call(ctx, root, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true}); err != nil {
 		return err
 	}
-	if _, err := protocol.Call(ctx, root, target.SetAutoAttach, attachTo("page")); err != nil {
+	if _, err := protocol.Call(ctx, root, target.SetAutoAttach, attach); err != nil {
 		return err
 	}
 	if !b.o.Adopted {
 		return b.allReady(ctx)
 	}
-	// The earlier process was attached to these tabs, so they are not reported again.
+	// The earlier process was attached to these, so they are not reported again.
 	all, err := protocol.Call(ctx, root, target.GetTargets, target.GetTargetsParams{})
 	if err != nil {
 		return err
 	}
 	slices.Reverse(all.TargetInfos) // the latest comes first
 	for _, t := range all.TargetInfos {
-		if t.Type == "page" {
+		if slices.Contains([]string{"page", "shared_worker", "service_worker"}, t.Type) {
 			if _, err := protocol.Call(ctx, root, target.AttachToTarget, target.AttachToTargetParams{TargetID: t.TargetID, Flatten: new(true)}); err != nil {
 				return err
 			}
@@ -165,12 +166,8 @@ func (b *Browser) allReady(ctx context.Context) error {
 	})
 }
 
-func attachTo(kind string) target.SetAutoAttachParams {
-	return target.SetAutoAttachParams{
-		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: new(true),
-		Filter: target.Filter{{Type: kind}, {Exclude: true}},
-	}
-}
+// attach has the browser attach to everything that starts, before it runs. What a filter excluded would wait for a debugger all the same.
+var attach = target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: new(true)}
 
 // Close ends the connection, not the browser.
 func (b *Browser) Close() { b.conn.Close() }
@@ -336,9 +333,20 @@ func (b *Browser) event(e cdp.Event) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.foreign(e.Session) {
+		_ = b.conn.Root().Post(target.CommandDetachFromTarget, target.DetachFromTargetParams{SessionID: target.SessionID(e.Session)})
+		return
+	}
 	if b.browserEvent(e) || b.tabEvent(b.mu.sessions[e.Session], e) {
 		b.notify()
 	}
+}
+
+// foreign reports whether a session is one that the earlier process of an adopted browser has left. Without an end to it, whatever it is
+// attached to would wait for it. The caller has locked b.mu.
+func (b *Browser) foreign(session string) bool {
+	_, other := b.mu.others[session]
+	return b.o.Adopted && session != "" && !other && b.mu.sessions[session] == nil
 }
 
 // notify wakes all who wait for a change. The caller has locked b.mu.
@@ -366,6 +374,8 @@ func (b *Browser) paused(e cdp.Event) {
 	if t != nil {
 		r.Main = r.Document && p.FrameID == t.ID
 		r.Page = cmp.Or(t.page, t.info.URL)
+	} else {
+		r.Page = b.mu.others[e.Session]
 	}
 	b.mu.Unlock()
 	s := b.conn.Session(e.Session)
@@ -408,6 +418,7 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 			t.frames = slices.DeleteFunc(t.frames, func(f Part) bool { return f.Session.ID() == p.SessionID })
 		}
 		delete(b.mu.sessions, p.SessionID)
+		delete(b.mu.others, p.SessionID)
 	case "Target.targetInfoChanged":
 		var p struct {
 			TargetInfo target.Info `json:"targetInfo"`
@@ -445,37 +456,40 @@ func (b *Browser) browserEvent(e cdp.Event) bool {
 }
 
 func (b *Browser) attached(parent, session string, info target.Info) {
-	s := b.conn.Session(session)
+	s, t := b.conn.Session(session), b.mu.sessions[parent]
 	switch info.Type {
 	case "page":
-		id := string(info.TargetID)
-		t := b.tab(id)
-		if t == nil {
-			t = &Tab{ID: id, b: b, requests: map[string]request{}}
-			b.mu.tabs = append(b.mu.tabs, t)
+		if parent != "" { // not a tab
+			break
 		}
-		t.Session = s
-		t.info = Info{URL: info.URL, Title: info.Title, Opener: string(info.OpenerID)}
-		b.mu.sessions[session] = t
-	case "iframe":
-		t := b.mu.sessions[parent]
-		if t == nil {
+		if b.tab(string(info.TargetID)) != nil { // somebody has attached to it once more
+			b.mu.others[session] = info.URL
 			return
 		}
-		t.frames = append(t.frames, Part{Frame: string(info.TargetID), Parent: string(info.ParentFrameID), Session: s})
-		b.mu.sessions[session] = t
-	default:
-		return
-	}
-	_ = s.Post(page.CommandEnable, page.EnableParams{})
-	_ = s.Post(network.CommandEnable, network.EnableParams{})
-	if info.Type == "page" {
+		t = &Tab{ID: string(info.TargetID), Session: s, b: b, requests: map[string]request{}}
+		b.mu.tabs = append(b.mu.tabs, t)
+		t.info = Info{URL: info.URL, Title: info.Title, Opener: string(info.OpenerID)}
 		_ = s.Post(emulation.CommandSetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	case "iframe":
+		if t != nil {
+			t.frames = append(t.frames, Part{Frame: string(info.TargetID), Parent: string(info.ParentFrameID), Session: s})
+		}
 	}
-	if b.o.Judge != nil {
+	if t != nil {
+		b.mu.sessions[session] = t
+	}
+	// Requests of a dedicated worker are those of its page; other workers belong to no page.
+	document := info.Type == "page" || info.Type == "iframe"
+	if document {
+		_ = s.Post(page.CommandEnable, page.EnableParams{})
+		_ = s.Post(network.CommandEnable, network.EnableParams{})
+	} else if t == nil {
+		b.mu.others[session] = info.URL
+	}
+	if b.o.Judge != nil && (document || t == nil) {
 		_ = s.Post(fetch.CommandEnable, fetch.EnableParams{})
 	}
-	_ = s.Post(target.CommandSetAutoAttach, attachTo("iframe"))
+	_ = s.Post(target.CommandSetAutoAttach, attach)
 	// A navigation before the renderer has enabled all of this would lose it.
 	_ = s.PostThen(runtime.CommandRunIfWaitingForDebugger, protocol.Empty{}, func() {
 		b.mu.Lock()

@@ -83,7 +83,7 @@ func (s *sites) ask(e contract.BrowserEffect) *verdict {
 // judge decides about a request of a page; see [target.Options].
 func (s *sites) judge(r target.Request, answer func(error)) {
 	if r.Document {
-		if err := s.policy.Check(r.URL); err != nil {
+		if err := s.policy.CheckOpened(r.URL, r.Page); err != nil {
 			answer(err)
 			return
 		}

@@ -66,9 +66,11 @@ type Info struct {
 type Options struct {
 	// Adopted: an earlier process has used the browser.
 	Adopted bool
-	// Judge decides about each request of a page. It calls answer once, at any time, with an error if the request must not be sent.
-	// Optional. It must not block.
+	// Judge decides about the documents that pages load, and about their web sockets. It calls answer once, at any time, with an error if the
+	// request must not be sent. Optional. It must not block.
 	Judge func(r Request, answer func(error))
+	// Parts: Judge also decides about what is no document, such as images. Each of these requests waits for it, which costs time.
+	Parts bool
 }
 
 // Browser is a browser. It is safe for concurrent use.
@@ -79,9 +81,9 @@ type Browser struct {
 	mu struct {
 		sync.Mutex
 		tabs     []*Tab
-		sessions map[string]*Tab   // session ID → tab of which it is a part
-		others   map[string]string // session ID → address of what is part of no tab, such as a shared worker
-		changed  chan struct{}     // closed and replaced with every change
+		sessions map[string]*Tab        // session ID → tab of which it is a part
+		others   map[string]target.Info // session ID → what is no document: workers, of tabs or of none
+		changed  chan struct{}          // closed and replaced with every change
 	}
 }
 
@@ -107,12 +109,14 @@ type Part struct {
 	Session       *cdp.Session
 }
 
-// Request is a request that a page is about to send.
+// Request is a request that a page is about to send. A web socket is already being opened, because browsers let nobody hold it up: if it
+// must not be, the page is left.
 type Request struct {
 	URL      string
 	Page     string // address of the document in the tab
 	Document bool   // what is loaded is a document, in the tab or in a frame
 	Main     bool   // it is the document in the tab
+	Socket   bool   // it opens a web socket
 }
 
 type request struct {
@@ -123,7 +127,7 @@ type request struct {
 // Open connects to a browser. Close the result.
 func Open(ctx context.Context, r io.ReadCloser, w io.WriteCloser, o Options) (*Browser, error) {
 	b := &Browser{o: o}
-	b.mu.sessions, b.mu.others, b.mu.changed = map[string]*Tab{}, map[string]string{}, make(chan struct{})
+	b.mu.sessions, b.mu.others, b.mu.changed = map[string]*Tab{}, map[string]target.Info{}, make(chan struct{})
 	b.conn = cdp.New(r, w, cdp.Options{Adopted: o.Adopted, OnEvent: b.event})
 	if err := b.open(ctx); err != nil {
 		b.Close()
@@ -327,8 +331,12 @@ func (t *Tab) Close(ctx context.Context) error {
 
 // event follows the browser. It runs on the goroutine that reads, so it only posts commands.
 func (b *Browser) event(e cdp.Event) {
-	if e.Method == "Fetch.requestPaused" {
+	switch e.Method {
+	case "Fetch.requestPaused":
 		b.paused(e)
+		return
+	case "Network.webSocketCreated":
+		b.socket(e)
 		return
 	}
 	b.mu.Lock()
@@ -375,7 +383,7 @@ func (b *Browser) paused(e cdp.Event) {
 		r.Main = r.Document && p.FrameID == t.ID
 		r.Page = cmp.Or(t.page, t.info.URL)
 	} else {
-		r.Page = b.mu.others[e.Session]
+		r.Page = b.mu.others[e.Session].URL
 	}
 	b.mu.Unlock()
 	s := b.conn.Session(e.Session)
@@ -463,7 +471,7 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 			break
 		}
 		if b.tab(string(info.TargetID)) != nil { // somebody has attached to it once more
-			b.mu.others[session] = info.URL
+			b.mu.others[session] = info
 			return
 		}
 		t = &Tab{ID: string(info.TargetID), Session: s, b: b, requests: map[string]request{}}
@@ -478,16 +486,15 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 	if t != nil {
 		b.mu.sessions[session] = t
 	}
-	// Requests of a dedicated worker are those of its page; other workers belong to no page.
 	document := info.Type == "page" || info.Type == "iframe"
 	if document {
 		_ = s.Post(page.CommandEnable, page.EnableParams{})
-		_ = s.Post(network.CommandEnable, network.EnableParams{})
-	} else if t == nil {
-		b.mu.others[session] = info.URL
+	} else {
+		b.mu.others[session] = info
 	}
-	if b.o.Judge != nil && (document || t == nil) {
-		_ = s.Post(fetch.CommandEnable, fetch.EnableParams{})
+	_ = s.Post(network.CommandEnable, network.EnableParams{})
+	if b.o.Judge != nil && (document || t == nil) { // the requests of a dedicated worker are those of its page
+		_ = s.Post(fetch.CommandEnable, b.pausing())
 	}
 	_ = s.Post(target.CommandSetAutoAttach, attach)
 	// A navigation before the renderer has enabled all of this would lose it.
@@ -498,6 +505,45 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 			t.ready = true
 			b.notify()
 		}
+	})
+}
+
+// pausing says which requests are paused.
+func (b *Browser) pausing() fetch.EnableParams {
+	if b.o.Parts {
+		return fetch.EnableParams{}
+	}
+	return fetch.EnableParams{Patterns: []*fetch.RequestPattern{{ResourceType: network.ResourceTypeDocument}}}
+}
+
+// socket judges a web socket.
+func (b *Browser) socket(e cdp.Event) {
+	var p struct {
+		URL string `json:"url"`
+	}
+	if b.o.Judge == nil || e.Decode(&p) != nil {
+		return
+	}
+	b.mu.Lock()
+	t := b.mu.sessions[e.Session]
+	worker := b.mu.others[e.Session]
+	r := Request{URL: p.URL, Page: worker.URL, Socket: true}
+	if t != nil {
+		r.Page = cmp.Or(t.page, t.info.URL)
+	}
+	b.mu.Unlock()
+	b.o.Judge(r, func(err error) {
+		if err == nil {
+			return
+		}
+		if t == nil {
+			_ = b.conn.Root().Post(target.CommandCloseTarget, target.CloseTargetParams{TargetID: worker.TargetID})
+			return
+		}
+		b.mu.Lock()
+		t.note("the page was left because it has opened a web socket: " + err.Error())
+		b.mu.Unlock()
+		_ = t.Session.Post(page.CommandNavigate, page.NavigateParams{URL: "about:blank"})
 	})
 }
 
@@ -513,7 +559,7 @@ var counted = []network.ResourceType{
 }
 
 func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
-	if t == nil {
+	if _, other := b.mu.others[e.Session]; t == nil || other {
 		return false
 	}
 	main := e.Session == t.Session.ID()

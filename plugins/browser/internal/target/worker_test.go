@@ -47,7 +47,7 @@ func TestWorkers(t *testing.T) {
 	t.Cleanup(s.Close)
 	var mu sync.Mutex
 	var judged []string
-	ctx, b := open(t, target.Options{Judge: func(r target.Request, answer func(error)) {
+	ctx, b := open(t, target.Options{Parts: true, Judge: func(r target.Request, answer func(error)) {
 		mu.Lock()
 		defer mu.Unlock()
 		judged = append(judged, r.URL+" of "+r.Page)

@@ -80,9 +80,10 @@ func (s *sites) ask(e contract.BrowserEffect) *verdict {
 	return v
 }
 
-// judge decides about a request of a page; see [target.Options].
+// judge decides about a request of a page; see [target.Options]. A socket to a host that is only now authorized fails once, as its page
+// can't be held up; pages try again.
 func (s *sites) judge(r target.Request, answer func(error)) {
-	if r.Document {
+	if r.Document || r.Socket {
 		if err := s.policy.CheckOpened(r.URL, r.Page); err != nil {
 			answer(err)
 			return

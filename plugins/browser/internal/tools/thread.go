@@ -54,7 +54,8 @@ type running struct {
 
 // note describes a browser to the next process of the plugin.
 type note struct {
-	ID string `json:"id"` // of the session
+	ID      string `json:"id"` // of the session
+	Proxied bool   `json:"proxied,omitempty"`
 }
 
 // running returns the thread's browser; nil: there is none.
@@ -138,7 +139,7 @@ func profiles(env *tool.Env) string { return filepath.Join(env.DataDir, "profile
 func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *running, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the browser was not ready within %v", startTime))
 	defer cancel()
-	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10])}
+	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10]), Proxied: c.Grant().Proxy != ""}
 	b, err := json.Marshal(n)
 	if err != nil {
 		return nil, err
@@ -190,8 +191,9 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process
 		}
 		return nil, err
 	}
+	// A proxy lets nothing through to hosts that have not been authorized, so the parts of pages have to be known before they are asked for.
 	s := &sites{policy: p.policy}
-	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Judge: s.judge})
+	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Judge: s.judge, Parts: n.Proxied})
 	if err != nil {
 		kill := cmd.Kill()
 		<-cmd.Done()

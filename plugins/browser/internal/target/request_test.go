@@ -133,7 +133,7 @@ func TestFramesAreJudged(t *testing.T) {
 	judged := make(chan target.Request, 100)
 	ctx, b := open(t, target.Options{Judge: func(r target.Request, answer func(error)) {
 		judged <- r
-		if strings.HasSuffix(r.URL, "/no") {
+		if r.URL == s.URL+"/no" {
 			answer(errors.New("no"))
 			return
 		}

@@ -39,6 +39,9 @@ type Action struct {
 	Evaluate        *Evaluate     `json:"evaluate,omitempty"`
 	HandleDialog    *HandleDialog `json:"handle_dialog,omitempty"`
 	Screenshot      *Screenshot   `json:"screenshot,omitempty"`
+	Console         *Console      `json:"console_messages,omitempty"`
+	Requests        *Requests     `json:"network_requests,omitempty"`
+	Emulate         *Emulate      `json:"emulate,omitempty"`
 }
 
 // The arguments of the actions.

@@ -136,8 +136,20 @@ func (a *Evaluate) do(ctx context.Context, r *run) (string, error) {
 	var out string
 	err := r.within(ctx, func(ctx context.Context) error {
 		v, err := protocol.Call(ctx, r.tab.Session, runtime.Evaluate, runtime.EvaluateParams{
-			Expression: a.Code, AwaitPromise: new(true), ReturnByValue: new(true), UserGesture: new(true), ReplMode: new(true),
+			Expression: a.Code, AwaitPromise: new(true), UserGesture: new(true), ReplMode: new(true),
 		})
+		// Code that may await, and declare again what was declared before, is not awaited itself if its value is a promise.
+		if err == nil && v.ExceptionDetails == nil && v.Result.Subtype == runtime.RemoteObjectSubtypePromise {
+			var settled runtime.AwaitPromiseResult
+			settled, err = protocol.Call(ctx, r.tab.Session, runtime.AwaitPromise, runtime.AwaitPromiseParams{PromiseObjectID: v.Result.ObjectID, ReturnByValue: new(true)})
+			v.Result, v.ExceptionDetails = settled.Result, settled.ExceptionDetails
+		} else if err == nil && v.ExceptionDetails == nil && v.Result.ObjectID != "" {
+			var value runtime.CallFunctionOnResult
+			value, err = protocol.Call(ctx, r.tab.Session, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+				FunctionDeclaration: "function() { return this }", ObjectID: v.Result.ObjectID, ReturnByValue: new(true),
+			})
+			v.Result, v.ExceptionDetails = value.Result, value.ExceptionDetails
+		}
 		switch {
 		case err != nil:
 			return err

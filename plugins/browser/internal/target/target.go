@@ -83,6 +83,7 @@ type Browser struct {
 		tabs     []*Tab
 		sessions map[string]*Tab        // session ID → tab of which it is a part
 		others   map[string]target.Info // session ID → what is no document: workers, of tabs or of none
+		settings []Setting              // of tabs to come
 		changed  chan struct{}          // closed and replaced with every change
 	}
 }
@@ -100,7 +101,10 @@ type Tab struct {
 	frames   []Part
 	requests map[string]request
 	page     string // address of the last document that was allowed
-	notes    []string
+	settings []Setting
+	messages *[]Message // of the console, while it is read
+	recording
+	notes []string
 }
 
 // Part is a part of a tab that has a process of its own: a frame of another site.
@@ -474,13 +478,17 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 			b.mu.others[session] = info
 			return
 		}
-		t = &Tab{ID: string(info.TargetID), Session: s, b: b, requests: map[string]request{}}
+		t = &Tab{ID: string(info.TargetID), Session: s, b: b, requests: map[string]request{}, settings: slices.Clone(b.mu.settings)}
 		b.mu.tabs = append(b.mu.tabs, t)
+		for _, x := range t.settings {
+			_ = s.Post(x.Method, x.Params)
+		}
 		t.info = Info{URL: info.URL, Title: info.Title, Opener: string(info.OpenerID)}
 		_ = s.Post(emulation.CommandSetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	case "iframe":
 		if t != nil {
 			t.frames = append(t.frames, Part{Frame: string(info.TargetID), Parent: string(info.ParentFrameID), Session: s})
+			post(s, t.settings)
 		}
 	}
 	if t != nil {
@@ -562,6 +570,8 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 	if _, other := b.mu.others[e.Session]; t == nil || other {
 		return false
 	}
+	t.recording.event(e, b.conn.Session(e.Session))
+	t.message(e)
 	main := e.Session == t.Session.ID()
 	switch e.Method {
 	case "Page.frameNavigated":

@@ -1,0 +1,77 @@
+package target
+
+import (
+	"context"
+	"slices"
+
+	"github.com/chromedp/cdproto/browser"
+	protocol "github.com/chromedp/cdproto/cdp"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
+)
+
+// Setting is a command that changes how a page sees its device, such as the size of the screen. The latest of a method holds.
+type Setting struct {
+	Method string
+	Params any
+	// Top: the command is for the page, and holds for its frames.
+	Top bool
+}
+
+// merge returns settings with others that replace those of the same method.
+func merge(old, more []Setting) []Setting {
+	out := slices.DeleteFunc(slices.Clone(old), func(s Setting) bool {
+		return slices.ContainsFunc(more, func(x Setting) bool { return x.Method == s.Method })
+	})
+	return append(out, more...)
+}
+
+// Apply changes the settings of the tab, also for frames to come.
+func (t *Tab) Apply(ctx context.Context, settings []Setting) error {
+	t.b.mu.Lock()
+	t.settings = merge(t.settings, settings)
+	frames := slices.Clone(t.frames)
+	t.b.mu.Unlock()
+	for _, s := range settings {
+		if err := t.Session.Call(ctx, s.Method, s.Params, &protocol.Empty{}); err != nil {
+			return err
+		}
+	}
+	for _, f := range frames {
+		post(f.Session, settings)
+	}
+	return nil
+}
+
+// Apply changes the settings of all tabs, also of those to come.
+func (b *Browser) Apply(ctx context.Context, settings []Setting) error {
+	b.mu.Lock()
+	b.mu.settings = merge(b.mu.settings, settings)
+	b.mu.Unlock()
+	for _, t := range b.Tabs() {
+		if t.Info().Crashed {
+			continue
+		}
+		if err := t.Apply(ctx, settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// post applies settings to a frame.
+func post(s *cdp.Session, settings []Setting) {
+	for _, x := range settings {
+		if !x.Top {
+			_ = s.Post(x.Method, x.Params)
+		}
+	}
+}
+
+// Grant lets pages use something that they would have to ask for, such as "geolocation".
+func (b *Browser) Grant(ctx context.Context, permission string) error {
+	_, err := protocol.Call(ctx, b.conn.Root(), browser.SetPermission, browser.SetPermissionParams{
+		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
+	})
+	return err
+}

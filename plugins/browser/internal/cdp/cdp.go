@@ -26,12 +26,23 @@ const (
 	defaultDeadline = 30 * time.Second
 	// maxQueued is the number of commands that wait until the browser reads them.
 	maxQueued = 1024
+	// pingAfter is how long a browser may be silent while it is expected to answer, before it is asked whether it is still there.
+	pingAfter = 30 * time.Second
+	// pingDeadline limits its answer.
+	pingDeadline = 5 * time.Second
+	// maxKept is the number of the latest events that are kept.
+	maxKept = 400
+	// maxSubscriptions is the number of subscriptions at a time.
+	maxSubscriptions = 1000
 	// maxBuffered is the number of events that wait in a subscription; more are dropped.
 	maxBuffered = 256
 )
 
 // ErrClosed is the error of commands on a connection that has ended.
 var ErrClosed = errors.New("the connection to the browser has ended")
+
+// ErrSilent is why a connection has ended to a browser that no longer answers.
+var ErrSilent = errors.New("the browser no longer answers")
 
 // ErrBusy is the error of Post if the browser does not read commands.
 var ErrBusy = errors.New("the browser does not read commands")
@@ -64,6 +75,10 @@ type Options struct {
 	Adopted bool
 	// Deadline limits commands; 0 means 30 seconds.
 	Deadline time.Duration
+	// PingAfter is how long the browser may be silent while commands wait for answers; 0 means 30 seconds.
+	PingAfter time.Duration
+	// PingDeadline limits the answer to a ping; 0 means 5 seconds. Without one, the connection ends.
+	PingDeadline time.Duration
 	// OnEvent is called with each event, one at a time and in order. It must not wait for the browser, but may call Post. Optional.
 	OnEvent func(Event)
 }
@@ -84,6 +99,8 @@ type Conn struct {
 		calls map[int64]func(answer)
 		subs  map[*subscription]struct{}
 		err   error
+		heard time.Time // when the browser has sent something last
+		kept  ring
 	}
 }
 
@@ -115,19 +132,27 @@ type command struct {
 	Params    jsonv2.Value `json:"params,omitempty"`
 }
 
-// New returns a connection over r, which the browser writes, and w, which it reads. Close it to end both of its goroutines.
+// New returns a connection over r, which the browser writes, and w, which it reads. Close it to end its goroutines.
 func New(r io.ReadCloser, w io.WriteCloser, o Options) *Conn {
 	if o.Deadline <= 0 {
 		o.Deadline = defaultDeadline
 	}
+	if o.PingAfter <= 0 {
+		o.PingAfter = pingAfter
+	}
+	if o.PingDeadline <= 0 {
+		o.PingDeadline = pingDeadline
+	}
 	c := &Conn{r: r, w: w, o: o, out: make(chan []byte, maxQueued), done: make(chan struct{})}
 	c.mu.calls, c.mu.subs = map[int64]func(answer){}, map[*subscription]struct{}{}
+	c.mu.heard = time.Now()
 	c.mu.last = rand.Int64N(1 << 29) // an earlier process may not have read all of its answers
 	if o.Adopted {
 		c.out <- nil // ends a command that was written in part: the browser answers it with an error without an ID
 	}
 	c.work.Go(c.write)
 	c.work.Go(c.read)
+	c.work.Go(c.ping)
 	return c
 }
 
@@ -190,11 +215,51 @@ func (c *Conn) read() {
 			c.end(fmt.Errorf("%w: %w", ErrClosed, err))
 			return
 		}
+		c.mu.Lock()
+		c.mu.heard = time.Now()
+		c.mu.Unlock()
 		var m message
 		if json.Unmarshal(b, &m) == nil {
 			c.dispatch(m)
 		}
 	}
+}
+
+// ping ends the connection if the browser owes an answer, is silent, and does not answer a ping either. A page that is busy is not the
+// browser, which answers for itself.
+func (c *Conn) ping() {
+	timer := time.NewTimer(c.o.PingAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-c.done:
+			return
+		}
+		c.mu.Lock()
+		rest := c.o.PingAfter - time.Since(c.mu.heard)
+		owes := len(c.mu.calls) > 0
+		c.mu.Unlock()
+		if rest > 0 || !owes {
+			timer.Reset(max(rest, c.o.PingAfter/4))
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), c.o.PingDeadline)
+		err := c.Root().Call(ctx, "Browser.getVersion", protocol.Empty{}, &struct{}{})
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			c.end(fmt.Errorf("%w: %w", ErrClosed, ErrSilent))
+			return
+		}
+		timer.Reset(c.o.PingAfter)
+	}
+}
+
+// Recent returns the latest events, the oldest first, for the search for errors.
+func (c *Conn) Recent() []Kept {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.kept.all()
 }
 
 func (c *Conn) dispatch(m message) {
@@ -213,6 +278,7 @@ func (c *Conn) dispatch(m message) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.mu.kept.add(Kept{time.Now(), m.SessionID, m.Method, len(m.Params)})
 	for s := range c.mu.subs {
 		if s.session == m.SessionID && s.method == m.Method {
 			select {
@@ -309,12 +375,13 @@ func (s *Session) PostThen(method string, params any, then func()) error {
 	}
 }
 
-// Subscribe buffers events of a method from now on. The channel is closed when the connection ends; cancel stops the subscription.
+// Subscribe buffers events of a method from now on. The channel is closed when the connection ends, at once
+// if there are too many subscriptions; cancel stops the subscription.
 func (s *Session) Subscribe(method string) (<-chan jsonv2.Value, func()) {
 	sub := &subscription{session: s.id, method: method, events: make(chan jsonv2.Value, maxBuffered)}
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	if s.c.mu.subs == nil {
+	if s.c.mu.subs == nil || len(s.c.mu.subs) >= maxSubscriptions {
 		close(sub.events)
 		return sub.events, func() {}
 	}

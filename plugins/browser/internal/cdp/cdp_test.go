@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -174,6 +175,69 @@ func TestEndOfTheBrowser(t *testing.T) {
 	late, _ := c.Root().Subscribe("X")
 	if _, open := <-late; open {
 		t.Error("a late subscription is open")
+	}
+}
+
+// A browser that owes an answer and is silent is asked whether it is still there. One that answers is waited for; one that does not is gone.
+func TestPing(t *testing.T) {
+	c, b := connect(t, Options{PingAfter: time.Millisecond, PingDeadline: time.Minute})
+	slow := make(chan error, 1)
+	// Owned by the test: it ends with the answer.
+	go func() { slow <- c.Root().Call(context.Background(), "X.slow", protocol.Empty{}, &struct{}{}) }()
+	first := b.read()
+	for range 3 {
+		ping := b.read()
+		if ping["method"] != "Browser.getVersion" {
+			t.Fatalf("%v", ping)
+		}
+		b.say(object{"id": ping["id"], "result": object{}})
+	}
+	// Owned by the test: it ends with the connection. What is still asked has to be read.
+	go func() { _, _ = io.Copy(io.Discard, b.in) }()
+	b.say(object{"id": first["id"], "result": object{}})
+	if err := <-slow; err != nil {
+		t.Error(err)
+	}
+
+	silent, deaf := connect(t, Options{PingAfter: time.Millisecond, PingDeadline: time.Millisecond})
+	// Owned by the test: it ends with the connection.
+	go func() { _, _ = io.Copy(io.Discard, deaf.in) }()
+	if err := silent.Root().Call(context.Background(), "X.never", protocol.Empty{}, &struct{}{}); !errors.Is(err, ErrSilent) || !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, open := <-silent.Done(); open {
+		t.Error("the connection is open")
+	}
+}
+
+// The latest events are kept, in their order, and subscriptions are bounded.
+func TestBounds(t *testing.T) {
+	seen := make(chan Event)
+	c, b := connect(t, Options{OnEvent: func(e Event) { seen <- e }})
+	for i := range maxKept + 50 {
+		b.say(object{"method": fmt.Sprint("M", i), "sessionId": "s", "params": object{}})
+		<-seen
+	}
+	b.say(object{"method": "Last"})
+	<-seen // the one before it has been kept
+	kept := c.Recent()
+	if n := len(kept); n < maxKept-1 || n > maxKept || kept[0].Session != "s" || kept[0].Size != 2 {
+		t.Fatalf("%d events, %+v", n, kept[0])
+	}
+	for i := range kept[1:] {
+		var x, y int
+		if _, err := fmt.Sscanf(kept[i].Method+" "+kept[i+1].Method, "M%d M%d", &x, &y); err == nil && y != x+1 {
+			t.Fatalf("%d is followed by %d", x, y)
+		}
+	}
+	for range maxSubscriptions {
+		_, cancel := c.Root().Subscribe("X")
+		defer cancel()
+	}
+	if events, _ := c.Root().Subscribe("X"); len(events) != 0 {
+		t.Error("an event")
+	} else if _, open := <-events; open {
+		t.Error("there are more subscriptions than the maximum")
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *sites) judge(r target.Request, answer func(error)) {
 	if e.Origin != "" && (r.Main || e.Page != "" && e.Page != e.Origin) {
 		v = s.ask(e)
 	}
-	if v == nil {
+	if v == nil || r.Socket { // what the host denies does not pass its proxy
 		answer(nil)
 		return
 	}

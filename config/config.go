@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-agent/gantry/config/hosts"
 	"github.com/gantry-agent/gantry/config/internal/function"
 	"github.com/gantry-agent/gantry/config/lock"
+	"github.com/gantry-agent/gantry/config/permission"
 	"github.com/gantry-agent/gantry/config/schema"
 )
 
@@ -159,9 +160,31 @@ type Sandbox struct {
 type Network struct {
 	Mode        string // "none", "proxy" or "full"
 	Allow, Deny []hosts.Pattern
-	Limited     bool // only methods that change nothing, such as GET
-	Local       bool // allowed names may resolve to addresses of this machine
+	Limited     bool   // only methods that change nothing, such as GET
+	Local       bool   // allowed names may resolve to addresses of this machine
+	Unknown     string // of a plugin: "ask", "public" or "deny" for hosts that no rule names; empty: ask
 	Range       Range
+}
+
+// Spawns are the settings of the processes that are started for a plugin, in place of the general ones.
+type Spawns struct {
+	MemoryBytes int64    // 0: the general limit
+	Network     *Network // nil: the general settings
+}
+
+// granted returns what the user consents to.
+func (s Spawns) granted() permission.Processes {
+	p := permission.Processes{Memory: s.MemoryBytes}
+	if n := s.Network; n != nil {
+		texts := func(patterns []hosts.Pattern) (out []string) {
+			for _, p := range patterns {
+				out = append(out, p.String())
+			}
+			return out
+		}
+		p.Network = &permission.Network{Mode: n.Mode, Allow: texts(n.Allow), Deny: texts(n.Deny), Limited: n.Limited, Local: n.Local, Unknown: n.Unknown}
+	}
+	return p
 }
 
 // Environment configures the environment variables of processes that tools start.

@@ -279,7 +279,10 @@ var grants = map[string]widens{
 	"hooks.on_error": ranked("proceed", "block", "proceed"), "hooks.managed_only": relaxed, "hooks.login_shell": switchedOn,
 	"store.driver": always, "store.dsn": always, "model.hosted_tools": grows,
 	"hook.timeout": never, "hook.status": never, "hook.context_tokens": never, "hook.on_error": ranked("proceed", "block", "proceed"),
-	"plugin.enabled": switchedOn, "plugin.start_timeout": never, "plugin.approval": approvals, "plugin.tool.approval": approvals, "plugin.unsafe_env": switchedOn,
+	"plugin.processes.memory": never, "plugin.processes.network.mode": always, "plugin.processes.network.allow": grows, "plugin.processes.network.deny": shrinks,
+	"plugin.processes.network.methods": ranked(schema.MethodsFull, schema.MethodsLimited, schema.MethodsFull), "plugin.processes.network.local": switchedOn,
+	"plugin.processes.network.unknown": ranked(schema.UnknownAsk, schema.UnknownDeny, schema.UnknownAsk, schema.UnknownPublic),
+	"plugin.enabled":                   switchedOn, "plugin.start_timeout": never, "plugin.approval": approvals, "plugin.tool.approval": approvals, "plugin.unsafe_env": switchedOn,
 	"provider.enabled": switchedOn, "provider.start_timeout": never, "provider.unsafe_env": switchedOn,
 }
 

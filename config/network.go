@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gantry-agent/gantry/config/hosts"
@@ -9,10 +10,7 @@ import (
 
 // network reads what sandboxed processes can reach. If no mode is set, the older setting sandbox { network } decides.
 func (b block) network(sandbox block) Network {
-	n := Network{
-		Mode: b.text("mode"), Allow: b.hosts("allow"), Deny: b.hosts("deny"), Limited: b.text("methods") == schema.MethodsLimited,
-		Local: b.flag("local", false), Range: b.files.Range(b.at("mode")),
-	}
+	n := b.reach()
 	switch whole := sandbox.flag("network", false); {
 	case n.Mode == "" && whole:
 		n.Mode = schema.NetworkFull
@@ -22,17 +20,52 @@ func (b block) network(sandbox block) Network {
 		b.errorAt(sandbox.at("network"), "conflicting settings for the network",
 			fmt.Sprintf("sandbox { network = true } allows the whole network, but network { mode = %q } does not.", n.Mode), "remove `network` from the sandbox block")
 	}
-	if n.Mode == schema.NetworkProxy {
-		return n
+	b.needsProxy(n.Mode)
+	return n
+}
+
+// reach reads the arguments that all network blocks have.
+func (b block) reach() Network {
+	return Network{
+		Mode: b.text("mode"), Allow: b.hosts("allow"), Deny: b.hosts("deny"), Limited: b.text("methods") == schema.MethodsLimited,
+		Local: b.flag("local", false), Range: b.files.Range(b.at("mode")),
 	}
-	for _, name := range []string{"allow", "deny", "methods", "local"} {
+}
+
+// spawns reads the settings of the processes that are started for a plugin, whose block is b.
+func (l *loader) spawns(d *decoder, b block) Spawns {
+	sub := func(parent block, name string) (s block, set bool) {
+		n := parent.n.block(name)
+		s = d.block(n, parent.schema.Block(name))
+		s.problems = b.problems
+		return s, n != nil
+	}
+	processes, _ := sub(b, schema.BlockProcesses)
+	s := Spawns{MemoryBytes: processes.size("memory")}
+	network, set := sub(processes, schema.BlockNetwork)
+	if !set {
+		return s
+	}
+	n := network.reach()
+	n.Unknown = cmp.Or(network.text("unknown"), schema.UnknownAsk)
+	network.require(key{schema.BlockNetwork, ""}, []string{schema.BlockNetwork}, "mode")
+	network.needsProxy(n.Mode, "unknown")
+	s.Network = &n
+	return s
+}
+
+// needsProxy reports an argument that has no effect in the given mode.
+func (b block) needsProxy(mode string, also ...string) {
+	if mode == schema.NetworkProxy || mode == "" {
+		return
+	}
+	for _, name := range append([]string{"allow", "deny", "methods", "local"}, also...) {
 		if b.has(name) {
-			b.errorAt(b.at(name), fmt.Sprintf("%q has no effect", name), fmt.Sprintf("It only applies to the proxy, but the network's mode is %q.", n.Mode),
+			b.errorAt(b.at(name), fmt.Sprintf("%q has no effect", name), fmt.Sprintf("It only applies to the proxy, but the network's mode is %q.", mode),
 				fmt.Sprintf("add mode = %q to the block, or remove it", schema.NetworkProxy))
 			break
 		}
 	}
-	return n
 }
 
 // hosts reads host patterns.

@@ -42,6 +42,7 @@ type PluginBlock struct {
 	StartTimeout time.Duration // 0: the default
 	Limits       ProcessLimits
 	Permissions  permission.Set
+	Spawns       Spawns
 	Approval     ToolApproval   // for tools that match no entry of Tools
 	Tools        []ToolApproval // for single tools, in the order of the files
 	Range        Range          // the block's header in the last file that has it
@@ -381,6 +382,8 @@ func (l *loader) pluginBlock(d *decoder, n *node, kind contract.Kind) *PluginBlo
 	}
 	if kind == contract.KindTool {
 		l.tools(d, b, p)
+		p.Spawns = l.spawns(d, b)
+		p.Permissions.Processes = p.Spawns.granted()
 	}
 	if kind == contract.KindProvider {
 		p.body.Reserved = n.schema.Names()

@@ -27,6 +27,23 @@ type Set struct {
 	Write []string // absolute folders and files; they can be read as well
 	// Capabilities lists the granted ones of the capabilities that the manifest declares. nil: all of them.
 	Capabilities []string
+	Processes    Processes
+}
+
+// Processes is what the processes may do that the host starts for the plugin, in place of the general settings.
+type Processes struct {
+	Memory  int64    `json:"memory,omitzero"`  // bytes; 0: not set
+	Network *Network `json:"network,omitzero"` // nil: not set
+}
+
+// Network is what these processes may reach.
+type Network struct {
+	Mode    string   `json:"mode"`
+	Allow   []string `json:"allow"` // patterns of hosts, see [hosts.Pattern]
+	Deny    []string `json:"deny"`
+	Limited bool     `json:"limited,omitzero"` // only methods that change nothing
+	Local   bool     `json:"local,omitzero"`   // allowed names may be local addresses
+	Unknown string   `json:"unknown"`          // what applies to other hosts
 }
 
 // AllHosts is the value in Network that gives the plugin's process the whole network.
@@ -94,12 +111,18 @@ func (s Set) Canonical() []byte {
 		return slices.Compact(out)
 	}
 	form := struct {
-		Capabilities []string `json:"capabilities,omitzero"`
-		Exec         []string `json:"exec"`
-		Network      []string `json:"network"`
-		Read         []string `json:"read"`
-		Write        []string `json:"write"`
-	}{nil, norm(s.Exec), norm(s.Network), norm(s.Read), norm(s.Write)}
+		Capabilities []string  `json:"capabilities,omitzero"`
+		Exec         []string  `json:"exec"`
+		Network      []string  `json:"network"`
+		Processes    Processes `json:"processes,omitzero"`
+		Read         []string  `json:"read"`
+		Write        []string  `json:"write"`
+	}{Exec: norm(s.Exec), Network: norm(s.Network), Processes: s.Processes, Read: norm(s.Read), Write: norm(s.Write)}
+	if n := s.Processes.Network; n != nil {
+		own := *n
+		own.Allow, own.Deny = norm(n.Allow), norm(n.Deny)
+		form.Processes.Network = &own
+	}
 	if s.Exec != nil && len(s.Exec) == 0 {
 		form.Exec = []string{""} // no program, as opposed to nil, which allows all
 	}

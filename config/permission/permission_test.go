@@ -87,6 +87,21 @@ func TestDigest(t *testing.T) {
 	if Digest(Set{}) == Digest(Set{Exec: []string{}}) {
 		t.Error("no program is not any program")
 	}
+	processes := func(n Network) string { return Digest(Set{Processes: Processes{Network: &n}}) }
+	if processes(Network{Mode: "proxy", Allow: []string{"a", "b"}}) != processes(Network{Mode: "proxy", Allow: []string{"b", "a", "b"}}) {
+		t.Error("the order of hosts should not count")
+	}
+	seen := map[string]bool{Digest(Set{}): true, Digest(Set{Processes: Processes{Memory: 1}}): true}
+	for _, n := range []Network{{}, {Mode: "full"}, {Allow: []string{"a"}}, {Deny: []string{"a"}}, {Limited: true}, {Local: true}, {Unknown: "deny"}} {
+		if d := processes(n); seen[d] {
+			t.Errorf("%+v is not part of the digest", n)
+		} else {
+			seen[d] = true
+		}
+	}
+	if got, want := string((Set{}).Canonical()), `{"exec":[],"network":[],"read":[],"write":[]}`; got != want {
+		t.Errorf("consents from before there were such settings are lost: %s, want %s", got, want)
+	}
 	if got := Digest(Set{}); !strings.HasPrefix(got, "g1:") || len(got) != 3+44 {
 		t.Errorf("Digest = %q, want g1: and base64", got)
 	}

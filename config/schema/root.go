@@ -12,6 +12,7 @@ const (
 	BlockSet          = "set"
 	BlockSecrets      = "secrets"
 	BlockNetwork      = "network"
+	BlockProcesses    = "processes"
 	BlockLimits       = "limits"
 	BlockBudget       = "budget"
 	BlockHistory      = "history"
@@ -48,18 +49,22 @@ var (
 	toolModes      = []string{"direct", "code", "code-only"}
 	networkModes   = []string{NetworkNone, NetworkProxy, NetworkFull}
 	networkMethods = []string{MethodsFull, MethodsLimited}
+	unknownHosts   = []string{UnknownAsk, UnknownPublic, UnknownDeny}
 )
 
 // SandboxFullAccess is the sandbox mode without a sandbox.
 const SandboxFullAccess = "full-access"
 
-// Values of the network block's mode and methods.
+// Values of the network block's mode, methods and unknown.
 const (
 	NetworkNone    = "none"
 	NetworkProxy   = "proxy"
 	NetworkFull    = "full"
 	MethodsFull    = "full"
 	MethodsLimited = "limited"
+	UnknownAsk     = "ask"
+	UnknownPublic  = "public"
+	UnknownDeny    = "deny"
 )
 
 // Values of the codemode block's mode.
@@ -350,7 +355,7 @@ func plugin() *Block {
 					"approval are refused, so set `approve` to let them run. Commands and files outside the sandbox always need " +
 					"their own approval.")}},
 			{Name: BlockConfig, Open: Plugin, Doc: "The plugin's own settings; `gantry plugin inspect NAME` lists them."},
-			env(), permissions(), processLimits(),
+			env(), permissions(), processes(), processLimits(),
 		},
 	}
 }
@@ -467,6 +472,31 @@ func permissions() *Block {
 				"`ask`, `call-tools`, `sample`, `secrets`, `state`, `network`. Requests that need another capability are " +
 				"refused, and the error names it."},
 		},
+	}
+}
+
+func processes() *Block {
+	return &Block{
+		Name: BlockProcesses, Doc: "Settings of the processes that gantry starts for the plugin, in place of the general ones. They are part of what you " +
+			"consent to in the lock.",
+		Attributes: []Attribute{
+			{Name: "memory", Kind: Size, Default: "(that of `limits`)", Doc: "Memory of a process together with its descendants."},
+		},
+		Blocks: []*Block{{
+			Name: BlockNetwork, Doc: "What they can reach, in place of the general block `network`, with the same meaning of its arguments. Rules files apply to " +
+				"them as well. Under `full-access`, it only applies to processes that have a sandbox in every mode, such as a browser.",
+			Attributes: []Attribute{
+				{Name: "mode", Kind: String, Required: true, Allowed: networkModes, Doc: "`none`, `proxy` or `full`."},
+				{Name: "allow", Kind: List, Default: "[]", Doc: "Patterns of hosts that are allowed."},
+				{Name: "deny", Kind: List, Default: "[]", Doc: "Patterns of hosts that are refused, regardless of `allow`."},
+				{Name: "methods", Kind: String, Default: `"full"`, Allowed: networkMethods, Doc: "`limited`: only GET, HEAD and OPTIONS over plain HTTP."},
+				{Name: "local", Kind: Bool, Default: "false", Doc: "Whether allowed names may resolve to this machine or to private networks."},
+				{Name: "unknown", Kind: String, Default: `"ask"`, Allowed: unknownHosts,
+					Doc: "Hosts that no pattern and no rule names. `ask`: gantry asks about them, unless `approval` never asks; of a browser, about the site of " +
+						"a page, whose parts can then come from all hosts of the internet. `public`: they are allowed at addresses of the internet, and " +
+						"never at those of this machine or of private networks. `deny`: they are refused."},
+			},
+		}},
 	}
 }
 

@@ -7,6 +7,7 @@
 package grants
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,27 @@ func For(c *config.Config, mode, cwd, tmp string) launch.Grant {
 // Proxied reports whether commands in a sandbox mode reach the network only through the host's proxy.
 func Proxied(c *config.Config, mode string) bool {
 	return c.Network.Mode == schema.NetworkProxy && mode != launch.FullAccess
+}
+
+// ForPlugin changes what [For] returns to what the processes may do that are started for a plugin, which may have settings of its own.
+func ForPlugin(c *config.Config, g launch.Grant, plugin string) launch.Grant {
+	b, ok := c.Plugin(plugin)
+	if !ok {
+		return g
+	}
+	g.Limits.MemoryBytes = cmp.Or(b.Spawns.MemoryBytes, g.Limits.MemoryBytes)
+	if n := b.Spawns.Network; n != nil && g.Mode != launch.FullAccess {
+		g.Network, g.Proxied = n.Mode == schema.NetworkFull, n.Mode == schema.NetworkProxy
+	}
+	return g
+}
+
+// NetworkMode returns the mode of the network settings that a plugin's block has for its processes; empty: it has none.
+func NetworkMode(c *config.Config, plugin string) string {
+	if b, ok := c.Plugin(plugin); ok && b.Spawns.Network != nil {
+		return b.Spawns.Network.Mode
+	}
+	return ""
 }
 
 // anchored makes patterns absolute. A relative pattern applies below each of the roots.

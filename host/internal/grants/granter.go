@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/environ"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/launch/box"
@@ -41,7 +42,7 @@ func (g Granter) Grant(_ context.Context, r orchestrate.GrantRequest) (launch.Gr
 			return launch.Grant{}, err
 		}
 	}
-	grant := For(g.Config, mode, r.Cwd, tmp)
+	grant := ForPlugin(g.Config, For(g.Config, mode, r.Cwd, tmp), r.Plugin)
 	if mode != launch.FullAccess {
 		grant = WithPermissions(grant, r.Permitted)
 		if r.Escalation != nil {
@@ -68,22 +69,23 @@ func (g Granter) Command(label string, changes, builtIn bool) (grant launch.Gran
 			return grant, "", err
 		}
 	}
-	grant = g.commandGrant(mode, dir, tmp, changes)
+	grant = g.commandGrant(label, mode, dir, tmp, changes)
 	err = g.Launcher.Check(grant)
 	if err != nil && (builtIn || changes) && g.Config.Sandbox.Mode == launch.FullAccess {
-		grant = g.commandGrant(launch.FullAccess, dir, "", changes)
+		grant = g.commandGrant(label, launch.FullAccess, dir, "", changes)
 		err = g.Launcher.Check(grant)
 	}
 	return grant, dir, err
 }
 
-func (g Granter) commandGrant(mode, dir, tmp string, changes bool) launch.Grant {
-	grant := For(g.Config, mode, dir, tmp)
+func (g Granter) commandGrant(label, mode, dir, tmp string, changes bool) launch.Grant {
+	grant := ForPlugin(g.Config, For(g.Config, mode, dir, tmp), label)
 	if grant.Mode == box.WorkspaceWrite {
 		grant.WritableRoots = []string{dir}
 	}
 	if mode != launch.FullAccess {
-		grant.Network = changes && !grant.Proxied
+		own := NetworkMode(g.Config, label)
+		grant.Network = changes && !grant.Proxied && (own == "" || own == schema.NetworkFull)
 	}
 	return g.protect(grant, dir)
 }
@@ -102,7 +104,7 @@ func (g Granter) Declared(p config.Process) (grant launch.Grant, dir string, err
 		}
 	}
 	dir = cmp.Or(p.Cwd, g.Config.Dir)
-	grant = For(g.Config, mode, dir, tmp)
+	grant = ForPlugin(g.Config, For(g.Config, mode, dir, tmp), p.Plugin)
 	if mode == box.WorkspaceWrite {
 		grant.WritableRoots = s.WritableRoots
 	}

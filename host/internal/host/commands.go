@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gantry-agent/gantry/config"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
@@ -114,17 +115,29 @@ func isCommand(d contract.Descriptor) bool {
 	return d.AbortReadsAsCommand || slices.ContainsFunc(d.Effects, func(e contract.Effect) bool { _, ok := e.(contract.ExecEffect); return ok })
 }
 
-// LimitNotice returns the notice that a limit has ended a command.
-func LimitNotice(p *launch.Process, limit string) event.Notice {
-	what, value, name := p.Limit(limit)
+// LimitNotice returns the notice that a limit has ended a command under a configuration.
+func LimitNotice(c *config.Config, p *launch.Process, limit string) event.Notice {
+	what, value, name := limitOf(c, p, limit)
 	n := event.Notice{
 		Level: "warning", Text: fmt.Sprintf("%q was ended: it reached its limit on %s, which is %s", commandLine(p.Argv()), what, value),
-		Next: fmt.Sprintf("if it needs more, raise limits.%s", name),
+		Next: fmt.Sprintf("if it needs more, raise %s", name),
 	}
 	if name == "" {
 		n.Next = fmt.Sprintf("if it needs more, look for a setting of plugin %q, which has set the limit", p.Owner().Plugin)
 	}
 	return n
+}
+
+// limitOf describes a limit: the resource, the value, and the user's setting; without a setting, the plugin has set the limit.
+func limitOf(c *config.Config, p *launch.Process, limit string) (what, value, setting string) {
+	what, value, setting = p.Limit(limit)
+	if setting == "" {
+		return what, value, ""
+	}
+	if b, ok := c.Plugin(p.Owner().Plugin); ok && limit == launch.LimitMemory && b.Spawns.MemoryBytes > 0 {
+		return what, value, fmt.Sprintf("processes.memory of plugin %q", b.Label)
+	}
+	return what, value, "limits." + setting
 }
 
 // commandLine returns a short form of a command for people. For `sh -c` scripts, it is the last line: earlier lines are our shell set-up.
@@ -150,11 +163,11 @@ func (h *Host) limited(p *launch.Process, limit string) {
 	if err != nil {
 		return // the command belongs to no thread
 	}
-	n := LimitNotice(p, limit)
+	n := LimitNotice(h.opts.Config, p, limit)
 	n.Text = h.opts.Redactor.Text(n.Text)
 	r.publish(n)
-	what, value, name := p.Limit(limit)
-	more := "Where the task needs more, say so: the user can raise limits." + name + " in the configuration."
+	what, value, name := limitOf(h.opts.Config, p, limit)
+	more := "Where the task needs more, say so: the user can raise " + name + " in the configuration."
 	if name == "" {
 		more = "The plugin of the tool has set this limit."
 	}

@@ -37,6 +37,11 @@ type openHosts struct {
 	hosts map[network.Request]bool // without method and protocol; port 0: any
 }
 
+// rulesOf returns the current rules for what is started for a plugin.
+func (n *networkProxy) rulesOf(plugin string) func() network.Rules {
+	return func() network.Rules { return n.host.rules.NetworkOf(plugin) }
+}
+
 // at returns the hosts of a plugin in a thread. The caller holds mu.
 func (n *networkProxy) at(owner launch.Owner) *openHosts {
 	key := launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread}
@@ -44,7 +49,7 @@ func (n *networkProxy) at(owner launch.Owner) *openHosts {
 		if n.opened == nil {
 			n.opened = map[launch.Owner]*openHosts{}
 		}
-		n.opened[key] = &openHosts{rules: n.host.rules.Network, hosts: map[network.Request]bool{}}
+		n.opened[key] = &openHosts{rules: n.rulesOf(owner.Plugin), hosts: map[network.Request]bool{}}
 	}
 	return n.opened[key]
 }
@@ -125,11 +130,12 @@ func (n *networkProxy) deny(owner launch.Owner, target string) {
 func (n *networkProxy) serve(ctx context.Context, p *launch.Process, ln net.Listener) {
 	owner := p.Owner()
 	n.deny(owner, "")
-	rules := n.host.rules.Network
+	rules := n.rulesOf(owner.Plugin)
 	if only := launch.Hosts(p); len(only) > 0 {
-		rules = func() network.Rules { return n.host.rules.Network().Only(patterns(only)) }
+		all := rules
+		rules = func() network.Rules { return all().Only(patterns(only)) }
 		if launch.WholeNetwork(p) {
-			rules = func() network.Rules { return n.host.rules.Network().AndPublic(patterns(only)) }
+			rules = func() network.Rules { return all().AndPublic(patterns(only)) }
 		}
 	}
 	cfg := network.Config{Rules: rules, Audit: func(q network.Request, d network.Decision) { n.publish(owner, q, d) }}

@@ -14,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/config/diag"
 	"github.com/gantry-agent/gantry/config/lock"
 	"github.com/gantry-agent/gantry/config/permission"
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/config/source"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
@@ -249,8 +250,30 @@ func Permissions(s permission.Set) []string {
 	if s.Exec != nil && len(s.Exec) == 0 {
 		out = append(out, "exec: nothing")
 	}
+	out = append(out, processes(s.Processes)...)
 	if s.Capabilities != nil {
 		out = append(out, "capabilities: only "+listed(s.Capabilities, "none"))
+	}
+	return out
+}
+
+// processes describes what a block grants to the processes that are started for its plugin.
+func processes(p permission.Processes) (out []string) {
+	if n := p.Network; n != nil {
+		text := "network of its processes: " + n.Mode
+		if n.Mode == schema.NetworkProxy {
+			text += "; allow: " + listed(n.Allow, "none") + "; deny: " + listed(n.Deny, "none") + "; other hosts: " + n.Unknown
+		}
+		if n.Limited {
+			text += "; only methods that change nothing"
+		}
+		if n.Local {
+			text += "; names may resolve to this machine and to private networks"
+		}
+		out = append(out, text)
+	}
+	if p.Memory > 0 {
+		out = append(out, fmt.Sprintf("memory of its processes: %d MiB", p.Memory>>20))
 	}
 	return out
 }

@@ -73,13 +73,15 @@ type Rules struct {
 	// resolves it. A name that this machine resolves too must have addresses that may be reached. One that does not exist here is left to
 	// the proxy, and so is one that can't be looked up, for example because this machine has no DNS, if the rules allow it literally.
 	Upstream func(Request) (*url.URL, error)
+	// Closed: no approval is requested for hosts that no rule names; they are denied.
+	Closed bool
 	// Incomplete: some rules can't be read. Then nothing is allowed without approval.
 	Incomplete bool
 }
 
 // Only returns the rules for a process that may reach only certain hosts. What the rules deny stays denied, and there is no approval.
 func (r Rules) Only(allow []Pattern) Rules {
-	r.Allow = allow
+	r.Allow, r.Public = allow, nil
 	r.Hosts = slices.DeleteFunc(slices.Clone(r.Hosts), func(h HostRule) bool { return h.Verdict == Allow })
 	return r
 }
@@ -225,9 +227,11 @@ func (r Rules) Decide(ctx context.Context, q Request, resolve Resolver) Decision
 		return refuse(NotAllowedLocal)
 	case err != nil && loopbackName(q.Host) && !literal && !r.Local:
 		return refuse(NotAllowedLocal)
+	case r.Closed && where == "" && (r.Incomplete || !r.names(q)):
+		return refuse(Denied)
 	case r.Incomplete && where == "":
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: unreadable}
-	case r.Incomplete, verdict == Ask, !literal && !matches(r.Allow, q.Host, q.Port) && !matches(r.Public, q.Host, q.Port):
+	case r.Incomplete, verdict == Ask, !r.names(q):
 		return Decision{Reason: NotAllowed, Source: Baseline, Rule: where}
 	}
 	return r.reach(ctx, q, resolve, Decision{Allow: true, Reason: Allowed, Source: Baseline, Rule: where})
@@ -278,6 +282,11 @@ func (r Rules) rule(q Request) (v Verdict, where string) {
 		}
 	}
 	return v, where
+}
+
+// names reports whether the rules allow a host, literally or by a pattern.
+func (r Rules) names(q Request) bool {
+	return r.literal(q) || matches(r.Allow, q.Host, q.Port) || matches(r.Public, q.Host, q.Port)
 }
 
 // literal reports whether the rules allow a host literally, without a wildcard.

@@ -330,3 +330,29 @@ func TestOnly(t *testing.T) {
 		t.Errorf("the rules themselves have changed: %+v", d)
 	}
 }
+
+// Where nobody is asked about hosts that no rule names, they are denied, but for those about which a rule asks.
+func TestClosedRules(t *testing.T) {
+	t.Parallel()
+	r := network.Rules{
+		Allow: patterns(t, "*.named.test"), Closed: true,
+		Hosts: []network.HostRule{{Host: "ruled.test", Protocol: network.HTTPS, Verdict: network.Allow}, {Host: "asked.test", Verdict: network.Ask, Where: "r:1"}},
+	}
+	decide := func(host string) string {
+		return r.Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: host, Port: 443}, names{"a.named.test": {"93.184.216.34"}, "ruled.test": {"93.184.216.34"}}).Reason
+	}
+	for host, want := range map[string]string{
+		"a.named.test": network.Allowed, "ruled.test": network.Allowed, "asked.test": network.NotAllowed, "other.test": network.Denied, "8.8.8.8": network.Denied,
+	} {
+		if got := decide(host); got != want {
+			t.Errorf("%s: %s, want %s", host, got, want)
+		}
+	}
+	r.Incomplete = true
+	if got := decide("a.named.test"); got != network.Denied {
+		t.Errorf("with rules that can't be read: %s", got)
+	}
+	if got := r.AndPublic(patterns(t, "*")).Only(patterns(t, "own.test")).Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: "other.test", Port: 443}, nil).Allow; got {
+		t.Error("a process with hosts of its own reaches others")
+	}
+}

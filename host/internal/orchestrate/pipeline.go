@@ -100,6 +100,7 @@ type Granter interface {
 
 // GrantRequest is a request for the grant of one attempt of a call.
 type GrantRequest struct {
+	Plugin     string // whose processes they are
 	Sandbox    string
 	Cwd        string
 	Effects    []contract.Effect

@@ -168,7 +168,7 @@ func (r *run) show(t *Ticket) func(context.Context) *outcome {
 func (r *run) grant(ctx context.Context) *outcome {
 	r.attempt++
 	g, err := r.pipeline.deps.Granter.Grant(ctx, GrantRequest{
-		Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.decision.escalation,
+		Plugin: r.entry.Plugin, Sandbox: r.call.Sandbox, Cwd: r.call.Cwd, Effects: r.assessment.Effects, Escalation: r.decision.escalation,
 		Permitted: r.permitted(), Attempt: r.attempt,
 	})
 	if err != nil {

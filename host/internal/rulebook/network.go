@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/config/hosts"
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/grants"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/network"
@@ -18,8 +20,27 @@ import (
 var hostProtocols = map[string]string{"http": network.HTTP, "https": network.HTTPS, "socks5_tcp": network.SOCKS5}
 
 // Network returns which hosts commands may reach through the proxy, from the configuration and the current rules files.
-func (b *Book) Network() network.Rules {
-	n := b.config.Network
+func (b *Book) Network() network.Rules { return b.rules(b.config.Network) }
+
+// NetworkOf is like Network for the processes that are started for a plugin, which may have settings of its own.
+func (b *Book) NetworkOf(plugin string) network.Rules {
+	p, ok := b.config.Plugin(plugin)
+	if !ok || p.Spawns.Network == nil {
+		return b.Network()
+	}
+	n := *p.Spawns.Network
+	r := b.rules(n)
+	switch n.Unknown {
+	case schema.UnknownPublic:
+		r = r.AndPublic(everyHost)
+	case schema.UnknownDeny:
+		r.Closed = true
+	}
+	return r
+}
+
+// rules combines settings with the rules files.
+func (b *Book) rules(n config.Network) network.Rules {
 	r := network.Rules{Allow: n.Allow, Deny: n.Deny, Local: n.Local, Limited: n.Limited}
 	set, err := b.Current()
 	r.Incomplete = err != nil
@@ -49,12 +70,40 @@ func (b *Book) Proxy(audit func(network.Request, network.Decision)) func(context
 	}
 }
 
-// DescribeNetwork tells the model which hosts commands can reach in a sandbox mode. It is empty if there is no proxy.
-func (b *Book) DescribeNetwork(mode string) string {
-	if !grants.Proxied(b.config, mode) {
-		return ""
+// everyHost matches every host.
+var everyHost = []network.Pattern{mustParse(launch.AnyHost)}
+
+func mustParse(text string) network.Pattern {
+	p, err := hosts.ParsePattern(text)
+	if err != nil {
+		panic(err) // a constant
 	}
-	n := b.Network()
+	return p
+}
+
+// DescribeNetwork tells the model which hosts commands can reach in a sandbox mode, and the processes of plugins with settings of their own.
+// It is empty if there is no proxy and there are no such plugins.
+func (b *Book) DescribeNetwork(mode string) string {
+	var parts []string
+	if grants.Proxied(b.config, mode) {
+		parts = append(parts, "Commands reach the network only through a proxy that HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name; there is no DNS, and no other way out. "+
+			describe(b.Network(), ""))
+	}
+	for _, p := range b.config.Plugins {
+		n := p.Spawns.Network
+		if !p.Enabled || n == nil {
+			continue
+		}
+		text := map[string]string{
+			schema.NetworkNone: "no network.", schema.NetworkFull: "the whole network.", schema.NetworkProxy: "only a proxy. " + describe(b.NetworkOf(p.Label), n.Unknown),
+		}[n.Mode]
+		parts = append(parts, fmt.Sprintf("What the tools of plugin %q start has a network of its own: %s", p.Label, text))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// describe says which hosts a proxy with these rules lets processes reach.
+func describe(n network.Rules, unknown string) string {
 	list := func(patterns []network.Pattern, verdict network.Verdict) string {
 		var out []string
 		for _, p := range patterns {
@@ -68,7 +117,6 @@ func (b *Book) DescribeNetwork(mode string) string {
 		return strings.Join(out, ", ")
 	}
 	var text strings.Builder
-	text.WriteString("Commands reach the network only through a proxy that HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name; there is no DNS, and no other way out. ")
 	if hosts := list(n.Allow, network.Allow); hosts != "" {
 		fmt.Fprintf(&text, "It lets them reach %s. ", hosts)
 	}
@@ -78,6 +126,13 @@ func (b *Book) DescribeNetwork(mode string) string {
 	if n.Limited {
 		text.WriteString("Only GET, HEAD and OPTIONS of plain HTTP work. ")
 	}
-	text.WriteString("Other hosts are refused with status 403, unless the user is asked and agrees.")
+	switch unknown {
+	case schema.UnknownPublic:
+		text.WriteString("Other hosts can be reached at addresses of the internet.")
+	case schema.UnknownDeny:
+		text.WriteString("Other hosts are refused with status 403.")
+	default:
+		text.WriteString("Other hosts are refused with status 403, unless the user is asked and agrees.")
+	}
 	return text.String()
 }

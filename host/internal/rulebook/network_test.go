@@ -1,6 +1,8 @@
 package rulebook_test
 
 import (
+	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,4 +75,56 @@ func TestRulesFilesAboutHosts(t *testing.T) {
 	if o := book.OfferHost(network.HTTPS, "c.test"); o != nil {
 		t.Errorf("offered beside a broken file: %+v", o)
 	}
+}
+
+// A plugin's own settings replace those of commands, and say what applies to other hosts. Rules files apply to all.
+func TestNetworkOfAPlugin(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	text := "network {\n  mode  = \"proxy\"\n  allow = [\"commands.test\"]\n}\n"
+	for label, unknown := range map[string]string{"ask": "ask", "public": "public", "deny": "deny"} {
+		text += "plugin \"" + label + "\" {\n  source = \"builtin/shell\"\n  processes {\n    network {\n      mode    = \"proxy\"\n      allow   = [\"own.test\"]\n      unknown = \"" + unknown + "\"\n    }\n  }\n}\n"
+	}
+	for name, content := range map[string]string{"gantry.hcl": text, "rules/x.rules": "network_rule(\"denied.test\", \"https\", \"deny\")\n"} {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, ds := config.Load(t.Context(), config.Options{Home: home, Dir: t.TempDir(), System: "-"})
+	if ds.HasErrors() {
+		t.Fatal(ds)
+	}
+	book := rulebook.New(cfg)
+	for _, tc := range []struct{ plugin, commands, own, other, private, denied string }{
+		{"another", network.Allowed, network.NotAllowed, network.NotAllowed, network.NotAllowedLocal, network.Denied},
+		{"ask", network.NotAllowed, network.Allowed, network.NotAllowed, network.NotAllowedLocal, network.Denied},
+		{"public", network.Allowed, network.Allowed, network.Allowed, network.NotAllowedLocal, network.Denied},
+		{"deny", network.Denied, network.Allowed, network.Denied, network.NotAllowedLocal, network.Denied},
+	} {
+		for host, want := range map[string]string{"commands.test": tc.commands, "own.test": tc.own, "8.8.8.8": tc.other, "10.0.0.1": tc.private, "denied.test": tc.denied} {
+			got := book.NetworkOf(tc.plugin).Decide(t.Context(), network.Request{Protocol: network.HTTPS, Host: host, Port: 443}, everywhere{}).Reason
+			if got != want {
+				t.Errorf("%s: %s: %s, want %s", tc.plugin, host, got, want)
+			}
+		}
+	}
+	told := book.DescribeNetwork("read-only")
+	for _, want := range []string{
+		"reach commands.test. It never lets them reach denied.test. Other hosts are refused with status 403, unless", `"public" start has a network of its own: only a proxy. It lets them reach own.test`, "Other hosts can be reached",
+	} {
+		if !strings.Contains(told, want) {
+			t.Errorf("the model is not told %q:\n%s", want, told)
+		}
+	}
+}
+
+// everywhere resolves every name to an address of the internet.
+type everywhere struct{}
+
+func (everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 }

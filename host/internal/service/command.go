@@ -136,7 +136,7 @@ func (s *server) spawnForCommand(ctx context.Context, c *command, r *gantryv1.Sp
 		return &gantryv1.SpawnResponse{Error: &gantryv1.SpawnError{Message: err.Error(), Denied: true}}, nil
 	}
 	spec.Grant, spec.Cwd, spec.Env = g, cmp.Or(r.GetCwd(), dir), environment(s.Environment(), r.GetEnv(), r.GetUnset())
-	if err := narrow(r, &spec, s.Folders(s.id.Label)); err != nil {
+	if err := narrow(r, &spec, s.Folders(s.id.Label), s.NetworkMode(s.id.Label)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gantry-agent/gantry/config/schema"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"google.golang.org/grpc/codes"
@@ -14,8 +15,8 @@ import (
 const maxFolders = 32
 
 // narrow changes what a process starts with to what its request asks for, which is never more than the grant in spec. own are the plugin's
-// folders.
-func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
+// folders, and mode is that of its own network settings, which hold in every sandbox mode; empty: it has none.
+func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string, mode string) error {
 	g := spec.Grant
 	switch {
 	case !r.GetNarrow() && len(r.GetFolders()) > 0:
@@ -23,9 +24,10 @@ func narrow(r *gantryv1.SpawnRequest, spec *launch.Spec, own []string) error {
 	case !r.GetNarrow():
 		spec.Grant.Quiet = r.GetQuietNetwork()
 		return nil
-	case g.Network:
+	case mode == schema.NetworkProxy && len(g.Hosts) == 0: // the rules say so
+	case g.Network && mode != schema.NetworkNone:
 		g.Hosts = []string{launch.AnyHost}
-	case !g.Proxied:
+	case !g.Proxied || mode == schema.NetworkNone:
 		g.Hosts = []string{noHost}
 	}
 	if err := checkFolders(r.GetFolders(), own); err != nil {

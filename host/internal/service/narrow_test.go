@@ -40,14 +40,20 @@ func TestSpawnNarrow(t *testing.T) {
 	folders := []string{"/data/mine/profile", "/cache/mine/a/b"}
 	want := launch.Grant{Mode: launch.Narrow, WritableRoots: folders, DenyRead: []string{"/secret"}, Proxied: true, Landlock: true, Limits: w.limits}
 	for name, tc := range map[string]struct {
+		mode  string // of the plugin's own settings
 		grant func(*launch.Grant)
 		hosts []string
 	}{
-		"no network":  {func(g *launch.Grant) { g.Network = false }, []string{"none.invalid"}},
-		"the proxy":   {func(g *launch.Grant) { g.Network, g.Proxied = false, true }, nil},
-		"all of it":   {func(g *launch.Grant) {}, []string{"*"}},
-		"only a host": {func(g *launch.Grant) { g.Network, g.Proxied, g.Hosts = false, true, []string{"one.test"} }, []string{"one.test"}},
+		"no network":  {"", func(g *launch.Grant) { g.Network = false }, []string{"none.invalid"}},
+		"the proxy":   {"", func(g *launch.Grant) { g.Network, g.Proxied = false, true }, nil},
+		"all of it":   {"", func(g *launch.Grant) {}, []string{"*"}},
+		"only a host": {"", func(g *launch.Grant) { g.Network, g.Proxied, g.Hosts = false, true, []string{"one.test"} }, []string{"one.test"}},
+		// Its own settings hold, also in a call that has the whole network.
+		"its own proxy": {"proxy", func(g *launch.Grant) {}, nil},
+		"its own none":  {"none", func(g *launch.Grant) {}, []string{"none.invalid"}},
+		"its own full":  {"full", func(g *launch.Grant) {}, []string{"*"}},
 	} {
+		w.mode = map[string]string{"mine": tc.mode, "other": "full"}
 		w.grant = func(g *launch.Grant) {
 			g.WritableRoots, g.Shown, g.Near, g.Tmp, g.Landlock = []string{"/ws"}, []string{"/key"}, []string{"/tmp/near"}, "/x", true
 			g.DenyRead, g.DenyWrite = []string{"/secret"}, []string{"/ws/kept"}

@@ -60,7 +60,7 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	}
 	spec.ReadOnly = spec.ReadOnly || l.ReadOnly && !r.GetNarrow() // which writes nothing of the user's
 	spec.Holder, spec.Grant = s.id.Generation, l.Grant
-	if err := narrow(r, &spec, s.Folders(s.id.Label)); err != nil {
+	if err := narrow(r, &spec, s.Folders(s.id.Label), s.NetworkMode(s.id.Label)); err != nil {
 		return nil, err
 	}
 	spec.Owner = launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)}

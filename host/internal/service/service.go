@@ -61,6 +61,8 @@ type Config struct {
 	Declared func(label, name string) (Declared, error)
 	// Denied returns the hosts, with their ports, that the last declared process of an owner was denied.
 	Denied func(launch.Owner) []string
+	// NetworkMode returns the mode of the network settings that a plugin's block has for its processes; empty: it has none.
+	NetworkMode func(label string) string
 	// JudgeHost decides about a connection of the processes of a plugin in a thread, of an owner without a call. OpenHost lets those with
 	// quiet_network connect to a host, until the last of them has ended.
 	JudgeHost func(context.Context, launch.Owner, network.Request) network.Decision

@@ -64,6 +64,7 @@ type world struct {
 	exceeded []string
 	lacks    string                                          // a capability that no plugin has
 	grant    func(*launch.Grant)                             // changes what calls may do; nil: nothing
+	mode     map[string]string                               // of the network settings of plugins
 	judge    func(network.Request) network.Decision          // of connections of plugin "mine"
 	opened   []string                                        // hosts, by plugin
 	asked    []string                                        // about browser effects
@@ -178,9 +179,10 @@ func newWorld(t *testing.T) *world {
 			}
 			return w.judge(q)
 		},
-		OpenHost: func(owner launch.Owner, q network.Request) { w.opened = append(w.opened, owner.Plugin+" "+q.Target()) },
-		Folders:  func(label string) []string { return []string{"/data/" + label, "/cache/" + label} },
-		Tokens:   w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
+		OpenHost:    func(owner launch.Owner, q network.Request) { w.opened = append(w.opened, owner.Plugin+" "+q.Target()) },
+		NetworkMode: func(label string) string { return w.mode[label] },
+		Folders:     func(label string) []string { return []string{"/data/" + label, "/cache/" + label} },
+		Tokens:      w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
 		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {
 			return nil, errors.New("no model here")

@@ -54,10 +54,12 @@ func (a *app) movedAside(_ launch.Owner, moved []box.Moved, err error) {
 	}
 }
 
-// limited reports the limit that ended a command.
-func (a *app) limited(p *launch.Process, limit string) {
-	n := host.LimitNotice(p, limit)
-	fmt.Fprintf(a.Stderr, "gantry: %s\n  Next: %s\n", render.Clean(n.Text), n.Next)
+// limited returns what reports the limit that ended a command.
+func (a *app) limited(c *config.Config) func(*launch.Process, string) {
+	return func(p *launch.Process, limit string) {
+		n := host.LimitNotice(c, p, limit)
+		fmt.Fprintf(a.Stderr, "gantry: %s\n  Next: %s\n", render.Clean(n.Text), n.Next)
+	}
 }
 
 // networkRefused reports a request that the proxy rejected.
@@ -80,7 +82,7 @@ func (a *app) sandboxed(ctx context.Context, dir string, argv []string) (err err
 	if err := grants.CheckWorkDir(cfg, cfg.Sandbox.Mode, dir, grants.UserHome(a.Environ)); err != nil {
 		return err
 	}
-	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: rulebook.New(cfg).Proxy(a.networkRefused), OnLimit: a.limited})
+	l, err := launch.New(launch.Config{LauncherPath: filepath.Join(bin, "gantry-launch"), Confiners: []launch.Confiner{launch.Unconfined{}, grants.NewBox(home, a.Environ, grants.KeyFiles(cfg), nil, a.movedAside)}, Proxy: rulebook.New(cfg).Proxy(a.networkRefused), OnLimit: a.limited(cfg)})
 	if err != nil {
 		return err
 	}

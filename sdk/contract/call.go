@@ -323,6 +323,7 @@ type CallStart struct {
 	Parents                  []string
 	ModelTraits              []string
 	Attempt                  uint32
+	HistoryRevision          string // opaque; empty: no earlier result is there to be referred to
 }
 
 // CallCaps are the limits of one call.

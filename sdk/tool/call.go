@@ -54,6 +54,10 @@ func (c *Call) Cwd() string { return c.start.Cwd }
 // Attempt is 1 for the first attempt, and greater for a retry with a wider grant.
 func (c *Call) Attempt() int { return max(1, int(c.start.Attempt)) }
 
+// HistoryRevision is the same in two calls of a thread if whoever reads the result of the later one still has that of the earlier one.
+// Otherwise it differs: after a compaction, for example. Empty: no earlier result is there to be referred to.
+func (c *Call) HistoryRevision() string { return c.start.HistoryRevision }
+
 // AssessDigest is the digest of the assessment on which the call was approved; empty for tools without assessment.
 func (c *Call) AssessDigest() string { return c.start.AssessDigest }
 

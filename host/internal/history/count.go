@@ -1,6 +1,10 @@
 package history
 
-import "github.com/gantry-agent/gantry/sdk/llm"
+import (
+	"crypto/rand"
+
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
 
 // Count is what is known about the number of tokens in a history.
 type Count struct {
@@ -11,7 +15,11 @@ type Count struct {
 }
 
 // Restore returns the history of a stored thread.
-func Restore(messages []llm.Message, c Count) *History { return &History{messages: messages, count: c} }
+func Restore(messages []llm.Message, c Count) *History {
+	h := New(messages)
+	h.count = c
+	return h
+}
 
 // Counted sets the tokens reported by a provider: total for all messages so far and everything before them; input for the request
 // alone.
@@ -51,7 +59,7 @@ func (h *History) Overflowed() { h.full = true }
 func (h *History) Replace(messages []llm.Message, tokens int64) {
 	h.messages = messages
 	h.count = Compacted(len(messages), tokens)
-	h.full, h.contextState = false, nil
+	h.full, h.contextState, h.revision = false, nil, rand.Text()
 }
 
 // Settle says that the current messages can't be compacted.

@@ -164,6 +164,21 @@ func TestRefusedForItsLength(t *testing.T) {
 	}
 }
 
+// A history has the same revision as long as all of it is there.
+func TestRevision(t *testing.T) {
+	h := New([]llm.Message{user("a")})
+	first := h.Revision()
+	if h.Append(says("b")); first == "" || h.Revision() != first {
+		t.Error("the revision of a history that only grows has changed")
+	}
+	if Restore(h.Messages(), Count{}).Revision() == first {
+		t.Error("a restored history, which may end elsewhere, has the same revision")
+	}
+	if h.Replace([]llm.Message{user("summary")}, 5); h.Revision() == first {
+		t.Error("a compaction has left the revision")
+	}
+}
+
 func TestGrown(t *testing.T) {
 	h := New([]llm.Message{user("a")})
 	if h.Grown() {

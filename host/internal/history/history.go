@@ -7,6 +7,7 @@
 package history
 
 import (
+	"crypto/rand"
 	"slices"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
@@ -19,10 +20,14 @@ type History struct {
 	count        Count
 	full         bool // the model refused it as too long
 	contextState *event.Reference
+	revision     string
 }
 
 // New returns a history of messages, which are not copied and must not change.
-func New(messages []llm.Message) *History { return &History{messages: messages} }
+func New(messages []llm.Message) *History { return &History{messages: messages, revision: rand.Text()} }
+
+// Revision is the same as long as the history only grows. No other history has it.
+func (h *History) Revision() string { return h.revision }
 
 // Append adds messages.
 func (h *History) Append(ms ...llm.Message) { h.messages = append(h.messages, ms...) }

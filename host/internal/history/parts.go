@@ -10,7 +10,7 @@ import (
 // the texts after it are left out and counted in a last line. Images and encrypted content are kept and cost nothing. Audio costs
 // its estimated tokens and is left out if they exceed what is left.
 func TruncateParts(parts llm.Parts, p Policy) llm.Parts {
-	unit, perToken, rest := func(s string) int64 { return Tokens(int64(len(s))) }, int64(1), p.tokenBudget()
+	unit, perToken, rest := func(s string) int64 { return Tokens(int64(len(s))) }, int64(1), p.TokenBudget()
 	if p.Bytes {
 		unit, perToken, rest = func(s string) int64 { return int64(len(s)) }, bytesPerToken, p.ByteBudget()
 	}

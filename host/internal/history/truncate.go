@@ -43,7 +43,8 @@ func (p Policy) ByteBudget() int64 {
 	return max(p.Limit, 0) * bytesPerToken
 }
 
-func (p Policy) tokenBudget() int64 {
+// TokenBudget returns the limit in tokens.
+func (p Policy) TokenBudget() int64 {
 	if p.Bytes {
 		return Tokens(max(p.Limit, 0))
 	}

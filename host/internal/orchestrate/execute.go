@@ -124,9 +124,13 @@ func (r *run) callStart() contract.CallStart {
 			Digest: r.digest,
 		},
 		Cwd: r.call.Cwd, ToolsRevision: r.entry.Revision, Caps: r.call.Caps,
-		ModelTraits: r.call.Traits, Attempt: r.attempt,
+		ModelTraits: r.call.Traits, Attempt: r.attempt, HistoryRevision: r.call.Revision,
+	}
+	if budget := r.call.Output.TokenBudget(); budget > 0 {
+		start.Caps.MaxModelTokens = budget
 	}
 	for _, p := range r.call.Parents {
+		start.HistoryRevision += "/" + string(p) // the result is for that call, not for the model
 		start.Parents = append(start.Parents, string(p))
 	}
 	return start

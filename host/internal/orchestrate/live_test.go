@@ -79,8 +79,8 @@ func (f *family) dispatch(t *testing.T, ctx context.Context) orchestrate.Answer 
 	}, f.tokens, hclog.NewNullLogger())
 	var gate orchestrate.Gate
 	return pipeline.Dispatch(ctx, &gate, orchestrate.Call{
-		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Sandbox: cmp.Or(f.sandbox, "workspace-write"), Approval: f.approval, Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}},
-		Model:    &llm.ToolCall{ID: "c1", Name: "outer", Input: "{}"}, ID: "c1",
+		Settings: orchestrate.Settings{Thread: "t", Turn: "u", Sandbox: cmp.Or(f.sandbox, "workspace-write"), Approval: f.approval, Tools: reg.Snapshot(), Output: history.Policy{Limit: 100}}, Revision: "r1",
+		Model: &llm.ToolCall{ID: "c1", Name: "outer", Input: "{}"}, ID: "c1",
 	}).Wait()
 }
 
@@ -410,6 +410,31 @@ func TestNotesWithAStructuredResult(t *testing.T) {
 	}
 	if a := f.dispatch(t, t.Context()); !slices.Contains(a.Context, "it reached a limit") {
 		t.Errorf("of a call that broke the model reads %q and %q", text(a), a.Context)
+	}
+}
+
+// A call says how much of its result is read, and whether earlier results are still there: for a nested one, in the call that made it.
+func TestWhatIsReadOfResults(t *testing.T) {
+	f := &family{bench: &bench{}}
+	var got []string
+	f.do = func(ctx context.Context, l *orchestrate.Live, s contract.CallStart, _ tool.Control) (*contract.Result, error) {
+		got = append(got, s.HistoryRevision)
+		if s.Caps.MaxModelTokens != 100 {
+			t.Errorf("the budget of %s is %d tokens", s.Tool, s.Caps.MaxModelTokens)
+		}
+		if s.Tool == "inner" {
+			return contract.Text("done"), nil
+		}
+		for range 2 {
+			if _, err := l.CallTool(ctx, "", "inner", contract.Input{Arguments: json.RawMessage("{}")}); err != nil {
+				return nil, err
+			}
+		}
+		return contract.Text("done"), nil
+	}
+	f.dispatch(t, t.Context())
+	if want := []string{"r1", "r1/c1", "r1/c1"}; !slices.Equal(got, want) {
+		t.Errorf("the revisions are %q, want %q", got, want)
 	}
 }
 

@@ -190,11 +190,12 @@ func New(d Deps, tokens *Tokens, log hclog.Logger) *Pipeline {
 // Call is one call as the model made it.
 type Call struct {
 	Settings
-	Model   *llm.ToolCall
-	ID      event.CallID
-	Parents []event.CallID
-	History []llm.Message // the conversation before the call; for reviewers, read-only
-	Signal  Signal        // of the thread; nil: no turn of the model made the call
+	Model    *llm.ToolCall
+	ID       event.CallID
+	Parents  []event.CallID
+	History  []llm.Message // the conversation before the call; for reviewers, read-only
+	Revision string        // of the history; empty: the result is for another reader than the model
+	Signal   Signal        // of the thread; nil: no turn of the model made the call
 
 	parent  *Live         // the call that made this one; nil: the model made it
 	written *llm.ToolCall // the call that the model wrote, if it is one of a host tool that stands for another; else nil

@@ -26,7 +26,7 @@ func (a *answer) call(ctx context.Context, c *llm.ToolCall, known *llm.ToolResul
 	if known != nil { // the pipeline has not truncated it
 		known.Content = history.TruncateParts(known.Content, a.settings.Output.Scale(recordedSlack))
 	} else {
-		call := orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), History: a.history.Messages()}
+		call := orchestrate.Call{Settings: a.settings, Model: c, ID: event.CallID(c.ID), History: a.history.Messages(), Revision: a.history.Revision()}
 		if s := a.Inbox.signal; s != nil {
 			call.Signal = s
 		}

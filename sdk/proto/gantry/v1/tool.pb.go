@@ -2016,9 +2016,13 @@ type CallStart struct {
 	// Traits of the calling model, for example "images".
 	ModelTraits []string `protobuf:"bytes,14,rep,name=model_traits,json=modelTraits,proto3" json:"model_traits,omitempty"`
 	// 1 for the first attempt, greater for a retry with a wider grant.
-	Attempt       uint32 `protobuf:"varint,15,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Attempt uint32 `protobuf:"varint,15,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Who reads the result, and what of it that reader has: if it is the same as in an earlier call of the thread, the result of that call
+	// is still there to be referred to. It differs after a compaction, a rollback, a resume or a fork, and in a call that another one makes.
+	// Opaque; empty: no earlier result is there.
+	HistoryRevision string `protobuf:"bytes,16,opt,name=history_revision,json=historyRevision,proto3" json:"history_revision,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CallStart) Reset() {
@@ -2156,13 +2160,21 @@ func (x *CallStart) GetAttempt() uint32 {
 	return 0
 }
 
+func (x *CallStart) GetHistoryRevision() string {
+	if x != nil {
+		return x.HistoryRevision
+	}
+	return ""
+}
+
 // CallCaps are the limits of one call.
 type CallCaps struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum total size of output deltas; the plugin drops and counts anything beyond it.
 	MaxOutputBytes int64 `protobuf:"varint,1,opt,name=max_output_bytes,json=maxOutputBytes,proto3" json:"max_output_bytes,omitempty"`
 	MaxInlineBytes int64 `protobuf:"varint,2,opt,name=max_inline_bytes,json=maxInlineBytes,proto3" json:"max_inline_bytes,omitempty"`
-	// Maximum number of output tokens that the model sees by default.
+	// Number of tokens (4 bytes each) of the result that the model sees. More of it is removed, in the middle, so a plugin that has to say
+	// what is missing limits its text itself.
 	MaxModelTokens int64 `protobuf:"varint,3,opt,name=max_model_tokens,json=maxModelTokens,proto3" json:"max_model_tokens,omitempty"`
 	// 0: no deadline. The host enforces it, not counting time during which something waits for a person.
 	DeadlineMs    int64 `protobuf:"varint,4,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
@@ -4977,7 +4989,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x05pause\x18\x02 \x01(\v2\x14.gantry.v1.CallPauseH\x00R\x05pause\x12/\n" +
 	"\x06resume\x18\x03 \x01(\v2\x15.gantry.v1.CallResumeH\x00R\x06resume\x12/\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x15.gantry.v1.CallCancelH\x00R\x06cancelB\t\n" +
-	"\acontrolJ\x04\b\x04\x10\x05R\vgrant_added\"\xe2\x03\n" +
+	"\acontrolJ\x04\b\x04\x10\x05R\vgrant_added\"\x8d\x04\n" +
 	"\tCallStart\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x17\n" +
@@ -4995,7 +5007,8 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x04caps\x18\f \x01(\v2\x13.gantry.v1.CallCapsR\x04caps\x12\x18\n" +
 	"\aparents\x18\r \x03(\tR\aparents\x12!\n" +
 	"\fmodel_traits\x18\x0e \x03(\tR\vmodelTraits\x12\x18\n" +
-	"\aattempt\x18\x0f \x01(\rR\aattempt\"\xa9\x01\n" +
+	"\aattempt\x18\x0f \x01(\rR\aattempt\x12)\n" +
+	"\x10history_revision\x18\x10 \x01(\tR\x0fhistoryRevision\"\xa9\x01\n" +
 	"\bCallCaps\x12(\n" +
 	"\x10max_output_bytes\x18\x01 \x01(\x03R\x0emaxOutputBytes\x12(\n" +
 	"\x10max_inline_bytes\x18\x02 \x01(\x03R\x0emaxInlineBytes\x12(\n" +

@@ -154,7 +154,11 @@ type WebSearchItem struct{ Query string }
 type ImageItem struct{ Path, ArtifactSHA256 string }
 
 // BrowserItem is a step in a browser.
-type BrowserItem struct{ Action, URL string }
+type BrowserItem struct {
+	Action, URL string
+	Tab, Title  string      // name of the tab and title of its page; may be empty
+	Picture     ArtifactRef // what the page looks like; zero: no picture was taken
+}
 
 // OtherItem is any other item.
 type OtherItem struct{ Title string }

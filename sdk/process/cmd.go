@@ -48,6 +48,10 @@ type Cmd struct {
 	// QuietNetwork refuses hosts that no rule names, without a question; see [gantryv1.SpawnRequest].
 	QuietNetwork bool
 
+	// OfRoot makes a session that of the root of the call's thread: it ends with the root at the latest, is adopted with its processes,
+	// and its network is quiet.
+	OfRoot bool
+
 	// ReportDenials makes the host note which hosts a declared process tries to reach, even if its block names none.
 	ReportDenials bool
 
@@ -167,10 +171,12 @@ func (c *Cmd) check() error {
 		return errors.New("process: already started")
 	case len(c.Args) == 0 || c.Args[0] == "" && c.adopted == nil:
 		return errors.New("process: no program")
-	case c.declared != "" && (len(c.Args) != 1 || c.Args[0] != c.declared || c.Dir != "" || c.Env != nil || c.Unset != nil || c.Session || c.ReadOnly || c.Narrow || c.QuietNetwork):
-		return fmt.Errorf("process: the config block determines what %q starts, so Args, Dir, Env, Unset, Session, ReadOnly, Narrow and QuietNetwork can't be set", c.declared)
+	case c.declared != "" && (len(c.Args) != 1 || c.Args[0] != c.declared || c.Dir != "" || c.Env != nil || c.Unset != nil || c.Session || c.ReadOnly || c.Narrow || c.QuietNetwork || c.OfRoot):
+		return fmt.Errorf("process: the config block determines what %q starts, so Args, Dir, Env, Unset, Session, ReadOnly, Narrow, QuietNetwork and OfRoot can't be set", c.declared)
 	case len(c.Folders) > 0 && !c.Narrow:
 		return errors.New("process: Folders requires Narrow")
+	case c.OfRoot && !c.Session:
+		return errors.New("process: OfRoot requires Session")
 	case c.Keep != nil && !c.Session:
 		return errors.New("process: Keep requires Session")
 	case c.Terminal != nil && (c.Stderr != nil || c.wantStderr != nil):
@@ -193,6 +199,9 @@ func (c *Cmd) spawn() (*gantryv1.SpawnResponse, error) {
 	}
 	if c.declared != "" {
 		req.CallToken, req.Argv, req.Declared, req.ReportDenials = "", nil, c.declared, c.ReportDenials
+	}
+	if c.OfRoot {
+		req.Owner = gantryv1.ProcessOwner_PROCESS_OWNER_ROOT
 	}
 	if l := c.Limits; l != (Limits{}) {
 		req.Limits = &gantryv1.ProcessLimits{

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ type Thread struct {
 		env      *Env
 		cwd      string
 		token    string
+		parent   string
+		root     string
 		contexts map[string]string
 		queue    []threadItem
 		bytes    int           // of session output in the queue
@@ -80,6 +83,19 @@ func newThread(id string, logger hclog.Logger) *Thread {
 
 // ID is the thread's ID.
 func (t *Thread) ID() string { return t.id }
+
+// Family returns the IDs of the thread that this one works for, empty if there is none, and of the first of the threads above it, which is
+// this one if there is none. It waits until the host has opened the thread.
+func (t *Thread) Family(ctx context.Context) (parent, root string, err error) {
+	select {
+	case <-t.opened:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.mu.parent, t.mu.root, nil
+	case <-ctx.Done():
+		return "", "", context.Cause(ctx)
+	}
+}
 
 // Cwd is the thread's working folder; empty until the host has opened the thread.
 func (t *Thread) Cwd() string {
@@ -384,10 +400,10 @@ func (ts *threads) get(id string, env *Env) *Thread {
 }
 
 // open records the information from the host's stream.
-func (t *Thread) open(cwd, token string) {
+func (t *Thread) open(cwd, token, parent, root string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.cwd, t.mu.token = cwd, token
+	t.mu.cwd, t.mu.token, t.mu.parent, t.mu.root = cwd, token, parent, cmp.Or(root, t.id) // hosts of earlier versions send no root
 	select {
 	case <-t.opened:
 	default:

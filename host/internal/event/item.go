@@ -79,6 +79,8 @@ type Item struct {
 	Query     string          `json:"query,omitempty"`
 	Path      string          `json:"path,omitempty"`
 	URL       string          `json:"url,omitempty"`
+	Tab       string          `json:"tab,omitempty"`       // of a browser
+	Title     string          `json:"title,omitempty"`     // of the page in it
 	Images    []string        `json:"images,omitempty"`    // artifacts or paths of a user message
 	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call created, or the content of an image
 	Review    *Review         `json:"review,omitempty"`    // result of a review; Output is its text

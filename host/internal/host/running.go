@@ -61,7 +61,9 @@ type running struct {
 func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Reference) *running {
 	r := &running{host: h, thread: t, role: role, sources: map[[2]string]event.SourceChanged{}}
 	r.restore(context)
+	parent, root := family(h, t)
 	r.plugins = pluginthread.New(pluginthread.Config{
+		Parent: parent, Root: root,
 		Tokens: h.tokens, Launcher: h.launcher, Backend: h.plugins.Backend, Redactor: h.redactor(), Logger: h.log,
 		Denial: func(output string) *event.Denial {
 			permitted, _ := t.Approvals().Permitted("")
@@ -79,6 +81,17 @@ func newRunning(h *Host, t *thread.Thread, role child.Role, context *event.Refer
 		Redactor: h.redactor(),
 	})
 	return r
+}
+
+// family returns the thread that a thread works for, and the first of those above it, as far as they run. Without them, it is the root.
+func family(h *Host, t *thread.Thread) (parent, root event.ThreadID) {
+	r, err := h.running(t.Started().Parent)
+	if err != nil {
+		return "", t.ID()
+	}
+	parent = r.thread.ID()
+	_, root = family(h, r.thread)
+	return parent, root
 }
 
 // offer gives the thread the tools of its clients.

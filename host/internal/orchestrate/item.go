@@ -103,6 +103,8 @@ func (s *itemState) assessed(it contract.Item) {
 		s.stored(contract.ArtifactRef{SHA256: it.ArtifactSHA256})
 	case *contract.BrowserItem:
 		s.item.Type, s.item.Text, s.item.URL = event.ItemBrowser, short(it.Action), short(it.URL)
+		s.item.Tab, s.item.Title = phrase(it.Tab), phrase(s.redact.Text(it.Title))
+		s.stored(it.Picture)
 	case *contract.OtherItem:
 		s.item.Text = short(it.Title)
 	}

@@ -72,3 +72,21 @@ func TestResultsOfMCPItems(t *testing.T) {
 		}
 	}
 }
+
+// A step in a browser names the tab and its page, and lists the picture as an artifact. Titles are written by strangers, or contain what was
+// typed.
+func TestBrowserItem(t *testing.T) {
+	secrets := &redact.Redactor{}
+	secrets.Add("the-secret-value")
+	s := itemState{redact: secrets}
+	digest := strings.Repeat("ab", 32)
+	s.assessed(&contract.BrowserItem{
+		Action: "click", URL: "https://a.test/", Tab: "b", Title: "the-secret-value", Picture: contract.ArtifactRef{SHA256: digest, MediaType: "image/jpeg", SizeBytes: 9},
+	})
+	s.assessed(&contract.BrowserItem{Action: "click", URL: "https://a.test/", Tab: "b", Title: "the-secret-value"})
+	it := s.item
+	if it.Type != event.ItemBrowser || it.Text != "click" || it.URL != "https://a.test/" || it.Tab != "b" || it.Title != redact.Placeholder ||
+		len(it.Artifacts) != 1 || it.Artifacts[0] != (event.Artifact{SHA256: digest, MediaType: "image/jpeg", Bytes: 9}) {
+		t.Errorf("the item is %+v", it)
+	}
+}

@@ -29,10 +29,11 @@ import (
 
 // Config is what a [Thread] needs of its host.
 type Config struct {
-	Tokens   *orchestrate.Tokens
-	Launcher *launch.Launcher
-	Backend  func(label string) (*tool.Client, bool)
-	Redactor *redact.Redactor // removes secrets from the output of sessions; nil: nothing is removed
+	Tokens       *orchestrate.Tokens
+	Launcher     *launch.Launcher
+	Backend      func(label string) (*tool.Client, bool)
+	Redactor     *redact.Redactor // removes secrets from the output of sessions; nil: nothing is removed
+	Parent, Root event.ThreadID   // of the thread; Parent is empty and Root the thread itself if it works for none
 	// Denial finds out from the end of a session's output what its sandbox did not permit.
 	Denial func(output string) *event.Denial
 	Logger hclog.Logger
@@ -90,7 +91,9 @@ func (s *Thread) Use(label string, backend *tool.Client) {
 	s.mu.revoke[label] = revoke
 	s.work.Go(func() { // ends with the plugin's process or the thread
 		defer revoke()
-		err := backend.Thread(s.ctx, string(s.thread.ID()), s.thread.Settings().Cwd, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
+		err := backend.Thread(s.ctx, tool.Thread{
+			ID: string(s.thread.ID()), Parent: string(s.cfg.Parent), Root: string(s.cfg.Root), Cwd: s.thread.Settings().Cwd,
+		}, token, func(ev contract.ThreadEvent) { s.event(label, ev) })
 		if err != nil && s.ctx.Err() == nil {
 			s.cfg.Logger.Debug("thread stream ended", "plugin", label, "thread", s.thread.ID(), "err", err)
 		}
@@ -104,8 +107,10 @@ func (s *Thread) Use(label string, backend *tool.Client) {
 // those whose processes the launcher keeps. It reports whether there are such processes.
 func (s *Thread) gone(label string) (kept bool) {
 	calls := map[string]bool{}
-	for _, p := range s.cfg.Launcher.Kept(label, string(s.thread.ID())) {
-		calls[p.Owner().Call] = true
+	for _, id := range slices.Compact([]event.ThreadID{s.thread.ID(), s.cfg.Root}) { // sessions of its calls may belong to its root
+		for _, p := range s.cfg.Launcher.Kept(label, string(id)) {
+			calls[p.Owner().Call] = true
+		}
 	}
 	s.mu.Lock()
 	delete(s.mu.contexts, label)

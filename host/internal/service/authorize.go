@@ -45,8 +45,12 @@ func (s *server) Authorize(ctx context.Context, r *gantryv1.AuthorizeRequest) (*
 		}
 	}
 	owner := launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread)}
+	root := launch.Owner{Plugin: s.id.Label, Thread: string(s.Root(l.Call.Thread))}
 	for _, q := range open {
 		s.OpenHost(owner, q)
+		if root != owner {
+			s.OpenHost(root, q)
+		}
 	}
 	if wanted, _ := hostsAmong(effects); len(wanted) > 0 {
 		life, release, err := s.hold(ctx, r.GetCallToken())

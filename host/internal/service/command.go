@@ -119,7 +119,7 @@ func (c *command) ask(ctx context.Context, q approval.Question) (approval.Answer
 
 // spawnForCommand starts a process of a command.
 func (s *server) spawnForCommand(ctx context.Context, c *command, r *gantryv1.SpawnRequest, spec launch.Spec) (*gantryv1.SpawnResponse, error) {
-	if spec.Session {
+	if spec.Session || r.GetOwner() == gantryv1.ProcessOwner_PROCESS_OWNER_ROOT {
 		return nil, status.Error(codes.InvalidArgument, "a process of a command can't be a session: it ends with the command")
 	}
 	spec.Owner = launch.Owner{Plugin: s.id.Label, Call: "command-" + r.GetCallToken()[:8]}

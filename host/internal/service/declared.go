@@ -41,7 +41,7 @@ func declaredOwner(label, name string) launch.Owner {
 // spawnDeclared starts a process that the plugin's block declares. It belongs to the plugin's process and to no call.
 func (s *server) spawnDeclared(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1.SpawnResponse, error) {
 	if r.GetCallToken() != "" || len(r.GetArgv()) > 0 || r.GetCwd() != "" || len(r.GetEnv()) > 0 || len(r.GetUnset()) > 0 || r.GetSession() ||
-		r.GetReadOnly() || r.GetKeep() != nil || r.GetNarrow() || len(r.GetFolders()) > 0 || r.GetQuietNetwork() {
+		r.GetReadOnly() || r.GetKeep() != nil || r.GetNarrow() || len(r.GetFolders()) > 0 || r.GetQuietNetwork() || r.GetOwner() != 0 {
 		return nil, status.Error(codes.InvalidArgument,
 			"a declared process is started as the configuration says: only terminal, stdin, merge_stderr and limits can be set with `declared`")
 	}

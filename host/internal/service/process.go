@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/launch"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
@@ -64,7 +65,11 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 		return nil, err
 	}
 	spec.Owner = launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)}
-	p, resp, err := s.start(ctx, spec)
+	begin := s.start
+	if r.GetOwner() == gantryv1.ProcessOwner_PROCESS_OWNER_ROOT {
+		begin = s.startForRoot
+	}
+	p, resp, err := begin(ctx, spec)
 	if p != nil && spec.Session {
 		// The interrupt also cancels this rpc, and then its response may be lost. Nobody else would end the session.
 		l.OnInterrupt(func() { _ = s.Launcher.EndUnclaimed(context.WithoutCancel(ctx), p) }) // the launcher reports what it can't end
@@ -92,6 +97,22 @@ func specOf(r *gantryv1.SpawnRequest) (spec launch.Spec, err error) {
 		spec.Terminal = &launch.Size{Rows: orDefault(t.GetRows(), 24), Cols: orDefault(t.GetCols(), 80)}
 	}
 	return spec, nil
+}
+
+// startForRoot starts a process that belongs to the root of its call's thread.
+func (s *server) startForRoot(ctx context.Context, spec launch.Spec) (*launch.Process, *gantryv1.SpawnResponse, error) {
+	if !spec.Session {
+		return nil, nil, status.Error(codes.InvalidArgument, "only a session can belong to the root thread: other processes end with their call")
+	}
+	root := s.Root(event.ThreadID(spec.Owner.Thread))
+	spec.Owner.Thread = string(root)
+	spec.Grant.Quiet = true // the call, in whose name the user is asked, is of another thread
+	p, resp, err := s.start(ctx, spec)
+	if _, runs := s.Threads(root); !runs && err == nil { // it has ended meanwhile, and the launcher did not know the process
+		_ = s.Launcher.EndThread(ctx, string(root)) // the launcher reports what it can't end
+		return nil, nil, status.Error(codes.PermissionDenied, "the thread has ended")
+	}
+	return p, resp, err
 }
 
 // start starts a process, which is nil if it did not start.

@@ -51,6 +51,7 @@ type Config struct {
 	Store    *store.Store
 	State    func(context.Context) (*pluginstate.Store, error) // opens the store on the first call
 	Threads  func(event.ThreadID) (Thread, bool)
+	Root     func(event.ThreadID) event.ThreadID // the first of the running threads above one; itself if there is none
 	Sample   Sampler
 	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,6 +64,7 @@ type world struct {
 	quota    service.Quota
 	exceeded []string
 	lacks    string                                          // a capability that no plugin has
+	root     event.ThreadID                                  // of the thread; empty: it is the root
 	grant    func(*launch.Grant)                             // changes what calls may do; nil: nothing
 	mode     map[string]string                               // of the network settings of plugins
 	judge    func(network.Request) network.Decision          // of connections of plugin "mine"
@@ -183,7 +185,10 @@ func newWorld(t *testing.T) *world {
 		NetworkMode: func(label string) string { return w.mode[label] },
 		Folders:     func(label string) []string { return []string{"/data/" + label, "/cache/" + label} },
 		Tokens:      w.tokens, Launcher: w.launcher, Store: st, State: func(context.Context) (*pluginstate.Store, error) { return state, nil },
-		Threads: func(id event.ThreadID) (service.Thread, bool) { return w, id == w.thread },
+		Threads: func(id event.ThreadID) (service.Thread, bool) {
+			return w, id == w.thread || w.root != "" && id == w.root
+		},
+		Root: func(id event.ThreadID) event.ThreadID { return cmp.Or(w.root, id) },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {
 			return nil, errors.New("no model here")
 		},

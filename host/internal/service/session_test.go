@@ -6,10 +6,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
+	"google.golang.org/grpc/codes"
+
+	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/launch"
+	"github.com/gantry-agent/gantry/host/internal/network"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire"
@@ -138,5 +145,57 @@ func TestInterruptEndsSessionsThatThePluginDoesNotKnow(t *testing.T) {
 				t.Errorf("the session lives: %v", !c.lives)
 			}
 		})
+	}
+}
+
+// A session of the root thread outlives the thread of the call that started it, and ends with the root. What the user allows in the thread
+// is open for it.
+func TestSessionOfTheRoot(t *testing.T) {
+	w := newWorld(t)
+	w.root = event.NewThreadID()
+	w.judge = func(network.Request) network.Decision { return network.Decision{Allow: true} }
+	mine := w.client("mine")
+	var processes []*launch.Process
+	w.call(t.Context(), func(ctx context.Context, s contract.CallStart) {
+		r := &gantryv1.SpawnRequest{CallToken: s.CallToken, Argv: []string{"sleep", "1000"}, Owner: gantryv1.ProcessOwner_PROCESS_OWNER_ROOT}
+		if got, err := mine.Spawn(ctx, r); code(err) != codes.InvalidArgument {
+			t.Errorf("a process that is no session: %v, %v", got, err)
+		}
+		r.Session = true
+		for _, owner := range []gantryv1.ProcessOwner{gantryv1.ProcessOwner_PROCESS_OWNER_ROOT, gantryv1.ProcessOwner_PROCESS_OWNER_THREAD} {
+			r.Owner = owner
+			got, err := mine.Spawn(ctx, r)
+			if err != nil || got.GetError() != nil {
+				t.Fatal(got, err)
+			}
+			p, _ := w.launcher.Process(got.GetProcessId())
+			processes = append(processes, p)
+		}
+		if a, err := mine.Authorize(ctx, &gantryv1.AuthorizeRequest{CallToken: s.CallToken, Effects: []*gantryv1.Effect{
+			{Kind: &gantryv1.Effect_Browser{Browser: &gantryv1.BrowserEffect{Origin: "https://a.test"}}},
+		}}); err != nil || !a.GetGranted() {
+			t.Error(a, err)
+		}
+	})
+	if got := processes[0].Owner(); got.Thread != string(w.root) || !launch.Quiet(processes[0]) {
+		t.Errorf("the owner is %+v", got)
+	}
+	if want := []string{"mine a.test:443", "mine a.test:443"}; !slices.Equal(w.opened, want) {
+		t.Errorf("opened %q, want it for the thread and the root", w.opened)
+	}
+	if err := w.launcher.EndThread(t.Context(), string(w.thread)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := processes[1].Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if s := launch.ReadTree(processes[0]); runtime.GOOS == "linux" && s.PIDs != 1 {
+		t.Errorf("the session of the root has ended with the thread: %+v", s)
+	}
+	if err := w.launcher.EndThread(t.Context(), string(w.root)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := processes[0].Wait(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

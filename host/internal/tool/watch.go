@@ -53,16 +53,19 @@ func (c *Client) Watch(ctx context.Context, changed func(contract.ToolSet)) erro
 	}
 }
 
+// Thread is what a plugin is told of a thread.
+type Thread struct{ ID, Parent, Root, Cwd string }
+
 // Thread tells the plugin that a thread uses it, and reports context and sessions until the process or ctx ends. The token lets the
 // plugin publish in the thread outside of calls.
-func (c *Client) Thread(ctx context.Context, thread, cwd, token string, sink func(contract.ThreadEvent)) error {
+func (c *Client) Thread(ctx context.Context, thread Thread, token string, sink func(contract.ThreadEvent)) error {
 	lease, err := c.slot.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
 	lease.Detach()
 	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Thread(ctx, &gantryv1.ThreadRequest{
-		ThreadId: thread, Cwd: cwd, ThreadToken: token,
+		ThreadId: thread.ID, Cwd: thread.Cwd, ThreadToken: token, ParentThreadId: thread.Parent, RootThreadId: thread.Root,
 	})
 	if err != nil {
 		return plugin.Classify(err, lease)

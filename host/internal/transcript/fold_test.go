@@ -240,6 +240,8 @@ func TestItems(t *testing.T) {
 			`{"type":"dynamicToolCall","id":"c",TIMES,"namespace":null,"tool":"t","arguments":{},"status":"completed","contentItems":[],"success":true,"durationMs":1}`},
 		{"browser", event.Item{ID: "i", Call: "c", Type: event.ItemBrowser, Tool: "open", Status: event.StatusFailed},
 			`{"type":"dynamicToolCall","id":"c",TIMES,"namespace":null,"tool":"open","arguments":{},"status":"failed","contentItems":[],"success":false,"durationMs":1}`},
+		{"browser with a picture", event.Item{ID: "i", Call: "c", Type: event.ItemBrowser, Plugin: "p", Tool: "open", Tab: "a", Title: "Page", Artifacts: []event.Artifact{{SHA256: "12", MediaType: "image/jpeg"}}},
+			`{"type":"dynamicToolCall","id":"c",TIMES,"namespace":null,"tool":"open","arguments":{},"status":"completed","contentItems":[{"type":"inputImage","imageUrl":"gantry-artifact:12"}],"success":true,"durationMs":1}`},
 		{"web search", event.Item{ID: "i", Call: "c", Type: event.ItemWebSearch, Query: "q"}, `{"type":"webSearch","id":"c",TIMES,"query":"q"`},
 		{"image", event.Item{ID: "i", Call: "c", Type: event.ItemImage, Path: "/w/a.png"}, `{"type":"imageView","id":"c",TIMES,"path":"/w/a.png"}`},
 		{"compaction", event.Item{ID: "i", Type: event.ItemCompaction, Text: "compacted"}, `{"type":"contextCompaction","id":"i",TIMES}`},

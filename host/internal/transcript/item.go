@@ -286,7 +286,7 @@ func (it *item) toolCall() protocol.DynamicToolCallItem {
 			c.ContentItems = append(c.ContentItems, protocol.ToolContentItem{Body: protocol.InputTextContent{Text: out}})
 		}
 		for _, a := range it.Artifacts {
-			if it.Plugin == "" && strings.HasPrefix(a.MediaType, "image/") { // of a tool of a client
+			if (it.Plugin == "" || it.Type == event.ItemBrowser) && strings.HasPrefix(a.MediaType, "image/") { // of a tool of a client, or of a page
 				c.ContentItems = append(c.ContentItems, protocol.ToolContentItem{Body: protocol.InputImageContent{ImageURL: event.ArtifactURL + a.SHA256}})
 			}
 		}

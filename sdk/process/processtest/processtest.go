@@ -213,7 +213,7 @@ func (h *Host) declared(req *gantryv1.SpawnRequest) (*gantryv1.SpawnRequest, err
 	case p == nil:
 		return nil, fmt.Errorf("the configuration declares no process %q", req.GetDeclared())
 	case req.GetCallToken() != "" || len(req.GetArgv()) > 0 || req.GetCwd() != "" || len(req.GetEnv()) > 0 || len(req.GetUnset()) > 0 ||
-		req.GetSession() || req.GetReadOnly() || req.GetKeep() != nil || req.GetNarrow() || len(req.GetFolders()) > 0 || req.GetQuietNetwork():
+		req.GetSession() || req.GetReadOnly() || req.GetKeep() != nil || req.GetNarrow() || len(req.GetFolders()) > 0 || req.GetQuietNetwork() || req.GetOwner() != 0:
 		return nil, fmt.Errorf("the request for the process %q sets more than terminal, stdin, merge_stderr and limits", req.GetDeclared())
 	}
 	return &gantryv1.SpawnRequest{

@@ -1099,15 +1099,21 @@ func imageItemFromProto(p *gantryv1.ImageItem) contract.ImageItem {
 
 func browserItemToProto(x contract.BrowserItem) *gantryv1.BrowserItem {
 	return &gantryv1.BrowserItem{
-		Action: text(x.Action),
-		Url:    text(x.URL),
+		Action:  text(x.Action),
+		Url:     text(x.URL),
+		Tab:     text(x.Tab),
+		Title:   text(x.Title),
+		Picture: ArtifactRefToProto(x.Picture),
 	}
 }
 
 func browserItemFromProto(p *gantryv1.BrowserItem) contract.BrowserItem {
 	return contract.BrowserItem{
-		Action: p.GetAction(),
-		URL:    p.GetUrl(),
+		Action:  p.GetAction(),
+		URL:     p.GetUrl(),
+		Tab:     p.GetTab(),
+		Title:   p.GetTitle(),
+		Picture: ArtifactRefFromProto(p.GetPicture()),
 	}
 }
 

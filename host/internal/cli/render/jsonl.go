@@ -185,7 +185,7 @@ func jsonlItem(it event.Item) ordered {
 			status = "failed"
 		}
 		return ordered{"type": "file_change", "changes": fileChanges(it), "status": status}
-	case event.ItemMCPCall, event.ItemTool:
+	case event.ItemMCPCall, event.ItemTool, event.ItemBrowser:
 		status := "completed"
 		var failure any
 		switch it.Status {

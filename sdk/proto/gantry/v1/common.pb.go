@@ -2208,9 +2208,14 @@ func (x *ImageItem) GetArtifactSha256() string {
 
 // BrowserItem is a step in a browser.
 type BrowserItem struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Action string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	Url    string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// Name of the tab, and title of its page; may be empty.
+	Tab   string `protobuf:"bytes,3,opt,name=tab,proto3" json:"tab,omitempty"`
+	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	// What the page looks like; without a digest: no picture was taken.
+	Picture       *ArtifactRef `protobuf:"bytes,5,opt,name=picture,proto3" json:"picture,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2257,6 +2262,27 @@ func (x *BrowserItem) GetUrl() string {
 		return x.Url
 	}
 	return ""
+}
+
+func (x *BrowserItem) GetTab() string {
+	if x != nil {
+		return x.Tab
+	}
+	return ""
+}
+
+func (x *BrowserItem) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *BrowserItem) GetPicture() *ArtifactRef {
+	if x != nil {
+		return x.Picture
+	}
+	return nil
 }
 
 // OtherItem is any other item.
@@ -2560,10 +2586,13 @@ const file_gantry_v1_common_proto_rawDesc = "" +
 	"\x05query\x18\x01 \x01(\tR\x05query\"H\n" +
 	"\tImageItem\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
-	"\x0fartifact_sha256\x18\x02 \x01(\tR\x0eartifactSha256\"7\n" +
+	"\x0fartifact_sha256\x18\x02 \x01(\tR\x0eartifactSha256\"\x91\x01\n" +
 	"\vBrowserItem\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\"4\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x10\n" +
+	"\x03tab\x18\x03 \x01(\tR\x03tab\x12\x14\n" +
+	"\x05title\x18\x04 \x01(\tR\x05title\x120\n" +
+	"\apicture\x18\x05 \x01(\v2\x16.gantry.v1.ArtifactRefR\apicture\"4\n" +
 	"\tOtherItem\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05titleJ\x04\b\x02\x10\x03R\vdetail_json\"\x83\x02\n" +
 	"\x06Limits\x12*\n" +
@@ -2669,11 +2698,12 @@ var file_gantry_v1_common_proto_depIdxs = []int32{
 	21, // 23: gantry.v1.Item.code:type_name -> gantry.v1.CodeItem
 	24, // 24: gantry.v1.FileChangeItem.changes:type_name -> gantry.v1.FileChange
 	3,  // 25: gantry.v1.FileChange.kind:type_name -> gantry.v1.ChangeKind
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	10, // 26: gantry.v1.BrowserItem.picture:type_name -> gantry.v1.ArtifactRef
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_common_proto_init() }

@@ -27,6 +27,58 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ProcessOwner is whose end ends a session at the latest.
+type ProcessOwner int32
+
+const (
+	ProcessOwner_PROCESS_OWNER_UNSPECIFIED ProcessOwner = 0 // thread
+	ProcessOwner_PROCESS_OWNER_THREAD      ProcessOwner = 1 // of the call
+	// The root of that thread (ThreadRequest.root_thread_id): the session is adopted with the root's processes, and its network is quiet.
+	// What Authorize permits in the thread is open for it.
+	ProcessOwner_PROCESS_OWNER_ROOT ProcessOwner = 2
+)
+
+// Enum value maps for ProcessOwner.
+var (
+	ProcessOwner_name = map[int32]string{
+		0: "PROCESS_OWNER_UNSPECIFIED",
+		1: "PROCESS_OWNER_THREAD",
+		2: "PROCESS_OWNER_ROOT",
+	}
+	ProcessOwner_value = map[string]int32{
+		"PROCESS_OWNER_UNSPECIFIED": 0,
+		"PROCESS_OWNER_THREAD":      1,
+		"PROCESS_OWNER_ROOT":        2,
+	}
+)
+
+func (x ProcessOwner) Enum() *ProcessOwner {
+	p := new(ProcessOwner)
+	*p = x
+	return p
+}
+
+func (x ProcessOwner) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ProcessOwner) Descriptor() protoreflect.EnumDescriptor {
+	return file_gantry_v1_host_proto_enumTypes[0].Descriptor()
+}
+
+func (ProcessOwner) Type() protoreflect.EnumType {
+	return &file_gantry_v1_host_proto_enumTypes[0]
+}
+
+func (x ProcessOwner) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ProcessOwner.Descriptor instead.
+func (ProcessOwner) EnumDescriptor() ([]byte, []int) {
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{0}
+}
+
 // AskKind is the form of a question.
 type AskKind int32
 
@@ -64,11 +116,11 @@ func (x AskKind) String() string {
 }
 
 func (AskKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_gantry_v1_host_proto_enumTypes[0].Descriptor()
+	return file_gantry_v1_host_proto_enumTypes[1].Descriptor()
 }
 
 func (AskKind) Type() protoreflect.EnumType {
-	return &file_gantry_v1_host_proto_enumTypes[0]
+	return &file_gantry_v1_host_proto_enumTypes[1]
 }
 
 func (x AskKind) Number() protoreflect.EnumNumber {
@@ -77,7 +129,7 @@ func (x AskKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AskKind.Descriptor instead.
 func (AskKind) EnumDescriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{0}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
 }
 
 // AskOutcome is how a question ended.
@@ -122,11 +174,11 @@ func (x AskOutcome) String() string {
 }
 
 func (AskOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_gantry_v1_host_proto_enumTypes[1].Descriptor()
+	return file_gantry_v1_host_proto_enumTypes[2].Descriptor()
 }
 
 func (AskOutcome) Type() protoreflect.EnumType {
-	return &file_gantry_v1_host_proto_enumTypes[1]
+	return &file_gantry_v1_host_proto_enumTypes[2]
 }
 
 func (x AskOutcome) Number() protoreflect.EnumNumber {
@@ -135,7 +187,7 @@ func (x AskOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AskOutcome.Descriptor instead.
 func (AskOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{1}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
 }
 
 // StateScope is the lifetime of a key.
@@ -172,11 +224,11 @@ func (x StateScope) String() string {
 }
 
 func (StateScope) Descriptor() protoreflect.EnumDescriptor {
-	return file_gantry_v1_host_proto_enumTypes[2].Descriptor()
+	return file_gantry_v1_host_proto_enumTypes[3].Descriptor()
 }
 
 func (StateScope) Type() protoreflect.EnumType {
-	return &file_gantry_v1_host_proto_enumTypes[2]
+	return &file_gantry_v1_host_proto_enumTypes[3]
 }
 
 func (x StateScope) Number() protoreflect.EnumNumber {
@@ -185,7 +237,7 @@ func (x StateScope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StateScope.Descriptor instead.
 func (StateScope) EnumDescriptor() ([]byte, []int) {
-	return file_gantry_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_gantry_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 type SpawnRequest struct {
@@ -234,7 +286,9 @@ type SpawnRequest struct {
 	Folders []string `protobuf:"bytes,16,rep,name=folders,proto3" json:"folders,omitempty"`
 	// Refuse connections to hosts that no rule names, with the status 403, instead of asking the user while the connection waits. Such a
 	// question ends the process tree if the answer is no; this does not. Authorize opens a host for the tree.
-	QuietNetwork  bool `protobuf:"varint,17,opt,name=quiet_network,json=quietNetwork,proto3" json:"quiet_network,omitempty"`
+	QuietNetwork bool `protobuf:"varint,17,opt,name=quiet_network,json=quietNetwork,proto3" json:"quiet_network,omitempty"`
+	// Whose end ends a session at the latest.
+	Owner         ProcessOwner `protobuf:"varint,18,opt,name=owner,proto3,enum=gantry.v1.ProcessOwner" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +440,13 @@ func (x *SpawnRequest) GetQuietNetwork() bool {
 		return x.QuietNetwork
 	}
 	return false
+}
+
+func (x *SpawnRequest) GetOwner() ProcessOwner {
+	if x != nil {
+		return x.Owner
+	}
+	return ProcessOwner_PROCESS_OWNER_UNSPECIFIED
 }
 
 type DenialsRequest struct {
@@ -3501,7 +3562,7 @@ var File_gantry_v1_host_proto protoreflect.FileDescriptor
 
 const file_gantry_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\xe7\x04\n" +
+	"\x14gantry/v1/host.proto\x12\tgantry.v1\x1a\x16gantry/v1/common.proto\x1a\x13gantry/v1/llm.proto\x1a\x14gantry/v1/tool.proto\"\x96\x05\n" +
 	"\fSpawnRequest\x12\x1d\n" +
 	"\n" +
 	"call_token\x18\x01 \x01(\tR\tcallToken\x12\x12\n" +
@@ -3521,7 +3582,8 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x0ereport_denials\x18\x0e \x01(\bR\rreportDenials\x12\x16\n" +
 	"\x06narrow\x18\x0f \x01(\bR\x06narrow\x12\x18\n" +
 	"\afolders\x18\x10 \x03(\tR\afolders\x12#\n" +
-	"\rquiet_network\x18\x11 \x01(\bR\fquietNetwork\x1a6\n" +
+	"\rquiet_network\x18\x11 \x01(\bR\fquietNetwork\x12-\n" +
+	"\x05owner\x18\x12 \x01(\x0e2\x17.gantry.v1.ProcessOwnerR\x05owner\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
@@ -3745,7 +3807,11 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12!\n" +
 	"\fpayload_json\x18\x03 \x01(\fR\vpayloadJson\x12\x18\n" +
 	"\adurable\x18\x04 \x01(\bR\adurable\"\x0e\n" +
-	"\fEmitResponse*]\n" +
+	"\fEmitResponse*_\n" +
+	"\fProcessOwner\x12\x1d\n" +
+	"\x19PROCESS_OWNER_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14PROCESS_OWNER_THREAD\x10\x01\x12\x16\n" +
+	"\x12PROCESS_OWNER_ROOT\x10\x02*]\n" +
 	"\aAskKind\x12\x18\n" +
 	"\x14ASK_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fASK_KIND_CHOICE\x10\x01\x12\x11\n" +
@@ -3800,151 +3866,153 @@ func file_gantry_v1_host_proto_rawDescGZIP() []byte {
 	return file_gantry_v1_host_proto_rawDescData
 }
 
-var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_gantry_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_gantry_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_gantry_v1_host_proto_goTypes = []any{
-	(AskKind)(0),                // 0: gantry.v1.AskKind
-	(AskOutcome)(0),             // 1: gantry.v1.AskOutcome
-	(StateScope)(0),             // 2: gantry.v1.StateScope
-	(*SpawnRequest)(nil),        // 3: gantry.v1.SpawnRequest
-	(*DenialsRequest)(nil),      // 4: gantry.v1.DenialsRequest
-	(*DenialsResponse)(nil),     // 5: gantry.v1.DenialsResponse
-	(*ProcessLimits)(nil),       // 6: gantry.v1.ProcessLimits
-	(*Keep)(nil),                // 7: gantry.v1.Keep
-	(*Terminal)(nil),            // 8: gantry.v1.Terminal
-	(*SpawnResponse)(nil),       // 9: gantry.v1.SpawnResponse
-	(*SpawnError)(nil),          // 10: gantry.v1.SpawnError
-	(*AdoptRequest)(nil),        // 11: gantry.v1.AdoptRequest
-	(*AdoptResponse)(nil),       // 12: gantry.v1.AdoptResponse
-	(*AdoptedProcess)(nil),      // 13: gantry.v1.AdoptedProcess
-	(*ReleaseRequest)(nil),      // 14: gantry.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 15: gantry.v1.ReleaseResponse
-	(*SignalRequest)(nil),       // 16: gantry.v1.SignalRequest
-	(*SignalResponse)(nil),      // 17: gantry.v1.SignalResponse
-	(*ProcessStatRequest)(nil),  // 18: gantry.v1.ProcessStatRequest
-	(*ProcessStatResponse)(nil), // 19: gantry.v1.ProcessStatResponse
-	(*WaitRequest)(nil),         // 20: gantry.v1.WaitRequest
-	(*WaitResponse)(nil),        // 21: gantry.v1.WaitResponse
-	(*AttachRequest)(nil),       // 22: gantry.v1.AttachRequest
-	(*AttachResponse)(nil),      // 23: gantry.v1.AttachResponse
-	(*AuthorizeRequest)(nil),    // 24: gantry.v1.AuthorizeRequest
-	(*AuthorizeResponse)(nil),   // 25: gantry.v1.AuthorizeResponse
-	(*AskRequest)(nil),          // 26: gantry.v1.AskRequest
-	(*RedirectRequest)(nil),     // 27: gantry.v1.RedirectRequest
-	(*RedirectResponse)(nil),    // 28: gantry.v1.RedirectResponse
-	(*AskResponse)(nil),         // 29: gantry.v1.AskResponse
-	(*CallToolRequest)(nil),     // 30: gantry.v1.CallToolRequest
-	(*CallToolResponse)(nil),    // 31: gantry.v1.CallToolResponse
-	(*ListToolsRequest)(nil),    // 32: gantry.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 33: gantry.v1.ListToolsResponse
-	(*SampleRequest)(nil),       // 34: gantry.v1.SampleRequest
-	(*SampleResponse)(nil),      // 35: gantry.v1.SampleResponse
-	(*SecretRequest)(nil),       // 36: gantry.v1.SecretRequest
-	(*SecretResponse)(nil),      // 37: gantry.v1.SecretResponse
-	(*StoreSecretRequest)(nil),  // 38: gantry.v1.StoreSecretRequest
-	(*StoreSecretResponse)(nil), // 39: gantry.v1.StoreSecretResponse
-	(*GetStateRequest)(nil),     // 40: gantry.v1.GetStateRequest
-	(*GetStateResponse)(nil),    // 41: gantry.v1.GetStateResponse
-	(*PutStateRequest)(nil),     // 42: gantry.v1.PutStateRequest
-	(*PutStateResponse)(nil),    // 43: gantry.v1.PutStateResponse
-	(*ListStateRequest)(nil),    // 44: gantry.v1.ListStateRequest
-	(*ListStateResponse)(nil),   // 45: gantry.v1.ListStateResponse
-	(*LeaseRequest)(nil),        // 46: gantry.v1.LeaseRequest
-	(*LeaseResponse)(nil),       // 47: gantry.v1.LeaseResponse
-	(*PutArtifactRequest)(nil),  // 48: gantry.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil), // 49: gantry.v1.PutArtifactResponse
-	(*GetArtifactRequest)(nil),  // 50: gantry.v1.GetArtifactRequest
-	(*GetArtifactResponse)(nil), // 51: gantry.v1.GetArtifactResponse
-	(*EmitRequest)(nil),         // 52: gantry.v1.EmitRequest
-	(*EmitResponse)(nil),        // 53: gantry.v1.EmitResponse
-	nil,                         // 54: gantry.v1.SpawnRequest.EnvEntry
-	(*Effect)(nil),              // 55: gantry.v1.Effect
-	(*CallInput)(nil),           // 56: gantry.v1.CallInput
-	(*CallResult)(nil),          // 57: gantry.v1.CallResult
-	(*ToolDescriptor)(nil),      // 58: gantry.v1.ToolDescriptor
-	(*LlmRequest)(nil),          // 59: gantry.v1.LlmRequest
-	(*LlmMessage)(nil),          // 60: gantry.v1.LlmMessage
-	(*LlmUsage)(nil),            // 61: gantry.v1.LlmUsage
-	(LlmFinishReason)(0),        // 62: gantry.v1.LlmFinishReason
-	(*LlmError)(nil),            // 63: gantry.v1.LlmError
-	(*ArtifactRef)(nil),         // 64: gantry.v1.ArtifactRef
+	(ProcessOwner)(0),           // 0: gantry.v1.ProcessOwner
+	(AskKind)(0),                // 1: gantry.v1.AskKind
+	(AskOutcome)(0),             // 2: gantry.v1.AskOutcome
+	(StateScope)(0),             // 3: gantry.v1.StateScope
+	(*SpawnRequest)(nil),        // 4: gantry.v1.SpawnRequest
+	(*DenialsRequest)(nil),      // 5: gantry.v1.DenialsRequest
+	(*DenialsResponse)(nil),     // 6: gantry.v1.DenialsResponse
+	(*ProcessLimits)(nil),       // 7: gantry.v1.ProcessLimits
+	(*Keep)(nil),                // 8: gantry.v1.Keep
+	(*Terminal)(nil),            // 9: gantry.v1.Terminal
+	(*SpawnResponse)(nil),       // 10: gantry.v1.SpawnResponse
+	(*SpawnError)(nil),          // 11: gantry.v1.SpawnError
+	(*AdoptRequest)(nil),        // 12: gantry.v1.AdoptRequest
+	(*AdoptResponse)(nil),       // 13: gantry.v1.AdoptResponse
+	(*AdoptedProcess)(nil),      // 14: gantry.v1.AdoptedProcess
+	(*ReleaseRequest)(nil),      // 15: gantry.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 16: gantry.v1.ReleaseResponse
+	(*SignalRequest)(nil),       // 17: gantry.v1.SignalRequest
+	(*SignalResponse)(nil),      // 18: gantry.v1.SignalResponse
+	(*ProcessStatRequest)(nil),  // 19: gantry.v1.ProcessStatRequest
+	(*ProcessStatResponse)(nil), // 20: gantry.v1.ProcessStatResponse
+	(*WaitRequest)(nil),         // 21: gantry.v1.WaitRequest
+	(*WaitResponse)(nil),        // 22: gantry.v1.WaitResponse
+	(*AttachRequest)(nil),       // 23: gantry.v1.AttachRequest
+	(*AttachResponse)(nil),      // 24: gantry.v1.AttachResponse
+	(*AuthorizeRequest)(nil),    // 25: gantry.v1.AuthorizeRequest
+	(*AuthorizeResponse)(nil),   // 26: gantry.v1.AuthorizeResponse
+	(*AskRequest)(nil),          // 27: gantry.v1.AskRequest
+	(*RedirectRequest)(nil),     // 28: gantry.v1.RedirectRequest
+	(*RedirectResponse)(nil),    // 29: gantry.v1.RedirectResponse
+	(*AskResponse)(nil),         // 30: gantry.v1.AskResponse
+	(*CallToolRequest)(nil),     // 31: gantry.v1.CallToolRequest
+	(*CallToolResponse)(nil),    // 32: gantry.v1.CallToolResponse
+	(*ListToolsRequest)(nil),    // 33: gantry.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 34: gantry.v1.ListToolsResponse
+	(*SampleRequest)(nil),       // 35: gantry.v1.SampleRequest
+	(*SampleResponse)(nil),      // 36: gantry.v1.SampleResponse
+	(*SecretRequest)(nil),       // 37: gantry.v1.SecretRequest
+	(*SecretResponse)(nil),      // 38: gantry.v1.SecretResponse
+	(*StoreSecretRequest)(nil),  // 39: gantry.v1.StoreSecretRequest
+	(*StoreSecretResponse)(nil), // 40: gantry.v1.StoreSecretResponse
+	(*GetStateRequest)(nil),     // 41: gantry.v1.GetStateRequest
+	(*GetStateResponse)(nil),    // 42: gantry.v1.GetStateResponse
+	(*PutStateRequest)(nil),     // 43: gantry.v1.PutStateRequest
+	(*PutStateResponse)(nil),    // 44: gantry.v1.PutStateResponse
+	(*ListStateRequest)(nil),    // 45: gantry.v1.ListStateRequest
+	(*ListStateResponse)(nil),   // 46: gantry.v1.ListStateResponse
+	(*LeaseRequest)(nil),        // 47: gantry.v1.LeaseRequest
+	(*LeaseResponse)(nil),       // 48: gantry.v1.LeaseResponse
+	(*PutArtifactRequest)(nil),  // 49: gantry.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil), // 50: gantry.v1.PutArtifactResponse
+	(*GetArtifactRequest)(nil),  // 51: gantry.v1.GetArtifactRequest
+	(*GetArtifactResponse)(nil), // 52: gantry.v1.GetArtifactResponse
+	(*EmitRequest)(nil),         // 53: gantry.v1.EmitRequest
+	(*EmitResponse)(nil),        // 54: gantry.v1.EmitResponse
+	nil,                         // 55: gantry.v1.SpawnRequest.EnvEntry
+	(*Effect)(nil),              // 56: gantry.v1.Effect
+	(*CallInput)(nil),           // 57: gantry.v1.CallInput
+	(*CallResult)(nil),          // 58: gantry.v1.CallResult
+	(*ToolDescriptor)(nil),      // 59: gantry.v1.ToolDescriptor
+	(*LlmRequest)(nil),          // 60: gantry.v1.LlmRequest
+	(*LlmMessage)(nil),          // 61: gantry.v1.LlmMessage
+	(*LlmUsage)(nil),            // 62: gantry.v1.LlmUsage
+	(LlmFinishReason)(0),        // 63: gantry.v1.LlmFinishReason
+	(*LlmError)(nil),            // 64: gantry.v1.LlmError
+	(*ArtifactRef)(nil),         // 65: gantry.v1.ArtifactRef
 }
 var file_gantry_v1_host_proto_depIdxs = []int32{
-	54, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
-	8,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
-	7,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
-	6,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
-	10, // 4: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
-	13, // 5: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
-	21, // 6: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
-	8,  // 7: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
-	21, // 8: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
-	55, // 9: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
-	0,  // 10: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
-	1,  // 11: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
-	56, // 12: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
-	57, // 13: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
-	58, // 14: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
-	59, // 15: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
-	60, // 16: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
-	61, // 17: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
-	62, // 18: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
-	63, // 19: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
-	2,  // 20: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
-	2,  // 21: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
-	2,  // 22: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
-	64, // 23: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
-	3,  // 24: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
-	11, // 25: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
-	14, // 26: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
-	16, // 27: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
-	20, // 28: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
-	18, // 29: gantry.v1.HostService.ProcessStat:input_type -> gantry.v1.ProcessStatRequest
-	22, // 30: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
-	24, // 31: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
-	26, // 32: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
-	4,  // 33: gantry.v1.HostService.Denials:input_type -> gantry.v1.DenialsRequest
-	27, // 34: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
-	30, // 35: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
-	32, // 36: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
-	34, // 37: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
-	36, // 38: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
-	38, // 39: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
-	40, // 40: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
-	42, // 41: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
-	44, // 42: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
-	46, // 43: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
-	48, // 44: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
-	50, // 45: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
-	52, // 46: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
-	9,  // 47: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
-	12, // 48: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
-	15, // 49: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
-	17, // 50: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
-	21, // 51: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
-	19, // 52: gantry.v1.HostService.ProcessStat:output_type -> gantry.v1.ProcessStatResponse
-	23, // 53: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
-	25, // 54: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
-	29, // 55: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
-	5,  // 56: gantry.v1.HostService.Denials:output_type -> gantry.v1.DenialsResponse
-	28, // 57: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
-	31, // 58: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
-	33, // 59: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
-	35, // 60: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
-	37, // 61: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
-	39, // 62: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
-	41, // 63: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
-	43, // 64: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
-	45, // 65: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
-	47, // 66: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
-	49, // 67: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
-	51, // 68: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
-	53, // 69: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
-	47, // [47:70] is the sub-list for method output_type
-	24, // [24:47] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	55, // 0: gantry.v1.SpawnRequest.env:type_name -> gantry.v1.SpawnRequest.EnvEntry
+	9,  // 1: gantry.v1.SpawnRequest.terminal:type_name -> gantry.v1.Terminal
+	8,  // 2: gantry.v1.SpawnRequest.keep:type_name -> gantry.v1.Keep
+	7,  // 3: gantry.v1.SpawnRequest.limits:type_name -> gantry.v1.ProcessLimits
+	0,  // 4: gantry.v1.SpawnRequest.owner:type_name -> gantry.v1.ProcessOwner
+	11, // 5: gantry.v1.SpawnResponse.error:type_name -> gantry.v1.SpawnError
+	14, // 6: gantry.v1.AdoptResponse.processes:type_name -> gantry.v1.AdoptedProcess
+	22, // 7: gantry.v1.AdoptedProcess.exited:type_name -> gantry.v1.WaitResponse
+	9,  // 8: gantry.v1.SignalRequest.resize:type_name -> gantry.v1.Terminal
+	22, // 9: gantry.v1.AttachResponse.exited:type_name -> gantry.v1.WaitResponse
+	56, // 10: gantry.v1.AuthorizeRequest.effects:type_name -> gantry.v1.Effect
+	1,  // 11: gantry.v1.AskRequest.kind:type_name -> gantry.v1.AskKind
+	2,  // 12: gantry.v1.AskResponse.outcome:type_name -> gantry.v1.AskOutcome
+	57, // 13: gantry.v1.CallToolRequest.input:type_name -> gantry.v1.CallInput
+	58, // 14: gantry.v1.CallToolResponse.result:type_name -> gantry.v1.CallResult
+	59, // 15: gantry.v1.ListToolsResponse.tools:type_name -> gantry.v1.ToolDescriptor
+	60, // 16: gantry.v1.SampleRequest.request:type_name -> gantry.v1.LlmRequest
+	61, // 17: gantry.v1.SampleResponse.message:type_name -> gantry.v1.LlmMessage
+	62, // 18: gantry.v1.SampleResponse.usage:type_name -> gantry.v1.LlmUsage
+	63, // 19: gantry.v1.SampleResponse.reason:type_name -> gantry.v1.LlmFinishReason
+	64, // 20: gantry.v1.SampleResponse.error:type_name -> gantry.v1.LlmError
+	3,  // 21: gantry.v1.GetStateRequest.scope:type_name -> gantry.v1.StateScope
+	3,  // 22: gantry.v1.PutStateRequest.scope:type_name -> gantry.v1.StateScope
+	3,  // 23: gantry.v1.ListStateRequest.scope:type_name -> gantry.v1.StateScope
+	65, // 24: gantry.v1.PutArtifactResponse.artifact:type_name -> gantry.v1.ArtifactRef
+	4,  // 25: gantry.v1.HostService.Spawn:input_type -> gantry.v1.SpawnRequest
+	12, // 26: gantry.v1.HostService.Adopt:input_type -> gantry.v1.AdoptRequest
+	15, // 27: gantry.v1.HostService.Release:input_type -> gantry.v1.ReleaseRequest
+	17, // 28: gantry.v1.HostService.Signal:input_type -> gantry.v1.SignalRequest
+	21, // 29: gantry.v1.HostService.Wait:input_type -> gantry.v1.WaitRequest
+	19, // 30: gantry.v1.HostService.ProcessStat:input_type -> gantry.v1.ProcessStatRequest
+	23, // 31: gantry.v1.HostService.Attach:input_type -> gantry.v1.AttachRequest
+	25, // 32: gantry.v1.HostService.Authorize:input_type -> gantry.v1.AuthorizeRequest
+	27, // 33: gantry.v1.HostService.Ask:input_type -> gantry.v1.AskRequest
+	5,  // 34: gantry.v1.HostService.Denials:input_type -> gantry.v1.DenialsRequest
+	28, // 35: gantry.v1.HostService.Redirect:input_type -> gantry.v1.RedirectRequest
+	31, // 36: gantry.v1.HostService.CallTool:input_type -> gantry.v1.CallToolRequest
+	33, // 37: gantry.v1.HostService.ListTools:input_type -> gantry.v1.ListToolsRequest
+	35, // 38: gantry.v1.HostService.Sample:input_type -> gantry.v1.SampleRequest
+	37, // 39: gantry.v1.HostService.Secret:input_type -> gantry.v1.SecretRequest
+	39, // 40: gantry.v1.HostService.StoreSecret:input_type -> gantry.v1.StoreSecretRequest
+	41, // 41: gantry.v1.HostService.GetState:input_type -> gantry.v1.GetStateRequest
+	43, // 42: gantry.v1.HostService.PutState:input_type -> gantry.v1.PutStateRequest
+	45, // 43: gantry.v1.HostService.ListState:input_type -> gantry.v1.ListStateRequest
+	47, // 44: gantry.v1.HostService.Lease:input_type -> gantry.v1.LeaseRequest
+	49, // 45: gantry.v1.HostService.PutArtifact:input_type -> gantry.v1.PutArtifactRequest
+	51, // 46: gantry.v1.HostService.GetArtifact:input_type -> gantry.v1.GetArtifactRequest
+	53, // 47: gantry.v1.HostService.Emit:input_type -> gantry.v1.EmitRequest
+	10, // 48: gantry.v1.HostService.Spawn:output_type -> gantry.v1.SpawnResponse
+	13, // 49: gantry.v1.HostService.Adopt:output_type -> gantry.v1.AdoptResponse
+	16, // 50: gantry.v1.HostService.Release:output_type -> gantry.v1.ReleaseResponse
+	18, // 51: gantry.v1.HostService.Signal:output_type -> gantry.v1.SignalResponse
+	22, // 52: gantry.v1.HostService.Wait:output_type -> gantry.v1.WaitResponse
+	20, // 53: gantry.v1.HostService.ProcessStat:output_type -> gantry.v1.ProcessStatResponse
+	24, // 54: gantry.v1.HostService.Attach:output_type -> gantry.v1.AttachResponse
+	26, // 55: gantry.v1.HostService.Authorize:output_type -> gantry.v1.AuthorizeResponse
+	30, // 56: gantry.v1.HostService.Ask:output_type -> gantry.v1.AskResponse
+	6,  // 57: gantry.v1.HostService.Denials:output_type -> gantry.v1.DenialsResponse
+	29, // 58: gantry.v1.HostService.Redirect:output_type -> gantry.v1.RedirectResponse
+	32, // 59: gantry.v1.HostService.CallTool:output_type -> gantry.v1.CallToolResponse
+	34, // 60: gantry.v1.HostService.ListTools:output_type -> gantry.v1.ListToolsResponse
+	36, // 61: gantry.v1.HostService.Sample:output_type -> gantry.v1.SampleResponse
+	38, // 62: gantry.v1.HostService.Secret:output_type -> gantry.v1.SecretResponse
+	40, // 63: gantry.v1.HostService.StoreSecret:output_type -> gantry.v1.StoreSecretResponse
+	42, // 64: gantry.v1.HostService.GetState:output_type -> gantry.v1.GetStateResponse
+	44, // 65: gantry.v1.HostService.PutState:output_type -> gantry.v1.PutStateResponse
+	46, // 66: gantry.v1.HostService.ListState:output_type -> gantry.v1.ListStateResponse
+	48, // 67: gantry.v1.HostService.Lease:output_type -> gantry.v1.LeaseResponse
+	50, // 68: gantry.v1.HostService.PutArtifact:output_type -> gantry.v1.PutArtifactResponse
+	52, // 69: gantry.v1.HostService.GetArtifact:output_type -> gantry.v1.GetArtifactResponse
+	54, // 70: gantry.v1.HostService.Emit:output_type -> gantry.v1.EmitResponse
+	48, // [48:71] is the sub-list for method output_type
+	25, // [25:48] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_gantry_v1_host_proto_init() }
@@ -3971,7 +4039,7 @@ func file_gantry_v1_host_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gantry_v1_host_proto_rawDesc), len(file_gantry_v1_host_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -1009,7 +1009,11 @@ type ThreadRequest struct {
 	ThreadId string                 `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	Cwd      string                 `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// Token for the State RPCs and Emit on behalf of this thread.
-	ThreadToken   string `protobuf:"bytes,3,opt,name=thread_token,json=threadToken,proto3" json:"thread_token,omitempty"`
+	ThreadToken string `protobuf:"bytes,3,opt,name=thread_token,json=threadToken,proto3" json:"thread_token,omitempty"`
+	// The thread that it works for, as the thread of an agent does; empty: none that runs.
+	ParentThreadId string `protobuf:"bytes,4,opt,name=parent_thread_id,json=parentThreadId,proto3" json:"parent_thread_id,omitempty"`
+	// The first of the threads above it; its own ID if there is none.
+	RootThreadId  string `protobuf:"bytes,5,opt,name=root_thread_id,json=rootThreadId,proto3" json:"root_thread_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1061,6 +1065,20 @@ func (x *ThreadRequest) GetCwd() string {
 func (x *ThreadRequest) GetThreadToken() string {
 	if x != nil {
 		return x.ThreadToken
+	}
+	return ""
+}
+
+func (x *ThreadRequest) GetParentThreadId() string {
+	if x != nil {
+		return x.ParentThreadId
+	}
+	return ""
+}
+
+func (x *ThreadRequest) GetRootThreadId() string {
+	if x != nil {
+		return x.RootThreadId
 	}
 	return ""
 }
@@ -4911,11 +4929,13 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\n" +
 	"definition\x18\x02 \x01(\tR\n" +
 	"definition\x12\x1a\n" +
-	"\bproperty\x18\x03 \x01(\tR\bproperty\"a\n" +
+	"\bproperty\x18\x03 \x01(\tR\bproperty\"\xb1\x01\n" +
 	"\rThreadRequest\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x12!\n" +
-	"\fthread_token\x18\x03 \x01(\tR\vthreadToken\"\x96\x02\n" +
+	"\fthread_token\x18\x03 \x01(\tR\vthreadToken\x12(\n" +
+	"\x10parent_thread_id\x18\x04 \x01(\tR\x0eparentThreadId\x12$\n" +
+	"\x0eroot_thread_id\x18\x05 \x01(\tR\frootThreadId\"\x96\x02\n" +
 	"\x0eThreadResponse\x122\n" +
 	"\acontext\x18\x01 \x01(\v2\x16.gantry.v1.ContextTextH\x00R\acontext\x12A\n" +
 	"\x0esession_opened\x18\x02 \x01(\v2\x18.gantry.v1.SessionOpenedH\x00R\rsessionOpened\x12A\n" +

@@ -283,7 +283,7 @@ func TestFamily(t *testing.T) {
 		parent, root, err := th.Family(ctx)
 		got <- [2]string{parent, root}
 		return err
-	}})
+	}}, nil, "")
 	for _, tc := range []struct {
 		parent, root string
 		want         [2]string

@@ -223,7 +223,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	}
 	ways := proxies.egress()
 	services := service.New(service.Config{
-		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: threads, Root: rootOf, Sample: h.sample,
+		Tokens: h.tokens, Launcher: h.launcher, Store: h.store, State: state.open, Threads: threads, Root: rootOf, Redactor: h.redactor(), Sample: h.sample,
 		Secrets: h.plugins.Secret, Stored: vaultOf(opts), Commands: &h.plugins.Commands, CommandGrant: commandGrant(h), Declared: declared(h), Denied: proxies.deniedTo, Folders: h.folders.ofPlugin, NetworkMode: func(label string) string { return grants.NetworkMode(opts.Config, label) }, JudgeHost: proxies.judge, OpenHost: proxies.open, Environment: h.environ.Tools, UserEnvironment: h.environ.User,
 		Elicits: func() bool { g := opts.Config.Approval.Granular; return g == nil || g.MCPElicitations },
 		Quota:   h.plugins.Quota, Exceeded: h.quotaExceeded, Granted: h.plugins.Granted, Starts: h.plugins.Starts, Known: opts.Redactor.Add,

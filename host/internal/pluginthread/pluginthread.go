@@ -32,7 +32,7 @@ type Config struct {
 	Tokens       *orchestrate.Tokens
 	Launcher     *launch.Launcher
 	Backend      func(label string) (*tool.Client, bool)
-	Redactor     *redact.Redactor // removes secrets from the output of sessions; nil: nothing is removed
+	Redactor     *redact.Redactor // removes secrets from the output of sessions and from texts for the model; nil: nothing is removed
 	Parent, Root event.ThreadID   // of the thread; Parent is empty and Root the thread itself if it works for none
 	// Denial finds out from the end of a session's output what its sandbox did not permit.
 	Denial func(output string) *event.Denial
@@ -256,6 +256,7 @@ func (s *Thread) Holder(label, id string) (string, error) {
 func (s *Thread) SetContext(label string, ev contract.ContextText) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ev.Text = s.cfg.Redactor.Text(ev.Text)
 	texts := s.mu.contexts[label]
 	_, known := texts[ev.Key]
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/store/pluginstate"
 	"github.com/gantry-agent/gantry/sdk/contract"
@@ -52,6 +53,7 @@ type Config struct {
 	State    func(context.Context) (*pluginstate.Store, error) // opens the store on the first call
 	Threads  func(event.ThreadID) (Thread, bool)
 	Root     func(event.ThreadID) event.ThreadID // the first of the running threads above one; itself if there is none
+	Redactor *redact.Redactor                    // removes secrets from events; nil: nothing is removed
 	Sample   Sampler
 	Secrets  func(plugin, handle string) (Secret, bool)
 	Stored   Vault     // secrets that plugins store
@@ -274,7 +276,7 @@ func (s *server) Emit(ctx context.Context, r *gantryv1.EmitRequest) (*gantryv1.E
 		}
 	}
 	_, err := thread.Publish(ctx, turn, event.PluginEvent{
-		Plugin: s.id.Label, Name: r.GetKind(), Payload: r.GetPayloadJson(), Transient: !r.GetDurable(),
+		Plugin: s.id.Label, Name: r.GetKind(), Payload: s.Redactor.JSON(r.GetPayloadJson()), Transient: !r.GetDurable(),
 	})
 	if err != nil {
 		return nil, statusOf(err)

@@ -188,7 +188,8 @@ func newWorld(t *testing.T) *world {
 		Threads: func(id event.ThreadID) (service.Thread, bool) {
 			return w, id == w.thread || w.root != "" && id == w.root
 		},
-		Root: func(id event.ThreadID) event.ThreadID { return cmp.Or(w.root, id) },
+		Redactor: &w.known,
+		Root:     func(id event.ThreadID) event.ThreadID { return cmp.Or(w.root, id) },
 		Sample: func(context.Context, orchestrate.Call, *llm.Request) (*service.Sampled, error) {
 			return nil, errors.New("no model here")
 		},

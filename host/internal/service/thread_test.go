@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/host/internal/event"
+	"github.com/gantry-agent/gantry/host/internal/redact"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,13 @@ func TestThreadTokens(t *testing.T) {
 	}
 	if e, ok := (<-w.events).(event.PluginEvent); !ok || e.Plugin != "mine" || e.Name != "page.opened" || e.Transient {
 		t.Errorf("event = %+v", e)
+	}
+	w.known.Add("the-secret-value")
+	if _, err := mine.Emit(t.Context(), &gantryv1.EmitRequest{Token: token, Kind: "x", PayloadJson: []byte(`{"typed":"the-secret-value"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := (<-w.events).(event.PluginEvent); string(e.Payload) != `{"typed":"`+redact.Placeholder+`"}` {
+		t.Errorf("a secret is published: %s", e.Payload)
 	}
 	if err := emit(other, token); code(err) != codes.PermissionDenied {
 		t.Errorf("another plugin speaks with it: %v", err)

@@ -93,11 +93,13 @@ type Outcome struct {
 type Executor struct {
 	Command []string // serves package child's protocol, such as gantry-codemode
 	Limits  Limits
+	// Log is called with each line of the console as soon as it is written, one at a time. nil: there is only what the outcome has.
+	Log func(line string)
 }
 
 // Execute runs code with the functions of the providers. It never fails otherwise than in the outcome.
 func (e *Executor) Execute(ctx context.Context, code string, providers []Provider) (out Outcome) {
-	o := &dispatcher{functions: map[string]map[string]target{}}
+	o := &dispatcher{functions: map[string]map[string]target{}, live: e.Log}
 	var names []string
 	for _, p := range providers {
 		names = append(names, p.name())
@@ -172,6 +174,7 @@ type target struct {
 // dispatcher is the owner of an executor's session.
 type dispatcher struct {
 	functions map[string]map[string]target // by namespace and callable name
+	live      func(line string)            // optional
 
 	mu      sync.Mutex
 	logs    []string
@@ -260,6 +263,9 @@ func (d *dispatcher) Emit(frame.Emit) {}
 
 // Log implements [Owner].
 func (d *dispatcher) Log(line string) {
+	if d.live != nil {
+		d.live(line)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.size += len(line) + 1; d.size > logBytes {

@@ -179,3 +179,23 @@ func TestWanted(t *testing.T) {
 		t.Error("not the arguments of a child")
 	}
 }
+
+// Lines of the console are there while the script still runs.
+func TestLogIsLive(t *testing.T) {
+	t.Parallel()
+	lines := make(chan string, 1)
+	e := executor()
+	e.Log = func(line string) { lines <- line }
+	wait := function("wait", func(ctx context.Context, _ []json.RawMessage) (any, error) {
+		select {
+		case line := <-lines:
+			return line, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	out := e.Execute(t.Context(), `console.log("first"); return await p.wait()`, []codemode.Provider{{Name: "p", Functions: []codemode.Function{wait}}})
+	if string(out.Result) != `"first"` || len(out.Logs) != 1 {
+		t.Errorf("%+v", out)
+	}
+}

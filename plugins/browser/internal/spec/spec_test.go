@@ -29,7 +29,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	var s Spec
 	for query, want := range map[string]string{
-		"Page.reload": "Page.reload", "cookie set": "Network.setCookie", "captureSnapshot": "DOMSnapshot.captureSnapshot", "capture screenshot": "Page.captureScreenshot",
+		"Page.reload": "Page.reload", "cookie set": "Network.setCookie", "domsnapshot capture": "DOMSnapshot.captureSnapshot", "capture screenshot": "Page.captureScreenshot",
 	} {
 		items, _ := s.Find(query, 5)
 		if len(items) == 0 || items[0].Name != want {

@@ -1,6 +1,6 @@
 // Command gantry-tool-browser is the browser plugin: it opens pages, reads them and acts on them.
 //
-// It owns: the choice between the two modes of the binary, plugin and browser. It must not know: how either works.
+// It owns: the choice between the modes of the binary: plugin, browser and script. It must not know: how any of them works.
 //
 // Start with [main].
 package main
@@ -11,6 +11,8 @@ import (
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/tools"
+	"github.com/gantry-agent/gantry/sdk/codemode"
+	"github.com/gantry-agent/gantry/sdk/codemode/child"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -18,6 +20,9 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
+	if codemode.Wanted(os.Args) {
+		os.Exit(child.Main(os.Stdin, os.Stdout))
+	}
 	if browserproc.Wanted(os.Args) {
 		os.Exit(browserproc.Main(os.Args))
 	}

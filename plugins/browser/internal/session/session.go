@@ -97,6 +97,9 @@ type Options[C io.Closer] struct {
 	Store    Store
 	// Lease acquires the exclusive use of a name, waiting for at most wait.
 	Lease func(ctx context.Context, name string, wait time.Duration) (*Held, error)
+	// Adopt returns the ID of a browser that exists already, made by something else, and becomes the shared one if there is none; empty:
+	// there is none. Optional.
+	Adopt func() string
 	Mode  Mode
 	Key   string        // empty: default
 	Keep  time.Duration // how long an unused shared browser is kept; 0: 10 minutes
@@ -112,6 +115,9 @@ func New[C io.Closer](o Options[C]) *Manager[C] {
 	o.Key, o.Keep = cmp.Or(o.Key, "default"), cmp.Or(o.Keep, defaultKeep)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Adopt == nil {
+		o.Adopt = func() string { return "" }
 	}
 	if o.Log == nil {
 		o.Log = func(string, error) {}
@@ -171,9 +177,16 @@ func (m *Manager[C]) claim(ctx context.Context, h *Held) (entry, error) {
 		if err != nil {
 			return e, err
 		}
+		found := ""
+		if e.SessionID == "" {
+			found = m.o.Adopt()
+		}
 		switch {
 		case e.Token > h.Token:
 			return e, ErrStale
+		case found != "":
+			now := m.o.Now()
+			e.SessionID, e.CreatedAt, e.UpdatedAt = found, now, now
 		case e.Token == h.Token || e.SessionID == "":
 			return e, nil
 		}
@@ -206,21 +219,23 @@ func (m *Manager[C]) touch(ctx context.Context, key string, e *entry) error {
 
 // current returns the shared browser if it exists; gone ones are removed from the entry.
 func (m *Manager[C]) current(ctx context.Context, h *Held) (e entry, targets []Target, err error) {
-	if e, err = m.claim(ctx, h); err != nil || e.SessionID == "" {
-		return e, nil, err
-	}
-	targets, err = m.o.Browsers.Targets(ctx, e.SessionID)
-	if errors.Is(err, ErrGone) {
-		if err := m.clear(ctx, e, h); err != nil {
+	for range attempts {
+		if e, err = m.claim(ctx, h); err != nil || e.SessionID == "" {
 			return e, nil, err
 		}
-		e, err = m.get(ctx, m.key())
-		return e, nil, err
+		targets, err = m.o.Browsers.Targets(ctx, e.SessionID)
+		switch {
+		case errors.Is(err, ErrGone):
+			if err := m.clear(ctx, e, h); err != nil {
+				return e, nil, err
+			}
+		case err != nil:
+			return e, nil, err
+		default:
+			return e, targets, m.touch(ctx, m.key(), &e)
+		}
 	}
-	if err == nil {
-		err = m.touch(ctx, m.key(), &e)
-	}
-	return e, targets, err
+	return entry{}, nil, m.busy()
 }
 
 // ensure returns the shared browser, which is created if there is none.

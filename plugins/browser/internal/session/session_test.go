@@ -563,6 +563,25 @@ func TestVectors(t *testing.T) {
 				w.t.Errorf("%v", w.alive)
 			}
 		},
+		"a browser that something else has made": func(w *world, ctx context.Context) {
+			w.alive["made"] = true
+			m := w.manager(Reuse)
+			m.o.Adopt = func() string {
+				if w.state("made") != nil {
+					return ""
+				}
+				return "made"
+			}
+			x := m.Execution("a")
+			if id := w.use(x); id != "made" {
+				w.t.Error(id)
+			}
+			w.is(x.Close(ctx), "")
+			if id := w.use(x); id != "session-1" {
+				w.t.Error(id)
+			}
+			w.did("list made, connect made, disconnect made, DELETE made, POST session-1, connect session-1")
+		},
 		"S28 the owner dies": func(w *world, ctx context.Context) {
 			old := w.manager(Reuse).Execution("a")
 			w.use(old)

@@ -1,4 +1,4 @@
-// Package tools declares the tools of the browser plugin: browser_act and browser_state.
+// Package tools declares the tools of the browser plugin.
 //
 // It owns: arguments, assessments, the results that the model reads, and which thread has which browser. It must not know: policy, approval,
 // truncation (the host's), or how pages are read and acted on.
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/script"
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -31,6 +32,9 @@ type browserPlugin struct {
 	config *Config
 	binary string
 	policy policy.Policy // set by configured
+	runs   script.Runs
+	// scripts are the browsers of runs that have not ended, by their IDs.
+	scripts sync.Map
 
 	mu struct {
 		sync.Mutex
@@ -46,14 +50,15 @@ func New(version, binary string) tool.Plugin {
 		Name: "browser", Version: version,
 		Description:  "Opens web pages, reads them and acts on them.",
 		Config:       p.config,
-		Tools:        []tool.Tool{p.actTool(), p.stateTool()},
+		Tools:        append([]tool.Tool{p.actTool(), p.stateTool()}, p.scriptTools()...),
 		Commands:     commands(),
-		Capabilities: []string{"spawn"},
+		Capabilities: []string{"spawn", "state"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
 			return p.thread(threadID).stop(ctx, sessionID, "it was stopped")
 		},
 		EndThread: func(ctx context.Context, threadID string) error {
+			p.runs.End(ctx, threadID)
 			p.mu.Lock()
 			t := p.mu.threads[threadID]
 			delete(p.mu.threads, threadID)
@@ -102,7 +107,8 @@ func (p *browserPlugin) thread(id string) *thread {
 }
 
 // close leaves the browsers to the next process of the plugin; the host ends those that are no longer needed.
-func (p *browserPlugin) close(context.Context) error {
+func (p *browserPlugin) close(ctx context.Context) error {
+	p.runs.End(ctx, "")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range p.mu.threads {

@@ -33,11 +33,13 @@ const (
 // thread is a thread with its browser.
 type thread struct {
 	using chan struct{} // has a token while a call uses the browser
+	alone bool          // its browser belongs to one script, and ends with it
 
 	mu struct {
 		sync.Mutex
 		browser *running // nil: none
 		lost    string   // why the last one ended, until the model knows
+		script  string   // the run that uses the browser; empty: none
 	}
 }
 
@@ -50,12 +52,14 @@ type running struct {
 	cmd     *process.Cmd
 	session *tool.Session
 	idle    *time.Timer
+	control control
 }
 
 // note describes a browser to the next process of the plugin.
 type note struct {
 	ID      string `json:"id"` // of the session
 	Proxied bool   `json:"proxied,omitempty"`
+	Alone   bool   `json:"alone,omitempty"` // it belongs to one script
 }
 
 // running returns the thread's browser; nil: there is none.
@@ -67,6 +71,9 @@ func (t *thread) running() *running {
 
 // use waits until no other call uses the browser. The caller calls the function that it returns.
 func (t *thread) use(ctx context.Context) (done func(), err error) {
+	if err := t.free(); err != nil {
+		return nil, err
+	}
 	select {
 	case t.using <- struct{}{}:
 		return func() { <-t.using }, nil
@@ -139,7 +146,7 @@ func profiles(env *tool.Env) string { return filepath.Join(env.DataDir, "profile
 func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *running, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the browser was not ready within %v", startTime))
 	defer cancel()
-	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10]), Proxied: c.Grant().Proxy != ""}
+	n := note{ID: "browser-" + strings.ToLower(rand.Text()[:10]), Proxied: c.Grant().Proxy != "", Alone: t.alone}
 	b, err := json.Marshal(n)
 	if err != nil {
 		return nil, err
@@ -285,7 +292,7 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 	if err != nil {
 		return err
 	}
-	if has != nil {
+	if has != nil || n.Alone { // its script has ended with the earlier process
 		r.Browser.Close()
 		err := x.Cmd.Kill()
 		<-x.Cmd.Done()

@@ -106,3 +106,22 @@ func TestTail(t *testing.T) {
 		t.Errorf("%d bytes", len(s))
 	}
 }
+
+// The descriptions of a tool cost each request of a model, whether it uses the tool or not.
+func TestScriptToolsAreSmall(t *testing.T) {
+	t.Parallel()
+	const most = 2300
+	size := 0
+	for _, x := range (&browserPlugin{config: &Config{}}).scriptTools() {
+		d := x.Descriptor()
+		b, err := json.Marshal(map[string]any{"name": d.Name, "description": d.Description, "parameters": d.InputSchema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(b)
+		t.Logf("%s: %d bytes", d.Name, len(b))
+	}
+	if size > most {
+		t.Errorf("%d bytes, more than %d", size, most)
+	}
+}

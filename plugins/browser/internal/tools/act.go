@@ -103,11 +103,11 @@ func (in stateArgs) picture(ctx context.Context, r *running, tab *target.Tab) ([
 }
 
 func (p *browserPlugin) actTool() tool.Tool {
-	return tool.New("browser_act", actDescription(), p.act, tool.Assess(p.assessAct), tool.ParallelSafe(), tool.SerialGroup(group))
+	return tool.New("browser_act", actDescription(), reporting(p.act), tool.Assess(p.assessAct), tool.ParallelSafe(), tool.SerialGroup(group))
 }
 
 func (p *browserPlugin) stateTool() tool.Tool {
-	return tool.New("browser_state", stateDescription, p.state, tool.Assess(p.assessState), tool.ParallelSafe(), tool.SerialGroup(group))
+	return tool.New("browser_state", stateDescription, reporting(p.state), tool.Assess(p.assessState), tool.ParallelSafe(), tool.SerialGroup(group))
 }
 
 // plan is what a call is going to do.

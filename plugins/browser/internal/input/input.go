@@ -141,6 +141,11 @@ func character(r rune) (k key, shifted, ok bool) {
 }
 
 func send(ctx context.Context, s *cdp.Session, kind input.DispatchKeyEventType, k key, modifiers int64, commands []string) error {
+	_, err := protocol.Call(ctx, s, input.DispatchKeyEvent, event(kind, k, modifiers, commands))
+	return err
+}
+
+func event(kind input.DispatchKeyEventType, k key, modifiers int64, commands []string) input.DispatchKeyEventParams {
 	text := k.text
 	if kind == input.DispatchKeyEventTypeKeyUp || modifiers&^shift != 0 {
 		text = ""
@@ -148,11 +153,10 @@ func send(ctx context.Context, s *cdp.Session, kind input.DispatchKeyEventType, 
 	if kind != input.DispatchKeyEventTypeKeyUp && text == "" {
 		kind = input.DispatchKeyEventTypeRawKeyDown
 	}
-	_, err := protocol.Call(ctx, s, input.DispatchKeyEvent, input.DispatchKeyEventParams{
+	return input.DispatchKeyEventParams{
 		Type: kind, Key: k.name, Code: k.code, Text: text, UnmodifiedText: text, WindowsVirtualKeyCode: k.number, NativeVirtualKeyCode: k.number,
 		Modifiers: modifiers, Commands: commands,
-	})
-	return err
+	}
 }
 
 func stroke(ctx context.Context, s *cdp.Session, k key, modifiers int64, commands ...string) error {

@@ -117,8 +117,10 @@ func (g *globals) page() map[string]codemode.Func {
 				if err != nil {
 					return nil, err
 				}
-				_, err = c.Tab(ctx, n.Name())
-				return tabOf(n), err
+				if _, err := c.Tab(ctx, n.Name()); err != nil {
+					return nil, err
+				}
+				return current(ctx, c)
 			}
 			blank := t.Info().URL == "about:blank" // it is as good as a new one
 			if _, err := g.act(ctx, c, t, action.Action{Navigate: &action.Navigate{URL: a.text(0), NewTab: !blank}}); err != nil {
@@ -217,25 +219,20 @@ func (g *globals) page() map[string]codemode.Func {
 		"wait_for_network_idle": func(ctx context.Context, _ *Conn, t *target.Tab, a args) (any, error) {
 			return len(settle.Wait(ctx, t, time.Time{}, a.duration(0))) == 0, ctx.Err()
 		},
-		"current_tab":     func(_ context.Context, _ *Conn, t *target.Tab, _ args) (any, error) { return tabOf(t), nil },
-		"ensure_real_tab": func(_ context.Context, _ *Conn, t *target.Tab, _ args) (any, error) { return tabOf(t), nil },
-		"list_tabs": func(_ context.Context, c *Conn, _ *target.Tab, _ args) (any, error) {
-			out := []tab{}
-			for _, t := range c.Browser.Tabs() {
-				out = append(out, tabOf(t))
-			}
-			return out, nil
+		"current_tab":     func(ctx context.Context, c *Conn, _ *target.Tab, _ args) (any, error) { return current(ctx, c) },
+		"ensure_real_tab": func(ctx context.Context, c *Conn, _ *target.Tab, _ args) (any, error) { return current(ctx, c) },
+		"list_tabs": func(ctx context.Context, c *Conn, _ *target.Tab, _ args) (any, error) {
+			return tabs(ctx, c, c.Browser.Tabs()...)
 		},
 		"switch_tab": func(ctx context.Context, c *Conn, _ *target.Tab, a args) (any, error) {
 			t, _ := c.Browser.Find(strings.TrimPrefix(a.text(0), handleMark))
 			if t == nil {
 				return nil, fmt.Errorf("there is no tab %q", a.text(0))
 			}
-			t, err := c.Tab(ctx, t.Name())
-			if err != nil {
+			if _, err := c.Tab(ctx, t.Name()); err != nil {
 				return nil, err
 			}
-			return tabOf(t), nil
+			return current(ctx, c)
 		},
 	} {
 		all[name] = g.onTab(f)
@@ -273,9 +270,16 @@ type tab struct {
 	Title    string `json:"title"`
 }
 
-func tabOf(t *target.Tab) tab {
-	i := t.Info()
-	return tab{t.ID, t.Name(), i.URL, i.Title}
+func tabs(ctx context.Context, c *Conn, list ...*target.Tab) ([]tab, error) {
+	titles, err := c.Browser.Titles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []tab{}
+	for _, t := range list {
+		out = append(out, tab{t.ID, t.Name(), t.Info().URL, titles[t.ID]})
+	}
+	return out, nil
 }
 
 func current(ctx context.Context, c *Conn) (any, error) {
@@ -283,7 +287,11 @@ func current(ctx context.Context, c *Conn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tabOf(t), nil
+	one, err := tabs(ctx, c, t)
+	if err != nil {
+		return nil, err
+	}
+	return one[0], nil
 }
 
 // act runs actions as browser_act does, and returns what they have done.

@@ -382,6 +382,7 @@ await page.new_tab("` + g.url + `?second")
 const tabs = (await page.list_tabs()).length
 await page.switch_tab((await page.list_tabs())[0].target_id)
 await page.js("document.getElementById('b').click()").catch(() => 0)
+const named = (await page.list_tabs())[0].title
 const dialog = (await page.page_info()).dialog.message
 const sessionId = await cdp.attachToTarget((await page.current_tab()).target_id)
 await cdp.send("Page.handleJavaScriptDialog", {accept: true}, {sessionId})
@@ -390,7 +391,7 @@ const evil = await cdp.send("Page.navigate", {url: "http://evil.test/"}, {sessio
 const state = await page.state()
 await page.screenshot()
 await cdp.send("Page.captureScreenshot", {format: "png"}, {sessionId})
-page.emit_output({found, missing, title, wide: w > 100, sum, body, thrown, lines: lines.includes("here"), loaded, idle, fetched, tabs, dialog, slow, evil, state: state.includes("typed")})
+page.emit_output({found, missing, title, wide: w > 100, named, sum, body, thrown, lines: lines.includes("here"), loaded, idle, fetched, tabs, dialog, slow, evil, state: state.includes("typed")})
 const log = await cdp.getDebugLog(2)
 page.emit_output(log.map(e => e.type), "log")
 throw new Error("at the end")`)
@@ -405,7 +406,7 @@ throw new Error("at the end")`)
 		t.Fatal(err)
 	}
 	for k, want := range map[string]any{
-		"found": true, "missing": false, "title": "typed", "wide": true, "sum": 5.0, "body": 8.0, "lines": true, "loaded": true, "idle": true, "fetched": 200.0, "tabs": 2.0,
+		"found": true, "missing": false, "title": "typed", "wide": true, "named": "typed", "sum": 5.0, "body": 8.0, "lines": true, "loaded": true, "idle": true, "fetched": 200.0, "tabs": 2.0,
 		"dialog": "sure?", "slow": "CDP command timed out after 50ms: Runtime.evaluate", "state": true,
 	} {
 		if got[k] != want {

@@ -1,6 +1,13 @@
 package target
 
-import "github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
+import (
+	"context"
+
+	protocol "github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
+)
 
 // Root returns the session of the browser itself. What is sent there is not limited to a tab.
 func (b *Browser) Root() *cdp.Session { return b.conn.Root() }
@@ -18,4 +25,24 @@ func (b *Browser) Find(id string) (*Tab, *cdp.Session) {
 		}
 	}
 	return nil, nil
+}
+
+// Changed returns a channel that is closed with the next change of the browser or of a tab.
+func (b *Browser) Changed() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.changed
+}
+
+// Titles returns the titles of tabs by their IDs. [Info] has those of the moment at which a page was opened: no event tells of changes.
+func (b *Browser) Titles(ctx context.Context) (map[string]string, error) {
+	all, err := protocol.Call(ctx, b.conn.Root(), target.GetTargets, target.GetTargetsParams{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, t := range all.TargetInfos {
+		out[string(t.TargetID)] = t.Title
+	}
+	return out, nil
 }

@@ -55,7 +55,7 @@ func New(version, binary string) tool.Plugin {
 		Capabilities: []string{"spawn", "state"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
-			return p.thread(threadID).stop(ctx, sessionID, "it was stopped")
+			return p.owner(threadID, sessionID).stop(ctx, sessionID, "it was stopped")
 		},
 		EndThread: func(ctx context.Context, threadID string) error {
 			p.runs.End(ctx, threadID)
@@ -68,6 +68,7 @@ func New(version, binary string) tool.Plugin {
 			}
 			return t.stop(ctx, "", "")
 		},
+		View:  p.view,
 		Adopt: p.adopt,
 		Close: p.close,
 	}

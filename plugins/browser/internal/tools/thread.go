@@ -69,17 +69,23 @@ func (t *thread) running() *running {
 	return t.mu.browser
 }
 
-// use waits until no other call uses the browser. The caller calls the function that it returns.
+// use waits until no other call uses the browser, and no person. The caller calls the function that it returns.
 func (t *thread) use(ctx context.Context) (done func(), err error) {
 	if err := t.free(); err != nil {
 		return nil, err
 	}
 	select {
 	case t.using <- struct{}{}:
-		return func() { <-t.using }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	if r := t.running(); r != nil {
+		if err := r.control.await(ctx); err != nil {
+			<-t.using
+			return nil, err
+		}
+	}
+	return func() { <-t.using }, nil
 }
 
 // takeLost returns why the previous browser has ended, once.

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -133,4 +134,73 @@ func TestBrowserOutlivesAScript(t *testing.T) {
 	has(t, r.Last().Outputs(), map[string][]string{"c12": {"kept 1"}, "c2": {"there is no run", "leaves the browser"}, "c3": {"Result: " + s.URL + "/kept"}})
 	r.NothingLeft()
 	noProfileLeft(t, r)
+}
+
+// A script reaches no host that no rule names, whichever command it sends; nor does the process in which its code runs.
+func TestBrowserScriptReachesNoLocalHost(t *testing.T) {
+	t.Parallel()
+	c := newCanary(t)
+	page, away := "http://127.0.0.1:"+c.port, "http://127.0.0.2:"+c.port
+	r := newBrowser(t, browsers[0], execute("c1", `
+await page.goto_url("`+page+`")
+const out = {}
+const attempt = async (name, f) => { try { out[name] = JSON.stringify(await f()) ?? "nothing" } catch (e) { out[name] = "error " + e.message } }
+const {target_id} = await page.current_tab(), sessionId = await cdp.attachToTarget(target_id)
+const to = way => "`+away+`/way/" + way
+await attempt("navigate", () => cdp.send("Page.navigate", {url: to("navigate")}, {sessionId}))
+await attempt("create", () => cdp.send("Target.createTarget", {url: to("create")}))
+await attempt("context", async () => {
+  const {browserContextId} = await cdp.send("Target.createBrowserContext")
+  return cdp.send("Target.createTarget", {url: to("context"), browserContextId})
+})
+await attempt("proxied", () => cdp.send("Target.createBrowserContext", {proxyServer: "direct://"}))
+await attempt("unjudged", () => cdp.send("Fetch.disable", {}, {sessionId}))
+await attempt("resource", () => cdp.send("Network.loadNetworkResource", {url: to("resource"), options: {disableCache: true, includeCredentials: false}}, {sessionId}))
+await attempt("helper", () => page.browser_fetch(to("helper")))
+await attempt("document", () => page.js("const e = document.createElement('iframe'); e.src = '" + to("document") + "'; document.body.append(e); await new Promise(r => e.onload = r)"))
+await attempt("code", () => fetch(to("code")))
+await page.wait(1)
+out.tabs = (await page.list_tabs()).length
+return out
+`, "")+done)
+	r.OK("exec", "-c", "sandbox.mode=full-access", "-c", "network.mode=proxy", "-c", `network.allow=["127.0.0.1"]`, "go")
+	out := r.Last().Outputs()
+	has(t, out, map[string][]string{"c1": {`"proxied": "error Target.createBrowserContext is refused`, `"unjudged": "error Fetch.disable is refused`, `"resource": "error Network.loadNetworkResource is refused`, `"code": "error `, `"tabs": `}})
+	if got := c.ways(); len(got) > 0 {
+		t.Errorf("the script has reached %q:\n%s", got, out["c1"])
+	}
+	r.NothingLeft()
+}
+
+// A person who interrupts a turn ends the script that it waits for. The browser stays.
+func TestBrowserScriptIsInterrupted(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	r := newBrowser(t, browsers[0], execute("c1", `await page.goto_url("`+s.URL+`/kept"); await page.new_tab("`+s.URL+`/begun"); for (;;) await page.wait(60)`, ", yield_time_ms = 30000")+
+		"[[step]]\ndo = [{ call = \"browser_execute\", id = \"c2\", args = { command = \"runs\" } }]\n"+execute("c3", `return (await page.list_tabs()).map(t => t.url)`, "")+done)
+	begun := make(chan struct{}, 1)
+	seen := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begun" {
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+		}
+		seen.ServeHTTP(w, r)
+	})
+	c := r.AppServer(reaching("workspace-write")...)
+	greet(t, c)
+	thread := begin(t, c, map[string]any{})
+	turn := submit(t, c, thread, "go")
+	select {
+	case <-begun:
+	case <-t.Context().Done():
+		t.Fatal("the script has not begun")
+	}
+	c.Call("turn/interrupt", map[string]any{"threadId": thread, "turnId": turn}, nil)
+	c.Notified("turn/completed")
+	submit(t, c, thread, "go on")
+	c.Notified("turn/completed")
+	has(t, r.Last().Outputs(), map[string][]string{"c2": {`"running":false`}, "c3": {s.URL + "/kept"}})
 }

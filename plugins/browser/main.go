@@ -1,6 +1,6 @@
 // Command gantry-tool-browser is the browser plugin: it opens pages, reads them and acts on them.
 //
-// It owns: the choice between the modes of the binary: plugin, browser and script. It must not know: how any of them works.
+// It owns: the choice between the modes of the binary: plugin, browser, helper and script. It must not know: how any of them works.
 //
 // Start with [main].
 package main
@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/helper"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/tools"
 	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/codemode/child"
@@ -25,6 +26,9 @@ func main() {
 	}
 	if browserproc.Wanted(os.Args) {
 		os.Exit(browserproc.Main(os.Args))
+	}
+	if helper.Wanted(os.Args) {
+		os.Exit(helper.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	binary, err := os.Executable()
 	if err != nil {

@@ -44,7 +44,10 @@ func (r *run) open(ctx context.Context, address string, newTab bool) error {
 	var failure string
 	start := func(ctx context.Context) (started, error) {
 		n, err := protocol.Call(ctx, r.tab.Session, page.Navigate, page.NavigateParams{URL: address, TransitionType: page.TransitionTypeAddressBar})
-		failure = n.ErrorText
+		if failure = n.ErrorText; n.IsDownload { // which ends the navigation
+			failure = ""
+			return started{}, err
+		}
 		return started{failure == "" && n.LoaderID != "", string(n.LoaderID)}, err
 	}
 	var err error

@@ -75,8 +75,9 @@ type Options struct {
 
 // Browser is a browser. It is safe for concurrent use.
 type Browser struct {
-	conn *cdp.Conn
-	o    Options
+	conn      *cdp.Conn
+	o         Options
+	observers observers
 
 	mu struct {
 		sync.Mutex
@@ -335,6 +336,7 @@ func (t *Tab) Close(ctx context.Context) error {
 
 // event follows the browser. It runs on the goroutine that reads, so it only posts commands.
 func (b *Browser) event(e cdp.Event) {
+	b.observed(e)
 	switch e.Method {
 	case "Fetch.requestPaused":
 		b.paused(e)

@@ -1,0 +1,40 @@
+//go:build unix
+
+package files
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
+)
+
+// Too many downloads, and those that are too large, are cancelled; names that lead elsewhere are not used.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	c := cdp.New(r, discard{w}, cdp.Options{})
+	defer c.Close()
+	d := newDownloads(c.Root(), t.TempDir(), func(frame string) string { return "page of " + frame })
+	begin := func(id string) {
+		d.event(cdp.Event{Method: "Browser.downloadWillBegin", Params: fmt.Appendf(nil, `{"guid":%q,"frameId":"f","url":"http://a/b","suggestedFilename":"b"}`, id)}, nil)
+	}
+	begin("../x")
+	begin("..")
+	for i := range 25 {
+		begin(fmt.Sprint("id", i))
+	}
+	d.event(cdp.Event{Method: "Browser.downloadProgress", Params: fmt.Appendf(nil, `{"guid":"id0","totalBytes":%d,"receivedBytes":1,"state":"inProgress"}`, maxBytes+1)}, nil)
+	d.event(cdp.Event{Method: "Browser.downloadProgress", Params: []byte(`{"guid":"id0","state":"completed"}`)}, nil)
+	d.event(cdp.Event{Method: "Browser.downloadProgress", Params: []byte(`{"guid":"id1","totalBytes":5,"receivedBytes":4,"state":"inProgress"}`)}, nil)
+	ended, running, dropped := d.Take()
+	if len(ended) != 1 || ended[0].Failure == "" || len(running) != 19 || dropped != 7 || running[0].Received != 4 || running[0].Page != "page of f" {
+		t.Errorf("%+v, %+v, %d dropped", ended, running, dropped)
+	}
+}
+
+// discard takes what is written to it.
+type discard struct{ io.Closer }
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

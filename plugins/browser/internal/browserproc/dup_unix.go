@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package browserproc
-
-import "golang.org/x/sys/unix"
-
-func dup(from, to int) error { return unix.Dup2(from, to) }

@@ -42,6 +42,9 @@ type Action struct {
 	Console         *Console      `json:"console_messages,omitempty"`
 	Requests        *Requests     `json:"network_requests,omitempty"`
 	Emulate         *Emulate      `json:"emulate,omitempty"`
+	UploadFile      *Files        `json:"upload_file,omitempty"`
+	DropFiles       *Files        `json:"drop_files,omitempty"`
+	SaveAsPDF       *SaveAsPDF    `json:"save_as_pdf,omitempty"`
 }
 
 // The arguments of the actions.
@@ -186,6 +189,8 @@ func Parse(list []Action) ([]Named, error) {
 					n.do = a.do
 				case *Index:
 					n.do = func(ctx context.Context, r *run) (string, error) { return indexed[name](r, ctx, a.Index) }
+				case *Files:
+					n.do = func(ctx context.Context, r *run) (string, error) { return withFiles[name](r, ctx, *a) }
 				case *TabName:
 					n.do = func(ctx context.Context, r *run) (string, error) { return tabbed[name](r, ctx, a.TabID) }
 				default:

@@ -145,7 +145,7 @@ func TestActions(t *testing.T) {
 			`1. click failed: element 1, <button> "Go", is covered by <div id=c>; close or move that, or use force`, "log.join()", ""},
 		{"checkbox", "<input type=checkbox>", `{"click":{"index":1}}`, `1. Clicked [1] <input>, which is now checked=true`, "document.querySelector('input').checked", "true"},
 		{"click on a list", "<select><option>A</select>", `{"click":{"index":1}}`, `1. click failed: this is a list to select from; use select_dropdown, or dropdown_options to see what it offers`, "log.join()", ""},
-		{"click on a file", "<input type=file>", `{"click":{"index":1}}`, `1. click failed: this is a field for a file, which a click can't choose`, "log.join()", ""},
+		{"click on a file", "<input type=file>", `{"click":{"index":1}}`, `1. click failed: this is a field for files; use upload_file`, "log.join()", ""},
 		{"click in a frame", `<iframe srcdoc="<button onclick='parent.clicked = event.isTrusted'>In</button>"></iframe>`, `{"click":{"index":2}}`, `1. Clicked [2] <button> "In"`, "clicked", "true"},
 		{"type", "<input>", `{"input":{"index":1,"text":"Ab+"}}`, `1. Typed "Ab+" into [1]`, "document.querySelector('input').value + log.join()", "Ab+keydown:A,input,keydown:b,input,keydown:+,input"},
 		{"replace", "<input value=old>", `{"input":{"index":1,"text":"new"}}`, `1. Typed "new" into [1]`, "document.querySelector('input').value", "new"},

@@ -64,7 +64,7 @@ func (a *Click) do(ctx context.Context, r *run) (string, error) {
 		case was.Kind == "select":
 			return errors.New("this is a list to select from; use select_dropdown, or dropdown_options to see what it offers")
 		case was.Kind == "file":
-			return errors.New("this is a field for a file, which a click can't choose")
+			return errors.New("this is a field for files; use upload_file")
 		}
 		what = was.What
 		p, err := r.s.locate(ctx, r.tab, a.Index, a.Force)
@@ -138,9 +138,12 @@ func (r *run) fill(ctx context.Context, a Input) (note string, err error) {
 	case d.Kind == "checkbox" || d.Kind == "radio":
 		return "", fmt.Errorf("element %d, %s, is switched by click", a.Index, d.What)
 	case d.Kind == "file":
-		return "", fmt.Errorf("element %d, %s, is a field for a file", a.Index, d.What)
+		return "", fmt.Errorf("element %d, %s, is a field for files; use upload_file", a.Index, d.What)
 	case d.Disabled || d.Readonly:
 		return "", fmt.Errorf("element %d, %s, can't be changed: it is disabled or read-only", a.Index, d.What)
+	}
+	if hasSecret(a.Text) {
+		return r.fillSecret(ctx, f, id, d, a)
 	}
 	if d.Assigned {
 		var now struct{ Value string }

@@ -29,6 +29,14 @@ type Session struct {
 	// Decided waits until the user has answered what pages were about to load, and reports whether there was a question. Optional.
 	Decided func(ctx context.Context) bool
 
+	// Upload brings files of the user's to where the browser can read them, and returns their paths there. Optional.
+	Upload func(ctx context.Context, paths []string) ([]string, error)
+	// Secret returns what is typed for a secret in a frame with the first of the origins, which frames with the others are around. It refuses where the
+	// secret does not belong. Optional.
+	Secret func(ctx context.Context, name string, origins []string) (string, error)
+	// Save keeps a file that an action has made, and says where. Optional.
+	Save func(ctx context.Context, name, mediaType string, content []byte) (string, error)
+
 	current *target.Tab
 	views   map[*target.Tab]*View
 }

@@ -11,6 +11,7 @@
     return i;
   };
   const get = i => { const el = refs.get(i)?.deref(); return el?.isConnected ? el : undefined; };
+  globalThis.gantryElement = get; // for functions that are about one element and not of this script
   const words = s => new Set(s.split(' '));
   const SKIP = words('STYLE SCRIPT HEAD META LINK TITLE NOSCRIPT TEMPLATE BASE');
   const LEAF = words('SELECT TEXTAREA svg CANVAS VIDEO AUDIO OBJECT EMBED IFRAME FRAME IMG INPUT');

@@ -8,7 +8,9 @@ package chromium
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // names are the programs that are browsers, the preferred ones first: the headless shell is the smallest.
@@ -32,6 +34,18 @@ func Find(configured string) (string, error) {
 		}
 	}
 	return "", ErrNone
+}
+
+// preferences of a new profile: a PDF file is downloaded rather than shown, because nothing can be read of the browser's viewer.
+const preferences = `{"plugins":{"always_open_pdf_externally":true},"download":{"prompt_for_download":false}}`
+
+// Prepare makes an empty folder a profile with what can't be said on a command line.
+func Prepare(profile string) error {
+	dir := filepath.Join(profile, "Default")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "Preferences"), []byte(preferences), 0o600)
 }
 
 // Options are how a browser starts.

@@ -114,6 +114,7 @@ func (p *browserPlugin) stateTool() tool.Tool {
 type plan struct {
 	Starts  []string // command line of the browser, if it has to be started
 	Origins []string
+	Reads   []string `json:",omitempty"` // absolute paths of files
 	Cwd     string
 	Actions json.RawMessage
 }
@@ -146,6 +147,9 @@ func (p *browserPlugin) planAct(threadID, cwd string, in actArgs) (plan, []actio
 	if err != nil {
 		return l, nil, err
 	}
+	if err := p.secrets.misplaced(list); err != nil {
+		return l, nil, err
+	}
 	if l.Actions, err = json.Marshal(in.Actions); err != nil {
 		return l, nil, err
 	}
@@ -164,6 +168,9 @@ func (p *browserPlugin) planAct(threadID, cwd string, in actArgs) (plan, []actio
 	for _, a := range list {
 		if o := origin(a.URL()); o != "" {
 			l.Origins = append(l.Origins, o)
+		}
+		for _, path := range a.Paths() {
+			l.Reads = append(l.Reads, absolute(cwd, path))
 		}
 	}
 	return l, list, nil
@@ -194,13 +201,17 @@ func (p *browserPlugin) assessAct(_ context.Context, c *tool.AssessCall, in actA
 	for _, o := range l.Origins {
 		a.Effects = append(a.Effects, contract.BrowserEffect{Origin: o})
 	}
+	if len(l.Reads) > 0 {
+		a.Effects = append(a.Effects, contract.ReadEffect{Paths: l.Reads})
+	}
 	names, address := summary(list)
 	a.Summary, a.Item = strings.TrimSpace(names+" "+address), &contract.BrowserItem{Action: names, URL: address}
 	return a, nil
 }
 
-func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*tool.Result, error) {
+func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out *tool.Result, _ error) {
 	const name = "browser_act"
+	defer func() { p.secrets.mask(out) }()
 	t := p.thread(c.ThreadID())
 	done, err := t.use(ctx)
 	if err != nil {
@@ -235,8 +246,10 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*too
 	if err != nil {
 		return failed(name, r.gone(err)), nil
 	}
+	x := p.transfer(ctx, c, r)
 	o := r.Run(ctx, tab, list)
 	lines = append(lines, o.Lines...)
+	lines = append(lines, x.downloads(ctx, downloadTime)...)
 	res := &tool.Result{IsError: o.Failed, SessionID: r.id, Item: item}
 	if ctx.Err() != nil {
 		res.Aborted = true
@@ -248,6 +261,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*too
 		res.IsError = true
 	} else {
 		item.URL = tab.Info().URL
+		lines = append(lines, x.secrets(tab)...)
 		if in.State != "none" {
 			lines = append(lines, p.describe(ctx, r, tab, viewing{full: in.State == "full"}))
 		}
@@ -260,7 +274,8 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*too
 			}
 		}
 	}
-	res.Parts = parts(strings.Join(lines, "\n"), o.Images, c)
+	o.Images, lines = x.pictures(ctx, tab, o.Images, lines)
+	res.Parts = append(parts(strings.Join(lines, "\n"), o.Images, c), x.parts...)
 	return res, nil
 }
 
@@ -304,8 +319,9 @@ func (p *browserPlugin) assessState(_ context.Context, c *tool.AssessCall, in st
 	return &contract.Assessment{ReadOnly: true, Summary: "Read the page", Item: &contract.BrowserItem{Action: "state"}}, nil
 }
 
-func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (*tool.Result, error) {
+func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (out *tool.Result, _ error) {
 	const name = "browser_state"
+	defer func() { p.secrets.mask(out) }()
 	t := p.thread(c.ThreadID())
 	done, err := t.use(ctx)
 	if err != nil {
@@ -325,15 +341,18 @@ func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (
 	if err != nil {
 		return failed(name, err), nil
 	}
-	text := p.describe(ctx, r, tab, v)
+	x := p.transfer(ctx, c, r)
+	lines := append(append(x.downloads(ctx, 0), x.secrets(tab)...), p.describe(ctx, r, tab, v))
 	images, err := in.picture(ctx, r, tab)
 	if err != nil {
 		return failed(name, err), nil
 	}
+	images, lines = x.pictures(ctx, tab, images, lines)
+	text := strings.Join(lines, "\n")
 	for _, i := range images {
 		text += i.Note
 	}
-	return &tool.Result{Parts: parts(text, images, c), SessionID: r.id, Item: &contract.BrowserItem{Action: "state", URL: tab.Info().URL}}, nil
+	return &tool.Result{Parts: append(parts(text, images, c), x.parts...), SessionID: r.id, Item: &contract.BrowserItem{Action: "state", URL: tab.Info().URL}}, nil
 }
 
 // viewing is which state is returned.

@@ -25,6 +25,9 @@ type Config struct {
 	Allow    []string      `json:"allow" doc:"The only hosts that may be opened, such as \"example.com\" or \"*.example.com\". Default: all."`
 	Deny     []string      `json:"deny" doc:"Hosts that may not be opened, with their subdomains."`
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
+
+	Secret    []SecretBlock `json:"secret" doc:"What the model can have typed without seeing it."`
+	Downloads string        `json:"downloads" doc:"Folder for downloads; a relative path is one in the working folder of the thread. Default: none, and downloads are kept as artifacts."`
 }
 
 // browserPlugin is the state of the plugin.
@@ -35,6 +38,8 @@ type browserPlugin struct {
 	runs   script.Runs
 	// scripts are the browsers of runs that have not ended, by their IDs.
 	scripts sync.Map
+
+	secrets secrets // set by configured
 
 	mu struct {
 		sync.Mutex
@@ -84,6 +89,9 @@ func (p *browserPlugin) configured(context.Context, *tool.Env) error {
 	var err error
 	if p.policy, err = policy.New(p.config.Allow, p.config.Deny); err != nil {
 		return configblock.Invalid(err.Error(), contract.Name("deny"))
+	}
+	if err := p.secrets.configure(p.config.Secret); err != nil {
+		return err
 	}
 	if !p.config.Sandbox {
 		return &contract.Diagnostic{

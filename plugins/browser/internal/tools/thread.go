@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/files"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/process"
@@ -46,13 +47,15 @@ type thread struct {
 // running is a browser of a thread.
 type running struct {
 	action.Session
-	sites   *sites
-	profile string // folder
-	id      string
-	cmd     *process.Cmd
-	session *tool.Session
-	idle    *time.Timer
-	control control
+	sites     *sites
+	downloads *files.Downloads
+	told      string // origin of the page whose secrets the model knows
+	profile   string // folder
+	id        string
+	cmd       *process.Cmd
+	session   *tool.Session
+	idle      *time.Timer
+	control   control
 }
 
 // note describes a browser to the next process of the plugin.
@@ -170,6 +173,9 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *
 			err = errors.Join(err, profile.Sweep(profiles(c.Env())))
 		}
 	}()
+	if err := chromium.Prepare(folder); err != nil {
+		return nil, err
+	}
 	cmd, err := p.command(ctx, c, folder)
 	if err != nil {
 		return nil, err
@@ -212,7 +218,14 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process
 		<-cmd.Done()
 		return nil, errors.Join(err, kill)
 	}
-	return &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, sites: s, profile: filepath.Join(profiles(env), n.ID), id: n.ID, cmd: cmd}, nil
+	r := &running{Session: action.Session{Browser: b, Allowed: s.open, Decided: s.decided}, sites: s, profile: filepath.Join(profiles(env), n.ID), id: n.ID, cmd: cmd}
+	if r.downloads, err = files.Watch(ctx, b, r.profile); err != nil {
+		b.Close()
+		kill := cmd.Kill()
+		<-cmd.Done()
+		return nil, errors.Join(err, kill)
+	}
+	return r, nil
 }
 
 // add makes a browser that of the thread, opens its session, which may be stopped at once, and waits for its end in the background.

@@ -29,8 +29,7 @@ func Name(s string) string {
 		}
 		return r
 	}, s)
-	s = strings.Trim(strings.TrimLeft(s, "."), " ")
-	s = strings.TrimRight(strings.TrimLeft(s, "."), ". ")
+	s = strings.Trim(s, ". ") // the dots of a hidden file, and what Windows does not keep
 	if s == "" {
 		return noName
 	}

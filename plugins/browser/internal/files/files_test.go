@@ -40,7 +40,7 @@ func TestFree(t *testing.T) {
 
 // Whatever a page says, the name is one element of a path, visible and printable, and naming it again changes nothing.
 func FuzzName(f *testing.F) {
-	for _, s := range []string{"a.pdf", "../../etc/passwd", `C:\x`, "..", "a\x00b", ".a", "a. .", "\u202e", "\xff/..", strings.Repeat("ä.", 200)} {
+	for _, s := range []string{"a.pdf", "../../etc/passwd", `C:\x`, "..", "a\x00b", ".a", "a. .", "\u202e", "\xff/..", ". . \xdea.", strings.Repeat("ä.", 200)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

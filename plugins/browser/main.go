@@ -10,8 +10,8 @@ import (
 	"os"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
-	"github.com/gantry-agent/gantry/plugins/browser/internal/helper"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/tools"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/userfiles"
 	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/codemode/child"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -27,8 +27,8 @@ func main() {
 	if browserproc.Wanted(os.Args) {
 		os.Exit(browserproc.Main(os.Args))
 	}
-	if helper.Wanted(os.Args) {
-		os.Exit(helper.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	if userfiles.Wanted(os.Args) {
+		os.Exit(userfiles.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	binary, err := os.Executable()
 	if err != nil {

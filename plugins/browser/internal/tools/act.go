@@ -239,6 +239,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 		if r, err = p.start(ctx, c, t); err != nil {
 			return failed(name, fmt.Errorf("start the browser: %w", err)), nil
 		}
+		lines = append(lines, r.keeper.load(ctx)...)
 	}
 	defer r.idle.Reset(p.config.Idle)
 	defer r.sites.during(ctx, c)()
@@ -250,6 +251,11 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 	o := r.Run(ctx, tab, list)
 	lines = append(lines, o.Lines...)
 	lines = append(lines, x.downloads(ctx, downloadTime)...)
+	if r.keeper.changed(ctx) {
+		if err := r.keeper.save(ctx); err != nil {
+			c.Env().Logger.Warn("what the profiles' sites have stored can't be kept", "err", err)
+		}
+	}
 	res := &tool.Result{IsError: o.Failed, SessionID: r.id, Item: item}
 	if ctx.Err() != nil {
 		res.Aborted = true

@@ -26,8 +26,9 @@ type Config struct {
 	Deny     []string      `json:"deny" doc:"Hosts that may not be opened, with their subdomains."`
 	Idle     time.Duration `json:"idle" default:"30m" doc:"How long an unused browser is kept."`
 
-	Secret    []SecretBlock `json:"secret" doc:"What the model can have typed without seeing it."`
-	Downloads string        `json:"downloads" doc:"Folder for downloads; a relative path is one in the working folder of the thread. Default: none, and downloads are kept as artifacts."`
+	Secret    []SecretBlock  `json:"secret" doc:"What the model can have typed without seeing it."`
+	Profile   []ProfileBlock `json:"profile" doc:"Sites whose cookies and local storage are kept, encrypted, for later browsers."`
+	Downloads string         `json:"downloads" doc:"Folder for downloads; a relative path is one in the working folder of the thread. Default: none, and downloads are kept as artifacts."`
 }
 
 // browserPlugin is the state of the plugin.
@@ -57,7 +58,7 @@ func New(version, binary string) tool.Plugin {
 		Config:       p.config,
 		Tools:        append([]tool.Tool{p.actTool(), p.stateTool()}, p.scriptTools()...),
 		Commands:     commands(),
-		Capabilities: []string{"spawn", "state"},
+		Capabilities: []string{"secrets", "spawn", "state"},
 		Configured:   p.configured,
 		StopSession: func(ctx context.Context, threadID, sessionID string) error {
 			return p.owner(threadID, sessionID).stop(ctx, sessionID, "it was stopped")
@@ -91,6 +92,9 @@ func (p *browserPlugin) configured(context.Context, *tool.Env) error {
 		return configblock.Invalid(err.Error(), contract.Name("deny"))
 	}
 	if err := p.secrets.configure(p.config.Secret); err != nil {
+		return err
+	}
+	if err := checkProfiles(p.config.Profile); err != nil {
 		return err
 	}
 	if !p.config.Sandbox {

@@ -49,6 +49,7 @@ type running struct {
 	action.Session
 	sites     *sites
 	downloads *files.Downloads
+	keeper    *keeper
 	told      string // origin of the page whose secrets the model knows
 	profile   string // folder
 	id        string
@@ -117,8 +118,9 @@ func (t *thread) stop(ctx context.Context, id, why string) error {
 		return nil
 	}
 	t.forget(r, why)
+	err := r.keeper.save(ctx)
 	r.Browser.Close()
-	err := r.cmd.Kill()
+	err = errors.Join(err, r.cmd.Kill())
 	select {
 	case <-r.cmd.Done():
 		return errors.Join(err, profile.Remove(ctx, r.profile))
@@ -225,6 +227,7 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process
 		<-cmd.Done()
 		return nil, errors.Join(err, kill)
 	}
+	r.keeper = newKeeper(env, p.config.Profile, r)
 	return r, nil
 }
 

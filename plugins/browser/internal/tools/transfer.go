@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/files"
-	"github.com/gantry-agent/gantry/plugins/browser/internal/helper"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/userfiles"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
@@ -41,7 +41,7 @@ func (p *browserPlugin) transfer(ctx context.Context, c *tool.Call, r *running) 
 	return x
 }
 
-func (x *transfer) helper() helper.Client { return helper.Client{Binary: x.p.binary} }
+func (x *transfer) helper() userfiles.Client { return userfiles.Client{Binary: x.p.binary} }
 
 // absolute returns the path of a file that a model has named.
 func absolute(cwd, path string) string {
@@ -89,15 +89,15 @@ func (x *transfer) save(ctx context.Context, name, mediaType string, content []b
 }
 
 // place is the folder for downloads; ok is false if there is none.
-func (x *transfer) place() (at helper.Place, dir string, ok bool) {
+func (x *transfer) place() (at userfiles.Place, dir string, ok bool) {
 	d := x.p.config.Downloads
 	switch {
 	case d == "":
 		return at, "", false
 	case filepath.IsAbs(d):
-		return helper.Place{Dir: filepath.Clean(d)}, filepath.Clean(d), true
+		return userfiles.Place{Dir: filepath.Clean(d)}, filepath.Clean(d), true
 	}
-	return helper.Place{Base: x.c.Cwd(), Dir: filepath.Clean(d)}, filepath.Join(x.c.Cwd(), d), true
+	return userfiles.Place{Base: x.c.Cwd(), Dir: filepath.Clean(d)}, filepath.Join(x.c.Cwd(), d), true
 }
 
 // keep writes a file to the folder for downloads if there is one, otherwise to an artifact, and says which.
@@ -124,7 +124,7 @@ func (x *transfer) keep(ctx context.Context, name, mediaType string, content io.
 		if err = x.helper().Save(ctx, x.c.Command, at, is, content); err == nil {
 			return path, nil
 		}
-		if !errors.Is(err, helper.ErrTaken) {
+		if !errors.Is(err, userfiles.ErrTaken) {
 			break
 		}
 	}

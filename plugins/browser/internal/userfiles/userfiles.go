@@ -1,11 +1,11 @@
-// Package helper accesses the user's files for the browser plugin. The plugin itself has no permission to, so the host starts the plugin's
+// Package userfiles accesses the user's files for the browser plugin. The plugin itself has no permission to, so the host starts the plugin's
 // binary again with the grant of the call, and that process answers one request. The text of a PDF file is found by such a process
 // too, one that is granted nothing, because the file may be made to break whatever reads it.
 //
 // It owns: the requests, their format, and the limits of their size. It must not know: calls, or what a model reads.
 //
 // Start with [Main] in the helper and [Client] in the plugin.
-package helper
+package userfiles
 
 import (
 	"bufio"

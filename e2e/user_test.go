@@ -27,6 +27,7 @@ var asOrdinaryUser = []string{
 	"TestBrowserOutlivesItsPlugin",
 	"TestBrowserProfiles",
 	"TestBrowserReachesNoLocalHost",
+	"TestBrowserRecording",
 	"TestBrowserSecretsStayOnTheirSites",
 	"TestBrowserUploadsNothingDenied",
 	"TestCapabilitiesAreEnforced",

@@ -112,7 +112,7 @@ var sections = []struct {
 	{"W", "Clients of the app server", 10},
 	{"K", "Code that calls tools", 14},
 	{"V", "MCP servers", 46},
-	{"L", "Browsers", 18},
+	{"L", "Browsers", 20},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -25,4 +25,6 @@ var browsers = []row{
 	{id: "L16", attempt: "a placeholder in an address, a search or a script", required: "refused", ours: "refused", tests: []string{"e2e TestBrowserSecretsStayOnTheirSites"}},
 	{id: "L17", attempt: "a page shows a typed secret in text, title, address, attributes, a dialog, encoded, or in a picture", required: "not seen by the model", ours: "masked; the screenshot is withheld", tests: []string{"e2e TestBrowserMasksSecrets", "plugins/browser/internal/secret FuzzMasks"}},
 	{id: "L18", attempt: "a PDF file that breaks or blocks its reader", required: "the plugin goes on", ours: "read by a process without files and network, with limits", tests: []string{"plugins/browser/internal/userfiles TestPDFText"}},
+	{id: "L19", attempt: "read a typed secret, or a login's cookie, in a recording of requests, actions or pictures", required: "not there", ours: "masked; such pictures are left out", tests: []string{"e2e TestBrowserRecording", "plugins/browser/internal/record TestRecorder"}},
+	{id: "L20", attempt: "read the kept state of a profile in gantry's files, or have one of another site loaded", required: "neither", ours: "sealed; only the profile's domains are kept and loaded", tests: []string{"e2e TestBrowserProfiles", "plugins/browser/internal/storage TestSeal"}},
 }

@@ -171,8 +171,18 @@ func (d *Downloads) Take() (ended, running []Download, dropped int) {
 	return ended, running, dropped
 }
 
-// Cancel ends a download that goes on.
-func (d *Downloads) Cancel(x Download) { d.cancel(x.ID) }
+// Ended returns how many downloads have ended that nobody has taken.
+func (d *Downloads) Ended() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, x := range d.mu.list {
+		if x.Done {
+			n++
+		}
+	}
+	return n
+}
 
 // Open opens the file of a download that has ended. The browser may have put anything in its place, which may lead elsewhere or block.
 func (d *Downloads) Open(x Download) (*os.File, error) {

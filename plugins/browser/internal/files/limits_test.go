@@ -28,6 +28,9 @@ func TestLimits(t *testing.T) {
 	d.event(cdp.Event{Method: "Browser.downloadProgress", Params: fmt.Appendf(nil, `{"guid":"id0","totalBytes":%d,"receivedBytes":1,"state":"inProgress"}`, maxBytes+1)}, nil)
 	d.event(cdp.Event{Method: "Browser.downloadProgress", Params: []byte(`{"guid":"id0","state":"completed"}`)}, nil)
 	d.event(cdp.Event{Method: "Browser.downloadProgress", Params: []byte(`{"guid":"id1","totalBytes":5,"receivedBytes":4,"state":"inProgress"}`)}, nil)
+	if n := d.Ended(); n != 1 {
+		t.Errorf("%d have ended", n)
+	}
 	ended, running, dropped := d.Take()
 	if len(ended) != 1 || ended[0].Failure == "" || len(running) != 19 || dropped != 7 || running[0].Received != 4 || running[0].Page != "page of f" {
 		t.Errorf("%+v, %+v, %d dropped", ended, running, dropped)

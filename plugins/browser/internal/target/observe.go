@@ -64,3 +64,6 @@ func (b *Browser) PageOf(frame string) string {
 	}
 	return ""
 }
+
+// SessionOf returns the session that an event is of.
+func (b *Browser) SessionOf(e cdp.Event) *cdp.Session { return b.conn.Session(e.Session) }

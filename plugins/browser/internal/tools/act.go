@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/capture"
@@ -248,6 +249,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 		return failed(name, r.gone(err)), nil
 	}
 	x := p.transfer(ctx, c, r)
+	begin := time.Now()
 	o := r.Run(ctx, tab, list)
 	lines = append(lines, o.Lines...)
 	lines = append(lines, x.downloads(ctx, downloadTime)...)
@@ -267,6 +269,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 		res.IsError = true
 	} else {
 		item.URL = tab.Info().URL
+		x.recorded(ctx, tab, names, o.Lines, begin)
 		lines = append(lines, x.secrets(tab)...)
 		if in.State != "none" {
 			lines = append(lines, p.describe(ctx, r, tab, viewing{full: in.State == "full"}))
@@ -348,7 +351,7 @@ func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (
 		return failed(name, err), nil
 	}
 	x := p.transfer(ctx, c, r)
-	lines := append(append(x.downloads(ctx, 0), x.secrets(tab)...), p.describe(ctx, r, tab, v))
+	lines := append(append(x.arrived(ctx), x.secrets(tab)...), p.describe(ctx, r, tab, v))
 	images, err := in.picture(ctx, r, tab)
 	if err != nil {
 		return failed(name, err), nil

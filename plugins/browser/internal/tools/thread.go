@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/files"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/record"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -50,8 +51,9 @@ type running struct {
 	sites     *sites
 	downloads *files.Downloads
 	keeper    *keeper
-	told      string // origin of the page whose secrets the model knows
-	profile   string // folder
+	recorder  *record.Recorder // nil: nothing is recorded; only the call that uses the browser changes it
+	told      string           // origin of the page whose secrets the model knows
+	profile   string           // folder
 	id        string
 	cmd       *process.Cmd
 	session   *tool.Session

@@ -170,6 +170,17 @@ func (x *transfer) downloads(ctx context.Context, wait time.Duration) []string {
 	return lines
 }
 
+// arrived is downloads for a call that only reads: what would have to be written to a folder waits.
+func (x *transfer) arrived(ctx context.Context) []string {
+	if x.p.config.Downloads == "" {
+		return x.downloads(ctx, 0)
+	}
+	if n := x.r.downloads.Ended(); n > 0 {
+		return []string{fmt.Sprintf("%d downloads have ended; the next browser_act keeps them.", n)}
+	}
+	return nil
+}
+
 // download keeps the file of a download that has ended, and removes it from the browser's folder.
 func (x *transfer) download(ctx context.Context, d files.Download) string {
 	defer func() {

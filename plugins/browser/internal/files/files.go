@@ -1,6 +1,6 @@
-// Package files is what of a browser's files is the same wherever they come from: their names, and the downloads that a browser reports.
+// Package files is what of a browser's files is the same wherever they come from: their names, the downloads that a browser reports, and the files of a run.
 //
-// It owns: safe names, names that are free, and the state of each download. It must not know: where files go, or who asks.
+// It owns: safe names, names that are free, and the state of each download, managed files. It must not know: where files go, or who asks.
 //
 // Start with [Name] and [Watch].
 package files

@@ -320,7 +320,7 @@ func (f *Frame) Call(ctx context.Context, name string, out any, args ...any) err
 		if text != "" {
 			return json.Unmarshal([]byte(text), out)
 		}
-		if _, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: script, ContextID: f.world, Silent: new(true)}); err != nil {
+		if _, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: script + ";\n" + identity, ContextID: f.world, Silent: new(true)}); err != nil {
 			return err
 		}
 	}

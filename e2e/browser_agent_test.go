@@ -1,0 +1,112 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// agentSite is a site with a form, whose order and classes change with each version of it.
+type agentSite struct {
+	*httptest.Server
+	version atomic.Int32
+	sent    atomic.Pointer[string]
+}
+
+func newAgentSite(t *testing.T) *agentSite {
+	s := &agentSite{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		head := "<!doctype html><title>Order</title><link rel=icon href=data:,>"
+		switch r.URL.Path {
+		case "/":
+			if s.version.Load() == 0 {
+				fmt.Fprint(w, head+`<form action=/sent><div class=row><label>Name <input class=f1 name=who></label></div><div class=row><label>E-mail <input class=f2 name=mail type=email></label></div>
+<select name=size aria-label=Size><option>small<option>large</select><button class="btn hover" type=button>Help</button><button class=btn>Send</button></form>`)
+				return
+			}
+			fmt.Fprint(w, head+`<main><p>New look</p><form action=/sent><button class="x9 btn" type=button>Help</button><section><label>E-mail <input class=y1 name=mail type=email></label><label>Name <input class=y2 name=who></label></section>
+<span><select name=size aria-label=Size><option>large<option>small<option>huge</select></span><div><button class=y3>Send</button></div></form></main>`)
+		case "/sent":
+			q := r.URL.Query()
+			text := q.Get("who") + " " + q.Get("mail") + " " + q.Get("size")
+			s.sent.Store(&text)
+			fmt.Fprint(w, head+"<h1>Thank you, "+q.Get("who")+"</h1>")
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *agentSite) got() string {
+	if p := s.sent.Swap(nil); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// order is the history of an order, as another program has recorded it on the first version of the site.
+func (s *agentSite) order() string {
+	element := func(tag, name, xpath, attributes string) string {
+		return fmt.Sprintf(`{"node_id":0,"backend_node_id":9,"frame_id":null,"x_path":%q,"element_hash":1,"stable_hash":2,"bounds":null,"attributes":{%s},"ax_name":%q,"node_name":%q,"node_type":1,"node_value":""}`,
+			xpath, attributes, name, tag)
+	}
+	step := func(action, element string) string {
+		return fmt.Sprintf(`{"model_output":{"evaluation_previous_goal":"","memory":"","next_goal":"","action":[%s]},"result":[{"extracted_content":"ok"}],"state":{"url":"%s/","title":"Order","tabs":[],"screenshot_path":null,"interacted_element":[%s]}}`,
+			action, s.URL, element)
+	}
+	return `{"history":[` + strings.Join([]string{
+		step(`{"navigate":{"url":"`+s.URL+`/","new_tab":false}}`, "null"),
+		step(`{"input":{"index":31,"text":"Ada Lovelace","clear":true}}`, element("INPUT", "Name", "html/body/form/div[1]/label/input", `"class":"f1","name":"who"`)),
+		step(`{"input":{"index":32,"text":"ada@example.com"}}`, element("INPUT", "E-mail", "html/body/form/div[2]/label/input", `"class":"f2","name":"mail","type":"email"`)),
+		step(`{"select_dropdown":{"index":33,"text":"large"}}`, element("SELECT", "Size", "html/body/form/select", `"name":"size","aria-label":"Size"`)),
+		step(`{"click":{"index":35}}`, element("BUTTON", "Send", "html/body/form/button[2]", `"class":"btn"`)),
+		step(`{"done":{"text":"Ordered.","success":true}}`, "null"),
+	}, ",") + `]}`
+}
+
+// toolCall is a call, as a line of a script.
+func toolCall(id, name, args string) string {
+	return fmt.Sprintf("[[step]]\ndo = [{ call = %q, id = %q, args = { %s } }]\n", name, id, args)
+}
+
+// A history of another program is replayed without a model, also after the page's order and classes have changed, and with other values. A
+// step whose element is gone says so.
+func TestBrowserReplay(t *testing.T) {
+	t.Parallel()
+	s := newAgentSite(t)
+	r := newBrowser(t, browsers[0], toolCall("c1", "browser_replay", `history = "order.json"`)+
+		toolCall("c2", "browser_replay", `history = "order.json", variables = { full_name = "Grace Hopper", email = "grace@example.com" }`)+
+		toolCall("c3", "browser_replay", `history = "order.json", variables = { nick = "x" }`)+
+		toolCall("c4", "browser_replay", `history = "broken.json"`)+toolCall("c5", "browser_replay", `history = "none.json"`)+done)
+	r.Write("order.json", s.order())
+	r.Write("broken.json", strings.NewReplacer(`"Send"`, `"Dispatch"`).Replace(s.order()))
+	args := append(append([]string{"exec"}, reaching("workspace-write")...), "--events")
+	s.version.Store(1)
+	res := r.OK(append(args, "go")...)
+	out := r.Last().Outputs()
+	for id, want := range map[string][]string{
+		"c1": {"1. navigate: Navigated to", `2. input on [5] <input name=who> "Name", found by AX_NAME`, `3. input on [3] <input name=mail type=email> "E-mail", found by AX_NAME`, "found by AX_NAME: Selected", "All steps were replayed.", "ended with: Ordered."},
+		"c2": {"Grace Hopper", "All steps were replayed."},
+		"c3": {`no variable "nick"; its variables are full_name ("Ada Lovelace"), email`},
+		"c4": {`5. click failed: <button> "Dispatch" is not in the page`, "The replay has stopped at this step"},
+		"c5": {"read the history", "No such file"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(out[id], w) {
+				t.Errorf("%s has no %q:\n%s", id, w, out[id])
+			}
+		}
+	}
+	if got := s.got(); got != "Grace Hopper grace@example.com large" {
+		t.Errorf("the site got %q", got)
+	}
+	if n := strings.Count(res.Stdout, "browser_act"); n < 10 {
+		t.Errorf("%d nested calls are in the events", n)
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}

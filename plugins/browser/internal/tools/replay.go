@@ -39,13 +39,6 @@ func isArtifact(name string) bool {
 	return err == nil && len(b) == 32
 }
 
-func absolute(cwd, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(cwd, path)
-}
-
 func (p *browserPlugin) assessReplay(_ context.Context, c *tool.AssessCall, in replayArgs) (*contract.Assessment, error) {
 	a := &contract.Assessment{ReadOnly: true, Summary: "Replay " + short(in.History, 100), Item: &contract.BrowserItem{Action: "replay"}}
 	if isArtifact(in.History) {

@@ -159,3 +159,79 @@ func TestBrowserExtract(t *testing.T) {
 	}
 	r.NothingLeft()
 }
+
+// loginSite asks for a name and a password before it shows the form. Its second version has other classes and another order.
+func loginSite(t *testing.T) *agentSite {
+	site := newAgentSite(t)
+	inner := site.Config.Handler
+	site.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, err := r.Cookie("who")
+		switch {
+		case r.URL.Path == "/login" && r.URL.Query().Get("user") == "ada" && r.URL.Query().Get("pass") == "lovelace":
+			http.SetCookie(w, &http.Cookie{Name: "who", Value: "ada"})
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+		case r.URL.Path == "/logout":
+			http.SetCookie(w, &http.Cookie{Name: "who", MaxAge: -1})
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+		case r.URL.Path == "/" && err != nil && site.version.Load() == 0:
+			fmt.Fprint(w, `<!doctype html><title>Login</title><link rel=icon href=data:,><form action=/login><label>User <input class=u name=user></label><label>Password <input class=p name=pass type=password></label><button class="go hover">Log in</button></form>`)
+		case r.URL.Path == "/" && err != nil:
+			fmt.Fprint(w, `<!doctype html><title>Login</title><link rel=icon href=data:,><main><form action=/login><p><label>Password <input name=pass type=password></label></p><p><label>User <input name=user></label></p><div><button>Log in</button></div></form></main>`)
+		default:
+			inner.ServeHTTP(w, r)
+		}
+	})
+	return site
+}
+
+// operates is a step of a script in which the model operates the browser.
+func operates(request, actions string) string {
+	return fmt.Sprintf("[[step]]\nwhen = { system = \"You operate a web browser\", user = '''%s''' }\ndo = [{ text = '''%s''' }]\n", request,
+		`{"evaluation_previous_goal":"fine","memory":"on the way","next_goal":"go on","action":[`+actions+`]}`)
+}
+
+// A model logs in and fills in a form on its own, whose every action is a call that the log has; then the same is done without a model, also after
+// the pages have got other classes and another order.
+func TestBrowserTask(t *testing.T) {
+	t.Parallel()
+	s := loginSite(t)
+	const task = `task = "Order something large for Ada", start_url = %q, domains = ["127.0.0.1"]`
+	r := newBrowser(t, browsers[0],
+		operates(`(?s)Order something large for Ada.*\[2\]<input name=user`, `{"input":{"index":2,"text":"ada"}},{"input":{"index":4,"text":"lovelace"}},{"click":{"index":5}},{"click":{"index":5}}`)+
+			operates(`(?s)Typed "ada" into.*name=who`, `{"navigate":{"url":"https://example.com/"}}`)+
+			operates(`(?s)navigate: navigate failed: the task may open only 127.0.0.1.*name=who`, `{"input":{"index":2,"text":"Ada Lovelace"}},{"input":{"index":4,"text":"ada@example.com"}},{"select_dropdown":{"index":5,"text":"large"}},{"click":{"index":7}}`)+
+			operates(`(?s)Thank you, Ada Lovelace`, `{"done":{"text":"Ordered for Ada.","success":true}}`)+
+			"[[step]]\nwhen = { system = \"You check whether\", user = \"(?s)Order something.*Ordered for Ada\" }\ndo = [{ text = '{\"reasoning\":\"seen\",\"verdict\":true}' }]\n"+
+			toolCall("c1", "browser_task", fmt.Sprintf(task, s.URL))+
+			"[[step]]\ncapture = [{ pattern = 'for browser_replay: (?P<sha>[0-9a-f]{64})' }]\ndo = [{ call = \"browser_act\", id = \"c2\", args = { actions = [{ navigate = { url = \""+s.URL+"/logout\" } }] } }]\n"+
+			toolCall("w1", "wait_for", `file = "one"`)+toolCall("c3", "browser_replay", `history = "${sha}", variables = { full_name = "Grace Hopper" }`)+done)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "--events", "go")...)
+	r.Until("the task is done", func() bool { return exists(r.Dir, "one.waiting") })
+	if got := s.got(); got != "Ada Lovelace ada@example.com large" {
+		t.Errorf("the site got %q from the task", got)
+	}
+	s.version.Store(1)
+	r.Write("one", "")
+	res := run.Wait()
+	out := r.Last().Outputs()
+	for id, want := range map[string][]string{
+		"c1": {"The task is done, by its own account", "Ordered for Ada.", "verdict=true", "Steps: 5; model calls: 5.", "for browser_replay: "},
+		"c3": {"found by AX_NAME", "All steps were replayed.", "ended with: Ordered for Ada."},
+	} {
+		for _, w := range want {
+			if !strings.Contains(out[id], w) {
+				t.Errorf("%s has no %q:\n%s", id, w, out[id])
+			}
+		}
+	}
+	if got := s.got(); got != "Grace Hopper ada@example.com large" {
+		t.Errorf("the site got %q from the replay", got)
+	}
+	if !strings.Contains(res.Stdout, "lovelace") || strings.Count(res.Stdout, `"browser_act"`) < 10 {
+		t.Errorf("the log lacks the actions of the task: %d", strings.Count(res.Stdout, `"browser_act"`))
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/agent"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/history"
-	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -20,9 +19,8 @@ import (
 // driver is the browser of a call that carries out a task. What changes something is a nested call of browser_act, so that it passes the host's
 // rules, hooks and log like any other; what only looks at the page does not need one.
 type driver struct {
-	p    *browserPlugin
-	c    *tool.Call
-	only *policy.Policy // which addresses the task may open; nil: no other than those of the plugin
+	p *browserPlugin
+	c *tool.Call
 }
 
 // browse calls f with the browser, while no other call uses it.

@@ -56,7 +56,7 @@ func New(version, binary string) tool.Plugin {
 		Name: "browser", Version: version,
 		Description:  "Opens web pages, reads them and acts on them.",
 		Config:       p.config,
-		Tools:        append([]tool.Tool{p.actTool(), p.stateTool(), p.extractTool(), p.recordTool(), p.replayTool()}, p.scriptTools()...),
+		Tools:        append([]tool.Tool{p.actTool(), p.stateTool(), p.extractTool(), p.recordTool(), p.replayTool(), p.taskTool()}, p.scriptTools()...),
 		Commands:     commands(),
 		Capabilities: []string{"secrets", "spawn", "state", "call-tools", "sample"},
 		Configured:   p.configured,

@@ -15,7 +15,8 @@ import (
 // sites are what a browser may load: what the plugin's block allows, and of that what the host authorizes. Between calls nothing is
 // authorized, and the host's proxy refuses what has not been before.
 type sites struct {
-	policy policy.Policy
+	policy     policy.Policy
+	restricted func(address string) error // of a task; nil: it is not
 
 	mu struct {
 		sync.Mutex
@@ -89,7 +90,15 @@ func (s *sites) judge(r target.Request, answer func(error)) {
 		return
 	}
 	if r.Document || r.Socket {
-		if err := s.policy.CheckOpened(r.URL, r.Page); err != nil {
+		err := s.policy.CheckOpened(r.URL, r.Page)
+		opened := r.URL
+		if origin(opened) == "" { // it is of the page that has made it
+			opened = r.Page
+		}
+		if err == nil && s.restricted != nil && opened != "" {
+			err = s.restricted(opened)
+		}
+		if err != nil {
 			answer(err)
 			return
 		}
@@ -117,9 +126,17 @@ func (s *sites) judge(r target.Request, answer func(error)) {
 	}
 }
 
+// check returns an error if no document may have the address.
+func (s *sites) check(address string) error {
+	if err := s.policy.Check(address); err != nil || s.restricted == nil {
+		return err
+	}
+	return s.restricted(address)
+}
+
 // open decides about a document that the model opens.
 func (s *sites) open(ctx context.Context, address string) error {
-	if err := s.policy.Check(address); err != nil {
+	if err := s.check(address); err != nil {
 		return err
 	}
 	o := origin(address)

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/browserproc"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/files"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/record"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
@@ -39,10 +40,17 @@ type thread struct {
 
 	mu struct {
 		sync.Mutex
-		browser *running // nil: none
-		lost    string   // why the last one ended, until the model knows
-		script  string   // the run that uses the browser; empty: none
+		browser *running     // nil: none
+		lost    string       // why the last one ended, until the model knows
+		script  string       // the run that uses the browser; empty: none
+		only    *restriction // of the task that uses the browser; nil: none
 	}
+}
+
+// restriction is which addresses a task may open, of those that the plugin's block allows.
+type restriction struct {
+	policy.Policy
+	domains []string
 }
 
 // running is a browser of a thread.
@@ -92,6 +100,29 @@ func (t *thread) use(ctx context.Context) (done func(), err error) {
 		}
 	}
 	return func() { <-t.using }, nil
+}
+
+// restrict lets the thread's browser open only some addresses, until end is called.
+func (t *thread) restrict(only *restriction) (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.only = only
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.mu.only = nil
+	}
+}
+
+// check returns an error if the thread's browser may not open an address at the moment.
+func (t *thread) check(address string) error {
+	t.mu.Lock()
+	only := t.mu.only
+	t.mu.Unlock()
+	if only == nil || only.Check(address) == nil {
+		return nil
+	}
+	return fmt.Errorf("the task may open only %s", strings.Join(only.domains, ", "))
 }
 
 // takeLost returns why the previous browser has ended, once.
@@ -186,7 +217,7 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *
 	}
 	cmd.Session, cmd.Keep = true, &process.Keep{Note: b}
 	printed := &tail{}
-	r, err := p.connect(ctx, c.Env(), cmd, printed, n, false)
+	r, err := p.connect(ctx, c.Env(), t, cmd, printed, n, false)
 	if err != nil {
 		if text := printed.String(); text != "" {
 			err = fmt.Errorf("%w; it printed:\n%s", err, text)
@@ -201,7 +232,7 @@ func (p *browserPlugin) start(ctx context.Context, c *tool.Call, t *thread) (_ *
 }
 
 // connect starts a command and connects to the browser that it becomes. If that fails, it has ended.
-func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process.Cmd, printed *tail, n note, adopted bool) (*running, error) {
+func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, th *thread, cmd *process.Cmd, printed *tail, n note, adopted bool) (*running, error) {
 	cmd.WaitDelay, cmd.Stderr = unlimited, printed
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -215,7 +246,7 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, cmd *process
 		return nil, err
 	}
 	// A proxy lets nothing through to hosts that have not been authorized, so the parts of pages have to be known before they are asked for.
-	s := &sites{policy: p.policy}
+	s := &sites{policy: p.policy, restricted: th.check}
 	b, err := target.Open(ctx, out, in, target.Options{Adopted: adopted, Judge: s.judge, Parts: n.Proxied})
 	if err != nil {
 		kill := cmd.Kill()
@@ -312,7 +343,7 @@ func (p *browserPlugin) adoptOne(ctx context.Context, a *tool.Adoption, x proces
 	if has != nil && has.id == n.ID {
 		return nil // as long as an earlier process runs, each request adopts again what this one has already
 	}
-	r, err := p.connect(ctx, a.Env, x.Cmd, &tail{}, n, true)
+	r, err := p.connect(ctx, a.Env, t, x.Cmd, &tail{}, n, true)
 	if err != nil {
 		return err
 	}

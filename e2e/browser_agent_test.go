@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
 // agentSite is a site with a form, whose order and classes change with each version of it.
@@ -231,6 +233,61 @@ func TestBrowserTask(t *testing.T) {
 	}
 	if !strings.Contains(res.Stdout, "lovelace") || strings.Count(res.Stdout, `"browser_act"`) < 10 {
 		t.Errorf("the log lacks the actions of the task: %d", strings.Count(res.Stdout, `"browser_act"`))
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}
+
+// A task that was interrupted, because its plugin was killed in the middle of an action, goes on when its call is repeated. What may have
+// happened is not done again: the form is sent once.
+func TestBrowserTaskGoesOn(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int32
+	arrived, release := make(chan struct{}, 10), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/sent" {
+			sent.Add(1)
+			arrived <- struct{}{}
+			<-release
+			fmt.Fprint(w, `<!doctype html><title>Sent</title><link rel=icon href=data:,>Thank you`)
+			return
+		}
+		fmt.Fprint(w, `<!doctype html><title>Form</title><link rel=icon href=data:,><form action=/sent><input name=who aria-label=Name><button>Send</button></form>`)
+	}))
+	t.Cleanup(s.Close)
+	const task = `task = "Send the form", start_url = %q, judge = false`
+	r := newBrowser(t, browsers[0],
+		operates(`Step 2 of`, `{"input":{"index":1,"text":"Ada"}}`)+
+			operates(`(?s)Typed "Ada".*Step 3 of`, `{"click":{"index":2}}`)+
+			operates(`(?s)Typed "Ada".*click: the run was interrupted during this action: it may or may not have happened`, `{"wait_for":{"text":"Thank you"}}`)+
+			operates(`(?s)<browser_state>.*Thank you`, `{"done":{"text":"Sent.","success":true}}`)+
+			toolCall("c1", "browser_task", fmt.Sprintf(task, s.URL))+toolCall("c2", "browser_task", fmt.Sprintf(task, s.URL))+
+			toolCall("c3", "browser_task", `task = "Send the form", max_steps = 501`)+done)
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+	<-arrived
+	old := rig.Processes(t, r.Home, "gantry-tool-browser")
+	rig.Kill(t, old...)
+	r.Until("the plugin is back", func() bool {
+		now := rig.Processes(t, r.Home, "gantry-tool-browser")
+		return len(now) == 1 && len(old) == 1 && now[0] != old[0]
+	})
+	close(release)
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	out := r.Last().Outputs()
+	for id, want := range map[string][]string{
+		"c2": {"The task is done, by its own account", "Sent.", "It went on at step 3, where an earlier call was interrupted"}, "c3": {"max_steps"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(out[id], w) {
+				t.Errorf("%s has no %q:\n%s", id, w, out[id])
+			}
+		}
+	}
+	if n := sent.Load(); n != 1 {
+		t.Errorf("the form was sent %d times", n)
 	}
 	r.NothingLeft()
 	noProfileLeft(t, r)

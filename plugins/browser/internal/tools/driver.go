@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/agent"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/history"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/settle"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -49,6 +51,9 @@ var errNoBrowser = errors.New("there is no browser")
 func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 	var out agent.Page
 	err := d.browse(ctx, func(r *running, t *target.Tab) error {
+		if t.Info().Loading {
+			settle.Wait(ctx, t, time.Now(), settle.Elsewhere)
+		}
 		i := t.Info()
 		out = agent.Page{URL: i.URL, Title: i.Title, Document: i.Document, Tab: t.Name()}
 		for _, x := range r.Browser.Tabs() {

@@ -292,3 +292,26 @@ func TestBrowserTaskGoesOn(t *testing.T) {
 	r.NothingLeft()
 	noProfileLeft(t, r)
 }
+
+// A task that was done before is done without the model as long as its pages show the same, also in another thread; the model gives the answer.
+// On a page that has changed, it is asked.
+func TestBrowserTaskIsKnown(t *testing.T) {
+	t.Parallel()
+	s := newAgentSite(t)
+	const task = `task = "Order for Ada", start_url = %q, judge = false`
+	const fill = `{"input":{"index":%d,"text":"Ada"}},{"select_dropdown":{"index":%d,"text":"large"}},{"click":{"index":%d}}`
+	r := newBrowser(t, browsers[0], operates(`(?s)\[2\]<input name=who`, fmt.Sprintf(fill, 2, 5, 7))+operates(`(?s)New look.*\[5\]<input name=who`, fmt.Sprintf(fill, 5, 7, 8))+
+		operates(`(?s)Thank you, Ada`, `{"done":{"text":"Ordered.","success":true}}`)+toolCall("c1", "browser_task", fmt.Sprintf(task, s.URL))+done)
+	for i, want := range []string{"model calls: 2.\n", "model calls: 1. 1 steps were known from an earlier run", "model calls: 2.\n", "model calls: 1. 1 steps were known"} {
+		s.version.Store(int32(i / 2))
+		r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+		if out := r.Last().Outputs()["c1"]; !strings.Contains(out, want) || !strings.Contains(out, "Ordered.") {
+			t.Errorf("run %d has no %q:\n%s", i+1, want, out)
+		}
+		if got := s.got(); got != "Ada  large" {
+			t.Errorf("run %d: the site got %q", i+1, got)
+		}
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}

@@ -19,6 +19,7 @@ type Page struct {
 	URL, Title string
 	Document   string // differs between documents
 	Text       string // for the model
+	Print      string // the same for pages that show the same; "": not known
 	Elements   int    // that have numbers
 	Tab        string
 	Tabs       []history.Tab

@@ -37,6 +37,7 @@ type Task struct {
 	Domains  []string
 	Secrets  []string // their names
 	Actions  string   // of the browser, see [Catalogue]
+	Earlier  []byte   // the plan of an earlier run, see [Report]; nil: none
 	// Save stores a checkpoint. Optional.
 	Save func(ctx context.Context, checkpoint []byte) error
 	// Now returns the time.
@@ -54,9 +55,12 @@ type Report struct {
 	Judgement  *Judgement      `json:"judgement,omitempty"`
 	Resumed    int             `json:"resumed_at,omitempty"` // step
 	ModelCalls int             `json:"model_calls"`
+	Known      int             `json:"known_steps,omitempty"` // that an earlier run has had, and for which no model was asked
 	Usage      Usage           `json:"usage"`
 
 	History *history.History `json:"-"`
+	// Plan is what another run for the same task may take over, as long as the pages show the same; nil: nothing.
+	Plan json.RawMessage `json:"-"`
 }
 
 // Usage is what the model calls have used, in tokens.
@@ -87,6 +91,8 @@ type run struct {
 	browser Browser
 	sample  Sample
 	image   *llm.Media // that an action has made, for the next step
+	earlier []known    // steps of an earlier run that are still to come
+	learned []known    // steps for another run
 }
 
 // Run carries out a task. saved is the checkpoint of an earlier call for the same task; nil: there is none. An error means that the run can't
@@ -99,9 +105,15 @@ func Run(ctx context.Context, t Task, b Browser, s Sample, saved []byte) (*Repor
 		r.interrupted()
 	} else {
 		r.checkpoint = checkpoint{History: &history.History{Items: []history.Item{}}}
+		if t.Earlier != nil && json.Unmarshal(t.Earlier, &r.earlier) != nil {
+			r.earlier = nil // another version has written it
+		}
 	}
 	err := r.loop(ctx, report)
 	report.Steps, report.History, report.Usage, report.ModelCalls = r.Step, r.History, r.Used, r.Calls
+	if report.Resumed == 0 {
+		report.Plan = r.plan()
+	}
 	return report, err
 }
 
@@ -180,7 +192,15 @@ func (r *run) loop(ctx context.Context, report *Report) error {
 		case r.Step == r.MaxSteps-1:
 			last = "This is your last step: call done with what you have, and success=false unless all of the task is done."
 		}
-		out, err := r.decide(ctx, r.prompt(page, last))
+		var out *history.Output
+		if last == "" {
+			out = r.fromEarlier(ctx, page)
+		}
+		if out != nil {
+			report.Known++
+		} else {
+			out, err = r.decide(ctx, r.prompt(page, last))
+		}
 		if err != nil {
 			var answer *answerError
 			if !errors.As(err, &answer) {
@@ -346,6 +366,10 @@ func (r *run) step(ctx context.Context, page Page, out *history.Output) (end *do
 	seconds := func(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 	item.Metadata = &history.Metadata{Start: seconds(begin), End: seconds(at), Number: r.Step}
 	r.History.Items = append(r.History.Items, item)
+	r.learn(page, &item)
+	if failed {
+		r.earlier = nil
+	}
 	return end, nil
 }
 

@@ -306,3 +306,60 @@ func TestCatalogue(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// On pages that show the same as in an earlier run for the task, its steps are taken without the model, which gives the answer. From the first page
+// that differs on, the model is asked.
+func TestKnownSteps(t *testing.T) {
+	t.Parallel()
+	site := func(second string) *fake {
+		b := &fake{page: Page{Print: "first"}, elements: []history.Candidate{named(1, "Name"), named(2, "Send")}}
+		b.act = func(a history.Action) Outcome {
+			if a.Name == "click" {
+				b.page.Print, b.elements = second, []history.Candidate{named(1, "Next")}
+			}
+			return Outcome{Text: "ok", Failed: a.Name == "hover"}
+		}
+		return b
+	}
+	k := task()
+	m := &model{answers: []string{
+		step(`{"hover":{"index":1}}`), step(`{"input":{"index":1,"text":"a"}},{"click":{"index":2}}`), step(`{"click":{"index":1}},{"hover":{"index":1}}`), step(finished),
+	}}
+	first := runTask(t, k, site("second"), m)
+	if !first.Done || first.Known != 0 || first.Plan == nil {
+		t.Fatalf("%+v", first)
+	}
+	k.Earlier = first.Plan
+	for name, c := range map[string]struct {
+		change       func(b *fake)
+		second       string
+		known, calls int
+		acted        string
+	}{
+		"the same":           {func(*fake) {}, "second", 2, 1, `input{"index":1,"text":"a"} click{"index":2} click{"index":1}`},
+		"other numbers":      {func(b *fake) { b.elements[1].Number = 9 }, "second", 2, 1, `input{"index":1,"text":"a"} click{"index":9} click{"index":1}`},
+		"another page":       {func(*fake) {}, "other", 1, 1, `input{"index":1,"text":"a"} click{"index":2}`},
+		"another first page": {func(b *fake) { b.page.Print = "other" }, "second", 0, 1, ""},
+		"another element":    {func(b *fake) { b.elements[1].Name = "Delete" }, "second", 0, 1, ""},
+		"no print":           {func(b *fake) { b.page.Print = "" }, "second", 0, 1, ""},
+	} {
+		b := site(c.second)
+		c.change(b)
+		m := &model{answers: []string{step(finished)}}
+		r := runTask(t, k, b, m)
+		if r.Known != c.known || r.ModelCalls != c.calls || strings.Join(b.acted, " ") != c.acted || !r.Done {
+			t.Errorf("%s: %+v, %q", name, r, b.acted)
+		}
+	}
+	// A step that fails now is left to the model.
+	b := site("second")
+	b.act = func(history.Action) Outcome { return Outcome{Failed: true, Text: "covered"} }
+	m = &model{answers: []string{step(finished)}}
+	if r := runTask(t, k, b, m); r.Known != 1 || len(b.acted) != 1 || !strings.Contains(m.asked[0], "covered") {
+		t.Errorf("%+v, %q", r, b.acted)
+	}
+	k.Earlier = []byte("another version")
+	if r := runTask(t, k, site("second"), &model{answers: []string{step(finished)}}); r.Known != 0 || !r.Done {
+		t.Errorf("%+v", r)
+	}
+}

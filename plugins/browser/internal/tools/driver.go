@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/agent"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/history"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/settle"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/state"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/llm"
@@ -61,7 +64,7 @@ func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 		}
 		out.Text = d.p.describe(ctx, r, t, viewing{full: true})
 		if s := r.View(t).Shown; s != nil {
-			out.Title, out.Elements = s.Title, s.Numbers
+			out.Title, out.Elements, out.Print = s.Title, s.Numbers, printOf(i.URL, s)
 		}
 		if !picture || !seesImages(d.c) {
 			return nil
@@ -78,6 +81,17 @@ func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 		return agent.Page{Text: "No page is open yet: navigate to one."}, nil
 	}
 	return out, err
+}
+
+// printOf returns what is the same for pages that show the same, whatever the numbers of their elements.
+func printOf(address string, s *state.State) string {
+	address, _, _ = strings.Cut(address, "#")
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n", address, s.Title)
+	for _, l := range s.Lines {
+		fmt.Fprintf(h, "%d %s\n", l.Depth, l.Text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Elements implements [agent.Browser].

@@ -97,14 +97,41 @@ func (p *browserPlugin) assessTask(_ context.Context, _ *tool.AssessCall, in tas
 	return &contract.Assessment{ReadOnly: true, Summary: "Carry out in the browser: " + short(in.Task, 200), Item: &contract.BrowserItem{Action: "task", URL: t.StartURL}}, nil
 }
 
-// checkpointKey is where the checkpoint of a task is stored.
-func checkpointKey(in taskArgs) (string, error) {
-	b, err := json.Marshal(in)
-	if err != nil {
-		return "", err
+// keys are where the checkpoint of a task, and the plan that it leaves, are stored. A plan is used by all threads.
+func keys(in taskArgs) (checkpoint, plan string, err error) {
+	digest := func(in taskArgs) (string, error) {
+		b, err := json.Marshal(in)
+		sum := sha256.Sum256(b)
+		return hex.EncodeToString(sum[:12]), err
 	}
-	sum := sha256.Sum256(b)
-	return "task/" + hex.EncodeToString(sum[:12]), nil
+	checkpoint, err1 := digest(in)
+	in.MaxSteps, in.Judge, in.Vision = 0, nil, false
+	plan, err2 := digest(in)
+	return "task/" + checkpoint, planPrefix + plan, errors.Join(err1, err2)
+}
+
+const (
+	planPrefix = "plan/"
+	maxPlans   = 200
+	maxPlan    = 256 << 10
+)
+
+// keepPlan stores what another run for the same task may take over, if this one has succeeded; otherwise none is kept.
+func keepPlan(ctx context.Context, s tool.State, key string, r *agent.Report) error {
+	if !r.Done || !r.Success || r.Judgement != nil && !r.Judgement.Verdict || len(r.Plan) == 0 || len(r.Plan) > maxPlan {
+		return s.Delete(ctx, key)
+	}
+	all, err := s.List(ctx, planPrefix)
+	if err != nil {
+		return err
+	}
+	if len(all) >= maxPlans && !slices.Contains(all, key) {
+		if err := s.Delete(ctx, all[0]); err != nil {
+			return err
+		}
+	}
+	_, err = s.Put(ctx, key, r.Plan)
+	return err
 }
 
 // maxCheckpoint is the size of a value that the host stores.
@@ -120,7 +147,7 @@ func (p *browserPlugin) task(ctx context.Context, c *tool.Call, in taskArgs) (*t
 	if err := c.Started(item); err != nil {
 		return nil, err
 	}
-	key, err := checkpointKey(in)
+	key, planKey, err := keys(in)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +157,9 @@ func (p *browserPlugin) task(ctx context.Context, c *tool.Call, in taskArgs) (*t
 	}
 	if !ok {
 		saved = nil
+	}
+	if t.Earlier, _, _, err = c.Env().State().Get(ctx, planKey); err != nil {
+		return nil, err
 	}
 	t.Save = func(ctx context.Context, b []byte) error {
 		if len(b) > maxCheckpoint {
@@ -144,7 +174,7 @@ func (p *browserPlugin) task(ctx context.Context, c *tool.Call, in taskArgs) (*t
 	report, err := agent.Run(ctx, t, d, d.sample, saved)
 	ended := context.WithoutCancel(ctx)
 	if ctx.Err() == nil { // otherwise another call goes on
-		if err := c.State().Delete(ended, key); err != nil {
+		if err := errors.Join(c.State().Delete(ended, key), keepPlan(ended, c.Env().State(), planKey, report)); err != nil {
 			return nil, err
 		}
 	}
@@ -178,6 +208,9 @@ func (p *browserPlugin) taskResult(ctx context.Context, c *tool.Call, item *cont
 		fmt.Fprintf(&b, "\nA check of the steps says: verdict=%v. %s %s", j.Verdict, j.Reasoning, j.Failure)
 	}
 	fmt.Fprintf(&b, "\nSteps: %d; model calls: %d.", report.Steps, report.ModelCalls)
+	if report.Known > 0 {
+		fmt.Fprintf(&b, " %d steps were known from an earlier run on pages that show the same.", report.Known)
+	}
 	if report.Resumed > 0 {
 		fmt.Fprintf(&b, " It went on at step %d, where an earlier call was interrupted.", report.Resumed)
 	}

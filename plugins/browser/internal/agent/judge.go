@@ -34,7 +34,7 @@ func (r *run) judge(ctx context.Context, report *Report) *Judgement {
 	if len(report.Data) > 0 {
 		text += "\n" + string(report.Data)
 	}
-	question := fmt.Sprintf("<task>\n%s\n</task>\n<steps>\n%s</steps>\n<answer success=%v>\n%s\n</answer>", r.Task.Task, steps, report.Success, clip(text, maxJudged))
+	question := fmt.Sprintf("<task>\n%s\n</task>\n<steps>\n%s</steps>\n<answer success=%v>\n%s\n</answer>", r.Task.Task, steps, report.Success, inert(clip(text, maxJudged)))
 	parts := []llm.Part{&llm.Text{Text: question}}
 	if p, err := r.browser.Look(ctx, r.Vision); err == nil && p.Picture != nil {
 		parts = append(parts, p.Picture)

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/history"
@@ -90,6 +91,9 @@ func (r *run) prompt(p Page, last string) *llm.Request {
 	var b strings.Builder
 	section := func(name, text string) {
 		if text = strings.TrimSpace(text); text != "" {
+			if name != "agent_history" { // whose parts are made inert one by one
+				text = inert(text)
+			}
 			fmt.Fprintf(&b, "<%s>\n%s\n</%s>\n\n", name, text, name)
 		}
 	}
@@ -131,6 +135,12 @@ func (r *run) prompt(p Page, last string) *llm.Request {
 	return &llm.Request{System: []string{fmt.Sprintf(system, actions)}, Messages: []llm.Message{{Role: llm.RoleUser, Parts: parts}}}
 }
 
+// sections are the marks of the parts of a prompt.
+var sections = regexp.MustCompile(`(?i)<(\s*/?\s*(?:user_request|agent_history|agent_state|browser_state|read_state|step_\d+|summary|task|steps|answer)\b)`)
+
+// inert makes sure that a text, which may come from a page, does not end the part of the prompt in which it stands, or begin another one.
+func inert(text string) string { return sections.ReplaceAllString(text, "‹$1") }
+
 const (
 	maxTold    = 60_000 // bytes of earlier steps
 	maxError   = 200
@@ -144,7 +154,7 @@ const (
 func (r *run) told() string {
 	var b strings.Builder
 	if r.Summary != "" {
-		fmt.Fprintf(&b, "<summary>\nYour own summary of your steps up to %d, which nobody has checked:\n%s\n</summary>\n", r.Summed, r.Summary)
+		fmt.Fprintf(&b, "<summary>\nYour own summary of your steps up to %d, which nobody has checked:\n%s\n</summary>\n", r.Summed, inert(r.Summary))
 	}
 	var steps []string
 	for i := range r.History.Items {
@@ -172,7 +182,6 @@ func (r *run) told() string {
 // describe describes a step.
 func describe(number int, item *history.Item) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<step_%d>\n", number)
 	if o := item.Output; o != nil {
 		for _, x := range [][2]string{{"Evaluation", o.Evaluation}, {"Memory", o.Memory}, {"Goal", o.NextGoal}} {
 			if x[1] != "" {
@@ -192,8 +201,7 @@ func describe(number int, item *history.Item) string {
 			fmt.Fprintf(&b, "Result: %s%s\n", name, res.Memory)
 		}
 	}
-	fmt.Fprintf(&b, "</step_%d>\n", number)
-	return b.String()
+	return fmt.Sprintf("<step_%d>\n%s</step_%d>\n", number, inert(b.String()), number)
 }
 
 // middle leaves out the middle of a long error.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -202,6 +203,9 @@ func unchanged(item *history.Item) bool {
 	return strings.Contains(e, "fail") || strings.Contains(e, "retry") || strings.Contains(e, "again")
 }
 
+// renamedArgs are arguments of extract under the names that other programs give them.
+var renamedArgs = map[string]string{"extract_links": "links", "extract_images": "images", "start_from_char": "from", "output_schema": "schema"}
+
 // adapt returns an action under our name for it, without arguments that are null or only for other programs.
 func adapt(a history.Action) (history.Action, error) {
 	a.Name = cmpName(a.Name)
@@ -209,9 +213,12 @@ func adapt(a history.Action) (history.Action, error) {
 	if err := json.Unmarshal(a.Args, &args); err != nil {
 		return a, err
 	}
-	for k, v := range args {
+	for k, v := range maps.Clone(args) {
 		if string(v) == "null" || k == "xpath" || a.Name == "go_back" {
 			delete(args, k)
+		} else if name := renamedArgs[k]; name != "" && a.Name == "extract" {
+			delete(args, k)
+			args[name] = v
 		}
 	}
 	var err error

@@ -186,6 +186,12 @@ func TestReplayOfOddSteps(t *testing.T) {
 		t.Error(got.Steps[3])
 	}
 
+	b = &fake{}
+	extracts := recorded(t, nil, `{"extract":{"query":"q","extract_links":true,"start_from_char":0,"output_schema":null}}`)
+	if _, err = Replay(t.Context(), extracts, b, Replaying{Model: func(context.Context, *llm.Request) (string, llm.Usage, error) { return "", llm.Usage{}, nil }}); err != nil || !slices.Equal(b.acted, []string{`extract{"from":0,"links":true,"query":"q"}`}) {
+		t.Errorf("%v, %q", err, b.acted)
+	}
+
 	b = &fake{broken: errors.New("the browser is gone")}
 	if got, err = Replay(t.Context(), recorded(t, was, `{"click":{"index":1}}`), b, Replaying{SkipFailures: true}); err == nil || got.Complete || got.Steps[0].Outcome != "the browser is gone" {
 		t.Errorf("%+v, %v", got, err)

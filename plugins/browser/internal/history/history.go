@@ -145,6 +145,9 @@ type Hash uint64
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (h *Hash) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	n, err := strconv.ParseUint(string(bytes.Trim(b, `"`)), 10, 64)
 	if err != nil {
 		return fmt.Errorf("%s is not the hash of an element", b)
@@ -165,7 +168,7 @@ type Element struct {
 	Attributes    map[string]string `json:"attributes"`
 	Name          *string           `json:"ax_name"`
 	NodeName      string            `json:"node_name"`
-	NodeType      int               `json:"node_type"`
+	NodeType      json.RawMessage   `json:"node_type"` // the number of the DOM, or its name
 	NodeValue     string            `json:"node_value"`
 }
 

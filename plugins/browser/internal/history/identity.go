@@ -3,6 +3,7 @@ package history
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (i Identity) hash(attributes map[string]string) uint64 {
 func (i Identity) Element() *Element {
 	stable := i.StableHash()
 	e := &Element{
-		XPath: i.XPath, ElementHash: i.Hash(), StableHash: &stable, Attributes: i.Attributes, NodeName: strings.ToUpper(i.Tag()), NodeType: 1,
+		XPath: i.XPath, ElementHash: i.Hash(), StableHash: &stable, Attributes: i.Attributes, NodeName: strings.ToUpper(i.Tag()), NodeType: json.RawMessage("1"),
 	}
 	if i.Name != "" {
 		e.Name = &i.Name

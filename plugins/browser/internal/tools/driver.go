@@ -62,10 +62,14 @@ func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 		for _, x := range r.Browser.Tabs() {
 			out.Tabs = append(out.Tabs, history.Tab{URL: x.Info().URL, Title: x.Info().Title, ID: x.Name()})
 		}
+		view := r.View(t)
+		shown := view.Shown // to the model of the conversation, which does not see this
+		view.Shown = nil
 		out.Text = d.p.describe(ctx, r, t, viewing{full: true})
-		if s := r.View(t).Shown; s != nil {
+		if s := view.Shown; s != nil {
 			out.Title, out.Elements, out.Print = s.Title, s.Numbers, printOf(i.URL, s)
 		}
+		view.Shown = shown
 		if !picture || !seesImages(d.c) {
 			return nil
 		}

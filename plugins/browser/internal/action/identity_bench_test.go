@@ -20,7 +20,7 @@ func BenchmarkIdentities(b *testing.B) {
 			}
 			s := x.take()
 			for b.Loop() {
-				if got, err := x.Candidates(x.ctx, tab, s); err != nil || len(got) != n {
+				if got, err := x.Candidates(x.ctx, tab, s); err != nil || len(got) != n || got[n-1].Name != "b" {
 					b.Fatal(len(got), err)
 				}
 			}

@@ -3,6 +3,7 @@
 package action_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,5 +102,28 @@ func TestContent(t *testing.T) {
 	}
 	if c, err = x.Content(x.ctx, tab, "token-2-", true, true); err != nil || !strings.Contains(c.HTML, `<a href="`+x.url+`/x">`) || !strings.Contains(c.HTML, `src="`+x.url+`/i.png"`) {
 		t.Errorf("with links and images: %s, %v", c.HTML, err)
+	}
+}
+
+// The names of many elements are read at once, and are the same.
+func TestIdentitiesOfManyElements(t *testing.T) {
+	t.Parallel()
+	x := newRig(t)
+	var b strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&b, `<button aria-label="number %d">x</button>`, i)
+	}
+	x.open(b.String() + `<label>Last <input></label>`)
+	got := x.identities()
+	if len(got) < 151 {
+		t.Fatalf("%d elements", len(got))
+	}
+	for i, c := range got[:150] {
+		if c.Name != fmt.Sprintf("number %d", i) || c.XPath != fmt.Sprintf("html/body/button[%d]", i+1) {
+			t.Fatalf("%+v", c)
+		}
+	}
+	if last := got[len(got)-1]; last.Name != "Last" {
+		t.Errorf("%+v", last)
 	}
 }

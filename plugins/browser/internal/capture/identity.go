@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/runtime"
 )
 
@@ -52,14 +53,44 @@ func (f *Frame) Identify(ctx context.Context, ids []int) ([]Element, error) {
 	if _, err := protocol.Call(ctx, f.Session, accessibility.Enable, protocol.Empty{}); err != nil {
 		return nil, err
 	}
+	name := f.name
+	if len(ids) > maxNamed {
+		if name, err = f.names(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var work sync.WaitGroup
 	for i, o := range objects {
 		if o != "" {
-			work.Go(func() { out[i].Name = f.name(ctx, o) })
+			work.Go(func() { out[i].Name = name(ctx, o) })
 		}
 	}
 	work.Wait()
 	return out, ctx.Err()
+}
+
+// maxNamed is the number of elements whose names are read one by one; for more, reading all at once is faster.
+const maxNamed = 100
+
+// names reads the names of all elements of the frame, and returns a function that tells that of one of them.
+func (f *Frame) names(ctx context.Context) (func(ctx context.Context, o runtime.RemoteObjectID) string, error) {
+	tree, err := protocol.Call(ctx, f.Session, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{FrameID: protocol.FrameID(f.ID)})
+	if err != nil {
+		return nil, err
+	}
+	all := map[protocol.BackendNodeID]string{}
+	for _, n := range tree.Nodes {
+		if !n.Ignored {
+			all[n.BackendDOMNodeID] = nameOf(n)
+		}
+	}
+	return func(ctx context.Context, o runtime.RemoteObjectID) string {
+		d, err := protocol.Call(ctx, f.Session, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: o})
+		if err != nil || d.Node == nil {
+			return ""
+		}
+		return all[d.Node.BackendNodeID]
+	}, nil
 }
 
 // above returns the tags above the frame's document.
@@ -110,11 +141,15 @@ func (f *Frame) objects(ctx context.Context, ids []int) ([]runtime.RemoteObjectI
 // name returns the name of an element in the accessibility tree; "": it has none.
 func (f *Frame) name(ctx context.Context, o runtime.RemoteObjectID) string {
 	r, err := protocol.Call(ctx, f.Session, accessibility.GetPartialAXTree, accessibility.GetPartialAXTreeParams{ObjectID: o, FetchRelatives: new(false)})
-	if err != nil || len(r.Nodes) == 0 || r.Nodes[0].Name == nil {
+	if err != nil || len(r.Nodes) == 0 {
 		return ""
 	}
+	return nameOf(r.Nodes[0])
+}
+
+func nameOf(n *accessibility.Node) string {
 	var name string
-	if jsonv2.Unmarshal(r.Nodes[0].Name.Value, &name, jsonv2.AllowInvalidUTF8(true)) != nil {
+	if n.Name == nil || jsonv2.Unmarshal(n.Name.Value, &name, jsonv2.AllowInvalidUTF8(true)) != nil {
 		return ""
 	}
 	return strings.ToValidUTF8(name, "\ufffd")

@@ -4,23 +4,32 @@
   const {get} = gantry;
   const up = n => n.parentNode ?? n.host;
   // The tags above an element, and its place among its siblings of the same tag, in its document; shadow roots are passed through.
-  function place(el) {
+  function place(el, seen) {
+    const siblings = p => {
+      if (!seen.has(p)) {
+        const counts = {}, at = new Map();
+        for (const c of p.children) at.set(c, counts[c.localName] = (counts[c.localName] ?? 0) + 1);
+        seen.set(p, {counts, at});
+      }
+      return seen.get(p);
+    };
     const path = [], steps = [];
     for (let n = el; n; n = up(n)) {
       if (n.nodeType !== 1) continue;
-      const tag = n.localName, all = [...(n.parentNode?.children ?? [])].filter(s => s.localName === tag);
+      const tag = n.localName, all = n.parentNode && siblings(n.parentNode);
       path.unshift(tag);
-      steps.unshift(all.length > 1 ? `${tag}[${all.indexOf(n) + 1}]` : tag);
+      steps.unshift(all?.counts[tag] > 1 ? `${tag}[${all.at.get(n)}]` : tag);
     }
     return {path, xpath: steps.join('/')};
   }
   function identify(list) {
+    const seen = new Map();
     return list.map(i => {
       const el = get(i);
       if (!el) return {id: i, gone: true};
       const r = el.getBoundingClientRect(), attributes = {};
       for (const {name, value} of el.attributes) if (name !== 'value' || el.type !== 'password') attributes[name] = value.toWellFormed();
-      return {id: i, ...place(el), attributes, rect: [r.left, r.top, r.width, r.height]};
+      return {id: i, ...place(el, seen), attributes, rect: [r.left, r.top, r.width, r.height]};
     });
   }
 

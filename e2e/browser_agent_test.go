@@ -315,3 +315,46 @@ func TestBrowserTaskIsKnown(t *testing.T) {
 	r.NothingLeft()
 	noProfileLeft(t, r)
 }
+
+// A task that is limited to a site opens no other one: not by a navigation, a link, a redirect, a frame or a popup. Afterwards, the limit is gone.
+func TestBrowserTaskStaysOnItsSite(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!doctype html><title>Other</title><link rel=icon href=data:,>OTHER`)
+	}))
+	t.Cleanup(other.Close)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/away" {
+			http.Redirect(w, r, other.URL, http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!doctype html><title>Own</title><link rel=icon href=data:,><a href=%[1]q>Link</a> <button onclick="open('%[1]s/popup')">Popup</button> <a href=/away>Away</a><iframe src="%[1]s/frame"></iframe>`, other.URL)
+	}))
+	t.Cleanup(s.Close)
+	back := fmt.Sprintf(`{"navigate":{"url":%q}}`, s.URL)
+	r := newBrowser(t, browsers[0], operates(`Step 2 of`, fmt.Sprintf(`{"navigate":{"url":%q}}`, other.URL))+operates(`Step 3 of`, `{"click":{"index":1}}`)+
+		operates(`Step 4 of`, back)+operates(`Step 5 of`, `{"click":{"index":2}}`)+operates(`Step 6 of`, back)+operates(`Step 7 of`, `{"click":{"index":3}}`)+
+		operates(`(?s)navigate: navigate failed: the task may open only .*Step 8 of`, `{"done":{"text":"Stayed.","success":true}}`)+
+		toolCall("c1", "browser_task", fmt.Sprintf(`task = "Look around", start_url = %q, judge = false, domains = [%q]`, s.URL, s.URL))+
+		toolCall("c2", "browser_task", fmt.Sprintf(`task = "Look around", start_url = %q, domains = [%q]`, other.URL, s.URL))+
+		toolCall("w1", "wait_for", `file = "one"`)+act("c3", fmt.Sprintf("{ navigate = { url = %q } }", other.URL))+done)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+	r.Until("the task is done", func() bool { return exists(r.Dir, "one.waiting") })
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the other site was asked %d times", n)
+	}
+	r.Write("one", "")
+	run.Wait()
+	out := r.Last().Outputs()
+	for id, want := range map[string]string{"c1": "Stayed.", "c2": "is not among the addresses", "c3": " - Other"} {
+		if !strings.Contains(out[id], want) {
+			t.Errorf("%s has no %q:\n%s", id, want, out[id])
+		}
+	}
+	r.NothingLeft()
+}

@@ -113,3 +113,32 @@ func TestPlan(t *testing.T) {
 		t.Error(p)
 	}
 }
+
+// What a model answers, and what a user writes, is anything.
+func FuzzAnswer(f *testing.F) {
+	f.Add("```json\n{\"memory\":\"m\",\"action\":[{\"click\":{\"index\":1}},{\"search\":{\"query\":\"a b\"}}]}\n```")
+	f.Add(`{"action":[{"x":{"a":[1,null,"ä"]}}],"plan_update":["a"],"current_plan_item":-3}`)
+	f.Add("open https://a.com/x. and never b.com")
+	f.Fuzz(func(t *testing.T, text string) {
+		if u := StartURL(text); u != "" && !strings.HasPrefix(strings.ToLower(u), "http") {
+			t.Errorf("%q begins at %q", text, u)
+		}
+		out, err := parse(text)
+		if err != nil {
+			return
+		}
+		var p plan
+		if p.update(out); len(p.Items) > 0 && (p.Current < 0 || p.Current >= len(p.Items)) {
+			t.Errorf("the plan is at %d of %d", p.Current, len(p.Items))
+		}
+		_ = p.String()
+		for _, a := range out.Actions {
+			if b, err := adapt(a); err != nil || actionHash(b) == "" || a.Name == "" {
+				t.Errorf("%+v: %v", a, err)
+			}
+			if moved, err := a.WithIndex(7); err != nil || moved.Index() != 7 {
+				t.Errorf("%s: %+v, %v", a.Args, moved, err)
+			}
+		}
+	})
+}

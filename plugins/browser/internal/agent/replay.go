@@ -318,10 +318,12 @@ func (r *replay) tab(ctx context.Context, a history.Action, item *history.Item) 
 
 // object returns the first JSON object in a text, which may stand in a code block or after an explanation.
 func object(text string) (json.RawMessage, bool) {
-	for i := 0; i < len(text); i++ {
+	const most = 100 // braces before it
+	for i, tries := 0, 0; i < len(text) && tries < most; i++ {
 		if text[i] != '{' {
 			continue
 		}
+		tries++
 		var raw json.RawMessage
 		if json.NewDecoder(strings.NewReader(text[i:])).Decode(&raw) == nil {
 			return raw, true

@@ -22,12 +22,20 @@ type model struct {
 	answers []string
 	asked   []string // prompts
 	systems []string
+	seen    []string // pictures
 	fail    error
 }
 
 func (m *model) sample(_ context.Context, r *llm.Request) (string, llm.Usage, error) {
 	m.asked = append(m.asked, r.Messages[len(r.Messages)-1].Text())
 	m.systems = append(m.systems, r.System[0])
+	seen := ""
+	for _, part := range r.Messages[0].Parts {
+		if p, ok := part.(*llm.Media); ok {
+			seen += string(p.Data)
+		}
+	}
+	m.seen = append(m.seen, seen)
 	if m.fail != nil {
 		return "", llm.Usage{}, m.fail
 	}
@@ -380,5 +388,26 @@ func TestPagesCantForgeSections(t *testing.T) {
 	}
 	if strings.Count(m.asked[2], "</answer>") != 1 {
 		t.Errorf("forged:\n%s", m.asked[2])
+	}
+}
+
+// A picture is shown in each step if that is wanted, otherwise once after an action has made one.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	b := &fake{act: func(a history.Action) Outcome {
+		if a.Name == "screenshot" {
+			return Outcome{Picture: &llm.Media{Data: []byte("made")}}
+		}
+		return Outcome{}
+	}}
+	answers := []string{step(`{"screenshot":{}}`), step(`{"wait":{}}`), step(finished)}
+	m := &model{answers: slices.Clone(answers)}
+	if runTask(t, task(), b, m); !slices.Equal(m.seen, []string{"", "made", ""}) {
+		t.Errorf("%q", m.seen)
+	}
+	b.page.Picture = &llm.Media{Data: []byte("page")}
+	m = &model{answers: answers}
+	if runTask(t, task(), b, m); !slices.Equal(m.seen, []string{"page", "page", "page"}) {
+		t.Errorf("%q", m.seen)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -15,7 +16,6 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/plugin"
 	"github.com/gantry-agent/gantry/host/internal/service"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
-	"github.com/gantry-agent/gantry/host/internal/tool"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/wire/convert"
@@ -70,6 +70,11 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 			return nil, err
 		}
 	}
+	var tools *sender
+	if backend, ok := s.backends[label]; ok {
+		tools = newSender(ctx, func(ctx context.Context) error { _, err := watchOnce(ctx, backend); return err })
+		defer tools.end()
+	}
 	token, end := s.Commands.Begin(ctx, label, r.Asker, spec.SideEffects)
 	defer end()
 	resp, err := gantryv1.NewPluginServiceClient(lease.Conn).Command(ctx, &gantryv1.CommandRequest{Name: r.Name, InputJson: r.Input, CallToken: token, Confirmed: r.Confirmed})
@@ -85,8 +90,8 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	case !json.Valid(resp.GetOutputJson()):
 		return nil, fmt.Errorf("the command %q of plugin %q returned no JSON: %.80q", r.Name, label, resp.GetOutputJson())
 	}
-	if backend, ok := s.backends[label]; ok {
-		if err := keepTools(ctx, backend); err != nil {
+	if tools != nil {
+		if err := tools.keep(ctx); err != nil {
 			s.cfg.Logger.Debug("the tools after a command are unknown", "plugin", label, "err", err)
 		}
 	}
@@ -112,17 +117,54 @@ func (s *Set) Command(ctx context.Context, label string, r CommandRun) (json.Raw
 	return resp.GetOutputJson(), nil
 }
 
-// keepTools has the current tools of a running plugin cached for the next host. The process may end with the command, before [Set.Follow]
-// has seen what the command has changed.
-func keepTools(ctx context.Context, backend *tool.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, keepTime)
-	defer cancel()
-	_, err := watchOnce(ctx, backend)
-	return err
+// sender finds out while a command runs whether its plugin sends tools, so that the end of the command waits for none that never come.
+type sender struct {
+	watch  func(context.Context) error // returns when the plugin has sent its tools
+	sends  chan struct{}               // closed when it has
+	silent <-chan time.Time            // when it is known not to
+	cancel context.CancelFunc
+	work   sync.WaitGroup
 }
 
-// keepTime bounds how long the end of a command waits for the plugin's tools.
-const keepTime = 5 * time.Second
+func newSender(ctx context.Context, watch func(context.Context) error) *sender {
+	s := &sender{watch: watch, sends: make(chan struct{}), silent: time.After(sendTime)}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.work.Go(func() { // ends with s
+		if watch(ctx) == nil {
+			close(s.sends)
+		}
+	})
+	return s
+}
+
+// keep has the current tools of the plugin cached for the next host. The process may end with the command, before [Set.Follow] has seen
+// what the command has changed.
+func (s *sender) keep(ctx context.Context) error {
+	select {
+	case <-s.sends:
+	case <-s.silent:
+		select {
+		case <-s.sends:
+		default:
+			return errors.New("the plugin sends none")
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	return s.watch(ctx)
+}
+
+func (s *sender) end() {
+	s.cancel()
+	s.work.Wait()
+}
+
+const (
+	sendTime = time.Second / 2 // from the start of a command until its plugin has sent tools, if it sends any: they are at hand
+	keepTime = 5 * time.Second // from its end until it has sent them again
+)
 
 // RunCommand implements [threadsocket.Plugins]. Nobody can be asked.
 func (s *Set) RunCommand(ctx context.Context, p threadsocket.CommandParams) (json.RawMessage, error) {

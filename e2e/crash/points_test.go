@@ -156,13 +156,17 @@ func (p *play) passes() []pass {
 }
 
 // eachOnce takes the first time that a point is passed, in the first workload that passes it; and a third of a resume's. In each
-// workload a host dies when a call has ended, too: by then its user has said what he had to say.
+// workload a host dies when a call has ended, too: by then its user has said what he had to say. Where a workload says so, it dies at each
+// of its points, but for those at which the store is made.
 func eachOnce(works []workload, lives, resumes [][]pass) []death {
 	var out []death
 	seen := map[string]bool{}
 	for i, w := range works {
+		own := map[string]bool{}
 		for _, p := range lives[i] {
-			if !seen[p.name] || p == lastCall {
+			first := !own[p.name]
+			own[p.name] = true
+			if !seen[p.name] || p == lastCall || w.everywhere && first && !strings.HasPrefix(p.name, "migrated ") {
 				seen[p.name] = true
 				out = append(out, death{w, []pass{p}})
 			}

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/gantry-agent/gantry/e2e/rig"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
@@ -35,6 +37,8 @@ type workload struct {
 	shrinks bool // outputs leave the history
 	copies  bool // the thread is put away for a while, copied, and the copy deleted
 	undone  bool // what c3 did may have been taken back
+	// everywhere lets the host die at each point that the workload passes, also at those that others pass.
+	everywhere bool
 }
 
 // play is one life of a workload's thread, up to the host's death at a point or to its end.
@@ -237,6 +241,11 @@ func workloads() []workload {
 			setup: func(_ *testing.T, r *rig.Rig) { addCode(r) },
 		},
 		{
+			name: "calls of an MCP server", effects: []string{"c1", "c2"}, everywhere: true,
+			script: wanted("c1 c2", serverCall("c1")+serverCall("c2")) + wanted("c1", serverCall("c1")) + wanted("c2", serverCall("c2")) + finished,
+			setup:  addServer,
+		},
+		{
 			name: "a large task", effects: []string{"c1"},
 			// The picture must not count by its bytes, or the thread would be compacted.
 			script: "[defaults]\nusage = { input = 100, output = 5 }\n" + wanted("c1", command("c1", "")) + finished,
@@ -365,6 +374,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(craftMode) != "" {
 		tool.Main(crafts())
 	}
+	if os.Getenv(serverMode) != "" {
+		os.Exit(serve(os.Args[1]))
+	}
 	var err error
 	if mortalDir, err = os.MkdirTemp("", "gantry-crash-"); err != nil {
 		panic(err)
@@ -414,4 +426,57 @@ func addCrafts(t *testing.T, r *rig.Rig) {
 	program := r.Program("crafts", fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", craftMode, self))
 	r.Config(fmt.Sprintf("plugin \"crafts\" {\n  source = %q\n  permissions {\n    write = [%q]\n    read = [%q]\n  }\n}\n", program, r.Dir, self))
 	r.OK("plugin", "lock", "--yes", "crafts")
+}
+
+// serverMode makes the test binary an MCP server, whose tool appends to the file "ran" in the folder that it is started with.
+const serverMode = "CRASH_SERVER"
+
+func serve(dir string) int {
+	s := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "note", Description: "Notes one thing."}, func(_ context.Context, _ *mcp.CallToolRequest, in craftArgs) (*mcp.CallToolResult, any, error) {
+		f, err := os.OpenFile(filepath.Join(dir, "ran"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, err := io.WriteString(f, in.ID+"\n"); err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "noted"}}}, nil, f.Close()
+	})
+	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func serverCall(id string) string {
+	return fmt.Sprintf("  { call = \"note\", namespace = \"mcp__notes\", id = %q, args = { id = %[1]q } },\n", id)
+}
+
+func addServer(t *testing.T, r *rig.Rig) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(filepath.Dir(r.Dir), "notes") // a server's sandbox has a /tmp of its own
+	rig.CopyProgram(t, self, program, 0o755)
+	r.Config(fmt.Sprintf(`plugin "mcp" {
+  source = "builtin/mcp"
+  config {
+    server "notes" {
+      command  = %q
+      args     = [%q]
+      env      = { %s = "1" }
+      approval = "approve"
+      required = true
+      sandbox {
+        writable_roots = [%q]
+      }
+    }
+  }
+}
+`, program, r.Dir, serverMode, r.Dir))
+	r.OK("plugin", "lock", "--yes", "mcp")
 }

@@ -384,8 +384,15 @@ func (f *Freeform) validate(c *problems, tool string) {
 	}
 }
 
-// checkSchema compiles a JSON Schema, whose type must be object if object is true.
+// checkSchema returns an error if a JSON Schema does not compile, or if object is true and its type is not object.
 func checkSchema(raw json.RawMessage, object bool) error {
+	if compilesForSure(raw, object) {
+		return nil
+	}
+	return compileSchema(raw, object)
+}
+
+func compileSchema(raw json.RawMessage, object bool) error {
 	s, err := ParseSchema(raw)
 	if err != nil {
 		return err

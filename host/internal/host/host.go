@@ -105,6 +105,7 @@ type Host struct {
 	plugins  *pluginset.Set
 	tools    hosttool.Table // implemented by the host; fixed after New
 	tokens   *orchestrate.Tokens
+	proxies  *networkProxy // of commands
 	shell    *usershell.Shell
 	reviewer *review.Reviewer
 	rules    *rulebook.Book
@@ -182,6 +183,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	})
 	h.box = grants.NewBox(opts.Home, opts.Environ, h.plugins.KeyFiles, h.plugins.ToolPrograms, h.movedAside)
 	proxies := &networkProxy{host: h}
+	h.proxies = proxies
 	h.launcher, err = launch.New(launch.Config{
 		LauncherPath: filepath.Join(opts.BinDir, "gantry-launch"), Logger: h.log.Named("launch"),
 		Confiners: []launch.Confiner{launch.Unconfined{}, h.box},

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -64,8 +65,10 @@ func (n *networkProxy) enter(owner launch.Owner, rules func() network.Rules) (le
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if o.trees--; o.trees == 0 {
-			delete(n.opened, launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread})
+		if key := (launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread}); n.opened[key] == o {
+			if o.trees--; o.trees == 0 {
+				delete(n.opened, key)
+			}
 		}
 	}
 }
@@ -74,21 +77,41 @@ func (n *networkProxy) enter(owner launch.Owner, rules func() network.Rules) (le
 func (n *networkProxy) open(owner launch.Owner, q network.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.at(owner).hosts[network.Request{Host: q.Host, Port: q.Port}] = true
+	hosts := n.at(owner).hosts
+	for q := range hosts { // any: the plugin can have it authorized again
+		if len(hosts) < maxOpened {
+			break
+		}
+		delete(hosts, q)
+	}
+	hosts[network.Request{Host: q.Host, Port: q.Port}] = true
+}
+
+// maxOpened limits the hosts that are open for a plugin in a thread.
+const maxOpened = 4096
+
+// forget closes all hosts that were opened in a thread, which has ended.
+func (n *networkProxy) forget(thread event.ThreadID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.opened, func(owner launch.Owner, _ *openHosts) bool { return owner.Thread == string(thread) })
 }
 
 // isOpen reports whether they can.
 func (n *networkProxy) isOpen(owner launch.Owner, q network.Request) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	o := n.at(owner)
-	return o.hosts[network.Request{Host: q.Host, Port: q.Port}] || o.hosts[network.Request{Host: q.Host}]
+	o := n.opened[launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread}]
+	return o != nil && (o.hosts[network.Request{Host: q.Host, Port: q.Port}] || o.hosts[network.Request{Host: q.Host}])
 }
 
 // judge decides about a connection of the processes of a plugin in a thread, as their proxy does.
 func (n *networkProxy) judge(ctx context.Context, owner launch.Owner, q network.Request) network.Decision {
+	rules := n.rulesOf(owner.Plugin)
 	n.mu.Lock()
-	rules := n.at(owner).rules
+	if o := n.opened[launch.Owner{Plugin: owner.Plugin, Thread: owner.Thread}]; o != nil {
+		rules = o.rules
+	}
 	n.mu.Unlock()
 	d := rules().Decide(ctx, q, net.DefaultResolver)
 	if d.Reason == network.NotAllowed && n.isOpen(owner, q) {

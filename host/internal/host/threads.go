@@ -219,6 +219,7 @@ func (h *Host) End(ctx context.Context, id event.ThreadID) {
 	// A separate timeout: a plugin that hangs must not prevent processes from being ended.
 	ctx, cancel := context.WithTimeout(ctx, closeBound/2)
 	defer cancel()
+	h.proxies.forget(id)
 	if err := h.launcher.EndThread(ctx, string(id)); err != nil {
 		h.log.Warn("processes of a thread not ended", "thread", id, "err", err)
 		return

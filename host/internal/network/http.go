@@ -202,7 +202,7 @@ func (p *Proxy) relay(ctx context.Context, conn net.Conn, in *bufio.Reader, r *h
 	if _, named := out.Header["User-Agent"]; !named {
 		out.Header.Set("User-Agent", "") // none is sent
 	}
-	resp, err := p.transport.RoundTrip(out)
+	resp, err := p.roundTrip(out, d)
 	if err != nil {
 		_ = respond(conn, http.StatusBadGateway, err.Error(), nil)
 		return false

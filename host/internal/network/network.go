@@ -9,6 +9,8 @@ package network
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -135,7 +137,7 @@ type Decision struct {
 	NamedHost string // with NameMismatch: the host that the client named; empty: none, or it can't be read
 	// Addresses are the addresses to dial, in this order; only with Allow.
 	Addresses []netip.AddrPort
-	// Via is the proxy that is asked to connect to Target instead; nil: none.
+	// Via is the proxy that is asked to connect to Target, which is host and port, instead; nil: none.
 	Via    *url.URL
 	Target string
 	// Unresolved says why the name has no address; nil: it has one, or was not looked up. Reason is NotAllowedLocal, as with codex.
@@ -149,6 +151,12 @@ type Decision struct {
 func (d Decision) NoSuchHost() bool {
 	e, ok := errors.AsType[*net.DNSError](d.Unresolved)
 	return ok && e.IsNotFound || errors.Is(d.Unresolved, errUnresolved)
+}
+
+// key is a host name that is the same for decisions that lead to the same addresses for the same host.
+func (d Decision) key() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %v %v", d.Target, d.Via, d.Addresses))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Message explains why a request was refused.
@@ -244,9 +252,9 @@ func (r Rules) Approve(ctx context.Context, q Request, resolve Resolver) Decisio
 
 // reach adds the addresses of the host to a decision, if all of them may be reached.
 func (r Rules) reach(ctx context.Context, q Request, resolve Resolver, d Decision) Decision {
+	d.Target = q.Target()
 	if r.Upstream != nil {
 		d.Via, d.err = r.Upstream(q)
-		d.Target = q.Target()
 	}
 	addresses, err := addressesOf(ctx, q.Host, resolve)
 	if err != nil {

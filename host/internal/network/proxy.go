@@ -23,8 +23,9 @@ const (
 	headTimeout = 30 * time.Second
 	idleTimeout = 2 * time.Minute
 	dialTimeout = 20 * time.Second
-	// maxAudited limits the different decisions that are audited for one process tree.
-	maxAudited = 200
+	// serverIdleTimeout limits the time for which a connection to a server waits for another request, maxServers how many wait.
+	serverIdleTimeout = 30 * time.Second
+	maxServers        = 64
 )
 
 // Config configures a proxy. Zero fields mean the documented defaults.
@@ -45,20 +46,14 @@ type Config struct {
 // Proxy is the proxy of one process tree: HTTP, CONNECT and SOCKS5 on one listener.
 type Proxy struct {
 	cfg       Config
-	transport *http.Transport
+	transport *http.Transport // whose connections are kept for further requests
+	once      *http.Transport // each request has a connection of its own
+	told      auditor
 
 	mu struct {
 		sync.Mutex
-		audited  map[audited]bool
 		approved map[Request]bool // without methods
 	}
-}
-
-// audited is the key of equal decisions.
-type audited struct {
-	Request
-	reason string
-	named  string
 }
 
 // New returns a proxy. It starts nothing.
@@ -75,12 +70,14 @@ func New(cfg Config) *Proxy {
 		cfg.Message = func(q Request, d Decision) string { return d.Message(q) }
 	}
 	p := &Proxy{cfg: cfg}
-	p.mu.audited, p.mu.approved = map[audited]bool{}, map[Request]bool{}
+	p.mu.approved = map[Request]bool{}
 	p.transport = &http.Transport{
 		DialContext:        p.dialJudged,
-		DisableCompression: true, DisableKeepAlives: true, // each request has a connection of its own, to judged addresses
+		DisableCompression: true, MaxIdleConns: maxServers, IdleConnTimeout: serverIdleTimeout,
 		ResponseHeaderTimeout: 10 * time.Minute, MaxResponseHeaderBytes: 1 << 20,
 	}
+	p.once = p.transport.Clone()
+	p.once.DisableKeepAlives = true
 	return p
 }
 
@@ -88,6 +85,7 @@ func New(cfg Config) *Proxy {
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) {
 	ctx, cancel := context.WithCancel(ctx)
 	var open sync.WaitGroup
+	defer p.transport.CloseIdleConnections()
 	defer open.Wait()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
@@ -155,19 +153,12 @@ func (p *Proxy) judge(ctx context.Context, q Request) Decision {
 	return d
 }
 
-// audit calls Config.Audit, unless it was called with an equal decision or too often.
+// audit calls Config.Audit, unless it was called with an equal decision.
 func (p *Proxy) audit(q Request, d Decision) {
 	if p.cfg.Audit == nil {
 		return
 	}
-	k := audited{q, d.Reason, d.NamedHost}
-	p.mu.Lock()
-	again := p.mu.audited[k] || len(p.mu.audited) >= maxAudited
-	if !again {
-		p.mu.audited[k] = true
-	}
-	p.mu.Unlock()
-	if !again {
+	if p.told.first(audited{q, d.Reason, d.NamedHost}) {
 		p.cfg.Audit(q, d)
 	}
 }
@@ -205,6 +196,19 @@ func (p *Proxy) dialJudged(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, errors.New("the connection was not judged")
 	}
 	return p.dial(ctx, d)
+}
+
+// roundTrip sends a request that was judged to its server. A connection is used again only for requests that were judged with the same
+// addresses, and that can be repeated: the server may close it at the same time.
+func (p *Proxy) roundTrip(r *http.Request, d Decision) (*http.Response, error) {
+	repeatable := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+	if !repeatable || r.ContentLength != 0 || r.Header.Get("Upgrade") != "" {
+		return p.once.RoundTrip(r)
+	}
+	u := *r.URL
+	u.Host = d.key()
+	r.URL = &u // the transport distinguishes connections by it, and sends r.Host
+	return p.transport.RoundTrip(r)
 }
 
 func closeWrite(c net.Conn) {

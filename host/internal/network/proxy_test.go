@@ -328,3 +328,88 @@ func TestClient(t *testing.T) {
 		t.Errorf("%q, %v", first, err)
 	}
 }
+
+// A connection to a server serves further requests that were judged with the same addresses, but only those that can be repeated.
+func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	resolver := struct{ names }{names{"a.test": {"93.184.216.34"}, "b.test": {"93.184.216.34"}}}
+	var mu sync.Mutex
+	var dialed []string
+	origin := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, r.Host) }))
+	t.Cleanup(origin.Close)
+	allowed := open(t)
+	allowed.Allow = patterns(t, "*")
+	p := network.New(network.Config{
+		Rules: func() network.Rules {
+			mu.Lock()
+			defer mu.Unlock()
+			return allowed
+		}, Resolver: resolver,
+		Dial: func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			mu.Lock()
+			dialed = append(dialed, to.String())
+			mu.Unlock()
+			return new(net.Dialer).DialContext(ctx, "tcp", origin.Listener.Addr().String())
+		},
+	})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(done)
+		p.Serve(ctx, ln)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	address, err := url.Parse("http://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(address)}}
+	t.Cleanup(client.CloseIdleConnections)
+	for _, tc := range []struct {
+		method, host string
+		before       func()
+		dials        int
+	}{
+		{"GET", "a.test", nil, 1}, {"GET", "a.test", nil, 0}, {"HEAD", "a.test", nil, 0},
+		{"POST", "a.test", nil, 1}, {"GET", "a.test", nil, 0},
+		{"GET", "b.test", nil, 1}, // another host at the same address
+		{"GET", "a.test", func() { resolver.names["a.test"] = []string{"93.184.216.35"} }, 1},
+		{"GET", "a.test", func() { allowed.Deny = patterns(t, "a.test") }, -1},
+	} {
+		mu.Lock()
+		if tc.before != nil {
+			tc.before()
+		}
+		dialed = nil
+		mu.Unlock()
+		req, err := http.NewRequestWithContext(t.Context(), tc.method, "http://"+tc.host+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		n := len(dialed)
+		mu.Unlock()
+		switch {
+		case tc.dials < 0 && res.StatusCode != http.StatusForbidden:
+			t.Errorf("%+v: %s although it is denied now", tc, res.Status)
+		case tc.dials >= 0 && (n != tc.dials || tc.method != "HEAD" && string(body) != tc.host):
+			t.Errorf("%s %s: %d connections, want %d; the server says %q", tc.method, tc.host, n, tc.dials, body)
+		}
+	}
+}

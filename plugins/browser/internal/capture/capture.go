@@ -52,6 +52,8 @@ type Frame struct {
 	world   runtime.ExecutionContextID
 	owner   runtime.RemoteObjectID // of its element, in the parent's world
 	parent  string
+	top     float64 // of its content, in the parent
+	height  float64 // of the parent's window
 	tree    *state.Frame
 }
 
@@ -115,10 +117,15 @@ type reading struct {
 	Frames int  `json:"frames"`
 	Links  bool `json:"links"`
 	Scope  any  `json:"scope"` // a selector, or the number of an element; nil: all
+	// View is where the window of the page begins and ends in the frame; empty: it is the frame's own.
+	View []float64 `json:"view,omitempty"`
 }
 
 func (o Options) of(f, scoped *Frame) reading {
 	r := reading{Links: o.Links}
+	if top, bottom, ok := f.view(); ok && o.Selector == "" && o.Element.ID == 0 {
+		r.View = []float64{top, bottom}
+	}
 	switch {
 	case f != scoped:
 	case o.Selector != "":
@@ -196,6 +203,29 @@ func (f *Frame) findOwner(ctx context.Context) {
 		return
 	}
 	f.owner, _ = f.Parent.resolve(ctx, r.BackendNodeID) // otherwise the frame is left out
+	if f.owner == "" {
+		return
+	}
+	const function = "function() { return [this.getBoundingClientRect().top + this.clientTop, innerHeight] }"
+	p, err := protocol.Call(ctx, f.Parent.Session, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+		FunctionDeclaration: function, ObjectID: f.owner, ReturnByValue: new(true), Silent: new(true),
+	})
+	var at []float64
+	if err == nil && p.Result != nil && json.Unmarshal(p.Result.Value, &at) == nil && len(at) == 2 {
+		f.top, f.height = at[0], at[1]
+	}
+}
+
+// view returns where the window of the page begins and ends in the frame; ok is false if that is unknown.
+func (f *Frame) view() (top, bottom float64, ok bool) {
+	switch {
+	case f.Parent == nil || f.height == 0:
+		return 0, 0, false
+	case f.Parent.Parent == nil:
+		return -f.top, f.height - f.top, true
+	}
+	top, bottom, ok = f.Parent.view()
+	return top - f.top, bottom - f.top, ok
 }
 
 func (f *Frame) resolve(ctx context.Context, id protocol.BackendNodeID) (runtime.RemoteObjectID, error) {

@@ -251,6 +251,25 @@ func TestTinyFrameOfAnotherSite(t *testing.T) {
 	}
 }
 
+// Of a frame that is larger than the window, what is near the window is read, in whatever frame it is.
+func TestTallFrame(t *testing.T) {
+	p := newPages(t)
+	p.serve("/outer", `<button>O1</button><iframe style="display:block;border:0" width=300 height=9000 src="/inner"></iframe>`)
+	p.serve("/inner", `<button>I1</button><div style="height:4000px"></div><button>I2</button><div style="height:4000px"></div><button>I3</button>`)
+	p.open(`<iframe style="display:block;border:0" width=400 height=10000 src="` + strings.Replace(p.url, "127.0.0.1", "localhost", 1) + `/outer"></iframe>`)
+	b := &state.Book{}
+	if got := text(p.take(b)); !strings.Contains(got, "O1") || !strings.Contains(got, "I1") || strings.Contains(got, "\tI2") || !strings.Contains(got, "<button> \"I2\" ~5.1 pages down") || strings.Contains(got, "\tI3") {
+		t.Errorf("%q", got)
+	}
+	p.eval("scrollTo(0, 4000)")
+	if got := text(p.take(b)); strings.Contains(got, "O1") || strings.Contains(got, "\tI1") || !strings.Contains(got, "\tI2") || strings.Contains(got, "\tI3") {
+		t.Errorf("%q", got)
+	}
+	if got := text(p.read(b, capture.Options{Selector: "html"})); !strings.Contains(got, "\tI1") || !strings.Contains(got, "\tI3") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestFrameOfAnotherSite(t *testing.T) {
 	p := newPages(t)
 	p.serve("/f", "<p>Cross text</p><button>CrossBtn</button>")

@@ -204,9 +204,11 @@
     for (const l of listens) for (let s = root(l); s !== D && s.host; s = root(s.host)) if (!s.host.shadowRoot) closed.set(s.host, s);
     const modal = [...D.querySelectorAll('dialog:modal')].at(-1);
     let below = 0, above = 0, elements = 0;
+    const tall = o.view && innerHeight > o.view[1] - o.view[0]; // then the window is what is scrolled, not the frame
     const far = [], maybe = [], unnamed = [], framed = window !== top;
     let start = D.documentElement;
     const band = {l: 0, t: -MARGIN, r: innerWidth, b: innerHeight + MARGIN};
+    if (o.view) Object.assign(band, {t: Math.max(band.t, o.view[0] - MARGIN), b: Math.min(band.b, o.view[1] + MARGIN)}); // a frame may be larger than the window
     if (o.scope) {
       try { start = typeof o.scope === 'number' ? get(o.scope) : D.querySelector(o.scope); } catch (e) { return {error: e.message}; }
       if (!start) return {error: typeof o.scope === 'number' ? 'the element is no longer in the page' : `nothing in the page matches ${o.scope}`};
@@ -253,7 +255,7 @@
       if (!near && !zero) {
         if (TAGS.has(tag) || el.hasAttribute('onclick')) {
           if (r.bottom <= area.t) above++;
-          else if (r.top >= area.b) { if (below++ < 200 && framed) far.push({el: node, d: r.top / innerHeight}); }
+          else if (r.top >= area.b) { if (below++ < 200 && framed) far.push({el: node, d: tall ? (r.top - o.view[0]) / (o.view[1] - o.view[0]) : r.top / innerHeight}); }
         }
         if (!el.firstElementChild && !shadow(node) && !file) return;
       }

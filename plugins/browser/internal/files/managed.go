@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -52,6 +51,14 @@ type Managed struct {
 	Files map[string]string `json:"files"` // content by name
 }
 
+// Problem is an error of a model that uses the files, in the words of the reference.
+type Problem string
+
+// Error implements error.
+func (p Problem) Error() string { return string(p) }
+
+func notFound(name string) Problem { return Problem(fmt.Sprintf("File '%s' not found.", name)) }
+
 // NewManaged returns files of which todo.md is empty.
 func NewManaged() *Managed { return &Managed{Files: map[string]string{todo: ""}} }
 
@@ -66,7 +73,7 @@ func (m *Managed) Write(name, content string, add bool) (string, error) {
 	}
 	old, ok := m.Files[n]
 	if add && !ok {
-		return "", fmt.Errorf("File '%s' not found.", n)
+		return "", notFound(n)
 	}
 	done := "written"
 	if add {
@@ -121,9 +128,9 @@ func (m *Managed) Replace(name, old, text string) (string, error) {
 	content, ok := m.Files[n]
 	switch {
 	case old == "":
-		return "", errors.New("Cannot replace empty string. Please provide a non-empty string to replace.")
+		return "", Problem("Cannot replace empty string. Please provide a non-empty string to replace.")
 	case !ok:
-		return "", fmt.Errorf("File '%s' not found.", n)
+		return "", notFound(n)
 	case !strings.Contains(content, old):
 		return "", fmt.Errorf("%s does not contain %q", n, old)
 	case len(content)+strings.Count(content, old)*(len(text)-len(old)) > maxManaged:
@@ -141,7 +148,7 @@ func (m *Managed) Read(name string) (string, error) {
 	}
 	content, ok := m.Files[n]
 	if !ok {
-		return "", fmt.Errorf("File '%s' not found.", n)
+		return "", notFound(n)
 	}
 	return fmt.Sprintf("Read from file %s.\n<content>\n%s\n</content>", n, content), nil
 }

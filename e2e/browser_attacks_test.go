@@ -22,6 +22,33 @@ const ways = {
   image: host => new Promise(done => { const e = new Image(); e.onload = e.onerror = done; e.src = at(host, 'image') }),
   frame: host => new Promise(done => { const e = document.createElement('iframe'); e.onload = done; e.src = at(host, 'frame'); document.body.append(e) }),
   socket: host => new Promise(done => { const s = new WebSocket(at(host, 'socket').replace('http', 'ws')); s.onopen = s.onclose = done }),
+  script: host => element('script', {src: at(host, 'script')}),
+  style: host => element('link', {rel: 'stylesheet', href: at(host, 'style')}),
+  preload: host => element('link', {rel: 'preload', as: 'fetch', href: at(host, 'preload')}),
+  video: host => element('video', {src: at(host, 'video')}),
+  font: host => new FontFace('x', 'url(' + at(host, 'font') + ')').load(),
+  module: host => import(at(host, 'module')),
+  events: host => new Promise(done => { const e = new EventSource(at(host, 'events')); e.onopen = e.onerror = () => { e.close(); done() } }),
+  xhr: host => new Promise(done => { const x = new XMLHttpRequest(); x.onloadend = done; x.open('GET', at(host, 'xhr')); x.send() }),
+  form: async host => {
+    const frame = document.createElement('iframe')
+    frame.name = 'form' + host
+    document.body.append(frame)
+    const form = document.createElement('form')
+    Object.assign(form, {action: at(host, 'form'), method: 'POST', target: frame.name})
+    document.body.append(form)
+    await new Promise(done => { frame.onload = done; form.submit() })
+  },
+  data: host => new Promise(done => {
+    const id = Math.random()
+    addEventListener('message', e => { if (e.data == id) done() })
+    element('iframe', {sandbox: 'allow-scripts', src: 'data:text/html,' + encodeURIComponent('<script>fetch("' + at(host, 'data') + '", {mode: "no-cors"}).catch(() => 0).then(() => parent.postMessage(' + id + ', "*"))</' + 'script>')})
+  }),
+  worker: host => new Promise(done => { const w = new Worker('/worker.js?' + at(host, 'worker')); w.onmessage = w.onerror = done }),
+  nested: host => new Promise(done => { const w = new Worker('/nested.js?' + at(host, 'nested')); w.onmessage = w.onerror = done }),
+  imported: host => new Promise(done => { const w = new Worker('/imports.js?' + at(host, 'imported')); w.onmessage = w.onerror = done }),
+  shared: host => new Promise(done => { const w = new SharedWorker('/worker.js?' + at(host, 'shared')); w.port.onmessage = w.onerror = done }),
+  inner: host => new Promise(done => { const w = new Worker('/inner.js?' + at(host, 'inner').replace('http', 'ws')); w.onmessage = w.onerror = done }),
   service: async host => { await navigator.serviceWorker.register('/service.js?' + at(host, 'service'), {scope: '/' + host + '/'}).then(r => new Promise(done => {
     const w = r.installing || r.waiting || r.active
     const check = () => w.state == 'activated' || w.state == 'redundant' ? done() : 0
@@ -29,8 +56,16 @@ const ways = {
     check()
   }), () => 0) },
 }
-async function attempt(hosts) {
-  await Promise.all(hosts.flatMap(h => Object.values(ways).map(w => w(h).catch(() => 0))))
+function element(tag, attributes) {
+  return new Promise(done => {
+    const e = Object.assign(document.createElement(tag), attributes)
+    e.onload = e.onerror = e.onloadedmetadata = done
+    document.body.append(e)
+  })
+}
+const few = ['fetch', 'redirect', 'image', 'frame', 'socket', 'service']
+async function attempt(hosts, names) {
+  await Promise.all(hosts.flatMap(h => names.map(n => ways[n](h).catch(() => 0))))
   say('tried ' + hosts.length)
 }
 function say(text) {
@@ -39,6 +74,14 @@ function say(text) {
   document.body.prepend(p)
 }
 </script>`
+
+// scripts are those of the hostile page's workers. The address that they try is their own query.
+var scripts = map[string]string{
+	"/worker.js":  `const done = new Promise(d => { onconnect = e => d(e.ports[0]); if (!self.SharedWorkerGlobalScope) d(self) }); fetch(location.search.slice(1), {mode: 'no-cors'}).catch(() => 0).then(async () => (await done).postMessage(0))`,
+	"/nested.js":  `const w = new Worker('/worker.js' + location.search); w.onmessage = w.onerror = () => postMessage(0)`,
+	"/imports.js": `try { importScripts(location.search.slice(1)) } catch {} postMessage(0)`,
+	"/inner.js":   `const s = new WebSocket(location.search.slice(1)); s.onopen = s.onclose = () => postMessage(0)`,
+}
 
 // canary is a server for the page, on all addresses of this machine. It notes what it is asked at any other than 127.0.0.1.
 type canary struct {
@@ -58,6 +101,9 @@ func newCanary(t *testing.T) *canary {
 			c.note(way)
 		case r.URL.Path == "/to":
 			http.Redirect(w, r, r.URL.RawQuery, http.StatusFound)
+		case scripts[r.URL.Path] != "":
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, scripts[r.URL.Path])
 		case r.URL.Path == "/service.js":
 			w.Header().Set("Content-Type", "text/javascript")
 			w.Header().Set("Service-Worker-Allowed", "/")
@@ -100,7 +146,10 @@ func (c *canary) ways() []string {
 }
 
 // ways are those of the hostile page.
-var ways = []string{"fetch", "frame", "image", "redirect", "service", "socket"}
+var ways = []string{
+	"data", "events", "fetch", "font", "form", "frame", "image", "imported", "inner", "module", "nested", "preload", "redirect", "script", "service", "shared", "socket", "style", "video",
+	"worker", "xhr",
+}
 
 // A page reaches no host of this machine that no rule names, and no metadata service, in whatever way it asks and however it spells it; with a
 // rule, all of these ways lead there.
@@ -110,13 +159,13 @@ func TestBrowserReachesNoLocalHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCanary(t)
-			attempt := func(id, hosts string) string {
-				return act(id, fmt.Sprintf("{ evaluate = { code = %q } }", "attempt(["+hosts+"]); 0")) + act(id+"w", fmt.Sprintf("{ wait_for = { text = \"tried %d\", seconds = 60 } }", 1+strings.Count(hosts, ",")))
+			attempt := func(id, hosts, names string) string {
+				return act(id, fmt.Sprintf("{ evaluate = { code = %q } }", "attempt(["+hosts+"], "+names+"); 0")) + act(id+"w", fmt.Sprintf("{ wait_for = { text = \"tried %d\", seconds = 60 } }", 1+strings.Count(hosts, ",")))
 			}
-			script := act("c1", fmt.Sprintf("{ navigate = { url = \"http://127.0.0.1:%s/\" } }", c.port)) + attempt("c2", "'127.0.0.2'")
+			script := act("c1", fmt.Sprintf("{ navigate = { url = \"http://127.0.0.1:%s/\" } }", c.port)) + attempt("c2", "'127.0.0.2'", "Object.keys(ways)")
 			var at []string
 			if name == "without" {
-				script += attempt("c3", "'127.2', '0x7f000002', '017700000002', 'localhost', '[::1]', '[::ffff:127.0.0.2]', '0.0.0.0', '169.254.169.254', 'metadata.google.internal'")
+				script += attempt("c3", "'127.2', '0x7f000002', '017700000002', 'localhost', '[::1]', '[::ffff:127.0.0.2]', '0.0.0.0', '169.254.169.254', 'metadata.google.internal'", "few")
 				for i, host := range []string{"127.0.0.2", "localhost", "[::1]", "169.254.169.254"} {
 					at = append(at, fmt.Sprintf("n%d", i))
 					script += act(at[i], fmt.Sprintf("{ navigate = { url = \"http://%s:%s/way/navigate\" } }", host, c.port))

@@ -16,14 +16,14 @@ import (
 // browsers are the programs that make test installs.
 var browsers = []string{"chromium-headless-shell", "chromium"}
 
-// newBrowser returns a rig with the browser plugin, which uses a program.
-func newBrowser(t *testing.T, program, script string) *rig.Rig {
+// newBrowser returns a rig with the browser plugin, which uses a program. settings are lines of its block.
+func newBrowser(t *testing.T, program, script string, settings ...string) *rig.Rig {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		t.Skipf("%s is not installed; `make test` installs it", program)
 	}
 	r := boxed(t, script)
-	r.Config(fmt.Sprintf("plugin \"browser\" {\n  source = \"builtin/browser\"\n  config {\n    chromium = %q\n  }\n}\n", program))
+	r.Config(fmt.Sprintf("plugin \"browser\" {\n  source = \"builtin/browser\"\n  config {\n    chromium = %q\n%s\n  }\n}\n", program, strings.Join(settings, "\n")))
 	return r
 }
 

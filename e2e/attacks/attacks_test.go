@@ -85,7 +85,7 @@ var table = slices.Concat(
 	clients,
 	code,
 	mcpServers,
-	browsers,
+	browsers, pages,
 )
 
 // sections are the letters that rows begin with, and how many there are of each.
@@ -113,6 +113,7 @@ var sections = []struct {
 	{"K", "Code that calls tools", 14},
 	{"V", "MCP servers", 46},
 	{"L", "Browsers", 20},
+	{"U", "What pages reach", 15},
 }
 
 // The list is complete, in order, and each row is tried somehow.

@@ -392,11 +392,15 @@ func TestParse(t *testing.T) {
 // BenchmarkClick is a click until the changed state of a page that is quiet otherwise.
 func BenchmarkClick(b *testing.B) {
 	x := newRig(b)
-	x.open("<button onclick='this.nextSibling.textContent++'>Go</button><p>0")
+	x.open("<button onclick='this.nextSibling.textContent++'>Go</button><p>0</p>" + strings.Repeat("<p>A paragraph that stays as it is, with <a href=/>a link</a>", 100))
+	before, size := x.take(), 0
 	for b.Loop() {
-		x.run(`{"click":{"index":1}}`)
-		x.take()
+		lines, _ := x.run(`{"click":{"index":1}}`)
+		after := x.take()
+		changes, _ := after.Delta(before)
+		before, size = after, len(lines)+len(changes)
 	}
+	b.ReportMetric(float64(size), "answer-bytes")
 }
 
 // BenchmarkPicture is a screenshot of what is in view, and of an element.

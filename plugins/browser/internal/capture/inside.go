@@ -23,8 +23,8 @@ import (
 const (
 	// maxShadows is how deep closed shadow roots may be within each other.
 	maxShadows = 4
-	// maxNamed is the number of elements whose names are asked for.
-	maxNamed = 20
+	// maxDescribed is the number of elements whose roles and names are asked for.
+	maxDescribed = 20
 )
 
 // result is what the script returns of a frame.
@@ -103,7 +103,7 @@ func (f *Frame) describe(ctx context.Context, r *result) {
 	if len(r.Unnamed) == 0 {
 		return
 	}
-	ids := r.Unnamed[:min(len(r.Unnamed), maxNamed)]
+	ids := r.Unnamed[:min(len(r.Unnamed), maxDescribed)]
 	objects, err := f.references(ctx, ids)
 	if err != nil {
 		return

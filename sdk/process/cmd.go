@@ -494,6 +494,7 @@ func (c *Cmd) Signal(sig os.Signal) error {
 // Stat is what a process and its descendants use. All fields are 0 if it has ended, or where the system doesn't tell.
 type Stat struct {
 	Memory int64         // resident, in bytes; pages that processes share count for each of them
+	Limit  int64         // on the memory, in bytes; 0: none. A tree that reaches it is ended as a whole
 	PIDs   int64         // processes
 	CPU    time.Duration // processor time of the processes that are there
 }
@@ -507,7 +508,7 @@ func (c *Cmd) Stat(ctx context.Context) (Stat, error) {
 	if err != nil {
 		return Stat{}, fmt.Errorf("ask what %q uses: %w", c.Args[0], err)
 	}
-	return Stat{Memory: r.GetMemoryBytes(), PIDs: r.GetPids(), CPU: time.Duration(r.GetCpuMs()) * time.Millisecond}, nil
+	return Stat{Memory: r.GetMemoryBytes(), Limit: r.GetMemoryLimitBytes(), PIDs: r.GetPids(), CPU: time.Duration(r.GetCpuMs()) * time.Millisecond}, nil
 }
 
 // Resize changes the size of the terminal.

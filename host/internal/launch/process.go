@@ -126,6 +126,9 @@ func (p *Process) Owner() Owner { return p.spec.Owner }
 // Hosts returns the patterns of the hosts to which the grant of a process limits it; empty: there are none.
 func Hosts(p *Process) []string { return slices.Clone(p.spec.Grant.Hosts) }
 
+// MemoryLimit returns the limit on the memory of a process and its descendants, in bytes; 0: there is none.
+func MemoryLimit(p *Process) int64 { return p.spec.Grant.Limits.MemoryBytes }
+
 // WholeNetwork reports whether a process is a narrow one of a call that has the whole network.
 func WholeNetwork(p *Process) bool {
 	return p.spec.Grant.Mode == Narrow && slices.Equal(p.spec.Grant.Hosts, []string{AnyHost})

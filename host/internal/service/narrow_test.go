@@ -114,7 +114,7 @@ func TestProcessStat(t *testing.T) {
 		r := &gantryv1.ProcessStatRequest{ProcessId: p.GetProcessId()}
 		until(t, "the process has memory", func() bool { // the kernel counts it late
 			got, err := mine.ProcessStat(ctx, r)
-			if err != nil || runtime.GOOS == "linux" && got.GetPids() != 1 {
+			if err != nil || runtime.GOOS == "linux" && (got.GetPids() != 1 || got.GetMemoryLimitBytes() != w.limits.MemoryBytes) {
 				t.Errorf("%v, %v", got, err)
 			}
 			return runtime.GOOS != "linux" || got.GetMemoryBytes() >= 1<<10

@@ -205,7 +205,7 @@ func (s *server) ProcessStat(_ context.Context, r *gantryv1.ProcessStatRequest) 
 		return nil, err
 	}
 	t := launch.ReadTree(p)
-	return &gantryv1.ProcessStatResponse{MemoryBytes: t.Resident, Pids: int64(t.PIDs), CpuMs: t.CPU.Milliseconds()}, nil
+	return &gantryv1.ProcessStatResponse{MemoryBytes: t.Resident, Pids: int64(t.PIDs), CpuMs: t.CPU.Milliseconds(), MemoryLimitBytes: launch.MemoryLimit(p)}, nil
 }
 
 // Wait implements the rpc. A plugin asks once how a process ended, so the host forgets the process after it has answered: a

@@ -1408,9 +1408,11 @@ type ProcessStatResponse struct {
 	MemoryBytes int64 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	Pids        int64 `protobuf:"varint,2,opt,name=pids,proto3" json:"pids,omitempty"`
 	// Processor time of the processes that are there.
-	CpuMs         int64 `protobuf:"varint,3,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CpuMs int64 `protobuf:"varint,3,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
+	// Limit on their memory; 0: none. A tree that reaches it is ended as a whole.
+	MemoryLimitBytes int64 `protobuf:"varint,4,opt,name=memory_limit_bytes,json=memoryLimitBytes,proto3" json:"memory_limit_bytes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ProcessStatResponse) Reset() {
@@ -1460,6 +1462,13 @@ func (x *ProcessStatResponse) GetPids() int64 {
 func (x *ProcessStatResponse) GetCpuMs() int64 {
 	if x != nil {
 		return x.CpuMs
+	}
+	return 0
+}
+
+func (x *ProcessStatResponse) GetMemoryLimitBytes() int64 {
+	if x != nil {
+		return x.MemoryLimitBytes
 	}
 	return 0
 }
@@ -3658,11 +3667,12 @@ const file_gantry_v1_host_proto_rawDesc = "" +
 	"\x04gone\x18\x01 \x01(\bR\x04gone\"3\n" +
 	"\x12ProcessStatRequest\x12\x1d\n" +
 	"\n" +
-	"process_id\x18\x01 \x01(\tR\tprocessId\"c\n" +
+	"process_id\x18\x01 \x01(\tR\tprocessId\"\x91\x01\n" +
 	"\x13ProcessStatResponse\x12!\n" +
 	"\fmemory_bytes\x18\x01 \x01(\x03R\vmemoryBytes\x12\x12\n" +
 	"\x04pids\x18\x02 \x01(\x03R\x04pids\x12\x15\n" +
-	"\x06cpu_ms\x18\x03 \x01(\x03R\x05cpuMs\",\n" +
+	"\x06cpu_ms\x18\x03 \x01(\x03R\x05cpuMs\x12,\n" +
+	"\x12memory_limit_bytes\x18\x04 \x01(\x03R\x10memoryLimitBytes\",\n" +
 	"\vWaitRequest\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\"\xb3\x01\n" +

@@ -54,3 +54,26 @@ func TestBrowserHasANetworkOfItsOwn(t *testing.T) {
 		})
 	}
 }
+
+// A page that eats memory loses its tab before the browser reaches the limit of its block. The model is told, and other tabs go on.
+func TestBrowserClosesTheLargestTab(t *testing.T) {
+	t.Parallel()
+	s := form(t)
+	const eat = "{ evaluate = { code = \"const all = []; for (;;) { const b = new Uint8Array(8 << 20); b.fill(all.length + 1); all.push(b); const until = performance.now() + 20; while (performance.now() < until); }\" } }"
+	r := newBrowser(t, browsers[0], act("c1", fmt.Sprintf("{ navigate = { url = %q } }", s.URL))+act("c2", `{ input = { index = 1, text = "Ada" } }`)+
+		act("c0", fmt.Sprintf("{ navigate = { url = %q, new_tab = true } }", s.URL+"/eater"))+act("c3", eat)+
+		"[[step]]\ndo = [{ call = \"browser_state\", id = \"c4\", args = { mode = \"full\" } }]\n"+done)
+	res := r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "--events", "-c", "plugin.browser.processes.memory=1500MiB", "go")...)
+	out := r.Last().Outputs()
+	for id, want := range map[string][]string{"c3": {"was closed, because the browser had almost reached its memory limit", "/eater"}, "c4": {"[1]<input id=n value=Ada"}} {
+		for _, w := range want {
+			if !strings.Contains(out[id], w) {
+				t.Errorf("%s has no %q:\n%s", id, w, out[id])
+			}
+		}
+	}
+	if strings.Contains(res.Stdout, "reached its limit") {
+		t.Error("the limit has ended the browser")
+	}
+	r.NothingLeft()
+}

@@ -244,6 +244,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 	}
 	defer r.idle.Reset(p.config.Idle)
 	defer r.sites.during(ctx, c)()
+	r.reads(c)
 	tab, err := r.Tab(ctx, in.Tab)
 	if err != nil {
 		return failed(name, r.gone(err)), nil
@@ -253,6 +254,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 	o := r.Run(ctx, tab, list)
 	lines = append(lines, o.Lines...)
 	lines = append(lines, x.downloads(ctx, downloadTime)...)
+	lines = append(lines, r.memory.take()...)
 	if r.keeper.changed(ctx) {
 		if err := r.keeper.save(ctx); err != nil {
 			c.Env().Logger.Warn("what the profiles' sites have stored can't be kept", "err", err)
@@ -268,7 +270,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 		lines = append(lines, r.gone(err).Error())
 		res.IsError = true
 	} else {
-		item.URL = tab.Info().URL
+		item.URL, item.Tab, item.Title = tab.Info().URL, tab.Name(), tab.Info().Title
 		x.recorded(ctx, tab, names, o.Lines, begin)
 		lines = append(lines, x.secrets(tab)...)
 		if in.State != "none" {
@@ -279,6 +281,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 			if err != nil {
 				lines = append(lines, "The screenshot failed: "+err.Error())
 			} else {
+				item.Picture = r.keep(ctx, c, image)
 				o.Images = append(o.Images, image)
 			}
 		}
@@ -300,7 +303,7 @@ func (r *running) gone(err error) error {
 
 // parts returns a text and images. The text is bounded by its author, between lines.
 func parts(text string, images []action.Image, c *tool.Call) []contract.Part {
-	out := []contract.Part{&contract.TextPart{Text: text, Fit: contract.FitVerbatim}}
+	out := []contract.Part{&contract.TextPart{Text: text, Fit: contract.FitBounded}}
 	for _, i := range images {
 		m := &contract.MediaPart{MediaType: i.MediaType, Data: i.Data}
 		if !seesImages(c) {
@@ -342,6 +345,7 @@ func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (
 		return failed(name, fmt.Errorf("the browser is gone (%s); browser_act with the action navigate starts one", t.takeLost())), nil
 	}
 	defer r.idle.Reset(p.config.Idle)
+	r.reads(c)
 	tab, err := r.Tab(ctx, in.Tab)
 	if err != nil {
 		return failed(name, r.gone(err)), nil
@@ -380,6 +384,7 @@ func (v viewing) partly() bool { return v.selector != "" || v.element.ID != 0 }
 
 // describe returns the state of a tab. If it can't be read, the text says why.
 func (p *browserPlugin) describe(ctx context.Context, r *running, tab *target.Tab, v viewing) string {
+	v.tokens = r.within(v.tokens)
 	i := tab.Info()
 	var b strings.Builder
 	fmt.Fprintf(&b, "Tab %s: %s", tab.Name(), short(i.URL, 300))

@@ -67,6 +67,8 @@ type running struct {
 	session   *tool.Session
 	idle      *time.Timer
 	control   control
+	reader    reader
+	memory    memoryGuard
 }
 
 // note describes a browser to the next process of the plugin.
@@ -278,6 +280,7 @@ func (t *thread) add(env *tool.Env, r *running, idle time.Duration, open func() 
 	t.mu.browser = r
 	t.mu.Unlock()
 	r.session = open()
+	go r.guardMemory(env.Context(), env.Logger) // owned by the browser: it ends with it, or with this process
 	// Owned by the browser: it ends with it, or with this process.
 	go func() {
 		select {

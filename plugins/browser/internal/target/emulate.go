@@ -2,7 +2,9 @@ package target
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/chromedp/cdproto/browser"
 	protocol "github.com/chromedp/cdproto/cdp"
@@ -73,5 +75,21 @@ func (b *Browser) Grant(ctx context.Context, permission string) error {
 	_, err := protocol.Call(ctx, b.conn.Root(), browser.SetPermission, browser.SetPermissionParams{
 		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
 	})
+	return err
+}
+
+// AnswerDialogs determines how confirmations and prompts are answered from now on: "accept", "dismiss", or "ask", by [Tab.Answer].
+func (b *Browser) AnswerDialogs(how string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.dialogs = how
+}
+
+// Ping reports whether the browser answers, which does not depend on any page.
+func (b *Browser) Ping(ctx context.Context) error {
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
+	defer cancel()
+	_, err := protocol.Call(ctx, b.conn.Root(), browser.GetVersion, protocol.Empty{})
 	return err
 }

@@ -85,6 +85,7 @@ type Browser struct {
 		sessions map[string]*Tab        // session ID → tab of which it is a part
 		others   map[string]target.Info // session ID → what is no document: workers, of tabs or of none
 		settings []Setting              // of tabs to come
+		dialogs  string                 // how those are answered that have something to decide; see AnswerDialogs
 		changed  chan struct{}          // closed and replaced with every change
 	}
 }
@@ -615,8 +616,10 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 			return false
 		}
 		s := b.conn.Session(e.Session)
-		if p.Type == "alert" || p.Type == "beforeunload" { // there is nothing to decide
-			_ = s.Post(page.CommandHandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+		if answer := b.mu.dialogs; p.Type == "alert" || p.Type == "beforeunload" || answer == "accept" || answer == "dismiss" {
+			_ = s.Post(page.CommandHandleJavaScriptDialog, page.HandleJavaScriptDialogParams{
+				Accept: answer != "dismiss" || p.Type == "alert" || p.Type == "beforeunload", // there is nothing to decide
+			})
 			t.note(fmt.Sprintf("[%s] %s", p.Type, p.Message))
 			return true
 		}

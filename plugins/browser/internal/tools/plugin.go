@@ -8,6 +8,7 @@ package tools
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +57,7 @@ func New(version, binary string) tool.Plugin {
 		Name: "browser", Version: version,
 		Description:  "Opens web pages, reads them and acts on them.",
 		Config:       p.config,
-		Tools:        append([]tool.Tool{p.actTool(), p.stateTool(), p.extractTool(), p.recordTool(), p.replayTool(), p.taskTool()}, p.scriptTools()...),
+		Tools:        slices.Concat([]tool.Tool{p.actTool(), p.stateTool(), p.extractTool(), p.recordTool(), p.replayTool(), p.taskTool()}, p.scriptTools(), p.manageTools()),
 		Commands:     commands(),
 		Capabilities: []string{"secrets", "spawn", "state", "call-tools", "sample"},
 		Configured:   p.configured,

@@ -38,6 +38,7 @@ type Session struct {
 	Save func(ctx context.Context, name, mediaType string, content []byte) (string, error)
 
 	current *target.Tab
+	repeats repeats
 	views   map[*target.Tab]*View
 }
 
@@ -297,7 +298,16 @@ type Image struct {
 // Run runs actions one after the other in the current tab. It stops after one that fails, or that leads to another page or tab.
 func (s *Session) Run(ctx context.Context, t *target.Tab, actions []Named) *Outcome {
 	o := &Outcome{}
+	defer func() {
+		if n := s.repeats.note(); n != "" {
+			o.Lines = append(o.Lines, n)
+		}
+	}()
+	if shown := s.View(t).Shown; shown != nil {
+		s.repeats.begin(fmt.Sprint(t.Info().URL, shown.Lines))
+	}
 	for i, a := range actions {
+		s.repeats.did(a)
 		begin, tabs, before := time.Now(), s.Browser.Tabs(), t.Info()
 		r := &run{s: s, tab: t}
 		text, err := a.do(ctx, r)
@@ -314,6 +324,7 @@ func (s *Session) Run(ctx context.Context, t *target.Tab, actions []Named) *Outc
 				text += fmt.Sprintf(" (after %v, still waiting for: %s)", ceiling, clip(strings.Join(p, ", "), 200))
 			}
 		}
+		s.Browser.Opened(ctx)
 		if ctx.Err() != nil && err == nil {
 			err = context.Cause(ctx)
 		}

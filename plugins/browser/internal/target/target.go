@@ -169,6 +169,13 @@ func (b *Browser) open(ctx context.Context) error {
 	return b.allReady(ctx)
 }
 
+// Opened waits until tabs that pages have just opened can be used, for a second at most.
+func (b *Browser) Opened(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = b.allReady(ctx) // one that is not ready yet is found by the next action
+}
+
 // allReady waits until the tabs that there are can be used.
 func (b *Browser) allReady(ctx context.Context) error {
 	return b.wait(ctx, func() bool {

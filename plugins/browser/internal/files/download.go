@@ -34,6 +34,8 @@ type Download struct {
 	Total, Received float64 // bytes; Total is 0 if it is not known
 	Done            bool
 	Failure         string // why it has no file
+
+	told bool // that it goes on
 }
 
 // Downloads are those of a browser.
@@ -133,13 +135,13 @@ func (d *Downloads) notify() {
 	d.mu.changed = make(chan struct{})
 }
 
-// Wait waits until all downloads have ended. An end of ctx is no error: others go on in the background.
+// Wait waits until all downloads have ended, except for those of which Take has told that they go on. An end of ctx is no error: others go on in the background.
 func (d *Downloads) Wait(ctx context.Context) {
 	for {
 		d.mu.Lock()
 		running, changed := false, d.mu.changed
 		for _, x := range d.mu.list {
-			running = running || !x.Done
+			running = running || !x.Done && !x.told
 		}
 		d.mu.Unlock()
 		if !running {
@@ -163,6 +165,7 @@ func (d *Downloads) Take() (ended, running []Download, dropped int) {
 		if x.Done {
 			ended = append(ended, *x)
 		} else {
+			x.told = true
 			running, keep = append(running, *x), append(keep, x)
 		}
 	}

@@ -32,6 +32,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d have ended", n)
 	}
 	ended, running, dropped := d.Take()
+	d.Wait(t.Context()) // returns, since it is known that they go on
 	if len(ended) != 1 || ended[0].Failure == "" || len(running) != 19 || dropped != 7 || running[0].Received != 4 || running[0].Page != "page of f" {
 		t.Errorf("%+v, %+v, %d dropped", ended, running, dropped)
 	}

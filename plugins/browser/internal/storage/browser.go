@@ -167,10 +167,34 @@ func Load(ctx context.Context, b *target.Browser, s State, now time.Time) error 
 }
 
 // each calls f with each origin, and a function that evaluates code in an empty document of it.
-func each(ctx context.Context, b *target.Browser, origins []string, f func(ctx context.Context, origin string, eval func(code string) (string, error)) error) (err error) {
+func each(ctx context.Context, b *target.Browser, origins []string, f func(ctx context.Context, origin string, eval func(code string) (string, error)) error) error {
 	if len(origins) == 0 {
 		return nil
 	}
+	return within(ctx, b, func(ctx context.Context, tab *target.Tab) error {
+		var errs []error
+		for _, origin := range origins {
+			if err := visit(ctx, tab, origin, f); err != nil {
+				errs = append(errs, fmt.Errorf("storage of %s: %w", origin, err))
+			}
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Secure calls f with a tab that has an empty document of a secure origin, where the browser offers more than in a blank one. Nothing is
+// requested for it.
+func Secure(ctx context.Context, b *target.Browser, f func(ctx context.Context, tab *target.Tab) error) error {
+	return within(ctx, b, func(ctx context.Context, tab *target.Tab) error {
+		return visit(ctx, tab, "https://gantry.invalid", func(ctx context.Context, _ string, _ func(string) (string, error)) error { return f(ctx, tab) })
+	})
+}
+
+// within calls f with a new tab in which the documents of this package can be opened.
+func within(ctx context.Context, b *target.Browser, f func(ctx context.Context, tab *target.Tab) error) (err error) {
 	stop := b.Observe(func(e cdp.Event, t *target.Tab) { // before anybody else answers
 		var p struct {
 			RequestID fetch.RequestID `json:"requestId"`
@@ -198,16 +222,7 @@ func each(ctx context.Context, b *target.Browser, origins []string, f func(ctx c
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	var errs []error
-	for _, origin := range origins {
-		if err := visit(ctx, tab, origin, f); err != nil {
-			errs = append(errs, fmt.Errorf("storage of %s: %w", origin, err))
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(errs...)
+	return f(ctx, tab)
 }
 
 func visit(ctx context.Context, tab *target.Tab, origin string, f func(ctx context.Context, origin string, eval func(code string) (string, error)) error) error {

@@ -6,6 +6,7 @@ replace github.com/gantry-agent/gantry/sdk => ../../sdk
 
 require (
 	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2
+	github.com/at-wat/ebml-go v0.19.4
 	github.com/chromedp/cdproto v0.159.3
 	github.com/gantry-agent/gantry/sdk v0.0.0
 	github.com/google/jsonschema-go v0.4.3

@@ -1,5 +1,5 @@
-// Package record keeps what happens in a browser for people: an archive of its requests (HAR 1.2), a trace of actions, pages and requests, and an
-// animation of its pictures.
+// Package record keeps what happens in a browser for people: an archive of its requests (HAR 1.2), a trace of actions, pages and requests, an
+// animation of its pictures, and a video.
 //
 // It owns: the formats, their limits, and the masks in them. It must not know: where recordings go, or what starts them. No failure of a
 // recording is one of what it records.
@@ -18,6 +18,7 @@ import (
 
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
@@ -28,10 +29,11 @@ const (
 	HAR   = "har"
 	Trace = "trace"
 	GIF   = "gif"
+	Video = "video"
 )
 
 // Kinds are all kinds.
-func Kinds() []string { return []string{HAR, Trace, GIF} }
+func Kinds() []string { return []string{HAR, Trace, GIF, Video} }
 
 // File is a finished recording.
 type File struct {
@@ -59,6 +61,7 @@ type Recorder struct {
 	archive *archive
 	trace   trace
 	frames  []frame
+	video   video
 	stopped bool
 }
 
@@ -113,14 +116,20 @@ func (r *Recorder) Action(name, outcome string, from, to time.Time) {
 
 // event follows the browser.
 func (r *Recorder) event(e cdp.Event, tab *target.Tab) {
+	if e.Method == "Page.screencastFrame" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.filmed(e, tab)
+		return
+	}
 	method, ok := strings.CutPrefix(e.Method, "Network.")
 	if !ok {
 		r.page(e, tab)
 		return
 	}
-	page := ""
+	in := ""
 	if tab != nil {
-		page = tab.ID
+		in = tab.ID
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +137,7 @@ func (r *Recorder) event(e cdp.Event, tab *target.Tab) {
 	case "requestWillBeSent":
 		var p requestEvent
 		if e.Decode(&p) == nil {
-			r.archive.began(e.Session, page, p)
+			r.archive.began(e.Session, in, p)
 		}
 	case "responseReceived":
 		var p responseEvent
@@ -263,6 +272,10 @@ func (r *Recorder) Stop(ctx context.Context, mask func(string) string) ([]File, 
 		}
 		return r.trace.encode(mask)
 	})
+	if t := r.video.tab; t != nil && !t.Info().Closed {
+		_ = t.Session.Post(page.CommandStopScreencast, protocol.Empty{})
+	}
+	add(Video, "video.webm", "video/webm", func() ([]byte, error) { return r.encodeVideo(ctx) })
 	add(GIF, "pictures.gif", "image/gif", func() ([]byte, error) {
 		for i := range r.frames {
 			r.frames[i].caption = mask(r.frames[i].caption)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/at-wat/ebml-go"
+	"github.com/at-wat/ebml-go/webm"
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -81,7 +83,7 @@ func TestRecorder(t *testing.T) {
 	}
 	defer b.Close()
 	tab := b.Tabs()[0]
-	r, err := record.Start(b, record.Kinds())
+	r, err := record.Start(b, []string{record.HAR, record.Trace, record.GIF})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +156,68 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// A tab is filmed, and the browser makes a video of it that has its pictures.
+func TestVideo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	in, w := chromiumtest.Start(t)
+	b, err := target.Open(ctx, in, w, target.Options{Judge: func(_ target.Request, answer func(error)) { answer(nil) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	tab := b.Tabs()[0]
+	r, err := record.Start(b, []string{record.Video})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pictures, stop := tab.Session.Subscribe("Page.screencastFrame")
+	defer stop()
+	if err := r.Film(ctx, tab); err != nil {
+		t.Fatal(err)
+	}
+	const move = "let n = 0; document.body.innerHTML = '<h1>0</h1>'; setInterval(() => { document.querySelector('h1').textContent = n++; document.body.style.background = `hsl(${n * 20} 90% 50%)` }, 150)"
+	if _, err := protocol.Call(ctx, tab.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: move}); err != nil {
+		t.Fatal(err)
+	}
+	for first := (time.Time{}); first.IsZero() || time.Since(first) < time.Second; {
+		select {
+		case <-pictures:
+			if first.IsZero() {
+				first = time.Now()
+			}
+		case <-ctx.Done():
+			t.Fatal(context.Cause(ctx))
+		}
+	}
+	list, err := r.Stop(ctx, func(s string) string { return s })
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	var film struct {
+		Header  webm.EBMLHeader `ebml:"EBML"`
+		Segment webm.Segment    `ebml:"Segment,size=unknown"`
+	}
+	if err := ebml.Unmarshal(bytes.NewReader(list[0].Data), &film); err != nil {
+		t.Fatal(err)
+	}
+	blocks, keys := 0, 0
+	for _, c := range film.Segment.Cluster {
+		for _, x := range c.SimpleBlock {
+			blocks++
+			if x.Keyframe {
+				keys++
+			}
+		}
+	}
+	if track := film.Segment.Tracks.TrackEntry; film.Header.DocType != "webm" || len(track) != 1 || track[0].CodecID != "V_VP8" || track[0].Video.PixelWidth == 0 || blocks < 2 || keys == 0 {
+		t.Errorf("%d blocks, %d complete, %+v", blocks, keys, film.Segment.Tracks)
+	}
+}
+
 func TestKinds(t *testing.T) {
 	t.Parallel()
-	for _, kinds := range [][]string{nil, {"video"}, {record.HAR, ""}} {
+	for _, kinds := range [][]string{nil, {"film"}, {record.HAR, ""}} {
 		if _, err := record.Start(nil, kinds); err == nil {
 			t.Errorf("%q is recorded", kinds)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 )
 
 const recordDescription = "Records what happens in the browser, for people: har has the requests and answers, trace the times of actions, pages and requests, " +
-	"gif a picture after each call. start begins, stop ends it and keeps the files."
+	"gif a picture after each call, video the tab. start begins, stop ends it and keeps the files."
 
 type recordArgs struct {
 	Do    string   `json:"do" enum:"start,stop"`
-	Kinds []string `json:"kinds,omitempty" jsonschema:"har, trace, gif; default: all."`
+	Kinds []string `json:"kinds,omitempty" jsonschema:"har, trace, gif, video; default: the first three."`
 }
 
 func (p *browserPlugin) recordTool() tool.Tool {
@@ -59,7 +60,7 @@ func (p *browserPlugin) record(ctx context.Context, c *tool.Call, in recordArgs)
 	}
 	defer r.idle.Reset(p.config.Idle)
 	if in.Do == "start" {
-		if err := r.startRecording(in.Kinds); err != nil {
+		if err := p.startRecording(ctx, r, in.Kinds); err != nil {
 			return failed(name, err), nil
 		}
 		return tool.Text("Recording " + strings.Join(r.recorder.Kinds(), ", ") + ". browser_record with stop ends it; it is lost if the browser ends before."), nil
@@ -72,20 +73,27 @@ func (p *browserPlugin) record(ctx context.Context, c *tool.Call, in recordArgs)
 	return &tool.Result{Parts: append(parts(strings.Join(lines, "\n"), nil, c), x.parts...), SessionID: r.id}, nil
 }
 
-// startRecording records the browser from now on; no kinds are all kinds.
-func (r *running) startRecording(kinds []string) error {
+// startRecording records the browser from now on; no kinds are all but a video. In a film, nobody can look for secrets.
+func (p *browserPlugin) startRecording(ctx context.Context, r *running, kinds []string) error {
+	if slices.Contains(kinds, record.Video) && len(p.secrets.all()) > 0 {
+		return errors.New("there is no video while the plugin's block has secrets, because it could show one; record a gif, which leaves such pictures out")
+	}
 	if r.recorder != nil {
 		return errors.New("a recording of " + strings.Join(r.recorder.Kinds(), ", ") + " goes on; stop it first")
 	}
 	if len(kinds) == 0 {
-		kinds = record.Kinds()
+		kinds = []string{record.HAR, record.Trace, record.GIF}
 	}
 	x, err := record.Start(r.Browser, kinds)
 	if err != nil {
 		return err
 	}
 	r.recorder = x
-	return nil
+	tab, err := r.Tab(ctx, "")
+	if err == nil {
+		err = x.Film(ctx, tab)
+	}
+	return err
 }
 
 // stopRecording ends the recording, keeps its files, and says where.
@@ -118,6 +126,9 @@ func (x *transfer) recorded(ctx context.Context, tab *target.Tab, names string, 
 		return
 	}
 	rec.Action(names, strings.Join(lines, "\n"), begin, time.Now())
+	if tab != nil {
+		_ = rec.Film(ctx, tab) // otherwise the tab is not in the video
+	}
 	if !rec.WantsPictures() || tab == nil {
 		return
 	}

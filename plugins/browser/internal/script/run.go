@@ -38,6 +38,7 @@ const (
 	maxActive = 8         // runs of all threads
 	maxEnded  = 32        // runs that can still be observed after their end
 	memory    = 256 << 20
+	processor = 30 * time.Second // while the script does not wait
 )
 
 // Yield returns how long the start of a run waits for its end.
@@ -177,7 +178,7 @@ func (s *Runs) Start(o Options) (*Run, error) {
 	}
 	s.work.Go(func() { // ends with the run; [Runs.Close] waits for it
 		defer cancel(nil)
-		e := codemode.Executor{Command: o.Command, Limits: codemode.Limits{Memory: memory, CPU: o.Timeout, Wall: o.Timeout}, Log: r.log}
+		e := codemode.Executor{Command: o.Command, Limits: codemode.Limits{Memory: memory, CPU: min(o.Timeout, processor), Wall: o.Timeout}, Log: r.log}
 		out := e.Execute(ctx, o.Code, (&globals{run: r, spec: &s.spec, browser: o.Browser}).providers())
 		if o.Ended != nil {
 			o.Ended()

@@ -239,6 +239,9 @@ func (p *browserPlugin) reported(ctx context.Context, c *tool.Call, r *script.Ru
 	res := &tool.Result{IsError: x.Status == script.Failed, Aborted: ctx.Err() != nil, Item: &contract.BrowserItem{Action: "script"}}
 	res.Parts = parts(strings.TrimRight(b.String(), "\n"), x.Images, c)
 	res.Parts[0].(*contract.TextPart).Fit = 0 // the host's
+	if r := p.thread(c.ThreadID()).running(); r != nil {
+		res.SessionID = r.id
+	}
 	if structured, err := json.Marshal(x); err == nil {
 		res.Structured = structured
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -45,9 +46,30 @@ type Viewer interface {
 	State(contract.ViewState)
 }
 
+// Casts are the tabs of a browser that send pictures. A tab sends them to all views of it, as long as there is one. The zero value is ready.
+type Casts struct {
+	mu    sync.Mutex
+	views map[*target.Tab]int
+}
+
+// add changes the number of a tab's views, and returns it.
+func (c *Casts) add(t *target.Tab, n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.views == nil {
+		c.views = map[*target.Tab]int{}
+	}
+	n += c.views[t]
+	if c.views[t] = n; n == 0 {
+		delete(c.views, t)
+	}
+	return n
+}
+
 // Options are what a view needs.
 type Options struct {
 	Browser *target.Browser
+	Casts   *Casts // of the browser
 	// Allowed returns an error for addresses that must not be opened.
 	Allowed func(ctx context.Context, url string) error
 	// Take keeps the agent from acting until back is called.
@@ -168,6 +190,7 @@ func (s *show) follow(ctx context.Context) {
 		stop()
 		return
 	}
+	s.Casts.add(s.tab, 1)
 	s.cast, s.document, s.frames, s.stop = s.tab, document, frames, stop
 }
 
@@ -176,7 +199,9 @@ func (s *show) uncast() {
 		return
 	}
 	s.stop()
-	_ = s.cast.Session.Post(page.CommandStopScreencast, struct{}{}) // a tab that is closed sends none
+	if s.Casts.add(s.cast, -1) == 0 {
+		_ = s.cast.Session.Post(page.CommandStopScreencast, struct{}{}) // a tab that is closed sends none
+	}
 	s.cast, s.frames = nil, nil
 }
 

@@ -115,7 +115,7 @@ func TestShow(t *testing.T) {
 	p := &person{t: t, requests: make(chan contract.ViewRequest), opened: make(chan contract.ViewOpened, 1), over: b.Done(), changed: make(chan struct{})}
 	var mu sync.Mutex
 	taken := 0
-	o := Options{Browser: b, Allowed: func(_ context.Context, url string) error {
+	o := Options{Browser: b, Casts: &Casts{}, Allowed: func(_ context.Context, url string) error {
 		if !strings.HasPrefix(url, s.URL) {
 			return errors.New(url + " is not allowed")
 		}
@@ -184,6 +184,18 @@ func TestShow(t *testing.T) {
 		c, err := jpeg.DecodeConfig(bytes.NewReader(p.picture.Data))
 		return err == nil && c.Width <= 100
 	})
+	// Another view of the same tab comes and goes.
+	other := &person{t: t, requests: make(chan contract.ViewRequest), opened: make(chan contract.ViewOpened, 1), over: b.Done(), changed: make(chan struct{})}
+	briefly, leave := context.WithCancel(ctx)
+	left := make(chan error)
+	go func() { _, err := Show(briefly, o, other); left <- err }() // ends with briefly
+	other.sees("another picture", func() bool { return other.picture.Data != nil })
+	leave()
+	<-left
+	p.set(func() { p.picture.Data = nil })
+	p.press(150, 20)
+	p.does(contract.ViewText{Text: "still"})
+	p.sees("pictures after the other has left", func() bool { return p.picture.Data != nil && p.state.Title == "typed still" })
 	end()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -67,7 +67,9 @@ func (s *server) Spawn(ctx context.Context, r *gantryv1.SpawnRequest) (*gantryv1
 	spec.Owner = launch.Owner{Plugin: s.id.Label, Thread: string(l.Call.Thread), Call: string(l.Call.ID)}
 	begin := s.start
 	if r.GetOwner() == gantryv1.ProcessOwner_PROCESS_OWNER_ROOT {
-		begin = s.startForRoot
+		begin = func(ctx context.Context, spec launch.Spec) (*launch.Process, *gantryv1.SpawnResponse, error) {
+			return startForRoot(ctx, s, spec)
+		}
 	}
 	p, resp, err := begin(ctx, spec)
 	if p != nil && spec.Session {
@@ -100,7 +102,7 @@ func specOf(r *gantryv1.SpawnRequest) (spec launch.Spec, err error) {
 }
 
 // startForRoot starts a process that belongs to the root of its call's thread.
-func (s *server) startForRoot(ctx context.Context, spec launch.Spec) (*launch.Process, *gantryv1.SpawnResponse, error) {
+func startForRoot(ctx context.Context, s *server, spec launch.Spec) (*launch.Process, *gantryv1.SpawnResponse, error) {
 	if !spec.Session {
 		return nil, nil, status.Error(codes.InvalidArgument, "only a session can belong to the root thread: other processes end with their call")
 	}

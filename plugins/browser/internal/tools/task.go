@@ -173,7 +173,7 @@ func (p *browserPlugin) task(ctx context.Context, c *tool.Call, in taskArgs) (*t
 	d := &driver{p: p, c: c}
 	report, err := agent.Run(ctx, t, d, d.sample, saved)
 	ended := context.WithoutCancel(ctx)
-	if ctx.Err() == nil { // otherwise another call goes on
+	if err == nil && ctx.Err() == nil { // otherwise another call goes on, after an error as well, such as that of a budget
 		if err := errors.Join(c.State().Delete(ended, key), keepPlan(ended, c.Env().State(), planKey, report)); err != nil {
 			return nil, err
 		}

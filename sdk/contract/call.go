@@ -328,6 +328,7 @@ type CallStart struct {
 	ModelTraits              []string
 	Attempt                  uint32
 	HistoryRevision          string // opaque; empty: no earlier result is there to be referred to
+	KeepStream               bool   // the host may make another call on the same stream
 }
 
 // CallCaps are the limits of one call.
@@ -343,7 +344,10 @@ type CallCaps struct {
 type CallEvent interface{ isCallEvent() }
 
 // Started is the first event of a call.
-type Started struct{ Item Item }
+type Started struct {
+	Item       Item
+	KeepStream bool // the plugin accepts another call on the stream of this one
+}
 
 // Output is a piece of output, at an offset from the call's beginning.
 type Output struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -440,6 +441,101 @@ func TestFirstMessageMustBeStart(t *testing.T) {
 		c.cancel("interrupted", 0)
 		if _, err := c.rest(); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// begin makes another call on the stream of a call.
+func (c call) begin(id, tool string) {
+	c.t.Helper()
+	c.control(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: &gantryv1.CallStart{
+		ThreadId: "thread-1", TurnId: "turn-1", CallId: id, Cwd: "/work", Tool: tool, Input: arguments("{}"), KeepStream: true,
+	}}})
+}
+
+// result receives up to the result.
+func (c call) result() []*gantryv1.CallResponse {
+	c.t.Helper()
+	var all []*gantryv1.CallResponse
+	for {
+		m, err := c.Recv()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if all = append(all, m); m.GetResult() != nil {
+			checkOrder(c.t, all)
+			return all
+		}
+	}
+}
+
+func TestCallsOnOneStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, tool.Plugin{Tools: append(
+			one("id", func(_ context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) { return tool.Text(c.ID()), nil }),
+			one("wait", func(ctx context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
+				if err := c.Started(&contract.OtherItem{Title: "waits"}); err != nil {
+					return nil, err
+				}
+				<-ctx.Done()
+				return tool.Text(context.Cause(ctx).Error()), nil
+			})...,
+		)}, nil, "{}")
+		c := p.start(t, &gantryv1.CallStart{Tool: "id", KeepStream: true})
+		first := c.result()
+		if got := shape(first); got != "started | result call-1" || !first[0].GetStarted().GetKeepStream() {
+			t.Errorf("the first call: %s, %v", got, first[0])
+		}
+		c.cancel("interrupted", 1000) // too late for the first call, and not meant for the second
+		c.begin("call-2", "id")
+		if got := shape(c.result()); got != "started | result call-2" {
+			t.Errorf("the second call: %s", got)
+		}
+		c.begin("call-3", "wait")
+		if m, err := c.Recv(); err != nil || !m.GetStarted().GetKeepStream() {
+			t.Fatal(m, err)
+		}
+		c.cancel("interrupted", 1000)
+		if m, err := c.Recv(); err != nil || resultShape(m.GetResult()) != "call cancelled: interrupted" {
+			t.Errorf("the cancelled call: %v, %v", m, err)
+		}
+		if err := c.CloseSend(); err != nil {
+			t.Error(err)
+		}
+		if m, err := c.Recv(); err != io.EOF {
+			t.Errorf("after the last call: %v, %v", m, err)
+		}
+	})
+}
+
+// A stream that waits for another call does not keep the plugin from ending.
+func TestCloseEndsWaitingStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, tool.Plugin{Tools: one("id", func(_ context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
+			return tool.Text(c.ID()), nil
+		})}, nil, "{}")
+		c := p.start(t, &gantryv1.CallStart{Tool: "id", KeepStream: true})
+		c.result()
+		if err := p.server.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if m, err := c.Recv(); err != io.EOF {
+			t.Errorf("after the end: %v, %v", m, err)
+		}
+	})
+}
+
+// A host that does not keep streams may wait for their ends.
+func TestStreamEndsWithItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, tool.Plugin{Tools: one("id", func(_ context.Context, c *tool.Call, _ struct{}) (*tool.Result, error) {
+			return tool.Text(c.ID()), nil
+		})}, nil, "{}")
+		c := p.start(t, &gantryv1.CallStart{Tool: "id"})
+		c.begin("call-2", "id") // which is not answered
+		all, err := c.rest()
+		if err != nil || shape(all) != "started | result call-1" || all[0].GetStarted().GetKeepStream() {
+			t.Errorf("%s, %v", shape(all), err)
 		}
 	})
 }

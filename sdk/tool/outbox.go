@@ -33,6 +33,7 @@ const (
 type outbox struct {
 	maxOutput int64 // maximum output of the call in bytes
 	maxEvent  int   // maximum size of an event in bytes
+	keep      bool  // the stream is kept for another call
 	dropped   atomic.Int64
 
 	wake chan struct{} // has one token when the sender should check the queue
@@ -62,8 +63,8 @@ type pending struct {
 	event  *gantryv1.CallResponse
 }
 
-func newOutbox(maxOutput int64, maxEvent int) *outbox {
-	o := &outbox{maxOutput: maxOutput, maxEvent: maxEvent, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newOutbox(maxOutput int64, maxEvent int, keep bool) *outbox {
+	o := &outbox{maxOutput: maxOutput, maxEvent: maxEvent, keep: keep, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	o.mu.since = time.Now()
 	return o
 }
@@ -243,6 +244,7 @@ func (o *outbox) send(batch []pending, last *gantryv1.CallResponse, send func(*g
 			}
 		case p.event.GetStarted() != nil:
 			o.started = true
+			p.event.GetStarted().KeepStream = o.keep
 			err = send(p.event)
 		case p.event != nil:
 			err = o.announced(send, p.event)
@@ -274,7 +276,7 @@ func (o *outbox) send(batch []pending, last *gantryv1.CallResponse, send func(*g
 func (o *outbox) announced(send func(*gantryv1.CallResponse) error, e *gantryv1.CallResponse) error {
 	if !o.started {
 		o.started = true
-		err := send(&gantryv1.CallResponse{Event: &gantryv1.CallResponse_Started{Started: &gantryv1.CallStarted{}}})
+		err := send(&gantryv1.CallResponse{Event: &gantryv1.CallResponse_Started{Started: &gantryv1.CallStarted{KeepStream: o.keep}}})
 		if err != nil {
 			return err
 		}

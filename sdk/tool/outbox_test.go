@@ -22,7 +22,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 30).Draw(r, "steps")
 		stall := rapid.SampledFrom([]time.Duration{0, time.Millisecond, 50 * time.Millisecond}).Draw(r, "host takes")
 		rapid.SyncTest(r, func(t *rapid.T) {
-			out := newOutbox(maxOutput, 1<<20)
+			out := newOutbox(maxOutput, 1<<20, false)
 			var got []*gantryv1.CallResponse
 			done := make(chan error, 1)
 			go func() { // owned by the test

@@ -159,35 +159,80 @@ func (s *Server) Call(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gant
 	if first.GetStart() == nil {
 		return status.Error(codes.InvalidArgument, "the first message of a call must be start")
 	}
-	leave, err := s.gate.enter(stream.Context(), true)
+	calls := &callStream{server: s, stream: stream, next: make(chan *served)}
+	c, err := calls.begin(first.GetStart())
 	if err != nil {
 		return err
 	}
-	hard, cancelHard := context.WithCancelCause(stream.Context())
-	defer cancelHard(ErrEnded)
-	soft, cancelSoft := context.WithCancelCause(hard)
-	defer cancelSoft(ErrEnded)
-	c := s.newCall(convert.CallStartFromProto(first.GetStart()), soft, hard)
-
-	stop := &stopper{call: c, cancel: cancelSoft}
-	defer stop.release()
-	if d := s.deadline(c.start.Caps); d > 0 {
-		defer c.clock.afterFunc(d, func() { stop.stop(reasonDeadline, defaultGrace) }).Stop()
-	}
-	shutdown := context.AfterFunc(s.closing, func() { stop.stop("shutdown", s.closeGrace()) })
-	defer shutdown()
-
 	// Owned by this RPC: ends when the host closes its side of the stream, at the latest with the RPC.
-	go s.control(stream, c, stop)
+	go calls.receive()
+	for c != nil {
+		if err := calls.run(c); err != nil || !c.call.out.keep {
+			return err
+		}
+		select {
+		case c = <-calls.next:
+		case <-s.closing.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// callStream is a stream on which the host makes calls, one after the other.
+type callStream struct {
+	server *Server
+	stream grpc.BidiStreamingServer[gantryv1.CallRequest, gantryv1.CallResponse]
+	next   chan *served // the calls after the first one; closed when there are no more
+	latest *served      // to which the host's messages apply; used by receive alone, once that has begun
+}
+
+// served is a call on a stream.
+type served struct {
+	call       *Call
+	stop       *stopper
+	leave      func() // the gate
+	cancelHard context.CancelCauseFunc
+	cancelSoft context.CancelCauseFunc
+}
+
+// begin lets a call pass the gate.
+func (cs *callStream) begin(start *gantryv1.CallStart) (*served, error) {
+	s := cs.server
+	leave, err := s.gate.enter(cs.stream.Context(), true)
+	if err != nil {
+		return nil, err
+	}
+	c := &served{leave: leave}
+	var hard, soft context.Context
+	hard, c.cancelHard = context.WithCancelCause(cs.stream.Context())
+	soft, c.cancelSoft = context.WithCancelCause(hard)
+	c.call = s.newCall(convert.CallStartFromProto(start), soft, hard)
+	c.stop = &stopper{call: c.call, cancel: c.cancelSoft}
+	cs.latest = c
+	return c, nil
+}
+
+// run runs a call to its result.
+func (cs *callStream) run(sc *served) error {
+	s, c := cs.server, sc.call
+	defer sc.cancelHard(ErrEnded)
+	defer sc.cancelSoft(ErrEnded)
+	defer sc.stop.release()
+	if d := s.deadline(c.start.Caps); d > 0 {
+		defer c.clock.afterFunc(d, func() { sc.stop.stop(reasonDeadline, defaultGrace) }).Stop()
+	}
+	shutdown := context.AfterFunc(s.closing, func() { sc.stop.stop("shutdown", s.closeGrace()) })
+	defer shutdown()
 	// Owned by the server: Drain and Close wait for it, even if the host has ended the RPC before the handler returned.
 	go func() {
 		stack.Grow()
-		defer leave()
+		defer sc.leave()
 		// If the handler calls runtime.Goexit, the call below doesn't return, but the host still gets a result.
 		defer c.out.end(convert.ResultToProto(Errorf("tool %s ended without a result", c.start.Tool)))
 		c.out.end(s.handle(c))
 	}()
-	if err := c.out.run(hard, stream.Send); err != nil {
+	if err := c.out.run(c.hard, cs.stream.Send); err != nil {
 		return status.FromContextError(context.Canceled).Err()
 	}
 	return nil
@@ -202,7 +247,7 @@ func (s *Server) newCall(start *contract.CallStart, soft, hard context.Context) 
 	}
 	return &Call{
 		start: start, env: env, thread: s.threads.get(start.ThreadID, env), soft: soft, hard: hard,
-		out: newOutbox(maxOutput, int(f.message-messageMargin)), clock: newClock(),
+		out: newOutbox(maxOutput, int(f.message-messageMargin), start.KeepStream), clock: newClock(),
 	}
 }
 
@@ -252,27 +297,42 @@ func (s *Server) handle(c *Call) *gantryv1.CallResult {
 	return msg
 }
 
-// control processes the host's messages during a call.
-func (s *Server) control(stream grpc.BidiStreamingServer[gantryv1.CallRequest, gantryv1.CallResponse], c *Call, stop *stopper) {
+// receive receives the host's messages.
+func (cs *callStream) receive() {
+	defer close(cs.next)
 	for {
-		msg, err := stream.Recv()
+		msg, err := cs.stream.Recv()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				c.out.abandon()
+				cs.latest.call.out.abandon()
 			}
 			return
 		}
 		switch m := msg.GetControl().(type) {
+		case *gantryv1.CallRequest_Start:
+			if !cs.latest.call.out.keep {
+				return // it is not to be answered
+			}
+			c, err := cs.begin(m.Start)
+			if err != nil {
+				return // without an answer, so that the host learns the reason on another stream
+			}
+			select {
+			case cs.next <- c:
+			case <-cs.stream.Context().Done(): // the host has ended the stream, or the plugin ends
+				c.leave()
+				return
+			}
 		case *gantryv1.CallRequest_Pause:
-			c.clock.pause()
+			cs.latest.call.clock.pause()
 		case *gantryv1.CallRequest_Resume:
-			c.clock.resume()
+			cs.latest.call.clock.resume()
 		case *gantryv1.CallRequest_Cancel:
 			grace := time.Duration(m.Cancel.GetGraceMs()) * time.Millisecond
 			if grace <= 0 {
 				grace = defaultGrace
 			}
-			stop.stop(m.Cancel.GetReason(), grace)
+			cs.latest.stop.stop(m.Cancel.GetReason(), grace)
 		}
 	}
 }

@@ -24,7 +24,8 @@ import (
 
 // Client calls the tools of one plugin slot. Safe for concurrent use.
 type Client struct {
-	slot *plugin.Slot
+	slot    *plugin.Slot
+	streams streams
 
 	mu struct {
 		sync.Mutex
@@ -96,16 +97,27 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 		return nil, err
 	}
 	defer done()
+	start.KeepStream = true
+	for {
+		stream, err := c.streams.take(ctx, lease)
+		if err != nil {
+			return nil, plugin.Classify(err, lease)
+		}
+		result, err := c.callOn(ctx, stream, lease, start, ctl, sink)
+		if !stream.endedBetweenCalls(err) {
+			return result, err
+		}
+	}
+}
+
+// callOn runs a call on a stream.
+func (c *Client) callOn(ctx context.Context, stream *stream, lease *plugin.Lease, start contract.CallStart, ctl Control, sink func(contract.CallEvent)) (*contract.Result, error) {
 	ctx, hard := context.WithCancelCause(ctx)
 	defer hard(nil)
-	stream, err := gantryv1.NewToolServiceClient(lease.Conn).Call(ctx)
-	if err != nil {
-		return nil, plugin.Classify(err, lease)
-	}
-
+	unhook := context.AfterFunc(ctx, stream.cancel)
 	// At once and not through the outbox, so that it leaves together with the stream's headers. The first message of a stream does not
 	// wait for its receiver. A broken stream is reported where it is received from.
-	err = stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: convert.CallStartToProto(&start)}})
+	err := stream.Send(&gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: convert.CallStartToProto(&start)}})
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, plugin.Classify(err, lease)
 	}
@@ -115,16 +127,24 @@ func (c *Client) Call(ctx context.Context, start contract.CallStart, ctl Control
 	result, err := receive(stream, start.Caps, sink)
 	ended := context.Cause(ctx)
 	close(finished)
-	// The stream is closed in order, unless a message can't be sent because the plugin does not read.
+	// What is queued is sent, unless the plugin does not read.
 	cancel := time.AfterFunc(sendTimeout, func() { hard(nil) })
 	out.close()
 	cancel.Stop()
+	if err == nil && unhook() && stream.kept {
+		c.streams.put(stream)
+	} else {
+		stream.end()
+	}
 	if err != nil {
 		if cause := ended; cause != nil {
 			if errors.Is(cause, ErrGrace) || errors.Is(cause, ErrDeadline) || errors.Is(cause, ErrUnresponsive) {
 				lease.Overran()
 			}
 			return nil, cause
+		}
+		if errors.Is(err, errNoResult) {
+			return nil, err
 		}
 		return nil, plugin.Classify(err, lease)
 	}
@@ -170,8 +190,9 @@ func (c *Client) queue(ctx context.Context, limit int32, reentrant bool) (done f
 type callStream = interface {
 	Send(*gantryv1.CallRequest) error
 	Recv() (*gantryv1.CallResponse, error)
-	CloseSend() error
 }
+
+var errNoResult = errors.New("the plugin ended the call without a result")
 
 // receive passes on events until the result.
 func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallEvent)) (*contract.Result, error) {
@@ -179,7 +200,7 @@ func receive(stream callStream, caps contract.CallCaps, sink func(contract.CallE
 	for first := true; ; first = false {
 		resp, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the plugin ended the call without a result")
+			return nil, errNoResult
 		}
 		if err != nil {
 			return nil, err

@@ -53,8 +53,6 @@ func (w *wire) Recv() (*gantryv1.CallResponse, error) {
 	return convert.CallEventToProto(ev), nil
 }
 
-func (w *wire) CloseSend() error { return nil }
-
 func (w *wire) log() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -46,7 +46,7 @@ func (o *outbox) put(m *gantryv1.CallRequest) bool {
 	}
 }
 
-// close closes the stream for sending, behind what is queued. It waits for that, or for the end of the stream's context.
+// close waits until what is queued is sent, or for the end of the stream's context. Nothing is sent after it.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true
@@ -56,7 +56,6 @@ func (o *outbox) close() {
 		close(queue)
 		<-sent
 	}
-	_ = o.stream.CloseSend() // a broken stream is reported by its receiver
 }
 
 // run sends queued messages until close or the end of the context. A broken stream is reported by its receiver.

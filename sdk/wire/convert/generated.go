@@ -715,6 +715,7 @@ func CallStartToProto(x *contract.CallStart) *gantryv1.CallStart {
 		ModelTraits:     texts(x.ModelTraits),
 		Attempt:         x.Attempt,
 		HistoryRevision: text(x.HistoryRevision),
+		KeepStream:      x.KeepStream,
 	}
 }
 
@@ -740,6 +741,7 @@ func CallStartFromProto(p *gantryv1.CallStart) *contract.CallStart {
 		ModelTraits:     p.GetModelTraits(),
 		Attempt:         p.GetAttempt(),
 		HistoryRevision: p.GetHistoryRevision(),
+		KeepStream:      p.GetKeepStream(),
 	}
 }
 
@@ -763,13 +765,15 @@ func callCapsFromProto(p *gantryv1.CallCaps) contract.CallCaps {
 
 func startedToProto(x contract.Started) *gantryv1.CallStarted {
 	return &gantryv1.CallStarted{
-		Item: ItemToProto(x.Item),
+		Item:       ItemToProto(x.Item),
+		KeepStream: x.KeepStream,
 	}
 }
 
 func startedFromProto(p *gantryv1.CallStarted) contract.Started {
 	return contract.Started{
-		Item: ItemFromProto(p.GetItem()),
+		Item:       ItemFromProto(p.GetItem()),
+		KeepStream: p.GetKeepStream(),
 	}
 }
 

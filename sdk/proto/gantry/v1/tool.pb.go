@@ -2039,8 +2039,12 @@ type CallStart struct {
 	// is still there to be referred to. It differs after a compaction, a rollback, a resume or a fork, and in a call that another one makes.
 	// Opaque; empty: no earlier result is there.
 	HistoryRevision string `protobuf:"bytes,16,opt,name=history_revision,json=historyRevision,proto3" json:"history_revision,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The host may send the start of another call on this stream after the result. A plugin that supports that sets keep_stream in
+	// started, and leaves the stream open after the result until the host closes it. It may end the stream between calls; then a start
+	// that it has not answered has had no effect, and the host sends it again on another stream. Plugins may ignore keep_stream.
+	KeepStream    bool `protobuf:"varint,17,opt,name=keep_stream,json=keepStream,proto3" json:"keep_stream,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallStart) Reset() {
@@ -2183,6 +2187,13 @@ func (x *CallStart) GetHistoryRevision() string {
 		return x.HistoryRevision
 	}
 	return ""
+}
+
+func (x *CallStart) GetKeepStream() bool {
+	if x != nil {
+		return x.KeepStream
+	}
+	return false
 }
 
 // CallCaps are the limits of one call.
@@ -2553,7 +2564,9 @@ func (*CallResponse_Result) isCallResponse_Event() {}
 type CallStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The item to display; may be absent.
-	Item          *Item `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
+	Item *Item `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
+	// Whether the plugin accepts another call on this stream after the result. Only if the host has set keep_stream in start.
+	KeepStream    bool `protobuf:"varint,2,opt,name=keep_stream,json=keepStream,proto3" json:"keep_stream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2593,6 +2606,13 @@ func (x *CallStarted) GetItem() *Item {
 		return x.Item
 	}
 	return nil
+}
+
+func (x *CallStarted) GetKeepStream() bool {
+	if x != nil {
+		return x.KeepStream
+	}
+	return false
 }
 
 // OutputDelta is a piece of output while the call runs. At most 8192 bytes, split between characters.
@@ -5009,7 +5029,7 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x05pause\x18\x02 \x01(\v2\x14.gantry.v1.CallPauseH\x00R\x05pause\x12/\n" +
 	"\x06resume\x18\x03 \x01(\v2\x15.gantry.v1.CallResumeH\x00R\x06resume\x12/\n" +
 	"\x06cancel\x18\x05 \x01(\v2\x15.gantry.v1.CallCancelH\x00R\x06cancelB\t\n" +
-	"\acontrolJ\x04\b\x04\x10\x05R\vgrant_added\"\x8d\x04\n" +
+	"\acontrolJ\x04\b\x04\x10\x05R\vgrant_added\"\xae\x04\n" +
 	"\tCallStart\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x17\n" +
@@ -5028,7 +5048,9 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\aparents\x18\r \x03(\tR\aparents\x12!\n" +
 	"\fmodel_traits\x18\x0e \x03(\tR\vmodelTraits\x12\x18\n" +
 	"\aattempt\x18\x0f \x01(\rR\aattempt\x12)\n" +
-	"\x10history_revision\x18\x10 \x01(\tR\x0fhistoryRevision\"\xa9\x01\n" +
+	"\x10history_revision\x18\x10 \x01(\tR\x0fhistoryRevision\x12\x1f\n" +
+	"\vkeep_stream\x18\x11 \x01(\bR\n" +
+	"keepStream\"\xa9\x01\n" +
 	"\bCallCaps\x12(\n" +
 	"\x10max_output_bytes\x18\x01 \x01(\x03R\x0emaxOutputBytes\x12(\n" +
 	"\x10max_inline_bytes\x18\x02 \x01(\x03R\x0emaxInlineBytes\x12(\n" +
@@ -5050,9 +5072,11 @@ const file_gantry_v1_tool_proto_rawDesc = "" +
 	"\x04item\x18\x05 \x01(\v2\x0f.gantry.v1.ItemH\x00R\x04item\x12%\n" +
 	"\x04note\x18\x06 \x01(\v2\x0f.gantry.v1.NoteH\x00R\x04note\x12/\n" +
 	"\x06result\x18\a \x01(\v2\x15.gantry.v1.CallResultH\x00R\x06resultB\a\n" +
-	"\x05event\"2\n" +
+	"\x05event\"S\n" +
 	"\vCallStarted\x12#\n" +
-	"\x04item\x18\x01 \x01(\v2\x0f.gantry.v1.ItemR\x04item\"9\n" +
+	"\x04item\x18\x01 \x01(\v2\x0f.gantry.v1.ItemR\x04item\x12\x1f\n" +
+	"\vkeep_stream\x18\x02 \x01(\bR\n" +
+	"keepStream\"9\n" +
 	"\vOutputDelta\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"N\n" +

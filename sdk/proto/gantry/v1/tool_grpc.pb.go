@@ -43,7 +43,8 @@ type ToolServiceClient interface {
 	// Assess returns what a call would do, without doing it. It is only called for tools whose descriptor sets `assess`.
 	Assess(ctx context.Context, in *AssessRequest, opts ...grpc.CallOption) (*AssessResponse, error)
 	// Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
-	// exactly one result, even after a cancel, and nothing after that.
+	// exactly one result, even after a cancel, and nothing after that. If both sides set keep_stream, the host may then send the
+	// start of another call on the same stream.
 	Call(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CallRequest, CallResponse], error)
 	// View shows a session to a person, and passes on what the person does. The host's first message is open. The plugin sends
 	// opened first; closed, if it sends that, is the last message. The stream also ends when the host sends close or ends it.
@@ -171,7 +172,8 @@ type ToolServiceServer interface {
 	// Assess returns what a call would do, without doing it. It is only called for tools whose descriptor sets `assess`.
 	Assess(context.Context, *AssessRequest) (*AssessResponse, error)
 	// Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
-	// exactly one result, even after a cancel, and nothing after that.
+	// exactly one result, even after a cancel, and nothing after that. If both sides set keep_stream, the host may then send the
+	// start of another call on the same stream.
 	Call(grpc.BidiStreamingServer[CallRequest, CallResponse]) error
 	// View shows a session to a person, and passes on what the person does. The host's first message is open. The plugin sends
 	// opened first; closed, if it sends that, is the last message. The stream also ends when the host sends close or ends it.

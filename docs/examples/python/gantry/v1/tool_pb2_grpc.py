@@ -99,7 +99,8 @@ class ToolServiceServicer:
 
     def Call(self, request_iterator, context):
         """Call runs a tool. The host's first message is start. The plugin sends started first, then any number of events, then
-        exactly one result, even after a cancel, and nothing after that.
+        exactly one result, even after a cancel, and nothing after that. If both sides set keep_stream, the host may then send the
+        start of another call on the same stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

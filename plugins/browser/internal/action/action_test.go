@@ -374,6 +374,17 @@ func TestScreenshot(t *testing.T) {
 	}
 }
 
+// A click that is repeated without effect is noticed.
+func TestCircles(t *testing.T) {
+	x := newRig(t)
+	x.open("<button>Go</button>")
+	for i := 1; i <= 5; i++ {
+		if _, o := x.run(`{"click":{"index":1}}`); (o.Note == "") != (i < 5) {
+			t.Errorf("%d: %q", i, o.Note)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -285,6 +285,7 @@ func (s *Session) locate(ctx context.Context, t *target.Tab, number int, force b
 type Outcome struct {
 	Lines  []string // what each action has done
 	Failed bool     // the last one
+	Note   string   // advice to a model that goes in circles; may be empty
 	Images []Image
 }
 
@@ -298,11 +299,7 @@ type Image struct {
 // Run runs actions one after the other in the current tab. It stops after one that fails, or that leads to another page or tab.
 func (s *Session) Run(ctx context.Context, t *target.Tab, actions []Named) *Outcome {
 	o := &Outcome{}
-	defer func() {
-		if n := s.repeats.note(); n != "" {
-			o.Lines = append(o.Lines, n)
-		}
-	}()
+	defer func() { o.Note = s.repeats.note() }()
 	if shown := s.View(t).Shown; shown != nil {
 		s.repeats.begin(fmt.Sprint(t.Info().URL, shown.Lines))
 	}

@@ -252,7 +252,9 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 	x := p.transfer(ctx, c, r)
 	begin := time.Now()
 	o := r.Run(ctx, tab, list)
-	lines = append(lines, o.Lines...)
+	if lines = append(lines, o.Lines...); o.Note != "" {
+		lines = append(lines, o.Note)
+	}
 	lines = append(lines, x.downloads(ctx, downloadTime)...)
 	lines = append(lines, r.memory.take()...)
 	if r.keeper.changed(ctx) {

@@ -3,12 +3,8 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
 // execute is a call of browser_execute, as a line of a script. args are further arguments.
@@ -108,36 +104,6 @@ func TestBrowserScriptWithItsOwnBrowser(t *testing.T) {
 	if strings.Contains(out["c3"], "/alone") || strings.Contains(out["c2"], `"`+s.URL+`"`) {
 		t.Errorf("the browsers are the same:\n%s\n%s", out["c2"], out["c3"])
 	}
-	r.NothingLeft()
-	noProfileLeft(t, r)
-}
-
-// A run ends with the plugin's process; the browser and its tabs don't.
-func TestBrowserOutlivesAScript(t *testing.T) {
-	t.Parallel()
-	s := form(t)
-	r := newBrowser(t, browsers[0], execute("c1", `await page.goto_url("`+s.URL+`/kept"); console.log("kept", (await page.list_tabs()).length); for (;;) await page.wait(60)`, ", yield_time_ms = 250")+runOf("c1")+
-		"do = [{ call = \"browser_observe\", id = \"c12\", raw = '{\"run_id\": \"${run}\", \"wait_ms\": 60000}' }]\n"+
-		"[[step]]\ndo = [{ call = \"wait_for\", id = \"w1\", args = { file = \"one\" } }]\n"+
-		"[[step]]\ndo = [{ call = \"browser_observe\", id = \"c2\", raw = '{\"run_id\": \"${run}\"}' }]\n"+
-		execute("c3", `console.log((await page.list_tabs()).length); return (await page.page_info()).url`, "")+done)
-	addOdd(t, r, "waits", "waits", "")
-	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
-	plugin := func() []int { // without its scripts
-		return slices.DeleteFunc(rig.Processes(t, r.Home, "gantry-tool-browser"), func(pid int) bool {
-			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-			return err != nil || strings.Contains(string(line), "codemode")
-		})
-	}
-	r.Until("the barrier", func() bool { return exists(r.Dir, "one.waiting") })
-	old := plugin()
-	rig.Kill(t, old...)
-	r.Until("the plugin is back", func() bool { now := plugin(); return len(now) == 1 && len(old) == 1 && now[0] != old[0] })
-	r.Write("one", "")
-	if res := run.Wait(); res.Code != 0 {
-		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
-	}
-	has(t, r.Last().Outputs(), map[string][]string{"c12": {"kept 1"}, "c2": {"there is no run", "leaves the browser"}, "c3": {"Result: " + s.URL + "/kept"}})
 	r.NothingLeft()
 	noProfileLeft(t, r)
 }

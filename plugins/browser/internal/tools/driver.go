@@ -48,7 +48,6 @@ func (d *driver) browse(ctx context.Context, f func(r *running, t *target.Tab) e
 	return f(r, tab)
 }
 
-
 // Look implements [agent.Browser].
 func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 	var out agent.Page

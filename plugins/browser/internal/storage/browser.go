@@ -25,11 +25,11 @@ import (
 )
 
 // Local storage can be reached only in a document of its origin. Such documents are made here, empty ones, in a tab of their own: the request
-// is answered before it leaves the browser. Their path has a word that no page knows.
+// is answered before it leaves the browser. Their path has a word that no page chooses; workers of the origin can see it.
 var path = "/gantry-storage-" + strings.ToLower(rand.Text())
 
-// Own reports whether an address is one of the documents that this package makes, for which nothing is requested.
-func Own(address string) bool { return strings.HasSuffix(address, path) }
+// own reports whether an address is one of the documents that this package makes, for which nothing is requested.
+func own(address string) bool { return strings.HasSuffix(address, path) }
 
 // Origins are those of the documents that a browser has loaded.
 type Origins struct {
@@ -41,7 +41,7 @@ type Origins struct {
 // Watch notes the origins of documents from now on.
 func Watch(b *target.Browser) *Origins {
 	o := &Origins{seen: map[string]bool{}}
-	o.stop = b.Observe(func(e cdp.Event, _ *target.Tab) {
+	o.stop = b.Observe(func(e cdp.Event, t *target.Tab) {
 		if e.Method != "Page.frameNavigated" {
 			return
 		}
@@ -51,7 +51,7 @@ func Watch(b *target.Browser) *Origins {
 				Origin string `json:"securityOrigin"`
 			} `json:"frame"`
 		}
-		if e.Decode(&p) == nil && !Own(p.Frame.URL) {
+		if e.Decode(&p) == nil && (t == nil || !t.Answers(p.Frame.URL)) {
 			o.add(p.Frame.Origin)
 		}
 	})
@@ -202,7 +202,7 @@ func within(ctx context.Context, b *target.Browser, f func(ctx context.Context, 
 				URL string `json:"url"`
 			} `json:"request"`
 		}
-		if e.Method != "Fetch.requestPaused" || t == nil || e.Decode(&p) != nil || !Own(p.Request.URL) {
+		if e.Method != "Fetch.requestPaused" || t == nil || e.Decode(&p) != nil || !t.Answers(p.Request.URL) {
 			return
 		}
 		_ = t.Session.Post(fetch.CommandFulfillRequest, fetch.FulfillRequestParams{
@@ -216,6 +216,7 @@ func within(ctx context.Context, b *target.Browser, f func(ctx context.Context, 
 		return err
 	}
 	defer func() { err = errors.Join(err, tab.Close(ctx)) }()
+	tab.Answered(own)
 	// A service worker of the site would answer instead.
 	_, err1 := protocol.Call(ctx, tab.Session, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true})
 	_, err2 := protocol.Call(ctx, tab.Session, fetch.Enable, fetch.EnableParams{Patterns: []*fetch.RequestPattern{{URLPattern: "*" + path}}})

@@ -27,8 +27,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func browser(ctx context.Context, t *testing.T) *target.Browser {
 	t.Helper()
+	return judged(ctx, t, func(_ target.Request, answer func(error)) { answer(nil) })
+}
+
+func judged(ctx context.Context, t *testing.T, judge func(target.Request, func(error))) *target.Browser {
+	t.Helper()
 	r, w := chromiumtest.Start(t)
-	b, err := target.Open(ctx, r, w, target.Options{Judge: func(_ target.Request, answer func(error)) { answer(nil) }})
+	b, err := target.Open(ctx, r, w, target.Options{Judge: judge})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +68,7 @@ func TestStorageOfAllOrigins(t *testing.T) {
 	defer cancel()
 	var own atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if storage.Own(r.URL.Path) {
+		if strings.HasPrefix(r.URL.Path, "/gantry-storage-") {
 			own.Add(1)
 		}
 		if r.URL.Path == "/worker.js" {
@@ -108,5 +113,43 @@ func TestStorageOfAllOrigins(t *testing.T) {
 	}
 	if n := own.Load(); n != 0 {
 		t.Errorf("%d requests for documents of our own", n)
+	}
+}
+
+// The documents of our own are made in their own tab only: a page that has learned their path, as the site's service worker can, is judged like
+// any other, also while they are there.
+func TestPathOfOwnDocumentsOpensNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	asked := make(chan string, 100)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><link rel=icon href=data:,>")
+	}))
+	defer s.Close()
+	b := judged(ctx, t, func(r target.Request, answer func(error)) {
+		asked <- r.URL
+		answer(nil)
+	})
+	visit(ctx, t, b.Tabs()[0], s.URL, "localStorage.a = 'x'; ''")
+	if first := <-asked; first != s.URL+"/" {
+		t.Fatal(first)
+	}
+	learned := ""
+	err := storage.Secure(ctx, b, func(_ context.Context, own *target.Tab) error {
+		learned = strings.TrimPrefix(own.Info().URL, "https://gantry.invalid")
+		visit(ctx, t, b.Tabs()[0], s.URL+learned, "''")
+		return nil
+	})
+	if err != nil || !strings.HasPrefix(learned, "/gantry-storage-") {
+		t.Fatalf("%q, %v", learned, err)
+	}
+	select {
+	case got := <-asked:
+		if got != s.URL+learned {
+			t.Errorf("asked about %s", got)
+		}
+	default:
+		t.Error("nobody was asked about a page with the path")
 	}
 }

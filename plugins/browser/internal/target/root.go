@@ -24,6 +24,21 @@ func (b *Browser) Find(id string) (*Tab, *cdp.Session) {
 	return nil, nil
 }
 
+// Answered leaves the requests of the tab for which is returns true to an [Observer], which answers them: they are neither judged nor sent. The
+// same addresses in other tabs, whose pages may have learned them, are judged.
+func (t *Tab) Answered(is func(url string) bool) {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	t.answered = is
+}
+
+// Answers reports whether an [Observer] answers the request of the tab for an address.
+func (t *Tab) Answers(url string) bool {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	return t.answered != nil && t.answered(url)
+}
+
 // Changed returns a channel that is closed with the next change of the browser or of a tab.
 func (b *Browser) Changed() <-chan struct{} {
 	b.mu.Lock()

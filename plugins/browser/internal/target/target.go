@@ -104,7 +104,8 @@ type Tab struct {
 	requests map[string]request
 	page     string // address of the last document that was allowed
 	settings []Setting
-	messages *[]Message // of the console, while it is read
+	messages *[]Message            // of the console, while it is read
+	answered func(url string) bool // see [Tab.Answered]
 	recording
 	notes []string
 }
@@ -393,6 +394,10 @@ func (b *Browser) paused(e cdp.Event) {
 	r := Request{URL: p.Request.URL, Document: p.Type == network.ResourceTypeDocument}
 	b.mu.Lock()
 	t := b.mu.sessions[e.Session]
+	if t != nil && t.answered != nil && t.answered(r.URL) {
+		b.mu.Unlock()
+		return
+	}
 	if t != nil {
 		r.Main = r.Document && p.FrameID == t.ID
 		r.Page = cmp.Or(t.page, t.info.URL)

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/policy"
-	"github.com/gantry-agent/gantry/plugins/browser/internal/storage"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -85,10 +84,6 @@ func (s *sites) ask(e contract.BrowserEffect) *verdict {
 // judge decides about a request of a page; see [target.Options]. A socket to a host that is only now authorized fails once, as its page
 // can't be held up; pages try again.
 func (s *sites) judge(r target.Request, answer func(error)) {
-	if storage.Own(r.URL) {
-		answer(nil) // nothing is requested
-		return
-	}
 	if r.Document || r.Socket {
 		err := s.policy.CheckOpened(r.URL, r.Page)
 		opened := r.URL

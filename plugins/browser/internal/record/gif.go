@@ -22,6 +22,8 @@ const (
 	maxFrames = 150
 	// gifWidth is its width in pixels.
 	gifWidth = 800
+	// maxGIFHeight is its maximum height: a narrow window would make one of gigabytes.
+	maxGIFHeight = 1600
 	// gifDelay is how long a picture is shown, in hundredths of a second.
 	gifDelay = 150
 	// captionHeight is the height of a line of text under a picture.
@@ -43,15 +45,18 @@ func animate(frames []frame) ([]byte, error) {
 	var size image.Rectangle
 	for i, f := range frames {
 		c, err := jpeg.DecodeConfig(bytes.NewReader(f.jpeg))
-		if err != nil || c.Width <= 0 || c.Height <= 0 || c.Width > 10_000 || c.Height > 10_000 {
-			return nil, fmt.Errorf("picture %d can't be used: %w", i+1, err)
+		if err != nil {
+			return nil, fmt.Errorf("picture %d: %w", i+1, err)
+		}
+		if c.Width <= 0 || c.Height <= 0 || c.Width > 10_000 || c.Height > 10_000 {
+			return nil, fmt.Errorf("picture %d can't be used: it has %d×%d pixels", i+1, c.Width, c.Height)
 		}
 		src, err := jpeg.Decode(bytes.NewReader(f.jpeg))
 		if err != nil {
 			return nil, fmt.Errorf("picture %d: %w", i+1, err)
 		}
 		if i == 0 {
-			size = image.Rect(0, 0, gifWidth, max(1, gifWidth*c.Height/c.Width)+captionHeight)
+			size = image.Rect(0, 0, gifWidth, min(max(1, gifWidth*c.Height/c.Width), maxGIFHeight)+captionHeight)
 		}
 		full := image.NewRGBA(size)
 		draw.Draw(full, size, image.White, image.Point{}, draw.Src)

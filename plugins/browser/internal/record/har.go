@@ -18,6 +18,8 @@ const (
 	maxBody = 256 << 10
 	// maxBodies is the maximum size of all bodies together.
 	maxBodies = 32 << 20
+	// maxHeads is the maximum size of all addresses and headers together.
+	maxHeads = 32 << 20
 )
 
 // The parts of an archive, as HAR 1.2 defines them.
@@ -112,6 +114,7 @@ type archive struct {
 	open    map[string]*entry // by session and ID of the request
 	pages   []harPage
 	bodies  int // bytes
+	heads   int // bytes
 	dropped int
 }
 
@@ -204,18 +207,22 @@ func version(p string) string {
 func (a *archive) began(session, page string, e requestEvent) {
 	key := session + " " + e.ID
 	if old := a.open[key]; old != nil && e.Redirect != nil {
-		old.answered(*e.Redirect)
-		old.Response.Redirect = e.Request.URL
+		old.answered(a.room(*e.Redirect))
+		if a.heads += len(e.Request.URL); a.heads <= maxHeads {
+			old.Response.Redirect = e.Request.URL
+		}
 		old.end(e.Time)
 	}
 	delete(a.open, key)
 	if !strings.HasPrefix(e.Request.URL, "http:") && !strings.HasPrefix(e.Request.URL, "https:") {
 		return // made in the page
 	}
-	if len(a.entries) >= maxEntries {
+	size := 2*len(e.Request.URL) + sizeOf(e.Request.Headers) // its query is listed once more
+	if len(a.entries) >= maxEntries || a.heads+size > maxHeads {
 		a.dropped++
 		return
 	}
+	a.heads += size
 	x := &entry{Page: page, Started: wall(e.WallTime), Type: strings.ToLower(e.Type), begin: e.Time, Timings: harTimings{Blocked: -1, DNS: -1, Connect: -1, SSL: -1}}
 	x.Request = harRequest{Method: e.Request.Method, URL: e.Request.URL, HTTPVersion: version(""), Cookies: []pair{}, Headers: pairs(e.Request.Headers), Query: query(e.Request.URL), HeadersSize: -1}
 	if body := e.Request.PostData; body != "" {
@@ -302,8 +309,26 @@ func (x *entry) end(at float64) {
 // answered notes a response; finished, how it ended. The entry is returned if its body is wanted.
 func (a *archive) answered(session string, e responseEvent) {
 	if x := a.open[session+" "+e.ID]; x != nil {
-		x.answered(e.Response)
+		x.answered(a.room(e.Response))
 	}
+}
+
+// room returns a response without its headers if there is no room for them.
+func (a *archive) room(r response) response {
+	size := sizeOf(r.Headers) + len(r.Text) + len(r.MimeType)
+	if a.heads+size > maxHeads {
+		return response{Status: r.Status, Protocol: r.Protocol, Address: r.Address, Timing: r.Timing}
+	}
+	a.heads += size
+	return r
+}
+
+// sizeOf returns the size of headers in bytes.
+func sizeOf(headers map[string]string) (n int) {
+	for k, v := range headers {
+		n += len(k) + len(v)
+	}
+	return n
 }
 
 func (a *archive) finished(session string, e endEvent) *entry {

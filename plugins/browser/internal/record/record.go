@@ -44,6 +44,8 @@ type File struct {
 const (
 	// bodyTime limits how long the body of a response may take.
 	bodyTime = 5 * time.Second
+	// bodiesTime limits how long Stop waits for all that are wanted: a page that hangs answers none of them.
+	bodiesTime = 20 * time.Second
 	// maxWaiting is the number of bodies that wait to be fetched; more are left out.
 	maxWaiting = 512
 )
@@ -246,9 +248,11 @@ func (r *Recorder) end() {
 
 // Stop ends the recording and returns its files. What could not be made is left out, with an error. mask masks secrets.
 func (r *Recorder) Stop(ctx context.Context, mask func(string) string) ([]File, error) {
-	stop := context.AfterFunc(ctx, r.cancel)
+	waiting, cancel := context.WithTimeout(ctx, bodiesTime)
+	stop := context.AfterFunc(waiting, r.cancel)
 	r.end()
 	stop()
+	cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []File

@@ -2,11 +2,16 @@ package record
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
-// maxEvents is the number of events in a trace.
-const maxEvents = 20_000
+const (
+	// maxEvents is the number of events in a trace.
+	maxEvents = 20_000
+	// maxTraced is how much of a text is kept in one, in bytes. Pages choose some of them, such as addresses.
+	maxTraced = 2000
+)
 
 // traceEvent is an event of a trace, in the trace event format of Chromium, which Perfetto and others show.
 type traceEvent struct {
@@ -40,11 +45,22 @@ func (t *trace) add(row int, category, name string, from, to time.Time, args map
 		t.dropped++
 		return
 	}
-	e := traceEvent{Name: name, Category: category, Phase: "X", At: from.Sub(t.begin).Microseconds(), Duration: max(1, to.Sub(from).Microseconds()), Process: 1, Thread: row, Args: args}
+	for k, v := range args {
+		args[k] = clip(v)
+	}
+	e := traceEvent{Name: clip(name), Category: category, Phase: "X", At: from.Sub(t.begin).Microseconds(), Duration: max(1, to.Sub(from).Microseconds()), Process: 1, Thread: row, Args: args}
 	if to.Equal(from) {
 		e.Phase, e.Duration, e.Scope = "i", 0, "t"
 	}
 	t.events = append(t.events, e)
+}
+
+// clip returns the beginning of a text, which does not keep the rest of it in memory.
+func clip(s string) string {
+	if len(s) <= maxTraced {
+		return s
+	}
+	return strings.ToValidUTF8(strings.Clone(s[:maxTraced]), "") + "..."
 }
 
 func (t *trace) encode(mask func(string) string) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/chromium/chromiumtest"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
@@ -152,5 +153,36 @@ func TestFramesAreJudged(t *testing.T) {
 	want := []string{s.URL + "/a?frame=" + other + "/f?frame=" + s.URL + "/no true true", other + "/f?frame=" + s.URL + "/no false true", s.URL + "/no false true"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q", got)
+	}
+}
+
+// What a page chooses freely, such as addresses, headers and texts, is kept in part only.
+func TestTextsOfPagesAreBounded(t *testing.T) {
+	s := httptest.NewServer(parts(0))
+	t.Cleanup(s.Close)
+	ctx, b := open(t, target.Options{})
+	x := tab(ctx, t, b, s.URL+"/")
+	const most = 5000
+	const code = `(async () => { const long = 'x'.repeat(1e6); console.log(long, long); alert(long);
+await fetch('/?' + long, {headers: {'X-Long': long.slice(0, 1e5)}}).catch(() => 0) })()`
+	if _, err := protocol.Call(ctx, x.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: code, AwaitPromise: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	list := x.Requests()
+	last := list[len(list)-1]
+	if len(last.URL) < 1000 || len(last.URL) > most || len(last.Sent["X-Long"]) > most {
+		t.Errorf("an address of %d bytes, a header of %d", len(last.URL), len(last.Sent["X-Long"]))
+	}
+	messages, err := x.Console(ctx)
+	if err != nil || len(messages) == 0 {
+		t.Fatalf("%d messages, %v", len(messages), err)
+	}
+	for _, m := range messages {
+		if len(m.Text) > most {
+			t.Errorf("a message of %d bytes", len(m.Text))
+		}
+	}
+	if n := x.TakeNotes(); len(n) != 1 || len(n[0]) < 1000 || len(n[0]) > most {
+		t.Errorf("%d notes", len(n))
 	}
 }

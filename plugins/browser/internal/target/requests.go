@@ -16,8 +16,14 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 )
 
-// maxRecorded is the number of the latest requests of a tab that can be asked for.
-const maxRecorded = 400
+const (
+	// maxRecorded is the number of the latest requests of a tab that can be asked for.
+	maxRecorded = 400
+	// maxURL is how much of their addresses is kept, in bytes. A page can make addresses of megabytes.
+	maxURL = 4096
+	// maxHeader is how much of the value of a header is kept, and maxHeaders how many of them are.
+	maxHeader, maxHeaders = 1024, 100
+)
 
 // Recorded is a request of a tab, as far as it is known.
 type Recorded struct {
@@ -87,7 +93,7 @@ func (r *recording) event(e cdp.Event, s *cdp.Session) {
 		}
 		r.last++
 		r.list = append(r.list, &Recorded{
-			Number: r.last, Method: p.Request.Method, URL: p.Request.URL, Kind: string(p.Type), Begin: time.Now(), Sent: p.Request.Headers,
+			Number: r.last, Method: clip(p.Request.Method, maxHeader), URL: clip(p.Request.URL, maxURL), Kind: string(p.Type), Begin: time.Now(), Sent: bounded(p.Request.Headers),
 			id: p.RequestID, session: s, body: p.Request.HasPostData,
 		})
 		r.list = r.list[max(0, len(r.list)-maxRecorded):]
@@ -117,7 +123,29 @@ type answered struct {
 	Headers  map[string]string `json:"headers"`
 }
 
-func (a *answered) note(x *Recorded) { x.Status, x.MediaType, x.Got = a.Status, a.MimeType, a.Headers }
+func (a *answered) note(x *Recorded) {
+	x.Status, x.MediaType, x.Got = a.Status, clip(a.MimeType, maxHeader), bounded(a.Headers)
+}
+
+// bounded returns headers without what nobody reads.
+func bounded(headers map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, value := range headers {
+		if len(out) == maxHeaders {
+			break
+		}
+		out[clip(name, maxHeader)] = clip(value, maxHeader)
+	}
+	return out
+}
+
+// clip returns the beginning of a text, which does not keep the rest of it in memory.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(strings.Clone(s[:most]), "") + "..."
+}
 
 // Requests returns the latest requests of the tab, the oldest first.
 func (t *Tab) Requests() []Recorded {
@@ -156,8 +184,12 @@ type Message struct {
 	Time            time.Time
 }
 
-// maxMessages is the number of the latest messages of a console.
-const maxMessages = 1000
+const (
+	// maxMessages is the number of the latest messages of a console.
+	maxMessages = 1000
+	// maxMessage is how much of each is kept, in bytes: a page can write a text of megabytes a thousand times.
+	maxMessage = 4096
+)
 
 // Console returns what the scripts of the tab's documents have written to the console, and what the browser has. The browser keeps it, and
 // tells it again when it is asked.
@@ -243,6 +275,7 @@ func (t *Tab) message(e cdp.Event) {
 			m.At = fmt.Sprintf("%s:%d", f.URL, f.LineNumber+1)
 		}
 	}
+	m.Text, m.At = clip(m.Text, maxMessage), clip(m.At, maxURL)
 	*t.messages = append(*t.messages, m)
 	if extra := len(*t.messages) - 2*maxMessages; extra > 0 {
 		*t.messages = slices.Delete(*t.messages, 0, extra)

@@ -28,8 +28,12 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 )
 
-// maxNotes is the number of messages about a tab that are kept until they are taken.
-const maxNotes = 20
+const (
+	// maxNotes is the number of messages about a tab that are kept until they are taken.
+	maxNotes = 20
+	// maxNote is how much of a message, or of the text of a dialog, is kept, in bytes.
+	maxNote = 4096
+)
 
 // ErrCrashed is the error of a tab whose process has crashed.
 var ErrCrashed = errors.New("the tab has crashed; navigate or reload it")
@@ -572,7 +576,7 @@ func (b *Browser) socket(e cdp.Event) {
 
 func (t *Tab) note(text string) {
 	if len(t.notes) < maxNotes {
-		t.notes = append(t.notes, text)
+		t.notes = append(t.notes, clip(text, maxNote))
 	}
 }
 
@@ -635,7 +639,7 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 			t.note(fmt.Sprintf("[%s] %s", p.Type, p.Message))
 			return true
 		}
-		t.info.Dialog, t.dialogIn = &Dialog{p.Type, p.Message}, s
+		t.info.Dialog, t.dialogIn = &Dialog{p.Type, clip(p.Message, maxNote)}, s
 	case "Page.javascriptDialogClosed":
 		t.info.Dialog = nil
 	case "Network.requestWillBeSent":
@@ -651,7 +655,7 @@ func (b *Browser) tabEvent(t *Tab, e cdp.Event) bool {
 		if e.Decode(&p) != nil || !slices.Contains(counted, p.Type) || p.LoaderID == "" || len(t.requests) >= 1000 {
 			return false
 		}
-		t.requests[p.RequestID] = request{time.Now(), p.Request.URL}
+		t.requests[p.RequestID] = request{time.Now(), clip(p.Request.URL, maxURL)}
 	case "Network.loadingFinished", "Network.loadingFailed":
 		var p struct {
 			RequestID string `json:"requestId"`

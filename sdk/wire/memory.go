@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -58,11 +59,49 @@ func (r *rest) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, n
 }
 
 func (r *rest) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if counts(info.FullMethod) {
+	switch {
+	case info.FullMethod == gantryv1.ToolService_Call_FullMethodName:
+		calls := &restingStream{ServerStream: ss, rest: r}
+		defer calls.end()
+		return next(srv, calls)
+	case counts(info.FullMethod):
 		r.begin()
 		defer r.end()
 	}
 	return next(srv, ss)
+}
+
+// restingStream is a stream on which the host makes one call after the other. Between them, nothing runs.
+type restingStream struct {
+	grpc.ServerStream
+	rest  *rest
+	calls atomic.Int64 // without a result
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *restingStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if r, ok := m.(*gantryv1.CallRequest); ok && err == nil && r.GetStart() != nil {
+		s.calls.Add(1)
+		s.rest.begin()
+	}
+	return err
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *restingStream) SendMsg(m any) error {
+	err := s.ServerStream.SendMsg(m)
+	if r, ok := m.(*gantryv1.CallResponse); ok && r.GetResult() != nil && s.calls.Add(-1) >= 0 {
+		s.rest.end()
+	}
+	return err
+}
+
+// end ends the calls that have got no result.
+func (s *restingStream) end() {
+	for range s.calls.Swap(0) {
+		s.rest.end()
+	}
 }
 
 // counts reports whether a plugin works while an RPC runs. Checks of its health are no work.

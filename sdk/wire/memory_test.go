@@ -46,7 +46,12 @@ func TestRest(t *testing.T) {
 		expect(0, restTime-time.Second, "a moment after the next call")
 		expect(1, time.Second, "at rest")
 		expect(1, time.Hour, "still at rest")
-		err := r.stream(nil, nil, &grpc.StreamServerInfo{FullMethod: gantryv1.ToolService_Call_FullMethodName}, func(any, grpc.ServerStream) error {
+		call := &grpc.StreamServerInfo{FullMethod: gantryv1.ToolService_Call_FullMethodName}
+		start := &gantryv1.CallRequest{Control: &gantryv1.CallRequest_Start{Start: &gantryv1.CallStart{}}}
+		err := r.stream(nil, messages{}, call, func(_ any, s grpc.ServerStream) error {
+			if err := s.RecvMsg(start); err != nil {
+				return err
+			}
 			during(gantryv1.ToolService_Assess_FullMethodName, time.Second)
 			expect(1, time.Hour, "in a call, after another one")
 			return nil
@@ -55,8 +60,31 @@ func TestRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(2, restTime, "at rest again")
+		err = r.stream(nil, messages{}, call, func(_ any, s grpc.ServerStream) error {
+			for n := range int64(2) {
+				if err := s.RecvMsg(start); err != nil {
+					return err
+				}
+				expect(2+n, time.Hour, "in a call")
+				if err := s.SendMsg(&gantryv1.CallResponse{Event: &gantryv1.CallResponse_Result{Result: &gantryv1.CallResult{}}}); err != nil {
+					return err
+				}
+				expect(3+n, restTime, "after a call, on a stream that is kept")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(4, time.Hour, "after the end of a stream that was kept")
 		during(gantryv1.ToolService_Call_FullMethodName, time.Second)
 		r.stop()
-		expect(2, time.Hour, "after the end")
+		expect(4, time.Hour, "after the end")
 	})
 }
+
+// messages is a stream that takes and has all messages.
+type messages struct{ grpc.ServerStream }
+
+func (messages) RecvMsg(any) error { return nil }
+func (messages) SendMsg(any) error { return nil }

@@ -60,6 +60,14 @@ func TestCallSession(t *testing.T) {
 	if res := run.Wait(); res.Code != 0 || !exists(filepath.Dir(r.Dir), "out/made") {
 		t.Errorf("an approved call: exit %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}
+	for _, tc := range [][3]string{
+		{"python", "exec_command", `no plugin "python"`}, {"other", "exec_command", `no plugin "other"`}, {"shell", "sing", `the plugin "shell" has no tool "sing"; it has apply_patch`},
+	} {
+		res := r.Gantry("call", "--session", "work", tc[0], tc[1], `{"cmd": "touch wrong"}`)
+		if res.Code != 1 || !strings.Contains(res.Stderr, tc[2]) || exists(r.Dir, "wrong") {
+			t.Errorf("%q: exit %d, want %q\n%s%s", tc, res.Code, tc[2], res.Stdout, res.Stderr)
+		}
+	}
 	slow := r.Start("call", "--session", "work", "shell", "exec_command", `{"cmd": "touch runs; sleep 600", "yield_time_ms": 30000}`)
 	r.Until("the call runs", func() bool { return exists(r.Dir, "runs") })
 	slow.Signal(os.Interrupt)

@@ -3,6 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/checkpoint"
@@ -10,6 +13,7 @@ import (
 	"github.com/gantry-agent/gantry/host/internal/hook"
 	"github.com/gantry-agent/gantry/host/internal/orchestrate"
 	"github.com/gantry-agent/gantry/host/internal/policy"
+	"github.com/gantry-agent/gantry/host/internal/registry"
 	"github.com/gantry-agent/gantry/host/internal/thread"
 	"github.com/gantry-agent/gantry/host/internal/threadsocket"
 	"github.com/gantry-agent/gantry/host/internal/turn"
@@ -68,7 +72,7 @@ func callTask(ctx context.Context, h *Host, c ToolCall) (t *thread.Task, result 
 		var a orchestrate.Answer
 		r, err := h.running(w.Thread.ID())
 		if err == nil {
-			a, err = r.callTool(running, w, c)
+			a, err = r.callTool(running, w, &c)
 		}
 		if err == nil {
 			err = w.Record(context.WithoutCancel(running),
@@ -103,7 +107,7 @@ func modelCall(c ToolCall) *llm.ToolCall {
 	return &llm.ToolCall{ID: string(c.ID), Namespace: c.Namespace, Name: c.Name, Input: c.Input, Freeform: c.Freeform}
 }
 
-func (r *running) callTool(ctx context.Context, w thread.Worker, c ToolCall) (a orchestrate.Answer, err error) {
+func (r *running) callTool(ctx context.Context, w thread.Worker, c *ToolCall) (a orchestrate.Answer, err error) {
 	h, t := r.host, r.thread
 	started := r.access(t.Settings())
 	if err := h.sandbox.Check(ctx, started.Sandbox, started.Cwd); err != nil {
@@ -111,6 +115,10 @@ func (r *running) callTool(ctx context.Context, w thread.Worker, c ToolCall) (a 
 	}
 	h.plugins.Load(ctx)
 	if _, err := r.awaitSources(ctx); err != nil {
+		return a, err
+	}
+	tools := h.plugins.Registry().Snapshot()
+	if err := setNamespace(c, tools); err != nil {
 		return a, err
 	}
 	var hooks hook.Hooks = hook.None{}
@@ -121,8 +129,31 @@ func (r *running) callTool(ctx context.Context, w thread.Worker, c ToolCall) (a 
 	return pipeline.Dispatch(ctx, &orchestrate.Gate{}, orchestrate.Call{
 		Settings: orchestrate.Settings{
 			Thread: t.ID(), Turn: w.Turn, Cwd: started.Cwd, Approval: policy.Approval(started.Approval), Sandbox: started.Sandbox,
-			Tools: h.plugins.Registry().Snapshot(), Output: h.outputOf(t.ID()), Caps: capsOf(h.opts.Config.Limits),
+			Tools: tools, Output: h.outputOf(t.ID()), Caps: capsOf(h.opts.Config.Limits),
 		},
-		Model: modelCall(c), ID: c.ID,
+		Model: modelCall(*c), ID: c.ID,
 	}).Wait(), nil
+}
+
+// setNamespace completes the name of a tool that is said to be a plugin's. Another plugin's tool of that name is not what was meant.
+func setNamespace(c *ToolCall, tools *registry.Snapshot) error {
+	if c.Plugin == "" {
+		return nil
+	}
+	var names []string
+	for _, e := range tools.Entries() {
+		switch {
+		case e.Plugin != c.Plugin:
+		case e.Name == c.Name:
+			c.Namespace = e.Namespace
+			return nil
+		default:
+			names = append(names, e.Name)
+		}
+	}
+	if len(names) == 0 {
+		return hint.New(fmt.Sprintf("there is no plugin %q with tools in the thread", c.Plugin), "see `gantry plugin list`")
+	}
+	slices.Sort(names)
+	return hint.New(fmt.Sprintf("the plugin %q has no tool %q; it has %.500s", c.Plugin, c.Name, strings.Join(names, ", ")), fmt.Sprintf("see `gantry plugin inspect %s`", c.Plugin))
 }

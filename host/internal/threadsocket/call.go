@@ -13,7 +13,8 @@ const methodCallTool = prefix + "callTool"
 
 // ToolCall is a call of a plugin's tool that no model makes.
 type ToolCall struct {
-	ID        event.CallID `json:"callId"` // new
+	ID        event.CallID `json:"callId"`           // new
+	Plugin    string       `json:"plugin,omitempty"` // label of the plugin whose tool it is, whose namespace is not known; empty: Namespace says it
 	Namespace string       `json:"namespace,omitempty"`
 	Name      string       `json:"name"`
 	Input     string       `json:"input"` // a JSON object, or any text if Freeform

@@ -146,6 +146,10 @@ func (a caller) call(ctx context.Context, c Call) (err error) {
 
 // callIn makes a call in a thread, which may run in another process, and prints its result.
 func (a caller) callIn(ctx context.Context, t *hub.Thread, c Call, d contract.Descriptor) error {
+	plugin := "" // d says it
+	if c.Session != "" {
+		plugin = c.Plugin
+	}
 	asks, err := a.attend(ctx, t, execFlags{})
 	if err != nil {
 		return err
@@ -168,7 +172,7 @@ func (a caller) callIn(ctx context.Context, t *hub.Thread, c Call, d contract.De
 			asks.event(e)
 		}
 	}()
-	r, failed := t.CallTool(ctx, hub.ToolCall{ID: event.CallID("cli_" + uuid.Must(uuid.NewV7()).String()), Namespace: d.Namespace, Name: d.Name, Input: c.Input})
+	r, failed := t.CallTool(ctx, hub.ToolCall{ID: event.CallID("cli_" + uuid.Must(uuid.NewV7()).String()), Plugin: plugin, Namespace: d.Namespace, Name: d.Name, Input: c.Input})
 	ended()
 	<-followed
 	events.Close()

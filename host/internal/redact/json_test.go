@@ -12,7 +12,8 @@ func TestJSON(t *testing.T) {
 		{`{"b":{"c":["say the-secret-value <b>"]},"a":12345678901234567}`, `{"a":12345678901234567,"b":{"c":["say ` + Placeholder + ` <b>"]}}`},
 		{`["quote\"and\\slash","\u0074he-secret-value"]`, `["` + Placeholder + `","` + Placeholder + `"]`},
 		{`{"the-secret-value":"x","n":987654321012}`, `{"` + Placeholder + `":"x","n":"` + Placeholder + `"}`},
-		{`{"the-secret-value"`, `{"the-secret-value"`}, {``, ``},
+		{`{"the-secret-value"`, `{"` + Placeholder + `"`}, {`1 "the-secret-value"`, `1 "` + Placeholder + `"`}, {``, ``},
+		{`{"a":"quote\"and\\slash","a":"x"}`, `{"a":"x"}`}, {`[{"a":{"b":1},"b":{"a":2}}, {"a":["a","a"]}]`, `[{"a":{"b":1},"b":{"a":2}}, {"a":["a","a"]}]`},
 	} {
 		if got := string(r.JSON([]byte(tc[0]))); got != tc[1] {
 			t.Errorf("%s: %s, want %s", tc[0], got, tc[1])

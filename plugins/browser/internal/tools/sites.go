@@ -33,6 +33,15 @@ type verdict struct {
 	denied error // valid after done
 }
 
+const (
+	// maxAsked limits the verdicts that are waited for: a page could have a person asked about thousands of sites at once.
+	maxAsked = 100
+	// maxKnown limits the verdicts that are remembered; then they are asked for again.
+	maxKnown = 10_000
+)
+
+var errTooManySites = errors.New("too many sites are being opened at once")
+
 // during makes c the call in which sites are authorized, until end is called.
 func (s *sites) during(ctx context.Context, c *tool.Call) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -55,7 +64,12 @@ func (s *sites) ask(e contract.BrowserEffect) *verdict {
 		return v
 	}
 	v := &verdict{done: make(chan struct{})}
-	if s.mu.known == nil {
+	if s.mu.waiting >= maxAsked {
+		v.denied = errTooManySites
+		close(v.done)
+		return v
+	}
+	if s.mu.known == nil || len(s.mu.known) >= maxKnown {
 		s.mu.known = map[contract.BrowserEffect]*verdict{}
 	}
 	s.mu.known[e] = v

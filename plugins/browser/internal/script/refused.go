@@ -67,6 +67,8 @@ func check(s *spec.Spec, method string, params map[string]json.RawMessage, strea
 		return slices.ContainsFunc(names, func(n string) bool { v, ok := params[n]; return ok && string(v) != "null" })
 	}
 	switch {
+	case method == "Target.createTarget" && has("hidden", "forTab"): // it would not be followed as a tab is
+		return fmt.Errorf("%s is refused with hidden or forTab", method)
 	case method == "Target.createBrowserContext" && has("proxyServer", "proxyBypassList", "originsWithUniversalNetworkAccess"):
 		return fmt.Errorf("%s is refused with another proxy or access to all origins", method)
 	case method == "Target.disposeBrowserContext" && !slices.Contains(contexts, text(params["browserContextId"])):

@@ -295,6 +295,8 @@ func TestRefused(t *testing.T) {
 		{"Target.createBrowserContext", `{"proxyServer":"http://evil.test"}`, "another proxy"},
 		{"Target.createBrowserContext", `{"proxyServer":"http://evil.test","PROXYSERVER":null}`, "another proxy"},
 		{"Target.createBrowserContext", `{"proxyBypassList":"*"}`, "another proxy"},
+		{"Target.createTarget", `{"url":"about:blank","hidden":true}`, "hidden or forTab"},
+		{"Target.createTarget", `{"url":"about:blank","forTab":true}`, "hidden or forTab"},
 		{"Target.createBrowserContext", `{}`, ""},
 		{"Target.disposeBrowserContext", `{"browserContextId":"theirs"}`, "has not created"},
 		{"Target.disposeBrowserContext", `{"browserContextId":"mine"}`, ""},

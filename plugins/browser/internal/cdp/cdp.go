@@ -363,7 +363,7 @@ func (s *Session) PostThen(method string, params any, then func()) error {
 	if then != nil {
 		waiting = func(answer) { then() }
 	}
-	_, b, err := s.c.encode(s.id, method, params, waiting)
+	id, b, err := s.c.encode(s.id, method, params, waiting)
 	if err != nil {
 		return err
 	}
@@ -371,6 +371,9 @@ func (s *Session) PostThen(method string, params any, then func()) error {
 	case s.c.out <- b:
 		return nil
 	default:
+		s.c.mu.Lock()
+		delete(s.c.mu.calls, id)
+		s.c.mu.Unlock()
 		return fmt.Errorf("%s: %w", method, ErrBusy)
 	}
 }

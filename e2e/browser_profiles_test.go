@@ -55,6 +55,35 @@ func TestBrowserProfiles(t *testing.T) {
 	noProfileLeft(t, r)
 }
 
+// A browser that a script starts has what is kept of the profiles, too, and its end does not replace that by the beginning of a visit.
+func TestBrowserProfilesOfScripts(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		c, err := r.Cookie("visit")
+		if err != nil || r.URL.Path == "/log-in" {
+			c = &http.Cookie{Name: "visit", Value: "of" + strings.ReplaceAll(r.URL.Path, "/", "-"), Path: "/", MaxAge: 1000}
+			http.SetCookie(w, c)
+		}
+		fmt.Fprintf(w, "<!doctype html><link rel=icon href=data:,>this is the visit %s", c.Value)
+	}))
+	t.Cleanup(s.Close)
+	look := fmt.Sprintf("await page.goto_url(%q); return await page.js('document.body.textContent')", s.URL)
+	r := newBrowserWith(t, browsers[0], "    profile \"work\" {\n      domains = [\"127.0.0.1\"]\n    }",
+		execute("c1", look, `, session = "one-shot"`)+execute("c2", look, "")+act("c3", fmt.Sprintf("{ navigate = { url = %q } }", s.URL+"/log-in"))+done)
+	for run, visit := range []string{"of-", "of-log-in"} {
+		r.OK(append(append([]string{"exec"}, bothAddresses("workspace-write")...), "go")...)
+		out := r.Last().Outputs()
+		for id, want := range map[string]string{"c1": visit, "c2": visit, "c3": "of-log-in"} {
+			if !strings.Contains(out[id], "this is the visit "+want) || want == "of-" && strings.Contains(out[id], "of-log-in") {
+				t.Errorf("run %d: %s has no %q:\n%s", run+1, id, want, out[id])
+			}
+		}
+	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}
+
 func reverse(s string) string {
 	b := []byte(s)
 	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {

@@ -104,6 +104,10 @@ func (b *browsers) Create(ctx context.Context, m session.Mode) (string, error) {
 		if r, err = b.p.start(ctx, c, t); err != nil {
 			return "", fmt.Errorf("start the browser: %w", err)
 		}
+		// Without what is kept, the sites would begin anew, and that would be kept in its place.
+		for _, line := range r.keeper.load(ctx) {
+			_ = c.Note(line) // the script goes on in any case
+		}
 	}
 	if t.alone {
 		b.mu.Lock()

@@ -271,7 +271,10 @@ func (p *browserPlugin) connect(ctx context.Context, env *tool.Env, th *thread, 
 // add makes a browser that of the thread, opens its session, which may be stopped at once, and waits for its end in the background.
 func (t *thread) add(env *tool.Env, r *running, idle time.Duration, open func() *tool.Session) {
 	r.idle = time.AfterFunc(idle, func() {
-		if len(t.using) > 0 {
+		select {
+		case t.using <- struct{}{}: // no call begins to use it meanwhile
+			defer func() { <-t.using }()
+		default:
 			return // the end of the call sets the timer again
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)

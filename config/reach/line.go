@@ -203,10 +203,16 @@ var alsoLoaded = []string{
 	"ERL_LIBS", "ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "R_PROFILE", "R_PROFILE_USER", "R_ENVIRON", "R_ENVIRON_USER", "TCLLIBPATH", "RUSTC", "RUSTC_WRAPPER",
 	"GIT_ASKPASS", "SSH_ASKPASS", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_SEQUENCE_EDITOR", "GIT_TEMPLATE_DIR",
 	"OPENSSL_CONF", "OPENSSL_ENGINES", "GCONV_PATH", "GTK_MODULES", "GI_TYPELIB_PATH", "QT_PLUGIN_PATH",
+	"XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "SHELLOPTS", "COMSPEC", "PATHEXT", "PYTHONEXECUTABLE", "VIRTUAL_ENV", "JAVA_HOME", "ANT_OPTS",
+	"GOPATH", "GOENV", "GOTOOLCHAIN", "GOMODCACHE", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "BUN_OPTIONS", "DENO_DIR",
+	"R_LIBS", "R_LIBS_USER", "JULIA_PROJECT", "JULIA_DEPOT_PATH", "BUNDLE_PATH", "COREPACK_NPM_REGISTRY",
+	// Their files name programs that get credentials.
+	"KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "DOCKER_CONFIG",
 }
 
-// loadedPrefixes begin the names of families of such variables. The last three decide where package managers get programs from.
-var loadedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC_", "GIT_CONFIG_", "NPM_CONFIG_", "PIP_", "UV_"}
+// loadedPrefixes begin the names of families of such variables: those of Lua may end with a version. The last three decide where package managers
+// get programs from.
+var loadedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC_", "GIT_CONFIG_", "LUA_PATH_", "LUA_CPATH_", "LUA_INIT_", "NPM_CONFIG_", "PIP_", "UV_"}
 
 // Loads reports whether the value of an environment variable can make programs run other code. It knows the usual ones; a program may
 // have more.

@@ -164,6 +164,7 @@ func TestConsentCoversVariablesThatLoadCode(t *testing.T) {
 	for name, value := range map[string]string{
 		"PYTHONPATH": "/x", "PYTHONSTARTUP": "x", "BASH_ENV": "x", "ENV": "x", "PERL5OPT": "-Mx", "RUBYOPT": "-rx", "JAVA_TOOL_OPTIONS": "-javaagent:x.jar",
 		"GIT_SSH_COMMAND": "x", "LD_PRELOAD": "/x.so", "npm_config_registry": "https://x.test", "GIT_CONFIG_COUNT": "1", "PATH": "/x",
+		"LUA_PATH_5_4": "/x", "KUBECONFIG": "/x", "AWS_CONFIG_FILE": "/x", "CARGO_HOME": "/x", "XDG_CONFIG_DIRS": "/x", "GOTOOLCHAIN": "x",
 	} {
 		one, err1 := c.Of(with(map[string]string{name: value}))
 		other, err2 := c.Of(with(map[string]string{name: value + "y"}))

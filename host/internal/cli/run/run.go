@@ -9,6 +9,8 @@ package run
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/gantry-agent/gantry/host/internal/cli/console"
 	"github.com/spf13/cobra"
@@ -20,8 +22,11 @@ type app struct{ *console.Env }
 // MCPCall returns the command that calls a tool of an MCP server.
 func MCPCall(env *console.Env) *cobra.Command { return caller{&app{env}}.mcpCallCommand() }
 
-// MakeCall makes a call of a tool and prints its result.
+// MakeCall makes a call of a tool for a plugin, whose arguments are JSON, and prints its result.
 func MakeCall(ctx context.Context, env *console.Env, c Call) error {
+	if !json.Valid([]byte(c.Input)) { // standard input is the user's to give
+		return fmt.Errorf("the arguments that plugin %q has for its tool %q are not JSON: %.80q", c.Plugin, c.Tool, c.Input)
+	}
 	return caller{&app{env}}.call(ctx, c)
 }
 

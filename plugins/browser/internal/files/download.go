@@ -20,6 +20,8 @@ import (
 const (
 	// maxBytes is the maximum size of a download.
 	maxBytes = 512 << 20
+	// maxTotal is the maximum size of all that nobody has looked at.
+	maxTotal = 1 << 30
 	// maxDownloads is the number of downloads that nobody has looked at; more are cancelled.
 	maxDownloads = 20
 )
@@ -117,12 +119,25 @@ func (d *Downloads) event(e cdp.Event, _ *target.Tab) {
 			case max(p.TotalBytes, p.ReceivedBytes) > maxBytes:
 				x.Done, x.Failure = true, fmt.Sprintf("it is larger than %d MB", maxBytes>>20)
 				d.cancel(x.ID)
+			case d.total() > maxTotal:
+				x.Done, x.Failure = true, fmt.Sprintf("all downloads together are larger than %d MB", maxTotal>>20)
+				d.cancel(x.ID)
 			default:
 				return // only progress
 			}
 			d.notify()
 		}
 	}
+}
+
+// total returns how much there is of the downloads that have not failed, in bytes. The caller has locked d.mu.
+func (d *Downloads) total() (n float64) {
+	for _, x := range d.mu.list {
+		if x.Failure == "" {
+			n += x.Received
+		}
+	}
+	return n
 }
 
 func (d *Downloads) cancel(id string) {

@@ -38,6 +38,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Downloads that are not too large one by one can't fill a disk together.
+func TestTotal(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	c := cdp.New(r, discard{w}, cdp.Options{})
+	defer c.Close()
+	d := newDownloads(c.Root(), t.TempDir(), func(string) string { return "" })
+	for i := range 4 {
+		d.event(cdp.Event{Method: "Browser.downloadWillBegin", Params: fmt.Appendf(nil, `{"guid":"id%d","url":"http://a/b","suggestedFilename":"b"}`, i)}, nil)
+		d.event(cdp.Event{Method: "Browser.downloadProgress", Params: fmt.Appendf(nil, `{"guid":"id%d","receivedBytes":%d,"state":"inProgress"}`, i, 400<<20)}, nil)
+	}
+	ended, running, _ := d.Take()
+	if len(ended) != 2 || ended[0].ID != "id2" || ended[1].ID != "id3" || ended[1].Failure == "" || len(running) != 2 {
+		t.Errorf("%+v, %+v", ended, running)
+	}
+}
+
 // discard takes what is written to it.
 type discard struct{ io.Closer }
 

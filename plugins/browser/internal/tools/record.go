@@ -93,6 +93,10 @@ func (p *browserPlugin) startRecording(ctx context.Context, r *running, kinds []
 	if err == nil {
 		err = x.Film(ctx, tab)
 	}
+	if err != nil {
+		r.recorder = nil
+		_, _ = x.Stop(ctx, p.secrets.masks.Text) // nothing was recorded
+	}
 	return err
 }
 

@@ -3,8 +3,11 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/gantry-agent/gantry/e2e/rig"
 )
 
 // execute is a call of browser_execute, as a line of a script. args are further arguments.
@@ -104,6 +107,55 @@ func TestBrowserScriptWithItsOwnBrowser(t *testing.T) {
 	if strings.Contains(out["c3"], "/alone") || strings.Contains(out["c2"], `"`+s.URL+`"`) {
 		t.Errorf("the browsers are the same:\n%s\n%s", out["c2"], out["c3"])
 	}
+	r.NothingLeft()
+	noProfileLeft(t, r)
+}
+
+// A run ends with the plugin's process, also while its code keeps a processor busy; the browser and its tabs don't. The call that starts the
+// browser yields soon, but not before the browser has started.
+func TestBrowserOutlivesAScript(t *testing.T) {
+	t.Parallel()
+	for name, loop := range map[string]string{"waiting": "for (;;) await page.wait(60)", "busy": "for (;;);"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); killWithin(t, loop) })
+	}
+}
+
+func killWithin(t *testing.T, loop string) {
+	s := form(t)
+	r := newBrowser(t, browsers[0], execute("c1", `await page.goto_url("`+s.URL+`/kept"); console.log("kept", (await page.list_tabs()).length); await page.wait(0.1); `+loop, ", yield_time_ms = 250")+runOf("c1")+
+		"do = [{ call = \"browser_observe\", id = \"c12\", raw = '{\"run_id\": \"${run}\", \"wait_ms\": 60000}' }]\n"+
+		"[[step]]\ndo = [{ call = \"wait_for\", id = \"w1\", args = { file = \"one\" } }]\n"+
+		"[[step]]\ndo = [{ call = \"browser_observe\", id = \"c2\", raw = '{\"run_id\": \"${run}\"}' }]\n"+
+		execute("c3", `console.log((await page.list_tabs()).length); return (await page.page_info()).url`, "")+done)
+	addOdd(t, r, "waits", "waits", "")
+	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
+	processes := func() (plugin, scripts []int) {
+		for _, pid := range rig.Processes(t, r.Home, "gantry-tool-browser") {
+			switch line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); {
+			case err != nil: // it has ended
+			case strings.Contains(string(line), "codemode"):
+				scripts = append(scripts, pid)
+			default:
+				plugin = append(plugin, pid)
+			}
+		}
+		return plugin, scripts
+	}
+	r.Until("the barrier", func() bool { return exists(r.Dir, "one.waiting") })
+	old, scripts := processes()
+	if len(scripts) != 1 {
+		t.Errorf("%d scripts run", len(scripts))
+	}
+	rig.Kill(t, old...)
+	r.Until("the plugin is back, without its script", func() bool {
+		now, left := processes()
+		return len(left) == 0 && len(now) == 1 && len(old) == 1 && now[0] != old[0]
+	})
+	r.Write("one", "")
+	if res := run.Wait(); res.Code != 0 {
+		t.Fatalf("exit %d:\n%s", res.Code, res.Stderr)
+	}
+	has(t, r.Last().Outputs(), map[string][]string{"c12": {"kept 1"}, "c2": {"there is no run", "leaves the browser"}, "c3": {"Result: " + s.URL + "/kept"}})
 	r.NothingLeft()
 	noProfileLeft(t, r)
 }

@@ -124,16 +124,19 @@ func (p *browserPlugin) execute(ctx context.Context, c *tool.Call, in executeArg
 		Browsers: b, Store: entries{c.State()}, Lease: leases(c.Env(), c.ThreadID()), Mode: mode, Keep: p.config.Idle, Adopt: b.existing,
 		Log: func(text string, err error) { c.Env().Logger.Warn(text, "err", err) },
 	})
-	defer b.attach(ctx, c)()
+	detach := b.attach(ctx, c)
 	p.scripts.Store(b.run, b)
 	r, err := p.runs.Start(script.Options{
 		Thread: c.ThreadID(), ID: b.run, Code: in.Code, Timeout: script.Timeout(in.Timeout), Browser: m.Execution(b.run), Ended: b.ended,
 	})
 	if err != nil {
 		p.scripts.Delete(b.run)
+		detach()
 		return failed(name, err), nil
 	}
-	return p.reported(ctx, c, r, r.First(ctx, script.Yield(in.Yield))), nil
+	x := r.First(ctx, script.Yield(in.Yield))
+	detach()
+	return p.reported(ctx, c, r, x), nil
 }
 
 // answer answers one of the commands that need no script.
@@ -188,10 +191,13 @@ func (p *browserPlugin) observe(ctx context.Context, c *tool.Call, in observeArg
 	if err != nil {
 		return failed("browser_observe", err), nil
 	}
+	detach := func() {}
 	if b, ok := p.scripts.Load(r.ID); ok {
-		defer b.(*browsers).attach(ctx, c)()
+		detach = b.(*browsers).attach(ctx, c)
 	}
-	return p.reported(ctx, c, r, r.Observe(ctx, script.Wait(in.Wait))), nil
+	x := r.Observe(ctx, script.Wait(in.Wait))
+	detach()
+	return p.reported(ctx, c, r, x), nil
 }
 
 func (p *browserPlugin) cancel(ctx context.Context, c *tool.Call, in cancelArgs) (*tool.Result, error) {

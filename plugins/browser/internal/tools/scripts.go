@@ -13,7 +13,7 @@ import (
 )
 
 // browsers are where a run gets its browser from: the thread's, or one of its own. A browser is started, and questions are asked, in the call
-// that started the run or one that observes it; without one, the run waits.
+// that started the run or one that observes it; without one, the run waits. Such a call does not return before that is done.
 type browsers struct {
 	p   *browserPlugin
 	t   *thread
@@ -27,6 +27,7 @@ type browsers struct {
 		own      map[string]*thread // the browsers of the run alone
 		sites    *sites             // of the browser that is used; nil: none
 		end      func()             // of what sites.during has begun; nil: nothing
+		starting chan struct{}      // closed when the browser that is being started in the call has started, or not; nil: none is
 	}
 }
 
@@ -38,7 +39,8 @@ func newBrowsers(p *browserPlugin, threadID, run string) *browsers {
 	return b
 }
 
-// attach makes a call that of the run, until detach is called.
+// attach makes a call that of the run, until detach is called. That waits for a browser that is being started in the call and for
+// questions, which would end with it: a call that yields soon would otherwise make the script fail.
 func (b *browsers) attach(ctx context.Context, c *tool.Call) (detach func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,10 +50,23 @@ func (b *browsers) attach(ctx context.Context, c *tool.Call) (detach func()) {
 	b.authorize()
 	return func() {
 		b.mu.Lock()
-		defer b.mu.Unlock()
+		s := b.mu.sites
+		b.mu.Unlock()
+		if s != nil {
+			s.decided(ctx)
+		}
+		b.mu.Lock()
+		starting := b.mu.starting
 		if b.mu.call == c {
 			b.mu.call = nil
 			b.authorize()
+		}
+		b.mu.Unlock()
+		if starting != nil {
+			select {
+			case <-starting:
+			case <-ctx.Done(): // the script ends as well
+			}
 		}
 	}
 }
@@ -84,37 +99,73 @@ func (b *browsers) caller(ctx context.Context) (*tool.Call, error) {
 	}
 }
 
+// hold returns the run's call, which does not return before free is called; nil: the run has none.
+func (b *browsers) hold() (c *tool.Call, free func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.call == nil {
+		return nil, nil
+	}
+	starting := make(chan struct{})
+	b.mu.starting = starting
+	return b.mu.call, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mu.starting = nil
+		close(starting)
+	}
+}
+
 // Create implements session.Browsers.
 func (b *browsers) Create(ctx context.Context, m session.Mode) (string, error) {
-	c, err := b.caller(ctx)
-	if err != nil {
-		return "", err
-	}
 	t := b.t
 	if m == session.OneShot {
 		t = &thread{using: make(chan struct{}, 1), alone: true}
 	}
+	for {
+		r, err := b.begin(ctx, t)
+		if err != nil {
+			return "", err
+		}
+		if r == nil { // the call has returned meanwhile
+			continue
+		}
+		if t.alone {
+			b.mu.Lock()
+			b.mu.own[r.id] = t
+			b.mu.Unlock()
+		}
+		return r.id, nil
+	}
+}
+
+// begin returns the browser of t, which it starts in the next call unless it is running; nil: that call has returned before.
+func (b *browsers) begin(ctx context.Context, t *thread) (*running, error) {
+	if _, err := b.caller(ctx); err != nil {
+		return nil, err
+	}
 	done, err := t.take(ctx, "")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer done()
-	r := t.running()
-	if r == nil {
-		if r, err = b.p.start(ctx, c, t); err != nil {
-			return "", fmt.Errorf("start the browser: %w", err)
-		}
-		// Without what is kept, the sites would begin anew, and that would be kept in its place.
-		for _, line := range r.keeper.load(ctx) {
-			_ = c.Note(line) // the script goes on in any case
-		}
+	if r := t.running(); r != nil {
+		return r, nil
 	}
-	if t.alone {
-		b.mu.Lock()
-		b.mu.own[r.id] = t
-		b.mu.Unlock()
+	c, free := b.hold()
+	if c == nil {
+		return nil, nil
 	}
-	return r.id, nil
+	defer free()
+	r, err := b.p.start(ctx, c, t)
+	if err != nil {
+		return nil, fmt.Errorf("start the browser: %w", err)
+	}
+	// Without what is kept, the sites would begin anew, and that would be kept in its place.
+	for _, line := range r.keeper.load(ctx) {
+		_ = c.Note(line) // the script goes on in any case
+	}
+	return r, nil
 }
 
 // existing returns the ID of the thread's browser; empty: there is none. browser_act may have started it.

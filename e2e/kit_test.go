@@ -43,6 +43,7 @@ func TestOurPluginsConform(t *testing.T) {
 		"gantry-provider-scripted": nil,
 		"gantry-tool-mcp":          nil,
 		"gantry-tool-browser": {
+			call("browser_act", `{"actions":[{"navigate":{"url":"about:blank"}}]}`, plugintest.Answers),
 			call("browser_act", `{"actions":[{"navigate":{"url":"about:blank"}}],"state":"none"}`, plugintest.Leaves),
 			call("browser_act", `{"actions":[{"wait":{"seconds":30}}]}`, plugintest.Waits),
 			// No example is a script: a plugin that offers code mode starts its own program for it, which the kit takes for any other process.

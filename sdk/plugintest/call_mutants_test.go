@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/gantry-agent/gantry/sdk/contract"
 	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
@@ -33,6 +34,7 @@ func toolMutants() []mutant {
 	thread := func(do func(ss grpc.ServerStream, next func(grpc.ServerStream) error) error) func(*reference) {
 		return stream(onStream(gantryv1.ToolService_Thread_FullMethodName, do))
 	}
+	goesOn := func(do func(c *tool.CommandCall) error) func(*reference) { return func(r *reference) { r.again = do } }
 	return []mutant{
 		{check: "watch.first", how: "silent", change: stream(onStream(gantryv1.ToolService_Watch_FullMethodName,
 			func(ss grpc.ServerStream, _ func(grpc.ServerStream) error) error { <-ss.Context().Done(); return nil }))},
@@ -70,6 +72,19 @@ func toolMutants() []mutant {
 				return err
 			}
 		}},
+		{check: "command.next", how: "undeclared", change: func(r *reference) {
+			r.manifest = func(m *contract.Manifest) {
+				for i := range m.Commands {
+					m.Commands[i].CallsTool = false
+				}
+			}
+		}},
+		{check: "command.next", how: "no such tool", change: goesOn(func(c *tool.CommandCall) error { return c.CallTool("shout", text{}) })},
+		{check: "command.next", how: "no such command", change: goesOn(func(c *tool.CommandCall) error { return c.Continue("echo", text{}) })},
+		{check: "command.next", how: "no object", change: goesOn(func(c *tool.CommandCall) error { return c.CallTool("echo", "loud") })},
+		{check: "command.next", how: "with changes", change: goesOn(func(c *tool.CommandCall) error {
+			return errors.Join(c.Set("south", "region"), c.CallTool("echo", text{}))
+		})},
 		{check: "spawn.limits", how: "negative", change: func(r *reference) {
 			r.during = func(_ context.Context, c *tool.Call) error {
 				_, _ = c.Env().Client().Spawn(c.Hard(), &gantryv1.SpawnRequest{
@@ -93,6 +108,12 @@ func toolMutants() []mutant {
 		{check: "spawn.folders", how: "not narrow", change: func(r *reference) {
 			r.during = func(ctx context.Context, c *tool.Call) error {
 				_, _ = c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/", Folders: []string{c.Env().DataDir + "/sub"}})
+				return nil
+			}
+		}},
+		{check: "spawn.owner", how: "no session", change: func(r *reference) {
+			r.during = func(ctx context.Context, c *tool.Call) error {
+				_, _ = c.Env().Client().Spawn(ctx, &gantryv1.SpawnRequest{Argv: []string{"true"}, Cwd: "/", Owner: gantryv1.ProcessOwner_PROCESS_OWNER_ROOT})
 				return nil
 			}
 		}},

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
 )
 
-// checkCapabilities checks that the manifest declares the capabilities of all host services that the plugin has used so far.
 func checkLimits(_ context.Context, k *kit) verdict {
 	if bad := k.host.invalidLimits(); bad != "" {
 		return failed("use 0 for no limit", "it started a process with a negative limit: %s", bad)
@@ -37,6 +38,15 @@ func below(path, dir string) bool {
 	return filepath.IsAbs(path) && err == nil && rel != "." && filepath.IsLocal(rel)
 }
 
+func checkOwner(_ context.Context, k *kit) verdict {
+	for _, r := range k.host.Spawned() {
+		if r.GetOwner() == gantryv1.ProcessOwner_PROCESS_OWNER_ROOT && !r.GetSession() {
+			return failed("set `session`, or leave the owner out", "it asked for a process of the root thread that is not a session: %q", r.GetArgv())
+		}
+	}
+	return passed("no other process was to belong to the root thread")
+}
+
 func checkDeclared(_ context.Context, k *kit) verdict {
 	if bad := k.host.invalidDeclared(); bad != "" {
 		return failed("name a block of the configuration that has a command, and leave the rest to the block", "%s", bad)
@@ -44,6 +54,7 @@ func checkDeclared(_ context.Context, k *kit) verdict {
 	return passed("no other process was named")
 }
 
+// checkCapabilities checks that the manifest declares the capabilities of all host services that the plugin has used so far.
 func checkCapabilities(_ context.Context, k *kit) verdict {
 	used := k.host.usedCapabilities()
 	var missing, calls []string

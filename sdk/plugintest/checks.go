@@ -139,6 +139,10 @@ func checks() []check {
 			needs: []string{"watch.first"}, run: checkToolSchemas,
 		},
 		{
+			id: "command.next", why: "A command that goes on names a command of the manifest, or declares calls_tool and names a tool of the plugin.", kind: tool,
+			needs: []string{"command.effects", "watch.first"}, run: checkNext,
+		},
+		{
 			id: "thread.stream", why: "Thread stays open until the host ends it, and the plugin's messages stay within the limits.", kind: tool,
 			needs: []string{"configure.accepts"}, run: onReady(checkThread),
 		},
@@ -175,6 +179,14 @@ func checks() []check {
 			needs: []string{"call.example"}, run: checkOutput,
 		},
 		{
+			id: "call.history", why: "A result refers to an earlier one only if history_revision says that its reader has that.", kind: tool,
+			needs: []string{"call.example"}, run: checkHistory,
+		},
+		{
+			id: "call.denied", why: "A call that is denied what it asks for with Authorize returns a result and doesn't do it.", kind: tool,
+			needs: []string{"call.example"}, run: checkDenied,
+		},
+		{
 			id: "call.assess", why: "Assess returns the effects of a call, with a valid language for input in another language than a shell's, and an early result for invalid arguments instead of an error.", kind: tool,
 			needs: []string{"call.order"}, run: checkAssess,
 		},
@@ -189,6 +201,10 @@ func checks() []check {
 		{
 			id: "call.deadline", why: "A call that exceeds its deadline ends by itself and returns a result.", kind: tool,
 			needs: []string{"call.order"}, run: onReady(checkDeadline),
+		},
+		{
+			id: "call.stream", why: "A plugin that accepts further calls on a stream answers them, and ends the stream when the host does.", kind: tool,
+			needs: []string{"call.order", "call.cancel"}, run: onReady(checkStream),
 		},
 		{
 			id: "call.crash", why: "A handler that panics or throws an exception fails only its own call.", kind: tool,
@@ -237,6 +253,10 @@ func checks() []check {
 		{
 			id: "spawn.folders", why: "The folders of a narrow process are below the plugin's own, because a host starts no other.", kind: tool,
 			needs: []string{"call.order"}, run: checkFolders,
+		},
+		{
+			id: "spawn.owner", why: "A process that belongs to the root of its thread is a session, because others end with their call.", kind: tool,
+			needs: []string{"call.order"}, run: checkOwner,
 		},
 		{
 			id: "spawn.declared", why: "A process without a call is one that the configuration declares, and the request only names it, because the configuration determines what a host starts.",

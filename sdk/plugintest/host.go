@@ -21,7 +21,7 @@ import (
 )
 
 // host implements HostService for the plugin under test. Processes and artifacts are real, and state is in memory. It grants
-// every authorization and declines every question.
+// every authorization unless it is told to deny them, and declines every question.
 type host struct {
 	*processtest.Host
 	tb *cleanupTB
@@ -37,6 +37,7 @@ type host struct {
 		// The last request for a declared process that a host refuses; empty: there was none.
 		badDeclared string
 		changed     []string // called RPCs that have effects outside the plugin, in order
+		denials     denials
 	}
 }
 
@@ -183,11 +184,6 @@ func (h *host) secretValues() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Values(h.mu.secrets))
-}
-
-// Authorize implements HostService.
-func (h *host) Authorize(context.Context, *gantryv1.AuthorizeRequest) (*gantryv1.AuthorizeResponse, error) {
-	return &gantryv1.AuthorizeResponse{Granted: true, Scope: "once"}, nil
 }
 
 // Ask implements HostService.

@@ -56,6 +56,7 @@ type kit struct {
 	first     *process
 	examples  []*transcript // results of the examples that answer, by index in cfg.Calls; nil: not run
 	assessed  []assessment
+	commanded []commanded // the responses to commands
 	drained   *drainVerdicts
 	shut      *remains
 	models    []*gantryv1.ModelRow

@@ -46,7 +46,7 @@ func refused(code codes.Code) error { return status.Error(code, "broken on purpo
 
 // mutants lists at least one for each check.
 func mutants() []mutant {
-	all := [][]mutant{byHandMutants(), startMutants(), configureMutants(), messageMutants(), toolMutants(), callMutants(), viewMutants(), providerMutants(), endMutants()}
+	all := [][]mutant{byHandMutants(), startMutants(), configureMutants(), messageMutants(), toolMutants(), callMutants(), streamMutants(), viewMutants(), providerMutants(), endMutants()}
 	var out []mutant
 	for _, group := range all {
 		out = append(out, group...)

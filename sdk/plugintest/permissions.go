@@ -2,16 +2,11 @@ package plugintest
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	gantryv1 "github.com/gantry-agent/gantry/sdk/proto/gantry/v1"
-	"github.com/gantry-agent/gantry/sdk/wire"
 )
 
 // A host restricts the process of a tool plugin to its permissions. These checks restrict or watch one kind of permission at a
@@ -131,33 +126,4 @@ func checkExec(ctx context.Context, k *kit) verdict {
 		return failed("start processes with HostService.Spawn (in Go: Call.Command) and declare the capability \"spawn\"", "it started a process itself")
 	}
 	return passed("%d examples succeed, and it started no process itself", n)
-}
-
-func checkCommandEffects(ctx context.Context, k *kit) verdict {
-	const next = "declare side_effects for the command, so that the host asks the user before it runs it"
-	ran := 0
-	for _, c := range k.manifest.Commands {
-		if c.SideEffects {
-			continue // the kit must not cause them
-		}
-		p, err := k.ready(ctx)
-		if err != nil {
-			return broken(err)
-		}
-		before := k.host.changes()
-		limited, cancel := k.within(ctx, responseTimeout)
-		_, err = p.plugin().Command(limited, &gantryv1.CommandRequest{Name: c.Name, InputJson: json.RawMessage("{}"), CallToken: wire.NewToken()})
-		cancel()
-		if err := k.explain(ctx, p, err); err != nil && !errors.Is(limited.Err(), context.DeadlineExceeded) { // it may be waiting for a person
-			return failed("return the error in the response message, not as a status", "command %s: %v", c.Name, err)
-		}
-		if did := k.host.changes()[len(before):]; len(did) > 0 {
-			return failed(next, "command %s called %s", c.Name, strings.Join(did, ", "))
-		}
-		ran++
-	}
-	if ran == 0 {
-		return skipped("", "it has no command without side effects")
-	}
-	return passed("%d commands changed nothing", ran)
 }

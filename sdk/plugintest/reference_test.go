@@ -60,6 +60,8 @@ type reference struct {
 	services  func(s *services)
 	during    func(ctx context.Context, c *tool.Call) error        // in each call of echo
 	status    func(ctx context.Context, c *tool.CommandCall) error // in the command without side effects
+	again     func(c *tool.CommandCall) error                      // how the command that calls echo goes on
+	denied    func(ctx context.Context, c *tool.Call, path string) // after a denial in a call of keep
 	adopts    string                                               // how it breaks the handover: "nothing", "by another name", "for good"
 
 	deafTo       string // "shutdown", "SIGTERM", "lifeline" or "Stop" does nothing
@@ -105,6 +107,7 @@ func examples() []Call {
 		{Tool: "echo", Arguments: []byte(`{"text":"Grüße aus dem Süden"}`)},
 		{Tool: "note", Text: "a freeform text"},
 		{Tool: "guarded", Arguments: []byte(`{"text":"/somewhere"}`)},
+		{Tool: "keep", Arguments: []byte(`{"text":"what was said"}`)},
 		{Tool: "wait", Does: Waits},
 		{Tool: "flood", Does: Floods},
 		{Tool: "crash", Does: Crashes},
@@ -136,6 +139,13 @@ func (r *reference) plugin() tool.Plugin {
 		p.Config = &settings{}
 		return p
 	}
+	again := tool.NewCommand("again", "Says something again.", func(_ context.Context, c *tool.CommandCall, in text) (any, error) {
+		if r.again != nil {
+			return nil, r.again(c)
+		}
+		return nil, c.CallTool("echo", in)
+	}, tool.CallsTool())
+	p.Commands = append(p.Commands, again)
 	p.Tools = []tool.Tool{
 		tool.New("echo", "Says it again.", func(ctx context.Context, c *tool.Call, in text) (*tool.Result, error) {
 			if r.during != nil {
@@ -159,6 +169,16 @@ func (r *reference) plugin() tool.Plugin {
 		}, tool.Assess(func(_ context.Context, _ *tool.AssessCall, in text) (*contract.Assessment, error) {
 			return &contract.Assessment{Effects: []contract.Effect{contract.WriteEffect{Paths: []string{in.Text}}}, Summary: "write it", Digest: "d"}, nil
 		})),
+		tool.New("keep", "Keeps a text, if it may.", func(ctx context.Context, c *tool.Call, in text) (*tool.Result, error) {
+			path := filepath.Join(c.Env().DataDir, "kept")
+			if err := c.Authorize(ctx, contract.WriteEffect{Paths: []string{path}}); err != nil {
+				if r.denied != nil {
+					r.denied(ctx, c, path)
+				}
+				return nil, err
+			}
+			return tool.Text("kept"), os.WriteFile(path, []byte(in.Text), 0o600)
+		}),
 		tool.New("wait", "Waits.", func(ctx context.Context, _ *tool.Call, _ nothing) (*tool.Result, error) {
 			<-ctx.Done()
 			return &tool.Result{Aborted: true, Parts: tool.Text("waited").Parts}, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,5 +111,32 @@ func TestReadConfig(t *testing.T) {
 	}
 	if _, err := ReadConfig(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("broken JSON: %v", err)
+	}
+}
+
+func TestInputsOfCommands(t *testing.T) {
+	tests := map[string]struct {
+		schema string
+		want   []string
+	}{
+		"nothing":  {``, []string{`{}`}},
+		"optional": {`{"type":"object","properties":{"a":{"type":"string"}}}`, []string{`{}`}},
+		"required": {
+			`{"type":"object","required":["a","b","c","d","e","f","g"],"properties":{"a":{"type":"string"},"b":{"type":["null","array"]},"c":{"type":"object"},
+			"d":{"type":"integer"},"e":{"type":"boolean"},"f":{"enum":["x","y"]}}}`,
+			[]string{`{}`, `{"a":"kit","b":[],"c":{},"d":1,"e":false,"f":"x","g":"kit"}`},
+		},
+		"no schema": {`[]`, []string{`{}`}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, in := range commandInputs([]byte(tt.schema)) {
+				got = append(got, string(in))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
 	}
 }

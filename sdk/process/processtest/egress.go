@@ -7,11 +7,19 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
 // Egress returns the path of the socket for connections to other machines, a proxy that connects to every host.
 func (h *Host) Egress() string { return filepath.Join(h.dir, "net.sock") }
+
+// Connected returns the addresses that the plugin has asked the socket to connect to, in order.
+func (h *Host) Connected() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.mu.connected)
+}
 
 // connect serves the connections of the socket until it is closed.
 func (h *Host) connect(ln net.Listener) {
@@ -36,6 +44,9 @@ func (h *Host) tunnel(conn net.Conn) {
 	if err != nil || r.Method != http.MethodConnect {
 		return
 	}
+	h.mu.Lock()
+	h.mu.connected = append(h.mu.connected, r.Host)
+	h.mu.Unlock()
 	to, err := (&net.Dialer{}).DialContext(h.life, "tcp", r.Host)
 	if err != nil {
 		fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: %d\r\n\r\n%s", len(err.Error()), err)

@@ -62,6 +62,7 @@ type Host struct {
 		tokens    map[string]*running
 		artifacts map[string]Artifact
 		declared  map[string]*gantryv1.SpawnRequest
+		connected []string
 
 		unanswered []string
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,9 @@ type globals struct {
 	streams  []string
 	contexts []string
 }
+
+// pictures are commands that return what a page looks like, or the page as a file.
+var pictures = []string{"Page.captureScreenshot", "Page.captureSnapshot", "Page.printToPDF", "LayerTree.replaySnapshot"}
 
 type debugEntry struct {
 	Type   string    `json:"type"` // "send", "receive", "warning" or "attach"
@@ -200,6 +204,14 @@ func (g *globals) send(ctx context.Context, args []json.RawMessage) (any, error)
 	}
 	if c.method == "Target.closeTarget" && len(conn.Browser.Tabs()) == 1 { // the browser would end with its last tab
 		if _, err := conn.Browser.NewTab(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if tab != nil && slices.Contains(pictures, c.method) {
+		g.acts.Lock()
+		err := conn.pictured(ctx, tab)
+		g.acts.Unlock()
+		if err != nil {
 			return nil, err
 		}
 	}

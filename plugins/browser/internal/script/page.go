@@ -166,7 +166,10 @@ func (g *globals) page() map[string]codemode.Func {
 			}
 			return evaluate(ctx, t, infoJS)
 		},
-		"screenshot": func(ctx context.Context, _ *Conn, t *target.Tab, a args) (any, error) {
+		"screenshot": func(ctx context.Context, c *Conn, t *target.Tab, a args) (any, error) {
+			if err := c.pictured(ctx, t); err != nil {
+				return nil, err
+			}
 			image, err := action.Picture(ctx, t, len(a) > 0 && strings.Contains(string(a[0]), "true"))
 			if err != nil {
 				return nil, err
@@ -313,6 +316,11 @@ func (g *globals) act(ctx context.Context, c *Conn, t *target.Tab, list ...actio
 		}
 	}
 	o := c.Run(ctx, t, actions)
+	if len(o.Images) > 0 {
+		if err := c.pictured(ctx, t); err != nil {
+			return nil, err
+		}
+	}
 	for _, i := range o.Images {
 		if err := g.run.image(i); err != nil {
 			return nil, err

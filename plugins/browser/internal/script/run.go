@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/session"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/spec"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/codemode"
 	"github.com/gantry-agent/gantry/sdk/codemode/frame"
 )
@@ -80,7 +81,19 @@ type Conn struct {
 	Attended func(ctx context.Context) error
 	// Explain makes an error of a browser that has ended understandable.
 	Explain func(error) error
-	Release func()
+	// Withheld returns why the script may not have a picture of a tab; empty: it may. Optional.
+	Withheld func(ctx context.Context, t *target.Tab) string
+	Release  func()
+}
+
+// pictured returns an error if the script may not have a picture of a tab.
+func (c *Conn) pictured(ctx context.Context, t *target.Tab) error {
+	if c.Withheld != nil {
+		if why := c.Withheld(ctx, t); why != "" {
+			return errors.New("the picture is withheld, because " + why)
+		}
+	}
+	return nil
 }
 
 // Close implements io.Closer. The browser stays.

@@ -104,11 +104,11 @@ func (in stateArgs) picture(ctx context.Context, r *running, tab *target.Tab) ([
 }
 
 func (p *browserPlugin) actTool() tool.Tool {
-	return tool.New("browser_act", actDescription(), reporting(p.act), tool.Assess(p.assessAct), tool.ParallelSafe(), tool.SerialGroup(group))
+	return tool.New("browser_act", actDescription(), guarded(p, reporting(p.act)), tool.Assess(p.assessAct), tool.ParallelSafe(), tool.SerialGroup(group))
 }
 
 func (p *browserPlugin) stateTool() tool.Tool {
-	return tool.New("browser_state", stateDescription, reporting(p.state), tool.Assess(p.assessState), tool.ParallelSafe(), tool.SerialGroup(group))
+	return tool.New("browser_state", stateDescription, guarded(p, reporting(p.state)), tool.Assess(p.assessState), tool.ParallelSafe(), tool.SerialGroup(group))
 }
 
 // plan is what a call is going to do.
@@ -210,9 +210,8 @@ func (p *browserPlugin) assessAct(_ context.Context, c *tool.AssessCall, in actA
 	return a, nil
 }
 
-func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out *tool.Result, _ error) {
+func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (*tool.Result, error) {
 	const name = "browser_act"
-	defer func() { p.secrets.mask(out) }()
 	t := p.thread(c.ThreadID())
 	done, err := t.use(ctx)
 	if err != nil {
@@ -249,7 +248,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 	if err != nil {
 		return failed(name, r.gone(err)), nil
 	}
-	x := p.transfer(ctx, c, r)
+	x := p.transfer(c, r)
 	begin := time.Now()
 	o := r.Run(ctx, tab, list)
 	if lines = append(lines, o.Lines...); o.Note != "" {
@@ -263,6 +262,7 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 		}
 	}
 	res := &tool.Result{IsError: o.Failed, SessionID: r.id, Item: item}
+	images := o.Images
 	if ctx.Err() != nil {
 		res.Aborted = true
 		res.Parts = []contract.Part{&contract.TextPart{Text: strings.Join(append(lines, "aborted by user"), "\n")}}
@@ -270,9 +270,12 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 	}
 	if tab, err = r.Tab(ctx, ""); err != nil {
 		lines = append(lines, r.gone(err).Error())
-		res.IsError = true
+		res.IsError, images = true, nil
 	} else {
 		item.URL, item.Tab, item.Title = tab.Info().URL, tab.Name(), tab.Info().Title
+		var note []string
+		images, note = p.pictures(ctx, &r.Session, tab, images)
+		lines = append(lines, note...)
 		x.recorded(ctx, tab, names, o.Lines, begin)
 		lines = append(lines, x.secrets(tab)...)
 		if in.State != "none" {
@@ -283,13 +286,15 @@ func (p *browserPlugin) act(ctx context.Context, c *tool.Call, in actArgs) (out 
 			if err != nil {
 				lines = append(lines, "The screenshot failed: "+err.Error())
 			} else {
-				item.Picture = r.keep(ctx, c, image)
-				o.Images = append(o.Images, image)
+				shown, note := p.pictures(ctx, &r.Session, tab, []action.Image{image})
+				for _, i := range shown {
+					item.Picture = r.keep(ctx, c, i)
+				}
+				images, lines = append(images, shown...), append(lines, note...)
 			}
 		}
 	}
-	o.Images, lines = x.pictures(ctx, tab, o.Images, lines)
-	res.Parts = append(parts(strings.Join(lines, "\n"), o.Images, c), x.parts...)
+	res.Parts = append(parts(strings.Join(lines, "\n"), images, c), x.parts...)
 	return res, nil
 }
 
@@ -333,9 +338,8 @@ func (p *browserPlugin) assessState(_ context.Context, c *tool.AssessCall, in st
 	return &contract.Assessment{ReadOnly: true, Summary: "Read the page", Item: &contract.BrowserItem{Action: "state"}}, nil
 }
 
-func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (out *tool.Result, _ error) {
+func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (*tool.Result, error) {
 	const name = "browser_state"
-	defer func() { p.secrets.mask(out) }()
 	t := p.thread(c.ThreadID())
 	done, err := t.use(ctx)
 	if err != nil {
@@ -356,13 +360,14 @@ func (p *browserPlugin) state(ctx context.Context, c *tool.Call, in stateArgs) (
 	if err != nil {
 		return failed(name, err), nil
 	}
-	x := p.transfer(ctx, c, r)
+	x := p.transfer(c, r)
 	lines := append(append(x.arrived(ctx), x.secrets(tab)...), p.describe(ctx, r, tab, v))
 	images, err := in.picture(ctx, r, tab)
 	if err != nil {
 		return failed(name, err), nil
 	}
-	images, lines = x.pictures(ctx, tab, images, lines)
+	images, note := p.pictures(ctx, &r.Session, tab, images)
+	lines = append(lines, note...)
 	text := strings.Join(lines, "\n")
 	for _, i := range images {
 		text += i.Note

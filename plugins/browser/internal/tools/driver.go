@@ -55,17 +55,17 @@ func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 		if t.Info().Loading {
 			settle.Wait(ctx, t, time.Now(), settle.Elsewhere)
 		}
-		i := t.Info()
-		out = agent.Page{URL: i.URL, Title: i.Title, Document: i.Document, Tab: t.Name()}
+		i, mask := t.Info(), d.p.secrets.masks.Text
+		out = agent.Page{URL: mask(i.URL), Title: mask(i.Title), Document: i.Document, Tab: t.Name()}
 		for _, x := range r.Browser.Tabs() {
-			out.Tabs = append(out.Tabs, history.Tab{URL: x.Info().URL, Title: x.Info().Title, ID: x.Name()})
+			out.Tabs = append(out.Tabs, history.Tab{URL: mask(x.Info().URL), Title: mask(x.Info().Title), ID: x.Name()})
 		}
 		view := r.View(t)
 		shown := view.Shown // to the model of the conversation, which does not see this
 		view.Shown = nil
-		out.Text = d.p.describe(ctx, r, t, viewing{full: true})
+		out.Text = mask(d.p.describe(ctx, r, t, viewing{full: true}))
 		if s := view.Shown; s != nil {
-			out.Title, out.Elements, out.Print = s.Title, s.Numbers, printOf(i.URL, s)
+			out.Title, out.Elements, out.Print = mask(s.Title), s.Numbers, printOf(i.URL, s, mask)
 		}
 		view.Shown = shown
 		if !picture || !seesImages(d.c) {
@@ -76,7 +76,13 @@ func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 			out.Text += "\nThe screenshot failed: " + err.Error()
 			return nil
 		}
-		out.Picture = &llm.Media{MediaType: image.MediaType, Data: image.Data}
+		pictures, note := d.p.pictures(ctx, &r.Session, t, []action.Image{image})
+		for _, n := range note {
+			out.Text += "\n" + n
+		}
+		for _, i := range pictures {
+			out.Picture = &llm.Media{MediaType: i.MediaType, Data: i.Data}
+		}
 		return nil
 	})
 	if errors.Is(err, errNoBrowser) {
@@ -86,14 +92,15 @@ func (d *driver) Look(ctx context.Context, picture bool) (agent.Page, error) {
 }
 
 // printOf returns what is the same for pages that show the same, whatever the numbers of their elements.
-func printOf(address string, s *state.State) string {
+func printOf(address string, s *state.State, mask func(string) string) string {
 	address, _, _ = strings.Cut(address, "#")
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", address, s.Title)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n", address, s.Title)
 	for _, l := range s.Lines {
-		fmt.Fprintf(h, "%d %s\n", l.Depth, l.Text)
+		fmt.Fprintf(&b, "%d %s\n", l.Depth, l.Text)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256([]byte(mask(b.String())))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Elements implements [agent.Browser].
@@ -113,6 +120,9 @@ func (d *driver) Elements(ctx context.Context, numbers ...int) ([]history.Candid
 	})
 	if err != nil && ctx.Err() == nil { // a page that is busy, or that has a dialog open, has none at the moment
 		return nil, nil
+	}
+	for i := range out {
+		d.p.secrets.maskElement(&out[i])
 	}
 	return out, err
 }
@@ -170,11 +180,11 @@ func (d *driver) call(ctx context.Context, name string, args any) (agent.Outcome
 	return o, nil
 }
 
-// sample asks the model.
+// sample asks the model, which gets no secret.
 func (d *driver) sample(ctx context.Context, r *llm.Request) (string, llm.Usage, error) {
-	s, err := d.c.Sample(ctx, r)
+	s, err := d.c.Sample(ctx, d.p.secrets.maskedRequest(r))
 	if err != nil {
 		return "", llm.Usage{}, err
 	}
-	return s.Message.Text(), s.Usage, nil
+	return d.p.secrets.masks.Text(s.Message.Text()), s.Usage, nil
 }

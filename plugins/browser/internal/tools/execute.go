@@ -51,10 +51,10 @@ type cancelArgs struct {
 
 func (p *browserPlugin) scriptTools() []tool.Tool {
 	return []tool.Tool{
-		tool.New("browser_execute", executeDescription, p.execute, tool.Assess(p.assessExecute), tool.ParallelSafe(), tool.SerialGroup(group)),
-		tool.New("browser_observe", observeDescription, p.observe, tool.Assess(p.assessObserve), tool.ParallelSafe(), tool.SerialGroup(group)),
+		tool.New("browser_execute", executeDescription, guarded(p, p.execute), tool.Assess(p.assessExecute), tool.ParallelSafe(), tool.SerialGroup(group)),
+		tool.New("browser_observe", observeDescription, guarded(p, p.observe), tool.Assess(p.assessObserve), tool.ParallelSafe(), tool.SerialGroup(group)),
 		// Not in the group: it ends what an observation waits for.
-		tool.New("browser_cancel", cancelDescription, p.cancel, tool.Assess(p.assessCancel), tool.ParallelSafe()),
+		tool.New("browser_cancel", cancelDescription, guarded(p, p.cancel), tool.Assess(p.assessCancel), tool.ParallelSafe()),
 	}
 }
 

@@ -40,9 +40,9 @@ type (
 // manageTools are the tools that are seldom needed.
 func (p *browserPlugin) manageTools() []tool.Tool {
 	return []tool.Tool{
-		tool.New("browser_status", statusDescription, p.status, tool.Assess(p.assessStatus), tool.ParallelSafe(), tool.Deferred(), tool.SearchText("browser tabs running memory stuck")),
-		tool.New("browser_recover", recoverDescription, p.recover, tool.Assess(p.assessRecover), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(), tool.SearchText("browser stuck hang crash restart close kill")),
-		tool.New("browser_configure", configDescription, p.configure, tool.Assess(p.assessConfigure), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
+		tool.New("browser_status", statusDescription, guarded(p, p.status), tool.Assess(p.assessStatus), tool.ParallelSafe(), tool.Deferred(), tool.SearchText("browser tabs running memory stuck")),
+		tool.New("browser_recover", recoverDescription, guarded(p, p.recover), tool.Assess(p.assessRecover), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(), tool.SearchText("browser stuck hang crash restart close kill")),
+		tool.New("browser_configure", configDescription, guarded(p, p.configure), tool.Assess(p.assessConfigure), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
 			tool.SearchText("browser viewport user agent mobile dark geolocation timezone locale offline block ads dialogs")),
 	}
 }

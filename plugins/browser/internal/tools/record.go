@@ -25,7 +25,7 @@ type recordArgs struct {
 }
 
 func (p *browserPlugin) recordTool() tool.Tool {
-	return tool.New("browser_record", recordDescription, p.record, tool.Assess(p.assessRecord), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred())
+	return tool.New("browser_record", recordDescription, guarded(p, p.record), tool.Assess(p.assessRecord), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred())
 }
 
 func (p *browserPlugin) assessRecord(_ context.Context, c *tool.AssessCall, in recordArgs) (*contract.Assessment, error) {
@@ -45,9 +45,8 @@ func (p *browserPlugin) assessRecord(_ context.Context, c *tool.AssessCall, in r
 	return a, nil
 }
 
-func (p *browserPlugin) record(ctx context.Context, c *tool.Call, in recordArgs) (out *tool.Result, _ error) {
+func (p *browserPlugin) record(ctx context.Context, c *tool.Call, in recordArgs) (*tool.Result, error) {
 	const name = "browser_record"
-	defer func() { p.secrets.mask(out) }()
 	t := p.thread(c.ThreadID())
 	done, err := t.use(ctx)
 	if err != nil {
@@ -65,7 +64,7 @@ func (p *browserPlugin) record(ctx context.Context, c *tool.Call, in recordArgs)
 		}
 		return tool.Text("Recording " + strings.Join(r.recorder.Kinds(), ", ") + ". browser_record with stop ends it; it is lost if the browser ends before."), nil
 	}
-	x := p.transfer(ctx, c, r)
+	x := p.transfer(c, r)
 	lines, err := x.stopRecording(ctx)
 	if err != nil {
 		return failed(name, err), nil
@@ -140,7 +139,7 @@ func (x *transfer) recorded(ctx context.Context, tab *target.Tab, names string, 
 	if err != nil {
 		return
 	}
-	if images, _ := x.pictures(ctx, tab, []action.Image{image}, nil); len(images) == 1 {
-		rec.Picture(image.Data, strings.Join(lines, " "))
+	if images, _ := x.p.pictures(ctx, &x.r.Session, tab, []action.Image{image}); len(images) == 1 {
+		rec.Picture(image.Data, x.p.secrets.masks.Text(strings.Join(lines, " ")))
 	}
 }

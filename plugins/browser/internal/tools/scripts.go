@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/script"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/session"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -225,6 +226,7 @@ func (b *browsers) Connect(ctx context.Context, id string) (*script.Conn, error)
 	b.mu.Unlock()
 	return &script.Conn{
 		Session: &r.Session, Await: r.control.await, Explain: r.gone,
+		Withheld: func(ctx context.Context, tab *target.Tab) string { return b.p.withheld(ctx, &r.Session, tab) },
 		Attended: func(ctx context.Context) error { _, err := b.caller(ctx); return err },
 		Release: func() {
 			b.mu.Lock()

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/history"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/secret"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/configblock"
 	"github.com/gantry-agent/gantry/sdk/contract"
+	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
 
@@ -122,7 +124,7 @@ func (s *secrets) mask(r *tool.Result) {
 		r.Structured = s.masks.Bytes(r.Structured)
 	}
 	if i, ok := r.Item.(*contract.BrowserItem); ok && i != nil {
-		i.URL = s.masks.Text(i.URL)
+		i.URL, i.Title = s.masks.Text(i.URL), s.masks.Text(i.Title)
 	}
 }
 
@@ -174,17 +176,82 @@ func (x *transfer) secrets(tab *target.Tab) []string {
 	return []string{"Secrets that can be typed here, as text of input or fill_form: " + strings.Join(list, ", ")}
 }
 
-// pictures drops screenshots in which a secret could be read.
-func (x *transfer) pictures(ctx context.Context, tab *target.Tab, images []action.Image, lines []string) ([]action.Image, []string) {
-	if len(images) == 0 || tab == nil || len(x.p.secrets.all()) == 0 {
-		return images, lines
+// withheld returns why nobody may have a picture of what a tab shows; empty: it may be had.
+func (p *browserPlugin) withheld(ctx context.Context, s *action.Session, tab *target.Tab) string {
+	if len(p.secrets.all()) == 0 {
+		return ""
 	}
-	shows, err := x.r.Shows(ctx, tab, x.p.secrets.masks.Has)
+	shows, err := s.Shows(ctx, tab, p.secrets.masks.Has)
 	switch {
 	case err != nil:
-		return nil, append(lines, "The screenshot is withheld, because it is not known whether it shows a secret: "+err.Error())
+		return "it is not known whether it shows a secret: " + err.Error()
 	case shows:
-		return nil, append(lines, "The screenshot is withheld, because the page shows a secret.")
+		return "the page shows a secret."
 	}
-	return images, lines
+	return ""
+}
+
+// pictures drops screenshots in which a secret could be read, and says so.
+func (p *browserPlugin) pictures(ctx context.Context, s *action.Session, tab *target.Tab, images []action.Image) (_ []action.Image, note []string) {
+	if len(images) == 0 {
+		return nil, nil
+	}
+	if why := p.withheld(ctx, s, tab); why != "" {
+		return nil, []string{"The screenshot is withheld, because " + why}
+	}
+	return images, nil
+}
+
+// guarded masks secrets in what a handler returns. All tools have it.
+func guarded[In any](p *browserPlugin, handler func(context.Context, *tool.Call, In) (*tool.Result, error)) func(context.Context, *tool.Call, In) (*tool.Result, error) {
+	return func(ctx context.Context, c *tool.Call, in In) (*tool.Result, error) {
+		p.secrets.load(ctx)
+		r, err := handler(ctx, c, in)
+		p.secrets.mask(r)
+		if err != nil {
+			err = maskedError{err, p.secrets.masks.Text(err.Error())}
+		}
+		return r, err
+	}
+}
+
+// maskedError is an error without the secrets in its text.
+type maskedError struct {
+	error
+	text string
+}
+
+// Error implements error.
+func (e maskedError) Error() string { return e.text }
+
+// Unwrap returns the error as it was.
+func (e maskedError) Unwrap() error { return e.error }
+
+// maskedRequest returns a request whose texts have no secrets.
+func (s *secrets) maskedRequest(r *llm.Request) *llm.Request {
+	out := *r
+	out.System, out.Messages = slices.Clone(r.System), slices.Clone(r.Messages)
+	for i := range out.System {
+		out.System[i] = s.masks.Text(out.System[i])
+	}
+	for i := range out.Messages {
+		m := &out.Messages[i]
+		m.Parts = slices.Clone(m.Parts)
+		for j, p := range m.Parts {
+			if t, ok := p.(*llm.Text); ok {
+				masked := *t
+				masked.Text = s.masks.Text(t.Text)
+				m.Parts[j] = &masked
+			}
+		}
+	}
+	return &out
+}
+
+// maskElement masks what an element is recognized by.
+func (s *secrets) maskElement(c *history.Candidate) {
+	c.Name = s.masks.Text(c.Name)
+	for k, v := range c.Attributes {
+		c.Attributes[k] = s.masks.Text(v)
+	}
 }

@@ -34,8 +34,7 @@ type transfer struct {
 	parts []contract.Part // artifacts for the result
 }
 
-func (p *browserPlugin) transfer(ctx context.Context, c *tool.Call, r *running) *transfer {
-	p.secrets.load(ctx)
+func (p *browserPlugin) transfer(c *tool.Call, r *running) *transfer {
 	x := &transfer{p: p, c: c, r: r}
 	r.Upload, r.Save, r.Secret = x.upload, x.save, x.secret
 	return x
@@ -83,8 +82,15 @@ func (x *transfer) upload(ctx context.Context, paths []string) (_ []string, err 
 // openProfile opens the browser's folder, in which the browser may write: links in it lead nowhere else.
 func (x *transfer) openProfile() (*os.Root, error) { return os.OpenRoot(x.r.profile) }
 
-// save keeps a file that an action has made.
+// save keeps a file that an action has made of the page, unless it would show a secret.
 func (x *transfer) save(ctx context.Context, name, mediaType string, content []byte) (string, error) {
+	tab, err := x.r.Tab(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	if why := x.p.withheld(ctx, &x.r.Session, tab); why != "" {
+		return "", errors.New("the file is withheld, because " + why)
+	}
 	return x.keep(ctx, name, mediaType, bytes.NewReader(content))
 }
 

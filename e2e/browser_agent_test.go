@@ -207,7 +207,7 @@ func TestBrowserTask(t *testing.T) {
 			"[[step]]\nwhen = { system = \"You check whether\", user = \"(?s)Order something.*Ordered for Ada\" }\ndo = [{ text = '{\"reasoning\":\"seen\",\"verdict\":true}' }]\n"+
 			toolCall("c1", "browser_task", fmt.Sprintf(task, s.URL))+
 			"[[step]]\ncapture = [{ pattern = 'for browser_replay: (?P<sha>[0-9a-f]{64})' }]\ndo = [{ call = \"browser_act\", id = \"c2\", args = { actions = [{ navigate = { url = \""+s.URL+"/logout\" } }] } }]\n"+
-			toolCall("w1", "wait_for", `file = "one"`)+toolCall("c3", "browser_replay", `history = "${sha}", variables = { full_name = "Grace Hopper" }`)+done)
+			toolCall("w1", "wait_for", `file = "one"`)+toolCall("c3", "browser_replay", `history = "${sha}", variables = { full_name = "Grace Hopper", typed_password = "lovelace" }`)+toolCall("c4", "browser_replay", `history = "${sha}"`)+done)
 	addOdd(t, r, "waits", "waits", "")
 	run := r.Start(append(append([]string{"exec"}, reaching("workspace-write")...), "--events", "go")...)
 	r.Until("the task is done", func() bool { return exists(r.Dir, "one.waiting") })
@@ -219,8 +219,9 @@ func TestBrowserTask(t *testing.T) {
 	res := run.Wait()
 	out := r.Last().Outputs()
 	for id, want := range map[string][]string{
-		"c1": {"The task is done, by its own account", "Ordered for Ada.", "verdict=true", "Steps: 5; model calls: 5.", "for browser_replay: "},
+		"c1": {"The task is done, by its own account", "Ordered for Ada.", "verdict=true", "Steps: 5; model calls: 5.", "for browser_replay: ", "typed_password, which was left out and must be given"},
 		"c3": {"found by AX_NAME", "All steps were replayed.", "ended with: Ordered for Ada."},
+		"c4": {"the history does not have what was typed for typed_password: give it in variables"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(out[id], w) {

@@ -13,8 +13,8 @@ const maxKnown = 100
 
 // known is a step of an earlier run for the same task. On a page that shows the same, the model would be asked the same: it is not asked again.
 type known struct {
-	Print    string             `json:"print"` // of the page
-	Output   *history.Output    `json:"output"`
+	Print    string             `json:"print"`  // of the page
+	Output   *history.Output    `json:"output"` // nil: it was about a password, which is not kept
 	Elements []*history.Element `json:"elements"`
 }
 
@@ -26,6 +26,9 @@ func (r *run) fromEarlier(ctx context.Context, p Page) *history.Output {
 	}
 	next := r.earlier[0]
 	r.earlier = r.earlier[1:]
+	if next.Output == nil && next.Print == p.Print {
+		return nil // only the model knows what was typed
+	}
 	out, err := r.again(ctx, p, next)
 	if err != nil || out == nil {
 		r.earlier = nil
@@ -78,6 +81,10 @@ func (r *run) learn(p Page, item *history.Item) {
 	}
 	out := *item.Output
 	out.Actions = slices.Clone(out.Actions[:n])
+	if slices.ContainsFunc(out.Actions, r.tells) {
+		r.learned = append(r.learned, known{Print: p.Print})
+		return
+	}
 	r.learned = append(r.learned, known{p.Print, &out, item.State.Interacted[:n]})
 }
 
@@ -87,6 +94,9 @@ func (r *run) plan() json.RawMessage {
 		return nil
 	}
 	b, err := json.Marshal(r.learned)
+	if err == nil {
+		b, err = r.passwords.json(b)
+	}
 	if err != nil {
 		return nil
 	}

@@ -93,6 +93,8 @@ type run struct {
 	image   *llm.Media // that an action has made, for the next step
 	earlier []known    // steps of an earlier run that are still to come
 	learned []known    // steps for another run
+
+	passwords passwords
 }
 
 // Run carries out a task. saved is the checkpoint of an earlier call for the same task; nil: there is none. An error means that the run can't
@@ -113,6 +115,11 @@ func Run(ctx context.Context, t Task, b Browser, s Sample, saved []byte) (*Repor
 	report.Steps, report.History, report.Usage, report.ModelCalls = r.Step, r.History, r.Used, r.Calls
 	if report.Resumed == 0 {
 		report.Plan = r.plan()
+	}
+	if len(r.passwords.values) > 0 {
+		if failed := r.History.Redact(r.passwords.text); failed != nil {
+			return report, errors.Join(err, failed)
+		}
 	}
 	return report, err
 }
@@ -136,6 +143,9 @@ func (r *run) save(ctx context.Context) error {
 		return nil
 	}
 	b, err := json.Marshal(r.checkpoint)
+	if err == nil {
+		b, err = r.passwords.json(b)
+	}
 	if err != nil {
 		return err
 	}
@@ -332,8 +342,10 @@ func (r *run) step(ctx context.Context, page Page, out *history.Output) (end *do
 		if a.Name == "done" && i > 0 { // what comes before it may change the answer
 			break
 		}
-		r.Repeats.action(a)
-		item.State.Interacted = append(item.State.Interacted, r.element(ctx, a))
+		e := r.element(ctx, a)
+		r.typed(ctx, a, e)
+		r.Repeats.action(r.without(a))
+		item.State.Interacted = append(item.State.Interacted, e)
 		if a.Name == "done" {
 			res, d := r.finish(a)
 			item.Results = append(item.Results, res)

@@ -2,38 +2,21 @@ package history
 
 import (
 	"encoding/json"
-	"maps"
+	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 )
 
-// Redact replaces the values of secrets in a text by the placeholders that stand for them. Longer values come first, as one may contain another.
-func Redact(text string, secrets map[string]string) string {
-	names := slices.SortedFunc(maps.Keys(secrets), func(a, b string) int {
-		if d := len(secrets[b]) - len(secrets[a]); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	var pairs []string
-	for _, n := range names {
-		if secrets[n] != "" {
-			pairs = append(pairs, secrets[n], "<secret>"+n+"</secret>")
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
+// Rewrite replaces each string in a JSON value, except the names of members. Numbers stay as they are written.
+func Rewrite(b []byte, f func(string) string) ([]byte, error) { return rewrite(b, f) }
 
-// Redact replaces the values of secrets in everything that the history contains.
-func (h *History) Redact(secrets map[string]string) error {
-	if len(secrets) == 0 {
-		return nil
-	}
+// Redact replaces texts in everything that the history contains.
+func (h *History) Redact(f func(string) string) error {
 	b, err := h.Save()
 	if err != nil {
 		return err
 	}
-	if b, err = rewrite(b, func(s string) string { return Redact(s, secrets) }); err != nil {
+	if b, err = Rewrite(b, f); err != nil {
 		return err
 	}
 	out := &History{}
@@ -42,4 +25,36 @@ func (h *History) Redact(secrets map[string]string) error {
 	}
 	*h = *out
 	return nil
+}
+
+// hidden is what stands for a value that was left out.
+var hidden = regexp.MustCompile(`<secret>([^<>]{1,64})</secret>`)
+
+func placeholder(name string) string { return fmt.Sprintf("<secret>%s</secret>", name) }
+
+// Hidden returns the names of the values that the actions only have placeholders for: secrets, and passwords that were left out.
+func (h *History) Hidden() []string {
+	var out []string
+	for i := range h.Items {
+		if h.Items[i].Output == nil {
+			continue
+		}
+		for _, a := range h.Items[i].Output.Actions {
+			if a.Name == "done" {
+				continue
+			}
+			_, err := rewrite(a.Args, func(s string) string {
+				for _, m := range hidden.FindAllStringSubmatch(s, -1) {
+					if !slices.Contains(out, m[1]) {
+						out = append(out, m[1])
+					}
+				}
+				return s
+			})
+			if err != nil {
+				continue // an action that can't be read has none
+			}
+		}
+	}
+	return out
 }

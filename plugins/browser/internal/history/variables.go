@@ -125,16 +125,24 @@ func (h *History) Variables() []Variable {
 	return out
 }
 
-// Substitute replaces variables in all actions.
+// Substitute replaces variables, and placeholders of what was left out, in all actions.
 func (h *History) Substitute(values map[string]string) error {
-	known := h.Variables()
+	known, left := h.Variables(), h.Hidden()
 	replace := map[string]string{}
+	var placeholders []string
 	for name, v := range values {
+		if slices.Contains(left, name) {
+			placeholders = append(placeholders, placeholder(name), v)
+			continue
+		}
 		i := slices.IndexFunc(known, func(x Variable) bool { return x.Name == name })
 		if i < 0 {
 			var names []string
 			for _, x := range known {
 				names = append(names, fmt.Sprintf("%s (%q)", x.Name, clip(x.Value, 40)))
+			}
+			for _, n := range left {
+				names = append(names, n+" (left out)")
 			}
 			if len(names) == 0 {
 				return fmt.Errorf("the history has no variable %q, and no other", name)
@@ -143,11 +151,12 @@ func (h *History) Substitute(values map[string]string) error {
 		}
 		replace[known[i].Value] = v
 	}
+	hidden := strings.NewReplacer(placeholders...)
 	return h.each(func(s string) string {
 		if v, ok := replace[s]; ok {
 			return v
 		}
-		return s
+		return hidden.Replace(s)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/agent"
@@ -91,6 +92,13 @@ func readHistory(ctx context.Context, c *tool.Call, name string) ([]byte, error)
 	return b, err
 }
 
+// leftOut returns the names of what a history has placeholders for that are no secrets.
+func (p *browserPlugin) leftOut(h *history.History) []string {
+	return slices.DeleteFunc(h.Hidden(), func(name string) bool {
+		return slices.ContainsFunc(p.secrets.all(), func(x configuredSecret) bool { return x.Name == name })
+	})
+}
+
 func (p *browserPlugin) replay(ctx context.Context, c *tool.Call, in replayArgs) (*tool.Result, error) {
 	const name = "browser_replay"
 	item := &contract.BrowserItem{Action: "replay"}
@@ -107,6 +115,9 @@ func (p *browserPlugin) replay(ctx context.Context, c *tool.Call, in replayArgs)
 	}
 	if err := h.Substitute(in.Variables); err != nil {
 		return failed(name, err), nil
+	}
+	if left := p.leftOut(h); len(left) > 0 {
+		return failed(name, fmt.Errorf("the history does not have what was typed for %s: give it in variables", strings.Join(left, ", "))), nil
 	}
 	d := &driver{p: p, c: c}
 	o := agent.Replaying{SkipFailures: in.SkipFailures}

@@ -225,12 +225,14 @@ func (p *browserPlugin) taskResult(ctx context.Context, c *tool.Call, item *cont
 		}
 		out.History = ref.SHA256
 		fmt.Fprintf(&b, "\nHistory, for browser_replay: %s", ref.SHA256)
-		if v := report.History.Variables(); len(v) > 0 {
-			var names []string
-			for _, x := range v {
-				names = append(names, x.Name)
-			}
-			slices.Sort(names)
+		var names []string
+		for _, x := range report.History.Variables() {
+			names = append(names, x.Name)
+		}
+		for _, x := range p.leftOut(report.History) {
+			names = append(names, x+", which was left out and must be given")
+		}
+		if slices.Sort(names); len(names) > 0 {
 			fmt.Fprintf(&b, " (variables: %s)", strings.Join(names, ", "))
 		}
 	}

@@ -355,10 +355,15 @@ func (h *Host) Models() *modelset.Set { return h.models }
 // sample asks a thread's model on behalf of a plugin's call.
 func (h *Host) sample(ctx context.Context, c orchestrate.Call, req *llm.Request) (*service.Sampled, error) {
 	r, err := h.running(c.Thread)
-	if err != nil || r.sample.Load() == nil {
+	if err != nil {
 		return nil, errors.New("the thread has ended")
 	}
 	model := r.sample.Load()
+	if model == nil { // the thread has had no turn: a person calls its tools
+		if model, err = r.firstModel(ctx); err != nil {
+			return nil, err
+		}
+	}
 	m, used, reason, err := model.Sample(ctx, c, req, r.thread.Meter(), r.thread, func(err error) {
 		h.log.Warn("usage of a plugin's request not stored", "thread", c.Thread, "call", c.ID, "err", err)
 	})

@@ -140,6 +140,19 @@ func (r *running) publishEarly() {
 	r.publish(early...)
 }
 
+// firstModel returns the model of a thread that was not asked yet.
+func (r *running) firstModel(ctx context.Context) (*modelset.Model, error) {
+	own, err := r.model(r.thread.Settings().Model)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.host.models.Chain(r.thread.ID(), own).Next(ctx)
+	if err == nil {
+		r.sample.Store(m)
+	}
+	return m, err
+}
+
 // use sets the model that answers for the thread, and returns the notices about it that were not published before.
 func (r *running) use(m *modelset.Model) (out []event.Notice) {
 	r.sample.Store(m)

@@ -49,9 +49,9 @@ return {refused, info: await page.page_info(), state: await page.state()}
 	out := r.Last().Outputs()
 	has(t, out, map[string][]string{
 		"extract": {"It was <secret>login</secret>."}, "task": {"It shows <secret>login</secret>.", "for browser_replay: "}, "replay": {"Evaluated: <secret>login</secret>"},
-		"script":  {"said <secret>login</secret>", "picture is withheld, because the page shows a secret", seen}, "thrown": {"<secret>login</secret>"},
+		"script": {"said <secret>login</secret>", "picture is withheld, because the page shows a secret", seen}, "thrown": {"<secret>login</secret>"},
 		"observe": {"later <secret>login</secret>"}, "status": {"?q=<secret>login</secret>"}, "pdf": {"the file is withheld, because the page shows a secret"},
-		"c3":      {"<secret>login</secret>"}, "r2": {"Recorded requests.har"},
+		"c3": {"<secret>login</secret>"}, "r2": {"Recorded requests.har"},
 	})
 	if n := strings.Count(out["script"], "picture is withheld"); n != 3 {
 		t.Errorf("%d of 3 pictures are withheld from a script:\n%s", n, out["script"])

@@ -90,7 +90,8 @@ func TestCallSession(t *testing.T) {
 // The commands of the browser plugin call its tools; a session keeps the browser.
 func TestBrowserCommands(t *testing.T) {
 	t.Parallel()
-	r := newBrowser(t, "chromium-headless-shell", finished)
+	r := newBrowser(t, "chromium-headless-shell", modelSays("extract information", "What is it", "It is a form.")+
+		operates("Look at it", `{"done":{"text":"It was looked at.","success":true}}`)+finished)
 	site := form(t)
 	run := func(args ...string) string {
 		t.Helper()
@@ -109,6 +110,27 @@ func TestBrowserCommands(t *testing.T) {
 	out := run("screenshot", "--session", "work", "--save", ".")
 	if pictures, err := filepath.Glob(filepath.Join(r.Dir, "image-*")); err != nil || len(pictures) != 1 {
 		t.Errorf("screenshot: %q, %v\n%s", pictures, err, out)
+	}
+	r.Write("title.js", `console.log("the title:", await page.js("document.title")); return 6 * 7`)
+	r.Write("history.json", fmt.Sprintf(`{"history":[{"model_output":{"evaluation_previous_goal":"","memory":"","next_goal":"","action":[{"navigate":{"url":%q}}]},"result":[{}],"state":{"url":"","title":"","tabs":[],"screenshot_path":null,"interacted_element":[null]}}]}`, site.URL+"/again"))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"execute", "title.js"}, "Result: 42"},
+		{[]string{"configure", "--dialogs", "accept", "--block", "ads.example.com"}, "1 blocked patterns, dialogs: accept"},
+		{[]string{"record", "start", "--kinds", "har"}, "Recording har"},
+		{[]string{"replay", "history.json"}, "All steps were replayed."},
+		{[]string{"record", "stop"}, "requests.har"},
+		{[]string{"recover", "reload"}, "The page was loaded again."},
+		{[]string{"status"}, "MiB"}, {[]string{"tabs"}, site.URL + "/again"},
+		{[]string{"extract", "What is it?"}, "It is a form."},
+		{[]string{"task", "Look at it", "--max-steps", "3", "--judge=false"}, "It was looked at."},
+		{[]string{"close"}, "The browser has ended"}, {[]string{"status"}, "No browser runs"},
+	} {
+		if out := run(append(c.args, "--session", "work")...); !strings.Contains(out, c.want) {
+			t.Errorf("%s: no %q in\n%s", c.args, c.want, out)
+		}
 	}
 	r.OK("session", "stop", "work")
 	noProfileLeft(t, r)

@@ -28,7 +28,8 @@ import (
 
 // The limits of a run.
 const (
-	MaxTime = 300 * time.Second // until it is ended
+	MaxTime  = 300 * time.Second                // until it is ended
+	MaxYield = int(maxYield / time.Millisecond) // milliseconds that the start waits
 
 	defaultYield, minYield, maxYield = 7 * time.Second, 250 * time.Millisecond, 30 * time.Second
 	defaultWait, minWait, maxWait    = time.Second, time.Second, 120 * time.Second

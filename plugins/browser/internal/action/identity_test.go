@@ -127,3 +127,44 @@ func TestIdentitiesOfManyElements(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+// Fields, and pictures, that are named like properties of what they are in hide nothing, and neither does a closed shadow root.
+func TestNamesHideNothing(t *testing.T) {
+	t.Parallel()
+	x := newRig(t)
+	x.open(`<title>A title</title><img name=body alt=""><img name=title alt=""><form data-x=1><input name=attributes><input name=parentNode><input name=childNodes><input name=children><input name=localName><input name=tagName>
+<input name=nodeType><input name=getAttribute><input name=checkVisibility><input name=getBoundingClientRect><input name=type value="in a field"><button>Go</button><button>Other</button></form>
+<div id=c style="width:300px;height:60px"></div><script>c.attachShadow({mode:'closed'}).innerHTML = '<p>Closed <b>te</b>xt</p><button>Inside</button>'</script>`)
+	byName := map[string]history.Candidate{}
+	for _, c := range x.identities() {
+		byName[c.Name] = c
+	}
+	if c := byName["Other"]; strings.Join(c.Path, "/") != "html/body/form/button" || c.XPath != "html/body/form/button[2]" {
+		t.Errorf("in a form: %+v", c)
+	}
+	if c := byName["Inside"]; strings.Join(c.Path, "/") != "html/body/div/button" {
+		t.Errorf("in a closed shadow root: %+v", c)
+	}
+	tab, err := x.Tab(x.ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x.Content(x.ctx, tab, "token-", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"in a field", "<button>Go</button>", "Closed <b>te</b>xt", "<button>Inside</button>"} {
+		if !strings.Contains(c.HTML, want) {
+			t.Errorf("%q is missing in %s", want, c.HTML)
+		}
+	}
+	if c.Title != "A title" {
+		t.Errorf("title: %q", c.Title)
+	}
+	for text, want := range map[string]bool{"Closed text": true, "in a field": true, "Other": true, "attachShadow": false} {
+		got, err := x.Shows(x.ctx, tab, func(s string) bool { return strings.Contains(s, text) })
+		if err != nil || got != want {
+			t.Errorf("shows %q: %v, %v", text, got, err)
+		}
+	}
+}

@@ -96,9 +96,6 @@ func (r *run) fillSecret(ctx context.Context, f *capture.Frame, id int, d field,
 	return note, nil
 }
 
-// shown is what can be seen in a document, roughly; passwords are dots.
-const shown = `() => [document.body?.innerText ?? '', ...[...document.querySelectorAll('input, textarea')].filter(e => e.type !== 'password').map(e => e.value)].join('\n')`
-
 // Shows reports whether has is true for the text of one of the tab's documents. If one can't be read, nobody knows.
 func (s *Session) Shows(ctx context.Context, t *target.Tab, has func(string) bool) (bool, error) {
 	if _, err := s.Take(ctx, t); err != nil {
@@ -106,7 +103,7 @@ func (s *Session) Shows(ctx context.Context, t *target.Tab, has func(string) boo
 	}
 	for _, f := range s.View(t).page.Frames {
 		var text string
-		if err := f.Value(ctx, shown, &text, 0); err != nil {
+		if err := f.Call(ctx, "shown", &text); err != nil {
 			return false, err
 		}
 		if has(text) {

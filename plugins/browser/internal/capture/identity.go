@@ -3,7 +3,6 @@ package capture
 import (
 	"context"
 	_ "embed" // the script
-	"encoding/json"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,7 +41,7 @@ func (f *Frame) Identify(ctx context.Context, ids []int) ([]Element, error) {
 	for i := range out {
 		out[i].Path = append(above[:len(above):len(above)], out[i].Path...)
 	}
-	objects, err := f.objects(ctx, ids)
+	objects, err := f.references(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +59,8 @@ func (f *Frame) Identify(ctx context.Context, ids []int) ([]Element, error) {
 		}
 	}
 	var work sync.WaitGroup
-	for i, o := range objects {
-		if o != "" {
+	for i, id := range ids {
+		if o := objects[id]; o != "" {
 			work.Go(func() { out[i].Name = name(ctx, o) })
 		}
 	}
@@ -107,35 +106,6 @@ func (f *Frame) above(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return append(rest, owner[0].Path...), nil
-}
-
-// objects returns elements as objects; those that are gone are empty.
-func (f *Frame) objects(ctx context.Context, ids []int) ([]runtime.RemoteObjectID, error) {
-	b, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
-	list, err := protocol.Call(ctx, f.Session, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
-		FunctionDeclaration: "function(ids) { return ids.map(i => gantry.get(i)) }", Arguments: []*runtime.CallArgument{{Value: jsonv2.Value(b)}},
-		ExecutionContextID: f.world, ObjectGroup: worldName, Silent: new(true),
-	})
-	if err != nil {
-		return nil, err
-	}
-	if list.Result == nil || list.Result.ObjectID == "" {
-		return nil, ErrChanged
-	}
-	props, err := protocol.Call(ctx, f.Session, runtime.GetProperties, runtime.GetPropertiesParams{ObjectID: list.Result.ObjectID, OwnProperties: new(true)})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]runtime.RemoteObjectID, len(ids))
-	for _, p := range props.Result {
-		if i, err := strconv.Atoi(p.Name); err == nil && i < len(out) && p.Value != nil {
-			out[i] = p.Value.ObjectID
-		}
-	}
-	return out, nil
 }
 
 // name returns the name of an element in the accessibility tree; "": it has none.

@@ -1,22 +1,22 @@
 // Runs after reader.js, in the same world: what elements are recognized by, and the content of the page as HTML.
 (() => {
   if (gantry.identify) return;
-  const {get} = gantry;
-  const up = n => n.parentNode ?? n.host;
+  const {D, TYPE, safe, parent, shadow, get} = gantry;
+  const known = n => n === document ? D : safe(n);
   // The tags above an element, and its place among its siblings of the same tag, in its document; shadow roots are passed through.
   function place(el, seen) {
     const siblings = p => {
       if (!seen.has(p)) {
         const counts = {}, at = new Map();
-        for (const c of p.children) at.set(c, counts[c.localName] = (counts[c.localName] ?? 0) + 1);
+        for (const c of known(p).children) { const tag = safe(c).localName; at.set(c, counts[tag] = (counts[tag] ?? 0) + 1); }
         seen.set(p, {counts, at});
       }
       return seen.get(p);
     };
     const path = [], steps = [];
-    for (let n = el; n; n = up(n)) {
-      if (n.nodeType !== 1) continue;
-      const tag = n.localName, all = n.parentNode && siblings(n.parentNode);
+    for (let n = el; n; n = parent(n)) {
+      if (TYPE(n) !== 1) continue;
+      const tag = safe(n).localName, above = parent(n), all = above && siblings(above);
       path.unshift(tag);
       steps.unshift(all?.counts[tag] > 1 ? `${tag}[${all.at.get(n)}]` : tag);
     }
@@ -25,11 +25,11 @@
   function identify(list) {
     const seen = new Map();
     return list.map(i => {
-      const el = get(i);
-      if (!el) return {id: i, gone: true};
-      const r = el.getBoundingClientRect(), attributes = {};
+      const node = get(i);
+      if (!node) return {id: i, gone: true};
+      const el = safe(node), r = el.getBoundingClientRect(), attributes = {};
       for (const {name, value} of el.attributes) if (name !== 'value' || el.type !== 'password') attributes[name] = value.toWellFormed();
-      return {id: i, ...place(el, seen), attributes, rect: [r.left, r.top, r.width, r.height]};
+      return {id: i, ...place(node, seen), attributes, rect: [r.left, r.top, r.width, r.height]};
     });
   }
 
@@ -47,10 +47,10 @@
       : el.type === 'checkbox' || el.type === 'radio' ? (el.checked ? '[x]' : '[ ]') : el.type === 'hidden' ? '' : el.value;
     function walk(n) {
       if (cut) return;
-      if (n.nodeType === 3) return put(escape(n.data.toWellFormed()));
-      if (n.nodeType !== 1 || SKIP.has(n.tagName)) return;
-      const tag = n.tagName;
-      if (n.checkVisibility && !n.checkVisibility({visibilityProperty: true, opacityProperty: true})) {
+      if (TYPE(n) === 3) return put(escape(n.data.toWellFormed()));
+      const el = safe(n), tag = el.tagName;
+      if (TYPE(n) !== 1 || SKIP.has(tag)) return;
+      if (el.checkVisibility && !el.checkVisibility({visibilityProperty: true, opacityProperty: true})) {
         // What is inside may still be seen: visibility is not that of an ancestor, and a slot or an element with display:contents has no box.
         const {display, opacity} = getComputedStyle(n);
         if (display === 'none' || opacity === '0') return;
@@ -65,7 +65,7 @@
         if (!images || !/^https?:/.test(n.currentSrc || n.src)) return n.alt ? put(escape(n.alt)) : undefined;
         a += attr('src', n.currentSrc || n.src) + attr('alt', n.alt);
       }
-      for (const k of ['colspan', 'rowspan', 'start']) a += attr(k, n.getAttribute(k));
+      for (const k of ['colspan', 'rowspan', 'start']) a += attr(k, el.getAttribute(k));
       put(`<${tag.toLowerCase()}${a}>`);
       if (VOID.has(tag)) return;
       kids(n);
@@ -79,11 +79,26 @@
       if (!inline) put('</div>');
     };
     function kids(n, elements) {
-      const list = n.tagName === 'SLOT' && n.assignedNodes().length ? n.assignedNodes() : (n.shadowRoot ?? n).childNodes;
-      for (const c of list) if (!elements || c.nodeType === 1) walk(c);
+      const el = safe(n), list = el.tagName === 'SLOT' && n.assignedNodes().length ? n.assignedNodes() : (shadow(n) ?? el).childNodes;
+      for (const c of list) if (!elements || TYPE(c) === 1) walk(c);
     }
-    if (document.body) walk(document.body);
-    return {html: out.join(''), cut, url: location.href, title: document.title.toWellFormed()};
+    if (D.body) walk(D.body);
+    return {html: out.join(''), cut, url: location.href, title: D.title.toWellFormed()};
   }
-  Object.assign(gantry, {identify, html});
+  const UNSEEN = new Set('STYLE SCRIPT HEAD NOSCRIPT TEMPLATE'.split(' '));
+  // All text that may be seen in the document, also where it consists of several elements; passwords are dots.
+  function shown() {
+    const out = [D.body?.innerText ?? '', '\n'];
+    const walk = n => {
+      if (TYPE(n) === 3) return out.push(n.data);
+      const el = safe(n), tag = el.tagName;
+      if (TYPE(n) !== 1 || UNSEEN.has(tag)) return;
+      if (tag === 'INPUT' || tag === 'TEXTAREA') return out.push('\n', el.type === 'password' ? '' : el.value, '\n', el.placeholder, '\n');
+      for (const c of el.childNodes) walk(c);
+      for (const c of shadow(n)?.childNodes ?? []) walk(c);
+    };
+    if (D.body) walk(D.body);
+    return out.join('').toWellFormed();
+  }
+  Object.assign(gantry, {identify, html, shown});
 })()

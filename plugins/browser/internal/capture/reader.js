@@ -509,5 +509,5 @@
     const o = new MutationObserver(() => { if (has()) { o.disconnect(); done(true); } });
     o.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
   });
-  globalThis.gantry = {get, id, read, locate, inspect, focus, assign, options, select, scroll, findText, search, find, quiet, awaits};
+  globalThis.gantry = {D, TYPE, safe, parent, shadow, get, id, read, locate, inspect, focus, assign, options, select, scroll, findText, search, find, quiet, awaits};
 })()

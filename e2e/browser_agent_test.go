@@ -95,7 +95,7 @@ func TestBrowserReplay(t *testing.T) {
 		"c2": {"Grace Hopper", "All steps were replayed."},
 		"c3": {`no variable "nick"; its variables are full_name ("Ada Lovelace"), email`},
 		"c4": {`5. click failed: <button> "Dispatch" is not in the page`, "The replay has stopped at this step"},
-		"c5": {"read the history", "No such file"},
+		"c5": {"read the history", "no such file"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(out[id], w) {

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/agent"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/history"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/userfiles"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
@@ -53,43 +55,42 @@ func (p *browserPlugin) assessReplay(_ context.Context, c *tool.AssessCall, in r
 }
 
 // readHistory reads a history: a file by a process with the call's grant, as the plugin may not see the workspace.
-func readHistory(ctx context.Context, c *tool.Call, name string) ([]byte, error) {
-	var from io.Reader
-	if isArtifact(name) {
-		r, err := c.Env().GetArtifact(ctx, strings.ToLower(name))
-		if err != nil {
-			return nil, err
+func (p *browserPlugin) readHistory(ctx context.Context, c *tool.Call, name string) ([]byte, error) {
+	if !isArtifact(name) {
+		var b bounded
+		err := userfiles.Client{Binary: p.binary}.Read(ctx, c.Command, absolute(c.Cwd(), name), &b)
+		if b.full {
+			err = errTooLarge
 		}
-		defer func() { _ = r.Close() }()
-		from = r
-	} else {
-		cmd := c.Command(ctx, "cat", "--", absolute(c.Cwd(), name))
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return nil, err
-		}
-		printed := &tail{}
-		cmd.Stderr = printed
-		if err := cmd.Start(); err != nil {
-			return nil, err
-		}
-		b, err := io.ReadAll(io.LimitReader(out, maxHistory+1))
-		if err != nil || len(b) > maxHistory {
-			_ = cmd.Kill() // it ends with the call anyway
-		}
-		if e := cmd.Wait(); e != nil && err == nil && len(b) <= maxHistory {
-			return nil, fmt.Errorf("%s", strings.TrimPrefix(printed.String(), "cat: "))
-		}
-		if err != nil {
-			return nil, err
-		}
-		from = strings.NewReader(string(b))
+		return b.content.Bytes(), err
 	}
-	b, err := io.ReadAll(io.LimitReader(from, maxHistory+1))
+	r, err := c.Env().GetArtifact(ctx, strings.ToLower(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	b, err := io.ReadAll(io.LimitReader(r, maxHistory+1))
 	if err == nil && len(b) > maxHistory {
-		err = fmt.Errorf("it has more than %d bytes", maxHistory)
+		err = errTooLarge
 	}
 	return b, err
+}
+
+var errTooLarge = fmt.Errorf("it has more than %d bytes", maxHistory)
+
+// bounded takes as much as a history may have.
+type bounded struct {
+	content bytes.Buffer
+	full    bool
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.content.Len()+len(p) > maxHistory {
+		b.full = true
+		return 0, errTooLarge
+	}
+	return b.content.Write(p)
 }
 
 // leftOut returns the names of what a history has placeholders for that are no secrets.
@@ -105,7 +106,7 @@ func (p *browserPlugin) replay(ctx context.Context, c *tool.Call, in replayArgs)
 	if err := c.Started(item); err != nil {
 		return nil, err
 	}
-	b, err := readHistory(ctx, c, in.History)
+	b, err := p.readHistory(ctx, c, in.History)
 	if err != nil {
 		return failed(name, fmt.Errorf("read the history: %w", err)), nil
 	}

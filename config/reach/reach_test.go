@@ -138,7 +138,7 @@ func TestEveryFormOfALine(t *testing.T) {
 			}
 			start := time.Now()
 			s := Query{Dir: dir, Env: env(dir)}.Line(line)
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 			covered := slices.ContainsFunc(s.Held(), func(p string) bool {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,9 +56,20 @@ func newAccepted(env *tool.Env, b Server) *accepted {
 	sum := fmt.Sprintf("%x", sha256.Sum256(form))
 	a := &accepted{env: env, server: b.Name, lease: "accepted-" + sum[:32]}
 	if env.DataDir != "" && env.DataDir != "/" {
-		a.path = filepath.Join(env.DataDir, "accepted-"+sum[:32]+"-"+b.Name+".json")
+		a.path = filepath.Join(env.DataDir, "accepted-"+sum[:32]+fileSuffix(b.Name)+".json")
 	}
 	return a
+}
+
+// maxSuffix limits the part of a file's name that says its server, in bytes: file systems have 255.
+const maxSuffix = 150
+
+// fileSuffix is how the name of a file says its server, whose name may be any text: serverOf reads it. A server whose name is too long has none.
+func fileSuffix(server string) string {
+	if s := url.QueryEscape(server); len(s) <= maxSuffix {
+		return "-" + s
+	}
+	return ""
 }
 
 // read returns the definitions. Its maps are shared and not to be changed.
@@ -138,11 +150,15 @@ func (a *accepted) earlier() (all definitions, err error) {
 }
 
 // serverOf returns the server to which a file belongs, without reading it, so that one that can't be read is a problem of that server only;
-// "": an earlier gantry has written the file, and only its content says it.
+// "": only its content says it. An earlier gantry has written the file, or the name is too long.
 func serverOf(path string) string {
 	_, name, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".json"), "-") // accepted-
 	_, name, _ = strings.Cut(name, "-")                                              // the digest
-	return name
+	server, err := url.QueryUnescape(name)
+	if err != nil {
+		return ""
+	}
+	return server
 }
 
 // update changes the definitions in the file, while no other process does.

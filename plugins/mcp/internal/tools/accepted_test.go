@@ -32,9 +32,17 @@ func TestEarlierIsOfOneServer(t *testing.T) {
 		return b
 	}
 	put(of("my-srv", "old").path, known("my-srv"))
+	names := []string{"my-srv", "legacy", "io.test/my server", "../../srv", strings.Repeat("long/", 60)}
+	for _, name := range names[2:] {
+		path := of(name, "old").path
+		if filepath.Dir(path) != env.DataDir {
+			t.Fatalf("the file of %q is %s", name, path)
+		}
+		put(path, known(name))
+	}
 	put(of("srv", "old").path, []byte("damaged"))
 	put(filepath.Join(env.DataDir, "accepted-"+strings.Repeat("0", 32)+".json"), known("legacy"))
-	for _, name := range []string{"my-srv", "legacy"} {
+	for _, name := range names {
 		if d, err := of(name, "new").earlier(); err != nil || !d.Complete || d.Tools["t"].Digest != "of "+name {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}

@@ -40,13 +40,13 @@ func TestBrowserIsManaged(t *testing.T) {
 		call("browser_status", "status", "")+
 		eval("slow", "const f = document.createElement('iframe'); f.src = '/slow'; document.body.append(f); 0")+call("browser_status", "loading", "")+
 		call("browser_recover", "stop", `action = "stop_loading"`)+eval("crash", "confirm('again')")+call("browser_recover", "reload", `action = "reload"`)+
-		call("browser_recover", "close", `action = "close"`)+call("browser_recover", "restart", `action = "restart"`)+call("browser_status", "ended", "")+act("c2", open)+done)
+		call("browser_recover", "close", `action = "close"`)+call("browser_recover", "restart", `action = "restart"`)+call("browser_status", "ended", "")+call("browser_help", "help", `topic = "drag and drop"`)+act("c2", open)+done)
 	r.OK(append(append([]string{"exec"}, reaching("workspace-write")...), "go")...)
 	out := r.Last().Outputs()
 	for id, want := range map[string]string{
 		"none": "No browser runs", "early": "there is no browser", "set": "The browser now has a screen of 500x400, the media dark, 2 blocked patterns, dialogs: accept.",
 		"bad": "give both width and height", "seen": "Evaluated: 500,true,true", "blocked": "Evaluated: no", "status": ": " + s.URL + "/", "loading": "1 requests are not answered",
-		"stop": "The tab no longer loads.", "reload": "The page was loaded again.", "close": "The tab is closed.", "restart": "The browser has ended", "ended": "No browser runs", "c2": " - Page",
+		"stop": "The tab no longer loads.", "reload": "The page was loaded again.", "close": "The tab is closed.", "restart": "The browser has ended", "ended": "No browser runs", "help": "drag takes the numbers of two elements", "c2": " - Page",
 	} {
 		if !strings.Contains(out[id], want) {
 			t.Errorf("%s has no %q:\n%s", id, want, out[id])

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/action"
+	"github.com/gantry-agent/gantry/plugins/browser/internal/help"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 	"github.com/gantry-agent/gantry/sdk/contract"
 	"github.com/gantry-agent/gantry/sdk/tool"
@@ -21,6 +22,7 @@ import (
 const (
 	statusDescription  = "Returns whether a browser runs, its tabs and what keeps them busy, and what it uses. It never waits for a page."
 	recoverDescription = "Helps a browser that is stuck: ends the loading of a tab, reloads or closes it, or ends the browser, so that the next action starts a new one."
+	helpDescription    = "Tells how to deal with something in the browser. Topics: "
 	configDescription  = "Sets what pages see of the device and the place, which requests are blocked, and how dialogs are answered, in all tabs, also those to come."
 )
 
@@ -29,6 +31,9 @@ type (
 	recoverArgs struct {
 		Action string `json:"action" enum:"stop_loading,reload,close,restart"`
 		Tab    string `json:"tab,omitempty" jsonschema:"Name of a tab; default: the current one."`
+	}
+	helpArgs struct {
+		Topic string `json:"topic"`
 	}
 	configArgs struct {
 		Emulate *action.Emulate `json:"emulate,omitempty"`
@@ -44,6 +49,7 @@ func (p *browserPlugin) manageTools() []tool.Tool {
 		tool.New("browser_recover", recoverDescription, guarded(p, p.recover), tool.Assess(p.assessRecover), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(), tool.SearchText("browser stuck hang crash restart close kill")),
 		tool.New("browser_configure", configDescription, guarded(p, p.configure), tool.Assess(p.assessConfigure), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
 			tool.SearchText("browser viewport user agent mobile dark geolocation timezone locale offline block ads dialogs")),
+		tool.New("browser_help", helpDescription+strings.Join(help.Topics(), ", ")+".", guarded(p, p.help), tool.Assess(p.assessHelp), tool.ParallelSafe(), tool.Deferred()),
 	}
 }
 
@@ -182,6 +188,18 @@ func unstick(ctx context.Context, b *target.Browser, tab *target.Tab, how string
 		return "The tab is closed.", tab.Close(ctx)
 	}
 	return "", fmt.Errorf("unknown action %q: use stop_loading, reload, close or restart", how)
+}
+
+func (p *browserPlugin) assessHelp(_ context.Context, _ *tool.AssessCall, in helpArgs) (*contract.Assessment, error) {
+	return &contract.Assessment{ReadOnly: true, Summary: "Read about " + short(in.Topic, 50), Item: &contract.BrowserItem{Action: "help"}}, nil
+}
+
+func (p *browserPlugin) help(_ context.Context, _ *tool.Call, in helpArgs) (*tool.Result, error) {
+	text, err := help.Text(in.Topic)
+	if err != nil {
+		return failed("browser_help", err), nil
+	}
+	return tool.Text(text), nil
 }
 
 func (p *browserPlugin) assessConfigure(_ context.Context, c *tool.AssessCall, in configArgs) (*contract.Assessment, error) {

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/gantry-agent/gantry/config"
-	"github.com/gantry-agent/gantry/host/internal/child"
 	"github.com/gantry-agent/gantry/host/internal/event"
 )
 
 // Client context is stored by key, truncated and limited, and survives a resume.
 func TestClientContext(t *testing.T) {
-	r := newRunning(&Host{opts: Options{Config: &config.Config{}}}, nil, child.Role{}, &event.Reference{Sections: map[string]string{"external/file": "a.go", "external/page": "one"}})
+	r := &running{}
+	r.restore(&event.Reference{Sections: map[string]string{"external/file": "a.go", "external/page": "one"}})
 	r.setClientContext(map[string]string{"file": "b.go", "page": "", "long": strings.Repeat("x", 8000), "bad": "a\xffb"})
 	if len(r.external) != 3 || r.external["file"] != "b.go" || r.external["bad"] != "a\uFFFDb" {
 		t.Errorf("%.200q", r.external)

@@ -122,7 +122,7 @@ func TestParts(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("<table><tr><th>No</th><th>City</th></tr>")
-	for i := range 6500 {
+	for i := range 7000 {
 		fmt.Fprintf(&b, "<tr><td>%d</td><td>A city with a name %d</td></tr>", i, i)
 	}
 	long := Page{HTML: b.String() + "</table>"}

@@ -239,23 +239,53 @@ func (f *Frame) resolve(ctx context.Context, id protocol.BackendNodeID) (runtime
 // clicks are the events whose listeners make an element interactive.
 var clicks = []string{"click", "mousedown", "mouseup", "pointerdown", "pointerup"}
 
-// listeners returns the elements of the frame that have listeners for clicks.
+// roots lists the document and its open shadow roots. Names of the page's own can't get in the way.
+const roots = `(() => {
+	const whole = Document.prototype.querySelectorAll, part = DocumentFragment.prototype.querySelectorAll
+	const root = Object.getOwnPropertyDescriptor(Element.prototype, 'shadowRoot').get
+	const out = [document]
+	for (let i = 0; i < out.length; i++)
+		for (const e of (i ? part : whole).call(out[i], '*')) {
+			const r = root.call(e)
+			if (r && out.length < 200) out.push(r)
+		}
+	return out
+})()`
+
+// listeners returns the elements of the frame that have listeners for clicks. The browser is asked for each document and each shadow root: asked for all at
+// once it goes into frames of other sites too, and loses its tab while one of them is being refused.
 func (f *Frame) listeners(ctx context.Context) []runtime.RemoteObjectID {
-	d, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: "document", ContextID: f.world, ObjectGroup: worldName})
+	d, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: roots, ContextID: f.world, ObjectGroup: worldName})
 	if err != nil || d.Result == nil || d.Result.ObjectID == "" {
 		return nil
 	}
-	r, err := protocol.Call(ctx, f.Session, domdebugger.GetEventListeners, domdebugger.GetEventListenersParams{ObjectID: d.Result.ObjectID, Depth: new(int64(-1)), Pierce: new(true)})
+	list, err := protocol.Call(ctx, f.Session, runtime.GetProperties, runtime.GetPropertiesParams{ObjectID: d.Result.ObjectID, OwnProperties: new(true)})
 	if err != nil {
 		return nil
 	}
+	var mu sync.Mutex
 	var ids []protocol.BackendNodeID
-	for _, l := range r.Listeners {
-		if slices.Contains(clicks, l.Type) && l.BackendNodeID != 0 && !slices.Contains(ids, l.BackendNodeID) {
-			if ids = append(ids, l.BackendNodeID); len(ids) > maxListeners {
-				return nil
-			}
+	var work sync.WaitGroup
+	for _, p := range list.Result {
+		if p.Value == nil || p.Value.ObjectID == "" {
+			continue
 		}
+		work.Go(func() {
+			found := f.listenersIn(ctx, p.Value.ObjectID)
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, found...)
+		})
+	}
+	work.Wait()
+	return f.elements(ctx, ids)
+}
+
+// elements returns nodes as objects; none if they are very many.
+func (f *Frame) elements(ctx context.Context, ids []protocol.BackendNodeID) []runtime.RemoteObjectID {
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) > maxListeners {
+		return nil
 	}
 	out := make([]runtime.RemoteObjectID, len(ids))
 	var work sync.WaitGroup
@@ -264,6 +294,29 @@ func (f *Frame) listeners(ctx context.Context) []runtime.RemoteObjectID {
 	}
 	work.Wait()
 	return slices.DeleteFunc(out, func(o runtime.RemoteObjectID) bool { return o == "" })
+}
+
+// listenersIn returns the nodes below a document or a shadow root that have listeners of the page for clicks.
+func (f *Frame) listenersIn(ctx context.Context, root runtime.RemoteObjectID) (ids []protocol.BackendNodeID) {
+	node, err := protocol.Call(ctx, f.Session, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: root})
+	if err != nil || node.Node == nil {
+		return nil
+	}
+	// The listeners are those of the world that the object is of: the page's own.
+	own, err := protocol.Call(ctx, f.Session, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node.Node.BackendNodeID, ObjectGroup: worldName})
+	if err != nil || own.Object == nil {
+		return nil
+	}
+	r, err := protocol.Call(ctx, f.Session, domdebugger.GetEventListeners, domdebugger.GetEventListenersParams{ObjectID: own.Object.ObjectID, Depth: new(int64(-1))})
+	if err != nil {
+		return nil
+	}
+	for _, l := range r.Listeners {
+		if slices.Contains(clicks, l.Type) && l.BackendNodeID != 0 {
+			ids = append(ids, l.BackendNodeID)
+		}
+	}
+	return ids
 }
 
 func (f *Frame) read(ctx context.Context, frames []*Frame, how reading) error {
@@ -297,6 +350,9 @@ func (f *Frame) read(ctx context.Context, frames []*Frame, how reading) error {
 		}
 		for _, r := range roots {
 			args = append(args, r)
+			for _, l := range f.elements(ctx, f.listenersIn(ctx, r)) {
+				args = append(args, l)
+			}
 		}
 	}
 	f.describe(ctx, tree)

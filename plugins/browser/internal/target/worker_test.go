@@ -130,10 +130,11 @@ func TestAdoption(t *testing.T) {
 	}
 	t.Cleanup(b.Close)
 	tabs := b.Tabs()
-	x := tabs[len(tabs)-1]
-	if x.Info().URL != s.URL+"/" {
-		t.Fatalf("%+v", x.Info())
+	i := slices.IndexFunc(tabs, func(x *target.Tab) bool { return x.Info().URL == s.URL+"/" }) // the browser lists them in any order
+	if i < 0 {
+		t.Fatalf("%d tabs, and none has the page: %+v", len(tabs), tabs[0].Info())
 	}
+	x := tabs[i]
 	other := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	v, err := protocol.Call(ctx, x.Session, runtime.Evaluate, runtime.EvaluateParams{AwaitPromise: new(true), ReturnByValue: new(true), Expression: fmt.Sprintf(
 		`Promise.all([new Promise(ok => { const f = document.createElement('iframe'); f.onload = ok; f.src = %q; document.body.append(f) }),

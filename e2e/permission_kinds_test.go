@@ -32,7 +32,7 @@ var enforced = map[string]func(*testing.T){
 var grantsNothing = []string{
 	"Manifest.name", "Manifest.version", "Manifest.kind", "Manifest.contract_versions", "Manifest.description", "Manifest.config",
 	"Manifest.host_services", "Manifest.limits", "Manifest.instructions", "Manifest.commands", "Manifest.handover",
-	"Manifest.tools", "CommandSpec.name", "CommandSpec.description", "CommandSpec.input_schema_json",
+	"Manifest.tools", "CommandSpec.name", "CommandSpec.description", "CommandSpec.calls_tool", "CommandSpec.input_schema_json",
 }
 
 // A permission that is written, shown and locked, and that no code enforces, must not exist: each attribute of a permissions block,

@@ -49,6 +49,7 @@ type Frame struct {
 	Parent  *Frame // nil: the page itself
 	Session *cdp.Session
 	Owner   int // ID of the frame's element in the parent
+	heard   []runtime.RemoteObjectID // elements with listeners for clicks
 	world   runtime.ExecutionContextID
 	owner   runtime.RemoteObjectID // of its element, in the parent's world
 	parent  string
@@ -77,14 +78,17 @@ var ErrScope = errors.New("there is no such part of the page")
 
 // Read reads a page. Frames that can't be read, because they are being loaded for example, are empty.
 func Read(ctx context.Context, t *target.Tab, o Options) (*Page, error) {
-	frames, err := list(ctx, t)
-	if err != nil {
+	// Most pages have one frame, and each answer that the next question waits for costs half a millisecond.
+	main := &Frame{ID: t.ID, Session: t.Session}
+	var entered error
+	var work sync.WaitGroup
+	work.Go(func() { entered = main.prepare(ctx) })
+	frames, err := list(ctx, t, main)
+	work.Wait()
+	if err := errors.Join(err, entered); err != nil {
 		return nil, err
 	}
-	each(frames, func(f *Frame) { err = errors.Join(err, f.enter(ctx)) }, func(f *Frame) { _ = f.enter(ctx) })
-	if err != nil {
-		return nil, err
-	}
+	each(frames, func(*Frame) {}, func(f *Frame) { _ = f.prepare(ctx) })
 	defer func() { // what is resolved would otherwise be kept as long as its document
 		for _, f := range frames {
 			_ = f.Session.Post(runtime.CommandReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: worldName})
@@ -146,8 +150,8 @@ func each(frames []*Frame, first, rest func(*Frame)) {
 	work.Wait()
 }
 
-// list returns the frames of all processes of a tab; parents precede their children.
-func list(ctx context.Context, t *target.Tab) ([]*Frame, error) {
+// list returns the frames of all processes of a tab, beginning with main; parents precede their children.
+func list(ctx context.Context, t *target.Tab, main *Frame) ([]*Frame, error) {
 	parts := append([]target.Part{{Frame: t.ID, Session: t.Session}}, t.Parts()...)
 	trees := make([]*page.FrameTree, len(parts))
 	errs := make([]error, len(parts))
@@ -169,13 +173,20 @@ func list(ctx context.Context, t *target.Tab) ([]*Frame, error) {
 			return
 		}
 		id := string(tree.Frame.ID)
-		all = append(all, &Frame{ID: id, Session: s, parent: parent})
+		if len(all) == 0 {
+			all = append(all, main)
+		} else {
+			all = append(all, &Frame{ID: id, Session: s, parent: parent})
+		}
 		for _, c := range tree.ChildFrames {
 			add(s, id, c)
 		}
 	}
 	for i, p := range parts {
 		add(p.Session, p.Parent, trees[i])
+	}
+	if len(all) == 0 {
+		return nil, ErrChanged
 	}
 	// In the order of the tree; a frame whose parent is unknown is left out, and so are its children.
 	out := all[:1:1]
@@ -188,6 +199,36 @@ func list(ctx context.Context, t *target.Tab) ([]*Frame, error) {
 		}
 	}
 	return out, nil
+}
+
+// prepare enters a frame, and asks what listens in it.
+func (f *Frame) prepare(ctx context.Context) error {
+	var inDocument []protocol.BackendNodeID
+	var work sync.WaitGroup
+	if f.Parent == nil || f.Parent.Session != f.Session { // otherwise the session's document is that of another frame
+		// The listeners are those of the page's own world. Its document can't have another name there.
+		work.Go(func() { inDocument = f.listenersOf(ctx, f.evaluate(ctx, runtime.EvaluateParams{Expression: "document"})) })
+	}
+	err := f.enter(ctx)
+	var inRoots []protocol.BackendNodeID
+	if err == nil {
+		inRoots = f.rootListeners(ctx)
+	}
+	work.Wait()
+	if err == nil {
+		f.heard = f.elements(ctx, append(inDocument, inRoots...))
+	}
+	return err
+}
+
+// evaluate returns the object that an expression results in; empty: none.
+func (f *Frame) evaluate(ctx context.Context, p runtime.EvaluateParams) runtime.RemoteObjectID {
+	p.ObjectGroup = worldName
+	r, err := protocol.Call(ctx, f.Session, runtime.Evaluate, p)
+	if err != nil || r.Result == nil || r.ExceptionDetails != nil {
+		return ""
+	}
+	return r.Result.ObjectID
 }
 
 func (f *Frame) enter(ctx context.Context) error {
@@ -239,8 +280,8 @@ func (f *Frame) resolve(ctx context.Context, id protocol.BackendNodeID) (runtime
 // clicks are the events whose listeners make an element interactive.
 var clicks = []string{"click", "mousedown", "mouseup", "pointerdown", "pointerup"}
 
-// roots lists the document and its open shadow roots. Names of the page's own can't get in the way.
-const roots = `(() => {
+// roots lists the document, unless it is left out, and its open shadow roots; null: there are none. Names of the page's own can't get in the way.
+const roots = `((all) => {
 	const whole = Document.prototype.querySelectorAll, part = DocumentFragment.prototype.querySelectorAll
 	const root = Object.getOwnPropertyDescriptor(Element.prototype, 'shadowRoot').get
 	const out = [document]
@@ -249,22 +290,26 @@ const roots = `(() => {
 			const r = root.call(e)
 			if (r && out.length < 200) out.push(r)
 		}
-	return out
-})()`
+	if (!all) out.shift()
+	return out.length ? out : null
+})`
 
-// listeners returns the elements of the frame that have listeners for clicks. The browser is asked for each document and each shadow root: asked for all at
-// once it goes into frames of other sites too, and loses its tab while one of them is being refused.
-func (f *Frame) listeners(ctx context.Context) []runtime.RemoteObjectID {
-	d, err := protocol.Call(ctx, f.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: roots, ContextID: f.world, ObjectGroup: worldName})
-	if err != nil || d.Result == nil || d.Result.ObjectID == "" {
+// rootListeners returns the nodes that have listeners for clicks in the frame's shadow roots, and in its document if the session's is that of another frame. The
+// browser is asked for each of them: asked for all at once it goes into frames of other sites too, and loses its tab while one of them is being refused.
+func (f *Frame) rootListeners(ctx context.Context) (ids []protocol.BackendNodeID) {
+	expression := roots + "(false)"
+	if f.Parent != nil && f.Parent.Session == f.Session {
+		expression = roots + "(true)"
+	}
+	array := f.evaluate(ctx, runtime.EvaluateParams{Expression: expression, ContextID: f.world})
+	if array == "" {
 		return nil
 	}
-	list, err := protocol.Call(ctx, f.Session, runtime.GetProperties, runtime.GetPropertiesParams{ObjectID: d.Result.ObjectID, OwnProperties: new(true)})
+	list, err := protocol.Call(ctx, f.Session, runtime.GetProperties, runtime.GetPropertiesParams{ObjectID: array, OwnProperties: new(true)})
 	if err != nil {
 		return nil
 	}
 	var mu sync.Mutex
-	var ids []protocol.BackendNodeID
 	var work sync.WaitGroup
 	for _, p := range list.Result {
 		if p.Value == nil || p.Value.ObjectID == "" {
@@ -278,7 +323,7 @@ func (f *Frame) listeners(ctx context.Context) []runtime.RemoteObjectID {
 		})
 	}
 	work.Wait()
-	return f.elements(ctx, ids)
+	return ids
 }
 
 // elements returns nodes as objects; none if they are very many.
@@ -307,7 +352,15 @@ func (f *Frame) listenersIn(ctx context.Context, root runtime.RemoteObjectID) (i
 	if err != nil || own.Object == nil {
 		return nil
 	}
-	r, err := protocol.Call(ctx, f.Session, domdebugger.GetEventListeners, domdebugger.GetEventListenersParams{ObjectID: own.Object.ObjectID, Depth: new(int64(-1))})
+	return f.listenersOf(ctx, own.Object.ObjectID)
+}
+
+// listenersOf is listenersIn for an object of the page's own world.
+func (f *Frame) listenersOf(ctx context.Context, root runtime.RemoteObjectID) (ids []protocol.BackendNodeID) {
+	if root == "" {
+		return nil
+	}
+	r, err := protocol.Call(ctx, f.Session, domdebugger.GetEventListeners, domdebugger.GetEventListenersParams{ObjectID: root, Depth: new(int64(-1))})
 	if err != nil {
 		return nil
 	}
@@ -331,7 +384,7 @@ func (f *Frame) read(ctx context.Context, frames []*Frame, how reading) error {
 	for _, c := range children {
 		args = append(args, c.owner)
 	}
-	for _, l := range f.listeners(ctx) {
+	for _, l := range f.heard {
 		args = append(args, l)
 	}
 	var tree *result

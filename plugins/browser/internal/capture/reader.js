@@ -230,7 +230,7 @@
         if (!q.width || !q.height || q.bottom <= up.clip.t || q.top >= up.clip.b || q.right <= up.clip.l || q.left >= up.clip.r) return;
         r = q;
       }
-      const h = cover(up.el, r);
+      const h = r === up.rect && up.hit !== undefined ? up.hit : cover(up.el, r);
       if (h && opaque(h, up.el)) return;
       out.push({x: s});
     }
@@ -266,10 +266,10 @@
       }
       const visible = near && !zero && cs.visibility === 'visible';
       const n = {n: tag.toLowerCase()};
-      let f = 0, inner = area, spills = false;
-      const fixed = cs?.position === 'fixed';
-      if (fixed) inner = band;
-      const ox = cs?.overflowX ?? 'visible', oy = cs?.overflowY ?? 'visible';
+      let f = 0, inner = area, spills = false, hit;
+      const holds = FIRST(node) || shadow(node) || tag === 'TEXTAREA'; // what holds nothing clips nothing
+      if (holds && cs?.position === 'fixed') inner = band;
+      const ox = holds && cs?.overflowX || 'visible', oy = holds && cs?.overflowY || 'visible';
       if (near && !zero && (ox !== 'visible' || oy !== 'visible') && tag !== 'HTML' && tag !== 'BODY') {
         spills = el.scrollHeight > el.clientHeight + 1 || el.scrollWidth > el.clientWidth + 1;
         const room = v => v === 'auto' || v === 'scroll' ? MARGIN : 0;
@@ -292,8 +292,8 @@
       const picture = tag === 'svg' && visible && (r.width > 50 || r.height > 50);
       if (acts || picture || f & FLAG.scroll || frame && visible) {
         if (acts && !up.inert && !(modal && !contains(modal, node)) && !el.inert) f |= FLAG.interactive;
-        const h = visible ? cover(node, r) : null;
-        if (h && opaque(h, node)) f |= FLAG.covered;
+        if (visible) hit = cover(node, r);
+        if (hit && opaque(hit, node)) f |= FLAG.covered;
         if (el.hasAttribute('onclick') || listens.has(node)) f |= FLAG.keep;
         n.i = id(node);
         n.r = [r.left, r.top, r.width, r.height].map(Math.round);
@@ -309,7 +309,7 @@
       if (!LEAF.has(tag)) {
         const root = shadow(node);
         const down = {
-          el: node, depth: up.depth + 1, rect: r, clip: inner, cursor: cs?.cursor ?? up.cursor, inert: up.inert || el.inert, visible,
+          el: node, depth: up.depth + 1, rect: r, clip: inner, cursor: holds && cs?.cursor || up.cursor, inert: up.inert || el.inert, visible, hit,
           loose: cs && cs.visibility === 'visible' && cs.display === 'contents',
           // Text in here need not be measured. That of a host is shown only if there is a slot for it.
           inside: !root && !spills && r.top >= inner.t && r.bottom <= inner.b && r.left >= inner.l && r.right <= inner.r,

@@ -54,6 +54,10 @@ type Vendor struct {
 	Hosted func(catalog.Model) []llm.HostedTool
 	// Searches reports whether a model can search for tools that are not in the request. May be nil: no model can.
 	Searches func(catalog.Model) bool
+	// Effort returns the reasoning effort for a model if none is asked for; empty: that of the vendor. May be nil.
+	Effort func(catalog.Model) string
+	// Amend changes a request before it is sent. May be nil.
+	Amend func(*protocol.Request)
 	// Overlay adds request-dependent parts such as headers. May be nil.
 	Overlay func(*protocol.Request) route.Overlay
 	// Repair may modify a request that the vendor rejected, for one more attempt. May be nil.
@@ -272,6 +276,12 @@ func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Reques
 	if copied.ProviderOptions, err = s.options(r.ProviderOptions); err != nil {
 		return nil, nil, err
 	}
+	if copied.ReasoningEffort == "" && !thinks(copied.ProviderOptions[s.vendor.Namespace]) {
+		copied.ReasoningEffort = known.row.DefaultReasoningEffort
+	}
+	if s.vendor.Amend != nil {
+		s.vendor.Amend(req)
+	}
 	if s.vendor.Overlay == nil {
 		return req, s.route, nil
 	}
@@ -279,21 +289,41 @@ func (s *service) request(ctx context.Context, r *llm.Request) (*protocol.Reques
 	return req, rt, err
 }
 
-// hoist moves notes of the host at the beginning of the history to the system text. Only the Responses API has a role for them;
+// thinks reports whether the options of a request say how the model reasons.
+func thinks(options json.RawMessage) bool {
+	var set map[string]json.RawMessage
+	if json.Unmarshal(options, &set) != nil {
+		return false
+	}
+	for _, name := range []string{"thinking", "reasoning", "reasoning_effort"} {
+		if set[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hoist moves notes of the host that precede the first answer to the system text. Only the Responses API has a role for them;
 // elsewhere they would have to be part of a user message.
 func hoist(system []string, messages []llm.Message) ([]string, []llm.Message) {
-	n := 0
-	for n < len(messages) && messages[n].Role == llm.RoleSystem {
-		n++
+	begun := slices.IndexFunc(messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant })
+	if begun < 0 {
+		begun = len(messages)
 	}
-	if n == 0 {
+	note := func(m llm.Message) bool { return m.Role == llm.RoleSystem }
+	if !slices.ContainsFunc(messages[:begun], note) {
 		return system, messages
 	}
 	system = slices.Clone(system)
-	for _, m := range messages[:n] {
-		system = append(system, protocol.Note(m))
+	rest := make([]llm.Message, 0, len(messages))
+	for _, m := range messages[:begun] {
+		if note(m) {
+			system = append(system, protocol.Note(m))
+		} else {
+			rest = append(rest, m)
+		}
 	}
-	return system, messages[n:]
+	return system, append(rest, messages[begun:]...)
 }
 
 // options returns the block's options overridden by those of the request.

@@ -294,7 +294,7 @@ func TestRequest(t *testing.T) {
 	if heads["X-Team"] != "blue" || heads["X-Empty"] != "" || strings.Contains(fmt.Sprint(heads), "key-123456") || heads["User-Agent"] != "gantry/1.0.0" {
 		t.Errorf("headers %v", heads)
 	}
-	want := `{"always":true,"extra":{"a":1},"freeform":false,"max":128000,"model":"claude-opus-4-8","options":{"x":{"y":1,"z":2}},"system":["base","rules"],"temperature":null,"texts":["hi","later"]}`
+	want := `{"always":true,"extra":{"a":1},"freeform":false,"max":128000,"model":"claude-opus-4-8","options":{"x":{"y":1,"z":2}},"system":["base","rules","later"],"temperature":null,"texts":["hi"]}`
 	var got any
 	if err := json.Unmarshal(p.Body, &got); err != nil {
 		t.Fatal(err)
@@ -450,5 +450,39 @@ func TestRefresh(t *testing.T) {
 	}
 	if _, err := refresh(t.Context(), Vendor{Name: "Own"}, cfg, dir, h.URL); err == nil {
 		t.Error("fetched a catalogue for nobody")
+	}
+}
+
+// Models that reason only if asked to are asked, unless the user says otherwise.
+func TestReasoningWithoutBeingAsked(t *testing.T) {
+	s, err := newTestService(t, Vendor{Catalog: "anthropic", API: "messages", Effort: func(catalog.Model) string { return "high" }},
+		`{"model": [{"id": "claude-opus-4-8", "default_effort": "low"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ model, asked, options, want string }{
+		{"claude-sonnet-4-5", "", "", "high"},
+		{"claude-sonnet-4-6", "", "", "high"},
+		{"claude-sonnet-4-6", "none", "", "none"},
+		{"claude-sonnet-4-6", "", `{"thinking":{"type":"disabled"}}`, ""},
+		{"claude-sonnet-4-6", "", `{"top":1}`, "high"},
+		{"claude-opus-4-8", "", "", "low"},
+		{"claude-3-5-haiku-latest", "", "", ""}, // does not reason, or is not known
+		{"who-is-this", "", "", ""},
+	} {
+		r := &llm.Request{Model: tc.model, ReasoningEffort: tc.asked, ProviderOptions: map[string]json.RawMessage{}}
+		if tc.options != "" {
+			r.ProviderOptions["acme"] = json.RawMessage(tc.options)
+		}
+		got, _, err := s.request(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.ReasoningEffort != tc.want || r.ReasoningEffort != tc.asked {
+			t.Errorf("%s, asked for %q with %s: %q, want %q", tc.model, tc.asked, tc.options, got.ReasoningEffort, tc.want)
+		}
+	}
+	if row := s.look("claude-sonnet-4-6").row; row.DefaultReasoningEffort != "high" {
+		t.Errorf("row %+v", row)
 	}
 }

@@ -77,6 +77,12 @@ func (s *service) fromCatalog(id string, m catalog.Model, match catalog.Match) k
 	}
 	k.row.InputModalities = slices.Clone(m.Modalities.Input)
 	k.row.ReasoningEfforts, k.row.DefaultReasoningEffort = slices.Clone(c.Reasoning.Effort), c.Reasoning.Default
+	if s.vendor.Effort != nil && c.Reasoning.Supported && c.Reasoning.Default == "" {
+		k.row.DefaultReasoningEffort = s.vendor.Effort(m)
+		if len(c.Reasoning.Effort) > 0 {
+			k.row.DefaultReasoningEffort = protocol.NearestEffort(k.row.DefaultReasoningEffort, c.Reasoning.Effort)
+		}
+	}
 	k.row.ToolTraits = slices.Clone(c.Tools.Traits)
 	if c.Tools.Supported {
 		k.row.ToolKinds, k.row.ParallelToolCalls = []string{"function"}, true

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
@@ -44,6 +45,9 @@ var (
 	rateTexts     = texts(`rate increased too quickly`, `too many requests`, `rate[-_ ]?limit`)
 )
 
+// resets matches the time at which a usage limit is reset, in seconds since 1970.
+var resets = regexp.MustCompile(`"resets_at"\s*:\s*(\d{9,11})\b`)
+
 func texts(patterns ...string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)` + strings.Join(patterns, `|`))
 }
@@ -66,6 +70,11 @@ func Classify(f Failure) *llm.Error {
 		e.Retryable, e.RetryAfter = true, f.RetryAfter
 	case llm.ErrQuotaExceeded:
 		e.Next = "check the plan and the billing of the account that the key belongs to, or use another provider"
+		if m := resets.FindStringSubmatch(f.Body); m != nil {
+			if at, err := strconv.ParseInt(m[1], 10, 64); err == nil {
+				e.Next = "ask again after " + time.Unix(at, 0).UTC().Format("2006-01-02 15:04 MST") + ", when the limit is reset, or use another provider"
+			}
+		}
 	case llm.ErrAuthentication:
 		e.Next = "check the key of the provider's block"
 		if f.Status == 403 || f.has("permission_error") {
@@ -110,7 +119,7 @@ func (f *Failure) meaning() llm.ErrorCode {
 		return llm.ErrPayloadTooLarge
 	case f.says(contentTexts), f.has("cyber_policy", "bio_policy", "image_content_policy_violation"):
 		return llm.ErrContentPolicy
-	case f.has("insufficient_quota", "usage_not_included", "billing_error", "servicequotaexceededexception"), f.Status == 402,
+	case f.has("insufficient_quota", "usage_not_included", "usage_limit_reached", "billing_error", "servicequotaexceededexception"), f.Status == 402,
 		f.overQuota(), clientSide && f.says(spentTexts):
 		return llm.ErrQuotaExceeded
 	case f.Status == 401, f.Status == 403, f.has("authentication_error", "permission_error", "invalid_api_key",

@@ -179,6 +179,7 @@ func TestClassify(t *testing.T) {
 		{"ollama without memory", 500, "", "model requires more system memory (5.6 GiB) than is available (3.1 GiB)", invalid},
 		{"llama.cpp without templates", 500, "server_error", "tools param requires --jinja flag", invalid},
 		{"quota", 429, "insufficient_quota", "", quota},
+		{"usage limit of a plan", 429, "usage_limit_reached", "", quota},
 		{"quota in words", 429, "", "You exceeded your current quota", quota},
 		{"quota in words that comes back", 429, "resource_exhausted", "You exceeded your current quota. Please retry in 38.5s.", rate},
 		{"quota of the day", 429, "resource_exhausted", "Quota exceeded: GenerateRequestsPerDay. Please retry in 38.5s.", quota},

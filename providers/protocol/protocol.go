@@ -148,7 +148,9 @@ type Compat struct {
 	OptionalFinishReason bool `json:"optional_finish_reason,omitempty"`
 	// AssistantAfterTool inserts an assistant message between tool results and a user message.
 	AssistantAfterTool bool   `json:"assistant_after_tool,omitempty"`
-	NoStore            bool   `json:"no_store,omitempty"`          // the field "store" is unknown
+	NoStore            bool   `json:"no_store,omitempty"`          // responses: the field "store" is unknown
+	Store              bool   `json:"store,omitempty"`             // chat: the field "store" is known, and refers to OpenAI's store
+	NoSummary          bool   `json:"no_summary,omitempty"`        // responses: summaries of reasoning are requested only if the options say so
 	NoStrict           bool   `json:"no_strict,omitempty"`         // "strict" is unknown for functions
 	NoStreamUsage      bool   `json:"no_stream_usage,omitempty"`   // "stream_options" is unknown
 	PromptCacheKey     bool   `json:"prompt_cache_key,omitempty"`  // chat: supports prompt_cache_key

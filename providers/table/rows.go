@@ -15,7 +15,7 @@ func rows() []Row {
 		{
 			ID: "openai", Name: "OpenAI", BaseURL: "https://api.openai.com/v1",
 			KeyVariable: "OPENAI_API_KEY", Catalog: "openai",
-			Compat: protocol.Compat{PromptCacheKey: true, ToolCallIDs: "openai", NoEmptyTools: true},
+			Compat: protocol.Compat{Store: true, PromptCacheKey: true, ToolCallIDs: "openai", NoEmptyTools: true},
 		},
 		{
 			// Reasoning is on unless it is disabled, and ignores temperature and penalties. With tools, each assistant message

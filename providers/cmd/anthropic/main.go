@@ -44,6 +44,8 @@ func anthropic(cfg *config) backend.Vendor {
 		KeyVariable: "ANTHROPIC_API_KEY", Catalog: "anthropic", API: "messages",
 		Headers: map[string]string{messages.VersionHeader: messages.Version},
 		Auth:    func(key route.Source) route.Auth { return route.Header("x-api-key", key) },
+		// What the vendor takes where thinking is on by default. Earlier models don't think unless they are asked to.
+		Effort: func(catalog.Model) string { return "high" },
 		Overlay: func(r *protocol.Request) route.Overlay {
 			tokens := append(format.Betas(r), cfg.Betas...)
 			if len(tokens) == 0 {

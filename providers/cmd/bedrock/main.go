@@ -14,6 +14,7 @@ import (
 	"regexp"
 
 	"github.com/gantry-agent/gantry/providers/backend"
+	"github.com/gantry-agent/gantry/providers/catalog"
 	"github.com/gantry-agent/gantry/providers/framing/eventstream"
 	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/providers/protocol/claude"
@@ -74,6 +75,12 @@ func bedrock(cfg *config) backend.Vendor {
 	v := backend.Vendor{
 		Name: "Amazon Bedrock", Protocol: eventstream.Over(converse.Protocol{}), Namespace: converse.Namespace, BaseURL: address(cfg.Region),
 		KeyVariable: "AWS_BEARER_TOKEN_BEDROCK", Catalog: "amazon-bedrock", API: "converse", Compat: special,
+		Effort: func(m catalog.Model) string {
+			if special(m.ID).EffortField == "thinking" { // as Anthropic itself
+				return "high"
+			}
+			return ""
+		},
 		// The vendor may reject signed reasoning after a change on its side. The conversation can continue without it.
 		Repair: func(r *protocol.Request, err *llm.Error) (*protocol.Request, bool) {
 			if !claude.Refused(err) {

@@ -8,9 +8,11 @@ package main
 
 import (
 	"regexp"
+	"sync/atomic"
 
 	"github.com/gantry-agent/gantry/providers/backend"
 	"github.com/gantry-agent/gantry/providers/catalog"
+	"github.com/gantry-agent/gantry/providers/protocol"
 	"github.com/gantry-agent/gantry/providers/protocol/responses"
 	"github.com/gantry-agent/gantry/sdk/llm"
 	"github.com/gantry-agent/gantry/sdk/provider"
@@ -18,6 +20,9 @@ import (
 
 // searching matches the models that can search for tools: GPT-5.4 and later.
 var searching = regexp.MustCompile(`^gpt-(5\.([4-9]|[1-9]\d)|[6-9]|[1-9]\d)(\D|$)`)
+
+// summaries matches the vendor's refusal of summaries: "Your organization must be verified to generate reasoning summaries".
+var summaries = regexp.MustCompile(`(?i)reasoning[ ._]summar`)
 
 // version is set by the build.
 var version = "0.0.0-dev"
@@ -45,9 +50,23 @@ func openai(cfg *config) backend.Vendor {
 			headers[name] = v
 		}
 	}
+	var unverified atomic.Bool // the vendor has refused summaries
 	return backend.Vendor{
 		Name: "OpenAI", Protocol: responses.Protocol{}, Namespace: "openai", BaseURL: "https://api.openai.com/v1",
 		KeyVariable: "OPENAI_API_KEY", Headers: headers, Catalog: "openai", API: "responses",
+		// Several models don't reason unless they are asked to.
+		Effort: func(catalog.Model) string { return "medium" },
+		Amend:  func(r *protocol.Request) { r.Model.Compat.NoSummary = r.Model.Compat.NoSummary || unverified.Load() },
+		// Summaries of reasoning are refused to organizations that are not verified. The request is as good without.
+		Repair: func(r *protocol.Request, err *llm.Error) (*protocol.Request, bool) {
+			if err.Code != llm.ErrInvalidRequest || r.Model.Compat.NoSummary || !summaries.MatchString(err.Message) {
+				return nil, false
+			}
+			unverified.Store(true)
+			bare := *r
+			bare.Model.Compat.NoSummary = true
+			return &bare, true
+		},
 		Searches: func(m catalog.Model) bool { return searching.MatchString(m.ID) },
 		Hosted: func(m catalog.Model) []llm.HostedTool {
 			if !m.Capabilities.Tools.Supported {

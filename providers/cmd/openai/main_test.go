@@ -1,6 +1,12 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/gantry-agent/gantry/providers/protocol"
+	"github.com/gantry-agent/gantry/sdk/llm"
+)
 
 func TestModelsThatSearchForTools(t *testing.T) {
 	for id, want := range map[string]bool{
@@ -10,5 +16,48 @@ func TestModelsThatSearchForTools(t *testing.T) {
 		if got := searching.MatchString(id); got != want {
 			t.Errorf("%s: %v, want %v", id, got, want)
 		}
+	}
+}
+
+// Who is not verified gets no summaries, and is not asked for any again.
+func TestRefusedSummaries(t *testing.T) {
+	v := openai(&config{})
+	ask := func() *protocol.Request {
+		r := &protocol.Request{Request: &llm.Request{Model: "gpt-5.4"}, Model: protocol.Model{ID: "gpt-5.4", Reasons: true}, Namespace: "openai"}
+		v.Amend(r)
+		return r
+	}
+	summary := func(r *protocol.Request) bool {
+		b, err := v.Protocol.Body(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(b), `"summary":"auto"`)
+	}
+	r := ask()
+	if !summary(r) {
+		t.Fatal("no summary is requested")
+	}
+	for _, e := range []*llm.Error{
+		{Code: llm.ErrInvalidRequest, Message: "Invalid schema for function 'f'"},
+		{Code: llm.ErrAuthentication, Message: "Your organization must be verified to generate reasoning summaries."},
+	} {
+		if _, ok := v.Repair(r, e); ok {
+			t.Errorf("%v is repaired", e)
+		}
+	}
+	if !summary(ask()) {
+		t.Error("another error ended the summaries")
+	}
+	refusal := &llm.Error{Code: llm.ErrInvalidRequest, Message: "Your organization must be verified to generate reasoning summaries. Please go to the settings."}
+	repaired, ok := v.Repair(r, refusal)
+	if !ok || summary(repaired) || !summary(r) {
+		t.Errorf("repaired %v, request %+v", ok, repaired)
+	}
+	if summary(ask()) {
+		t.Error("a summary is requested again")
+	}
+	if _, ok := v.Repair(ask(), refusal); ok {
+		t.Error("the same is repaired twice")
 	}
 }

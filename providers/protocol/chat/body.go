@@ -108,7 +108,7 @@ func (Protocol) Body(r *protocol.Request) ([]byte, error) {
 	if !c.NoStreamUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	if !c.NoStore {
+	if c.Store {
 		b.Store = new(bool)
 	}
 	if len(r.OutputSchema) > 0 {

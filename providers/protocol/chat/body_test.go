@@ -76,7 +76,7 @@ func TestMessages(t *testing.T) {
 		{
 			name: "a note before anybody spoke", system: []string{"a"},
 			messages: []llm.Message{of(llm.RoleSystem, text("b")), say("hi")},
-			want:     `{"role":"system","content":"a"},{"role":"user","content":"<system-update>\nb\n</system-update>"},{"role":"user","content":"hi"}`,
+			want:     `{"role":"system","content":"a"},{"role":"user","content":"<system-update>\nb\n</system-update>\n\nhi"}`,
 		},
 		{
 			name:     "several texts of the user are one",
@@ -120,7 +120,7 @@ func TestMessages(t *testing.T) {
 		{
 			name:     "an assistant with white space alone is left out",
 			messages: []llm.Message{say("hi"), of(llm.RoleAssistant, text(" \n")), say("ho")},
-			want:     `{"role":"user","content":"hi"},{"role":"user","content":"ho"}`,
+			want:     `{"role":"user","content":"hi\n\nho"}`,
 		},
 		{
 			name:     "white space beside a call is no text",
@@ -146,7 +146,7 @@ func TestMessages(t *testing.T) {
 			name:     "texts of a result are joined, images come after all results",
 			messages: []llm.Message{two, of(llm.RoleTool, result("c1", text("a"), image(), text("b"))), of(llm.RoleTool, result("c2", image())), say("and?")},
 			want: twoSent + `,{"role":"tool","content":"a\nb","tool_call_id":"c1"},{"role":"tool","content":"(the output is attached to the next message)","tool_call_id":"c2"},` +
-				`{"role":"user","content":[` + png + `,` + png + `]},{"role":"user","content":"and?"}`,
+				`{"role":"user","content":[` + png + `,` + png + `,{"type":"text","text":"and?"}]}`,
 		},
 		{
 			name: "images of results that can't be shown", compat: protocol.Compat{NoImages: true},
@@ -193,7 +193,7 @@ func TestMessages(t *testing.T) {
 			messages: []llm.Message{of(llm.RoleAssistant, call("call_abc-123456", "f", `{}`)), of(llm.RoleTool, result("call_abc-123456", image())), say("and?")},
 			want: `{"role":"assistant","content":null,"tool_calls":[{"id":"callabc12","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
 				`{"role":"tool","content":"(the output is attached to the next message)","tool_call_id":"callabc12"},{"role":"assistant","content":"Done."},` +
-				`{"role":"user","content":[` + png + `]},{"role":"user","content":"and?"}`,
+				`{"role":"user","content":[` + png + `,{"type":"text","text":"and?"}]}`,
 		},
 		{
 			name:     "reasoning goes back in the field it came in",
@@ -236,7 +236,7 @@ func TestMessages(t *testing.T) {
 		{
 			name:     "an answer that was cut off while the model was thinking",
 			messages: []llm.Message{say("hi"), of(llm.RoleAssistant, thought("hm", `{"reasoningField":"reasoning"}`)), say("ho")},
-			want:     `{"role":"user","content":"hi"},{"role":"user","content":"ho"}`,
+			want:     `{"role":"user","content":"hi\n\nho"}`,
 		},
 		{
 			name: "the same where reasoning is required", compat: require,
@@ -299,8 +299,8 @@ func TestFields(t *testing.T) {
 		{"answers are streamed", func(*protocol.Request) {}, "stream", `true`},
 		{"with usage", func(*protocol.Request) {}, "stream_options", `{"include_usage":true}`},
 		{"without usage", func(r *protocol.Request) { r.Model.Compat.NoStreamUsage = true }, "stream_options", ``},
-		{"nothing is stored", func(*protocol.Request) {}, "store", `false`},
-		{"nothing is said of storing", func(r *protocol.Request) { r.Model.Compat.NoStore = true }, "store", ``},
+		{"nothing is stored", func(r *protocol.Request) { r.Model.Compat.Store = true }, "store", `false`},
+		{"nothing is said of storing", func(*protocol.Request) {}, "store", ``},
 
 		{"no tools", func(*protocol.Request) {}, "tools", ``},
 		{"tools", func(r *protocol.Request) { r.Tools = []llm.Tool{tool} }, "tools", toolSent},
@@ -479,7 +479,7 @@ func TestCacheMarks(t *testing.T) {
 		messages []llm.Message
 		want     string
 	}{
-		{"the user spoke last", []llm.Message{say("x"), say("hi")}, `{"role":"user","content":"x"},{"role":"user","content":[{"type":"text","text":"hi"` + mark + `}]}`},
+		{"the user spoke last", []llm.Message{say("x"), say("hi")}, `{"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":"hi"` + mark + `}]}`},
 		{
 			"the text of a message with an image", []llm.Message{of(llm.RoleUser, text("hi"), &llm.Media{MediaType: "image/png", URL: "u"})},
 			`{"role":"user","content":[{"type":"text","text":"hi"` + mark + `},{"type":"image_url","image_url":{"url":"u"}}]}`,
@@ -496,7 +496,7 @@ func TestCacheMarks(t *testing.T) {
 		},
 		{
 			"a note came last, after an answer", []llm.Message{say("hi"), of(llm.RoleAssistant, text("a")), of(llm.RoleSystem, text("x"))},
-			`{"role":"user","content":"hi"},{"role":"assistant","content":"a"},{"role":"user","content":[{"type":"text","text":"<system-update>\nx\n</system-update>"` + mark + `}]}`,
+			`{"role":"user","content":[{"type":"text","text":"hi"` + mark + `}]},{"role":"assistant","content":"a"},{"role":"user","content":[{"type":"text","text":"<system-update>\nx\n</system-update>"` + mark + `}]}`,
 		},
 	}
 	for _, tt := range tests {
@@ -508,10 +508,18 @@ func TestCacheMarks(t *testing.T) {
 	}
 
 	const e, f = `{"type":"function","function":{"name":"e","parameters":{"type":"object","properties":{}}}}`, `{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}`
-	if got, want := sent(t, request(protocol.Compat{}, say("hi")), "tools"), "["+e+","+f+mark+"}]"; got != want {
+	if got, want := sent(t, request(protocol.Compat{}, say("hi")), "tools"), "["+e+","+f+"}]"; got != want {
+		t.Errorf("tools before a system text that is marked: %s, want %s", got, want)
+	}
+	bare := func(c protocol.Compat) *protocol.Request {
+		r := request(c, say("hi"))
+		r.System = nil
+		return r
+	}
+	if got, want := sent(t, bare(protocol.Compat{}), "tools"), "["+e+","+f+mark+"}]"; got != want {
 		t.Errorf("tools %s, want %s", got, want)
 	}
-	if got, want := sent(t, request(protocol.Compat{NoToolCache: true}, say("hi")), "tools"), "["+e+","+f+"}]"; got != want {
+	if got, want := sent(t, bare(protocol.Compat{NoToolCache: true}), "tools"), "["+e+","+f+"}]"; got != want {
 		t.Errorf("tools that take no marks: %s, want %s", got, want)
 	}
 	r := request(protocol.Compat{}, say("hi"))

@@ -70,8 +70,13 @@ func (h *history) lastRole() string {
 	return h.roles[len(h.roles)-1]
 }
 
-// addUser adds a user message, preceded by an assistant message if results must not directly precede it.
+// addUser adds a user message, preceded by an assistant message if results must not directly precede it. It continues a user message
+// before it: the templates of several models accept only one at a time.
 func (h *history) addUser(content any) {
+	if last, ok := h.lastUser(); ok {
+		last.appendContent(content)
+		return
+	}
 	if h.r.Model.Compat.AssistantAfterTool && h.lastRole() == "tool" {
 		h.add("assistant", &message{Role: "assistant", Content: bridge})
 	}

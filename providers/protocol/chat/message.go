@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/gantry-agent/gantry/providers/protocol"
 )
@@ -126,6 +127,25 @@ func marked(text string, mark *kind) any {
 		return text
 	}
 	return []part{{Type: "text", Text: text, CacheControl: mark}}
+}
+
+// appendContent appends the content of another user message: a string or parts.
+func (m *message) appendContent(content any) {
+	before, plain := m.Content.(string)
+	after, alike := content.(string)
+	if plain && alike {
+		m.Content = before + "\n\n" + after
+		return
+	}
+	m.Content = append(partsOf(m.Content), partsOf(content)...)
+}
+
+func partsOf(content any) []part {
+	if s, ok := content.(string); ok {
+		return []part{{Type: "text", Text: s}}
+	}
+	parts, _ := content.([]part)
+	return slices.Clip(parts)
 }
 
 // appendText appends text to a user message.

@@ -220,7 +220,7 @@ func TestFields(t *testing.T) {
 		{"marks: a message that says nothing", func(r *protocol.Request) {
 			r.Model.Compat.InlineCache = true
 			r.Messages = append(r.Messages, assistant(text("a")), user(text(" ")))
-		}, "messages", `[{"role":"user","content":[{"text":"hi"}]},{"role":"assistant","content":[{"text":"a"},{"cachePoint":{"type":"default"}}]},{"role":"user","content":[{"text":"Continue."}]}]`, ""},
+		}, "messages", `[{"role":"user","content":[{"text":"hi"},{"cachePoint":{"type":"default"}}]},{"role":"assistant","content":[{"text":"a"},{"cachePoint":{"type":"default"}}]},{"role":"user","content":[{"text":"Continue."}]}]`, ""},
 		{"marks: no cache", func(r *protocol.Request) { r.Model.Compat.InlineCache, r.System, r.Cache = true, []string{"a"}, "none" }, "system", `[{"text":"a"}]`, ""},
 
 		{"claude: an effort", func(r *protocol.Request) { claude(r); r.ReasoningEffort = "high" }, "additionalModelRequestFields", `{"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`, ""},

@@ -302,7 +302,7 @@ func TestCacheMarks(t *testing.T) {
 		r.HostedTools = []string{"web_search"}
 		r.Messages = []llm.Message{userSays("1"), modelSays(&llm.Text{Text: "2"}), userSays("3"), modelSays(&llm.Text{Text: "4"}), userSays("5")}
 	})
-	want := []string{"tools.2", "system.0", "system.2", "messages.4.content.0"}
+	want := []string{"system.0", "system.2", "messages.2.content.0", "messages.4.content.0"}
 	if got := markedPlaces(t, r); !reflect.DeepEqual(got, want) {
 		t.Errorf("marks at %v, want %v", got, want)
 	}

@@ -160,7 +160,7 @@ func includeOf(r *protocol.Request, opts *Options) []string {
 
 func reasoningOf(r *protocol.Request, opts *Options) *reasoning {
 	out := reasoning{Effort: effortOf(r), Summary: opts.ReasoningSummary}
-	if out.Summary == "" && reasons(r) {
+	if out.Summary == "" && reasons(r) && !r.Model.Compat.NoSummary {
 		out.Summary = "auto"
 	}
 	if out.Summary == "none" {
@@ -198,6 +198,9 @@ func effortOf(r *protocol.Request) string {
 
 func textOf(r *protocol.Request, opts *Options) *text {
 	var out text
+	if opts.TextVerbosity == "" && r.Model.Verbosity {
+		out.Verbosity = "low" // as codex does: an agent's answers are read between its calls
+	}
 	if opts.TextVerbosity != "" {
 		if r.Model.Verbosity {
 			out.Verbosity = opts.TextVerbosity

@@ -118,20 +118,21 @@ var fields = []struct {
 	{"another summary", func(r *protocol.Request) { options(r, "openai", `{"reasoning_summary":"detailed"}`) },
 		map[string]string{"reasoning": `{"summary":"detailed"}`}, ""},
 
-	{"verbosity", func(r *protocol.Request) { options(r, "openai", `{"text_verbosity":"low"}`) }, map[string]string{"text": `{"verbosity":"low"}`}, ""},
+	{"verbosity of its own accord", func(*protocol.Request) {}, map[string]string{"text": `{"verbosity":"low"}`}, ""},
+	{"verbosity", func(r *protocol.Request) { options(r, "openai", `{"text_verbosity":"high"}`) }, map[string]string{"text": `{"verbosity":"high"}`}, ""},
 	{"verbosity for a model without", func(r *protocol.Request) {
 		r.Model.Verbosity = false
 		options(r, "openai", `{"text_verbosity":"low"}`)
 	}, map[string]string{"text": ""}, `text_verbosity "low" left out`},
 	{"an output schema", func(r *protocol.Request) { r.OutputSchema = json.RawMessage(`{"type":"object"}`) },
-		map[string]string{"text": `{"format":{"type":"json_schema","name":"output","strict":true,"schema":{"type":"object"}}}`}, ""},
+		map[string]string{"text": `{"verbosity":"low","format":{"type":"json_schema","name":"output","strict":true,"schema":{"type":"object"}}}`}, ""},
 	{"an output schema with a name, not strict", func(r *protocol.Request) {
 		r.OutputSchema, r.OutputSchemaName = json.RawMessage(`{}`), "weather_report"
 		options(r, "openai", `{"strict_output":false}`)
-	}, map[string]string{"text": `{"format":{"type":"json_schema","name":"weather_report","strict":false,"schema":{}}}`}, ""},
+	}, map[string]string{"text": `{"verbosity":"low","format":{"type":"json_schema","name":"weather_report","strict":false,"schema":{}}}`}, ""},
 	{"an output schema where strict is unknown", func(r *protocol.Request) {
 		r.OutputSchema, r.Model.Compat.NoStrict = json.RawMessage(`{}`), true
-	}, map[string]string{"text": `{"format":{"type":"json_schema","name":"output","schema":{}}}`}, ""},
+	}, map[string]string{"text": `{"verbosity":"low","format":{"type":"json_schema","name":"output","schema":{}}}`}, ""},
 
 	{"a cache key", func(r *protocol.Request) { r.PromptCacheKey = strings.Repeat("é", 65) },
 		map[string]string{"prompt_cache_key": `"` + strings.Repeat("é", 64) + `"`}, ""},

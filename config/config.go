@@ -342,7 +342,7 @@ func (c *Config) Find(name string) (*Model, error) {
 	}
 	p, ok := c.Provider(label)
 	if !ok {
-		d := unknownLabel("provider", label, c.root.labels(schema.BlockProvider))
+		d := unknownProvider(label, c.root.labels(schema.BlockProvider))
 		d.Detail = fmt.Sprintf("%q would be a model of it.", name)
 		return nil, diag.Failure{Diagnostics: diag.Diagnostics{d}}
 	}

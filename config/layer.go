@@ -308,6 +308,7 @@ func (l *loader) layers(ctx context.Context) *node {
 	for _, s := range l.o.Sets {
 		root = merge(root, r.set(s, l.root))
 	}
+	root = merge(root, l.keyed(root))
 	l.ds, l.merged = append(l.ds, r.ds...), root
 	if err := context.Cause(ctx); err != nil {
 		l.ds = append(l.ds, diag.Diagnostic{Severity: diag.Error, Summary: "reading the configuration was interrupted",

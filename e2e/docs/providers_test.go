@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/providers/catalog"
 	"github.com/gantry-agent/gantry/providers/table"
 )
 
@@ -36,5 +38,29 @@ func TestVendorTable(t *testing.T) {
 	}
 	if !slices.Equal(listed, table.IDs()) {
 		t.Errorf("the guide lists %q, there are %q", listed, table.IDs())
+	}
+}
+
+// What gantry knows of vendors without a block agrees with what their providers know.
+func TestVendorsOfKeys(t *testing.T) {
+	for _, v := range config.Vendors() {
+		vendor := v.Label
+		if row, ok := table.Lookup(v.Label); v.Source == "builtin/compatible" || ok {
+			if !ok || row.KeyVariable != v.Variable {
+				t.Errorf("%s: the table says %+v", v.Label, row)
+				continue
+			}
+			vendor = row.Catalog
+		}
+		if v.Model == "" {
+			continue
+		}
+		models, ok := catalog.Embedded(vendor)
+		if !ok {
+			t.Errorf("%s: no catalog", v.Label)
+		}
+		if m, match := models.Find(v.Model); match != catalog.MatchExact || !m.Capabilities.Tools.Supported {
+			t.Errorf("%s: model %q is %+v", v.Label, v.Model, m)
+		}
 	}
 }

@@ -19,7 +19,8 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "init", Short: "Create a first gantry.hcl", Args: console.Takes(0, 0),
 		Long: "init creates a configuration to start from in gantry's home or, with --project, in .gantry in this folder; gantry then\n" +
-			"trusts its content. An existing file is never changed.",
+			"trusts its content. An existing file is never changed. In gantry's home, init sets what it finds: a vendor whose key is\n" +
+			"in the environment, otherwise a model server on this machine (Ollama, llama.cpp, LM Studio, vLLM).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := a.Home()
 			if err != nil {
@@ -34,10 +35,19 @@ func (a *app) initCommand() *cobra.Command {
 			if err := os.MkdirAll(dir, folderPerm); err != nil {
 				return fmt.Errorf("init: %w", err)
 			}
-			if err := writeNew(path, config.Starter(), perm); err != nil {
+			text, next := config.Starter(), "edit it, check it with `gantry config validate`, and check your setup with `gantry doctor`."
+			var say string
+			if !project { // which is for everybody, whatever is on this machine
+				if f, ok := look(cmd.Context(), a.LookupEnv, servers()); ok && f.model != "" {
+					text, say = config.Started(f.block, f.label, f.model), fmt.Sprintf("It uses %s of %q, because of %s.\n", f.model, f.label, f.what)
+					next = "try it with `gantry exec \"what is in this folder?\"`, and check your setup with `gantry doctor`."
+				}
+			}
+			if err := writeNew(path, text, perm); err != nil {
 				return err
 			}
 			fmt.Fprintln(a.Stdout, path)
+			fmt.Fprint(a.Stderr, say)
 			if project {
 				found, err := config.FindProject(a.Dir, home)
 				if err != nil {
@@ -50,7 +60,7 @@ func (a *app) initCommand() *cobra.Command {
 					return err
 				}
 			}
-			fmt.Fprintln(a.Stderr, "Next: edit it, check it with `gantry config validate`, and check your setup with `gantry doctor`.")
+			fmt.Fprintln(a.Stderr, "Next: "+next)
 			return nil
 		},
 	}

@@ -192,7 +192,9 @@ type ThreadStarted struct {
 	HostVersion string   `json:"hostVersion,omitempty"`
 	Source      string   `json:"source,omitempty"` // "exec", "tui", ...
 	ForkedFrom  ThreadID `json:"forkedFrom,omitempty"`
-	Parent      ThreadID `json:"parent,omitempty"` // the thread that it works for; empty: for its user
+	// CacheKey is the key of a fork's requests in its vendor's cache: that of the thread whose history it began with. Empty: its own ID.
+	CacheKey string   `json:"cacheKey,omitempty"`
+	Parent   ThreadID `json:"parent,omitempty"` // the thread that it works for; empty: for its user
 	// Instructions are the base instructions, which never change for the thread.
 	Instructions string `json:"instructions,omitempty"`
 	// DeveloperInstructions are further instructions of the client that started the thread, which never change either.

@@ -156,14 +156,21 @@ func (o *dryRun) Check(ctx context.Context, t *thread.Thread, c thread.Change) e
 // End implements [thread.Engine]. Plugins don't know the thread.
 func (o *dryRun) End(context.Context, event.ThreadID) {}
 
-// Stream implements [turn.Model]. An empty answer ends the turn.
+// Stream implements [turn.Model]. Its answer ends the turn.
 func (o *dryRun) Stream(ctx context.Context, r *llm.Request, _ event.TurnID, _ int) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if o.blank {
 			r.Messages = r.Messages[:len(r.Messages)-1]
 		}
 		o.prepared, o.err = o.running.sample.Load().Client.Prepare(ctx, r)
-		yield(llm.Finish{Reason: llm.FinishStop}, nil)
+		for _, ev := range []llm.Event{
+			llm.BlockStart{Kind: llm.BlockText, ID: "0"}, llm.BlockDelta{Kind: llm.BlockText, ID: "0", Text: "prepared"}, llm.BlockEnd{Kind: llm.BlockText, ID: "0"},
+			llm.Finish{Reason: llm.FinishStop},
+		} {
+			if !yield(ev, nil) {
+				return
+			}
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 	pipeline := r.pipeline(id, plan.Started, own.Label, aroundCalls, files, granter)
 	tools := r.catalogue(plan.Started)
 	started := plan.Started
-	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
+	common := llm.Request{System: []string{start.Instructions}, PromptCacheKey: cmp.Or(r.role.CacheKey, start.CacheKey, string(t.ID())), OutputSchema: in.OutputSchema, ReasoningEffort: set.Reasoning}
 	usual := func() (launch.Grant, error) { // the grant of a command without escalation
 		all, _ := t.Approvals().Permitted(id)
 		return granter.Grant(h.life, orchestrate.GrantRequest{Sandbox: started.Sandbox, Cwd: set.Cwd, Permitted: all})

@@ -37,13 +37,11 @@ func requestPermissions() Tool {
 	}
 }
 
-// offerPermissions hides the tool if every request would be refused or unnecessary; a model that remembers it gets an answer.
+// offerPermissions offers the tool even where every request is refused or unnecessary, which its answer says: tools that come and go
+// with the settings of a thread would make the vendor read all of it again.
 func offerPermissions(c Conditions) Offer {
-	switch {
-	case c.Unattended, !c.AdditionalPermissions:
+	if c.Unattended || !c.AdditionalPermissions {
 		return Absent
-	case c.Approval == policy.Never, c.Approval == policy.Granular && !c.GranularPermissions, c.Sandbox == policy.FullAccess:
-		return Hidden
 	}
 	return Offered
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gantry-agent/gantry/sdk/llm"
 )
 
-// A thread that has the tool always gets an answer; its model is offered the tool only where a request can be granted.
+// A thread that has the tool is always offered it, whatever its settings.
 func TestWhoMayRequestPermissions(t *testing.T) {
 	usual := Conditions{AdditionalPermissions: true, Approval: policy.OnRequest, Sandbox: "workspace-write"}
 	for _, tc := range []struct {
@@ -19,9 +19,9 @@ func TestWhoMayRequestPermissions(t *testing.T) {
 		{"on request", func(*Conditions) {}, Offered},
 		{"untrusted", func(c *Conditions) { c.Approval = policy.Untrusted }, Offered},
 		{"granular with such questions", func(c *Conditions) { c.Approval, c.GranularPermissions = policy.Granular, true }, Offered},
-		{"granular without", func(c *Conditions) { c.Approval = policy.Granular }, Hidden},
-		{"never", func(c *Conditions) { c.Approval = policy.Never }, Hidden},
-		{"without a sandbox", func(c *Conditions) { c.Sandbox = policy.FullAccess }, Hidden},
+		{"granular without", func(c *Conditions) { c.Approval = policy.Granular }, Offered},
+		{"never", func(c *Conditions) { c.Approval = policy.Never }, Offered},
+		{"without a sandbox", func(c *Conditions) { c.Sandbox = policy.FullAccess }, Offered},
 		{"turned off", func(c *Conditions) { c.AdditionalPermissions = false }, Absent},
 		{"without a person", func(c *Conditions) { c.Unattended = true }, Absent},
 	} {

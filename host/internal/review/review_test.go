@@ -264,7 +264,7 @@ func TestReviewWithoutAResult(t *testing.T) {
 		"stopped": {[]answers{{never: true}}, nil, true, event.TurnInterrupted, "", "The review was stopped", 1},
 		"the model refuses": {[]answers{{err: &llm.Error{Code: llm.ErrQuotaExceeded, Message: "no money", Next: "pay"}}}, nil, false,
 			event.TurnFailed, "quota-exceeded", "The review failed: no money", 1},
-		"an empty answer": {[]answers{{parts: nil}}, nil, false, event.TurnFailed, "internal", "returned no answer", 1},
+		"an empty answer": {[]answers{{parts: nil}}, nil, false, event.TurnFailed, "empty-answer", "neither text nor a call", 1},
 		"no reviewer":     {nil, errors.New("no such model"), false, event.TurnFailed, "internal", "no such model", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestRestore(t *testing.T) {
 			if n == 1 {
 				<-goOn
 			}
-			_ = yield(llm.StepStart{}, nil) && yield(llm.StepFinish{}, nil) && yield(llm.Finish{}, nil)
+			say("done", yield)
 		}}, sink)
 		if _, err := th.Submit(t.Context(), input("go")); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -151,7 +152,7 @@ func (s State) Recovered(from event.ThreadID) []event.Body { return s.copied(fro
 
 func (s State) copied(from event.ThreadID, why repairPolicy) []event.Body {
 	c := s.checkpoint()
-	c.Started.ForkedFrom = from
+	c.Started.ForkedFrom, c.Started.CacheKey = from, cmp.Or(c.Started.CacheKey, string(from))
 	if !why.mail {
 		c.Mail = nil
 	}

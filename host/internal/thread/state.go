@@ -1,6 +1,7 @@
 package thread
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (s *State) note(e event.Event) {
 	case event.ThreadNamed:
 		s.Name = b.Name
 	case event.ThreadForked:
-		s.Start.ForkedFrom = b.From
+		s.Start.ForkedFrom, s.Start.CacheKey = b.From, cmp.Or(s.Start.CacheKey, string(b.From))
 		s.Mail = b.Thread.Mail
 	case event.ThreadReverted:
 		// The messages and their context are those at the cut: later ones were not applied.

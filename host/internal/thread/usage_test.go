@@ -20,7 +20,8 @@ func TestRequestsOfCallsAreCounted(t *testing.T) {
 			if err := th.Meter().Report(ctx, th, "t", event.UsageReported{Call: "c1", Usage: llm.Usage{Input: &in, Output: &out}, CostUSD: &usd}); err != nil {
 				t.Error(err)
 			}
-			_ = yield(llm.StepStart{}, nil) && yield(llm.StepFinish{Usage: llm.Usage{Input: &out, Output: &out}}, nil) && yield(llm.Finish{}, nil)
+			_ = yield(llm.StepStart{}, nil) && yield(llm.BlockStart{Kind: llm.BlockText, ID: "1"}, nil) && yield(llm.BlockDelta{Kind: llm.BlockText, ID: "1", Text: "x"}, nil) &&
+				yield(llm.BlockEnd{Kind: llm.BlockText, ID: "1"}, nil) && yield(llm.StepFinish{Usage: llm.Usage{Input: &out, Output: &out}}, nil) && yield(llm.Finish{}, nil)
 		}}
 		th, stop := startThread(t, e, sink)
 		defer stop()

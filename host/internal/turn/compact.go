@@ -105,10 +105,26 @@ func (r *runner) compactWithPreviousModel(ctx context.Context, more int64) (done
 
 // compactDuringTurn compacts the history between two requests of a turn if it has reached its limit.
 func (r *runner) compactDuringTurn(ctx context.Context) (done bool, err error) {
-	if !r.history.Grown() || !r.window().Reached(r.history, 0) {
+	if r.circle || !r.history.Grown() || !r.window().Reached(r.history, 0) {
 		return false, nil
 	}
 	return r.compact(ctx, inTurn)
+}
+
+// checkCircle ends automatic compaction for this turn if the first request after one has reached the limit again, by the count of the
+// vendor: what is left can't be made smaller.
+func (r *runner) checkCircle(ctx context.Context, input int64) {
+	if !r.compacted {
+		return
+	}
+	r.compacted = false
+	if w := r.window(); !w.Body && input >= w.Limit && !r.circle {
+		r.circle = true
+		r.notice(ctx, event.Notice{
+			Level: "warning", Text: fmt.Sprintf("a request has %d tokens although the conversation was just compacted, and the limit is %d: it is not compacted again in this turn", input, w.Limit),
+			Next: "Raise history.compact_at_tokens, use a model with a larger window, or give it fewer tools and instructions.",
+		})
+	}
 }
 
 // overflows reports whether a model refused a request as too long.
@@ -168,6 +184,7 @@ func (r *runner) compact(ctx context.Context, why event.HistoryCompacted) (done 
 	crashpoint.At(crashpoint.Compacted, "")
 	r.history.Replace(next, why.After)
 	r.history.SetContextState(&known)
+	r.compacted = true
 	return true, r.compactionHooks(ctx, Hooks.Compacted, why.Trigger, "the turn after the compaction")
 }
 
@@ -182,8 +199,8 @@ func (r *runner) base() int64 {
 
 // summary asks for the summary, twice if the first one is empty. Only the answer's text is used.
 func (r *runner) summary(ctx context.Context) (string, error) {
-	for range 2 {
-		text, err := r.fittingSummary(ctx)
+	for _, strict := range []bool{false, true} {
+		text, err := r.fittingSummary(ctx, strict)
 		if err != nil || strings.TrimSpace(text) != "" {
 			return text, err
 		}
@@ -192,8 +209,8 @@ func (r *runner) summary(ctx context.Context) (string, error) {
 }
 
 // fittingSummary asks about a shorter and shorter part of the conversation until the request fits.
-func (r *runner) fittingSummary(ctx context.Context) (string, error) {
-	q := question{runner: r}
+func (r *runner) fittingSummary(ctx context.Context, strict bool) (string, error) {
+	q := question{runner: r, strict: strict}
 	for ; ; q.refused++ {
 		_, err := r.sampleWithFallback(ctx, q.ask)
 		if !overflows(err) {
@@ -210,6 +227,7 @@ func (r *runner) fittingSummary(ctx context.Context) (string, error) {
 // question asks for a summary. It stores the text only when the answer is complete.
 type question struct {
 	*runner
+	strict    bool  // the model can't call tools
 	refused   int   // how often the request was too long
 	refusal   error // last error of this kind
 	exhausted bool  // nothing more can be left out
@@ -225,7 +243,14 @@ func (q *question) ask(ctx context.Context, attempts int) (sampled, error) {
 	}
 	req := q.model.Request
 	req.Messages = append(slices.Clip(rest), compact.Prompt(q.Compaction.Prompt))
-	req.Tools, req.HostedTools, req.OutputSchema, req.OutputSchemaName, req.ParallelToolCalls = nil, nil, nil, "", false
+	// With the tools it begins like the requests before, which the vendor has in its cache: it is the largest of the thread. A model
+	// that calls one in spite of the question is asked once more without a choice.
+	tools := q.Tools()
+	req.Tools, req.Namespaces, req.ParallelToolCalls = tools.ModelTools(q.model.Row), tools.Namespaces(q.model.Row), q.model.Row.ParallelToolCalls
+	if q.strict && len(req.Tools) > 0 {
+		req.ToolChoice = llm.ToolChoice{Mode: "none"}
+	}
+	req.OutputSchema, req.OutputSchemaName = nil, ""
 	var answer llm.Fold
 	var response string
 	var counted bool

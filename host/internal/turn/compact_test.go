@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -122,8 +123,11 @@ func TestCompactionInTheMiddleOfATurn(t *testing.T) {
 	completed(t, b.Run(t, t.Context(), "U"))
 	wantLayouts(t, b, 2, "D X U C1 O1 P", "D X U S(so far)")
 	q := b.Sent()[1]
-	if len(q.Tools)+len(q.HostedTools) > 0 || q.ParallelToolCalls || q.OutputSchema != nil {
-		t.Errorf("the question for an account comes with tools: %+v", q)
+	if before := b.Sent()[0]; !reflect.DeepEqual(q.Tools, before.Tools) || len(q.HostedTools) != 1 || q.ParallelToolCalls != before.ParallelToolCalls || q.ToolChoice != before.ToolChoice {
+		t.Errorf("the request for a summary begins unlike the one before: %+v, %+v", q, before)
+	}
+	if q.OutputSchema != nil {
+		t.Errorf("the summary is to match a schema: %s", q.OutputSchema)
 	}
 	if used, _ := b.Meter.Sum(); used.Total != 1020+35+110 {
 		t.Errorf("used %+v, want the sum of all three answers", used)

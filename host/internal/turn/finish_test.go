@@ -22,7 +22,7 @@ func TestWhyAnAnswerEnds(t *testing.T) {
 	}{
 		{llm.FinishStop, event.TurnCompleted, "", "", 1},
 		{llm.FinishUnknown, event.TurnCompleted, "", "", 1},
-		{llm.FinishLength, event.TurnCompleted, "", "cut off at the limit of its length (raw)", 1},
+		{llm.FinishLength, event.TurnCompleted, "", "cut off at the limit of its length (raw)", 2},
 		{llm.FinishContentFilter, event.TurnFailed, "content-policy", "stopped the answer under its content policy (raw)", 1},
 		{llm.FinishError, event.TurnCompleted, "", "could not finish the answer (raw)", 2},
 	} {
@@ -62,6 +62,57 @@ func TestWhyAnAnswerEnds(t *testing.T) {
 				t.Errorf("what the answer used is not counted: %s", used)
 			}
 		})
+	}
+}
+
+// An answer that is none is asked for once more. What was cut off is put together.
+func TestAnswersThatAreNone(t *testing.T) {
+	cut := func(text string) turntest.Answer {
+		a := turntest.Say(turntest.Text(text))
+		n := len(a.Events)
+		a.Events[n-2], a.Events[n-1] = llm.StepFinish{Reason: llm.FinishLength}, llm.Finish{Reason: llm.FinishLength}
+		return a
+	}
+	nothing, hm, whole := turntest.Say(), turntest.Say(&llm.Reasoning{Text: "hm"}), turntest.Say(turntest.Text("whole"))
+	for _, tc := range []struct {
+		name     string
+		answers  []turntest.Answer
+		last     string
+		code     string // of the problem; empty: the turn completes
+		requests int
+	}{
+		{"cut once", []turntest.Answer{cut("half "), whole}, "half whole", "", 2},
+		{"cut twice", []turntest.Answer{cut("half "), cut("half"), whole}, "", "answer-cut-off", 2},
+		{"empty once", []turntest.Answer{nothing, whole}, "whole", "", 2},
+		{"empty twice", []turntest.Answer{nothing, nothing, whole}, "", "empty-answer", 2},
+		{"reasoning alone", []turntest.Answer{hm, hm, whole}, "", "empty-answer", 2},
+		{"cut, then empty", []turntest.Answer{cut("half "), nothing, whole}, "", "empty-answer", 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := turntest.New(tc.answers...)
+			res := b.Run(t, t.Context(), "go")
+			code := ""
+			if res.Problem != nil {
+				if code = res.Problem.Code; res.Problem.Next == "" {
+					t.Error("nothing says what to do")
+				}
+			}
+			if code != tc.code || tc.code == "" && res.LastMessage != tc.last || len(b.Requests()) != tc.requests {
+				t.Errorf("%+v %q after %d requests, want %q, %q, %d", res, code, len(b.Requests()), tc.last, tc.code, tc.requests)
+			}
+		})
+	}
+}
+
+// Where even a compacted conversation is at the limit, it is not compacted again and again.
+func TestCompactionInACircle(t *testing.T) {
+	b := desk(c1(1020), summary("so far"), c1(1020), c1(1020), c1(1020), turntest.Say(turntest.Text("done")))
+	completed(t, b.Run(t, t.Context(), "U"))
+	if n := len(checkpoints(b)); n != 1 {
+		t.Errorf("%d compactions, want 1", n)
+	}
+	if all := strings.Join(warnings(b), "\n"); strings.Count(all, "not compacted again") != 1 {
+		t.Errorf("warnings: %s", all)
 	}
 }
 

@@ -23,6 +23,7 @@ type sampled struct {
 	begun    bool           // the answer has begun
 	posts    int            // how many requests it took, as reported by the provider
 	loop     *event.Problem // the model repeats the same call
+	cut      bool           // the answer reached the limit of its length, and contains no call
 }
 
 // sample asks the model once. Complete items are recorded even if the stream breaks afterwards, and the model is asked again with
@@ -281,12 +282,39 @@ func (a *answer) count(ctx context.Context, u llm.Usage) error {
 		used.Total = used.Input
 	}
 	a.history.Counted(used.Total, used.Input)
+	a.checkCircle(ctx, used.Input)
 	r.Active = a.history.Active()
 	return a.Meter.Report(ctx, a.Log, a.ID, r)
 }
 
+// stub describes an answer that is none.
+type stub struct {
+	note    string // asks the model to go on
+	problem *event.Problem
+}
+
+// stub returns nil if the answer is one: it contains a text that is whole, or calls.
+func (s *sampled) stub() *stub {
+	switch {
+	case s.cut && s.lastText != "":
+		return &stub{
+			"Your answer was cut off at the limit of its length. Continue exactly where it ends, without repeating anything.",
+			&event.Problem{
+				Code: "answer-cut-off", Message: "the answer was cut off at the limit of its length, twice in a row",
+				Next: "raise max_output_tokens in the model's block, or ask for less at once",
+			},
+		}
+	case s.lastText == "" && !s.followUp && !s.again:
+		return &stub{
+			"Your answer contained neither text nor a call. Answer the user, or go on with the task.",
+			&event.Problem{Code: "empty-answer", Message: "the model answered with neither text nor a call, twice in a row", Next: "say how to continue, or use another model"},
+		}
+	}
+	return nil
+}
+
 // finish handles an answer that the model did not end itself: a content filter ends the turn with an error, a length limit is
-// reported to people, and an answer that the vendor could not complete is requested again. Complete blocks are kept.
+// reported to people and the model continues once, and an answer that the vendor could not complete is requested again. Complete blocks are kept.
 func (a *answer) finish(ctx context.Context, ev llm.StepFinish) error {
 	why := ""
 	if ev.RawReason != "" {
@@ -303,9 +331,9 @@ func (a *answer) finish(ctx context.Context, ev llm.StepFinish) error {
 			Code: llm.ErrInvalidOutput, Retryable: true, Message: fmt.Sprintf("provider %q: the vendor could not finish the answer%s", a.model.Provider, why),
 		}
 	case llm.FinishLength:
+		a.cut = len(a.pending) == 0
 		a.notice(ctx, event.Notice{
-			Level: "warning", Text: fmt.Sprintf("the answer was cut off at the limit of its length%s", why),
-			Next: "Ask the model to continue, or raise max_output_tokens in the model's block.",
+			Level: "warning", Text: fmt.Sprintf("the answer was cut off at the limit of its length%s", why), Next: "To allow longer answers, raise max_output_tokens in the model's block.",
 		})
 	}
 	return nil

@@ -97,8 +97,12 @@ type runner struct {
 	paused  int // number of messages up to the end of an answer that the provider has paused; 0: none
 	// pausedWith is the metadata of that answer as a whole, which the provider wants back.
 	pausedWith   llm.Metadata
-	ending       bool // the turn is ending: hooks have little time
-	withoutInput bool // the turn has no input of its own, and no request has been made
+	ending       bool   // the turn is ending: hooks have little time
+	compacted    bool   // the history was compacted, and no request has been counted since
+	circle       bool   // compaction did not help: none is made automatically
+	unfinished   string // the text of an answer that was cut off, which the model is to continue
+	asked        bool   // the model was asked to continue, or to answer at all
+	withoutInput bool   // the turn has no input of its own, and no request has been made
 }
 
 // Run runs a turn on h until nothing is left to do, ctx ends, or the model can't be asked. input began the turn.
@@ -307,7 +311,19 @@ func (r *runner) run(ctx context.Context) Result {
 		if s.again {
 			r.paused, r.pausedWith = r.history.Len(), s.meta
 		}
-		last, owed = s.lastText, s.followUp
+		last, owed = r.unfinished+s.lastText, s.followUp
+		stub := s.stub()
+		if stub == nil {
+			r.unfinished, r.asked = "", false
+		} else if r.Inbox.Empty() && !r.mailContinues(s) { // otherwise the model is asked again anyway
+			if r.asked {
+				return r.problem(stub.problem)
+			}
+			r.unfinished, r.asked, owed = last, true, true
+			if err := r.tell(ctx, stub.note); err != nil {
+				return r.ended(ctx, err)
+			}
+		}
 		if !owed && r.Inbox.Empty() && !r.mailContinues(s) {
 			if owed, err = r.continuedByHooks(ctx, last); err != nil {
 				return r.ended(ctx, err)

@@ -284,17 +284,15 @@ func (q request) begins(next request, layout string) bool {
 	return true
 }
 
-// wellFormed is what is true of every request. Who is asked for an account has no tools.
+// wellFormed is what is true of every request. One for a summary has the tools of the others, so that it is read from the vendor's cache; codex's has none.
 func (q request) wellFormed(layout string) error {
-	question := asksForAccount(layout)
+	repeated := asksForAccount(layout) && q.ToolChoice == "none" // after an answer without a summary
 	switch offered := len(q.Tools) > 0; {
 	case q.Instructions == "" || q.CacheKey == "":
 		return fmt.Errorf("instructions %q, cache key %q", q.Instructions, q.CacheKey)
 	case q.Store == nil || *q.Store || !q.Stream || !slices.Contains(q.Include, "reasoning.encrypted_content"):
 		return fmt.Errorf("store %v, stream %v, include %q", q.Store, q.Stream, q.Include)
-	case question && (offered || q.Parallel != nil && *q.Parallel):
-		return fmt.Errorf("the question for an account comes with tools: %s, parallel %v", q.Tools, q.Parallel)
-	case !question && (!offered || q.Parallel == nil || !*q.Parallel || q.ToolChoice != "auto"):
+	case !offered || q.Parallel == nil || !*q.Parallel || q.ToolChoice != "auto" && !repeated:
 		return fmt.Errorf("tools %s, parallel %v, choice %v", q.Tools, q.Parallel, q.ToolChoice)
 	}
 	for i, raw := range q.Input {

@@ -206,6 +206,7 @@ type Redaction struct {
 type Limits struct {
 	Samplings   int64 // requests to the model in one turn
 	TurnTime    time.Duration
+	BusyWait    time.Duration  // how long to wait for a vendor that accepts no request at the moment
 	OfflineWait *time.Duration // how long to wait for an unreachable provider; nil: not set
 	MemoryBytes int64
 	Pids        int64

@@ -233,7 +233,7 @@ store {
 		{"default model", c.DefaultModel, "fast"},
 		{"policy", c.Approval.Policy, "never"},
 		{"sandbox", c.Sandbox, config.Sandbox{Mode: "workspace-write", WritableRoots: []string{root + "/home/w", root + "/x", "/y"}, Network: true, Range: c.Sandbox.Range}},
-		{"process limits", c.Limits, config.Limits{Samplings: 40, MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, FileBytes: 1 << 30, OutputBytes: 1e6}},
+		{"process limits", c.Limits, config.Limits{Samplings: 40, BusyWait: 5 * time.Minute, MemoryBytes: 256 << 20, Pids: 100, CPUTime: time.Hour, OpenFiles: 1024, FileBytes: 1 << 30, OutputBytes: 1e6}},
 		{"history", c.History, config.History{ToolOutputTokens: 5, CompactAtTokens: 900, CompactNew: true, CompactPrompt: "shorter"}},
 		{"retention", c.Store.Retention, config.Retention{MaxAge: 720 * time.Hour, MaxThreads: 10, KeepNamed: true}},
 		{"blocks in use", len(c.Blocks()), 3},

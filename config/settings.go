@@ -59,6 +59,10 @@ func (l *loader) decode(root *node) *Config {
 		Samplings: limits.integer("samplings"), MemoryBytes: limits.size("memory"), Pids: limits.integer("pids"), CPUTime: limits.duration("cpu_time"),
 		OpenFiles: limits.integer("open_files"), FileBytes: limits.size("file_size"), OutputBytes: limits.size("output"), TurnTime: limits.duration("turn_time"),
 	}
+	c.Limits.BusyWait = 5 * time.Minute
+	if limits.has("busy_wait") {
+		c.Limits.BusyWait = limits.duration("busy_wait")
+	}
 	if limits.has("offline_wait") {
 		wait := limits.duration("offline_wait")
 		c.Limits.OfflineWait = &wait

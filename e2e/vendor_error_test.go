@@ -171,6 +171,7 @@ func TestVendorGivesUp(t *testing.T) {
 		s := vendors.Start(t, "anthropic", a)
 		r := rig.New(t, "")
 		useVendor(r, "anthropic", s.URL)
+		r.Config("limits {\n  busy_wait = \"4s\"\n}\n")
 		o := ask(t, r)
 		o.failed(t, "overloaded", "is overloaded: Overloaded", "try again later")
 		// Two layers try again, and no more often than this together.

@@ -209,6 +209,9 @@ func settings() *Block {
 					{Name: "turn_time", Kind: Duration,
 						Doc: "Duration of one turn, including everything that it waits for, such as your answers. A turn that takes longer fails, " +
 							"but the thread can be continued."},
+					{Name: "busy_wait", Kind: Duration, Default: `"5m"`,
+						Doc: "How long a turn waits in total for a vendor that limits the rate of requests, is overloaded or fails, with growing delays " +
+							"of up to a minute, or the vendor's own. With a fallback model it doesn't wait. \"0s\": a few retries within seconds."},
 					{Name: "offline_wait", Kind: Duration, Default: "(as long as a client can stop it)",
 						Doc: "How long a turn waits for an unreachable model before normal retries start. By default, a turn waits as long as a " +
 							"client that answers questions is connected to the thread; without one, as under `gantry exec`, it doesn't " +

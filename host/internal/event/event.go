@@ -424,7 +424,8 @@ type UsageReported struct {
 
 // StreamRetried says that the model is queried again.
 type StreamRetried struct {
-	Attempt int    `json:"attempt"` // of Max, from 1
+	Busy    bool   `json:"busy,omitempty"` // the vendor accepts no request at the moment, and is waited for
+	Attempt int    `json:"attempt"`        // of Max, from 1
 	Max     int    `json:"max"`
 	DelayMS int64  `json:"delayMs"`
 	Cause   string `json:"cause"`

@@ -127,7 +127,7 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		Compaction: turn.Compaction{
 			Limit: h.opts.Config.History.CompactAtTokens, Body: h.opts.Config.History.CompactNew, Prompt: h.opts.Config.History.CompactPrompt,
 		},
-		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime},
+		Limits: turn.Limits{Samplings: int(h.opts.Config.Limits.Samplings), Time: h.opts.Config.Limits.TurnTime, BusyWait: h.opts.Config.Limits.BusyWait},
 	}
 	return plan, nil
 }

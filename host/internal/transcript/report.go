@@ -127,6 +127,8 @@ func (f *Fold) retried(b event.StreamRetried) {
 	switch {
 	case b.Offline:
 		e.Message, e.CodexErrorInfo = "Waiting for the provider, which can't be reached", httpError(protocol.ErrorHTTPConnectionFailed, b.Status)
+	case b.Busy:
+		e.Message = "Waiting for the provider, which accepts no request at the moment"
 	case b.Max > 0:
 		e.Message = fmt.Sprintf("Reconnecting... %d/%d", b.Attempt, b.Max)
 	}

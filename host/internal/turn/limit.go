@@ -13,6 +13,7 @@ type Limits struct {
 	StreamRetries int           // retries of a broken stream; default 5, at most 100; negative: none
 	IdleTimeout   time.Duration // how long a stream may send nothing; default 5 min
 	Samplings     int           // posts per turn; 0: unlimited
+	BusyWait      time.Duration // total time to wait for a vendor that accepts no request at the moment; 0: only the retries above
 	Time          time.Duration // duration of a turn; 0: unlimited
 }
 

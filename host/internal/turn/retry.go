@@ -31,6 +31,8 @@ const maxRequests = 12
 func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 	posts := 0
 	var away offline
+	var full busy
+	most := maxRequests
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			return sampled{}, context.Cause(ctx)
@@ -38,7 +40,7 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 		if err := s.meter.Allow(); err != nil {
 			return sampled{}, err
 		}
-		got, err := once(ctx, maxRequests-posts)
+		got, err := once(ctx, most-posts)
 		if err == nil {
 			return got, nil
 		}
@@ -57,6 +59,16 @@ func (s *sampler) withRetries(ctx context.Context, once ask) (sampled, error) {
 			continue
 		}
 		posts += got.posts
+		if ok && !got.begun && full.applies(s, e) {
+			if full.waited >= s.limits.BusyWait {
+				return got, exhausted(e, posts)
+			}
+			if err := full.wait(ctx, s, e, posts); err != nil {
+				return got, err
+			}
+			n, most = n-1, posts+1 // the provider tries once: its delays would begin anew
+			continue
+		}
 		// An unknown error in an answer that had begun may be transient: retry once.
 		accident := ok && e.Code == llm.ErrUnknown && got.begun && n == 1
 		if !ok || !e.Retryable && !accident {

@@ -151,6 +151,9 @@ func (h *Human) Event(e event.Event) {
 			}
 			text = fmt.Sprintf("! %s (%s); retrying in %v, %d of %d", what, Clean(b.Cause), delay, b.Attempt, b.Max)
 		}
+		if b.Busy {
+			text = fmt.Sprintf("! %s; next attempt in %v", Clean(b.Cause), delay.Round(100*time.Millisecond))
+		}
 		if b.Offline {
 			text = fmt.Sprintf("! no connection (%s); waiting for it, next attempt in %v", Clean(b.Cause), delay)
 		}

@@ -73,8 +73,8 @@ do    = [{ text = "done" }]
 	r.Config(atTokens)
 	res := r.OK("exec", "--events", "go")
 	wantLayouts(t, r, "context go", "context go call-c1 output-c1 question", "context go account(listed 3000 numbers)")
-	if q := r.Requests()[1]; len(q.Offered()) > 0 || q.Request.ParallelToolCalls {
-		t.Errorf("the question comes with tools: %v", q.Offered())
+	if before, q := r.Requests()[0], r.Requests()[1]; !slices.Equal(q.Offered(), before.Offered()) || q.Request.ParallelToolCalls != before.Request.ParallelToolCalls {
+		t.Errorf("the request for a summary has the tools %v", q.Offered())
 	}
 	var kinds []string
 	var before, after int64

@@ -65,15 +65,15 @@ func TestVendors(t *testing.T) {
 				vendors.Answer{Reasoning: "Two files, both at once.", Text: "I read both.", Calls: []vendors.Call{command("cat a"), command("cat b")}},
 				vendors.Answer{Text: "There is a picture, too.", Cut: true},
 				vendors.Answer{Reasoning: "Look at it.", Calls: []vendors.Call{{Name: "view_image", Args: map[string]any{"path": "dot.png"}}}},
-				vendors.Answer{Text: "Alpha, beta and a dot."},
+				vendors.Answer{Text: "Alpha, bravo and a dot."},
 			)
 			r := rig.New(t, "")
 			useVendor(r, vendor, s.URL)
 			r.Write("a", "alpha\n")
-			r.Write("b", "beta\n")
+			r.Write("b", "bravo\n")
 			r.Write("dot.png", dot(t))
 			res := r.OK("exec", "what is in the files?")
-			if !strings.Contains(res.Stdout, "Alpha, beta and a dot.") {
+			if !strings.Contains(res.Stdout, "Alpha, bravo and a dot.") {
 				t.Errorf("stdout:\n%s", res.Stdout)
 			}
 			if n := strings.Count(res.Stdout+res.Stderr, "There is a picture, too."); n != 1 {
@@ -81,7 +81,7 @@ func TestVendors(t *testing.T) {
 			}
 			requests := s.Requests()
 			last := string(requests[len(requests)-1].Raw)
-			for want, times := range map[string]int{"alpha": 1, "beta": 1, "There is a picture, too.": 0} { // the last was not followed by anything
+			for want, times := range map[string]int{"alpha": 1, "bravo": 1, "There is a picture, too.": 0} { // the last was not followed by anything
 				if n := strings.Count(last, want); n != times {
 					t.Errorf("the last request holds %q %d times, want %d:\n%s", want, n, times, last)
 				}

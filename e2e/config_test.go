@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,7 +136,7 @@ func TestConfigStartsWhereItWasTyped(t *testing.T) {
 	r.Write("mine.hcl", "plugin \"shell\" {\n  enabled = false\n}\n")
 	r.Write("elsewhere/file", "")
 	r.OK("exec", "-C", "elsewhere", "--config", "mine.hcl", "go")
-	if tools := r.Last().Offered(); len(tools) > 0 {
+	if tools := r.Last().Offered(); slices.Contains(tools, "exec_command") {
 		t.Errorf("the model was offered %v; --config did not count", tools)
 	}
 	res := r.Gantry("exec", "-C", "elsewhere", "--config", "none.hcl", "go")

@@ -24,7 +24,12 @@ type rest struct {
 	timer   *time.Timer // nil: nothing has run yet
 }
 
-func newRest() *rest { return &rest{free: debug.FreeOSMemory} }
+func newRest() *rest {
+	return &rest{free: func() {
+		debug.FreeOSMemory()
+		freeProgram()
+	}}
+}
 
 func (r *rest) begin() {
 	r.mu.Lock()

@@ -38,6 +38,7 @@ var Rows = [][]string{
 	{"plugin", "model", "tool", "checkpoint", "runsocket", "background"},
 	{"event", "store", "secret", "diff", "redact", "form"},
 	{"proctree"},
+	{"client"},
 	{"crashpoint", "once", "procfs"},
 	{"librarylog", "protocol"},
 	{"rpc", "picture", "visible"},

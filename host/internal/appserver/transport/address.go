@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/gantry-agent/gantry/config/hint"
@@ -20,6 +21,7 @@ const (
 	Unix         // websocket over a unix socket
 	TCP          // websocket over TCP
 	Off          // not at all
+	Passed       // one client, at the other end of a connected socket that the parent has passed on
 )
 
 // String returns the name of a kind, which is its scheme in a URL.
@@ -33,6 +35,8 @@ func (k Kind) String() string {
 		return "ws"
 	case Off:
 		return "off"
+	case Passed:
+		return "fd"
 	}
 	return fmt.Sprintf("kind %d", int(k))
 }
@@ -42,16 +46,17 @@ type Address struct {
 	Kind Kind
 	Path string         // of a unix socket; "": the control socket, see [ControlSocket]
 	TCP  netip.AddrPort // port 0: the system chooses one
+	FD   int            // of a socket that was passed on
 }
 
 // DefaultURL is the URL of an address that is not specified.
 const DefaultURL = "stdio://"
 
 // forms lists the URLs that ParseListen accepts.
-const forms = "use stdio://, unix://, unix://PATH, ws://IP:PORT or off"
+const forms = "use stdio://, unix://, unix://PATH, ws://IP:PORT, fd://N or off"
 
 // ParseListen parses the value of --listen: stdio://, unix:// for the control socket, unix://PATH, ws://IP:PORT with an IP address
-// and not a host name, or off. A relative PATH is relative to the current directory. Errors have a next step and are usage errors.
+// and not a host name, fd://N, or off. A relative PATH is relative to the current directory. Errors have a next step and are usage errors.
 func ParseListen(url string) (Address, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	switch {
@@ -65,6 +70,8 @@ func ParseListen(url string) (Address, error) {
 		return Address{}, hint.New("stdio:// takes no address", "use stdio://")
 	case scheme == "unix":
 		return parseUnix(rest)
+	case scheme == "fd":
+		return parseFD(rest)
 	case scheme == "ws":
 		return parseTCP(rest)
 	case scheme == "wss":
@@ -84,6 +91,14 @@ func parseUnix(path string) (Address, error) {
 		return Address{}, hint.New("the path is that of a directory", "add a file name to the path")
 	}
 	return Address{Kind: Unix, Path: path}, nil
+}
+
+func parseFD(number string) (Address, error) {
+	fd, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || fd <= 2 {
+		return Address{}, hint.New(fmt.Sprintf("%q is not the number of a passed socket", number), "use fd://N with a number above 2")
+	}
+	return Address{Kind: Passed, FD: int(fd)}, nil
 }
 
 func parseTCP(address string) (Address, error) {
@@ -111,6 +126,8 @@ func (a Address) String() string {
 		return "ws://" + a.TCP.String()
 	case Off:
 		return "off"
+	case Passed:
+		return "fd://" + strconv.Itoa(a.FD)
 	}
 	return a.Kind.String() + "://"
 }

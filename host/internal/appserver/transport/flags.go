@@ -49,7 +49,7 @@ const (
 // Register adds the flags to a set.
 func (f *Flags) Register(set *pflag.FlagSet) {
 	f.set = set
-	set.StringVar(&f.listen, flagListen, DefaultURL, "where clients connect: stdio://, unix://, unix://`PATH`, ws://IP:PORT or off")
+	set.StringVar(&f.listen, flagListen, DefaultURL, "where clients connect: stdio://, unix://, unix://`PATH`, ws://IP:PORT, fd://N or off")
 	set.BoolVar(&f.stdio, flagStdio, false, "same as --listen stdio://")
 	set.StringVar(&f.auth, flagAuth, "", "how clients of ws:// authenticate: `MODE` is capability-token or signed-bearer-token")
 	set.StringVar(&f.tokenFile, flagTokenFile, "", "read the capability token from `PATH`")

@@ -133,6 +133,8 @@ func Listen(ctx context.Context, cfg Config) (*Server, error) {
 		e, err = listenUnix(ctx, cfg)
 	case TCP:
 		e, err = listenTCP(ctx, cfg)
+	case Passed:
+		e, err = listenPassed(cfg)
 	default:
 		err = hint.New(fmt.Sprintf("a server that listens on %s has no clients", cfg.Address), forms)
 	}
@@ -152,7 +154,7 @@ func (s *Server) Close() error {
 }
 
 // Serve serves clients with handle, which is called on one goroutine per client, until the server has been drained or, on stdio, its
-// client has closed stdin. Then it returns nil. It returns [ErrForced] after a second signal, and the cause of ctx if that has ended;
+// client has closed stdin; the end of the client of a passed socket drains. Then it returns nil. It returns [ErrForced] after a second signal, and the cause of ctx if that has ended;
 // both do not wait for turns.
 //
 // It returns when all handlers and Idle have ended, except those that ignore the end of ctx and of their stream for [Config.Grace]
@@ -209,7 +211,11 @@ func (s *Server) Serve(ctx context.Context, handle Handler) error {
 			served = nil
 			if p == serving || p == draining && s.cfg.Address.Kind == Stdio {
 				result = err
-				enter(stopping, cmp.Or(err, ErrDrained))
+				next := stopping
+				if s.cfg.Address.Kind == Passed && err == nil {
+					next = draining // the client has left, and its turns end by themselves
+				}
+				enter(next, cmp.Or(err, ErrDrained))
 			}
 		case <-done:
 			done = nil

@@ -39,8 +39,9 @@ func (a *app) appServerCommand() *cobra.Command {
 		Short: "Serve threads to editors and other programs, in the protocol of codex's app server",
 		Long: "app-server serves JSON-RPC: to the program that started it, on standard input and output, or to any number of clients on a\n" +
 			"unix socket or a websocket. Programs that were written for codex's app server work with it.\n\n" +
-			"On stdio, the end of standard input ends the server, and running turns are interrupted. Otherwise the first Ctrl-C or SIGTERM\n" +
-			"waits until no turn is running, and a second one ends the server at once.",
+			"On stdio, the end of standard input ends the server, and running turns are interrupted. The client of a connected socket that\n" +
+			"the parent passes on as descriptor N, fd://N, may leave: the server ends when no turn is running. Otherwise the first Ctrl-C\n" +
+			"or SIGTERM waits until no turn is running, and a second one ends the server at once.",
 		Example: "  gantry app-server\n  gantry app-server --listen unix://\n  gantry app-server --listen ws://127.0.0.1:4500 --ws-auth capability-token --ws-token-file token",
 		Args:    console.Takes(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &f) },
@@ -118,7 +119,7 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	defer func() { err = errors.Join(err, h.Close()) }()
 	server = appserver.New(appserver.Config{
 		Hub: h, Home: home, Version: a.Version, Workspace: hub.Workspace{Dir: a.Dir}, Logger: logger.Named("appserver"),
-		FramePaths: addr.Kind != transport.Stdio,
+		FramePaths: addr.Kind == transport.Unix || addr.Kind == transport.TCP,
 		Accounts:   accounts{a, home},
 	})
 	close(started)
@@ -137,7 +138,7 @@ func (a *app) serve(ctx context.Context, f *transport.Flags) (err error) {
 	if err != nil {
 		return err
 	}
-	if addr.Kind != transport.Stdio {
+	if addr.Kind == transport.Unix || addr.Kind == transport.TCP {
 		fmt.Fprintf(a.Stderr, "listening on %s\n", ln.URL())
 	}
 	return ln.Serve(ctx, func(ctx context.Context, stream rpc.Stream, p transport.Peer) {

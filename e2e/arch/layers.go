@@ -13,7 +13,7 @@ const root = "host/internal/"
 // Rows are the layers of the host, from the front ends down. A package may import packages of the rows below its own, and those in
 // Edges. Subpackages belong to their parent's layer.
 var Rows = [][]string{
-	{"cli"},
+	{"cli", "tui"},
 	{"install"},
 	{"appserver", "acp", "mcpserver"},
 	{"hub"},

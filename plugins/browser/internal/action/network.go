@@ -19,7 +19,7 @@ type (
 	}
 	Requests struct {
 		Filter string `json:"filter,omitempty" jsonschema:"part of the address"`
-		Number int    `json:"number,omitempty" jsonschema:"one of them, with headers and bodies"`
+		Number int    `json:"number,omitempty" jsonschema:"one of them, with headers and bodies; cookies and logins are masked"`
 	}
 )
 
@@ -107,11 +107,24 @@ func detail(ctx context.Context, t *target.Tab, x target.Recorded) string {
 	}{{"Sent", x.Sent, sent}, {"Answered", x.Got, got}} {
 		fmt.Fprintf(&b, "\n%s:", part.name)
 		for _, k := range slices.Sorted(maps.Keys(part.headers)) {
-			fmt.Fprintf(&b, "\n%s: %s", k, clip(part.headers[k], 300))
+			v := clip(part.headers[k], 300)
+			if private(k) {
+				v = "(masked)"
+			}
+			fmt.Fprintf(&b, "\n%s: %s", k, v)
 		}
 		if part.body != "" {
 			b.WriteString("\n\n" + clip(part.body, most))
 		}
 	}
 	return b.String()
+}
+
+// private reports whether the values of a header are logins, which are of no use to a model that is in the page anyway.
+func private(header string) bool {
+	switch strings.ToLower(header) {
+	case "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key":
+		return true
+	}
+	return false
 }

@@ -190,6 +190,10 @@ func (g *globals) send(ctx context.Context, args []json.RawMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	sites := open(conn.Browser)
+	if err := closedSite(c.method, c.params, sites); err != nil {
+		return nil, err
+	}
 	address := ""
 	if c.method == "Page.navigate" || c.method == "Target.createTarget" {
 		if address = text(c.params["url"]); address != "" && address != "about:blank" {
@@ -222,6 +226,9 @@ func (g *globals) send(ctx context.Context, args []json.RawMessage) (any, error)
 		return nil, conn.Explain(err)
 	}
 	g.log("receive", c.method, fmt.Sprintf("%d bytes", len(result)))
+	if slices.Contains(everywhere, c.method) {
+		return ofSites(json.RawMessage(result), sites)
+	}
 	return g.noted(c, address, result)
 }
 

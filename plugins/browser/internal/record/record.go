@@ -18,7 +18,6 @@ import (
 
 	protocol "github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 
 	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
@@ -118,12 +117,6 @@ func (r *Recorder) Action(name, outcome string, from, to time.Time) {
 
 // event follows the browser.
 func (r *Recorder) event(e cdp.Event, tab *target.Tab) {
-	if e.Method == "Page.screencastFrame" {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.filmed(e, tab)
-		return
-	}
 	method, ok := strings.CutPrefix(e.Method, "Network.")
 	if !ok {
 		r.page(e, tab)
@@ -253,6 +246,11 @@ func (r *Recorder) Stop(ctx context.Context, mask func(string) string) ([]File, 
 	r.end()
 	stop()
 	cancel()
+	var film []byte
+	var filmErr error
+	if r.has(Video) {
+		film, filmErr = r.encodeVideo(ctx)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []File
@@ -276,10 +274,7 @@ func (r *Recorder) Stop(ctx context.Context, mask func(string) string) ([]File, 
 		}
 		return r.trace.encode(mask)
 	})
-	if t := r.video.tab; t != nil && !t.Info().Closed {
-		_ = t.Session.Post(page.CommandStopScreencast, protocol.Empty{})
-	}
-	add(Video, "video.webm", "video/webm", func() ([]byte, error) { return r.encodeVideo(ctx) })
+	add(Video, "video.webm", "video/webm", func() ([]byte, error) { return film, filmErr })
 	add(GIF, "pictures.gif", "image/gif", func() ([]byte, error) {
 		for i := range r.frames {
 			r.frames[i].caption = mask(r.frames[i].caption)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,6 +177,15 @@ func TestVideo(t *testing.T) {
 	if err := r.Film(ctx, tab); err != nil {
 		t.Fatal(err)
 	}
+	// Somebody watches for a while.
+	watched := make(chan struct{})
+	seen := sync.OnceFunc(func() { close(watched) })
+	leave, err := tab.Cast(ctx, target.CastOptions{Width: 100, Height: 100, Quality: 50}, func(target.Frame) { seen() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-watched
+	leave()
 	const move = "let n = 0; document.body.innerHTML = '<h1>0</h1>'; setInterval(() => { document.querySelector('h1').textContent = n++; document.body.style.background = `hsl(${n * 20} 90% 50%)` }, 150)"
 	if _, err := protocol.Call(ctx, tab.Session, runtime.Evaluate, runtime.EvaluateParams{Expression: move}); err != nil {
 		t.Fatal(err)

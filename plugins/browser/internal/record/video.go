@@ -12,10 +12,8 @@ import (
 
 	"github.com/at-wat/ebml-go/webm"
 	protocol "github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 
-	"github.com/gantry-agent/gantry/plugins/browser/internal/cdp"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/storage"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
 )
@@ -38,6 +36,7 @@ const (
 // video collects the pictures that the browser sends of a tab.
 type video struct {
 	tab    *target.Tab // that is filmed; nil: none
+	stop   func()      // ends its pictures
 	frames []videoFrame
 	bytes  int
 }
@@ -53,33 +52,36 @@ func (r *Recorder) Film(ctx context.Context, tab *target.Tab) error {
 		return nil
 	}
 	r.mu.Lock()
-	old := r.video.tab
-	r.video.tab = tab
-	r.mu.Unlock()
-	if old == tab {
+	if r.video.tab == tab {
+		r.mu.Unlock()
 		return nil
 	}
-	if old != nil && !old.Info().Closed {
-		_ = old.Session.Post(page.CommandStopScreencast, protocol.Empty{})
+	stop := r.video.stop
+	r.video.tab, r.video.stop = tab, nil
+	r.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
-	_, err := protocol.Call(ctx, tab.Session, page.StartScreencast, page.StartScreencastParams{
-		Format: page.StartScreencastFormatJpeg, Quality: new(int64(60)), MaxWidth: videoWidth, MaxHeight: videoHeight,
-	})
-	return err
+	stop, err := tab.Cast(ctx, target.CastOptions{Width: videoWidth, Height: videoHeight, Quality: 60}, func(f target.Frame) { r.filmed(f, tab) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.video.tab = nil // the next call tries again
+		return err
+	}
+	r.video.stop = stop
+	return nil
 }
 
-// filmed takes a picture that the browser has sent. The caller has locked r.mu.
-func (r *Recorder) filmed(e cdp.Event, tab *target.Tab) {
-	var p page.EventScreencastFrame
-	if e.Decode(&p) != nil || tab == nil {
+// filmed takes a picture that the browser has sent.
+func (r *Recorder) filmed(f target.Frame, tab *target.Tab) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := &r.video
+	if n := len(v.frames); tab != v.tab || n > 0 && f.At.Sub(v.frames[n-1].at) < videoInterval || n >= maxVideoFrames || v.bytes+len(f.Data) > maxVideoBytes {
 		return
 	}
-	_ = tab.Session.Post(page.CommandScreencastFrameAck, page.ScreencastFrameAckParams{SessionID: p.SessionID})
-	v, now := &r.video, time.Now()
-	if n := len(v.frames); tab != v.tab || n > 0 && now.Sub(v.frames[n-1].at) < videoInterval || n >= maxVideoFrames || v.bytes+len(p.Data) > maxVideoBytes {
-		return
-	}
-	v.frames, v.bytes = append(v.frames, videoFrame{p.Data, now}), v.bytes+len(p.Data)
+	v.frames, v.bytes = append(v.frames, videoFrame{f.Data, f.At}), v.bytes+len(f.Data)
 }
 
 // encoder is what makes a video of pictures: the browser, which has an encoder in its sandbox.
@@ -118,9 +120,15 @@ type chunk struct {
 	Data []byte `json:"data"`
 }
 
-// encodeVideo returns the video as WebM.
+// encodeVideo ends the pictures and returns the video as WebM. The caller has not locked r.mu: the browser, which answers, may wait for it.
 func (r *Recorder) encodeVideo(ctx context.Context) ([]byte, error) {
-	frames := r.video.frames
+	r.mu.Lock()
+	stop, frames := r.video.stop, r.video.frames
+	r.video = video{}
+	r.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
 	if len(frames) == 0 {
 		return nil, errors.New("there are no pictures")
 	}

@@ -99,7 +99,8 @@ type Tab struct {
 	ID      string
 	Session *cdp.Session
 
-	b *Browser
+	b       *Browser
+	casting casting
 	// The rest is guarded by b.mu.
 	info     Info
 	ready    bool // its events are reported
@@ -356,6 +357,9 @@ func (b *Browser) event(e cdp.Event) {
 		return
 	case "Network.webSocketCreated":
 		b.socket(e)
+		return
+	case "Page.screencastFrame":
+		b.picture(e)
 		return
 	}
 	b.mu.Lock()

@@ -20,7 +20,6 @@ import (
 	"github.com/gantry-agent/gantry/plugins/browser/internal/profile"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/record"
 	"github.com/gantry-agent/gantry/plugins/browser/internal/target"
-	"github.com/gantry-agent/gantry/plugins/browser/internal/view"
 	"github.com/gantry-agent/gantry/sdk/process"
 	"github.com/gantry-agent/gantry/sdk/tool"
 )
@@ -68,7 +67,6 @@ type running struct {
 	session   *tool.Session
 	idle      *time.Timer
 	control   control
-	casts     view.Casts
 	reader    reader
 	memory    memoryGuard
 }

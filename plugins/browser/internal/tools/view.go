@@ -17,7 +17,7 @@ func (p *browserPlugin) view(ctx context.Context, v *tool.View) (reason string, 
 	case !v.Accepts(contract.ViewScreen):
 		return "", tool.ErrNoViewKind
 	}
-	return view.Show(ctx, view.Options{Browser: r.Browser, Casts: &r.casts, Allowed: r.sites.open, Take: r.control.take}, v)
+	return view.Show(ctx, view.Options{Browser: r.Browser, Allowed: r.sites.open, Take: r.control.take}, v)
 }
 
 // owner returns who has a browser: one of the thread's scripts, or the thread.

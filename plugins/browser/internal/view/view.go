@@ -13,11 +13,8 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/cdp/jsonv2"
 	protocol "github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 
@@ -46,30 +43,9 @@ type Viewer interface {
 	State(contract.ViewState)
 }
 
-// Casts are the tabs of a browser that send pictures. A tab sends them to all views of it, as long as there is one. The zero value is ready.
-type Casts struct {
-	mu    sync.Mutex
-	views map[*target.Tab]int
-}
-
-// add changes the number of a tab's views, and returns it.
-func (c *Casts) add(t *target.Tab, n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.views == nil {
-		c.views = map[*target.Tab]int{}
-	}
-	n += c.views[t]
-	if c.views[t] = n; n == 0 {
-		delete(c.views, t)
-	}
-	return n
-}
-
 // Options are what a view needs.
 type Options struct {
 	Browser *target.Browser
-	Casts   *Casts // of the browser
 	// Allowed returns an error for addresses that must not be opened.
 	Allowed func(ctx context.Context, url string) error
 	// Take keeps the agent from acting until back is called.
@@ -85,7 +61,7 @@ type show struct {
 	// cast is the tab that sends pictures of a document; nil: none does.
 	cast     *target.Tab
 	document string
-	frames   <-chan jsonv2.Value
+	frames   chan target.Frame // has the latest picture that was not shown
 	stop     func()
 	state    contract.ViewState // that was shown
 	notice   string             // why something was not done, until it is answered
@@ -120,12 +96,8 @@ func Show(ctx context.Context, o Options, v Viewer) (reason string, err error) {
 			v.State(state)
 		}
 		select {
-		case f, ok := <-s.frames:
-			if ok {
-				s.picture(f)
-			} else {
-				s.frames = nil
-			}
+		case f := <-s.frames:
+			s.picture(f)
 		case r := <-v.Requests():
 			s.act(ctx, r)
 		case <-changed:
@@ -182,15 +154,17 @@ func (s *show) follow(ctx context.Context) {
 	if quality == 0 {
 		quality = defaultQuality
 	}
-	frames, stop := s.tab.Session.Subscribe("Page.screencastFrame")
-	if _, err := cdp.Call(ctx, s.tab.Session, page.StartScreencast, page.StartScreencastParams{
-		Format: page.StartScreencastFormatJpeg, Quality: &quality, MaxWidth: int64(s.size.Width), MaxHeight: int64(s.size.Height),
-		MaxFramesInFlight: 1, SendLastFrame: new(true),
-	}); err != nil {
-		stop()
+	frames := make(chan target.Frame, 1)
+	stop, err := s.tab.Cast(ctx, target.CastOptions{Width: int64(s.size.Width), Height: int64(s.size.Height), Quality: quality}, func(f target.Frame) {
+		select {
+		case <-frames: // nobody wants an older one
+		default:
+		}
+		frames <- f
+	})
+	if err != nil {
 		return
 	}
-	s.Casts.add(s.tab, 1)
 	s.cast, s.document, s.frames, s.stop = s.tab, document, frames, stop
 }
 
@@ -199,9 +173,6 @@ func (s *show) uncast() {
 		return
 	}
 	s.stop()
-	if s.Casts.add(s.cast, -1) == 0 {
-		_ = s.cast.Session.Post(page.CommandStopScreencast, struct{}{}) // a tab that is closed sends none
-	}
 	s.cast, s.frames = nil, nil
 }
 
@@ -234,26 +205,14 @@ func (s *show) now(ctx context.Context) contract.ViewState {
 	return out
 }
 
-// picture shows a frame, and asks for the next one.
-func (s *show) picture(v jsonv2.Value) {
-	var f struct {
-		Data      []byte `json:"data"`
-		SessionID int64  `json:"sessionId"`
-		Metadata  struct {
-			DeviceWidth  float64 `json:"deviceWidth"`
-			DeviceHeight float64 `json:"deviceHeight"`
-		} `json:"metadata"`
-	}
-	if jsonv2.Unmarshal(v, &f) != nil {
-		return
-	}
-	_ = s.cast.Session.Post(page.CommandScreencastFrameAck, page.ScreencastFrameAckParams{SessionID: f.SessionID})
+// picture shows a frame.
+func (s *show) picture(f target.Frame) {
 	c, err := jpeg.DecodeConfig(bytes.NewReader(f.Data))
-	if err != nil || f.Metadata.DeviceWidth <= 0 {
+	if err != nil || f.Width <= 0 {
 		return
 	}
-	size := contract.ViewSize{Width: uint32(math.Round(f.Metadata.DeviceWidth)), Height: uint32(math.Round(f.Metadata.DeviceHeight))}
-	s.v.Picture(contract.ViewPicture{MediaType: "image/jpeg", Data: f.Data, Viewport: size, Scale: float64(c.Width) / f.Metadata.DeviceWidth})
+	size := contract.ViewSize{Width: uint32(math.Round(f.Width)), Height: uint32(math.Round(f.Height))}
+	s.v.Picture(contract.ViewPicture{MediaType: "image/jpeg", Data: f.Data, Viewport: size, Scale: float64(c.Width) / f.Width})
 	if s.state.Size != size {
 		s.state.Size = size
 		s.v.State(s.state)

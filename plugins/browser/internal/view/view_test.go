@@ -115,7 +115,7 @@ func TestShow(t *testing.T) {
 	p := &person{t: t, requests: make(chan contract.ViewRequest), opened: make(chan contract.ViewOpened, 1), over: b.Done(), changed: make(chan struct{})}
 	var mu sync.Mutex
 	taken := 0
-	o := Options{Browser: b, Casts: &Casts{}, Allowed: func(_ context.Context, url string) error {
+	o := Options{Browser: b, Allowed: func(_ context.Context, url string) error {
 		if !strings.HasPrefix(url, s.URL) {
 			return errors.New(url + " is not allowed")
 		}

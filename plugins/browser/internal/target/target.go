@@ -89,8 +89,9 @@ type Browser struct {
 		sessions map[string]*Tab        // session ID → tab of which it is a part
 		others   map[string]target.Info // session ID → what is no document: workers, of tabs or of none
 		settings []Setting              // of tabs to come
-		dialogs  string                 // how those are answered that have something to decide; see AnswerDialogs
-		changed  chan struct{}          // closed and replaced with every change
+		mocks    []Mock
+		dialogs  string        // how those are answered that have something to decide; see AnswerDialogs
+		changed  chan struct{} // closed and replaced with every change
 	}
 }
 
@@ -129,6 +130,7 @@ type Request struct {
 	Document bool   // what is loaded is a document, in the tab or in a frame
 	Main     bool   // it is the document in the tab
 	Socket   bool   // it opens a web socket
+	Mocked   bool   // it is answered by a [Mock]
 }
 
 type request struct {
@@ -399,7 +401,7 @@ func (b *Browser) paused(e cdp.Event) {
 	if e.Decode(&p) != nil {
 		return
 	}
-	r := Request{URL: p.Request.URL, Document: p.Type == network.ResourceTypeDocument}
+	r := Request{URL: p.Request.URL, Document: p.Type == documents}
 	b.mu.Lock()
 	t := b.mu.sessions[e.Session]
 	if t != nil && t.answered != nil && t.answered(r.URL) {
@@ -412,9 +414,15 @@ func (b *Browser) paused(e cdp.Event) {
 	} else {
 		r.Page = b.mu.others[e.Session].URL
 	}
+	mock := b.mock(r.URL)
+	r.Mocked = mock != nil
 	b.mu.Unlock()
 	s := b.conn.Session(e.Session)
-	b.o.Judge(r, func(err error) {
+	judge := b.o.Judge
+	if judge == nil || !r.Document && !r.Mocked && !b.o.Parts {
+		judge = func(_ Request, answer func(error)) { answer(nil) }
+	}
+	judge(r, func(err error) {
 		b.mu.Lock()
 		if t != nil && err != nil && r.Document {
 			t.note(err.Error())
@@ -425,6 +433,10 @@ func (b *Browser) paused(e cdp.Event) {
 		b.mu.Unlock()
 		if err != nil {
 			_ = s.Post(fetch.CommandFailRequest, fetch.FailRequestParams{RequestID: p.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
+			return
+		}
+		if mock != nil {
+			_ = s.Post(fetch.CommandFulfillRequest, mock.answer(p.RequestID))
 			return
 		}
 		_ = s.Post(fetch.CommandContinueRequest, fetch.ContinueRequestParams{RequestID: p.RequestID})
@@ -524,8 +536,10 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 		b.mu.others[session] = info
 	}
 	_ = s.Post(network.CommandEnable, network.EnableParams{})
-	if b.o.Judge != nil && (document || t == nil) { // the requests of a dedicated worker are those of its page
-		_ = s.Post(fetch.CommandEnable, b.pausing())
+	if document || t == nil { // the requests of a dedicated worker are those of its page
+		if method, params := b.pausing(); method == fetch.CommandEnable {
+			_ = s.Post(method, params)
+		}
 	}
 	_ = s.Post(target.CommandSetAutoAttach, attach)
 	// A navigation before the renderer has enabled all of this would lose it.
@@ -537,14 +551,6 @@ func (b *Browser) attached(parent, session string, info target.Info) {
 			b.notify()
 		}
 	})
-}
-
-// pausing says which requests are paused.
-func (b *Browser) pausing() fetch.EnableParams {
-	if b.o.Parts {
-		return fetch.EnableParams{}
-	}
-	return fetch.EnableParams{Patterns: []*fetch.RequestPattern{{ResourceType: network.ResourceTypeDocument}}}
 }
 
 // socket judges a web socket.
@@ -577,6 +583,9 @@ func (b *Browser) socket(e cdp.Event) {
 		_ = t.Session.Post(page.CommandNavigate, page.NavigateParams{URL: "about:blank"})
 	})
 }
+
+// documents is the type of requests for pages and frames.
+const documents = network.ResourceTypeDocument
 
 func (t *Tab) note(text string) {
 	if len(t.notes) < maxNotes {

@@ -33,7 +33,7 @@ func commands() []tool.Command {
 		calling("record", "Starts to record what happens in the browser, or stops and keeps the files.", "browser_record", func(in recordArgs) any { return in }),
 		calling("status", "Shows whether a browser runs, its tabs, and what it uses.", "browser_status", func(in statusArgs) any { return in }),
 		calling("tabs", "Shows the tabs of the browser, like status.", "browser_status", func(in statusArgs) any { return in }),
-		calling("configure", "Sets what pages see of the device and the place, which requests are blocked, and how dialogs are answered.", "browser_configure", func(in configArgs) any { return in }),
+		calling("configure", "Sets what pages see of the device and the place, which requests are blocked or answered here, and how dialogs are answered.", "browser_configure", func(in configArgs) any { return in }),
 		calling("recover", "Helps a browser that is stuck.", "browser_recover", func(in recoverArgs) any { return in }),
 		calling("close", "Ends the browser with its tabs.", "browser_recover", func(struct{}) any { return recoverArgs{Action: "restart"} }),
 	}

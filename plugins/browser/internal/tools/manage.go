@@ -23,7 +23,7 @@ const (
 	statusDescription  = "Returns whether a browser runs, its tabs and what keeps them busy, and what it uses. It never waits for a page."
 	recoverDescription = "Helps a browser that is stuck: ends the loading of a tab, reloads or closes it, or ends the browser, so that the next action starts a new one."
 	helpDescription    = "Tells how to deal with something in the browser. Topics: "
-	configDescription  = "Sets what pages see of the device and the place, which requests are blocked, and how dialogs are answered, in all tabs, also those to come."
+	configDescription  = "Sets what pages see of the device and the place, which requests are blocked or answered here, and how dialogs are answered, in all tabs, also those to come."
 )
 
 type (
@@ -38,6 +38,7 @@ type (
 	configArgs struct {
 		Emulate *action.Emulate `json:"emulate,omitempty"`
 		Block   *[]string       `json:"block,omitempty" jsonschema:"Patterns of addresses that are not requested: hosts, or URL patterns. Empty: none."`
+		Mock    *[]action.Mock  `json:"mock,omitempty" jsonschema:"Answers to requests, in place of those of sites; the first that matches is taken. Empty: none."`
 		Dialogs string          `json:"dialogs,omitempty" enum:"ask,accept,dismiss" jsonschema:"How confirmations and prompts are answered; ask: by handle_dialog."`
 	}
 )
@@ -48,7 +49,7 @@ func (p *browserPlugin) manageTools() []tool.Tool {
 		tool.New("browser_status", statusDescription, guarded(p, p.status), tool.Assess(p.assessStatus), tool.ParallelSafe(), tool.Deferred(), tool.SearchText("browser tabs running memory stuck")),
 		tool.New("browser_recover", recoverDescription, guarded(p, p.recover), tool.Assess(p.assessRecover), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(), tool.SearchText("browser stuck hang crash restart close kill")),
 		tool.New("browser_configure", configDescription, guarded(p, p.configure), tool.Assess(p.assessConfigure), tool.ParallelSafe(), tool.SerialGroup(group), tool.Deferred(),
-			tool.SearchText("browser viewport user agent mobile dark geolocation timezone locale offline block ads dialogs")),
+			tool.SearchText("browser viewport user agent mobile dark geolocation timezone locale offline block ads mock requests dialogs")),
 		tool.New("browser_help", helpDescription+strings.Join(help.Topics(), ", ")+".", guarded(p, p.help), tool.Assess(p.assessHelp), tool.ParallelSafe(), tool.Deferred()),
 	}
 }
@@ -234,11 +235,18 @@ func (in configArgs) settings() (out []target.Setting, what []string, err error)
 		out = append(out, target.Setting{Method: network.CommandSetBlockedURLs, Params: network.SetBlockedURLsParams{URLPatterns: patterns}})
 		what = append(what, fmt.Sprintf("%d blocked patterns", len(patterns)))
 	}
+	if in.Mock != nil {
+		mocks, err := action.Mocks(*in.Mock)
+		if err != nil {
+			return nil, nil, err
+		}
+		what = append(what, fmt.Sprintf("%d mocked answers", len(mocks)))
+	}
 	if in.Dialogs != "" {
 		what = append(what, "dialogs: "+in.Dialogs)
 	}
 	if len(what) == 0 {
-		return nil, nil, errors.New("give emulate, block or dialogs")
+		return nil, nil, errors.New("give emulate, block, mock or dialogs")
 	}
 	return out, what, nil
 }
@@ -262,6 +270,12 @@ func (p *browserPlugin) configure(ctx context.Context, c *tool.Call, in configAr
 	}
 	if err == nil {
 		err = r.Browser.Apply(ctx, settings)
+	}
+	if err == nil && in.Mock != nil {
+		var mocks []target.Mock
+		if mocks, err = action.Mocks(*in.Mock); err == nil {
+			err = r.Browser.Mock(ctx, mocks)
+		}
 	}
 	if err == nil && in.Dialogs != "" {
 		r.Browser.AnswerDialogs(in.Dialogs)

@@ -98,7 +98,7 @@ func (s *sites) ask(e contract.BrowserEffect) *verdict {
 // judge decides about a request of a page; see [target.Options]. A socket to a host that is only now authorized fails once, as its page
 // can't be held up; pages try again.
 func (s *sites) judge(r target.Request, answer func(error)) {
-	if r.Document || r.Socket {
+	if r.Document || r.Socket || r.Mocked {
 		err := s.policy.CheckOpened(r.URL, r.Page)
 		opened := r.URL
 		if origin(opened) == "" { // it is of the page that has made it

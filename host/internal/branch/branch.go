@@ -17,7 +17,6 @@ import (
 
 	"github.com/gantry-agent/gantry/config/hint"
 	"github.com/gantry-agent/gantry/host/internal/event"
-	"github.com/gantry-agent/gantry/host/internal/features"
 	"github.com/gantry-agent/gantry/host/internal/history"
 	"github.com/gantry-agent/gantry/host/internal/store"
 	"github.com/gantry-agent/gantry/host/internal/thread"
@@ -30,7 +29,7 @@ func listTurns(id event.ThreadID) string {
 
 // Resume rebuilds the state of a thread from the effective events of its log.
 func Resume(ctx context.Context, s *store.Store, id event.ThreadID) (thread.State, error) {
-	return thread.Rebuild(s.EffectiveEvents(ctx, id, 0), features.All()...)
+	return Standing(ctx, s, id, 0)
 }
 
 // Before plans the revert of a turn and all later ones. turn is an ID, a prefix of an ID, or the number of the turn among those that
@@ -82,7 +81,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		}
 	}
 	var err error
-	if c.State, err = thread.Rebuild(s.EffectiveEvents(ctx, id, c.Event.Through), features.All()...); err != nil {
+	if c.State, err = Standing(ctx, s, id, c.Event.Through); err != nil {
 		return c, fmt.Errorf("revert turn %s: %w", first.ID, err)
 	}
 	if len(c.State.Messages) == 0 {
@@ -92,7 +91,7 @@ func cut(ctx context.Context, s *store.Store, id event.ThreadID, turns []store.T
 		}
 		if told > 0 {
 			c.Event.Through = told
-			if c.State, err = thread.Rebuild(s.EffectiveEvents(ctx, id, told), features.All()...); err != nil {
+			if c.State, err = Standing(ctx, s, id, told); err != nil {
 				return c, fmt.Errorf("revert turn %s: %w", first.ID, err)
 			}
 		}
@@ -176,7 +175,7 @@ func Fork(ctx context.Context, s, to *store.Store, from event.ThreadID, at Point
 	if err != nil {
 		return "", err
 	}
-	state, err := thread.Rebuild(s.EffectiveEvents(ctx, from, through), features.All()...)
+	state, err := Standing(ctx, s, from, through)
 	if err != nil {
 		return "", fmt.Errorf("fork thread %s: %w", from, err)
 	}

@@ -195,6 +195,10 @@ type ThreadStarted struct {
 	// CacheKey is the key of a fork's requests in its vendor's cache: that of the thread whose history it began with. Empty: its own ID.
 	CacheKey string   `json:"cacheKey,omitempty"`
 	Parent   ThreadID `json:"parent,omitempty"` // the thread that it works for; empty: for its user
+	// Agent is set if the thread is an agent's that another agent spawned.
+	Agent *Agent `json:"agent,omitempty"`
+	// Inherited is the history that the thread begins with; nil: none.
+	Inherited *Inherited `json:"inherited,omitempty"`
 	// Instructions are the base instructions, which never change for the thread.
 	Instructions string `json:"instructions,omitempty"`
 	// DeveloperInstructions are further instructions of the client that started the thread, which never change either.

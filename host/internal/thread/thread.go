@@ -48,7 +48,7 @@ type Plan struct {
 type Config struct {
 	ID       event.ThreadID
 	Start    *event.ThreadStarted // of a new thread; nil: the thread is resumed from State
-	State    State                // of a resumed thread
+	State    State                // of a resumed thread; of a new one, only the messages that it inherits
 	Features []Feature            // keep state with the thread, in this order
 	Budget   usage.Budget
 	// QuestionTimeout is how long a question waits for an answer; 0: without limit.

@@ -98,6 +98,7 @@ type Broker struct {
 	Timeout time.Duration
 
 	pub Publisher
+	up  *upstream // nil: none
 
 	mu struct {
 		sync.Mutex
@@ -105,6 +106,7 @@ type Broker struct {
 		people     presence
 		clients    presence               // that run their tools
 		pending    map[string]chan Answer // by question ID; buffered, removed by the first answer
+		relayed    map[string]*Broker     // by the ID of a question of an agent below
 		allowed    map[string]bool        // keys, for the session
 		session    policy.Permissions
 
@@ -120,7 +122,7 @@ type Broker struct {
 func NewBroker(pub Publisher) *Broker {
 	b := &Broker{pub: pub}
 	b.mu.people, b.mu.clients = newPresence(), newPresence()
-	b.mu.pending = map[string]chan Answer{}
+	b.mu.pending, b.mu.relayed = map[string]chan Answer{}, map[string]*Broker{}
 	b.mu.allowed = map[string]bool{}
 	return b
 }
@@ -211,7 +213,7 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 	slot := make(chan Answer, 1)
 	by, _ := b.presence(q.About)
 	b.mu.Lock()
-	if by.n == 0 {
+	if by.n == 0 && !b.up.attended(q.About) {
 		b.mu.Unlock()
 		return Answer{}, ErrNoApprover
 	}
@@ -228,6 +230,7 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 		b.take(id)
 		return Answer{}, err
 	}
+	relayed := b.up.ask(ctx, b, asked)
 	if onQuestion != nil && q.About.ForPerson() {
 		onQuestion(asked)
 	}
@@ -238,9 +241,11 @@ func (b *Broker) Ask(ctx context.Context, q Question) (Answer, error) {
 		data = nil
 	}
 	// Clients that show the question must learn that it is resolved, even if ctx has ended.
-	_, perr := b.pub.Publish(context.WithoutCancel(ctx), q.Turn, event.QuestionResolved{
-		ID: id, Answer: answer.Choice, Data: data, By: answer.By,
-	})
+	resolved := event.QuestionResolved{ID: id, Answer: answer.Choice, Data: data, By: answer.By}
+	_, perr := b.pub.Publish(context.WithoutCancel(ctx), q.Turn, resolved)
+	if relayed {
+		b.up.resolved(ctx, resolved)
+	}
 	return answer, errors.Join(err, perr)
 }
 
@@ -251,7 +256,7 @@ func (b *Broker) await(ctx context.Context, id string, slot chan Answer, about e
 	gone := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		if b.left(watch, by, returns) {
+		if b.allLeft(watch, by, returns, about) {
 			close(gone)
 		}
 	})
@@ -283,6 +288,12 @@ func (b *Broker) await(ctx context.Context, id string, slot chan Answer, about e
 
 // Resolve answers a question. Only the first answer is used; for later ones it returns [ErrUnknownQuestion].
 func (b *Broker) Resolve(id string, a Answer) error {
+	b.mu.Lock()
+	below := b.mu.relayed[id]
+	b.mu.Unlock()
+	if below != nil {
+		return below.Resolve(id, a)
+	}
 	slot := b.take(id)
 	if slot == nil {
 		return ErrUnknownQuestion
@@ -305,7 +316,7 @@ func (b *Broker) Allowed(turn event.TurnID, keys []string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
-		if !b.mu.allowed[k] && (b.mu.turn != turn || !b.mu.inTurn[k]) {
+		if !b.mu.allowed[k] && !b.up.allowed(k) && (b.mu.turn != turn || !b.mu.inTurn[k]) {
 			return false
 		}
 	}
@@ -314,6 +325,10 @@ func (b *Broker) Allowed(turn event.TurnID, keys []string) bool {
 
 // Allow allows keys for the session.
 func (b *Broker) Allow(keys []string) {
+	if b.up != nil { // the session is that of the whole tree
+		b.up.broker.Allow(keys)
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
@@ -340,6 +355,10 @@ func (b *Broker) inTurnLocked(turn event.TurnID) {
 
 // Permit grants permissions to later calls, for as long as the thread runs or until the next turn.
 func (b *Broker) Permit(turn event.TurnID, p policy.Permissions, session bool) {
+	if session && b.up != nil {
+		b.up.broker.Permit(turn, p, true)
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if session {
@@ -354,10 +373,11 @@ func (b *Broker) Permit(turn event.TurnID, p policy.Permissions, session bool) {
 func (b *Broker) Permitted(turn event.TurnID) (all, session policy.Permissions) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	session = b.mu.session.With(b.up.permitted())
 	if b.mu.turn != turn {
-		return b.mu.session, b.mu.session
+		return session, session
 	}
-	return b.mu.session.With(b.mu.forTurn), b.mu.session
+	return session.With(b.mu.forTurn), session
 }
 
 // Review requires an approval for every later call of a turn, whatever the policy decides.

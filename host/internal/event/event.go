@@ -505,6 +505,8 @@ type QuestionAsked struct {
 	// answers are not offered.
 	Rule *RuleOffer `json:"rule,omitempty"`
 	Tool *ToolCall  `json:"tool,omitempty"` // of QuestionClientTool
+	// Agent is the path of the agent that asks, in the stream of the agent at the root; empty: the thread itself asks.
+	Agent string `json:"agent,omitempty"`
 }
 
 // Asker names who puts a plugin's question, such as "mcp/github": the plugin's label comes first, so that no source has a name of

@@ -54,6 +54,7 @@ type Config struct {
 	// QuestionTimeout is how long a question waits for an answer; 0: without limit.
 	QuestionTimeout time.Duration
 	Meter           *usage.Meter // shared with another thread; nil: its own, with Budget
+	Above           *usage.Meter // of the thread that this one works for, whose budget bounds both; nil: none
 	Sink            Sink
 	Engine          Engine
 	// Observe is called with the events of the thread, in order, while no other event can be published. It must be quick and must not
@@ -145,7 +146,7 @@ func New(cfg Config) *Thread {
 		mailed: make(chan mailMsg), opened: make(chan struct{}), posting: make(chan struct{}, 1), amending: make(amending, 1), woken: make(chan struct{}, 1), mail: turn.NewMailbox(cfg.State.Mail),
 	}
 	if t.meter == nil {
-		t.meter = usage.NewMeter(cfg.State.Usage, cfg.Budget)
+		t.meter = usage.NewMeter(cfg.State.Usage, cfg.Budget).Under(cfg.Above)
 	}
 	settings := cfg.State.Settings
 	settings.Approval, settings.Sandbox = "", "" // they belong to the previous host

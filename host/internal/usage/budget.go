@@ -41,7 +41,21 @@ func (e *BudgetError) NextStep() string {
 
 // Allow returns a *[BudgetError] if no further request is allowed.
 func (m *Meter) Allow() error {
+	for at := m; at != nil; at = at.above {
+		if err := at.allow(at == m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allow checks the budget of one thread, to which counts what was used for it. The budget of a turn bounds only its own requests.
+func (m *Meter) allow(own bool) error {
 	turn, total := m.Sum()
+	if !own {
+		turn = event.Tokens{}
+	}
+	total = total.Add(m.Below())
 	for _, b := range []struct {
 		what string
 		used event.Tokens

@@ -23,9 +23,11 @@ type Publisher interface {
 // which may be concurrent. It belongs to the thread. It is safe for concurrent use.
 type Meter struct {
 	budget Budget
+	above  *Meter // nil: none
 	mu     struct {
 		sync.Mutex
 		turn, total event.Tokens
+		below       event.Tokens // used by the threads that work for this one
 		// The warnings are published once.
 		blindTokens, blindMoney bool
 	}
@@ -77,6 +79,7 @@ func (m *Meter) Report(ctx context.Context, log Publisher, turn event.TurnID, r 
 		bodies = append(bodies, budgetWarning(r, "cost", "US dollars", "Give the model's prices in the provider's block, or set a budget in tokens."))
 	}
 	m.mu.Unlock()
+	m.above.AddBelow(used)
 	_, err := log.Publish(ctx, turn, bodies...)
 	return err
 }
@@ -87,6 +90,28 @@ func (m *Meter) Lost() {
 	defer m.mu.Unlock()
 	lost := event.Tokens{Cost: event.CostOf(nil)}
 	m.mu.turn, m.mu.total = m.mu.turn.Add(lost), m.mu.total.Add(lost)
+}
+
+// Under makes m the meter of a thread that works for another one, whose budget bounds both. It is called before m is used.
+func (m *Meter) Under(above *Meter) *Meter {
+	m.above = above
+	return m
+}
+
+// AddBelow counts what threads that work for this one have used, here and further up. It does nothing without a meter.
+func (m *Meter) AddBelow(used event.Tokens) {
+	for ; m != nil; m = m.above {
+		m.mu.Lock()
+		m.mu.below = m.mu.below.Add(used)
+		m.mu.Unlock()
+	}
+}
+
+// Below returns what threads that work for this one have used.
+func (m *Meter) Below() event.Tokens {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.below
 }
 
 // Of reports the usage of one answer: tokens, and their cost at the model's prices.

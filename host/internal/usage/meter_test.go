@@ -65,3 +65,33 @@ func TestBudgetErrorIsTyped(t *testing.T) {
 		t.Errorf("%v", m.Allow())
 	}
 }
+
+// A thread's budget bounds the threads that work for it, and theirs; each counts its own.
+func TestMetersInAChain(t *testing.T) {
+	root := usage.NewMeter(event.Tokens{}, usage.Budget{Tokens: 100})
+	child := usage.NewMeter(event.Tokens{}, usage.Budget{}).Under(root)
+	grandchild := usage.NewMeter(event.Tokens{}, usage.Budget{Tokens: 70}).Under(child)
+	use := func(m *usage.Meter, n int64) {
+		t.Helper()
+		if err := m.Report(t.Context(), &log{}, "turn", event.UsageReported{Usage: llm.Usage{Input: &n}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(root, 10)
+	use(child, 20)
+	use(grandchild, 69)
+	for _, m := range []*usage.Meter{root, child, grandchild} {
+		if err := m.Allow(); err != nil {
+			t.Error(err)
+		}
+	}
+	use(child, 1)
+	for _, m := range []*usage.Meter{root, child, grandchild} {
+		if m.Allow() == nil {
+			t.Error("the budget of the root does not bound all")
+		}
+	}
+	if _, own := root.Sum(); own.Total != 10 || root.Below().Total != 90 || child.Below().Total != 69 {
+		t.Errorf("the root counts %d of its own and %+v, the child %+v", own.Total, root.Below(), child.Below())
+	}
+}

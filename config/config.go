@@ -79,6 +79,7 @@ type Config struct {
 	Budget       Budget
 	History      History
 	Codemode     Codemode
+	Agents       Agents
 	Instructions Instructions
 	Review       Review
 	Hooks        Hooks
@@ -236,6 +237,14 @@ type Codemode struct {
 	Mode                     string // one of the constants of package schema
 	MemoryBytes              int64
 	CPUTime, WallTime, Yield time.Duration
+}
+
+// Agents configures the agents that models spawn.
+type Agents struct {
+	Tools                       string // one of the constants of package schema
+	Threads, Total, Depth, Hops int
+	Model                       string // empty: that of the agent that spawns
+	Wait, WaitMin, WaitMax      time.Duration
 }
 
 // Instructions configure the model's system prompt.

@@ -11,7 +11,9 @@ import (
 var ungranted = "default_model limits.* budget.* history.* instructions.* review.* approval.timeout guardian.timeout store.retention.* " +
 	"model.provider model.name model.reasoning model.context_window model.max_output_tokens model.fallback model.instructions " +
 	// A script can do only what its calls may do. Its limits bound what it costs.
-	"model.tool_mode codemode.*"
+	"model.tool_mode codemode.* " +
+	// An agent can do only what the agent that spawns it may do. Their number bounds what they cost.
+	"agents.*"
 
 // A setting is either judged or known to be harmless: a new one must not slip through.
 func TestEverySettingIsJudged(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	BlockHistory      = "history"
 	BlockInstructions = "instructions"
 	BlockCodemode     = "codemode"
+	BlockAgents       = "agents"
 	BlockReview       = "review"
 	BlockGuardian     = "guardian"
 	BlockHooks        = "hooks"
@@ -72,6 +73,12 @@ const (
 	CodemodeOff  = "off"
 	CodemodeOn   = "on"
 	CodemodeOnly = "only"
+)
+
+// Values of the agents block's tools.
+const (
+	AgentsNone = "none"
+	AgentsV2   = "v2"
 )
 
 // ApprovalAuto makes the approval of a tool's calls depend on the tool's own declarations.
@@ -249,6 +256,21 @@ func settings() *Block {
 					{Name: "wall_time", Kind: Duration, Default: `"30m"`, Doc: "How long a script may exist."},
 					{Name: "yield", Kind: Duration, Default: `"30s"`, Doc: "After this time the model gets what a script has output so far, and can wait for " +
 						"more with `wait`. A script may set its own."},
+				},
+			},
+			{
+				Name: BlockAgents, Doc: "Agents that a model spawns: threads of their own that work for it in the same folder, with at most its rights.",
+				Attributes: []Attribute{
+					{Name: "tools", Kind: String, Default: `"none"`, Allowed: []string{AgentsV2, AgentsNone}, Doc: "`v2`: models are offered the tools `spawn_agent`, " +
+						"`send_message`, `followup_task`, `wait_agent`, `interrupt_agent` and `list_agents`."},
+					{Name: "max_threads", Kind: Integer, Default: "4", Doc: "Agents at work at once, including the one that the user talks with."},
+					{Name: "max_total", Kind: Integer, Default: "64", Doc: "Agents that are spawned in the life of a thread, by it and by its agents."},
+					{Name: "max_depth", Kind: Integer, Default: "8", Doc: "How deep agents may be nested."},
+					{Name: "max_hops", Kind: Integer, Default: "16", Doc: "How often agents may give each other work in a row before the user has to say something."},
+					{Name: "model", Kind: String, Default: "(that of the agent that spawns)", Doc: "Label of the model of agents, unless the call names one."},
+					{Name: "wait_default", Kind: Duration, Default: `"30s"`, Doc: "How long `wait_agent` waits if the call does not say."},
+					{Name: "wait_min", Kind: Duration, Default: `"10s"`, Doc: "A shorter time is raised to this one."},
+					{Name: "wait_max", Kind: Duration, Default: `"1h"`, Doc: "A longer time is an error."},
 				},
 			},
 			{

@@ -24,6 +24,7 @@ var Rows = [][]string{
 	{"threadsocket"},
 	{"branch", "review", "guardian", "usershell", "workbench"},
 	{"child", "features", "pluginthread", "view"},
+	{"agent"},
 	{"thread"},
 	{"queue"},
 	{"turn"},

@@ -127,11 +127,16 @@ func kindOf(source string) protocol.ThreadSourceKind {
 		return protocol.SourceKindCLI
 	case event.SourceReviewer:
 		return protocol.SourceKindSubAgentReview
+	case event.SourceAgent:
+		return protocol.SourceKindSubAgentThreadSpawn
 	case "":
 		return protocol.SourceKindUnknown
 	}
 	return protocol.SourceKindVSCode
 }
+
+// isWorker reports whether threads of a source work for other threads.
+func isWorker(source string) bool { return source == event.SourceReviewer || source == event.SourceAgent }
 
 // from restricts a filter to front ends of some kinds; none: interactive ones, as in codex.
 func from(kinds []protocol.ThreadSourceKind, f *hub.Filter) {
@@ -140,11 +145,11 @@ func from(kinds []protocol.ThreadSourceKind, f *hub.Filter) {
 	}
 	wanted := func(source string) bool {
 		kind := kindOf(source)
-		return slices.Contains(kinds, kind) || kind == protocol.SourceKindSubAgentReview && slices.Contains(kinds, protocol.SourceKindSubAgent) ||
+		return slices.Contains(kinds, kind) || isWorker(source) && slices.Contains(kinds, protocol.SourceKindSubAgent) ||
 			kind == protocol.SourceKindVSCode && slices.Contains(kinds, protocol.SourceKindAppServer)
 	}
 	all := wanted("any client")
-	for _, source := range []string{"exec", "cli", "tui", event.SourceReviewer, ""} {
+	for _, source := range []string{"exec", "cli", "tui", event.SourceReviewer, event.SourceAgent, ""} {
 		switch w := wanted(source); {
 		case w && !all:
 			f.Sources = append(f.Sources, source)
@@ -152,7 +157,7 @@ func from(kinds []protocol.ThreadSourceKind, f *hub.Filter) {
 			f.NoSources = append(f.NoSources, source)
 		}
 	}
-	f.IncludeWorkers = wanted(event.SourceReviewer)
+	f.IncludeWorkers = wanted(event.SourceReviewer) || wanted(event.SourceAgent)
 	f.NoParents = !slices.ContainsFunc(kinds, func(k protocol.ThreadSourceKind) bool { return strings.HasPrefix(string(k), "subAgent") })
 	if !all && len(f.Sources) == 0 {
 		f.Sources = []string{noSource} // none of our threads is of these kinds

@@ -1,5 +1,7 @@
 package event
 
+import "github.com/google/uuid"
+
 // SourceAgent is the source of a thread in which an agent works for the agent that spawned it.
 const SourceAgent = "agent"
 
@@ -20,4 +22,32 @@ type Inherited struct {
 	Messages int      `json:"messages"` // how many of the messages at that event were there when the thread began
 	// Turns is how many of the last turns are inherited, without what was done in them; 0: everything is.
 	Turns int `json:"turns,omitempty"`
+}
+
+// AnswerItem returns the ID of the mail with the answer of an agent's turn. It depends on the turn alone, so that an answer that is posted
+// again after a crash is recognised.
+func AnswerItem(turn TurnID) ItemID {
+	return ItemID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("gantry:answer:"+string(turn))).String())
+}
+
+// AgentActivityKind says what happened with an agent.
+type AgentActivityKind string
+
+// The kinds of activities; codex-compatible.
+const (
+	AgentStarted     AgentActivityKind = "started"
+	AgentInteracted  AgentActivityKind = "interacted"
+	AgentInterrupted AgentActivityKind = "interrupted"
+	AgentCompleted   AgentActivityKind = "completed"
+)
+
+// AgentActivity is what happened with an agent that another one has spawned.
+type AgentActivity struct {
+	Kind     AgentActivityKind `json:"kind"`
+	Thread   ThreadID          `json:"thread"`
+	Path     string            `json:"path"`
+	Nickname string            `json:"nickname,omitempty"`
+	Role     string            `json:"role,omitempty"`
+	Model    string            `json:"model,omitempty"`
+	Effort   string            `json:"effort,omitempty"`
 }

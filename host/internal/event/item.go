@@ -11,19 +11,20 @@ type ItemType string
 
 // Types of items.
 const (
-	ItemUserMessage  ItemType = "user_message"
-	ItemAgentMessage ItemType = "agent_message"
-	ItemReasoning    ItemType = "reasoning"
-	ItemCommand      ItemType = "command"
-	ItemCode         ItemType = "code"
-	ItemFileChange   ItemType = "file_change"
-	ItemMCPCall      ItemType = "mcp_call"
-	ItemWebSearch    ItemType = "web_search"
-	ItemImage        ItemType = "image"
-	ItemBrowser      ItemType = "browser"
-	ItemTool         ItemType = "tool"
-	ItemCompaction   ItemType = "compaction" // of the conversation
-	ItemMail         ItemType = "agent_mail" // of another agent
+	ItemUserMessage   ItemType = "user_message"
+	ItemAgentMessage  ItemType = "agent_message"
+	ItemReasoning     ItemType = "reasoning"
+	ItemCommand       ItemType = "command"
+	ItemCode          ItemType = "code"
+	ItemFileChange    ItemType = "file_change"
+	ItemMCPCall       ItemType = "mcp_call"
+	ItemWebSearch     ItemType = "web_search"
+	ItemImage         ItemType = "image"
+	ItemBrowser       ItemType = "browser"
+	ItemTool          ItemType = "tool"
+	ItemCompaction    ItemType = "compaction"     // of the conversation
+	ItemMail          ItemType = "agent_mail"     // of another agent
+	ItemAgentActivity ItemType = "agent_activity" // of an agent that was spawned
 	// These two items enclose the items of a reviewer.
 	ItemEnteredReview ItemType = "entered_review_mode"
 	ItemExitedReview  ItemType = "exited_review_mode"
@@ -85,6 +86,7 @@ type Item struct {
 	Artifacts []Artifact      `json:"artifacts,omitempty"` // stored content that a call created, or the content of an image
 	Review    *Review         `json:"review,omitempty"`    // result of a review; Output is its text
 	Author    string          `json:"author,omitempty"`    // of mail: the agent that wrote it
+	Agent     *AgentActivity  `json:"agent,omitempty"`     // of an agent's activity
 	ClientID  string          `json:"clientId,omitempty"`  // of a user message: the client's identity of it
 }
 

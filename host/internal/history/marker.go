@@ -15,6 +15,14 @@ const FilesRestored = "files_restored"
 // ThreadForked is the element around the message that a copy of a conversation lacks what the original has.
 const ThreadForked = "thread_forked"
 
+// AgentsStopped is the element around the message that agents were at work when the host stopped.
+const AgentsStopped = "agents_stopped"
+
+// IsAgentsStopped reports whether a message says that agents were stopped.
+func IsAgentsStopped(m llm.Message) bool {
+	return m.Role != llm.RoleAssistant && strings.HasPrefix(m.Text(), "<"+AgentsStopped+">")
+}
+
 // RecordLost is the element around the message that part of the conversation's record is lost.
 const RecordLost = "record_lost"
 
@@ -23,7 +31,7 @@ var markers = []string{
 	SummaryMarker, "environment_context", "permissions instructions", "model_switch", "collaboration_mode", "personality_spec",
 	"skills_instructions", "apps_instructions", "plugins_instructions", "plugins_context", "environments_instructions", "tools",
 	"multi_agent_mode", "realtime_conversation", "context_window", "context_window_guidance", "rollout_budget", "token_budget",
-	"git_attribution", "turn_aborted", FilesRestored, ThreadForked, RecordLost, "user_shell_command", "subagent_notification", "skill",
+	"git_attribution", "turn_aborted", FilesRestored, ThreadForked, RecordLost, AgentsStopped, "user_shell_command", "subagent_notification", "skill",
 	"review_result", mailMarker,
 }
 

@@ -87,7 +87,8 @@ type Thread struct {
 	}
 }
 
-// Thread starts to serve a thread. source says how the thread begins: "startup", "resume" or "clear". The caller ends it with End.
+// Thread starts to serve a thread. source says how the thread begins: "startup", "resume" or "clear"; empty: it is part of the session of
+// another one. The caller ends it with End, or with Close if it is part of another session.
 func (e *Engine) Thread(id event.ThreadID, source string, pub Publisher, keep func(text string) (string, error)) *Thread {
 	t := &Thread{engine: e, id: id, pub: pub, keep: keep, slots: make(chan struct{}, maxAsync)}
 	t.life, t.cancel = context.WithCancel(context.Background())
@@ -105,6 +106,11 @@ func (t *Thread) End(ctx context.Context, cwd string) {
 		last = t.Turn(TurnInfo{Cwd: cwd})
 	}
 	last.fire(ctx, SessionEnd, nil, "", fields{"reason": "other"})
+	t.Close()
+}
+
+// Close ends asynchronous hooks.
+func (t *Thread) Close() {
 	t.cancel()
 	t.async.Wait()
 }

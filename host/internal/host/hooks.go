@@ -78,6 +78,9 @@ func (r *running) openHooks(isNew bool) {
 	if isNew {
 		source = "startup"
 	}
+	if t.Started().Agent != nil {
+		source = "" // its session is the root's
+	}
 	r.hooks = h.hooks.Thread(t.ID(), source, t, func(text string) (string, error) {
 		return h.scratch.Write(t.ID(), r.sandbox(), "hook", text)
 	})
@@ -95,6 +98,10 @@ func (r *running) hookTurn(id event.TurnID, started event.TurnStarted) *hook.Tur
 // endHooks runs the hooks for the end of the thread.
 func (r *running) endHooks(ctx context.Context) {
 	if r.hooks == nil {
+		return
+	}
+	if r.thread.Started().Agent != nil {
+		r.hooks.Close()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hooksEnd)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gantry-agent/gantry/config"
+	"github.com/gantry-agent/gantry/host/internal/agent"
 	"github.com/gantry-agent/gantry/host/internal/codemode"
 	"github.com/gantry-agent/gantry/host/internal/event"
 	"github.com/gantry-agent/gantry/host/internal/grants"
@@ -104,6 +105,7 @@ type Host struct {
 	launcher *launch.Launcher
 	plugins  *pluginset.Set
 	tools    hosttool.Table // implemented by the host; fixed after New
+	agents   *agent.Agents
 	tokens   *orchestrate.Tokens
 	proxies  *networkProxy // of commands
 	shell    *usershell.Shell
@@ -257,7 +259,7 @@ func New(ctx context.Context, opts Options) (_ *Host, err error) {
 	if err := h.plugins.Start(supervisor, sandboxes); err != nil {
 		return nil, err
 	}
-	h.tools = hosttool.Default()
+	openAgents(h)
 	h.tools.Reserve(h.plugins.Registry())
 	if offersScripts(opts.Config) {
 		codemode.Reserve(h.plugins.Registry())

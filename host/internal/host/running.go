@@ -38,7 +38,8 @@ type running struct {
 	plugins *pluginthread.Thread
 	views   *view.Sessions
 	role    child.Role
-	hooks   *hook.Thread // nil: none
+	hooks   *hook.Thread  // nil: none
+	team    chan struct{} // closed when it is known what became of the thread's agents; nil: it is
 	end     context.CancelCauseFunc
 	over    chan struct{}                  // closed when the thread has ended and is removed
 	sample  atomic.Pointer[modelset.Model] // the model that was asked last

@@ -145,9 +145,11 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		}
 	})
 	cfg.Budget = usage.Budget(h.opts.Config.Budget)
+	above := aboveAgent(h, &cfg, &as)
 	cfg.Features, cfg.QuestionTimeout = features.All(), h.opts.Config.Approval.Timeout
 	cfg.Sink, cfg.Engine, cfg.Observe, cfg.Logger = h.store, h, h.opts.Shared.Observe, h.log.Named("thread").With("thread", cfg.ID)
 	t := thread.New(cfg)
+	above(t)
 	shut, err := h.sockets.Open(h.reachable(t))
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
@@ -157,6 +159,9 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 	life, end := context.WithCancelCause(h.life)
 	r.end, r.over, r.starting = end, make(chan struct{}), true
 	r.openHooks(cfg.Start != nil)
+	if hasAgents(t) {
+		r.team = make(chan struct{})
+	}
 	h.mu.Lock()
 	h.mu.threads[cfg.ID] = r
 	h.mu.Unlock()
@@ -172,6 +177,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		if h.guardian != nil {
 			h.guardian.End(t.ID())
 		}
+		h.agents.End(cfg.ID)
 		r.endHooks(ctx)
 		// Clients are served until the thread has ended, to receive its last events. The link to the socket is removed before the lock
 		// is released: then it belongs to the next holder.
@@ -195,6 +201,7 @@ func (h *Host) run(cfg thread.Config, lock *store.ThreadLock, as child.Role) (*t
 		return nil, errors.Join(thread.ErrClosed, lock.Release())
 	}
 	r.publishEarly()
+	r.resumeAgents()
 	return t, nil
 }
 

@@ -33,6 +33,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		return plan, err
 	}
 	plan.Participants = []turn.Participant{clientContext{r}} // needed even if the turn can't run, because its input is kept
+	if err := r.awaitAgents(ctx); err != nil {
+		return plan, err
+	}
 	start, set := t.Started(), in.Change.With(t.Settings())
 	has := t.Model()
 	plan.Started = r.access(set)
@@ -109,7 +112,9 @@ func (h *Host) Turn(ctx context.Context, t *thread.Thread, id event.TurnID, in t
 		commandSandbox{h.launcher, string(t.ID()), usual},
 		pluginWarnings{r},
 		turnDiff{files},
+		agentsOf{h.agents, t},
 	)
+	h.agents.Began(t.ID())
 	if r.code != nil {
 		participants = append(participants, r.code)
 	}
@@ -141,7 +146,7 @@ func (r *running) access(set event.Settings) event.TurnStarted {
 	if r.role.Unattended {
 		out.Approval = string(policy.Never)
 	}
-	return out
+	return r.boundAgent(out)
 }
 
 // granter returns what says what the processes of the thread's calls may do.

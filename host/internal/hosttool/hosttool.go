@@ -89,7 +89,9 @@ func (t *Tool) prepare() error {
 	if err := t.Descriptor.Validate(); err != nil || t.Descriptor.Freeform != nil {
 		return err
 	}
-	t.schema = registry.Arguments(t.Descriptor.InputSchema, false)
+	if !t.Descriptor.UncheckedArguments {
+		t.schema = registry.Arguments(t.Descriptor.InputSchema, false)
+	}
 	return nil
 }
 

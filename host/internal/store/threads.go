@@ -163,7 +163,7 @@ func (f Filter) where(q *gorm.DB) *gorm.DB {
 		q = q.Where("threads.archived_at = 0")
 	}
 	if !f.IncludeWorkers {
-		q = q.Where("threads.source <> ?", event.SourceReviewer)
+		q = q.Where("threads.source NOT IN (?, ?)", event.SourceReviewer, event.SourceAgent)
 	}
 	if f.Cwd != "" {
 		q = q.Where("threads.cwd = ?", f.Cwd)

@@ -61,10 +61,12 @@ func (t *Thread) post(ctx context.Context, m *event.Mail) (uint64, error) {
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
-	if t.mail.Full() {
+	if t.mail.Full() && m.Type != event.MailAnswer { // there is one for each turn that an agent was given
 		return 0, turn.ErrMailboxFull
 	}
-	m.Item = event.NewItemID()
+	if m.Item == "" {
+		m.Item = event.NewItemID()
+	}
 	seq, err := t.bus.Publish(ctx, "", event.MailPosted{Mail: *m})
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gantry-agent/gantry/e2e/rig"
@@ -89,6 +90,145 @@ func TestAgents(t *testing.T) {
 	child := requestsOf(r, "You are the agent /root/b")[0].Request
 	if child.PromptCacheKey != last.Thread {
 		t.Errorf("the agent's cache key is %q, that of the root %q", child.PromptCacheKey, last.Thread)
+	}
+	r.NothingLeft()
+}
+
+// calls is a model whose root makes one call after the other and whose agents answer at once.
+func agentCalls(calls ...string) string {
+	var b strings.Builder
+	for _, c := range calls {
+		b.WriteString("[[step]]\nwhen = { absent = \"You are the agent\" }\ndo = [" + c + "]\n")
+	}
+	b.WriteString("[[step]]\nwhen = { absent = \"You are the agent\" }\ndo = [{ text = \"finished\" }]\n" +
+		"[[step]]\ntimes = -1\nwhen = { not = { absent = \"Payload:.nhang\" } }\nbreak = { how = \"hang\" }\n" +
+		"[[step]]\ntimes = -1\ndo = [{ text = \"the answer\" }]\n")
+	return strings.ReplaceAll(b.String(), ".n", `\\n`)
+}
+
+func collab(tool, id, args string) string {
+	return `{ call = "` + tool + `", namespace = "collaboration", id = "` + id + `", args = { ` + args + ` } },`
+}
+
+func TestAgentTools(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, agentCalls(
+		collab("spawn_agent", "hang", `task_name = "hang", message = "hang", fork_turns = "none"`)+
+			collab("spawn_agent", "again", `task_name = "hang", message = "hang"`)+
+			collab("spawn_agent", "bad", `task_name = "Bad Name", message = "x"`)+
+			collab("spawn_agent", "field", `task_name = "x", message = "x", extra = 1`)+
+			collab("spawn_agent", "context", `task_name = "x", message = "x", fork_context = true`)+
+			collab("spawn_agent", "zero", `task_name = "x", message = "x", fork_turns = "0"`)+
+			collab("spawn_agent", "abc", `task_name = "x", message = "x", fork_turns = "abc"`)+
+			collab("spawn_agent", "role", `task_name = "x", message = "x", agent_type = "wizard"`)+
+			collab("spawn_agent", "model", `task_name = "x", message = "x", model = "nosuch"`)+
+			collab("spawn_agent", "empty", `task_name = "x", message = " "`)+
+			collab("list_agents", "list", ``)+
+			collab("send_message", "nobody", `target = "nobody", message = "x"`)+
+			collab("followup_task", "root", `target = "/root", message = "x"`)+
+			collab("wait_agent", "long", `timeout_ms = 9999999`)+
+			collab("interrupt_agent", "itself", `target = "/root"`)+
+			collab("interrupt_agent", "stop", `target = "hang"`)+
+			collab("wait_agent", "quiet", `timeout_ms = 600000`),
+		collab("spawn_agent", "b", `task_name = "b", message = "answer", fork_turns = " ALL "`),
+		collab("wait_agent", "short", `timeout_ms = 5`),
+		collab("interrupt_agent", "idle", `target = "b"`)+collab("close_agent", "close", `target = "b"`),
+		collab("followup_task", "more", `target = "b", message = "furthermore"`)+collab("wait_agent", "second", ``),
+		collab("list_agents", "all", ``),
+	))
+	withAgents(r, "")
+	r.OK("exec", "--config", "agents.hcl", "go")
+	out := r.Last().Outputs()
+	for id, want := range map[string]string{
+		"hang": `{"task_name":"/root/hang"}`, "again": "/root/hang already exists", "bad": "lowercase letters, digits and underscores",
+		"field": "unknown field \"extra\", expected one of `task_name`, `message`", "context": "use fork_turns", "zero": "\"all\", \"none\"", "abc": "\"all\", \"none\"",
+		"role": `unknown agent_type "wizard"`, "model": "nosuch", "empty": "message must not be empty",
+		"list":   `{"agents":[{"agent_name":"/root","agent_status":"running"},{"agent_name":"/root/hang","agent_status":"running"}]}`,
+		"nobody": "/root/nobody", "root": "not a spawned agent", "long": "at most 3600000", "itself": "not a spawned agent",
+		"stop": `{"previous_status":"running"}`, "quiet": `{"message":"No agent is at work: nothing can arrive.","timed_out":false}`,
+		"b": `{"task_name":"/root/b"}`, "short": `{"message":"Wait completed.\n\nThe timeout of 5 ms is below the minimum; 10000 ms were used.","timed_out":false}`,
+		"idle": `{"previous_status":{"completed":"the answer"}}`, "close": `{"previous_status":{"completed":"the answer"}}`, "more": "", "second": "Wait completed.",
+		"all": `{"agents":[{"agent_name":"/root","agent_status":"running"},{"agent_name":"/root/b","agent_status":{"completed":"the answer"}},{"agent_name":"/root/hang","agent_status":"interrupted"}]}`,
+	} {
+		got, ok := out[id]
+		if !ok || !strings.Contains(got, want) || strings.HasPrefix(want, "{") && got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+	b, _ := json.Marshal(r.Last().Request)
+	if n := strings.Count(string(b), "Type: FINAL_ANSWER"); n != 2 {
+		t.Errorf("%d answers arrived, want one for each of b's turns and none of the interrupted one", n)
+	}
+	// The second turn of b has the task, its own answer and the new task; it goes on from what the root knew.
+	again := requestsOf(r, "furthermore")
+	for _, q := range again {
+		if b, _ := json.Marshal(q.Request); strings.Contains(string(b), "You are the agent /root/b") {
+			for _, part := range []string{`"go"`, "aborted", "Payload:\\nanswer", "the answer", "Payload:\\nfurthermore"} {
+				if !strings.Contains(string(b), part) {
+					t.Errorf("b does not read %q: %s", part, b)
+				}
+			}
+		}
+	}
+	r.NothingLeft()
+}
+
+// The host dies while an agent works and another one has answered. A resumed root starts nobody, gets each answer once, and its model is
+// told once who was stopped.
+func TestAgentsAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, `
+[[step]]
+name = "root"
+when = { user = "go" }
+do = [
+  { call = "spawn_agent", namespace = "collaboration", id = "s1", args = { task_name = "a", message = "hang", fork_turns = "none" } },
+  { call = "spawn_agent", namespace = "collaboration", id = "s2", args = { task_name = "b", message = "answer", fork_turns = "all" } },
+]
+[[step]]
+name = "more"
+when = { user = "what now" }
+do = [{ call = "followup_task", namespace = "collaboration", id = "f1", args = { target = "b", message = "more work" } }, { call = "list_agents", namespace = "collaboration", id = "l1", args = {} }, { call = "wait_agent", namespace = "collaboration", id = "w1", args = {} }]
+[[step]]
+times = -1
+when = { not = { absent = "Payload:\\nhang" } }
+break = { how = "hang" }
+[[step]]
+times = 2
+when = { not = { absent = "You are the agent" } }
+do = [{ text = "the answer" }]
+[[step]]
+when = { absent = "l1" }
+break = { how = "hang" }
+[[step]]
+times = -1
+do = [{ text = "finished" }]
+`)
+	withAgents(r, "")
+	run := r.Start("exec", "--config", "agents.hcl", "--events", "go")
+	run.Sees("subagent-completed-")
+	r.Until("the root's second request", func() bool { return len(r.Requests()) >= 4 })
+	run.Signal(syscall.SIGKILL)
+	run.Wait()
+	r.OK("resume", "--last", "--config", "agents.hcl", "what now")
+	b, _ := json.Marshal(r.Last().Request)
+	if n := strings.Count(string(b), "Type: FINAL_ANSWER"); n != 2 {
+		t.Errorf("%d answers, want one before the end of the host and one after it: %s", n, b)
+	}
+	if n := strings.Count(string(b), "at work: /root/a."); n != 1 {
+		t.Errorf("the model is told %d times who was stopped: %s", n, b)
+	}
+	out := r.Last().Outputs()
+	if want := `{"agent_name":"/root/a","agent_status":"interrupted"}`; !strings.Contains(out["l1"], want) {
+		t.Errorf("the list is %s", out["l1"])
+	}
+	if n := len(requestsOf(r, `Payload:\nhang`)); n != 1 {
+		t.Errorf("the stopped agent has made %d requests", n)
+	}
+	r.OK("resume", "--last", "--config", "agents.hcl", "again")
+	b, _ = json.Marshal(r.Last().Request)
+	if n := strings.Count(string(b), "at work: /root/a."); n != 1 {
+		t.Errorf("later, the model is told %d times who was stopped", n)
 	}
 	r.NothingLeft()
 }
